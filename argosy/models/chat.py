@@ -1,34 +1,58 @@
 """Conversations and prompts as token ids, by the tokenizer's own chat template."""
 
-import contextlib
 import re
-import threading
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from itertools import accumulate, pairwise
 from typing import Any
 
 from argosy.data.schemas import Message, ParseError
 from argosy.errors import InputError
+from argosy.sandbox.templates import TemplateRefusal, render
 
-LONGEST_S = 60.0  # of the template for one turn, which takes milliseconds
+
+class _Remote:
+    """What transformers compiles of a template: here, rendered in a process of limited time and memory."""
+
+    def __init__(self, template: str) -> None:
+        self._template, self._spans, self.environment = template, list[tuple[int, int]](), self
+
+    def render(self, **values: Any) -> str:
+        return render(self._template, values).text
+
+    @contextmanager
+    def activate_tracker(self, _: list[str], spans: list[tuple[int, int]]) -> Iterator[None]:
+        self._spans = spans
+        yield
+
+    def generate(self, **values: Any) -> Iterator[str]:
+        found = render(self._template, values, marks=True)
+        self._spans.extend(found.spans)
+        yield found.text
+
+
+def apply_template(tokenizer: Any, messages: Sequence[Any], **how: Any) -> Any:
+    """Apply the tokenizer's chat template as transformers does, args and result as `apply_chat_template`; the template,
+    a program of whoever made the checkpoint, runs in a process of limited time and memory.
+
+    Raises TemplateRefusal: it refuses the messages, or fails; InputError: it exceeds a limit."""
+    from transformers.utils import chat_template_utils
+
+    if not hasattr(chat_template_utils, "_compile_jinja_template"):
+        raise RuntimeError("transformers compiles chat templates elsewhere than in _compile_jinja_template")
+    chat_template_utils._compile_jinja_template = _Remote
+    try:
+        return tokenizer.apply_chat_template(list(messages), **how)
+    except ValueError as error:  # of transformers itself, as of words that the template does not render
+        raise TemplateRefusal(f"the chat template refuses it: {error}") from None
 
 
 def check_ends(tokenizer: Any) -> None:
-    """Refuse a chat template that goes on and on: it is a program of whoever made the checkpoint.
-
-    Raises InputError: it has not ended after LONGEST_S."""
-    def render() -> None:
-        with contextlib.suppress(Exception):  # whoever uses it says what is wrong with it
-            tokenizer.apply_chat_template([{"role": "user", "content": "a"}], tokenize=False)
-
+    """Refuse a chat template that takes more than its time or memory for one short turn. Raises InputError: it does."""
     if tokenizer.chat_template:
-        thread = threading.Thread(target=render, name="chat template", daemon=True)
-        thread.start()
-        thread.join(LONGEST_S)
-        if thread.is_alive():
-            raise InputError(f"the chat template of the checkpoint's tokenizer has not ended after {LONGEST_S:g} s for "
-                             "one short turn: correct its chat_template")
+        with suppress(TemplateRefusal):  # whoever uses it says what is wrong with it
+            apply_template(tokenizer, [{"role": "user", "content": "a"}], tokenize=False)
 
 
 def check_template(tokenizer: Any) -> None:
@@ -88,12 +112,10 @@ def _begin(tokenizer: Any, ids: Sequence[int], before: str) -> int:
 
 
 def _apply(tokenizer: Any, messages: Sequence[Message], **how: Any) -> Any:
-    from jinja2 import TemplateError
-
     try:
-        return tokenizer.apply_chat_template(list(messages), **how)
-    except TemplateError as error:  # some take no system turn, or none twice
-        raise ParseError(f"the chat template refuses it: {error}") from None
+        return apply_template(tokenizer, messages, **how)
+    except TemplateRefusal as error:  # some take no system turn, or none twice
+        raise ParseError(str(error)) from None
 
 
 def _check_tools(tokenizer: Any, messages: Sequence[Message], tools: Any) -> None:
@@ -209,7 +231,7 @@ def _tail(tokenizer: Any, *, more: bool = False) -> str:
     word = "xyzzy"  # in no template
     messages = [{"role": "user", "content": "a"}, {"role": "assistant", "content": word},
                 *([{"role": "user", "content": "a"}] if more else [])]
-    whole: str = tokenizer.apply_chat_template(messages, tokenize=False)
+    whole: str = apply_template(tokenizer, messages, tokenize=False)
     return whole.rpartition(word)[2]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from argosy.errors import InputError
-from argosy.models.chat import answer_start, check_ends, end_tokens
+from argosy.models.chat import answer_start, apply_template, check_ends, end_tokens
 from argosy.models.checkpoint import Checkpoint
 from argosy.models.generate import Decoding, GreedyDecoder, Tokens, before_stops, by_reach, generate, in_batches
 from argosy.models.load import load_shared
@@ -250,8 +250,8 @@ class LanguageModel:
 
     def render(self, messages: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
         """Render messages in the chat template; without generation prompt, up to the last message's own text."""
-        text: str = self.tokenizer.apply_chat_template(
-            messages, tokenize=False, add_generation_prompt=add_generation_prompt,
+        text: str = apply_template(
+            self.tokenizer, messages, tokenize=False, add_generation_prompt=add_generation_prompt,
             continue_final_message=not add_generation_prompt
         )
         return text

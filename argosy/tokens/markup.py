@@ -1,9 +1,8 @@
 """Markup of documents and conversations by a tokenizer's own special tokens and chat template.
 
 The pipeline's own tokenizer is rendered by `chat_pieces`; one that a model brought along by its Jinja template, in a
-sandbox and without transformers, which the image of the data steps lacks."""
+process of its own and without transformers, which the image of the data steps lacks."""
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from argosy.data.schemas import ParseError
 from argosy.errors import InputError
+from argosy.sandbox.templates import TemplateRefusal, render
 from argosy.store.files import read_json
 from argosy.tokens.tokenizer import BOS, CHAT_TEMPLATE, EOS, SPECIAL_TOKENS, chat_pieces
 
@@ -71,14 +71,15 @@ class Markup:
         return self._pattern.search(text) is not None
 
     def _rendered(self, messages: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, bool]]:
-        from jinja2 import TemplateError
-
+        if not self.template:
+            raise InputError("the tokenizer has no chat template, so that conversations cannot be tokenized: leave out "
+                             "the instructions (data), or give the tokenizer a chat_template")
         escaped = [{**message, "content": self._escape(str(message["content"]))} for message in messages]
         try:
-            text = self._template.render(messages=escaped, tools=None, documents=None, add_generation_prompt=False,
-                                         **(self.variables or {}))
-        except TemplateError as error:
-            raise ParseError(f"the chat template refuses it: {error}") from None
+            text = render(self.template, {"messages": escaped, "tools": None, "documents": None,
+                                          "add_generation_prompt": False, **(self.variables or {})}).text
+        except TemplateRefusal as error:
+            raise ParseError(str(error)) from None
         for number, part in enumerate(self._pattern.split(text)):
             if part:
                 yield (part, True) if number % 2 else (_ESCAPED.sub(self._unescape, part), False)
@@ -94,13 +95,6 @@ class Markup:
     def _pattern(self) -> "re.Pattern[str]":
         longest = sorted(self.special, key=lambda token: (-len(token), token))
         return re.compile(f"({'|'.join(map(re.escape, longest))})")
-
-    @cached_property
-    def _template(self) -> Any:
-        if not self.template:
-            raise InputError("the tokenizer has no chat template, so that conversations cannot be tokenized: leave out "
-                             "the instructions (data), or give the tokenizer a chat_template")
-        return _compile(self.template)
 
 
 OWN = Markup(BOS, EOS, SPECIAL_TOKENS)
@@ -132,24 +126,8 @@ def _content(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _compile(template: str) -> Any:
-    """Compile as transformers does: sandboxed, with loop controls, JSON and refusals; `{% generation %}` marks nothing
-    here."""
-    from jinja2.ext import loopcontrols
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
-
-    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])
-    environment.filters["tojson"] = lambda value, **_: json.dumps(value, ensure_ascii=False)
-    environment.globals["raise_exception"] = _refuse
-    return environment.from_string(without_marks(template))
-
-
 def without_marks(template: str) -> str:
     """Return a template that renders the same and marks nothing with {% generation %}."""
     for mark, same in (("generation", "if true"), ("endgeneration", "endif")):
         template = re.sub(rf"\{{%(-?)\s*{mark}\s*(-?)%\}}", rf"{{%\1 {same} \2%}}", template)
     return template
-
-
-def _refuse(message: str) -> None:
-    raise ParseError(f"the chat template refuses it: {message}")

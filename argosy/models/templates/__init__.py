@@ -6,7 +6,7 @@ from typing import Any
 
 from argosy.data.schemas import ParseError
 from argosy.errors import InputError
-from argosy.models.chat import encode_answer, encode_answers, turn_ending
+from argosy.models.chat import apply_template, encode_answer, encode_answers, turn_ending
 from argosy.models.templates.published import TEMPLATES
 from argosy.plugins import pick
 from argosy.tokens.markup import without_marks
@@ -31,7 +31,7 @@ def end_at_turn(tokenizer: Any) -> None:
     """Have the tokenizer's template write no space, such as ChatML's line break, after the last turn of a conversation.
     """
     turns: list[Any] = [{"role": "user", "content": _WORDS[0]}, {"role": "assistant", "content": _WORDS[1]}]
-    text: str = tokenizer.apply_chat_template(turns, tokenize=False)
+    text: str = apply_template(tokenizer, turns, tokenize=False)
     if text != text.rstrip():
         inner = without_marks(tokenizer.get_chat_template())  # which would mark other places within a block
         tokenizer.chat_template = (f"{{% set whole %}}{inner}{{% endset %}}"
@@ -83,15 +83,15 @@ def _start(tokenizer: Any) -> str:
     """Return what the template puts between the generation prompt and the words of the last answer."""
     asked: list[Any] = [{"role": "user", "content": _WORDS[0]}]
     answered = [*asked, {"role": "assistant", "content": _WORDS[1]}]
-    prompt: str = tokenizer.apply_chat_template(asked, tokenize=False, add_generation_prompt=True)
-    whole: str = tokenizer.apply_chat_template(answered, tokenize=False)
+    prompt: str = apply_template(tokenizer, asked, tokenize=False, add_generation_prompt=True)
+    whole: str = apply_template(tokenizer, answered, tokenize=False)
     return whole[len(prompt) : whole.rfind(_WORDS[1])] if whole.startswith(prompt) else ""
 
 
 def _marked(tokenizer: Any, turns: Sequence[Any]) -> list[str]:
     """List the stretches of the rendered conversation that SFT learns. Raises ParseError: as encode_answers."""
     ids, marks = encode_answers(tokenizer, turns)
-    text: str = tokenizer.apply_chat_template(turns, tokenize=False)
+    text: str = apply_template(tokenizer, turns, tokenize=False)
     encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
     if encoded["input_ids"] != ids:
         raise ParseError("its text has other tokens than the conversation")

@@ -97,11 +97,6 @@ def test_no_other_module_of_the_product_loads_weights() -> None:
     assert [path.name for path in sources if pattern.search(path.read_text())] == []
 
 
-def test_a_template_that_does_not_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chat, "LONGEST_S", 0.1)
-    for template, message in (
-        ("{% for a in range(99999) %}{% for b in range(99) %}{% endfor %}{% endfor %}", "has not ended after 0.1 s"),
-        ("", "has no chat template"),
-    ):
-        with pytest.raises(InputError, match=message):
-            chat.check_template(make_bpe(["text"], 300, template=template))
+def test_a_tokenizer_without_a_template_is_refused() -> None:
+    with pytest.raises(InputError, match="has no chat template"):
+        chat.check_template(make_bpe(["text"], 300, template=""))
