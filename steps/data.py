@@ -122,7 +122,7 @@ class DataOutputs(Config):
     damaged: dict[str, str]
     """Files of those that could not be read to their end, and why."""
     skipped: list[str]
-    """What gave nothing: files of unknown formats, empty or below a name with `_`, and linked folders."""
+    """What gave nothing, and why: files of unknown formats, empty or below a name with `_`, and linked folders."""
     own: list[str]
     """Fields that named the user's own files; everything else is the demo's."""
 
@@ -170,8 +170,8 @@ def run(config: DataConfig, context: StepContext) -> DataOutputs:
     for label, why in sample.counts.damaged().items():
         print(f"{label} could not be read to its end ({why}): copy or make it anew")
     if skipped:
-        print(f"{len(skipped)} files or folders gave nothing (empty, linked, of unknown formats, or below a name "
-              f"with _): {', '.join(skipped[:5])}" + (", ..." if skipped[5:] else ""))
+        print(f"{len(skipped)} files or folders gave nothing: {', '.join(skipped[:5])}"
+              + (", ..." if skipped[5:] else ""))
     named = [name for name in ("inputs", *KINDS) if getattr(config, name)]
     return _outputs(writers.counts, tally, files, sample, skipped, named)
 

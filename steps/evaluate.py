@@ -20,7 +20,7 @@ from argosy.errors import StepError
 from argosy.step.command import main
 from argosy.step.contract import Step, StepContext
 from argosy.step.retry import AGAIN
-from argosy.store.files import make_directory, read_record, write_atomic, write_json
+from argosy.store.files import json_text, make_directory, read_record, write_atomic, write_json
 from argosy.store.step_files import NODE, STATE, given_directory, read_done
 
 if TYPE_CHECKING:
@@ -277,7 +277,7 @@ def _write(outputs: EvaluateOutputs, findings: "Findings", out: Path) -> None:
 
     write_items(out, findings.rows)
     if findings.rejects:
-        lines = "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in findings.rejects)
+        lines = "".join(json_text(each) + "\n" for each in findings.rejects)
         write_atomic(make_directory(out / "rejects") / "items.jsonl", lines)
     write_json(out / "results.json", outputs.model_dump(mode="json", exclude={AGAIN}))
 

@@ -15,10 +15,11 @@ from typing import IO, Any
 
 from argosy.data.listing import list_inputs
 from argosy.data.readers import CUT_BYTES, UNPACKS, Reader, is_packed, registered
-from argosy.data.sources import Cut, InputFile, SourceConfig
+from argosy.data.sources import UTF8, Cut, InputFile, SourceConfig
 from argosy.errors import InputError
 from argosy.store.files import write_atomic
 from argosy.store.remote import is_uri
+from argosy.store.zstd import check_window
 
 DOCUMENTS = "documents.json"
 OWN = -1  # as `input` of a file of the data step's own
@@ -56,6 +57,7 @@ def inventory(inputs: Sequence[str], config: SourceConfig, most: int = CUT_BYTES
     may be cut. Raises InputError: an input is absent, empty or of an unknown format, a folder has no readable file, or
     a file cannot be read."""
     files, skipped = list_inputs(inputs, config, config.skip)
+    most = most if config.encoding == UTF8 else max((file.size for file in files), default=0)  # read from the beginning
     with ThreadPoolExecutor(_THREADS) as pool:
         known = list(pool.map(lambda file: identify(file, most), (file for file in files if file.size)))
     return known, skipped + [f"{file.label} (empty)" for file in files if not file.size]
@@ -89,6 +91,8 @@ def _remote_cuts(file: InputFile, reader: Reader, most: int) -> list[Cut]:
 def _local_cuts(file: InputFile, reader: Reader, most: int) -> list[Cut]:
     groups = reader.groups(file.path, file.size, most) if file.size > most else []
     with open(file.path, "rb") as stream:
+        if file.path.lower().endswith(".zst"):
+            check_window(stream, file.path)
         if groups:
             ends = [*(cut.start for cut in groups[1:]), file.size]
             return [cut._replace(hash=hash_span(stream, cut.start, end))

@@ -10,14 +10,16 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, NamedTuple, TypeVar, cast
 
 from argosy.data.schemas import Document, ParseError
 from argosy.errors import InputError, StepError
-from argosy.store.files import temporary_of
+from argosy.store.files import json_text, temporary_of
 from argosy.store.remote import open_file
+from argosy.store.zstd import open_zstd
 
 T = TypeVar("T")
 JSONL = (".jsonl", ".jsonl.gz", ".jsonl.zst")
@@ -60,12 +62,8 @@ def open_binary(path: Path | str) -> Iterator[IO[bytes]]:
             with gzip.open(raw, "rb") as file:
                 yield cast("IO[bytes]", file)
         elif name.endswith(".zst"):
-            import io
-
-            import pyarrow as pa
-
-            with pa.CompressedInputStream(pa.PythonFile(raw, "r"), "zstd") as stream:
-                yield cast("IO[bytes]", io.BufferedReader(stream, BLOCK))
+            with open_zstd(raw, str(path), BLOCK) as file:
+                yield file
         else:
             yield raw
 
@@ -172,10 +170,29 @@ def parse_lines(path: Path, parse: Callable[[int, dict[str, Any]], T], left_out:
             yield line
 
 
+def _no_json(word: str) -> None:
+    raise ParseError("NaN or Infinity, which JSON does not have", word)
+
+
+_PARSER = json.JSONDecoder(parse_constant=_no_json)
+
+
+def check_finite(value: Any, text: str = "NaN") -> None:
+    """Check that parsed JSON has no NaN and no infinity, for which JSON has no word. `text`: what it was parsed from.
+
+    Raises ParseError: it has one."""
+    if "NaN" in text or "Infinity" in text:
+        parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        for part in parts:
+            check_finite(part)
+        if isinstance(value, float) and not isfinite(value):
+            _no_json(str(value))
+
+
 def parse_object(text: str) -> dict[str, Any]:
     """Parse the JSON object in a line. Raises ParseError: it holds none."""
     try:
-        record = json.loads(text)
+        record = _PARSER.decode(text)
     except (ValueError, RecursionError):
         raise ParseError("invalid JSON") from None
     if not isinstance(record, dict):
@@ -184,12 +201,12 @@ def parse_object(text: str) -> dict[str, Any]:
 
 
 def dump_line(record: Mapping[str, Any]) -> str:
-    """Return one line of JSON; a lone surrogate (no UTF-8 form) is escaped instead of written."""
-    line = json.dumps(record, ensure_ascii=False, default=str)
+    """Return one line of JSON; a lone surrogate (no UTF-8 form) is escaped instead of written, a NaN is null."""
+    line = json_text(record, default=str)
     try:
         line.encode()
     except UnicodeEncodeError:
-        line = json.dumps(record, default=str)
+        line = json_text(record, default=str, ensure_ascii=True)
     return line + "\n"
 
 

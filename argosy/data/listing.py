@@ -14,8 +14,8 @@ from argosy.store.remote import Found, find, is_uri, uri_name
 
 
 def input_files(path: Path, field: str = "input") -> tuple[list[Path], list[Path]]:
-    """Return (readable files, what is passed over) at `path`, sorted: files of unknown formats, readable ones below a
-    name with `_`, links to folders or to nothing; what begins with a dot is in neither.
+    """Return (readable files, what is passed over) at `path`, sorted: files of unknown formats, those below a
+    name with `_` that are no code, links to folders or to nothing; what begins with a dot is in neither.
 
     Raises InputError: it does not exist, is empty, or is of an unknown format."""
     allowed = f"allowed: {ALLOWED}, or a directory of them"
@@ -31,21 +31,37 @@ def input_files(path: Path, field: str = "input") -> tuple[list[Path], list[Path
     for found in sorted(path.rglob("*")):
         parts = found.relative_to(path).parts
         known = found.is_symlink() or format_of(found)
-        if any(part.startswith(".") for part in parts) or (_marked(parts) and not known):
+        if any(part.startswith(".") for part in parts) or (_below_mark(parts) and not known):
             continue
-        if found.is_file() and format_of(found) and not _marked(parts):
+        if found.is_file() and not _unread(parts):
             readable.append(found)
         elif found.is_file() or found.is_symlink():
             others.append(found)
     if not readable:
-        names = first_of([other.relative_to(path).as_posix() for other in others], 3)
+        inner = [other.relative_to(path).as_posix() for other in others]
+        names = first_of([f"{each}: {_why(str(path / each), each)}" for each in inner], 3)
         raise InputError(f"{field} {path} is a directory without a file to read"
                          f"{f' (it has {names})' if names else ''}; {allowed}")
     return readable, others
 
 
-def _marked(parts: Sequence[str]) -> bool:
+def _below_mark(parts: Sequence[str]) -> bool:
+    """Whether a name or a folder's begins with `_`, as those of Spark and Hadoop that hold no data."""
     return any(part.startswith("_") for part in parts)
+
+
+def _unread(parts: Sequence[str]) -> str:
+    """Say why a file is not read; "": it is. In code, `_` means something else."""
+    name = format_of(parts[-1])
+    if not name:
+        return "unknown format"
+    return "" if name == "code" or not _below_mark(parts) else "a name on its path begins with _"
+
+
+def _why(path: str, inner: str) -> str:
+    """Say why what lies at `path`, `inner` below its input, is passed over."""
+    is_link = not is_uri(path) and not Path(path).is_file()
+    return "a link to a folder, or to nothing" if is_link else _unread(inner.split("/"))
 
 
 def list_inputs(
@@ -76,7 +92,8 @@ def list_inputs(
             _check_folders(given, [*files, *others], unknown, skip)
     _check_once(files, inputs)
     _check_splits(splits, {file.split for file in (*files, *others) if file.split})
-    return files, [file.label for file in (*unknown, *others)]
+    return files, [*(f"{file.label} ({_why(file.path, file.inner)})" for file in unknown),
+                   *(f"{file.label} (of another split, or a description of its dataset)" for file in others)]
 
 
 def _check_splits(splits: Sequence[str], there: Collection[str]) -> None:
@@ -124,8 +141,8 @@ def _remote(uri: str, field: str) -> tuple[list[Found], list[Found]]:
             raise InputError(f"{field} {uri} is empty (0 bytes)")
         return found, []
     seen = [(each, PurePosixPath(each.inner).parts) for each in found if "/." not in f"/{each.inner}"]
-    readable = [each for each, parts in seen if format_of(each.path) and not _marked(parts)]
-    others = [each for each, parts in seen if bool(format_of(each.path)) == _marked(parts)]
+    readable = [each for each, parts in seen if not _unread(parts)]
+    others = [each for each, parts in seen if _unread(parts) and (format_of(each.path) or not _below_mark(parts))]
     if not readable:
         raise InputError(f"{field} {uri} is a folder without a file to read; {allowed}")
     return readable, others
@@ -141,6 +158,6 @@ def _check_folders(given: str, files: list[InputFile], unknown: list[InputFile],
     suffixes = Counter("link" if path.is_symlink() else path.suffix or path.name for at, path in below if at == folder)
     held = ", ".join(f"{count} {suffix}" for suffix, count in suffixes.most_common(3))
     raise InputError(f"data.inputs {given}: no file of the folder {folder} can be read ({held}; allowed: {ALLOWED}, in "
-                     "folders that are no links and begin with no _), so that its channel would be lost: convert them "
-                     "(each to a line of JSON with its text), rename the folder or name it as an input, or set "
-                     f"data.source.skip=[{folder}]")
+                     "folders that are no links and, but for code, begin with no _), so that its channel would be "
+                     "lost: convert them (each to a line of JSON with its text), rename the folder or name it as an "
+                     f"input, or set data.source.skip=[{folder}]")

@@ -11,7 +11,16 @@ from pydantic import BeforeValidator
 
 from argosy.config.schema import Role, expand_home
 from argosy.data.formats import Record, describe, read_record, registered
-from argosy.data.jsonl import JSONL, MOST_BYTES, JsonlWriters, Reject, open_binary, parse_or_reject, unreadable
+from argosy.data.jsonl import (
+    JSONL,
+    MOST_BYTES,
+    JsonlWriters,
+    Reject,
+    check_finite,
+    open_binary,
+    parse_or_reject,
+    unreadable,
+)
 from argosy.data.readers.parquet import present
 from argosy.data.rejects import Tally
 from argosy.data.schemas import ParseError
@@ -154,7 +163,9 @@ def _parsed(path: Path, records: Any, parse: Any) -> Iterator[Record | Reject]:
         try:
             if not isinstance(record, dict):
                 raise ParseError("not a JSON object")
-            yield parse(record)
+            found = parse(record)
+            check_finite(found)
+            yield found
         except ParseError as error:
             raw = json.dumps(record, ensure_ascii=False, default=str).encode(errors="surrogatepass")
             yield Reject(path.name, number, str(error), raw, error.value)

@@ -46,8 +46,12 @@ class Tally:
 
 _REMEDIES = {
     "no field": "Name the field that holds the text as data.source.text_field, or take the file out",
-    "invalid UTF-8": "Convert it to UTF-8 (as iconv -f gb18030 -t utf-8 does), or take it out",
-    "NUL byte": "It is no text, or UTF-16: convert it to UTF-8, or take it out",
+    "invalid UTF-8": "Convert it to UTF-8 (as iconv -f gb18030 -t utf-8 does), or, of data.inputs, name its encoding "
+                     "as data.source.encoding (such as gb18030; auto: as it seems), or take it out",
+    "NUL byte": "It is no text, or UTF-16: convert it to UTF-8, or, of data.inputs, set data.source.encoding=utf-16, "
+                "or take it out",
+    "UTF-8 and not": "Set data.source.encoding=auto where files differ, or utf-8",
+    "NaN or Infinity": "Write null for it",
     "longer than": "Raise data.source.record_bytes, or take it out",
     "cut off": "Copy or make it anew, or take it out",
     "damaged": "Copy or make it anew, or take it out"
@@ -57,7 +61,7 @@ _REMEDIES = {
 def remedy(why: str) -> str:
     """Say what to do about an input that is mostly unreadable, by the reasons that are named first."""
     places = {why.find(reason): words for reason, words in _REMEDIES.items() if reason in why}
-    general = "Check the format, encoding (UTF-8) and field names, or take the file out"
+    general = "Check the format, encoding (UTF-8, or data.source.encoding) and field names, or take the file out"
     return places[min(places)] if places else general
 
 

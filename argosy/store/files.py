@@ -122,6 +122,24 @@ def write_json(path: Path, value: Any, *, durable: bool = True) -> None:
     write_atomic(path, text + "\n", durable=durable)
 
 
+def json_text(value: Any, **how: Any) -> str:
+    """Return JSON that every program reads: a NaN or an infinity, for which JSON has no word, is null. `how`: more
+    arguments of json.dumps."""
+    how = {"ensure_ascii": False, "allow_nan": False} | how
+    try:
+        return json.dumps(value, **how)
+    except ValueError:
+        return json.dumps(_finite(value), **how)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _finite(below) for key, below in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(below) for below in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def _not_finite(value: Any, name: str = "") -> Iterator[str]:
     """`<dotted key> is <value>` of each NaN and infinity below `value`."""
     if isinstance(value, float) and not math.isfinite(value):

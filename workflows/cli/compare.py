@@ -1,7 +1,6 @@
 """`argosy compare`: what got better from one checkpoint to others, what was forgotten, what is noise."""
 
 import argparse
-import json
 import shutil
 import sys
 from collections.abc import Iterator
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from argosy.errors import InputError, StepError
+from argosy.store.files import json_text
 from workflows.cli.command import Command, add_store
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def _print(found: "Compared", args: argparse.Namespace) -> None:
     if args.json:
         from argosy.compare.page.record import record
 
-        print(json.dumps(record(found), ensure_ascii=False, indent=1))
+        print(json_text(record(found), indent=1))
         return
     from argosy.compare.terminal import terminal
 

@@ -1,12 +1,12 @@
 """`argosy gate`: hold a checkpoint against the rules of promotion."""
 
 import argparse
-import json
 import re
 from collections.abc import Collection
 from pathlib import Path
 
 from argosy.errors import InputError, StepError
+from argosy.store.files import json_text
 from workflows.cli.command import Command, add_store
 
 NO_GATE = ("the model line {line!r} has no gate: give --rules FILE, or write the rules below `gate` in the run's "
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
     verdict = hold(gate, candidate, reference, store)
     if reference is None:
         verdict.new.notes.append(f"{args.model or line}@{args.alias} names nothing, so there is no reference")
-    print(json.dumps(as_json(verdict), indent=1) if args.json else "\n".join(lines(verdict)))
+    print(json_text(as_json(verdict), indent=1, ensure_ascii=True) if args.json else "\n".join(lines(verdict)))
     return 0 if verdict.holds else 1
 
 

@@ -1,7 +1,6 @@
 """`argosy size --measure`: the planner's best layouts, tried on this machine for a few steps each."""
 
 import argparse
-import json
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from argosy.errors import InputError, StepError
 from argosy.step.machine import usable_cores, usable_gpus, usable_memory_gb
-from argosy.store.files import write_atomic
+from argosy.store.files import json_text, write_atomic
 from argosy.text.display import columns
 from workflows.lifecycle import LifecycleConfig
 
@@ -142,7 +141,7 @@ def _report(args: argparse.Namespace, rows: list[Row], phase: Mapping[str, Any])
                                                                         "peak": predicted},
                  "measured": {"error": found} if isinstance(found, str) else asdict(found)}
                 for each, found, predicted in rows]
-        print(json.dumps({"layouts": data, "best": best.values}, indent=1))
+        print(json_text({"layouts": data, "best": best.values}, indent=1, ensure_ascii=True))
         return 0
     print(_table(rows, tokens))
     print(f"\n{_verdict(ran)} The fastest is {best.name}:\n\n{text}", end="")

@@ -1,13 +1,13 @@
 """`argosy metrics`: which metrics are worth watching at this scale."""
 
 import argparse
-import json
 import math
 from dataclasses import asdict
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from argosy.errors import InputError
+from argosy.store.files import json_text
 from argosy.text.display import columns, plain
 from workflows.cli.command import Command, add_store
 
@@ -62,8 +62,8 @@ def run(args: argparse.Namespace) -> int:
 def _shown(found: "list[Watched]", args: argparse.Namespace) -> str:
     if args.json:
         derived = [{name: getattr(each.found, name) for name in ("signal", "noise", "ratio")} for each in found]
-        return json.dumps([_finite({**asdict(each), "found": {**asdict(each.found), **more}})
-                           for each, more in zip(found, derived, strict=True)], indent=1)
+        return json_text([{**asdict(each), "found": {**asdict(each.found), **more}}
+                          for each, more in zip(found, derived, strict=True)], indent=1)
     if args.watch:
         return "\n".join(each.metric for each in found if each.verdict == "watch")
     from argosy.compare.watch import FEW
@@ -82,13 +82,6 @@ def _row(each: "Watched") -> tuple[str, ...]:
 
 def _short(value: float) -> str:
     return "" if math.isnan(value) else f"{value:.0f}" if 1000 <= abs(value) < math.inf else f"{value:.3g}"
-
-
-def _finite(value: object) -> object:
-    """NaN and infinity are null in JSON."""
-    if isinstance(value, dict):
-        return {name: _finite(each) for name, each in value.items()}
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 COMMAND = Command("metrics", "which metrics are worth watching at this scale", 71, configure, run, MORE)

@@ -1,13 +1,13 @@
 """`argosy size`: what training a model takes: parameters, memory, layouts over GPUs, time and cost."""
 
 import argparse
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from argosy.config.explain import likely
 from argosy.errors import InputError
+from argosy.store.files import json_text
 from workflows.cli.command import Command, positive
 from workflows.cli.measured import add_measure, measure_layouts
 from workflows.cli.options import OVERRIDES, PHASES, add_config, config_file, load_config, trained_model
@@ -121,7 +121,7 @@ def run(args: argparse.Namespace) -> int:
         one = fit(job, layout, gpu.usable)
         found = Proposals((one,), ()) if one.fits else Proposals((), (one,))
     if args.json:
-        print(json.dumps(as_data(job, asked, found), indent=1))
+        print(json_text(as_data(job, asked, found), indent=1, ensure_ascii=True))
     else:
         print(in_words(job, asked, found, _hints(args, found)))
     return 0

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from argosy.errors import InputError
-from argosy.store.files import make_directory, read_json, read_record
+from argosy.store.files import json_text, make_directory, read_json, read_record
 from argosy.store.step_files import RUN
 from argosy.sweep.grid import STAGE
 from argosy.text.display import duration
@@ -109,7 +109,7 @@ def _show(planned: Plan, code: int, *, json_: bool) -> int:
         return code
     record = read_json(directory / RECORD)
     if json_:
-        print(json.dumps(record, indent=1, ensure_ascii=False))
+        print(json_text(record, indent=1))
         return code
     print(table(record))
     print("\n".join(sentence["text"] for sentence in record["sentences"]))

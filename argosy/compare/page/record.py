@@ -1,6 +1,5 @@
 """A comparison as JSON, and as a run of MLflow."""
 
-import json
 import math
 from dataclasses import asdict
 from typing import Any
@@ -14,6 +13,7 @@ from argosy.compare.test import Contrast
 from argosy.compare.traces import Suspicion
 from argosy.evaluation.contamination import contamination_record, metrics_of
 from argosy.statistics.multiple import TABLE
+from argosy.store.files import json_text
 from argosy.tracking.mlflow.send import log_run
 from argosy.tracking.mlflow.server import Server
 
@@ -94,7 +94,7 @@ def log_comparison(server: Server, found: Compared, line: str, page: str) -> str
         tags={COMPARISON: "true", "mlflow.note.content": "\n\n".join(text for _, text in sentences(found))[:5000]},
         models=list(dict.fromkeys(e.model for e in found.entries if e.model)),
         tables={file: table for file, table in tables.items() if any(table.values())},
-        files={PAGE: page, RECORD: json.dumps(record(found), ensure_ascii=False, indent=1)},
+        files={PAGE: page, RECORD: json_text(record(found), indent=1)},
     )  # fmt: skip
 
 

@@ -1,6 +1,5 @@
 """The templates of the pages: one HTML file each, with its styles and script; text of data never becomes markup."""
 
-import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from argosy.compare.traces import Suspect
 from argosy.compare.words import difference_text, meaning, p_text, short, tested_text, unit_of, value_text
 from argosy.evaluation.contamination import LIKELY, Seen, summary
 from argosy.statistics.multiple import DECISION, NAMES, TABLE
+from argosy.store.files import json_text
 from argosy.text.display import letter, visible
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def render(name: str, **values: Any) -> str:
 
 def as_script(value: Any) -> str:
     """JSON that cannot end the script element that it is in, nor reorder the page that shows it."""
-    text = visible(json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False))
+    text = visible(json_text(value, separators=(",", ":")))
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text

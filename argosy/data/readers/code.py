@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from argosy.data.jsonl import Reject
 from argosy.data.readers import Reader, Record, Span, suffix_of
-from argosy.data.readers.html import read_whole
+from argosy.data.readers.encodings import read_text
 from argosy.data.sources import InputFile, SourceConfig
 
 LANGUAGES = {
@@ -38,17 +38,9 @@ class Code(Reader):
 
     def read(self, file: InputFile, span: Span, config: SourceConfig) -> Iterator[Record | Reject]:
         """Yield the file."""
-        raw = read_whole(file, config)
-        if isinstance(raw, Reject):
-            yield raw
-            return
-        try:
-            text = raw.decode("utf-8-sig")
-        except UnicodeDecodeError:
-            yield Reject(file.label, 1, "invalid UTF-8", raw, unit=self.unit)
-            return
-        if "\0" in text:
-            yield Reject(file.label, 1, "NUL byte (not a text file, or UTF-16)", raw, unit=self.unit)
+        text = read_text(file, config)
+        if isinstance(text, Reject):
+            yield text
         elif text and not text.isspace():
             suffix = suffix_of(file.path)
             language = _BY_SUFFIX[suffix if suffix in _BY_SUFFIX else suffix.rpartition(".")[0]]

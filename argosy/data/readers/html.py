@@ -6,6 +6,7 @@ from typing import Any
 
 from argosy.data.jsonl import Reject, open_binary
 from argosy.data.readers import Reader, Record, Span
+from argosy.data.readers.encodings import read_whole
 from argosy.data.sources import InputFile, SourceConfig
 
 _SHOWN = 1000
@@ -20,7 +21,8 @@ class Html(Reader):
 
     def read(self, file: InputFile, span: Span, config: SourceConfig) -> Iterator[Record | Reject]:
         """Yield the text of the page."""
-        raw = read_whole(file, config)
+        with open_binary(file.path) as stream:
+            raw = read_whole(stream, file, config)
         if isinstance(raw, Reject):
             yield raw
             return
@@ -29,15 +31,6 @@ class Html(Reader):
             yield Record(1, 0, {config.text_field: text} | ({"title": title} if title else {}))
         else:
             yield Reject(file.label, 1, "page without text", raw[:_SHOWN], unit=self.unit, fault=False)
-
-
-def read_whole(file: InputFile, config: SourceConfig) -> bytes | Reject:
-    """Read a file that is one document; a longer one than `record_bytes` is set aside."""
-    with open_binary(file.path) as stream:
-        raw = stream.read(config.record_bytes + 1)
-    if len(raw) > config.record_bytes:
-        return Reject(file.label, 1, f"longer than {config.record_bytes} bytes", raw[:_SHOWN], unit="record")
-    return raw
 
 
 def page_text(raw: bytes, charset: str, tool: str) -> tuple[str, str]:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from argosy.store.files import json_text
 from argosy.tracking.mlflow.read import link
 from argosy.tracking.mlflow.runs import LONGEST_TAG, Models, Runs
 from argosy.tracking.mlflow.server import Server, metric_name, one_line, without_password
@@ -199,7 +200,7 @@ class _Request:
         if not path.exists():
             print(f"tracking: {path} keeps what MLflow does not accept, first: {reason}", file=sys.stderr)
         with open(path, "a", encoding="utf-8") as file:
-            file.write(json.dumps({"reason": reason, "item": item}, default=str, ensure_ascii=False) + "\n")
+            file.write(json_text({"reason": reason, "item": item}, default=str) + "\n")
 
 
 def log_run(

@@ -129,7 +129,7 @@ def test_a_disk_that_fails_is_a_failed_run_and_no_reject(tmp_path: Path, monkeyp
 
     source = tmp_path / "in.jsonl"
     source.write_bytes(lines(*[{"text": "good"}] * 1000))
-    monkeypatch.setattr("argosy.data.readers.jsonl.open_binary", failing)
+    monkeypatch.setattr("argosy.data.readers.encodings.open_binary", failing)
     with pytest.raises(StepError, match=r"in\.jsonl cannot be read after line 59 .*Input/output error.*: run again"):
         read(source)
 
@@ -177,7 +177,7 @@ def test_a_folder_without_a_readable_file_is_refused_and_empty_files_are_named(t
     assert [Path(file.path).name for file in list_inputs([str(root)])[0]] == ["a.txt", "blank.md", "empty.jsonl"]
     documents, _, (counts, skipped) = read(root, skip=["code"])
     assert [document.text for document in documents.values()] == ["text"]
-    assert skipped[:1] == ["corpus/code/0.exe"]
+    assert skipped[:1] == ["corpus/code/0.exe (unknown format)"]
     assert [*skipped[319:], *counts.empty()] == ["corpus/prose/empty.jsonl (empty)", "corpus/prose/blank.md"]
 
 
@@ -192,7 +192,9 @@ def test_linked_and_marked_folders_are_named_and_no_channel_is_lost(tmp_path: Pa
         read(tmp_path / "in", skip=["_wiki"])
     documents, _, (_, skipped) = read(tmp_path / "in", skip=["_wiki", "web"])
     assert list(documents) == ["in/books/x.txt:1"]
-    assert skipped == ["in/_wiki/z.txt", "in/books/_old/o.txt", "in/web"]
+    assert skipped == ["in/_wiki/z.txt (a name on its path begins with _)",
+                       "in/books/_old/o.txt (a name on its path begins with _)",
+                       "in/web (a link to a folder, or to nothing)"]
 
 
 @pytest.mark.parametrize(("first", "second"), [("C", "C++"), ("wiki/en", "wiki_en")])
@@ -238,7 +240,7 @@ def test_channel_is_field_then_config_then_folder_and_never_reserved(tmp_path: P
     documents, _, (_, skipped) = read(root)
     channels = {document.text: document.channel for document in documents.values()}
     assert channels == {"x": "sport_ball", "y": "news", "top": "text"}
-    assert skipped == ["corpus/notes.docx"]
+    assert skipped == ["corpus/notes.docx (unknown format)"]
     fixed, _, _ = read(root, channel="mine", lang="en")
     channels = {document.text: (document.channel, document.lang) for document in fixed.values()}
     assert channels == {"x": ("sport_ball", "en"), "y": ("mine", "en"), "top": ("mine", "en")}
@@ -295,3 +297,18 @@ def test_what_to_do_about_unreadable_files_is_said(name: str, raw: bytes, remedy
 def test_a_uri_without_a_place_is_refused(uri: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         expand_input(uri)
+
+
+def test_names_with_an_underscore_are_read_where_they_are_code(tmp_path: Path) -> None:
+    root = tmp_path / "in"
+    for name in ("pkg/__init__.py", "pkg/_internal/_c.rs", "pkg/_notes.md", "pkg/_SUCCESS", "_temporary/part.jsonl"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text('{"text": "x"}')
+    documents, _, (_, skipped) = read(root, skip=["_temporary"])
+    assert sorted(documents) == ["in/pkg/__init__.py:1", "in/pkg/_internal/_c.rs:1"]
+    assert skipped == [f"in/{name} (a name on its path begins with _)" for name in
+                       ("_temporary/part.jsonl", "pkg/_notes.md")]
+    (tmp_path / "marked/_a.jsonl").parent.mkdir()
+    (tmp_path / "marked/_a.jsonl").write_text('{"text": "x"}')
+    with pytest.raises(InputError, match=r"it has _a.jsonl: a name on its path begins with _\)"):
+        read(tmp_path / "marked")
