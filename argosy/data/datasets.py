@@ -75,7 +75,7 @@ def _front_matter(path: str) -> dict[str, Any] | None:
     """The metadata at the top of a card; None: it has none, and is a text."""
     import yaml
 
-    match = re.match(rb"---\s*\n(.*?)\n---\s*(\n|$)", read_small(path), re.DOTALL)
+    match = re.match(rb"---[^\S\n]*\n(.*?)\n---[^\S\n]*(\n|$)", read_small(path), re.DOTALL)
     try:
         value = yaml.safe_load(match[1].decode()) if match else None
     except (yaml.YAMLError, UnicodeDecodeError):

@@ -13,7 +13,7 @@ import sys
 from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any
 
 from jinja2 import Template, TemplateError, nodes, pass_eval_context
 from jinja2.exceptions import SecurityError
@@ -70,7 +70,7 @@ def _render(template: str, values: dict[str, Any], marks: bool) -> tuple[str, li
 class Generation(Extension):
     """The block {% generation %}, and where the text of each lies."""
 
-    tags: ClassVar = {"generation"}
+    tags: set[str] = {"generation"}  # noqa: RUF012 (so jinja declares it)
     spans: list[tuple[int, int]]
     length: int
 

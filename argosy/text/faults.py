@@ -93,7 +93,7 @@ def empty(generated: Generated) -> bool:
 
 
 _WANTS_JSON = re.compile(r"json", re.IGNORECASE)
-_FENCED = re.compile(r"^```(?:json)?\s*\n(.*?)\n?```$", re.DOTALL | re.IGNORECASE)
+_FENCED = re.compile(r"^```(?:json)?[^\S\n]*\n(.*?)\n?```$", re.DOTALL | re.IGNORECASE)
 
 
 @_rule
@@ -157,7 +157,7 @@ def mixed_scripts(generated: Generated) -> bool | None:
 
 _MARKS = re.compile(
     r"<\|[^|<>\s]{1,40}\|>|</?s>|\[/?INST\]|<</?SYS>>|<(start|end)_of_turn>"
-    r"|^\s*(###\s*)?(user|assistant|human|system|用户|助手)\s*[:：]",
+    r"|^[^\S\n]*(###[^\S\n]*)?(user|assistant|human|system|用户|助手)\s*[:：]",
     re.IGNORECASE | re.MULTILINE,
 )
 

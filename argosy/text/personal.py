@@ -57,19 +57,20 @@ _WEIGHTS = (7, 9, 10, 5, 8, 4, 2, 1, 6, 3, 7, 9, 10, 5, 8, 4, 2)
 _PROVINCES = re.compile("1[1-5]|2[1-3]|3[1-7]|4[1-6]|5[0-4]|6[1-5]|71|8[1-3]|9[19]")  # 91: abroad, 99: made up
 _EXAMPLES = tuple(map(ip_network, ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32")))
 
-# What a key begins with (the compiled scan looks for these) and the whole of it.
+# What a key begins with (the compiled scan looks for these) and the whole of it. No key begins within another: where
+# one may have any length, each beginning in it would be a look at all the rest.
 _KEYS = {
     ("AKIA", "ASIA"): r"(?<![A-Za-z0-9])A[KS]IA[A-Z2-7]{16}(?![A-Za-z0-9])(?<!EXAMPLE)",
     ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"): r"(?<![A-Za-z0-9_])gh[pousr]_[A-Za-z0-9]{36,251}(?![A-Za-z0-9_])",
     ("github_pat_",): r"(?<![A-Za-z0-9_])github_pat_[A-Za-z0-9_]{60,}",
-    ("glpat-",): r"(?<![A-Za-z0-9_])glpat-[A-Za-z0-9_-]{20,}",
+    ("glpat-",): r"(?<![A-Za-z0-9_-])glpat-[A-Za-z0-9_-]{20,}",
     ("sk-",): r"(?<![A-Za-z0-9_-])sk-(?:proj-|svcacct-|ant-(?:api|admin)\d\d-)?(?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{20,}",
     ("hf_",): r"(?<![A-Za-z0-9_])hf_[A-Za-z0-9]{30,}(?![A-Za-z0-9_])",
-    ("xoxa-", "xoxb-", "xoxp-", "xoxr-", "xoxs-"): r"(?<![A-Za-z0-9_])xox[abprs]-(?=[A-Za-z-]*\d)[A-Za-z0-9-]{20,}",
+    ("xoxa-", "xoxb-", "xoxp-", "xoxr-", "xoxs-"): r"(?<![A-Za-z0-9_-])xox[abprs]-(?=[A-Za-z-]*\d)[A-Za-z0-9-]{20,}",
     ("AIza",): r"(?<![A-Za-z0-9_])AIza[A-Za-z0-9_-]{35}(?![A-Za-z0-9_-])",
     ("sk_live_", "rk_live_", "sk_test_"): r"(?<![A-Za-z0-9_])[rs]k_(?:live|test)_[A-Za-z0-9]{16,}",
     ("npm_",): r"(?<![A-Za-z0-9_])npm_[A-Za-z0-9]{36}(?![A-Za-z0-9_])",
-    ("pypi-",): r"(?<![A-Za-z0-9_])pypi-AgE[A-Za-z0-9_-]{50,}",
+    ("pypi-",): r"(?<![A-Za-z0-9_-])pypi-AgE[A-Za-z0-9_-]{50,}",
     ("eyJ",): r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{10,}",
     ("-----BEGIN ",): r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----[^-]{20,}"
                       r"(?:-----END (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----)?",

@@ -106,7 +106,7 @@ LISTED = {
 
 # Markup, code and addresses: "com" of a host is a word of Portuguese, "int" and "do" of a program are of others.
 _NO_PROSE = re.compile(
-    r"```.*?(?:```|$)|`[^`\n]*`|<[^<>\n]+>|https?://\S+|(?<![\w.@/\\-])[\w.@/\\-]*[.@/\\_][\w.@/\\-]*\w",
+    r"```.*?(?:```|$)|`[^`\n]*`|<[^<>\n]+>|https?://\S+|(?<![\w.@/\\-])[a-zA-Z0-9-]*[.@/\\_][\w.@/\\-]*\w",
     re.DOTALL | re.ASCII,
 )
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # A text is what a document is made of: its id, and pieces of which each is text or a special token.
 Pieces = Sequence[tuple[str, bool]]
-_ESCAPED = re.compile("\ue0f0(\\d+)\ue0f1")  # private use: stands for a special token that a text spells
+_ESCAPED = re.compile("\ue0f0(\\d{1,6})\ue0f1")  # private use: stands for a special token that a text spells
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ _LICENCE = re.compile(
     r"|\blicen[cs]e(?:,? version|\s*[:：])|terms of the .{0,60}licen[cs]e|the .{0,30}licen[cs]e \(|all rights reserved"
     r"|permission is hereby granted|redistribution and use|版权所有|著作权", re.IGNORECASE | re.DOTALL)
 _HEAD = 6000  # characters within which a licence stands
-_OPENING = re.compile(r"(?:\ufeff?(?:#!.*\n|<\?php\s*\n|<\?xml.*\?>\s*\n|[#%].*coding[:=].*\n))*\s*")
+_OPENING = re.compile(r"(?:\ufeff?(?:#!.*\n|<\?php\s*\n|<\?xml.*\?>\s*\n|[#%].*coding[:=].*(?:\n|$)))*\s*")
 _BLOCK = re.compile(r"/\*.*?\*/|<!--.*?-->|\(\*.*?\*\)|\{-.*?-\}", re.DOTALL)
 _LINES = re.compile(r"(?:[ \t]*(?://|#(?!!|include|define|if|pragma|import)|--|;|%|!)[^\n]*(?:\n|$))+")
 
