@@ -163,7 +163,7 @@ def _write(
         report(done)
 
 
-STEP = Step("tokenize", TokenizeConfig, run, version=5)
+STEP = Step("tokenize", TokenizeConfig, run, version=6)
 
 if __name__ == "__main__":
     main(STEP)

@@ -11,6 +11,8 @@ from argosy.data.schemas import Message, ParseError
 from argosy.errors import InputError
 from argosy.sandbox.templates import TemplateRefusal, render
 
+_COMPILE = "_compile_jinja_template"  # of transformers
+
 
 class _Remote:
     """What transformers compiles of a template: here, rendered in a process of limited time and memory."""
@@ -39,9 +41,9 @@ def apply_template(tokenizer: Any, messages: Sequence[Any], **how: Any) -> Any:
     Raises TemplateRefusal: it refuses the messages, or fails; InputError: it exceeds a limit."""
     from transformers.utils import chat_template_utils
 
-    if not hasattr(chat_template_utils, "_compile_jinja_template"):
-        raise RuntimeError("transformers compiles chat templates elsewhere than in _compile_jinja_template")
-    chat_template_utils._compile_jinja_template = _Remote
+    if _COMPILE not in vars(chat_template_utils):
+        raise RuntimeError(f"this version of transformers compiles chat templates elsewhere than in {_COMPILE}")
+    vars(chat_template_utils)[_COMPILE] = _Remote
     try:
         return tokenizer.apply_chat_template(list(messages), **how)
     except ValueError as error:  # of transformers itself, as of words that the template does not render

@@ -70,7 +70,7 @@ def _render(template: str, values: dict[str, Any], marks: bool) -> tuple[str, li
 class Generation(Extension):
     """The block {% generation %}, and where the text of each lies."""
 
-    tags: set[str] = {"generation"}  # noqa: RUF012 (so jinja declares it)
+    tags = {"generation"}  # noqa: RUF012 (declared by jinja)
     spans: list[tuple[int, int]]
     length: int
 

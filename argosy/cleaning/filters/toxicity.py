@@ -1,7 +1,8 @@
 """Removal of insulting text by word lists.
 
-A word alone decides little (Dodge et al. 2021 show what C4 lost by one-word rules): mild words weigh 1,
-strong ones 2, and a document goes when the weights are many for its length."""
+A word alone decides little (Dodge et al. 2021 show what C4 lost by one-word rules): mild words weigh 1, words that
+news, law, medicine or old books have too 2, the others 3, and a document goes when the weights are many for its
+length."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -29,9 +30,9 @@ class ToxicityConfig(FilterConfig):
 
     name: str = "toxicity"
     skip_channels: tuple[str, ...] = ("code",)
-    min_weight: Annotated[int, Field(ge=1)] = 2
+    min_weight: Annotated[int, Field(ge=1)] = 3
     """Sum of the weights of its words."""
-    min_weight_per_1000: Annotated[float, Field(ge=0)] = 0.5
+    min_weight_per_1000: Annotated[float, Field(ge=0)] = 1
     """The same sum by 1000 characters."""
 
 
@@ -44,7 +45,7 @@ class Toxicity(Filter[ToxicityConfig]):
 
     def __init__(self, config: ToxicityConfig, resources: Resources) -> None:
         super().__init__(config, resources)
-        further = {word.strip().lower(): 2 for word in resources.words if len(word.strip()) > 1}
+        further = {word.strip().lower(): 3 for word in resources.words if len(word.strip()) > 1}
         self._weights: Mapping[str, int] = word_weights() | further
         self._words = sorted(self._weights)
         self._spaced = [not _HAN.search(word) for word in self._words]

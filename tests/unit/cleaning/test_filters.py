@@ -153,7 +153,7 @@ def test_personal_data_is_replaced(text: str, expected: str) -> None:
 
 def test_toxicity_looks_at_whole_words_and_at_how_many() -> None:
     assert outcome("toxicity", f"{PROSE} You bastards, you idiots!") == "dropped: insults"
-    assert outcome("toxicity", f"{CHINESE}滚开，你这个笨蛋。") == "dropped: insults"
+    assert outcome("toxicity", f"{CHINESE}滚开，你这个笨蛋，废物。") == "dropped: insults"
     assert outcome("toxicity", "a grommet here", resources=Resources(words=["grommet"])) == "dropped: insults"
 
 
@@ -216,7 +216,10 @@ def test_benchmark_items_are_dropped(text: str) -> None:
         ("toxicity", "Scunthorpe and Arsenal, an assassin in the classics"),
         ("toxicity", "The idiot is a novel."),
         ("toxicity", "垃圾分类从我做起。"),
-        ("toxicity", f"{PROSE * 40} Shit, said the idiot."),
+        ("toxicity", f"{PROSE * 40} Fuck, said the idiot."),
+        ("toxicity", "What has a chink, and hears all that is said beside it? A wall."),
+        ("toxicity", f"{PROSE} A stupid tool, as its author says, for idiotic questions."),
+        ("toxicity", "警方通报，该成人网站已被依法取缔。"),
     ],
 )  # fmt: skip
 def test_what_only_looks_alike_stays(name: str, text: str) -> None:

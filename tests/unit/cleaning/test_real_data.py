@@ -1,6 +1,7 @@
 """Real dirt and real books, from a checkout of test data beside the repository; skipped where it is absent."""
 
 import json
+import random
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -62,6 +63,40 @@ def test_public_word_lists_work_in_sentences(lang: str) -> None:
     }
     results = fates([sentence[lang].format(word) for word in words], words)
     assert results.count("toxicity") >= 0.97 * len(words), Counter(results)
+
+
+def insulted(texts: Sequence[str]) -> int:
+    """How many of the texts the filter of insults drops."""
+    filters = make_filters([registered()["toxicity"].config_class()], Resources())
+    scores = score(Batch([Document(str(number), text, "web") for number, text in enumerate(texts)]), filters).scores
+    codes, _ = decide(filters, scores, np.array(["web"] * len(texts)))
+    return int((codes != KEPT).sum())
+
+
+def test_of_clean_texts_hardly_one_is_called_an_insult() -> None:
+    tasks = [json.dumps(json.loads(line), ensure_ascii=False) for name in ("data__seed_tasks.jsonl",
+             "human_eval__user_oriented_instructions.jsonl")
+             for line in (folder("self_instruct") / name).read_text(encoding="utf-8").splitlines()]
+    abstracts = [line for path in sorted(folder("zh_csl").glob("*.tsv"))
+                 for line in path.read_text(encoding="utf-8").splitlines()]
+    chapters = {name: [path.read_text(encoding="utf-8") for path in sorted(folder(name).glob("*.md"))]
+                for name in ("en_rustbook", "zh_rustbook", "zh_d2l", "zhen_gowebbook")}
+    alpaca = {lang: [" ".join(map(str, each.values())) for each in json.loads(
+        (folder("llamafactory_demo") / f"data__alpaca_{lang}_demo.json").read_text(encoding="utf-8"))]
+        for lang in ("en", "zh")}
+    for texts in (tasks, abstracts, *chapters.values(), *alpaca.values()):
+        assert insulted(texts) <= 0.005 * len(texts)
+
+
+@pytest.mark.parametrize(("lang", "least"), [("en", 0.8), ("zh", 0.6)])
+def test_texts_full_of_the_words_of_public_lists_go(lang: str, least: float) -> None:
+    words = [word for word in (folder("badwords") / lang).read_text(encoding="utf-8").splitlines() if len(word) > 1]
+    books = " ".join(path.read_text(encoding="utf-8") for path in sorted(folder(f"{lang}_rustbook").glob("*.md")))
+    draw, texts = random.Random(1), []
+    for number in range(300):  # 1,000 characters of a book, with a listed word after each 100
+        parts = [books[at : at + 100] for at in range(number * 1000, number * 1000 + 1000, 100)]
+        texts.append(" ".join(f"{part} {draw.choice(words)}" for part in parts))
+    assert insulted(texts) >= least * len(texts)
 
 
 def test_clean_web_text_is_mostly_kept() -> None:

@@ -19,10 +19,10 @@ _KEY = "aB3dE5gH7jK9mN1pQ2rS4"
 def personal() -> Iterator[str]:
     """Pieces whose repetition leads each pattern on as far as it goes."""
     for begin in {pattern: begin for begin, pattern in triggers().items()}.values():
-        yield from (begin, f"{begin}a1-", f"{begin}-", f"{begin}{_KEY}.", f"={begin}{_KEY}", f"{begin}A ")
+        yield from (begin, f"{begin}a1-", f"{begin}{_KEY}.", f"{begin}A ")
     yield from ("eyJaaaaaaaaa.", "eyJaaaaaaaaa-eyJ.", "-----BEGIN A PRIVATE KEY-----", "-----BEGIN A B ")
-    yield from ("password:   ", "1", "1 ", "+1 ", "(0", "12.", "1.1.1.1 ", "1-", "4111 1111 ", "2:", "2001:", "2001::", "a@", "a.a@a.",
-                "a-@a-", "1@1.", "00 1 (0) 1 ", "1.2.3.4      ", "订单", "no.:# 123456789 ")
+    yield from ("password:   ", "1", "1 ", "+1 ", "(0", "12.", "1.1.1.1 ", "1-", "4111 1111 ", "2:", "2001:", "2001::")
+    yield from ("a@", "a.a@a.", "a-@a-", "1@1.", "00 1 (0) 1 ", "1.2.3.4      ", "订单", "no.:# 123456789 ")
 
 
 def others() -> Iterator[tuple[str, str]]:
