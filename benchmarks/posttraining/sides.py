@@ -65,7 +65,7 @@ def start() -> tuple[Any, Any, list[list[Message]]]:
     a row, so that neither side cuts any."""
     import torch
 
-    from argosy.models.chat import encode
+    from argosy.models.chat import encode_answers
     from argosy.models.pretrained import load_tokenizer
     from argosy.training.phase import build_model
 
@@ -78,7 +78,7 @@ def start() -> tuple[Any, Any, list[list[Message]]]:
         tokenizer = load_tokenizer(Path(folder))
     special = {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    fitting = [each for each in every if len(encode(tokenizer, each)) <= LENGTH]
+    fitting = [each for each in every if len(encode_answers(tokenizer, each)[0]) <= LENGTH]
     return build_model(MODEL, VOCABULARY, special).to(device), tokenizer, fitting[:CONVERSATIONS]
 
 
