@@ -1,36 +1,66 @@
 """Does every engine, and every division of a model, train as one process does?
 
-`argosy run` pretrains a small model once for each, in float32, on the same samples. What is compared is every loss and
-every gradient's norm that the runs log.
+A stage trains a small model once for each, in float32, on the same samples, in processes that are forked from one that
+has imported all; its inputs come from one `argosy run`. What is compared is all that it logs.
 
-    python -m benchmarks.engines [--steps 24] [--only NAME ...]
+    python -m benchmarks.engines [--stages pretrain experts sft dpo kto grpo] [--steps 24] [--only NAME ...]
 
-The last line is JSON: by name the largest relative difference of a loss (`loss`) and of a gradient's norm (`grad_norm`)
-from one process; `worst` over all. What cannot run here (NVMe without libaio) is named under `left_out`."""
+The last line is JSON: by stage and name the largest relative difference of a loss (`loss`), of a gradient's norm
+(`grad_norm`) and of all else (`other`: accuracies, margins, rewards, divergences, experts' loads), of 0.01 where a
+number is less; `worst` by stage. What cannot run here (NVMe without libaio) is named under `left_out`."""
 
 import argparse
+import contextlib
+import importlib
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
 import tempfile
+import traceback
+from collections.abc import Mapping
 from pathlib import Path
 
+from argosy.step.contract import Progress, StepContext
+from argosy.step.machine import free_port
+from argosy.tracking.spool import OF_THE_RUN
+from argosy.tracking.tracker import Tracker
 from benchmarks.side_by_side import ROOT
+from workflows.compose import compose
+from workflows.lifecycle import lifecycle
+from workflows.plan import PlannedNode, plan
 
-COMMON = ("stages=[clean,tokenizer,tokenize,pretrain]", "pretrain.global_batch_size=8", "pretrain.micro_batch_size=2",
-          "pretrain.model.num_hidden_layers=4", "pretrain.model.num_key_value_heads=2", "pretrain.learning_rate=1e-3",
-          "pretrain.warmup_tokens=4096", "pretrain.save_every=1000", "pretrain.log_every=4")
-EXPERTS = ("pretrain.model.model_type=qwen3_moe", "pretrain.model.experts.count=4",
-           "pretrain.model.experts.per_token=2")
+Logged = dict[tuple[str, int], float]
+COMMON = ("stages=[clean,tokenizer,tokenize,pretrain,sft,dpo,rlhf]",
+          "rlhf.rewards={ended: 1.0, language: {language: en}}")
+_PRETRAIN = ("pretrain.global_batch_size=8", "pretrain.micro_batch_size=2", "pretrain.model.num_hidden_layers=4",
+             "pretrain.model.num_key_value_heads=2", "pretrain.learning_rate=1e-3", "pretrain.warmup_tokens=4096",
+             "pretrain.save_every=1000", "pretrain.log_every=4")
+_POST = ("dtype=float32", "batch_size=8", "micro_batch_size=2", "save_every=1000", "log_every=1", "heldout_limit=8")
+STAGES: dict[str, tuple[str, tuple[str, ...]]] = {  # the field of the config, and its overrides
+    "pretrain": ("pretrain", _PRETRAIN),
+    "experts": ("pretrain", (*_PRETRAIN, "pretrain.model.model_type=qwen3_moe", "pretrain.model.experts.count=4",
+                             "pretrain.model.experts.per_token=2")),
+    "sft": ("sft", tuple(f"sft.{each}" for each in _POST)),
+    "dpo": ("dpo", tuple(f"dpo.{each}" for each in _POST)),
+    "kto": ("dpo", tuple(f"dpo.{each}" for each in (*_POST, "method=kto"))),
+    "grpo": ("rlhf", tuple(f"rlhf.{each}" for each in (
+        *_POST, "batch_size=16", "micro_batch_size=4", "method=grpo", "minibatches=2", "learning_rate=1e-3"))),
+}
 ENGINES: dict[str, str] = {
-    "torch": "processes=2", "ddp": "processes=2 engine=ddp", "fsdp": "processes=2 engine=fsdp",
+    "torch": "processes=2", "torch4": "processes=4", "ddp": "processes=2 engine=ddp", "ddp4": "processes=4 engine=ddp",
+    "fsdp": "processes=2 engine=fsdp", "fsdp4": "processes=4 engine=fsdp",
     "fsdp_hybrid": "processes=4 engine=fsdp shard_size=2",
-    "zero0": "processes=2 engine=deepspeed", "zero1": "processes=2 zero_stage=1", "zero2": "processes=2 zero_stage=2",
-    "zero3": "processes=2 zero_stage=3", "zero2_offload": "processes=2 zero_stage=2 offload=optimizer",
+    "zero0": "processes=2 engine=deepspeed", "zero1": "processes=2 zero_stage=1", "zero1_4": "processes=4 zero_stage=1",
+    "zero2": "processes=2 zero_stage=2", "zero2_4": "processes=4 zero_stage=2",
+    "zero3": "processes=2 zero_stage=3", "zero3_4": "processes=4 zero_stage=3",
+    "zero2_offload": "processes=2 zero_stage=2 offload=optimizer",
     "zero3_offload": "processes=2 zero_stage=3 offload=all",
     "zero3_nvme": "processes=2 zero_stage=3 offload=all offload_to=nvme nvme_path={scratch}",
     "zero3_hpz": "processes=4 zero_stage=3 zero_partition=2",
+}
+DIVISIONS: dict[str, str] = {  # of stages whose samples have one length
     "tp2": "processes=2 tensor_parallel=2", "pp2": "processes=2 pipeline_parallel=2",
     "pp2_interleaved": "processes=2 pipeline_parallel=2 pipeline_interleave=2",
     "sp2": "processes=2 sequence_parallel=2", "tp2_pp2": "processes=4 tensor_parallel=2 pipeline_parallel=2",
@@ -38,58 +68,130 @@ ENGINES: dict[str, str] = {
     "sp2_fsdp4": "processes=4 sequence_parallel=2 engine=fsdp",
     "pp2_dp2": "processes=4 pipeline_parallel=2 micro_batch_size=1",
 }
-OF_EXPERTS: dict[str, str] = {"ep2": "processes=2 expert_parallel=2", "ep2_tp2": (
-    "processes=4 expert_parallel=2 tensor_parallel=2")}
+OF_EXPERTS: dict[str, str] = {
+    "ep2": "processes=2 expert_parallel=2", "ep2_tp2": "processes=4 expert_parallel=2 tensor_parallel=2",
+    "ep2_dp2": "processes=4 expert_parallel=2",
+}
+_FLOOR = 0.01
 
 
-def run(fields: str, extra: tuple[str, ...], store: Path, steps: int) -> dict[tuple[str, int], float]:
-    """Run the stages; returns what pretraining logged, by name and step. Raises RuntimeError: the run failed."""
-    words = [f"pretrain.{each}" for each in fields.format(scratch=store.parent / "nvme").split()]
-    command = [sys.executable, "-c", "from workflows.cli import main; raise SystemExit(main())", "run", "--preset",
-               "tiny", "--store", str(store), *COMMON,
-               f"pretrain.tokens={steps * 8 * 128}", *extra, *words]
-    done = subprocess.run(command, cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"}, text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
-    if done.returncode:
-        raise RuntimeError(done.stdout[-2000:])
-    spool = max(store.glob("pretrain-*/tracking/spool.jsonl"), key=lambda path: path.stat().st_mtime)
-    records = [json.loads(line) for line in spool.read_text().splitlines()]
-    return {(name, record["step"]): value for record in records if record["kind"] == "metrics"
-            for name, value in record["values"].items() if name.startswith(("train/", "heldout/"))}
+def layouts(stage: str) -> dict[str, str]:
+    """Return the layouts of a stage by name, with their fields."""
+    more = {"experts": {**DIVISIONS, **OF_EXPERTS}, "pretrain": DIVISIONS, "sft": DIVISIONS}
+    found = {**ENGINES, **more.get(stage, {})}
+    if stage == "experts":  # whose balance loss is of a micro-batch
+        found.pop("pp2_dp2")
+    return found
 
 
-def difference(one: dict[tuple[str, int], float], other: dict[tuple[str, int], float]) -> dict[str, float]:
+class Recorder(Tracker):
+    """Keeps the metrics."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.logged: list[tuple[str, int, float]] = []
+
+    def metrics(self, values: Mapping[str, float], step: int = 0) -> None:
+        """Keep them, without those that tell how a run went."""
+        self.logged += [(name, step, value) for name, value in values.items() if not name.startswith(OF_THE_RUN)]
+
+
+def planned(stage: str, fields: str, store: Path, steps: int) -> PlannedNode:
+    """Plan a stage with the `fields` of a layout."""
+    field, overrides = STAGES[stage]
+    long = f"tokens={steps * 8 * 128}" if field == "pretrain" else f"max_steps={steps}"
+    words = [f"{field}.{each}" for each in (long, *fields.format(scratch=store.parent / "nvme").split())]
+    nodes = plan(lifecycle(compose("tiny", overrides=(*COMMON, *overrides, *words))), store, None, field).nodes
+    return next(node for node in nodes if node.name == field)
+
+
+def run(stage: str, fields: str, store: Path, steps: int) -> Logged:
+    """Run a stage in processes of its own; returns what it logged. Raises RuntimeError: it failed."""
+    node = planned(stage, fields, store, steps)
+    out, world, port = store / f"{stage}-{node.digest}", json.loads(node.config).get("processes", 1), free_port()
+    out.mkdir(exist_ok=True)
+    forked = multiprocessing.get_context("fork")
+    ranks = [forked.Process(target=_rank, args=(node, out, rank, world, port)) for rank in range(world)]
+    for rank in ranks:
+        rank.start()
+    for rank in ranks:
+        rank.join()
+    if any(rank.exitcode for rank in ranks):
+        raise RuntimeError("\n".join(path.read_text()[-1500:] for path in sorted(out.glob("log-*"))))
+    return {(name, step): value for name, step, value in json.loads((out / "logged.json").read_text())}
+
+
+def _rank(node: PlannedNode, out: Path, rank: int, world: int, port: int) -> None:
+    """Be one of the processes."""
+    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(world), LOCAL_WORLD_SIZE=str(world),
+                      MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    step, recorder = importlib.import_module(f"steps.{node.step}").STEP, Recorder()
+    with (out / f"log-{rank}").open("w") as log, contextlib.redirect_stdout(log), contextlib.redirect_stderr(log):
+        try:
+            context = StepContext(out, recorder, Progress(None), rank, world, rank)
+            step.run(step.config.model_validate_json(node.config), context)
+        except BaseException:
+            traceback.print_exc()
+            log.flush()
+            os._exit(1)
+    if rank == 0:
+        (out / "logged.json").write_text(json.dumps(recorder.logged))
+    os._exit(0)  # without the collectives of an interpreter's end
+
+
+def difference(one: Logged, other: Logged) -> dict[str, float]:
     """Return the largest relative differences. Raises RuntimeError: not the same was logged."""
     if one.keys() != other.keys():
         raise RuntimeError(f"logged by one of them alone: {sorted(one.keys() ^ other.keys())[:5]}")
-    worst = {"loss": 0.0, "grad_norm": 0.0}
-    for key, value in one.items():
-        kind = "grad_norm" if "grad_norm" in key[0] else "loss"
-        worst[kind] = max(worst[kind], abs(other[key] - value) / max(abs(value), 1e-9))
+    worst = {"loss": 0.0, "grad_norm": 0.0, "other": 0.0}
+    for (name, step), value in one.items():
+        lossy = any(word in name for word in ("loss", "heldout/nats", "heldout/ppl", "heldout/bpb"))
+        kind = "grad_norm" if "grad_norm" in name else "loss" if lossy else "other"
+        worst[kind] = max(worst[kind], abs(other[name, step] - value) / max(abs(value), _FLOOR))
     return worst
+
+
+def prepare(store: Path) -> None:
+    """Make what the stages start from, and import what they need. Raises CalledProcessError: it failed."""
+    command = [sys.executable, "-c", "from workflows.cli import main; raise SystemExit(main())", "run", "--preset",
+               "tiny", "--store", str(store), "--to", "sft", *COMMON]
+    subprocess.run(command, cwd=ROOT, env={**os.environ, "MLFLOW_TRACKING_URI": ""}, stdout=subprocess.DEVNULL,
+                   check=True)
+    os.environ.update(DS_ACCELERATOR="cpu", OMP_NUM_THREADS="1")
+    with contextlib.suppress(ImportError):
+        importlib.import_module("deepspeed")
+    for name in ("argosy.training.phase", "argosy.posttraining.sft", "argosy.posttraining.preferences.learning",
+                 "argosy.posttraining.rl.learning", "transformers.models.llama.modeling_llama"):
+        importlib.import_module(name)
 
 
 def main() -> None:
     """Run all, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=24)
-    parser.add_argument("--only", nargs="*", default=[*ENGINES, *OF_EXPERTS])
+    parser.add_argument("--stages", nargs="*", default=[*STAGES], choices=[*STAGES])
+    parser.add_argument("--only", nargs="*", default=[*ENGINES, *DIVISIONS, *OF_EXPERTS])
     args = parser.parse_args()
-    found: dict[str, object] = {}
+    found: dict[str, dict[str, dict[str, float]]] = {}
     left_out: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as scratch:
         store = Path(scratch) / "runs"
         (Path(scratch) / "nvme").mkdir()
-        for engines, extra in ((ENGINES, ()), (OF_EXPERTS, EXPERTS)):
-            chosen = {name: fields for name, fields in engines.items() if name in args.only}
-            one = run("processes=1", extra, store, args.steps) if chosen else {}
-            for name, fields in chosen.items():
+        prepare(store)
+        for stage in args.stages:
+            one, found[stage] = run(stage, "processes=1", store, args.steps), {}
+            for name, fields in layouts(stage).items():
+                if name not in args.only:
+                    continue
                 try:
-                    found[name] = difference(one, run(fields, extra, store, args.steps))
+                    found[stage][name] = difference(one, run(stage, fields, store, args.steps))
                 except RuntimeError as error:
-                    left_out[name] = str(error).strip()[-600:]
-                print(f"{name:16} {found.get(name) or left_out.get(name)}", flush=True)
-    worst = {kind: max(each[kind] for each in found.values()) for kind in ("loss", "grad_norm")}  # type: ignore[index]
+                    left_out[f"{stage} {name}"] = str(error).strip()[-600:]
+                shown = found[stage].get(name) or left_out.get(f"{stage} {name}")
+                print(f"{stage:8} {name:16} {shown}", flush=True)
+    worst = {stage: {kind: max((each[kind] for each in rows.values()), default=0.0) for kind in ("loss", "grad_norm",
+                                                                                                "other")}
+             for stage, rows in found.items()}
     print(json.dumps({"worst": worst, "left_out": left_out, **found}))
 
 

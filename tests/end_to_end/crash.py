@@ -124,15 +124,15 @@ class Crasher:
     def _kill_somebody(self) -> str:
         assert self._runner is not None
         drawn = self._rng.random()
-        children = _children(self._runner.pid)
+        below = children(self._runner.pid)
         name, pid, number = "runner", self._runner.pid, signal.SIGKILL
-        senders = [child for child in children if child[0] == "argosy.tracking"]
-        steps = [child for child in children if child[0].startswith("steps.")]
+        senders = [child for child in below if child[0] == "argosy.tracking"]
+        steps = [child for child in below if child[0].startswith("steps.")]
         if drawn < SENDER and senders:
             name, pid = senders[0]
         elif drawn > SENDER + RUNNER and steps:
             name, pid = self._rng.choice(steps)
-            ranks = [child for child in _children(pid) if child[0] == name]
+            ranks = [child for child in children(pid) if child[0] == name]
             if ranks and self._rng.random() < RANK:
                 name, pid = f"a rank of {name}", self._rng.choice(ranks)[1]
                 number = self._rng.choice([signal.SIGKILL, signal.SIGSTOP])
@@ -143,7 +143,7 @@ class Crasher:
         return f"{number.name} for {name} ({done} of {len(self._seconds)} nodes done)"
 
 
-def _children(parent: int) -> list[tuple[str, int]]:
+def children(parent: int) -> list[tuple[str, int]]:
     """The Python processes below `parent`: the module that each runs, and its id; sorted."""
     found = []
     for entry in Path("/proc").iterdir():

@@ -145,6 +145,32 @@ def test_a_phase_goes_on_with_other_processes_and_engines(given: Path, tmp_path:
     assert process.returncode == 2
 
 
+@pytest.mark.parametrize(("name", "common", "first", "then"), [
+    ("sft", {}, {"processes": 2, "engine": "fsdp"}, {}),
+    ("dpo", {}, {}, {"processes": 2, "zero_stage": 2}),
+    ("grpo", {"staleness": 1}, {"processes": 2, "zero_stage": 3}, {}),  # with a rollout that waits for its update
+])
+def test_posttraining_goes_on_with_other_processes_and_engines(
+    given: Path, tmp_path: Path, name: str, common: dict[str, Any], first: dict[str, Any], then: dict[str, Any]
+) -> None:
+    common = {"max_steps": 16, "save_every": 2, **common}
+    killed, last = (tmp_path / f"{name}-{digit * 12}" for digit in "ab")
+    process = start(given, name, killed, **common, **first)
+    until(lambda: any(killed.glob("state/step-*/complete")) or process.poll() is not None, 240)
+    process.kill()
+    process.wait()
+    state = max(killed.glob("state/step-*/complete"), default=None)
+    assert state, process.communicate()[0]
+    finish(start(given, name, last, **common, **then, resume=str(state.parent.relative_to(tmp_path))))
+    found, plain = metrics(last), metrics(whole(given, name, **common))
+    begun = int(state.parent.name.removeprefix("step-"))
+    assert begun < 16
+    assert found.keys() == {key for key in plain if key[1] > begun or key[0].startswith("heldout/")}
+    for key, value in found.items():
+        wide = key[0].endswith(("grad_norm", "margin", "margin/before", "margin/after"))
+        assert value == pytest.approx(plain[key], rel=1e-3 if wide else 1e-5, abs=1e-5), key
+
+
 def test_deepspeed_needs_no_compiler_and_continues_after_a_kill(given: Path, tmp_path: Path) -> None:
     fields: dict[str, Any] = {"engine": "deepspeed", "zero_stage": 1, "save_every": 6}
     process = start(given, "pretrain", tmp_path, {"PATH": "/nowhere"}, **fields)
