@@ -22,7 +22,7 @@ help:
 	@echo "make demo        train, evaluate and compare a small language model, from nothing (minutes)"
 	@echo "make test        checks and tests"
 	@echo "make check       ruff, mypy, import rules"
-	@echo "make crash N=20  kill random steps of a small run N times, and compare the bytes"
+	@echo "make crash N=20  kill random steps of a small run N times, then N times with work saved, and compare the bytes"
 	@echo "make lock        resolve requirements.lock and images/*.lock again (needs uv)"
 	@echo "make images      build the images with docker, podman or buildah (IMAGES='data train mlflow' REGISTRY= TAG=latest)"
 	@echo "make manifests   write argo-install/generated again, after a change of the graph or of a profile"
@@ -50,6 +50,7 @@ test: check
 
 crash: setup
 	$(BIN)/python -m tests.end_to_end.crash $(N)
+	$(BIN)/python -m tests.end_to_end.crash_states $(N)
 
 LOCK := uv pip compile --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
 	--no-emit-index-url --quiet

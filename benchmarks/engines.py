@@ -33,7 +33,7 @@ from workflows.plan import PlannedNode, plan
 
 Logged = dict[tuple[str, int], float]
 COMMON = ("stages=[clean,tokenizer,tokenize,pretrain,sft,dpo,rlhf]",
-          "rlhf.rewards={ended: 1.0, language: {language: en}}")
+          "pretrain.model.max_position_embeddings=256", "rlhf.rewards={ended: 1.0, language: {language: en}}")
 _PRETRAIN = ("pretrain.global_batch_size=8", "pretrain.micro_batch_size=2", "pretrain.model.num_hidden_layers=4",
              "pretrain.model.num_key_value_heads=2", "pretrain.learning_rate=1e-3", "pretrain.warmup_tokens=4096",
              "pretrain.save_every=1000", "pretrain.log_every=4")
@@ -70,7 +70,7 @@ DIVISIONS: dict[str, str] = {  # of stages whose samples have one length
 }
 OF_EXPERTS: dict[str, str] = {
     "ep2": "processes=2 expert_parallel=2", "ep2_tp2": "processes=4 expert_parallel=2 tensor_parallel=2",
-    "ep2_dp2": "processes=4 expert_parallel=2",
+    "ep2_dp2": "processes=4 expert_parallel=2", "micro4": "processes=1 micro_batch_size=4",  # whose balance is another
 }
 _FLOOR = 0.01
 
@@ -79,9 +79,7 @@ def layouts(stage: str) -> dict[str, str]:
     """Return the layouts of a stage by name, with their fields."""
     more = {"experts": {**DIVISIONS, **OF_EXPERTS}, "pretrain": DIVISIONS, "sft": DIVISIONS}
     found = {**ENGINES, **more.get(stage, {})}
-    if stage == "experts":  # whose balance loss is of a micro-batch
-        found.pop("pp2_dp2")
-    return found
+    return {name: fields for name, fields in found.items() if stage != "experts" or "pipeline" not in fields}
 
 
 class Recorder(Tracker):
@@ -100,7 +98,7 @@ def planned(stage: str, fields: str, store: Path, steps: int) -> PlannedNode:
     """Plan a stage with the `fields` of a layout."""
     field, overrides = STAGES[stage]
     long = f"tokens={steps * 8 * 128}" if field == "pretrain" else f"max_steps={steps}"
-    words = [f"{field}.{each}" for each in (long, *fields.format(scratch=store.parent / "nvme").split())]
+    words = [f"{field}.{each}" for each in (long, *fields.format(scratch=store / "nvme").split())]
     nodes = plan(lifecycle(compose("tiny", overrides=(*COMMON, *overrides, *words))), store, None, field).nodes
     return next(node for node in nodes if node.name == field)
 
@@ -157,6 +155,7 @@ def prepare(store: Path) -> None:
                "tiny", "--store", str(store), "--to", "sft", *COMMON]
     subprocess.run(command, cwd=ROOT, env={**os.environ, "MLFLOW_TRACKING_URI": ""}, stdout=subprocess.DEVNULL,
                    check=True)
+    (store / "nvme").mkdir(exist_ok=True)
     os.environ.update(DS_ACCELERATOR="cpu", OMP_NUM_THREADS="1")
     with contextlib.suppress(ImportError):
         importlib.import_module("deepspeed")
@@ -170,13 +169,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=24)
     parser.add_argument("--stages", nargs="*", default=[*STAGES], choices=[*STAGES])
+    parser.add_argument("--store", type=Path, help="keeps what the stages start from, for the next time")
     parser.add_argument("--only", nargs="*", default=[*ENGINES, *DIVISIONS, *OF_EXPERTS])
     args = parser.parse_args()
     found: dict[str, dict[str, dict[str, float]]] = {}
     left_out: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as scratch:
-        store = Path(scratch) / "runs"
-        (Path(scratch) / "nvme").mkdir()
+        store = args.store or Path(scratch) / "runs"
         prepare(store)
         for stage in args.stages:
             one, found[stage] = run(stage, "processes=1", store, args.steps), {}

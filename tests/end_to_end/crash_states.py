@@ -29,10 +29,11 @@ from tests.store_comparison import differences
 
 OVERRIDES = (
     "stages=[clean,tokenizer,tokenize,pretrain,sft,dpo,rlhf]", "clean.shards=40", "data.demo.english_bytes=1_300_000",
-    "data.demo.code_bytes=800_000", "sft.max_steps=60", "sft.save_every=2", "sft.log_every=1", "dpo.max_steps=60",
-    "dpo.save_every=2", "dpo.log_every=1", "dpo.processes=2", "dpo.micro_batch_size=4", "rlhf.max_steps=40",
-    "rlhf.save_every=1", "rlhf.log_every=1", "rlhf.method=grpo", "rlhf.staleness=1",
-    "rlhf.rewards={accept: 1.0, format: 0.2}",
+    "data.demo.code_bytes=800_000", "pretrain.model.max_position_embeddings=256",
+    *(f"sft.{each}" for each in ("max_steps=60", "save_every=2", "log_every=1")),
+    *(f"dpo.{each}" for each in ("max_steps=60", "save_every=2", "log_every=1", "processes=2", "micro_batch_size=4")),
+    *(f"rlhf.{each}" for each in ("max_steps=40", "save_every=1", "log_every=1", "method=grpo", "staleness=1",
+                                  "rewards={accept: 1.0, format: 0.2}")),
 )
 _STEP = re.compile(r"^step (\d+)/", re.MULTILINE)
 
@@ -170,14 +171,17 @@ def main() -> int:
     parser = argparse.ArgumentParser("python -m tests.end_to_end.crash_states", description=__doc__)
     parser.add_argument("kills", type=int, nargs="?", default=40)
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
+    names = [stage.name for stage in STAGES]
+    parser.add_argument("--stages", nargs="+", choices=names, default=names)
     arguments = parser.parse_args()
     root = Path(tempfile.mkdtemp(prefix="argosy-crash-states-"))
     print(f"seed {arguments.seed}; stores are in {root}", flush=True)
     rng = random.Random(arguments.seed)
     alone, killed = Killer(root / "untouched", rng), Killer(root / "killed", rng)
     counts: Counter[str] = Counter()
-    for number, stage in enumerate(STAGES):
-        share = (arguments.kills * (number + 1)) // len(STAGES) - (arguments.kills * number) // len(STAGES)
+    chosen = [stage for stage in STAGES if stage.name in arguments.stages]
+    for number, stage in enumerate(chosen):
+        share = (arguments.kills * (number + 1)) // len(chosen) - (arguments.kills * number) // len(chosen)
         span = alone.untouched(stage)
         counts[stage.name] = killed.kills(stage, share, span, lambda line: print(line, flush=True))
     found = differences(root / "killed", root / "untouched")

@@ -27,15 +27,17 @@ PRETRAIN: dict[str, Any] = {
 }
 LEARN: dict[str, Any] = {"heldout_limit": 8, "batch_size": 32, "micro_batch_size": 32, "log_every": 2, "save_every": 4,
                          "max_steps": 12, "dtype": "float32"}
-RLHF = {**LEARN, "max_steps": 4, "rewards": {"ended": 1}, "max_new_tokens": 8, "minibatches": 2}
+RLHF = {**LEARN, "max_steps": 4, "save_every": 2, "rewards": {"ended": 1}, "max_new_tokens": 8, "minibatches": 2}
 STEPS: dict[str, tuple[str, dict[str, Any]]] = {
     "pretrain": ("pretrain", PRETRAIN),
+    "experts": ("pretrain", {**PRETRAIN, "model": {**PRETRAIN["model"], "model_type": "qwen3_moe",
+                                                   "experts": {"count": 4, "per_token": 2, "balance_loss": 0.1}}}),
     "sft": ("sft", {**LEARN, "batch_size": 6, "micro_batch_size": 1, "neftune_noise": 5}),
-    "dpo": ("preference", {**LEARN, "max_steps": 4}),
+    "dpo": ("preference", LEARN),
     "kto": ("preference", {**LEARN, "max_steps": 4, "method": "kto"}),
     "reward_model": ("reward_model", {**LEARN, "max_steps": 4, "lora": {"rank": 4, "kind": "dora", "merge": False}}),
     "ppo": ("rlhf", {**RLHF, "method": "ppo"}),
-    "grpo": ("rlhf", {**RLHF, "method": "grpo"}),
+    "grpo": ("rlhf", {**RLHF, "method": "grpo", "max_steps": 8, "staleness": 1}),
 }
 
 
@@ -88,6 +90,12 @@ def outputs(out: Path) -> Any:
     return json.loads((out / "outputs.json").read_text())["outputs"]
 
 
+def equal(found: dict[tuple[str, int], float], expected: dict[tuple[str, int], float]) -> None:
+    for (metric, step), value in found.items():
+        wide = metric.endswith(("grad_norm", "margin", "margin/before", "margin/after"))
+        assert value == pytest.approx(expected[metric, step], rel=1e-3 if wide else 1e-5, abs=1e-5), (metric, step)
+
+
 def test_killed_and_started_again_is_the_same(given: Path, tmp_path: Path) -> None:
     name, fields = "sft", {"processes": 3}  # of three, the order of a sum counts
     process = start(given, name, tmp_path, **fields)
@@ -104,7 +112,8 @@ def test_killed_and_started_again_is_the_same(given: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(("name", "fields"), [
-    ("pretrain", {}), ("pretrain", {"engine": "fsdp", "sequence_parallel": 2}), ("sft", {"processes": 3}),
+    ("pretrain", {}), ("pretrain", {"engine": "fsdp", "sequence_parallel": 2}), ("experts", {"expert_parallel": 2}),
+    ("sft", {"processes": 3}),
     ("sft", {"zero_stage": 3}),
     ("dpo", {"zero_stage": 3}), ("kto", {}), ("reward_model", {"engine": "fsdp"}),
     ("ppo", {"engine": "fsdp"}), ("grpo", {"zero_stage": 3}),
@@ -113,9 +122,7 @@ def test_several_processes_equal_one(given: Path, name: str, fields: dict[str, A
     """All sum the same gradients in another order: a relative 1e-5 in losses, 1e-3 in the norm of gradients."""
     one, two = metrics(whole(given, name)), metrics(whole(given, name, **{"processes": 2, **fields}))
     assert one.keys() == two.keys()
-    for (metric, step), value in one.items():
-        wide = metric.endswith(("grad_norm", "margin", "margin/before", "margin/after"))
-        assert two[metric, step] == pytest.approx(value, rel=1e-3 if wide else 1e-5, abs=1e-5), (metric, step)
+    equal(two, one)
 
 
 def test_a_phase_goes_on_with_other_processes_and_engines(given: Path, tmp_path: Path) -> None:
@@ -145,30 +152,26 @@ def test_a_phase_goes_on_with_other_processes_and_engines(given: Path, tmp_path:
     assert process.returncode == 2
 
 
-@pytest.mark.parametrize(("name", "common", "first", "then"), [
-    ("sft", {}, {"processes": 2, "engine": "fsdp"}, {}),
-    ("dpo", {}, {}, {"processes": 2, "zero_stage": 2}),
-    ("grpo", {"staleness": 1}, {"processes": 2, "zero_stage": 3}, {}),  # with a rollout that waits for its update
+@pytest.mark.parametrize(("name", "first", "then"), [
+    ("sft", {"processes": 2, "engine": "fsdp"}, {}),
+    ("dpo", {}, {"processes": 2, "zero_stage": 2}),
+    ("grpo", {"processes": 2, "zero_stage": 3}, {}),  # with a rollout that waits for its update
 ])
-def test_posttraining_goes_on_with_other_processes_and_engines(
-    given: Path, tmp_path: Path, name: str, common: dict[str, Any], first: dict[str, Any], then: dict[str, Any]
-) -> None:
-    common = {"max_steps": 16, "save_every": 2, **common}
+def test_posttraining_goes_on_with_other_processes_and_engines(given: Path, tmp_path: Path, name: str,
+                                                               first: dict[str, Any], then: dict[str, Any]) -> None:
     killed, last = (tmp_path / f"{name}-{digit * 12}" for digit in "ab")
-    process = start(given, name, killed, **common, **first)
+    process = start(given, name, killed, **first)
     until(lambda: any(killed.glob("state/step-*/complete")) or process.poll() is not None, 240)
     process.kill()
     process.wait()
     state = max(killed.glob("state/step-*/complete"), default=None)
     assert state, process.communicate()[0]
-    finish(start(given, name, last, **common, **then, resume=str(state.parent.relative_to(tmp_path))))
-    found, plain = metrics(last), metrics(whole(given, name, **common))
+    finish(start(given, name, last, **then, resume=str(state.parent.relative_to(tmp_path))))
+    found, plain = metrics(last), metrics(whole(given, name))
     begun = int(state.parent.name.removeprefix("step-"))
-    assert begun < 16
+    assert begun < STEPS[name][1]["max_steps"]
     assert found.keys() == {key for key in plain if key[1] > begun or key[0].startswith("heldout/")}
-    for key, value in found.items():
-        wide = key[0].endswith(("grad_norm", "margin", "margin/before", "margin/after"))
-        assert value == pytest.approx(plain[key], rel=1e-3 if wide else 1e-5, abs=1e-5), key
+    equal(found, plain)
 
 
 def test_deepspeed_needs_no_compiler_and_continues_after_a_kill(given: Path, tmp_path: Path) -> None:
