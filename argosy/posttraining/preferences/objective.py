@@ -14,7 +14,8 @@ from argosy.posttraining.preferences.examples import Example, Feedback
 from argosy.posttraining.preferences.methods import Answers, Method, Settings, pair_losses
 from argosy.tokens.windows import IGNORED
 
-_ROUNDING = 1e-6  # nats
+_ROUNDING = 1e-6  # of a reward
+_ROUNDED = 2.0**-22  # share of sums of float32 in other orders by which they may differ
 SUMS = ("loss", "accuracy", "margin", "count")  # of each channel
 
 
@@ -51,8 +52,9 @@ class PreferenceLoss(PackedModel):
         answers = self._answers(ids, targets, documents, positions, starts, reference, usual)
         if channels is None or weights is None:
             return answers.logprobs
+        compared: tuple[Answers, ...] = (answers,)
         if self._method.paired:
-            chosen, rejected = sides_of(answers, len(starts))
+            compared = chosen, rejected = sides_of(answers, len(starts))
             losses = pair_losses(self._method, self._config, chosen, rejected)
             margins = self._reward(chosen) - self._reward(rejected)
         else:
@@ -63,9 +65,14 @@ class PreferenceLoss(PackedModel):
             margins = torch.where(good, 1.0, -1.0) * (self._reward(answers) - self._config.beta * divergence)
         loss = (losses * weights).sum() + self.auxiliary(ids, weights.sum())
         detached, ahead = losses.detach().double(), margins.detach().double()
-        sums = torch.stack([detached, right(ahead), ahead, torch.ones_like(ahead)], dim=1)
+        sums = torch.stack([detached, right(ahead, self._rounding(compared)), ahead, torch.ones_like(ahead)], dim=1)
         by_channel = sums.new_zeros(self._channels, len(SUMS)).index_add(0, channels, sums)
         return loss, by_channel.flatten()
+
+    def _rounding(self, compared: Sequence[Answers]) -> Tensor:
+        """Return by how much margins of answers may differ by rounding alone, (examples,)."""
+        nats = torch.stack([each.logprobs.detach().abs() + each.reference.abs() for each in compared]).sum(dim=0)
+        return self._config.beta * _ROUNDED * nats
 
     def _reward(self, answers: Answers) -> Tensor:
         return self._method.reward(self._config, answers)
@@ -92,9 +99,12 @@ def rewards_at(model: Any, states: Tensor) -> Tensor:
     return model.score(states.to(model.score.weight.dtype)).float()  # type: ignore[no-any-return]
 
 
-def right(margins: Tensor) -> Tensor:
-    """Return 1 where a margin is positive, and a half where rounding alone keeps it from 0, float64."""
-    return (margins > _ROUNDING).double() + 0.5 * (margins.abs() <= _ROUNDING)
+def right(margins: Tensor, rounding: Tensor | None = None) -> Tensor:
+    """Return 1 where a margin is positive, and a half where rounding alone keeps it from 0, float64.
+
+    `rounding`: what that makes of each margin at most, where it may be more than that of a few numbers."""
+    most = torch.full_like(margins, _ROUNDING) if rounding is None else rounding.to(margins).clamp(min=_ROUNDING)
+    return (margins > most).double() + 0.5 * (margins.abs() <= most)
 
 
 def sides_of(answers: Answers, count: int) -> tuple[Answers, Answers]:

@@ -156,6 +156,19 @@ def test_transformers_reads_a_reward_where_training_does_whatever_pad_is(tmp_pat
     assert [loaded(**each).logits.item() for each in alone] == pytest.approx(trained, abs=1e-4)
 
 
+def test_rounding_of_long_answers_prefers_none() -> None:
+    """Before the first update a policy is its own reference, whose sums were made in other rows."""
+    pairs = [Preference([1], [1, *random.Random(n).choices(range(4, 64), k=60)], [1, *range(4, 64)]) for n in range(4)]
+    config, device = settings("dpo"), torch.device("cpu")
+    module = PreferenceLoss(make_model(), find_method("dpo"), config, 1, torch.float32, 1024)
+    given = tensors(pairs, device, prompts=False)
+    own = module(*given).detach()
+    rounded = own + torch.tensor([2e-5, -2e-5] * 4)  # an ulp of so many nats
+    assert -300 < float(own.max()) < -200
+    _, sums = module(*given, rounded, *about(pairs, [pairs[0].channel], [1.0], device), torch.tensor(60.0))
+    assert sums.tolist()[1] == 2.0  # all four count half
+
+
 def total(method: str, examples: list[Any], model: Any = None, **fields: Any) -> Any:
     """The summed loss of the examples as one row, channel b of which weighs a half, and its module."""
     way, config = find_method(method), settings(method, **fields)
