@@ -21,7 +21,8 @@ class LLM:
     """vllm.LLM as of 0.11: prompts of token ids, positions that end a token before the model's, dicts by token."""
 
     def __init__(self, model: str, seed: int, tensor_parallel_size: int, max_logprobs: int,
-                 enable_prefix_caching: bool) -> None:
+                 enable_prefix_caching: bool, trust_remote_code: bool) -> None:
+        assert not trust_remote_code
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
         self.model: Any = AutoModelForCausalLM.from_pretrained(model).eval()
