@@ -51,7 +51,7 @@ class Shard:
 
 
 def inventory(inputs: Sequence[str], config: SourceConfig, most: int = CUT_BYTES) -> tuple[list[InputFile], list[str]]:
-    """Return (files with sizes, hashes and cuts, labels of what gives nothing), in a fixed order.
+    """Return (files with sizes, hashes and cuts, labels of what gives nothing, with the reason), in a fixed order.
 
     Files of this machine are read once, for their hashes; of a URI its store tells. `most`: bytes after which a file
     may be cut. Raises InputError: an input is absent, empty or of an unknown format, a folder has no readable file, or
@@ -60,7 +60,8 @@ def inventory(inputs: Sequence[str], config: SourceConfig, most: int = CUT_BYTES
     most = most if config.encoding == UTF8 else max((file.size for file in files), default=0)  # read from the beginning
     with ThreadPoolExecutor(_THREADS) as pool:
         known = list(pool.map(lambda file: identify(file, most), (file for file in files if file.size)))
-    return known, skipped + [f"{file.label} (empty)" for file in files if not file.size]
+    return known, [*(f"{each.label} ({each.why})" for each in skipped),
+                   *(f"{file.label} (empty)" for file in files if not file.size)]
 
 
 def identify(file: InputFile, most: int = CUT_BYTES) -> InputFile:

@@ -4,6 +4,7 @@ import os
 from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from argosy.config.explain import first_of
 from argosy.data.datasets import Dataset, find_datasets
@@ -11,6 +12,13 @@ from argosy.data.readers import ALLOWED, format_of
 from argosy.data.sources import InputFile, SourceConfig
 from argosy.errors import InputError
 from argosy.store.remote import Found, find, is_uri, uri_name
+
+
+class PassedOver(NamedTuple):
+    """The label of a file or link that is not read, and why."""
+
+    label: str
+    why: str
 
 
 def input_files(path: Path, field: str = "input") -> tuple[list[Path], list[Path]]:
@@ -66,8 +74,8 @@ def _why(path: str, inner: str) -> str:
 
 def list_inputs(
     inputs: Sequence[str], config: SourceConfig | None = None, skip: Sequence[str] | None = None
-) -> tuple[list[InputFile], list[str]]:
-    """Return (files to read, labels of what is passed over), in a fixed order.
+) -> tuple[list[InputFile], list[PassedOver]]:
+    """Return (files to read, what is passed over), in a fixed order.
 
     `skip`: folders that may hold no readable file; None: any may, as those of held-out texts, which have no channels.
     Raises InputError: an input is absent, empty or of an unknown format, or a folder of it holds no readable file."""
@@ -92,8 +100,8 @@ def list_inputs(
             _check_folders(given, [*files, *others], unknown, skip)
     _check_once(files, inputs)
     _check_splits(splits, {file.split for file in (*files, *others) if file.split})
-    return files, [*(f"{file.label} ({_why(file.path, file.inner)})" for file in unknown),
-                   *(f"{file.label} (of another split, or a description of its dataset)" for file in others)]
+    return files, [*(PassedOver(file.label, _why(file.path, file.inner)) for file in unknown),
+                   *(PassedOver(file.label, "of another split, or a description of its dataset") for file in others)]
 
 
 def _check_splits(splits: Sequence[str], there: Collection[str]) -> None:

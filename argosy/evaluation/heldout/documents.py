@@ -129,7 +129,7 @@ def _documents(named: tuple[tuple[str, str], ...]) -> Iterator[tuple[str, Docume
     for name, given in named:
         config = SourceConfig(channel=name, channel_field="" if name else "channel", text_chars=WHOLE)
         files, unknown = list_inputs([given])
-        for path in map(Path, unknown):
+        for path in (Path(each.label) for each in unknown):
             yield name, f"{_WHY[bool(format_of(path))]} {path.suffix or path.name}"
         for file in files:
             for found in read_file(file, config, counts):
