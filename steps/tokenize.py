@@ -89,7 +89,8 @@ def run(config: TokenizeConfig, context: StepContext) -> TokenizeOutputs:
         counts = writer.counts()
     _report(counts, encoder, context)
     if refused:
-        print(f"left out: {len(refused)} conversations that the tokenizer's chat template refuses", flush=True)
+        print(f"left out: {len(refused)} conversations that the tokenizer's chat template refuses, or with a turn that "
+              "is not to be learnt", flush=True)
     if not any(splits["train"]["tokens"] for splits in counts.values()):
         raise InputError(f"{config.documents}: there is nothing to tokenize, all channels are empty")
     return TokenizeOutputs(index="index.json", vocab_size=tokenizer.get_vocab_size(), channels=counts)
@@ -132,11 +133,14 @@ def _documents(corpus: KeptCorpus, config: TokenizeConfig, markup: Markup) -> It
 
 def _conversations(data: Path, markup: Markup, refused: set[str]) -> Iterator[_Text]:
     """Read the conversations as the data step has split them: SFT learns none that is held out here. Names of those
-    that the chat template refuses go to `refused`; SFT has them among its rejects."""
+    that the chat template refuses go to `refused`, where SFT has them among its rejects, and of those with a turn that
+    is not to be learnt, as a text of pretraining is learnt whole."""
     for split, file in (("train", "instructions"), ("heldout", "instructions_heldout")):
         for number, record in enumerate(read_jsonl(data / f"{file}.jsonl")):
             name = f"{file}-{number}"
             try:
+                if any(turn.get("train") is False for turn in record["messages"]):
+                    raise ParseError("a turn is not to be learnt")
                 pieces = markup.conversation(record["messages"])
             except ParseError:
                 refused.add(name)

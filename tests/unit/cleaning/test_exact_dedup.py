@@ -67,6 +67,13 @@ def test_a_sign_a_case_or_an_indentation_makes_no_copy(config: dict[str, object]
     assert dict(zip(found.documents.tolist(), found.of.tolist(), strict=True)) == {13: 0, 14: 10, 15: 12}
 
 
+def test_near_copies_of_code_have_its_signs_and_those_of_prose_its_words(tmp_path: Path) -> None:
+    loops = [f"for (i = a; i {than} b; i{step}) total {sign} price[i];" for than, step, sign in (
+        ("<", "++", "+="), (">", "--", "-="))]
+    for channels, dropped in ((["code", "code"], []), (["web", "web"], [1])):
+        assert Corpus(make(NearDedup), loops, 1, channels).select(tmp_path).documents.tolist() == dropped
+
+
 def test_lines_of_code_that_differ_in_a_sign_stay(tmp_path: Path) -> None:
     texts = [f"the {name} function of the accounts stays\n    total_amount {sign} fee_of_transfer\n"
              for name, sign in (("first", "+="), ("second", "-="))]

@@ -110,3 +110,4 @@ def test_a_channel_is_drawn_as_often_as_its_number_says() -> None:
     assert set(half["c"].values()) == {1}
     assert half["b"].keys() < more["b"].keys()
     assert drawn(a=2.5, b=0.2) == half
+    assert {channel: found.total() for channel, found in drawn(a=1, other=0).items()} == {"a": 1000, "b": 0, "c": 0}

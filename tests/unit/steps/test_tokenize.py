@@ -45,7 +45,8 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     short = {"name": "gopher_quality", "skip_channels": ("web", "odd")}
     cleaned(root, make_data(root, documents), shards=2, filters=[short])
     with JsonlWriters(root) as writers:
-        writers.write_all("instructions", [{"messages": CHAT}] * 30)
+        wrong = {"messages": [ASKED[0], ASKED[1] | {"train": False}, *CHAT]}  # no text for pretraining
+        writers.write_all("instructions", [{"messages": CHAT}] * 30 + [wrong])
         writers.write_all("instructions_heldout", [{"messages": ASKED}] * 3)
     save_tokenizer(train_tokenizer([*WEB.values()] * 3, 400, split_han=True), root / "tokenizer")
     return root
