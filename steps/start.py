@@ -7,11 +7,11 @@ Hugging Face hub. See docs/start.md.
 """
 
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, model_validator
 
-from argosy.config.schema import Config, External
+from argosy.config.schema import ADDED, Config, External
 from argosy.errors import InputError
 from argosy.models.checkpoint import model_of_step
 from argosy.models.export import Export
@@ -29,6 +29,9 @@ class StartConfig(Config):
     checkpoint is taken; a GGUF file; or `org/name@commit` of the Hugging Face hub."""
     hub: str = ""
     """The same, where `model` is a name of the hub; set from it."""
+    export_dtype: Annotated[Literal["auto", "float32", "bfloat16", "float16"], ADDED] = "auto"
+    """Precision of the checkpoint's weights, and so of those that later stages export; auto: the model's own, of a GGUF
+    file float32."""
     chat: bool | None = None
     """Whether it answers in its chat template, in which evaluations then ask; null: as its argosy.json says, or no."""
 
@@ -84,7 +87,7 @@ def run(config: StartConfig, context: StepContext) -> StartOutputs:
     from argosy.models.elsewhere.hub import download
     from argosy.models.elsewhere.imported import import_model
     from argosy.models.export import Exporter
-    from argosy.models.pretrained import is_gguf
+    from argosy.models.pretrained import is_gguf, weights_dtype
 
     if not (config.model or config.hub):
         raise InputError("start.model is empty: name the directory of a model, or org/name@commit of the hub")
@@ -96,7 +99,8 @@ def run(config: StartConfig, context: StepContext) -> StartOutputs:
     ours = f" (stage {source.stage}, step {source.step:,})" if source.ours else ""
     print("\n".join([f"{source.path}{ours}: {found.model.config.model_type}", *found.notes]), flush=True)
     chat = source.chat if config.chat is None else config.chat
-    exporter = Exporter(context, "start", found.tokenizer, source.tokens, chat)
+    dtype = weights_dtype(source.path) if config.export_dtype == "auto" else config.export_dtype
+    exporter = Exporter(context, "start", found.tokenizer, source.tokens, chat, dtype)
     exporter.write("final", found.model, 0, 0)
     found.tokenizer.save_pretrained(context.out / TOKENIZER)
     _check_saved(context.out / TOKENIZER, found.tokenizer)
@@ -120,7 +124,7 @@ def _check_saved(directory: Path, tokenizer: Any) -> None:
                          "documents would not be encoded as the model expects: save it with a fast tokenizer")
 
 
-STEP = Step("start", StartConfig, run, needs="train")
+STEP = Step("start", StartConfig, run, version=2, needs="train")
 
 if __name__ == "__main__":
     main(STEP)

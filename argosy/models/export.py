@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from argosy.config.schema import Config
+from argosy.errors import StepError
 from argosy.models.adapters.files import write_adapter
 from argosy.step.contract import StepContext
 from argosy.store.files import publish, temporary_of, write_json
@@ -34,13 +35,15 @@ class Exporter:
         stage: the step's name, such as "pretrain".
         tokenizer: saved into each checkpoint.
         tokens_before: tokens of the model's training in the phases before.
-        chat: whether the checkpoint answers in the chat format."""
+        chat: whether the checkpoint answers in the chat format.
+        dtype: precision of the weights that are written."""
 
     context: StepContext
     stage: str
     tokenizer: Any
     tokens_before: int
     chat: bool = False
+    dtype: str = "float32"
 
     def write(self, name: str, model: Any, step: int, tokens: int, weights: Mapping[str, Any] | None = None) -> None:
         """Write `checkpoints/<name>`, whole or not at all, and register it; of several processes, rank 0 does.
@@ -52,7 +55,7 @@ class Exporter:
         temporary = temporary_of(target)
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir(parents=True)
-        _save(model, temporary, target, weights)
+        _save(model, temporary, target, weights, self.dtype)
         self.tokenizer.save_pretrained(temporary)
         total = self.tokens_before + tokens
         write_json(temporary / "argosy.json", {"stage": self.stage, "step": step, "tokens": total, "chat": self.chat})
@@ -69,32 +72,50 @@ class Exporter:
         return f"checkpoints/{name}"
 
 
-def _save(model: Any, directory: Path, place: Path, weights: Mapping[str, Any] | None) -> None:
+def _save(model: Any, directory: Path, place: Path, weights: Mapping[str, Any] | None, dtype: str) -> None:
     """Write a model that will lie in `place`: one with adapters merged, with the adapter below, or the adapter alone,
     with the configuration of its base."""
     from argosy.models.adapters.layers import adapters_of, merged_weights
 
     adapted = adapters_of(model)
     if adapted is None:
-        save_weights(model, directory, weights)
+        save_weights(model, directory, weights, dtype)
     elif adapted.merge:
-        save_weights(model, directory, merged_weights(model, weights))
+        save_weights(model, directory, merged_weights(model, weights), dtype)
         write_adapter(model, directory / ADAPTER, place / ADAPTER, weights)
     else:
-        save_config(model, directory)
+        save_config(model, directory, dtype)
         write_adapter(model, directory, place, weights)
 
 
-def save_weights(model: Any, directory: Path, weights: Mapping[str, Any] | None = None) -> None:
-    """Write the files of `model.save_pretrained`, the weights (the model's, or those given) as one.
+def save_weights(
+    model: Any, directory: Path, weights: Mapping[str, Any] | None = None, dtype: str = "float32"
+) -> None:
+    """Write the files of `model.save_pretrained`, the weights (the model's, or those given) as one, in `dtype`.
+
+    Raises StepError: a weight is beyond what float16 holds.
 
     Its own way imports DeepSpeed, to unwrap a model that is never wrapped here: two seconds of a laptop's step."""
     from safetensors.torch import save_file
 
     if weights is None:
         weights = whole_weights(model)
-    save_file(_as_published(model, weights), directory / "model.safetensors", metadata={"format": "pt"})
-    save_config(model, directory)
+    rounded = {name: _rounded(name, tensor, dtype) for name, tensor in weights.items()}
+    save_file(_as_published(model, rounded), directory / "model.safetensors", metadata={"format": "pt"})
+    save_config(model, directory, dtype)
+
+
+def _rounded(name: str, tensor: Any, dtype: str) -> Any:
+    """Return a float32 tensor in `dtype`; any other tensor as it is."""
+    import torch
+
+    if tensor.dtype != torch.float32 or dtype == "float32":
+        return tensor
+    made = tensor.to(getattr(torch, dtype))
+    if dtype == "float16" and not made.isfinite().all() and tensor.isfinite().all():
+        raise StepError(f"export_dtype=float16 holds numbers up to 65,504, and {name} has larger ones: set "
+                        "export_dtype=bfloat16, or float32")
+    return made
 
 
 def whole_weights(model: Any) -> dict[str, Any]:
@@ -108,12 +129,12 @@ def whole_weights(model: Any) -> dict[str, Any]:
             if name not in tied}
 
 
-def save_config(model: Any, directory: Path) -> None:
-    """Write config.json, and how texts are generated."""
+def save_config(model: Any, directory: Path, dtype: str = "float32") -> None:
+    """Write config.json, with the weights' `dtype`, and how texts are generated."""
     import torch
 
     model.config.architectures = [type(model).__name__]
-    model.config.dtype = torch.float32
+    model.config.dtype = getattr(torch, dtype)
     if getattr(model.config, "quantization_config", None) is not None:  # of the training; what is written is whole
         del model.config.quantization_config
     model.config.save_pretrained(directory)

@@ -13,6 +13,7 @@ from argosy.errors import ArgosyError, InputError, StepError
 from argosy.store.files import read_record
 
 GGUF = ".gguf"
+EXPORTED = ("float32", "bfloat16", "float16")  # precisions that exports have
 _NO_CODE = {"trust_remote_code": False}
 _WITH_CODE = ("config.json", "tokenizer_config.json")
 
@@ -50,6 +51,20 @@ def random_model(config: Any) -> Any:
     from transformers import AutoModelForCausalLM
 
     return AutoModelForCausalLM.from_config(config, dtype="float32", **_NO_CODE)
+
+
+def weights_dtype(path: Path) -> str:
+    """Name the precision of the weights in `path` as transformers reads it: of config.json, else of the first tensor;
+    those of a GGUF file are dequantized to float32."""
+    about = read_record(path / "config.json")
+    named = about.get("dtype") or about.get("torch_dtype")
+    if named is None and (files := sorted(path.glob("*.safetensors"))):
+        from safetensors import safe_open
+
+        with loading(path), safe_open(files[0], "pt") as tensors:
+            first = next((tensors.get_tensor(key) for key in tensors.keys()), None)  # noqa: SIM118
+            named = "float32" if first is None else str(first.dtype).removeprefix("torch.")
+    return str(named) if named in EXPORTED else "float32"
 
 
 def is_gguf(path: Path) -> bool:

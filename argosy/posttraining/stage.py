@@ -13,6 +13,7 @@ from argosy.errors import InputError, StepError
 from argosy.models.chat import end_tokens
 from argosy.models.export import Exporter
 from argosy.models.load import Source, open_source
+from argosy.models.pretrained import weights_dtype
 from argosy.models.templates import check_spans, use_template
 from argosy.posttraining.config import PosttrainingConfig, PosttrainingOutputs
 from argosy.step.contract import StepContext
@@ -91,7 +92,9 @@ class Stage(Generic[C]):
         after = evaluate(model)
         check_heldout(before, after, step)
         self.context.tracker.metrics(after, step=step)
-        exporter = Exporter(self.context, name, self.source.tokenizer, self.source.tokens, chat=True)
+        auto = self.config.export_dtype == "auto"
+        dtype = weights_dtype(self.source.path) if auto else self.config.export_dtype
+        exporter = Exporter(self.context, name, self.source.tokenizer, self.source.tokens, chat=True, dtype=dtype)
         exporter.write(NAME, model.eval(), step, tokens)
         export = exporter.describe(NAME, step, tokens)
         metrics = {f"{name}/before": value for name, value in before.items()}

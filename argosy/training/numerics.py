@@ -17,6 +17,9 @@ class NumericsConfig(EngineConfig):
     dtype: Literal["float32", "bfloat16", "float16"] = "bfloat16"
     """Precision of matrix products; weights and optimizer are float32 either way. float16 scales its loss (Micikevicius
     et al. 2018), on GPUs without bfloat16."""
+    export_dtype: Annotated[Literal["auto", "float32", "bfloat16", "float16"], ADDED] = "auto"
+    """Precision of the weights of exported checkpoints, which are rounded to it; auto: that of the checkpoint which the
+    step starts from, float32 for a new model. The state that a run resumes from is float32 either way."""
     tf32: Annotated[bool, ADDED] = False
     """GPUs multiply float32 matrices with 10 bits of mantissa (TensorFloat-32)."""
     fp8: Annotated[bool, ADDED] = False

@@ -7,8 +7,9 @@ from typing import Any
 from argosy.config.explain import likely
 from argosy.data.split import derive_seed
 from argosy.errors import InputError
+from argosy.models.checkpoint import open_final
 from argosy.models.export import Exporter
-from argosy.models.pretrained import load_tokenizer, random_model
+from argosy.models.pretrained import load_tokenizer, random_model, weights_dtype
 from argosy.sizing.architecture import MIXTURES
 from argosy.step.contract import StepContext
 from argosy.store.files import write_json
@@ -40,7 +41,8 @@ def train_phase(
     not a number any more."""
     _check_model(config, model.config)
     mixture, heldout = _data(config, context, stage)
-    exporter, group = Exporter(context, stage, tokenizer, tokens_before), join_group(context)
+    exporter = Exporter(context, stage, tokenizer, tokens_before, dtype=_export_dtype(config))
+    group = join_group(context)
     weights = loss_weights(config, mixture.names)
     with explained(config, model, group):
         engine = make_engine(model, len(mixture.names), config, group)
@@ -57,6 +59,14 @@ def train_phase(
         exports=exports, final=exports[-1].path, heldout=results["after"], heldout_before=results["before"],
         epochs=mixture.epochs(config.steps * config.global_batch_size),
     )
+
+
+def _export_dtype(config: TrainConfig) -> str:
+    """Return the precision of the phase's exports."""
+    before = getattr(config, "checkpoint", "") if config.export_dtype == "auto" else ""
+    if before:
+        return weights_dtype(open_final("checkpoint", before).path)
+    return "float32" if config.export_dtype == "auto" else config.export_dtype
 
 
 def loss_weights(config: TrainConfig, channels: tuple[str, ...]) -> list[float]:

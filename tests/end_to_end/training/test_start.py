@@ -17,6 +17,7 @@ from argosy.store.step_files import read_outputs
 from argosy.tokens.mixture import Mixture
 from argosy.tokens.reader import read_channels
 from argosy.tokens.windows import IGNORED
+from argosy.training.phase import open_tokenizer
 from steps import long_context, preference, pretrain, rlhf, sft, start, tokenize
 from tests.cleaning_fixtures import cleaned
 from tests.cleaning_fixtures import make_data as make_corpus
@@ -179,3 +180,27 @@ def test_the_presets_run_by_one_command(qwen: Path, tmp_path: Path) -> None:
     ids = [channel.tokens[a : b - 1].tolist() for a, b in zip(channel.offsets[:-1], channel.offsets[1:], strict=True)]
     bits = sum(float(nats(model, each).sum()) for each in ids) / math.log(2) / int(channel.document_bytes.sum())
     assert metrics["heldout/bpb/knowledge_en"] == pytest.approx(bits, rel=1e-4)
+
+
+def test_exports_have_the_precision_of_the_model_that_they_begin_with(qwen: Path, tmp_path: Path) -> None:
+    """Rounded from float32 once: what is trained on and resumed from is float32."""
+    from safetensors.torch import load_file
+
+    made = load_model(qwen / "start/checkpoints/final", dtype="bfloat16")
+    made.save_pretrained(tmp_path / "model")
+    open_tokenizer(qwen / "start/checkpoints/final").save_pretrained(tmp_path / "model")
+    run_here(start, tmp_path / "start", model=tmp_path / "model")
+    given = {"tokenized": qwen / "tokens", "checkpoint": tmp_path / "start", **TRAIN}
+    own = run_here(pretrain, tmp_path / "own", Recorder(), **given).final
+    run_here(pretrain, tmp_path / "whole", Recorder(), **given, export_dtype="float32")
+    run_here(sft, tmp_path / "sft", Recorder(), checkpoint=tmp_path / "start", data=qwen / "data", max_steps=1,
+             batch_size=8, micro_batch_size=8, dtype="float32", heldout_limit=2, max_new_tokens=2)
+    began, tuned = (load_file(tmp_path / name / "checkpoints/final/model.safetensors") for name in ("start", "sft"))
+    rounded, whole = (load_file(tmp_path / name / own / "model.safetensors") for name in ("own", "whole"))
+    state = made.state_dict()
+    assert all(torch.equal(tensor, state[name]) for name, tensor in began.items())
+    assert {tensor.dtype for tensor in [*rounded.values(), *tuned.values()]} == {torch.bfloat16}
+    assert all(torch.equal(rounded[name], tensor.bfloat16()) and tensor.dtype == torch.float32
+               for name, tensor in whole.items())
+    assert any(not torch.equal(rounded[name].float(), tensor) for name, tensor in whole.items())
+    assert load_model(tmp_path / "own" / own, dtype="auto").dtype == torch.bfloat16
