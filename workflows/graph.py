@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from graphlib import CycleError, TopologicalSorter
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -15,6 +15,7 @@ from argosy.config.explain import likely, validated
 from argosy.config.schema import Config, ParallelConfig, Role, role_of
 from argosy.errors import InputError
 from argosy.step.contract import Step
+from argosy.step.machine import usable_cores
 from argosy.store.provenance import Identities, made_from
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -216,8 +217,9 @@ def _ordered(by_id: Mapping[str, Node]) -> list[Node]:
 class StageResources(Config):
     """The share of a machine that one node of a stage may use, with all its processes."""
 
-    cores: int | None = Field(None, ge=1)
-    """for scheduling; by default the stage's `threads` times its `processes`, where its config has these fields"""
+    cores: Annotated[int, Field(ge=1)] | Literal["all"] | None = None
+    """for scheduling; by default the stage's `threads` times its `processes`, where its config has these fields. all:
+    those of the machine that plans, shared out as `threads`, where the stage names none"""
     memory_gb: float | None = Field(None, gt=0)
     """10^9 bytes, for scheduling; by default 1 for each process"""
     gpus: int | None = Field(None, ge=0)
@@ -264,7 +266,7 @@ class Stages:
             config = config.model_copy(update={"seed": self.seed})
         config = _with_processes(name, config, given.gpus)
         processes = int(getattr(config, "processes", 1))
-        cores = given.cores if given.cores is not None else int(getattr(config, "threads", 1)) * processes
+        config, cores = _with_cores(config, given.cores, processes)
         memory_gb = given.memory_gb if given.memory_gb is not None else float(processes)
         resources = Resources(cores, memory_gb, processes, given.gpus)
         there = {key: value for key, value in inputs.items() if value is not None}
@@ -281,6 +283,16 @@ NEEDED = {
                   "tokenize)",
     "checkpoints": "a model: set start.model, or add a stage that trains one",
 }  # by field of a step's config: what a person does where no stage fills it
+
+
+def _with_cores(config: Config, given: int | Literal["all"] | None, processes: int) -> tuple[Config, int]:
+    """Return `config` with threads for all cores of this machine, where these are asked for, and the cores.
+
+    The number of threads decides the last bits of sums: it is settled here, so that a digest has it."""
+    if given == "all" and "threads" in type(config).model_fields and "threads" not in config.model_fields_set:
+        config = config.model_copy(update={"threads": max(1, usable_cores() // processes)})
+    used = int(getattr(config, "threads", 1)) * processes
+    return config, used if given is None or given == "all" else given
 
 
 def _with_processes(name: str, config: Config, gpus: int | None) -> Config:

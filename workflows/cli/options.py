@@ -94,7 +94,20 @@ def describe_all(planned: Plan, config: LifecycleConfig) -> str:
         training = f"{phase_rows(trained_model(config), phases)}\n\n" if phases else ""
     except InputError:
         training = ""
-    return training + _epochs(planned) + describe(planned)
+    return training + _epochs(planned) + describe(planned) + _all_cores(planned, config)
+
+
+def _all_cores(planned: Plan, config: LifecycleConfig) -> str:
+    """Say which stages take all cores of this machine, and what equal bytes then need; "" where none does."""
+    asked = {name for name, each in config.resources.items() if each.cores == "all"}
+    found = {node.name: json.loads(node.config)["threads"] for node in planned.nodes
+             if node.selected and node.name in asked and "threads" in json.loads(node.config)}
+    if not found:
+        return ""
+    threads = max(found.values())
+    return (f"\n{', '.join(found)}: {threads} threads, for all cores of this machine. Their number decides last digits "
+            "and counts in the digest: on a machine with other cores, "
+            f"{next(iter(found))}.threads={threads} makes equal bytes")
 
 
 def _epochs(planned: Plan) -> str:

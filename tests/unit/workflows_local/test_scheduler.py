@@ -7,6 +7,7 @@ from pydantic import ValidationError
 
 from argosy.config.schema import Config
 from argosy.errors import InputError
+from argosy.posttraining.sft_config import SFTConfig
 from argosy.step.machine import usable_gpus
 from steps.noop import NoopConfig
 from steps.pretrain import PretrainConfig
@@ -159,6 +160,14 @@ def test_a_stage_has_a_process_for_each_gpu_and_cores_for_all_of_them() -> None:
         stage(NoopConfig(processes=2), gpus=4)
     with pytest.raises(ValidationError, match="nodes"):
         stage(NoopConfig(), nodes=2)
+
+
+def test_all_cores_are_threads_that_the_digest_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workflows.graph.usable_cores", lambda: 6)
+    alone, shared = stage(SFTConfig(), cores="all"), stage(SFTConfig(processes=2), cores="all")
+    assert [(each.config.identity()["threads"], each.resources.cores) for each in (alone, shared)] == [(6, 6), (3, 6)]
+    assert stage(SFTConfig(threads=2), cores="all").config == SFTConfig(threads=2, seed=1)
+    assert stage(SFTConfig(), cores=4).config == stage(SFTConfig()).config
 
 
 def test_a_digest_counts_processes_only_where_there_are_several() -> None:
