@@ -172,14 +172,12 @@ class Graph:
 
     def digest(self, node: Node) -> str:
         """Return the digest: it changes with the step's version, its config, anything upstream or an external file."""
-        digest: str = self._records[node.id]["digest"]
-        return digest
+        return str(self._records[node.id]["digest"])
 
     def directory(self, node: Node, store: str) -> str:
         """Return `<store>/<name>[-<part>]-<digest>`, or where a finished node lies."""
-        if node.finished:
-            return node.finished.directory
-        return f"{store}/{prefix(node.name, node.part)}-{self.digest(node)}"
+        name = prefix(node.name, node.part)
+        return node.finished.directory if node.finished else f"{store}/{name}-{self.digest(node)}"
 
     def _made_from(self, node: Node, identities: Identities) -> dict[str, Any]:
         if node.finished:
@@ -218,13 +216,13 @@ class StageResources(Config):
     """The share of a machine that one node of a stage may use, with all its processes."""
 
     cores: Annotated[int, Field(ge=1)] | Literal["all"] | None = None
-    """for scheduling; by default the stage's `threads` times its `processes`, where its config has these fields. all:
-    those of the machine that plans, shared out as `threads`, where the stage names none"""
+    """for scheduling; by default the stage's `threads` times its `processes`. all: those of the machine that plans,
+    as `threads`, where the stage names none"""
     memory_gb: float | None = Field(None, gt=0)
     """10^9 bytes, for scheduling; by default 1 for each process"""
     gpus: int | None = Field(None, ge=0)
-    """devices of its own. Of a training stage also its `processes`: one for each GPU. 0: it sees none; null: one GPU
-    for each process of a stage that uses torch, as far as there are any"""
+    """devices of its own, one for each of a training stage's `processes`. 0: it sees none; null: one for each process
+    that uses torch, if there are any"""
     nodes: Literal[1] = 1
     """machines; a stage on several of them is refused so far"""
 
@@ -258,19 +256,20 @@ class Stages:
         among the chosen ones. Raises InputError: there is no such stage, or a required input has no producer."""
         if not self.has(name) or config is None:
             return None
-        for wanted, node in inputs.items():
-            if wanted in NEEDED and (node is None or node == []):
-                raise InputError(f"stage {name} needs {NEEDED[wanted]}")
+        if lacking := next((wanted for wanted, node in inputs.items() if wanted in NEEDED and not node), ""):
+            raise InputError(f"stage {name} needs {NEEDED[lacking]}")
         given = self._resources.get(name, StageResources())
         if "seed" in type(config).model_fields and "seed" not in config.model_fields_set:
             config = config.model_copy(update={"seed": self.seed})
         config = _with_processes(name, config, given.gpus)
-        processes = int(getattr(config, "processes", 1))
-        config, cores = _with_cores(config, given.cores, processes)
-        memory_gb = given.memory_gb if given.memory_gb is not None else float(processes)
+        processes: int = getattr(config, "processes", 1)
+        if given.cores == "all" and "threads" in type(config).model_fields.keys() - config.model_fields_set:
+            config = config.model_copy(update={"threads": max(1, usable_cores() // processes)})  # a digest has it
+        cores = given.cores if isinstance(given.cores, int) else int(getattr(config, "threads", 1)) * processes
+        memory_gb = float(processes) if given.memory_gb is None else given.memory_gb
         resources = Resources(cores, memory_gb, processes, given.gpus)
-        there = {key: value for key, value in inputs.items() if value is not None}
-        node = Node(name, step, config, inputs=there, part=part, resources=resources, batch=batch)
+        node = Node(name, step, config, inputs={key: value for key, value in inputs.items() if value is not None},
+                    part=part, resources=resources, batch=batch)
         self.nodes.append(node)
         return node
 
@@ -279,20 +278,9 @@ NEEDED = {
     "documents": "cleaned documents: add clean to stages",
     "tokenizer": "a tokenizer: set start.model, whose own is taken, or add tokenizer to stages",
     "tokenized": "token ids: add tokenize to stages",
-    "checkpoint": "a model: set start.model, or add a stage that trains one (pretrain, with clean, tokenizer and "
-                  "tokenize)",
+    "checkpoint": "a model: set start.model, or add a stage that trains one (pretrain, clean, tokenizer, tokenize)",
     "checkpoints": "a model: set start.model, or add a stage that trains one",
 }  # by field of a step's config: what a person does where no stage fills it
-
-
-def _with_cores(config: Config, given: int | Literal["all"] | None, processes: int) -> tuple[Config, int]:
-    """Return `config` with threads for all cores of this machine, where these are asked for, and the cores.
-
-    The number of threads decides the last bits of sums: it is settled here, so that a digest has it."""
-    if given == "all" and "threads" in type(config).model_fields and "threads" not in config.model_fields_set:
-        config = config.model_copy(update={"threads": max(1, usable_cores() // processes)})
-    used = int(getattr(config, "threads", 1)) * processes
-    return config, used if given is None or given == "all" else given
 
 
 def _with_processes(name: str, config: Config, gpus: int | None) -> Config:

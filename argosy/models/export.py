@@ -138,6 +138,7 @@ def save_config(model: Any, directory: Path, dtype: str = "float32") -> None:
     if getattr(model.config, "quantization_config", None) is not None:  # of the training; what is written is whole
         del model.config.quantization_config
     model.config.save_pretrained(directory)
+    model.config.dtype = torch.float32  # of the model, which may be trained on
     if model.can_generate():
         model.generation_config.save_pretrained(directory)
 
