@@ -20,6 +20,7 @@ def run(config: PreferenceMethodConfig, context: StepContext) -> PosttrainingOut
 
     method = find_method(config.method)
     examples, heldout = read_answers(stage) if method.single else read_pairs(stage)
+    config.amount(len(examples), "examples for training")  # before a model is loaded
     model = stage.model()
     evaluate = HeldOut(method, config, heldout, stage.source.pad_id, config.micro_batch)
     return stage.run(config.stage, model, evaluate, lambda: learn(stage, model, examples))

@@ -32,6 +32,7 @@ def run(config: RewardModelConfig, context: StepContext) -> PosttrainingOutputs:
     from argosy.posttraining.preferences.rewards import start_reward_model, train_reward_model
 
     pairs, heldout = read_pairs(stage)
+    config.amount(len(pairs), "examples for training")  # before a model is loaded
     model = start_reward_model(stage, config.heads)
 
     def evaluate(model: Any) -> dict[str, float]:

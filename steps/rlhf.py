@@ -42,6 +42,7 @@ def run(config: RLHFConfig, context: StepContext) -> PosttrainingOutputs:
     prompts = stage.read(prompt_parser(source.tokenizer, room, problem), config.prompts)
     stage.keep_rejects()
     chosen, heldout = hold_out(prompts, config.heldout_limit, config.seed)
+    config.amount_of_prompts(len(chosen))  # before anything is generated
     decoding = source.decoding(config.max_new_tokens, config.temperature, config.seed)
     evaluations: list[PolicyEvaluation] = []
 

@@ -16,10 +16,12 @@ def run(config: SFTConfig, context: StepContext) -> PosttrainingOutputs:
 
     stage = begin(config, context)
     from argosy.posttraining.sft import (
+        amount_of,
         choose,
         exact_match,
         finetune,
         instruction_loss,
+        make_rows,
         pretraining_samples,
         sample_parser,
     )
@@ -32,6 +34,8 @@ def run(config: SFTConfig, context: StepContext) -> PosttrainingOutputs:
     stage.keep_rejects()
     if config.pretraining_share:
         train += pretraining_samples(config, source.tokenizer, sum(len(sample.ids) for sample in train))
+    rows = make_rows(config, train, longest)
+    amount_of(config, rows)  # before a model is loaded
     model = stage.model()
     decoding = source.decoding(config.max_new_tokens)
 
@@ -41,7 +45,7 @@ def run(config: SFTConfig, context: StepContext) -> PosttrainingOutputs:
             **exact_match(model, source.tokenizer, heldout, decoding),
         }
 
-    return stage.run(config.stage, model, evaluate, lambda: finetune(stage, model, train, longest))
+    return stage.run(config.stage, model, evaluate, lambda: finetune(stage, model, rows))
 
 
 STEP = Step("sft", SFTConfig, run, version=5, needs="train")

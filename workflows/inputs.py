@@ -111,12 +111,14 @@ def _check_start(config: LifecycleConfig) -> None:
 
 
 def _check_lengths(config: LifecycleConfig, stages: Collection[str]) -> None:
-    """Check that no stage of post-training has longer examples than the model's context, where that is known."""
+    """Check that no stage has longer samples or examples than the model's context, where that is known."""
     context: Any = config.pretrain.model.max_position_embeddings
     if config.start:
         context = read_record(Path(config.start.model) / "config.json").get("max_position_embeddings")
+    _check_samples(config, "pretrain", context, stages)
     if config.long_context and "long_context" in config.chosen():
         context = config.long_context.sequence_length
+    _check_samples(config, "anneal", context, stages)
     tuned = {name: (name, getattr(config, name)) for name in POSTTRAINING if not config.posttraining}
     tuned |= {branch.name: (f"posttraining.{branch.name}", branch.config()) for branch in config.posttraining}
     for stage, (where, own) in tuned.items():
@@ -124,6 +126,14 @@ def _check_lengths(config: LifecycleConfig, stages: Collection[str]) -> None:
         if stage in stages and isinstance(context, int) and length > context:
             raise InputError(f"{where}.max_length={length} is more than the {context} tokens of the model's context: "
                              "lower it, or set 0 for the context")
+
+
+def _check_samples(config: LifecycleConfig, name: str, context: Any, stages: Collection[str]) -> None:
+    phase = getattr(config, name)
+    if name in stages and phase and isinstance(context, int) and phase.sequence_length > context:
+        raise InputError(f"{name}.sequence_length={phase.sequence_length} is more than the {context} tokens of the "
+                         "model's context (max_position_embeddings): lower it, or lengthen the context before "
+                         "(long_context, or pretrain.model.max_position_embeddings of a new model)")
 
 
 def _check_phases(config: LifecycleConfig, stages: Collection[str]) -> None:

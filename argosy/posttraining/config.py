@@ -12,6 +12,7 @@ from argosy.config.schema import ADDED, RUNTIME, Measured, Rate, Seed, Upstream
 from argosy.models.adapters.config import LoRAConfig
 from argosy.models.export import Export
 from argosy.models.templates.published import TEMPLATES
+from argosy.tokens.amounts import Amount, check_batch, micro_batch_problem
 from argosy.training.config import TrainConfig, micro_batch
 from argosy.training.numerics import NumericsConfig
 
@@ -108,6 +109,8 @@ class PosttrainingConfig(NumericsConfig):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        if problem := micro_batch_problem(self, "batch_size"):
+            raise ValueError(problem)
         _ = self.micro_batch
         if self.template not in ("", *TEMPLATES):
             raise ValueError(f"template is {self.template!r}, which is not there; {likely(self.template, TEMPLATES)}")
@@ -145,6 +148,17 @@ class PosttrainingConfig(NumericsConfig):
                     "and this phase runs on a CPU: set lora.kind=lora")
         return super().cpu_problem()
 
+    def amount(self, rows: int, what: str, tokens: int | None = None) -> Amount:
+        """Return what training over `rows` (of an epoch, in words `what`) comes to.
+
+        Raises InputError: a batch has more than there are."""
+        check_batch("batch_size", self.batch_size, rows, what)
+        return Amount(rows, self.batch_size, self.max_steps or max(1, self.whole_steps(rows)), tokens)
+
+    def whole_steps(self, rows: int) -> int:
+        """Return the steps of `epochs` passes: as many as come nearest."""
+        return round(self.epochs * rows / self.batch_size)
+
     @property
     def micro_batch(self) -> int:
         """Return the examples of one forward and backward of a process."""
@@ -175,8 +189,8 @@ class PreferenceConfig(PosttrainingConfig):
 
     def batches(self, lengths: Sequence[int]) -> list[list[int]]:
         """Return the indices of the examples of each optimizer step, `batch_size` in each: `max_steps` steps, or as
-        many as come nearest to `epochs` passes, at least one."""
-        steps = self.max_steps or max(1, round(self.epochs * len(lengths) / self.batch_size))
+        many as come nearest to `epochs` passes, at least one. Raises InputError: the examples do not fill a batch."""
+        steps = self.amount(len(lengths), "examples that there are").steps
         order = training_order(lengths, self.batch_size, self.epochs, self.seed, steps)
         return [order[at : at + self.batch_size] for at in range(0, len(order), self.batch_size)]
 

@@ -69,6 +69,11 @@ class Rows:
         return len(self._windows)
 
     @property
+    def tokens(self) -> int:
+        """Tokens of the samples."""
+        return len(self._ids)
+
+    @property
     def fill(self) -> float:
         """The share of the rows' positions that hold a token."""
         return (len(self._ids) - len(self._channel)) / (len(self) * self.length)

@@ -23,6 +23,7 @@ from argosy.posttraining.rows import Rows, Sample
 from argosy.posttraining.sft_config import SFTConfig
 from argosy.posttraining.stage import Stage, Trained
 from argosy.store.step_files import given_directory
+from argosy.tokens.amounts import Amount
 from argosy.tokens.reader import check_tokenizer, read_channels
 from argosy.tokens.windows import IGNORED
 from argosy.training.config import TrainConfig
@@ -123,12 +124,10 @@ class InstructionLoss(LossModule):
         return drawn * (self._noise / (sizes * width).sqrt()).unsqueeze(2).to(drawn.dtype)
 
 
-def finetune(stage: Stage[SFTConfig], model: Any, samples: Sequence[Sample], longest: int) -> Trained:
-    """Train `model`, on the step's device, in each of the step's processes, on rows of at most `longest` tokens."""
+def finetune(stage: Stage[SFTConfig], model: Any, rows: Rows) -> Trained:
+    """Train `model`, on the step's device, in each of the step's processes."""
     config, group = stage.config, stage.group
-    rows = make_rows(config, samples, longest)
-    steps = config.max_steps or math.ceil(config.epochs * len(rows) / config.batch_size)
-    phase = config.phase(steps, config.batch_size, rows.length)
+    phase = config.phase(amount_of(config, rows).steps, config.batch_size, rows.length)
     weights = rows.weights(loss_weights(phase, rows.channels), config.prompt_weight)
     exporter = Exporter(stage.context, config.stage, stage.source.tokenizer, stage.source.tokens, chat=True)
     with explained(phase, model, group):
@@ -141,8 +140,13 @@ def finetune(stage: Stage[SFTConfig], model: Any, samples: Sequence[Sample], lon
     return Trained(phase.steps, phase.steps * phase.tokens_per_step, whole)
 
 
+def amount_of(config: SFTConfig, rows: Rows) -> Amount:
+    """Return what training over `rows` comes to. Raises InputError: they do not fill a batch."""
+    return config.amount(len(rows), f"rows of {rows.length:,} tokens that the conversations fill", rows.tokens)
+
+
 def make_rows(config: SFTConfig, samples: Sequence[Sample], longest: int) -> Rows:
-    """Lay the samples out in rows, and say how full they are."""
+    """Lay the samples out in rows of at most `longest` tokens, and say how full they are."""
     if not config.packing:
         longest = min(longest, max(len(sample.ids) for sample in samples))
     length = longest - longest % config.sequence_parallel

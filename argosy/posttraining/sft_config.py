@@ -1,5 +1,6 @@
 """Config of supervised fine-tuning."""
 
+import math
 from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, ValidationError, model_validator
@@ -44,6 +45,10 @@ class SFTConfig(PosttrainingConfig):
     none."""
     z_loss: Annotated[float, Field(ge=0)] = 0.0
     """Weight of log(Z)^2 (Chowdhery et al. 2022), which keeps logits from drifting."""
+
+    def whole_steps(self, rows: int) -> int:
+        """Return the steps of `epochs` passes; the last one need not be full."""
+        return math.ceil(self.epochs * rows / self.batch_size)
 
     @model_validator(mode="after")
     def _check_rows(self) -> Self:

@@ -9,6 +9,7 @@ from pydantic import Field, ValidationError, model_validator
 from argosy.config.schema import ADDED, RUNTIME, Config, Measured, Rate, Seed, Upstream, Weight
 from argosy.models.export import Export
 from argosy.sizing.architecture import expert_fields
+from argosy.tokens.amounts import micro_batch_problem
 from argosy.tokens.caps import Beyond, EpochCaps
 from argosy.training.experts import ExpertsConfig, experts_problem
 from argosy.training.numerics import NumericsConfig
@@ -118,6 +119,8 @@ class TrainConfig(NumericsConfig):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        if problem := micro_batch_problem(self, "global_batch_size"):
+            raise ValueError(problem)
         _ = self.micro_batch
         self._check_parallelism()
         if not self.exports or self.exports[-1] != 1.0 or list(self.exports) != sorted(set(self.exports)):

@@ -14,6 +14,7 @@ from argosy.sizing.architecture import MIXTURES
 from argosy.step.contract import StepContext
 from argosy.store.files import write_json
 from argosy.store.step_files import given_directory
+from argosy.tokens.amounts import check_batch
 from argosy.tokens.caps import Caps
 from argosy.tokens.epochs import REPORT, ChannelEpochs, as_report, epoch_table, epochs_before, in_words, refuse_beyond
 from argosy.tokens.mixture import Limit, Mixture
@@ -102,6 +103,9 @@ def _data(config: TrainConfig, context: StepContext, stage: str) -> tuple[Mixtur
     # Phases of one run have one seed: with the stage's name in it, a phase does not begin with what the last one began.
     seed = derive_seed("sampling", config.seed, stage)
     mixture = Mixture(train, config.mixture, config.sequence_length, seed, limit)
+    whole = sum(mixture.windows.values())
+    check_batch("global_batch_size", config.global_batch_size, whole,
+                f"samples of sequence_length={config.sequence_length} that the channels of the mixture have")
     tokens = {name: len(channel.tokens) for name, channel in train.items()}
     rows = epoch_table(tokens, mixture.weights, mixture.shares, samples, mixture.windows, caps, before)
     if context.rank == 0:

@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from argosy.errors import InputError
 from argosy.models.checkpoint import stage_of
 from argosy.store.files import read_record
 from argosy.text.display import columns
+from workflows.amounts import Ahead, describe_amounts
 from workflows.compose import DEFAULT_PRESET, compose, preset_names
 from workflows.lifecycle import LifecycleConfig
 from workflows.plan import Plan, describe
@@ -84,8 +86,9 @@ def trained_model(config: LifecycleConfig) -> "Architecture":
     return open_architecture(Path(config.start.model))
 
 
-def describe_all(planned: Plan, config: LifecycleConfig) -> str:
-    """Describe what each phase of training takes, where the shapes of the model are known here, and the plan."""
+def describe_all(planned: Plan, config: LifecycleConfig, ahead: Sequence[Ahead]) -> str:
+    """Describe what each phase of training takes, where the shapes of the model are known here, the amounts of all
+    training, and the plan."""
     from argosy.sizing.report import phase_rows
 
     phases = {node.name: (json.loads(node.config), node.resources.processes, bool(node.resources.gpus))
@@ -94,7 +97,7 @@ def describe_all(planned: Plan, config: LifecycleConfig) -> str:
         training = f"{phase_rows(trained_model(config), phases)}\n\n" if phases else ""
     except InputError:
         training = ""
-    return training + _epochs(planned) + describe(planned) + _all_cores(planned, config)
+    return training + describe_amounts(ahead) + _epochs(planned) + describe(planned) + _all_cores(planned, config)
 
 
 def _all_cores(planned: Plan, config: LifecycleConfig) -> str:

@@ -2,6 +2,7 @@
 
 import argparse
 
+from workflows.amounts import amounts
 from workflows.cli.command import Command, add_store
 from workflows.cli.options import OVERRIDES, add_config, add_range, describe_all, load_config
 from workflows.inputs import check_inputs
@@ -21,7 +22,8 @@ def run(args: argparse.Namespace) -> int:
     config = load_config(args)
     planned = plan(lifecycle(config), args.store, args.first, args.last)
     check_inputs(config, {node.name for node in planned.to_run})
-    print(describe_all(planned, config))
+    found = amounts(planned, config.data)
+    print(describe_all(planned, config, found))
     return 0
 
 

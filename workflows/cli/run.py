@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from argosy.store.files import make_directory
+from workflows.amounts import amounts
 from workflows.cli.command import Command, add_budget, add_store
 from workflows.cli.options import OVERRIDES, add_config, add_range, describe_all, load_config
 from workflows.cli.report import REPORT
@@ -28,8 +29,9 @@ def run(args: argparse.Namespace) -> int:
     config = load_config(args)
     planned = plan(lifecycle(config), args.store, args.first, args.last)
     check_inputs(config, {node.name for node in planned.to_run})
+    found = amounts(planned, config.data)
     if args.dry_run:
-        print(describe_all(planned, config))
+        print(describe_all(planned, config, found))
         return 0
     make_directory(args.store.absolute())
     code = execute(planned, config, args)

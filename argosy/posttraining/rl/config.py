@@ -1,5 +1,6 @@
 """Config of reinforcement learning: the method, what it samples, and what may stop it."""
 
+import math
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
@@ -10,6 +11,7 @@ from argosy.config.schema import ADDED, RUNTIME, Config, Rate, Upstream
 from argosy.errors import InputError
 from argosy.posttraining.config import PositiveInt, PosttrainingConfig
 from argosy.posttraining.rl.server_config import ServerConfig
+from argosy.tokens.amounts import Amount
 
 
 @dataclass(frozen=True)
@@ -195,6 +197,17 @@ class RLHFConfig(PosttrainingConfig):
             if problem:
                 raise ValueError(problem)
         return self
+
+    def whole_steps(self, rows: int) -> int:
+        """Return the whole rollouts in `epochs` passes over prompts that have `rows` answers together."""
+        return math.floor(self.epochs * rows / self.batch_size)
+
+    def amount_of_prompts(self, prompts: int) -> Amount:
+        """Return what training over so many prompts comes to; a row is an answer.
+
+        Raises InputError: a rollout has more answers than the prompts."""
+        return self.amount(prompts * self.copies, f"answers of a rollout over all {prompts:,} prompts for training "
+                                                  f"({self.copies} for each)")
 
     @property
     def asks_model(self) -> bool:

@@ -22,7 +22,7 @@ from argosy.posttraining.rl.networks import Networks, Rows, laid_out, make_netwo
 from argosy.posttraining.rl.prompts import make_samples
 from argosy.posttraining.rl.reward import Prompt
 from argosy.posttraining.rl.rewards import WeightedRewards
-from argosy.posttraining.rl.rollout import Collector, Rollout, Sampler, Stream, TransformersSampler, steps_of
+from argosy.posttraining.rl.rollout import Collector, Rollout, Sampler, Stream, TransformersSampler
 from argosy.posttraining.rl.samples import SampleTable
 from argosy.posttraining.stage import Stage, Trained
 from argosy.training.engines.fitting import explained
@@ -244,7 +244,7 @@ def train_policy(
     `true`: a reward that is held out from training, measured on the prompts `heldout`. Raises StepError: a weight or a
     metric is not a finite number, or a guard stops the run."""
     config, source = stage.config, stage.source
-    steps = steps_of(config, len(prompts))
+    steps = config.amount_of_prompts(len(prompts)).steps
     length = max(len(prompt.ids) for prompt in prompts) + config.max_new_tokens
     phase = config.phase(steps, config.batch_size, length)
     with explained(phase, model, stage.group):

@@ -1,7 +1,6 @@
 """Rollouts: answers of the policy to the next prompts, with their rewards; the same whatever number of processes
 samples them, since each answer's seed is of its place in the run."""
 
-import math
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -202,9 +201,3 @@ class Collector:
         for part in self._group.gathered(made):
             together.take(part, range(len(part.scores)))
         return together
-
-
-def steps_of(config: RLHFConfig, prompts: int) -> int:
-    """Return the rollouts of a run: `max_steps`, or the whole ones in `epochs` passes over so many prompts, at least
-    one."""
-    return config.max_steps or max(1, math.floor(config.epochs * prompts * config.copies / config.batch_size))

@@ -124,7 +124,7 @@ def test_a_longer_context_is_never_a_shorter_one(qwen: Path, tmp_path: Path) -> 
 
 def test_sft_learns_the_answers_in_the_models_own_template(qwen: Path, tmp_path: Path) -> None:
     outputs = run_here(sft, tmp_path, Recorder(), checkpoint=qwen / "start", data=qwen / "data", max_steps=12,
-                       batch_size=8, micro_batch_size=8, learning_rate=3e-3, dtype="float32", heldout_limit=8,
+                       batch_size=1, micro_batch_size=1, learning_rate=3e-3, dtype="float32", heldout_limit=8,
                        max_new_tokens=4)
     metrics = outputs.metrics
     assert metrics["heldout/instruction_loss/after"] < 0.7 * metrics["heldout/instruction_loss/before"]
@@ -136,7 +136,7 @@ def test_sft_learns_the_answers_in_the_models_own_template(qwen: Path, tmp_path:
 def test_a_mixture_of_experts_answers_after_its_fine_tuning(tmp_path: Path) -> None:
     root = prepare(tmp_path, "qwen3_moe")
     outputs = run_here(sft, tmp_path / "out", Recorder(), checkpoint=root / "start", data=root / "data", max_steps=1,
-                       batch_size=8, micro_batch_size=8, dtype="float32", heldout_limit=2, max_new_tokens=2)
+                       batch_size=1, micro_batch_size=1, dtype="float32", heldout_limit=2, max_new_tokens=2)
     config = read_json(tmp_path / "out" / outputs.final / "config.json")
     assert (config["output_router_logits"], config["router_aux_loss_coef"]) == (False, 0.001)
 
@@ -167,7 +167,7 @@ def test_the_presets_run_by_one_command(qwen: Path, tmp_path: Path) -> None:
              "heldout_tokens": 500, "dtype": "float32"}
     argosy_run(tmp_path, "--preset", "continue", *given, *(f"pretrain.{name}={value}" for name, value in short.items()),
                "stages=clean,tokenize,pretrain,evaluate", "evaluate.suites={heldout: final}", "evaluate.limit=2")
-    argosy_run(tmp_path, "--preset", "finetune", *given, "sft.max_steps=2", "sft.batch_size=4", "sft.heldout_limit=4",
+    argosy_run(tmp_path, "--preset", "finetune", *given, "sft.max_steps=2", "sft.batch_size=2", "sft.heldout_limit=4",
                "sft.max_new_tokens=4", "stages=sft,compare")
     names = sorted(path.name.rpartition("-")[0] for path in tmp_path.iterdir() if (path / "outputs.json").is_file())
     assert names == ["clean", "compare", "data", "evaluate-pretrain-final-heldout", "evaluate-start-final-heldout",

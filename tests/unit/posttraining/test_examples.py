@@ -185,4 +185,5 @@ def test_batches_of_pairs_are_full_and_as_many_whatever_the_processes() -> None:
     batches = config.batches(lengths)
     assert [len(batch) for batch in batches] == [8, 8, 8]  # the nearest to one pass
     assert config.model_copy(update={"processes": 2}).batches(lengths) == batches
-    assert [len(batch) for batch in config.batches(lengths[:3])] == [8]
+    with pytest.raises(InputError, match="batch_size=8 is more than the 3 examples that there are"):
+        config.batches(lengths[:3])

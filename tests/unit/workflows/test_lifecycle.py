@@ -262,7 +262,7 @@ def test_what_a_later_step_would_refuse_is_refused_before_anything_runs(tmp_path
     with pytest.raises(InputError, match=r"filters\[0\]\.score='gopher\.words': there is no filter 'gopher'"):
         compose("tiny", None, ["clean.filters=[{name: near_dedup, keep: best, score: gopher.words}]"])
     start = f"start.model={tmp_path / 'empty'}"
-    with pytest.raises(InputError, match=r"start\.model: .*empty has no config\.json"):
+    with pytest.raises(InputError, match=r"start\.model is .*empty.: it has no config\.json"):
         check_inputs(compose("tiny", None, [start]), {"start"})
     with pytest.raises(InputError, match=r"sft\.max_length=999 is more than the 256 tokens of the model's context"):
         check_inputs(compose("tiny", None, ["sft.max_length=999"]), {"sft"})

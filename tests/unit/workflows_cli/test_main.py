@@ -78,6 +78,10 @@ def test_what_is_wrong_ends_with_2_and_is_named(argv: list[str], words: str, arg
         ("data.prompts=empty.jsonl", "data.prompts: empty.jsonl is empty (0 bytes)"),
         ("pretrain.mixture={nope: 1}", "pretrain.mixture.nope: no such channel with documents; there are: code, en,"),
         ("pretrain.max_epochs={nope: 1}", "pretrain.max_epochs.nope: no such channel with documents; there are:"),
+        ("data.preferences=pairs.jsonl", "dpo.batch_size=8 is more than the 3 examples that there are"),
+        ("dpo.micro_batch_size=16", "micro_batch_size=16 is more than batch_size=8, of which it is a part"),
+        ("pretrain.sequence_length=512", "pretrain.sequence_length=512 is more than the 128 tokens of the model's"),
+        ("anneal.sequence_length=512", "anneal.sequence_length=512 is more than the 256 tokens of the model's"),
         ("sft.lora={kind: qlora}", "sft.lora.kind=qlora computes with weights of 4 bits"),
         ("pretrain.loss_weights={nope: 1}", "pretrain.loss_weights.nope: no such channel with documents; there are:"),
         ("evaluate.suites={core: all}", "suite core: none of its 13 benchmarks is there (no file mmlu/"),
@@ -90,6 +94,7 @@ def test_what_a_step_would_refuse_the_plan_refuses(override: str, words: str, ar
     Path("folder").mkdir()
     Path("a.docx").write_text("x")
     Path("empty.jsonl").touch()
+    Path("pairs.jsonl").write_text('{"prompt": "a", "chosen": "b", "rejected": "c"}\n' * 3)
     for command in ("plan", "run"):
         assert words in argosy(command, "--preset", "tiny", override, code=2).err
     assert not Path("runs").exists()

@@ -1,0 +1,42 @@
+"""Amounts of a stage of training: rows of an epoch, optimizer steps, epochs; and what there is too little for."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from argosy.errors import InputError
+
+
+@dataclass(frozen=True)
+class Amount:
+    """Training over `rows` (of an epoch) in `steps` batches.
+
+    Attributes:
+        tokens: tokens of an epoch; None where they are not known."""
+
+    rows: int
+    batch: int
+    steps: int
+    tokens: int | None = None
+
+    @property
+    def epochs(self) -> float:
+        """Return the passes over the rows."""
+        return self.steps * self.batch / self.rows
+
+
+def check_batch(field: str, batch: int, rows: int, what: str) -> None:
+    """Refuse a batch of more than the `rows` that an epoch has: a step would see some of them twice.
+
+    Raises InputError: it is one; `what` names the rows."""
+    if batch > rows:
+        raise InputError(f"{field}={batch} is more than the {rows:,} {what}, and a batch has none twice: set {field} "
+                         f"to {rows} or less, or give more data")
+
+
+def micro_batch_problem(config: Any, field: str) -> str:
+    """Say that micro-batches, where they are set, are larger than the batch in the config's `field`; "" where not."""
+    micro, batch = config.micro_batch_size, getattr(config, field)
+    if not isinstance(micro, int) or micro <= batch or micro == type(config).model_fields["micro_batch_size"].default:
+        return ""
+    return (f"micro_batch_size={micro} is more than {field}={batch}, of which it is a part: set it to {batch} or a "
+            "divisor of that")
