@@ -79,7 +79,8 @@ def layouts(stage: str) -> dict[str, str]:
     """Return the layouts of a stage by name, with their fields."""
     more = {"experts": {**DIVISIONS, **OF_EXPERTS}, "pretrain": DIVISIONS, "sft": DIVISIONS}
     found = {**ENGINES, **more.get(stage, {})}
-    return {name: fields for name, fields in found.items() if stage != "experts" or "pipeline" not in fields}
+    refused = ("pipeline", "sequence") if stage == "experts" else ()
+    return {name: fields for name, fields in found.items() if not any(word in fields for word in refused)}
 
 
 class Recorder(Tracker):
