@@ -1,4 +1,5 @@
 # make demo | test | check | crash N=20 | setup | lock    (each makes .venv first; PYTHON=... chooses the interpreter)
+# make real-model | test-real     (docs/real-model.md)
 # make images | manifests | cluster-up | test-cluster     (docs/install.md)
 
 BIN := .venv/bin
@@ -16,13 +17,14 @@ BUILD_FLAGS ?=
 VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' argosy/__init__.py)
 REVISION := $(shell git describe --always --dirty --abbrev=40 --exclude '*' 2>/dev/null || echo unknown)
 
-.PHONY: help setup demo test check crash lock images $(IMAGES:%=image-%) manifests cluster-up cluster-down test-cluster
+.PHONY: help setup demo test check crash lock real-model test-real images $(IMAGES:%=image-%) manifests cluster-up cluster-down test-cluster
 
 help:
 	@echo "make demo        train, evaluate and compare a small language model, from nothing (minutes)"
 	@echo "make test        checks and tests"
 	@echo "make check       ruff, mypy, import rules"
 	@echo "make crash N=20  kill random steps of a small run N times, then N times with work saved, and compare the bytes"
+	@echo "make real-model  fetch a small real model, SmolLM2 (93 MB); make test-real runs the tests that need one"
 	@echo "make lock        resolve requirements.lock and images/*.lock again (needs uv)"
 	@echo "make images      build the images with docker, podman or buildah (IMAGES='data train mlflow' REGISTRY= TAG=latest)"
 	@echo "make manifests   write argo-install/generated again, after a change of the graph or of a profile"
@@ -51,6 +53,14 @@ test: check
 crash: setup
 	$(BIN)/python -m tests.end_to_end.crash $(N)
 	$(BIN)/python -m tests.end_to_end.crash_states $(N)
+
+real-model: setup
+	@.ci/real-model
+
+# The model is another one where ARGOSY_REAL_MODEL names it: a GGUF file, or a directory that transformers loads.
+test-real: setup
+	model=$$(.ci/real-model) && PYTHONPATH=$(CURDIR)/.real-model ARGOSY_REAL_MODEL=$${ARGOSY_REAL_MODEL:-$$model} \
+		OMP_NUM_THREADS=$$(getconf _NPROCESSORS_ONLN) $(BIN)/python -m pytest tests/real_model --durations=20
 
 LOCK := uv pip compile --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
 	--no-emit-index-url --quiet

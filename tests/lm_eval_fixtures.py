@@ -1,26 +1,61 @@
-"""Tasks of lm-eval as files: YAML, and the documents that it reads instead of Hugging Face."""
+"""Tasks of lm-eval as files (YAML, and the documents that it reads instead of Hugging Face), and its own answers."""
 
 import json
 import logging
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from argosy.scoring.model import LanguageModel
+from tests.benchmark_files import Published
 
 CHOICE = {"output_type": "multiple_choice", "doc_to_text": "{{q}}", "doc_to_choice": "c", "doc_to_target": "gold",
           "metric_list": [{"metric": "acc"}]}  # fmt: skip
 RIVERS = [{"q": f"river {n}", "c": [" stone", " water"], "gold": n % 2} for n in range(2)]
 
 
-def hflm(model: LanguageModel, **options: Any) -> Any:
-    """lm-eval's own model of the same weights and tokenizer."""
+def hflm(model: Any, **options: Any) -> Any:
+    """lm-eval's own model of the weights and the tokenizer that `model` has."""
     from lm_eval.models.huggingface import HFLM
 
     logging.getLogger("lm_eval").setLevel(logging.ERROR)
     return HFLM(pretrained=model.model, tokenizer=model.tokenizer, batch_size=16, **options)
+
+
+def harness_task(task: Published, path: Path, **fields: Any) -> Any:
+    """lm-eval's own task, read from JSON files below `path` instead of from Hugging Face."""
+    from lm_eval.tasks import TaskManager
+
+    split = Published(task.name, "", "", "", {f"{task.split}.jsonl": task.rows}, [])
+    split.write(path)
+    data = {task.split: str(path / f"{task.split}.jsonl"), **fields.pop("data_files", {})}
+    changed = {"dataset_path": "json", "dataset_name": None, "dataset_kwargs": {"data_files": data},
+               "training_split": None, "validation_split": task.split, "test_split": None,
+               "fewshot_split": None, "num_fewshot": 0, **fields}  # fmt: skip
+    spec = find_spec("lm_eval")
+    (base,) = (Path(spec.submodule_search_locations[0]) / "tasks" / task.folder).rglob(f"{task.base}.yaml")
+    (path / "task.yaml").write_text(yaml.safe_dump({"include": str(base), "task": task.name, **changed}))
+    return TaskManager(include_path=str(path), include_defaults=False).load([task.name])["tasks"][task.name]
+
+
+def run_harness(lm: Any, task: Any, name: str) -> dict[str, Any]:
+    """What lm-eval finds with one task: its results and samples."""
+    from lm_eval.evaluator import evaluate
+
+    found: dict[str, Any] = evaluate(lm, {"tasks": {name: task}}, bootstrap_iters=10, log_samples=True)
+    return found
+
+
+def harness_answers(result: dict[str, Any], name: str) -> list[dict[str, float]]:
+    """By document: option's request -> log-probability."""
+    answers = []
+    for sample in sorted(result["samples"][name], key=lambda sample: sample["doc_id"]):
+        scores = [response[0][0] for response in sample["resps"]]
+        texts = [context + continuation for context, continuation in sample["arguments"]]
+        answers.append(dict(zip(texts, map(float, scores), strict=True)))
+    return answers
 
 
 def write_task(root: Path, name: str, docs: Sequence[Any] | None, **fields: Any) -> None:

@@ -3,12 +3,10 @@ the published files through our suites and scorer. Item by item, with three kind
 
 from collections.abc import Callable
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from argosy.scoring.encoder import Encoder
 from argosy.scoring.model import LanguageModel
@@ -20,7 +18,7 @@ from evals.task_sources import read_task
 from evals.tasks.variant_task import VariantTask
 from tests import benchmark_files as files
 from tests.evaluation_fixtures import make_model
-from tests.lm_eval_fixtures import hflm
+from tests.lm_eval_fixtures import harness_answers, harness_task, hflm, run_harness
 from tests.tokenizer_fixtures import make_bpe
 from tests.tokenizer_kinds import make_sentencepiece
 
@@ -74,44 +72,11 @@ def theirs(kind: str) -> Any:
     return hflm(model(kind))
 
 
-def lm_evals_task(task: files.Published, path: Path, **fields: Any) -> Any:
-    """lm-eval's own task, read from JSON files below `path` instead of from Hugging Face."""
-    from lm_eval.tasks import TaskManager
-
-    split = files.Published(task.name, "", "", "", {f"{task.split}.jsonl": task.rows}, [])
-    split.write(path)
-    data = {task.split: str(path / f"{task.split}.jsonl"), **fields.pop("data_files", {})}
-    changed = {"dataset_path": "json", "dataset_name": None, "dataset_kwargs": {"data_files": data},
-               "training_split": None, "validation_split": task.split, "test_split": None,
-               "fewshot_split": None, "num_fewshot": 0, **fields}  # fmt: skip
-    spec = find_spec("lm_eval")
-    (base,) = (Path(spec.submodule_search_locations[0]) / "tasks" / task.folder).rglob(f"{task.base}.yaml")
-    (path / "task.yaml").write_text(yaml.safe_dump({"include": str(base), "task": task.name, **changed}))
-    return TaskManager(include_path=str(path), include_defaults=False).load([task.name])["tasks"][task.name]
-
-
 def our_task(task: files.Published, root: Path, variant: Any = "", **about: Any) -> VariantTask:
     task.write(root)
     variant = variant or VARIANT.get(task.suite, "lm_eval")
     metadata = {"suite": task.suite, "task": task.task, "variant": variant, "data": str(root), **about}
     return VariantTask({"task": task.name, "metadata": metadata})
-
-
-def run(lm: Any, task: Any, name: str) -> dict[str, Any]:
-    from lm_eval.evaluator import evaluate
-
-    found: dict[str, Any] = evaluate(lm, {"tasks": {name: task}}, bootstrap_iters=10, log_samples=True)
-    return found
-
-
-def their_answers(result: dict[str, Any], name: str) -> list[dict[str, float]]:
-    """By document: option's request -> log-probability."""
-    answers = []
-    for sample in sorted(result["samples"][name], key=lambda sample: sample["doc_id"]):
-        scores = [response[0][0] for response in sample["resps"]]
-        texts = [context + continuation for context, continuation in sample["arguments"]]
-        answers.append(dict(zip(texts, map(float, scores), strict=True)))
-    return answers
 
 
 def our_answers(task: VariantTask) -> list[dict[str, float]]:
@@ -141,15 +106,15 @@ KINDS += [(name, kind) for name in ("mmlu_college_biology", "cmmlu_chinese_histo
 def test_each_item_is_scored_as_lm_eval_scores_it(name: str, kind: str, tmp_path: Path) -> None:
     """From the published files in the form `lm_eval`, and `plain` from the documents of lm-eval's task."""
     task = published(name)
-    expected = run(theirs(kind), lm_evals_task(task, tmp_path), name)
+    expected = run_harness(theirs(kind), harness_task(task, tmp_path), name)
     items = read_task(TaskSpec(lm_eval=name, include_path=str(tmp_path)), tmp_path).items
     questions, left_out = parse_chain("plain").all_questions(items, 0)
     assert not left_out
     metric = "mass" if name == "truthfulqa_mc2" else "acc"
     for mine in (our_task(task, tmp_path / "published"), VariantTask.of(name, questions)):
         assert not mine.left_out
-        found = run(ArgosyLM(model(kind)), mine, name)
-        same_answers(our_answers(mine), their_answers(expected, name))
+        found = run_harness(ArgosyLM(model(kind)), mine, name)
+        same_answers(our_answers(mine), harness_answers(expected, name))
         assert len(mine.answers) == COUNT
         ours, other = found["results"][name], expected["results"][name]
         assert ours[f"{metric},none"] == pytest.approx(other["acc,none"], abs=1e-6 if metric == "mass" else 0)
@@ -163,11 +128,11 @@ def test_five_shots_are_those_of_lm_eval(tmp_path: Path) -> None:
     task, kind = published("mmlu_international_law"), "byte_level"
     files.Published("", "", "", "", {"dev.jsonl": files.mmlu_dev(task)}, []).write(tmp_path)
     data_files = {"dev": str(tmp_path / "dev.jsonl")}
-    base = lm_evals_task(task, tmp_path, fewshot_split="dev", num_fewshot=5, data_files=data_files)
-    expected = run(theirs(kind), base, task.name)
+    base = harness_task(task, tmp_path, fewshot_split="dev", num_fewshot=5, data_files=data_files)
+    expected = run_harness(theirs(kind), base, task.name)
     mine = our_task(task, tmp_path / "published", "lm_eval_5_shot")
-    found = run(ArgosyLM(model(kind)), mine, task.name)
-    same_answers(our_answers(mine), their_answers(expected, task.name))
+    found = run_harness(ArgosyLM(model(kind)), mine, task.name)
+    same_answers(our_answers(mine), harness_answers(expected, task.name))
     assert found["results"][task.name]["acc,none"] == expected["results"][task.name]["acc,none"]
 
 
@@ -175,10 +140,10 @@ def test_generated_solutions_are_those_of_lm_eval(tmp_path: Path) -> None:
     """GSM8K with three worked examples: the prompts, the written texts, and the readings of both rules."""
     task, kind, count = files.gsm8k(3), "byte_level", 3
     files.Published("", "", "", "", {"train.jsonl": task.files["gsm8k/train.jsonl"]}, []).write(tmp_path)
-    base = lm_evals_task(task, tmp_path, fewshot_split="train", num_fewshot=count,
+    base = harness_task(task, tmp_path, fewshot_split="train", num_fewshot=count,
                          fewshot_config={"sampler": "first_n"}, data_files={"train": str(tmp_path / "train.jsonl")},
                          generation_kwargs={"until": ["Question:"], "do_sample": False, "max_gen_toks": 64})
-    samples = run(theirs(kind), base, task.name)["samples"][task.name]
+    samples = run_harness(theirs(kind), base, task.name)["samples"][task.name]
     texts: list[str] = []
     for rule in ("strict", "flexible"):
         layout = {"form": "generated", "before": "Question: ", "cue": "\nAnswer:", "extract": f"gsm8k_{rule}"}
@@ -198,7 +163,7 @@ def test_rules_read_numbers_as_lm_evals_filters_do(tmp_path: Path) -> None:
     from evals.extract import rule
 
     task = files.gsm8k(60)
-    base = lm_evals_task(task, tmp_path)
+    base = harness_task(task, tmp_path)
     solutions = [row["answer"] for row in task.rows]
     texts = [*solutions, *(text.rpartition("####")[0] for text in solutions), *(row["question"] for row in task.rows)]
     for name, extract in (("strict-match", "gsm8k_strict"), ("flexible-extract", "gsm8k_flexible")):

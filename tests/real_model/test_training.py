@@ -1,0 +1,90 @@
+"""A real model's post-training: each stage gains what it is for, and transformers loads what it exports."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from argosy.data.jsonl import read_jsonl
+from argosy.models.load import open_source
+from argosy.posttraining.preferences.examples import preference_parser
+from argosy.posttraining.preferences.heldout import rewards_of
+from argosy.posttraining.preferences.rewards import load_reward_model
+from steps import preference, reward_model, rlhf, sft
+from tests.real_model.reference import Reference, logits
+from tests.step_fixtures import write_lines
+from tests.training_fixtures import Recorder, run_here
+
+pytestmark = pytest.mark.real_model
+CORES = len(os.sched_getaffinity(0))
+SHORT: dict[str, Any] = {"dtype": "float32", "threads": CORES, "max_length": 256, "log_every": 1, "save_every": 100,
+                         "lora": {"rank": 8}, "warmup_ratio": 0.0}
+QUESTION = "Convert 45 kilometers to meters."
+THINGS = ("a color", "an animal", "a fruit", "a river", "a tree", "a planet", "a metal", "a bird", "a sport", "a city",
+          "a language", "a month", "a flower", "a fish", "a tool", "a number")  # four of them are held out
+
+
+def train(step: Any, out: Path, log: Recorder | None = None, **fields: Any) -> tuple[Path, dict[str, float]]:
+    """Run a step briefly; the directory of its checkpoint, and its held-out results."""
+    outputs = run_here(step, out, log or Recorder(), **SHORT | fields)
+    return out / outputs.final, outputs.metrics
+
+
+def test_sft_lowers_the_loss_and_its_exports_agree(started: Path, data: Path, theirs: Reference,
+                                                   tmp_path: Path) -> None:
+    from peft import PeftModel
+    from transformers import AutoModelForCausalLM
+
+    final, metrics = train(sft, tmp_path, checkpoint=started, data=data, max_steps=8, batch_size=2, micro_batch_size=1,
+                           learning_rate=1e-3, heldout_limit=16, max_new_tokens=4)
+    assert metrics["heldout/instruction_loss/after"] < 0.9 * metrics["heldout/instruction_loss/before"]
+    ids = theirs.ids(theirs.turn(QUESTION))
+    merged = logits(AutoModelForCausalLM.from_pretrained(final, dtype="float32").eval(), ids)
+    base = AutoModelForCausalLM.from_pretrained(started / "checkpoints/final", dtype="float32").eval()
+    adapted = logits(PeftModel.from_pretrained(base, str(final / "adapter")).eval(), ids)
+    assert (merged - theirs.logits(ids)).abs().max() > 0.5
+    assert (merged - adapted).abs().max() < 1e-3
+
+
+def test_dpo_raises_the_margin(started: Path, data: Path, tmp_path: Path) -> None:
+    _, metrics = train(preference, tmp_path, checkpoint=started, data=data, max_steps=8, batch_size=8,
+                       micro_batch_size=4, learning_rate=5e-4, heldout_limit=16)
+    assert metrics["heldout/preference_margin/before"] == pytest.approx(0, abs=1e-5)
+    assert metrics["heldout/preference_margin/after"] > 0.05
+    assert metrics["heldout/preference_loss/after"] < metrics["heldout/preference_loss/before"]
+
+
+def test_a_reward_model_tells_better_answers_and_scores_the_same_everywhere(started: Path, data: Path,
+                                                                            tmp_path: Path) -> None:
+    """On pairs that people would judge alike; the padding token of many real models is what ends a turn."""
+    from transformers import AutoModelForSequenceClassification
+
+    final, metrics = train(reward_model, tmp_path, checkpoint=started, data=data, max_steps=14, batch_size=8,
+                           micro_batch_size=4, learning_rate=1e-3, heldout_limit=40)
+    share, error = (metrics[f"heldout/preference_accuracy{name}/after"] for name in ("", "_stderr"))
+    assert share - 2 * error > 0.5
+    source = open_source("reward_model", str(tmp_path), "cpu")
+    parse = preference_parser(source.tokenizer, 256)
+    pairs = [parse(record) for record in list(read_jsonl(data / "preferences_heldout.jsonl"))[:8]]
+    answers = [side for pair in pairs for side in pair.sides]
+    exported = AutoModelForSequenceClassification.from_pretrained(final, dtype="float32").eval()
+    with torch.no_grad():
+        alone = [float(exported(input_ids=torch.tensor([ids])).logits) for ids in answers]
+        states = exported.model(input_ids=torch.tensor([answers[0]])).last_hidden_state[0, -1]
+    assert rewards_of(load_reward_model(source), answers, source.pad_id, 4) == pytest.approx(alone, abs=1e-3)
+    assert alone[0] == pytest.approx(float(exported.score(states)), abs=1e-4)  # read where the turn ends
+
+
+def test_grpo_raises_the_reward(started: Path, tmp_path: Path) -> None:
+    """Of a rule, an answer of a few tokens: higher on the second pass over the same questions than on the first."""
+    (tmp_path / "data").mkdir()
+    questions = [{"prompt": [{"role": "user", "content": f"Name {thing}."}], "lang": "en"} for thing in THINGS]
+    write_lines(tmp_path / "data/prompts.jsonl", questions)
+    log = Recorder()
+    train(rlhf, tmp_path, log, checkpoint=started, data=tmp_path / "data", method="grpo", max_steps=8, batch_size=24,
+          micro_batch_size=8, group={"size": 8}, max_new_tokens=16, learning_rate=2e-3, schedule="constant",
+          kl_coef=0.0, rewards={"length": {"most": 4, "soft": 12}}, heldout_limit=4)
+    rewards = [log.logged["rlhf/reward", step] for step in range(1, 9)]
+    assert sum(rewards[4:]) / 4 > sum(rewards[:4]) / 4 + 0.05
