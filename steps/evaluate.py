@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from argosy.config.schema import RUNTIME, Config, External, Externals, Measured, Seed, Upstream
+from argosy.config.schema import ADDED, RUNTIME, Config, External, Externals, Measured, Seed, Upstream
 from argosy.errors import StepError
 from argosy.step.command import main
 from argosy.step.contract import Step, StepContext
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     Sections = dict[str, Callable[[LanguageModel, bool], Findings]]  # model, whether prompts are turns of a chat
 
 
-COMPUTING = ("seed", "threads", "batch_tokens", "backend", "processes", "cache")  # fields that say how scores are made
+COMPUTING = ("seed", "threads", "batch_tokens", "backend", "processes", "cache", "dtype")  # of scores
 
 
 class EvaluateConfig(Config):
@@ -70,6 +70,8 @@ class EvaluateConfig(Config):
     """tokens of one forward pass; changes the scores' last digits"""
     backend: Literal["transformers", "vllm"] = "transformers"
     """vllm: where it is installed"""
+    dtype: Annotated[Literal["weights", "float32", "bfloat16"], ADDED] = "weights"
+    """precision that the model computes in; weights: theirs"""
     processes: Annotated[int, RUNTIME] = Field(1, ge=1)
     """processes that score, a GPU (or `threads`) each; with vllm, GPUs of one model, whose number counts"""
     cache: Annotated[str, RUNTIME] = ""

@@ -1,6 +1,8 @@
 """Evaluations of the lifecycle: one node for each checkpoint and suite."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
@@ -8,10 +10,15 @@ from pydantic import Field, model_validator
 from argosy.data.records import KINDS
 from argosy.errors import InputError
 from argosy.evaluation.suite import FOLDERS, check_apart, find_suite, load_suite, named_files
+from argosy.models.checkpoint import find_checkpoint
+from argosy.models.load import own_dtype
+from argosy.models.pretrained import settled_dtype
+from argosy.step.machine import has_gpu
 from argosy.training.config import TrainConfig
 from steps.data import DataConfig
 from steps.evaluate import EvaluateConfig, check_suite
-from workflows.graph import Node, Stages
+from steps.start import StartConfig
+from workflows.graph import Finished, Node, StageResources, Stages
 
 FINAL = "final"
 
@@ -27,6 +34,10 @@ class Evaluation(EvaluateConfig):
     together: int = Field(8, ge=1)
     """Checkpoints that one process evaluates one after the other, to start up once."""
 
+    dtype: Literal["auto", "weights", "float32", "bfloat16"] = "auto"  # type: ignore[assignment]
+    """Precision that models compute in; weights: theirs; auto: theirs, or float32 where the stage has no GPU and the
+    CPU that plans has no instructions for theirs."""
+
     @model_validator(mode="after")
     def _check(self) -> Self:
         for name in ("suite", "suite_file", "export"):
@@ -40,6 +51,7 @@ def evaluations(
 ) -> list[Node]:
     """Add a node for each export of `trained` and each suite; returns them. Raises InputError: a suite is wrong."""
     common = {name: getattr(config, name) for name in EvaluateConfig.model_fields if name in config.model_fields_set}
+    gpu = config.backend == "vllm" or has_gpu(stages.resources.get("evaluate", StageResources()).gpus)
     nodes: list[Node | None] = []
     suites = {name: which for name, which in sorted(config.suites.items()) if which != "none"}
     if any(find_suite(name, "evaluate.suites").parent not in FOLDERS for name in suites):
@@ -49,11 +61,33 @@ def evaluations(
         for node in trained:
             for export in exports(node) if which == "all" else [FINAL]:
                 part = f"{node.name}-{export}-{suite['suite']}"
-                each = EvaluateConfig.model_validate({**common, **suite, "export": export})
+                dtype = settled_dtype(config.dtype, _dtype_of(node, export), gpu=gpu)
+                each = EvaluateConfig.model_validate({**common, **suite, "export": export, "dtype": dtype})
                 nodes.append(
                     stages("evaluate", "evaluate", each, part=part, batch=config.together, checkpoint=node, **inputs)
                 )
     return [node for node in nodes if node is not None]
+
+
+def _dtype_of(node: Node, export: str) -> str:
+    """Name the precision of the weights that a node exports, before it has run; "" where nobody knows it yet."""
+    if node.finished:
+        return _dtype_of_finished(node.finished, export)
+    named = getattr(node.config, "export_dtype", "auto")
+    base = node.upstream.get("checkpoint")
+    if named != "auto" or base:
+        return str(named) if named != "auto" or not base else _dtype_of(base[0], FINAL)
+    model = node.config.model if isinstance(node.config, StartConfig) else None
+    if model is None:
+        return "float32"  # a new model
+    return own_dtype(Path(model)) if model and Path(model).exists() else ""
+
+
+def _dtype_of_finished(node: Finished, export: str) -> str:
+    with suppress(InputError):  # its files may be elsewhere
+        return own_dtype(find_checkpoint(node.directory, export).path)
+    begun = node.record["step"] == "start" or "checkpoint" in node.record["upstream"]
+    return str(node.record["config"].get("export_dtype", "" if begun else "float32"))
 
 
 def decontaminated(data: DataConfig, config: Evaluation) -> DataConfig:

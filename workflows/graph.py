@@ -15,7 +15,7 @@ from argosy.config.explain import likely, validated
 from argosy.config.schema import Config, ParallelConfig, Role, role_of
 from argosy.errors import InputError
 from argosy.step.contract import Step
-from argosy.step.machine import usable_cores
+from argosy.step.machine import has_gpu, usable_cores
 from argosy.store.provenance import Identities, made_from
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -239,7 +239,7 @@ class Stages:
     def __init__(self, seed: int, resources: Mapping[str, StageResources], known: Collection[str],
                  chosen: Collection[str] | None = None) -> None:
         self.nodes: list[Node] = []
-        self.seed, self._resources, self._known, self._chosen = seed, resources, known, chosen
+        self.seed, self.resources, self._known, self._chosen = seed, resources, known, chosen
 
     def has(self, name: str) -> bool:
         """Tell whether a stage is among the chosen ones. Raises InputError: there is no such stage."""
@@ -258,10 +258,10 @@ class Stages:
             return None
         if lacking := next((wanted for wanted, node in inputs.items() if wanted in NEEDED and not node), ""):
             raise InputError(f"stage {name} needs {NEEDED[lacking]}")
-        given = self._resources.get(name, StageResources())
+        given = self.resources.get(name, StageResources())
         if "seed" in type(config).model_fields and "seed" not in config.model_fields_set:
             config = config.model_copy(update={"seed": self.seed})
-        config = _with_processes(name, config, given.gpus)
+        config = _with_processes(name, config, given.gpus).settled(gpu=has_gpu(given.gpus))
         processes: int = getattr(config, "processes", 1)
         if given.cores == "all" and "threads" in type(config).model_fields.keys() - config.model_fields_set:
             config = config.model_copy(update={"threads": max(1, usable_cores() // processes)})  # a digest has it

@@ -13,7 +13,7 @@ import types
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from os.path import expanduser
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Self, TypeVar, Union, get_args, get_origin
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.fields import FieldInfo
@@ -66,6 +66,12 @@ class Config(BaseModel):
             value = getattr(self, field)
             paths = [value] if isinstance(value, str) else value.values() if isinstance(value, dict) else value or ()
             yield from ((field, path) for path in paths if path)
+
+    def settled(self, *, gpu: bool) -> Self:
+        """Return this config with explicit values for those that its device decides (`gpu`: it has one).
+
+        Called where the graph is built, so that the digest counts them and a worker decides nothing."""
+        return self
 
     def identity(self) -> dict[str, Any]:
         """Return the part of this config that decides the result: all but runtime, upstream and external fields."""

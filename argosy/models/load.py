@@ -10,11 +10,11 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from argosy.errors import InputError
-from argosy.models.adapters.files import attach, find_base, is_adapter, trained_whole
+from argosy.models.adapters.files import attach, base_path, find_base, is_adapter, trained_whole
 from argosy.models.chat import check_template, end_tokens
 from argosy.models.checkpoint import open_final
 from argosy.models.generate import Decoding
-from argosy.models.pretrained import load_config, load_tokenizer, load_weights, loading
+from argosy.models.pretrained import load_config, load_tokenizer, load_weights, loading, weights_dtype
 
 OUTPUT_LAYER = r"(lm_head|embed_out)\..*"  # of a language model; a classifier has none
 _AGAIN = "export or download it again, whole"
@@ -60,6 +60,11 @@ def load_adapted(path: Path, kind: str = "AutoModelForCausalLM", *, new: str = "
     heads = "|".join([*([new] if new else []), *(rf"{re.escape(name)}\..*" for name in trained_whole(path))])
     base = load_model(find_base(path), kind, new=heads, unused=OUTPUT_LAYER, **fields)
     return _attached(base, path, new)
+
+
+def own_dtype(path: Path) -> str:
+    """Name the precision that `load_shared` loads with dtype=auto: of an adapter, that of its base."""
+    return weights_dtype(base_path(path) if is_adapter(path) else path)
 
 
 def load_shared(path: Path, dtype: str = "float32") -> Any:

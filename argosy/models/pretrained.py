@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from argosy.errors import ArgosyError, InputError, StepError
+from argosy.step.machine import multiplies
 from argosy.store.files import read_record
 
 GGUF = ".gguf"
@@ -65,6 +66,22 @@ def weights_dtype(path: Path) -> str:
             first = next((tensors.get_tensor(key) for key in tensors.keys()), None)  # noqa: SIM118
             named = "float32" if first is None else str(first.dtype).removeprefix("torch.")
     return str(named) if named in EXPORTED else "float32"
+
+
+def settled_dtype(dtype: str, own: str, *, gpu: bool) -> str:
+    """Settle the precision that a model is loaded and asked in.
+
+    Args:
+        dtype: auto, weights or a precision.
+        own: precision of the weights; "" where nobody knows it yet.
+        gpu: whether it runs on a GPU.
+
+    Returns:
+        `weights`, for their own; or one that differs from it. auto: float32, which holds every number of the others,
+        where a CPU has no instructions for theirs."""
+    if dtype == "auto":
+        dtype = "weights" if gpu or multiplies(own or "bfloat16") else "float32"
+    return "weights" if dtype == own else dtype
 
 
 def is_gguf(path: Path) -> bool:

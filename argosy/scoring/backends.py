@@ -35,7 +35,7 @@ _AT_ONCE = 32  # times batch_tokens that the engine is given at a time, to sched
 @contextmanager
 def open_model(
     checkpoint: Checkpoint, state: Path, *, seed: int = 0, threads: int = 1, batch_tokens: int = 8192,
-    backend: str = "transformers", processes: int = 1, cache: str = "",
+    backend: str = "transformers", processes: int = 1, cache: str = "", dtype: str = "weights",
 ) -> Iterator[LanguageModel]:
     """Open the model of a checkpoint; processes that help it end with the block. Args as EvaluateConfig has them.
 
@@ -47,13 +47,13 @@ def open_model(
     if work.journal:
         print(f"{len(work.journal)} batches are computed already", flush=True)
     if backend == "transformers":
-        work.helpers = [Helper(load_helper, checkpoint.path, batch_tokens, threads, seed, number)
+        work.helpers = [Helper(load_helper, checkpoint.path, batch_tokens, threads, seed, number, dtype)
                         for number in range(1, processes)]  # fmt: skip
     try:
         if backend == "vllm":
-            model: LanguageModel = _open_vllm(checkpoint, batch_tokens, processes, work, scores, seed)
+            model: LanguageModel = _open_vllm(checkpoint, batch_tokens, processes, work, scores, seed, dtype)
         else:
-            model = LanguageModel.load(checkpoint, batch_tokens, work=work, cache=scores)
+            model = LanguageModel.load(checkpoint, batch_tokens, work=work, cache=scores, dtype=dtype)
         model.scorer.cache.load(state / KNOWN)
         yield model
     finally:
@@ -61,7 +61,8 @@ def open_model(
 
 
 def _open_vllm(
-    checkpoint: Checkpoint, batch_tokens: int, processes: int, work: Work, cache: Path | None, seed: int
+    checkpoint: Checkpoint, batch_tokens: int, processes: int, work: Work, cache: Path | None, seed: int,
+    dtype: str = "weights",
 ) -> "VLLMLanguageModel":
     """Load an export into vLLM's engine; `processes` are GPUs that one model is spread over."""
     try:
@@ -73,10 +74,11 @@ def _open_vllm(
     with loading(checkpoint.path):
         encoder = load_encoder(checkpoint.path)
         config: Any = load_config(checkpoint.path)
+        named: dict[str, Any] = {} if dtype == "weights" else {"dtype": dtype}
         engine: Any = vllm.LLM(model=str(checkpoint.path), seed=seed, tensor_parallel_size=processes,
                                max_logprobs=int(config.get_text_config().vocab_size),
-                               enable_prefix_caching=True, trust_remote_code=False)  # fmt: skip
-    about = ("vllm", str(vllm.__version__), str(processes))
+                               enable_prefix_caching=True, trust_remote_code=False, **named)  # fmt: skip
+    about = ("vllm", str(vllm.__version__), str(processes), *named.values())
     scores = ScoreCache(model_directory(cache, checkpoint.path, about)) if cache else None
     return VLLMLanguageModel(engine, config, encoder, batch_tokens, work, scores)
 

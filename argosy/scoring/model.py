@@ -55,7 +55,7 @@ class LanguageModel:
     @classmethod
     def load(
         cls, checkpoint: Checkpoint, batch_tokens: int = 8192, *, work: Work | None = None, cache: Path | None = None,
-        device: int = 0,
+        device: int = 0, dtype: str = "weights",
     ) -> "LanguageModel":
         """Load an export.
 
@@ -63,6 +63,7 @@ class LanguageModel:
             work: how batches are computed.
             cache: a directory for scores that are kept from one evaluation to the next.
             device: number of the process among those that evaluate; GPUs are dealt by it.
+            dtype: precision to compute in; `weights`: theirs.
 
         Raises InputError: it cannot be loaded, or not whole; names the directory and says why; StepError: it has
         disappeared meanwhile."""
@@ -74,7 +75,7 @@ class LanguageModel:
         with loading(checkpoint.path):
             encoder = load_encoder(checkpoint.path)
         check_ends(encoder.tokenizer)
-        model = load_shared(checkpoint.path, dtype="auto").eval()
+        model = load_shared(checkpoint.path, dtype="auto" if dtype == "weights" else dtype).eval()
         where = f"cuda:{device % torch.cuda.device_count()}" if torch.cuda.is_available() else "cpu"
         if where == "cpu" and _max_length(model.config, encoder.tokenizer) <= EAGER_LENGTH:
             model.set_attn_implementation("eager")
@@ -260,7 +261,7 @@ class LanguageModel:
 def load_helper(helper: Helper) -> LanguageModel:
     """Load the model of a process that helps another one."""
     checkpoint = Checkpoint(helper.checkpoint, helper.checkpoint.name)
-    return LanguageModel.load(checkpoint, helper.batch_tokens, device=helper.number)
+    return LanguageModel.load(checkpoint, helper.batch_tokens, device=helper.number, dtype=helper.dtype)
 
 
 def _move_spaces(context: str, continuation: str) -> tuple[str, str]:

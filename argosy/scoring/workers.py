@@ -41,6 +41,7 @@ class Helper:
     seed: int
     number: int
     """from 1; decides which GPU"""
+    dtype: str = "weights"
 
 
 class Journal:

@@ -24,6 +24,7 @@ from argosy.config.schema import Config, Role, role_of
 from argosy.errors import ArgosyError, InputError, Stopped
 from argosy.step.contract import Step
 from argosy.step.events import Events, Outcome, output_to, reader_may_leave
+from argosy.step.machine import usable_gpus
 from argosy.step.process import die_with_parent, limit_threads, stop_on_signals
 from argosy.step.ranks import RANKS, refuse_foreign_launcher, run_rank
 from argosy.step.runner import Item, run_item
@@ -197,7 +198,7 @@ def parse_config(step: Step[Any], raw: Any) -> Config:
     from argosy.config.explain import validated
 
     config: Config = validated(step.config, raw)
-    return config
+    return config.settled(gpu=bool(usable_gpus()))
 
 
 def _parse(text: str, option: str) -> Any:

@@ -2,10 +2,14 @@
 
 import os
 import socket
+from functools import cache
 from pathlib import Path
 
 GPUS = "CUDA_VISIBLE_DEVICES"
 GIVEN_GPUS = "ARGOSY_GPUS"  # those of the step, where its process sees fewer
+_INSTRUCTIONS = {
+    "bfloat16": {"avx512_bf16", "amx_bf16", "bf16"}, "float16": {"avx512_fp16", "amx_fp16", "asimdhp"}
+}  # flags of /proc/cpuinfo, on x86 and ARM
 
 
 def usable_cores() -> int:
@@ -40,9 +44,29 @@ def usable_gpus() -> tuple[str, ...]:
     return tuple(str(number) for number, _ in enumerate(Path("/dev").glob("nvidia[0-9]*")))
 
 
+def has_gpu(given: int | None) -> bool:
+    """Tell whether a step that is given so many GPUs (None: those of this machine) has one."""
+    return bool(usable_gpus()) if given is None else given > 0
+
+
 def shown_gpus() -> tuple[str, ...]:
     """List the GPUs that this step was given, also where its lone process shows its libraries the first of them."""
     return tuple(filter(None, os.environ.get(GIVEN_GPUS, "").split(","))) or usable_gpus()
+
+
+def multiplies(dtype: str) -> bool:
+    """Tell whether the CPU has instructions for matrices of `dtype`. Without, torch takes 2 to 5 times as long as for
+    float32. A machine that does not list its instructions counts as one without."""
+    return dtype == "float32" or not _INSTRUCTIONS[dtype].isdisjoint(_cpu_flags())
+
+
+@cache
+def _cpu_flags() -> frozenset[str]:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return frozenset()
+    return frozenset(next((line for line in lines if line.startswith(("flags", "Features"))), "").split())
 
 
 def free_port() -> int:

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import model_validator
 
 from argosy.config.schema import ADDED
+from argosy.step.machine import multiplies
 from argosy.training.computing import EngineConfig
 
 
@@ -14,9 +15,9 @@ class NumericsConfig(EngineConfig):
     optimizer: Literal["adamw", "muon", "adafactor", "adamw_8bit"] = "adamw"
     """AdamW; Muon (Jordan et al. 2024) for the matrices with AdamW for the rest; Adafactor (Shazeer & Stern 2018), a
     mean for each row and column; AdamW whose moments have 8 bits (Dettmers et al. 2022; needs torchao)."""
-    dtype: Literal["float32", "bfloat16", "float16"] = "bfloat16"
-    """Precision of matrix products; weights and optimizer are float32 either way. float16 scales its loss (Micikevicius
-    et al. 2018), on GPUs without bfloat16."""
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "bfloat16"
+    """Precision of matrix products; weights and optimizer are float32 either way. auto: bfloat16, or float32 on a CPU
+    without instructions for it. float16 scales its loss (Micikevicius et al. 2018), on GPUs without bfloat16."""
     export_dtype: Annotated[Literal["auto", "float32", "bfloat16", "float16"], ADDED] = "auto"
     """Precision of the weights of exported checkpoints, which are rounded to it; auto: that of the checkpoint which the
     step starts from, float32 for a new model. The state that a run resumes from is float32 either way."""
@@ -91,6 +92,11 @@ class NumericsConfig(EngineConfig):
         if divided := next((name for name, size in self.divisors.items() if size > 1), ""):
             return f"compile=true is for whole blocks, which {divided} divides: set {divided}=1, or compile=false"
         return ""
+
+    def settled(self, *, gpu: bool) -> Self:
+        """Settle dtype=auto."""
+        fast = "bfloat16" if gpu or multiplies("bfloat16") else "float32"
+        return self.model_copy(update={"dtype": fast}) if self.dtype == "auto" else self
 
     def cpu_problem(self) -> str:
         """Say which field a CPU cannot compute, and what can; "" where it can compute all."""

@@ -40,6 +40,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
                         help="processes that score, a GPU each (default: 1)")
     parser.add_argument("--backend", choices=("transformers", "vllm"), default="transformers",
                         help="library that computes scores (default: transformers)")
+    parser.add_argument("--dtype", choices=("auto", "float32", "bfloat16"), default="auto",
+                        help="precision to compute in (default: the weights', or float32 where the CPU lacks theirs)")
     parser.add_argument("--no-cache", action="store_true", help="do not use scores of earlier evaluations")
     parser.add_argument("--again", action="store_true", help="retry whatever failed, and keep the rest")
     add_store(parser)
@@ -104,10 +106,20 @@ def _config(args: argparse.Namespace) -> dict[str, Any]:
         os.environ["ARGOSY_BENCHMARKS"] = args.data if args.data == "huggingface" else str(_folder(args.data))
     if args.tokens:
         config["tokens"] = str(args.tokens.absolute())
-    config |= {"processes": args.processes, "backend": args.backend}
+    config |= {"processes": args.processes, "backend": args.backend, "dtype": _dtype(args, directory)}
     if not args.no_cache:
         config["cache"] = str((args.store / SCORES).absolute())
     return config | ({"limit": args.limit} if args.limit else {})
+
+
+def _dtype(args: argparse.Namespace, directory: Path) -> str:
+    """Settle the precision, and say on stderr where it is not the weights' own and nobody asked for that."""
+    from argosy.models.checkpoint import find_checkpoint
+    from argosy.step.machine import usable_gpus
+    from workflows.cli.generate import settle_dtype
+
+    gpu = args.backend == "vllm" or bool(usable_gpus())
+    return settle_dtype(args.dtype, find_checkpoint(directory), gpu=gpu)
 
 
 def _seed(store: Path) -> int:

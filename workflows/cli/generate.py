@@ -10,6 +10,7 @@ from workflows.cli.command import Command, add_store, positive
 from workflows.stored.checkpoints import model_directory
 
 if TYPE_CHECKING:
+    from argosy.models.checkpoint import Checkpoint
     from argosy.scoring.model import LanguageModel
 
 MORE = """A checkpoint is named by a stage of the last run (pretrain, sft/final), or is the directory of a model that
@@ -61,9 +62,21 @@ def open_model(args: argparse.Namespace, *, chat: bool) -> "LanguageModel":
     checkpoint = find_checkpoint(model_directory(args.store, args.checkpoint))
     if chat and checkpoint.ours and not checkpoint.chat:
         print(f"(no stage up to {checkpoint.stage} has trained it on conversations)", file=sys.stderr)
-    model = LanguageModel.load(checkpoint)
+    model = LanguageModel.load(checkpoint, dtype=settle_dtype("auto", checkpoint, gpu=torch.cuda.is_available()))
     torch.manual_seed(args.seed)
     return model
+
+
+def settle_dtype(asked: str, checkpoint: "Checkpoint", *, gpu: bool) -> str:
+    """Settle the precision that a checkpoint is computed in; say on stderr where auto is not that of its weights."""
+    from argosy.models.load import own_dtype
+    from argosy.models.pretrained import settled_dtype
+
+    own = own_dtype(checkpoint.path)
+    dtype = settled_dtype(asked, own, gpu=gpu)
+    if asked == "auto" and dtype != "weights":
+        print(f"(computed in {dtype}: the weights are {own}, for which this CPU has no instructions)", file=sys.stderr)
+    return dtype
 
 
 def say(model: "LanguageModel", prompt: str, args: argparse.Namespace, *, chat: bool) -> str:

@@ -44,8 +44,8 @@ def measure_layouts(args: argparse.Namespace, config: LifecycleConfig, model: "A
     from argosy.training.config import TrainConfig
 
     _check(args)
-    phase = getattr(config, args.stage).model_dump(include=set(TrainConfig.model_fields))
     on_gpu = bool(usable_gpus())
+    phase = getattr(config, args.stage).settled(gpu=on_gpu).model_dump(include=set(TrainConfig.model_fields))
     count = args.gpus or len(usable_gpus()) or usable_cores()
     if on_gpu and count > len(usable_gpus()):
         raise InputError(f"--gpus is {count}, and --measure sees {len(usable_gpus())} GPUs here: give as many or fewer")

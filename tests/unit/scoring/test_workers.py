@@ -11,7 +11,11 @@ from typing import Any
 import pytest
 
 from argosy.errors import InputError
+from argosy.models.load import load_model
+from argosy.scoring.backends import open_model
+from argosy.scoring.model import load_helper
 from argosy.scoring.workers import Helper, Work
+from tests.evaluation_fixtures import save_checkpoint
 from tests.processes import alive, until
 
 ROOT = Path(__file__).parents[3]
@@ -48,3 +52,13 @@ def test_a_helper_ends_with_an_evaluation_that_is_killed() -> None:
 def test_a_helper_that_cannot_load_the_model_says_why() -> None:
     with pytest.raises(InputError, match="cannot load the checkpoint x: no kernel for this GPU"):
         list(computed_by(broken))
+
+
+def test_every_process_computes_in_the_precision_that_is_given(tmp_path: Path) -> None:
+    checkpoint = save_checkpoint(tmp_path / "model")
+    load_model(checkpoint.path).bfloat16().save_pretrained(checkpoint.path)
+    for given, dtype in (({}, "bfloat16"), ({"dtype": "float32"}, "float32"), ({"dtype": "weights"}, "bfloat16")):
+        with open_model(checkpoint, tmp_path / "state", processes=2, **given) as model:
+            [helper] = model.scorer.work.helpers
+            models = (model, load_helper(helper))
+            assert {str(each.dtype) for one in models for each in one.model.parameters()} == {f"torch.{dtype}"}

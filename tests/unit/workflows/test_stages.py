@@ -5,11 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from argosy.config.schema import Config
 from argosy.errors import InputError
+from argosy.step.command import parse_config
 from argosy.store.files import write_json
 from workflows.argo.handoff import assign, tasks_of
 from workflows.compose import compose
-from workflows.graph import Graph, Node, Stages
+from workflows.evaluation import Evaluation, evaluations
+from workflows.graph import Finished, Graph, Node, Stages, definition
 from workflows.inputs import check_inputs
 from workflows.lifecycle import LifecycleConfig, every_stage, lifecycle
 from workflows.plan import plan
@@ -205,3 +208,52 @@ def test_a_cluster_has_a_task_for_every_part(model: str, tmp_path: Path) -> None
         for node in planned.nodes:
             assert {task_of[other] for other in node.upstream} <= every[task_of[node.id]], node.id
     assert isinstance(config, LifecycleConfig)
+
+
+def _settled(monkeypatch: pytest.MonkeyPatch, cpu: str, model: str, *given: str) -> tuple[set[str], dict[str, str]]:
+    """The precisions of SFT and of the evaluations that a machine with `cpu` plans, and all digests."""
+    monkeypatch.setattr("argosy.step.machine._cpu_flags", lambda: frozenset(cpu.split()))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    found = nodes(model, "resources.sft.cores=1", *given, preset="finetune")
+    graph = Graph(found.values())
+    dtypes = {f"{node.name} {node.config.dtype}" for node in graph.nodes if hasattr(node.config, "dtype")}
+    return dtypes, {node.id: graph.digest(node) for node in graph.nodes}
+
+
+def test_a_machine_without_bfloat16_settles_float32_which_the_digest_counts(
+    model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = Path(model.partition("=")[2])
+    (directory / "config.json").write_text('{"model_type": "llama", "dtype": "bfloat16"}')
+    new, old = "avx2 avx512f avx512_bf16", "avx2 avx512f avx512bw"
+    fast, slow = _settled(monkeypatch, new, model), _settled(monkeypatch, old, model)
+    assert (fast[0], slow[0]) == ({"sft bfloat16", "evaluate weights"}, {"sft float32", "evaluate float32"})
+    assert {name.partition("/")[0] for name in fast[1] if fast[1][name] != slow[1][name]} == {
+        "sft", "evaluate", "compare"}
+    for dtype, same in (("float32", slow), ("bfloat16", fast)):
+        for cpu in (new, old):  # what is explicit is the same on both
+            assert _settled(monkeypatch, cpu, model, f"sft.dtype={dtype}", f"evaluate.dtype={dtype}") == same
+    assert _settled(monkeypatch, "asimd bf16", model) == fast  # of ARM
+    gpus = ("resources.sft.gpus=1", "resources.evaluate.gpus=1")
+    assert _settled(monkeypatch, old, model, *gpus) == fast
+    assert parse_config(definition("sft"), {"dtype": "auto"}).identity()["dtype"] == "float32"  # by hand
+    # Weights of float32 are evaluated equally on both machines.
+    (directory / "config.json").write_text('{"model_type": "llama", "dtype": "float32"}')
+    same = [_settled(monkeypatch, cpu, model, "sft.dtype=float32") for cpu in (new, old)]
+    assert same[0] == same[1] == ({"sft float32", "evaluate weights"}, same[0][1])
+    (directory / "config.json").write_text('{"model_type": "llama", "dtype": "float16"}')
+    assert "evaluate float32" in _settled(monkeypatch, new, model)[0]
+    assert "evaluate weights" in _settled(monkeypatch, f"{new} avx512_fp16", model)[0]
+
+
+def test_a_night_knows_the_precision_of_checkpoints_whose_files_are_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("argosy.step.machine._cpu_flags", frozenset)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    found = []
+    for step, upstream, config in (("pretrain", "tokenized", {}), ("sft", "checkpoint", {}), ("start", "", {}),
+                                   ("sft", "checkpoint", {"export_dtype": "float32"})):
+        record = {"step": step, "config": config, "upstream": {upstream: ["d"]} if upstream else {}}
+        node = Node(step, "", Config(), finished=Finished(record, "/nowhere", ("final",)))
+        stages = Stages(1, {}, ("evaluate",))
+        found += evaluations(stages, Evaluation(suites={"benchmark": "final"}), [node])
+    assert [node.config.dtype for node in found] == ["weights", "float32", "float32", "weights"]
