@@ -55,8 +55,8 @@ def shown_gpus() -> tuple[str, ...]:
 
 
 def multiplies(dtype: str) -> bool:
-    """Tell whether the CPU has instructions for matrices of `dtype`. Without, torch takes 2 to 5 times as long as for
-    float32. A machine that does not list its instructions counts as one without."""
+    """Tell whether the CPU has instructions for matrices of `dtype`. Without, torch takes two to five times as long as
+    for float32. A machine that does not list its instructions counts as one without."""
     return dtype == "float32" or not _INSTRUCTIONS[dtype].isdisjoint(_cpu_flags())
 
 
