@@ -243,7 +243,8 @@ class _Attempt:
                 "pid": os.getpid(), "exit": None, "config": self._item.config.model_dump(mode="json")}
         write_json(self._out / RUN, run, durable=False)
         self._log(f"{timestamp()} attempt {run['attempts']} of {self._out.name} on {run['host']}, process {run['pid']}")
-        header = {key: os.environ.get(name, "") for key, name in _HEADER_FROM_ENVIRONMENT.items()} | self._item.header
+        given = {key: os.environ.get(name, "") for key, name in _HEADER_FROM_ENVIRONMENT.items()}
+        header = {**given, **self._item.header}
         identity = {key: str(self._record[key]) for key in ("node", "part", "step", "digest")}
         self._tracker.header(**identity, **{key: value for key, value in header.items() if value})
         self._tracker.params({key: value for key, value in flat(self._record["config"]) if value not in (None, "", {})})
