@@ -60,7 +60,8 @@ def _position_nats(model: Any, config: TrainConfig, context: StepContext) -> dic
 
     heldout = HeldoutLoss(read_channels(config.tokenized, "heldout"), config.sequence_length, config.heldout_tokens)
     model = model.to(context.device)
-    return heldout.by_position(LossModule(model, 1, getattr(torch, config.dtype), 0.0, config.sequence_length))
+    with context.progress.during("held-out loss by position"):
+        return heldout.by_position(LossModule(model, 1, getattr(torch, config.dtype), 0.0, config.sequence_length))
 
 
 STEP = Step("long_context", LongContextConfig, run, version=3, needs="train")

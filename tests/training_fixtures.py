@@ -41,11 +41,13 @@ class Recorder(Tracker):
         self.models[name] = (step, tokens)
 
 
-def run_here(module: Any, out: Path, tracker: Tracker | None = None, **values: Any) -> Any:
+def run_here(
+    module: Any, out: Path, tracker: Tracker | None = None, progress: Progress | None = None, **values: Any
+) -> Any:
     """Run a step in this process; paths in `values` become texts. Returns its outputs, which are written down too."""
     out.mkdir(parents=True, exist_ok=True)
     fields = {key: str(value) if isinstance(value, Path) else value for key, value in values.items()}
-    context = StepContext(out, tracker or Tracker(None), Progress(None))
+    context = StepContext(out, tracker or Tracker(None), progress or Progress(None))
     outputs = module.run(module.STEP.config.model_validate(fields), context)
     (out / "outputs.json").write_text(json.dumps({"outputs": outputs.model_dump(mode="json")}))
     return outputs

@@ -51,15 +51,16 @@ class Exporter:
         `tokens`: tokens of the phase. `weights`: those of the model where it holds parts of them only."""
         if self.context.rank:
             return
-        target = self.context.out / self.path(name)
+        target, total = self.context.out / self.path(name), self.tokens_before + tokens
         temporary = temporary_of(target)
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir(parents=True)
-        _save(model, temporary, target, weights, self.dtype)
-        self.tokenizer.save_pretrained(temporary)
-        total = self.tokens_before + tokens
-        write_json(temporary / "argosy.json", {"stage": self.stage, "step": step, "tokens": total, "chat": self.chat})
-        publish(temporary, target)
+        about = {"stage": self.stage, "step": step, "tokens": total, "chat": self.chat}
+        with self.context.progress.during("export"):
+            _save(model, temporary, target, weights, self.dtype)
+            self.tokenizer.save_pretrained(temporary)
+            write_json(temporary / "argosy.json", about)
+            publish(temporary, target)
         self.context.tracker.model(name, target, stage=self.stage, step=step, tokens=total)
 
     def describe(self, name: str, step: int, tokens: int) -> Export:

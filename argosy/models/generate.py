@@ -7,6 +7,7 @@ from typing import Any
 
 from argosy.errors import StepError
 from argosy.models.logprobs import by_length, pad_left
+from argosy.step.contract import counted
 
 Tokens = tuple[int, ...]
 _NO_MEMORY = ("out of memory", "not enough memory", "can't allocate memory", "cannot allocate memory")
@@ -36,7 +37,7 @@ def generate(model: Any, prompts: Sequence[Sequence[int]], decoding: Decoding) -
     model.eval()
     with torch.random.fork_rng(), torch.no_grad(), padded(model):
         torch.manual_seed(decoding.seed)
-        for batch in by_length(prompts, decoding.batch_size):
+        for batch in counted(by_length(prompts, decoding.batch_size), len(prompts), "answers"):
             rows = _generate_batch(model, [prompts[index] for index in batch], decoding)
             for index, row in zip(batch, rows, strict=True):
                 answers[index] = cut(row, decoding.stop_ids)

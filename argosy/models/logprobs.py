@@ -4,6 +4,8 @@ reference."""
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from argosy.step.contract import counted
+
 
 def pad_right(rows: Sequence[Sequence[int]], value: int) -> Any:
     """Return a (rows, longest row) int64 tensor, padded on the right with `value`."""
@@ -37,7 +39,7 @@ def answer_logprobs(
     result: list[Any] = [None] * len(rows)
     model.eval()
     with torch.no_grad():
-        for batch in by_length(rows, batch_size):
+        for batch in counted(by_length(rows, batch_size), len(rows), "answers"):
             ids = pad_right([rows[index] for index in batch], pad_id).to(model.device)
             mask = pad_right([[1] * len(rows[index]) for index in batch], 0).to(model.device)
             logprobs = token_logprobs(model(input_ids=ids, attention_mask=mask).logits[:, :-1], ids[:, 1:]).cpu()
@@ -86,7 +88,7 @@ def answer_kl(
     rows = [[*prompt, *answer] for prompt, answer in zip(prompts, answers, strict=True)]
     totals = {"kl": 0.0, "kl_k1": 0.0, "kl_k3": 0.0}
     with torch.no_grad():
-        for batch in by_length(rows, 64):
+        for batch in counted(by_length(rows, 64), len(rows), "divergences"):
             ids = pad_right([rows[i] for i in batch], pad_id).to(policy.device)
             mask = pad_right([[1] * len(rows[i]) for i in batch], 0).to(policy.device)
             spans = [[0] * (len(prompts[i]) - 1) + [1] * len(answers[i]) for i in batch]

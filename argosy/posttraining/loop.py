@@ -41,14 +41,15 @@ class Updates:
         `update` returns what is logged, the same in each process: numbers by name, of which the mean over `log_every`
         updates is logged; one that a later update of them lacks is a mean over those that have it. Returns the number
         of updates. Raises StepError: a value is not a finite number."""
-        config = self._stage.config
-        for number in range(self._resume(), self._steps):
+        config, progress, begin = self._stage.config, self._stage.context.progress, self._resume()
+        progress.update(begin, self._steps, "steps", force=True)
+        for number in range(begin, self._steps):
             self._window.append(update(number))
             done = number + 1
             note = self._log(done) if done % config.log_every == 0 or done == self._steps else ""
             if done % config.save_every == 0 and done < self._steps:
                 self._states.save(done, {"carried": dict(self._carried()), "window": self._window})
-            self._stage.context.progress.update(done, self._steps, "steps", note)
+            progress.update(done, self._steps, "steps", note)
         return self._steps
 
     def _resume(self) -> int:

@@ -22,6 +22,7 @@ from argosy.models.packed import places
 from argosy.posttraining.rows import Rows, Sample
 from argosy.posttraining.sft_config import SFTConfig
 from argosy.posttraining.stage import Stage, Trained
+from argosy.step.contract import counted
 from argosy.store.step_files import given_directory
 from argosy.tokens.amounts import Amount
 from argosy.tokens.reader import check_tokenizer, read_channels
@@ -168,7 +169,8 @@ def instruction_loss(model: Any, samples: Sequence[Sample], pad_id: int, batch_s
     channel, where there are several, as `heldout/instruction_loss/<channel>`."""
     sums: dict[str, Tensor] = {}
     model.eval()
-    for batch in by_length([sample.ids.tolist() for sample in samples], batch_size):
+    batches = by_length([sample.ids.tolist() for sample in samples], batch_size)
+    for batch in counted(batches, len(samples), "conversations"):
         rows = [samples[index] for index in batch]
         for row, nats in zip(rows, _answer_nats(model, rows, pad_id), strict=True):
             sums[row.channel] = sums.get(row.channel, torch.zeros(2)) + nats

@@ -85,11 +85,14 @@ class Stage(Generic[C]):
         """Evaluate `model`, train it, evaluate what came of it, and export that as the stage `name`.
 
         Raises StepError: a result is not a finite number."""
-        before = evaluate(model)
+        progress = self.context.progress
+        with progress.during("held-out before training"):
+            before = evaluate(model)
         self.context.tracker.metrics(before, step=0)
         step, tokens, trained = train()
         model = model if trained is None else trained
-        after = evaluate(model)
+        with progress.during("held-out after training"):
+            after = evaluate(model)
         check_heldout(before, after, step)
         self.context.tracker.metrics(after, step=step)
         auto = self.config.export_dtype == "auto"

@@ -7,7 +7,8 @@ hosts and the MLflow run are in `run.json` beside it), so a laptop's and a clust
 import contextlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sized
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
@@ -19,6 +20,57 @@ from argosy.tracking.tracker import Tracker
 
 _INTERVAL_S = 0.5  # at most so often, so that a fast loop may report every item
 _CHECK_S = 60.0
+_SAY_S = 60.0
+B = TypeVar("B", bound=Sized)
+
+
+class Part:
+    """Work of a step beside its main count, such as a held-out evaluation, and how far that is.
+
+    `write` writes progress.json; with True at once."""
+
+    def __init__(self, name: str, write: Callable[[bool], None]) -> None:
+        self._name, self._write = name, write
+        self._done = self._total = 0.0
+        self._unit, self._began = "", time.time()
+        self._since = self._said = time.monotonic()
+
+    def record(self) -> dict[str, Any]:
+        """Return the part as it stands in progress.json; a total of 0: nothing of it is counted."""
+        rate = self._done / max(time.monotonic() - self._since, 1e-9)
+        return {"name": self._name, "done": self._done, "total": self._total, "unit": self._unit, "rate": rate,
+                "began": self._began}
+
+    def count(self, batches: Iterable[B], total: int, unit: str) -> Iterator[B]:
+        """Yield batches, each counted when the next is requested; a count inside a count is a finer one of the same."""
+        outermost = not self._total
+        if outermost:
+            self._done, self._total, self._unit, self._since = 0.0, total, unit, time.monotonic()
+            self._write(True)
+        done = self._done
+        for batch in batches:
+            yield batch
+            done += len(batch)
+            self._done = max(self._done, done)
+            self._write(False)
+            self._say()
+        if outermost:
+            self._total = 0.0
+
+    def _say(self) -> None:
+        if time.monotonic() - self._said >= _SAY_S:
+            self._said = time.monotonic()
+            print(f"{self._name}: {self._done:,.0f} of {self._total:,.0f} {self._unit}", flush=True)
+
+
+_PART: ContextVar[Part | None] = ContextVar("part", default=None)
+
+
+def counted(batches: Iterable[B], total: int, unit: str) -> Iterator[B]:
+    """Yield batches of `total` units in all, counted in the part of the step that is at work; where none is, just
+    yield them."""
+    part = _PART.get()
+    return part.count(batches, total, unit) if part else iter(batches)
 
 
 class Progress:
@@ -30,23 +82,42 @@ class Progress:
 
     def __init__(self, path: Path | None, check: Callable[[], None] = lambda: None) -> None:
         self._path, self._check = path, check
-        self._started = self._checked = time.monotonic()
-        self._first: float | None = None  # units done before this process (a resumed step)
+        self._checked = time.monotonic()
+        self._first: tuple[float, float] | None = None  # units done at the first update, and when that was
         self._last = float("-inf")
+        self._main: dict[str, Any] = {"done": 0.0, "total": 0.0, "unit": "", "note": "", "rate": 0.0}
+        self._part: Part | None = None
 
     def update(self, done: float, total: float, unit: str = "", note: str = "", *, force: bool = False) -> None:
-        """Report that `done` of `total` units are done."""
-        if self._first is None:
-            self._first = done
+        """Report that `done` of `total` units are done; the rate is that since the first report."""
         now = time.monotonic()
-        if self._path is None or (now - self._last < _INTERVAL_S and done < total and not force):
+        first, since = self._first = self._first or (done, now)
+        rate = (done - first) / max(now - since, 1e-9)
+        self._main = {"done": done, "total": total, "unit": unit, "note": note, "rate": rate}
+        self._write(force or done >= total)
+
+    @contextlib.contextmanager
+    def during(self, name: str) -> Iterator[None]:
+        """Show the part `name` beside the main count; what is `counted` inside is how far it is."""
+        before, self._part = self._part, Part(name, self._write)
+        token = _PART.set(self._part)
+        self._write(True)
+        try:
+            yield
+        finally:
+            _PART.reset(token)
+            self._part = before
+        self._write(True)
+
+    def _write(self, force: bool) -> None:
+        now = time.monotonic()
+        if self._path is None or (now - self._last < _INTERVAL_S and not force):
             return
         self._last = now
         if now - self._checked >= _CHECK_S:
             self._checked = now
             self._check()
-        rate = (done - self._first) / max(now - self._started, 1e-9)
-        record = {"done": done, "total": total, "unit": unit, "note": note, "rate": rate, "time": time.time()}
+        record = {**self._main, "part": self._part and self._part.record(), "time": time.time()}
         with contextlib.suppress(OSError):
             write_json(self._path, record, durable=False)
 

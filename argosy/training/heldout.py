@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from argosy.models.loss import LossModule
+from argosy.step.contract import counted
 from argosy.tokens.reader import TokenizedChannel
 from argosy.tokens.windows import IGNORED, cut_documents
 from argosy.training.config import ChannelLoss
@@ -45,7 +46,8 @@ class HeldoutLoss:
     def by_channel(self, module: LossModule) -> dict[str, ChannelLoss]:
         """Return the loss of each channel."""
         result = {}
-        for name, rows in self._rows.items():
+        pieces = sum(map(len, self._rows.values()))
+        for rows, name in zip(counted(self._rows.values(), pieces, "pieces"), self._rows, strict=True):
             nats = float(sum(losses.double().sum() for losses in self._score(module, rows)))
             tokens = sum(row.scored for row in rows)
             mean = nats / tokens
@@ -74,12 +76,8 @@ class HeldoutLoss:
         was_training = module.training
         module.eval()
         device = next(module.parameters()).device
-        order = sorted(range(len(rows)), key=lambda index: -len(rows[index].targets))
-        at = 0
-        while at < len(order):
-            longest = len(rows[order[at]].targets)
-            batch = [rows[index] for index in order[at : at + max(1, BATCH_TOKENS // longest)]]
-            at += len(batch)
+        for batch in counted(_batches(rows), len(rows), "pieces"):
+            longest = len(batch[0].targets)
             inputs = torch.zeros(len(batch), longest, dtype=torch.int64)
             targets = torch.full((len(batch), longest), IGNORED)
             for number, row in enumerate(batch):
@@ -88,6 +86,16 @@ class HeldoutLoss:
             nats = module(inputs.to(device), targets.to(device))[1]
             yield nats.reshape(len(batch), longest).cpu()
         module.train(was_training)
+
+
+def _batches(rows: list[_Row]) -> Iterator[list[_Row]]:
+    """Yield batches of rows of like lengths, the longest first."""
+    order = sorted(rows, key=lambda row: -len(row.targets))
+    at = 0
+    while at < len(order):
+        batch = order[at : at + max(1, BATCH_TOKENS // len(order[at].targets))]
+        at += len(batch)
+        yield batch
 
 
 def _rows(channel: TokenizedChannel, documents: list[int], length: int) -> Iterator[_Row]:

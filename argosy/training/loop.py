@@ -157,12 +157,13 @@ class Loop:
     def run(self) -> dict[str, dict[str, ChannelLoss]]:
         """Train to the end; returns the held-out losses at the start and at the end, as `before` and `after`."""
         note, tokens, done = "", self.config.tokens_per_step, self._resume()
+        self.context.progress.update(done * tokens, self.config.steps * tokens, "tokens", force=True)
         self.engine.module.train()  # a model that was loaded or asked before is in evaluation mode
         for step in range(done + 1, self.config.steps + 1):
             with self._trace.step(step):
                 note = self._step(step) or note
-            self._after(step)
             self.context.progress.update(step * tokens, self.config.steps * tokens, "tokens", note)
+            self._after(step)
         return self._results
 
     def _step(self, step: int) -> str:
@@ -234,7 +235,8 @@ class Loop:
     def _evaluate(self, step: int) -> dict[str, ChannelLoss]:
         if self.heldout is None:
             return {}
-        result = self.heldout.by_channel(self.engine.module)
+        with self.context.progress.during("held-out loss"):
+            result = self.heldout.by_channel(self.engine.module)
         metrics = {f"heldout/{kind}/{name}": value for name, loss in result.items()
                    for kind, value in loss.model_dump().items()}
         self._metrics(metrics, step)

@@ -125,7 +125,7 @@ def _size(mb: float) -> str:
 
 def _progress(directory: str) -> str:
     record = read_record(f"{directory}/{PROGRESS}")
-    return progress_text(record) if record.get("total") else ""
+    return progress_text(record)
 
 
 def describe_workflow(found: View, after: str) -> str:

@@ -3,10 +3,10 @@
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from argosy.step.process import timestamp
 from argosy.store.files import read_record
@@ -174,8 +174,8 @@ class PlainView(_View):
             return
         self._reported = time.monotonic()
         for node, started in self.running.values():
-            if far := _progress(node, started):
-                self.say(f"{node.id} {progress_text(far)}")
+            if text := progress_text(_progress(node, started)):
+                self.say(f"{node.id} {text}")
 
 
 class LiveView(_View):
@@ -205,8 +205,7 @@ class LiveView(_View):
         rows = []
         for node, started in self.running.values():
             far = _progress(node, started)
-            share = float(far.get("done", 0)) / float(far.get("total") or 1) if far else None
-            rows.append((node.id, share, progress_text(far) if far else duration(time.time() - started)))
+            rows.append((node.id, share(far), progress_text(far) or duration(time.time() - started)))
         elapsed = duration(time.monotonic() - self.began)
         return bars(rows, self.ended, self.total, f"{self.ended} of {self.total} nodes, {elapsed}")
 
@@ -227,20 +226,42 @@ def bars(running: Sequence[tuple[str, float | None, str]], ended: int, total: in
     return table
 
 
-def _progress(node: PlannedNode, started: float) -> dict[str, float | str]:
+def _progress(node: PlannedNode, started: float) -> dict[str, Any]:
     """Read the node's progress.json; {} if it is absent or of an attempt before this one."""
     record = read_record(Path(node.dir, PROGRESS))
     return record if record.get("time", 0) >= started - 1 else {}
 
 
-def progress_text(far: dict[str, float | str]) -> str:
-    """Describe how far a running step is, from its progress.json: share, amount, rate, time left."""
-    done, total, rate = (float(far.get(key) or 0) for key in ("done", "total", "rate"))
-    amount = f"{_count(done)}/{_count(total)} {far.get('unit', '')}".strip()
-    parts = [f"{100 * done / total:3.0f} %" if total else "", amount]
-    if rate > 0:
-        parts += [f"{_count(rate)}/s", f"ETA {duration((total - done) / rate)}"]
-    return "  ".join(part for part in [*parts, str(far.get("note", ""))] if part)
+_MOST = 0.99  # of a step that runs: what comes after its main count, such as an export, is part of it
+
+
+def share(far: Mapping[str, Any]) -> float | None:
+    """Return the share of a running step's main count that is done, from its progress.json, always below 1; None before
+    that count begins."""
+    return min(far["done"] / far["total"], _MOST) if far.get("total") else None
+
+
+def progress_text(far: Mapping[str, Any]) -> str:
+    """Describe how far a running step is, from its progress.json: its main count while that is at work, and the part
+    beside it, such as a held-out evaluation, each with share, amount, rate and time left."""
+    part, working = far.get("part"), far.get("done", 0) < far.get("total", 0)
+    texts = [_counted(far), str(far.get("note", ""))] if working or not part else []
+    if part:
+        elapsed = "" if part["done"] else duration(max(0.0, time.time() - part["began"]))
+        texts += [f"{part['name']}:", _counted(part), elapsed]
+    elif not working and far.get("total"):
+        texts.append("finishing")
+    return "  ".join(filter(None, texts))
+
+
+def _counted(count: Mapping[str, Any]) -> str:
+    """Describe a count: share, amount, and while it is at work rate and time left."""
+    done, total, rate = (float(count.get(key) or 0) for key in ("done", "total", "rate"))
+    texts = [f"{_count(done)}/{_count(total)} {count.get('unit', '')}".strip()] if total else []
+    if done < total:
+        texts.insert(0, f"{100 * min(done / total, _MOST):3.0f} %")
+        texts += [f"{_count(rate)}/s", f"ETA {duration((total - done) / rate)}"] if rate > 0 else []
+    return "  ".join(texts)
 
 
 def _count(value: float) -> str:

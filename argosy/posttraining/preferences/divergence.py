@@ -1,7 +1,7 @@
 """The policy's divergence from its reference, as methods of single answers estimate it: over answers that are put to
 another prompt of a batch (Ethayarajh et al. 2024, section 4.2), which neither model has reason to prefer."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -24,13 +24,13 @@ class Divergence:
         size: examples of a forward."""
 
     def __init__(self, engine: Engine, examples: Sequence[Example], batches: Sequence[Sequence[int]], longest: int,
-                 size: int, out: Path, progress: Callable[[int, int], None]) -> None:
+                 size: int, out: Path) -> None:
         self._engine, self._size = engine, size
         self._mismatched = [
             [_put(examples[at], examples[other], longest) for at, other in zip(batch, others, strict=True)]
             for batch, others in zip(batches, partners(examples, batches), strict=True)]
         flat = [each for batch in self._mismatched for each in batch]
-        self._reference = kept_reference(engine, flat, size, out, progress, FOLDER)
+        self._reference = kept_reference(engine, flat, size, out, FOLDER)
 
     def estimate(self, number: int) -> Tensor:
         """Return it for update `number`, (), nats an answer, never below 0; every process calls this."""

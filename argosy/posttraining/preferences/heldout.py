@@ -12,6 +12,7 @@ from argosy.posttraining.preferences.examples import Example, Feedback, Preferen
 from argosy.posttraining.preferences.methods import Answers, Method, Settings, pair_losses
 from argosy.posttraining.preferences.objective import rewards_at, right, sides_of
 from argosy.statistics.intervals import auc, mean
+from argosy.step.contract import counted
 
 _BINS = 10
 
@@ -99,7 +100,7 @@ def rewards_of(
     rewards = [0.0] * len(conversations)
     model.eval()
     with torch.no_grad():
-        for batch in by_length(conversations, batch_size):
+        for batch in counted(by_length(conversations, batch_size), len(conversations), "rewards"):
             rows = [conversations[index] for index in batch]
             ids = pad_right(rows, pad_id).to(model.device)
             mask = pad_right([[1] * len(row) for row in rows], 0).to(model.device)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, TypeVar
 
 import torch
@@ -119,11 +118,10 @@ def learn(stage: Stage[PreferenceMethodConfig], model: Any, examples: Sequence[E
         engine = make_engine(model, 0, phase, stage.group, wrap)
         whole = WholeModel(engine, stage.model)
         learner = Learner(stage, engine, phase, examples, ("loss", "accuracy", "margin"))
-        progress = partial(stage.context.progress.update, unit="answers", note="of the reference")
-        kept = (phase.micro_batch, stage.context.out, progress)
-        reference = kept_reference(engine, examples, *kept) if method.reference else None
-        longest = config.max_length or stage.source.context
-        divergence = Divergence(engine, examples, batches, longest, *kept) if method.single else None
+        kept, longest = (phase.micro_batch, stage.context.out), config.max_length or stage.source.context
+        with stage.context.progress.during("reference"):
+            reference = kept_reference(engine, examples, *kept) if method.reference else None
+            divergence = Divergence(engine, examples, batches, longest, *kept) if method.single else None
         starts = _starts(examples)
         device = engine.group.device
 

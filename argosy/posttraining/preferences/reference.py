@@ -2,7 +2,7 @@
 are computed once and kept: no second model is in memory."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from argosy.posttraining.preferences.examples import Example
 from argosy.posttraining.preferences.objective import tensors
+from argosy.step.contract import counted
 from argosy.store.files import publish, temporary_of
 from argosy.training.engines.base import Engine
 
@@ -25,12 +26,13 @@ def score(engine: Engine, examples: Sequence[Example], size: int) -> Tensor:
     `size`: examples of a forward. The processes share the forwards, as many each, and each returns all."""
     group, order = engine.group, _by_length(examples)
     rows = [order[at : at + size] for at in range(0, len(order), size)]
+    turns = [order[at : at + size * group.world] for at in range(0, len(order), size * group.world)]
     offsets = np.cumsum([0, *(len(example.sides) for example in examples)])
     found = torch.zeros(int(offsets[-1]), dtype=torch.float32, device=group.device)
     training = engine.module.training
     engine.module.eval()
     with torch.no_grad():
-        for turn in range(-(-len(rows) // group.world)):
+        for turn, _ in enumerate(counted(turns, len(order), "examples")):
             number = turn * group.world + group.rank
             row = rows[min(number, len(rows) - 1)]  # forwards may exchange weights: each process makes as many
             values = engine.module(*tensors([examples[at] for at in row], group.device, prompts=False))
@@ -42,14 +44,14 @@ def score(engine: Engine, examples: Sequence[Example], size: int) -> Tensor:
 
 
 def kept_reference(engine: Engine, examples: Sequence[Example], size: int, out: Path,
-                   progress: Callable[[int, int], None], folder: str = FOLDER) -> Tensor:
+                   folder: str = FOLDER) -> Tensor:
     """Return `score` of all examples under the weights that training starts from, which the engine still has.
 
     What is kept below `out` from a run before is read; a block that is missing, or is of other tokens (its name has
-    their digest), is computed. `progress`: is told the answers that are done, and all of them."""
+    their digest), is computed."""
     blocks = [examples[at : at + _BLOCK // 2] for at in range(0, len(examples), _BLOCK // 2)]
     found: list[Tensor] = []
-    for number, block in enumerate(blocks):
+    for number, block in enumerate(counted(blocks, len(examples), "examples")):
         path = out / folder / f"{number:05d}-{_digest(block)}.npy"
         if not engine.group.agreed(path.is_file()):
             values = score(engine, block, size)
@@ -57,7 +59,6 @@ def kept_reference(engine: Engine, examples: Sequence[Example], size: int, out: 
                 _write(path, values)
             engine.group.barrier()
         found.append(torch.from_numpy(np.load(path)))
-        progress(sum(map(len, found)), sum(len(example.sides) for example in examples))
     return torch.cat(found).to(engine.group.device)
 
 

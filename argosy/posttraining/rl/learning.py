@@ -102,7 +102,8 @@ class Learner:
         begun = time.perf_counter()
         self.ahead.prepare(number, wanted=self.guards.due(number))
         judged = self.guards.begin(number)
-        rollout = self.ahead.take(number)
+        with self.stage.context.progress.during("rollout"):
+            rollout = self.ahead.take(number)
         if number % self.stage.config.log_every == 0 or number + 1 == self.steps:
             self.table.add(number + 1, rollout, self.collector.samples(rollout))
         self.ahead.start(number)  # from here on the sampler, the rewards and the tokenizer may be in use

@@ -11,6 +11,7 @@ from torch import Tensor
 from argosy.errors import Stopped
 from argosy.models.generate import Decoding, cut, padded
 from argosy.models.logprobs import by_length, pad_left
+from argosy.step.contract import counted
 
 _ENDED = 0.125  # share of a batch's rows that have ended, from which on it is worth copying the others
 
@@ -36,7 +37,8 @@ def sample(
     model.eval()
     with (torch.inference_mode(), padded(model),
           torch.autocast(model.device.type, dtype=dtype, enabled=dtype != torch.float32)):
-        for batch in by_length(prompts, max(1, decoding.batch_size // copies)):
+        batches = by_length(prompts, max(1, decoding.batch_size // copies))
+        for batch in counted(batches, len(prompts), "prompts answered"):
             drawn = _uniform([seed for index in batch for seed in seeds[index]], decoding, model.device)
             tokens, scores = _Going(model, [prompts[index] for index in batch], copies, drawn, decoding, shortest,
                                     cancelled).run()

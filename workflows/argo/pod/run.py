@@ -17,7 +17,7 @@ from workflows.argo.profile.profile import Profile
 from workflows.local.runner import run_plan
 from workflows.local.scheduler import Budget
 from workflows.local.shipping import Sender, pipeline_environment
-from workflows.local.view import NodeResult, RunObserver
+from workflows.local.view import NodeResult, RunObserver, share
 from workflows.plan import Plan, PlannedNode
 
 SHARE_EVERY_S, SEND_AFTER_S = 10.0, 5.0
@@ -85,8 +85,7 @@ class ArgoProgress(RunObserver):
         if time.monotonic() < self._told + SHARE_EVERY_S:
             return
         record = read_record(f"{self._running.dir}/{PROGRESS}") if self._running else {}
-        share = record["done"] / record["total"] if record.get("total") else 0.0
-        percent = int(100 * (self._done + min(share, 1.0)) / self._nodes)
+        percent = int(100 * (self._done + (share(record) or 0.0)) / self._nodes)
         if percent != self._percent:
             print(SHARE.format(percent), flush=True)
             self._percent, self._told = percent, time.monotonic()
