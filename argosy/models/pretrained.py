@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from argosy.errors import ArgosyError, InputError, StepError
@@ -23,16 +24,16 @@ def load_config(path: Path) -> Any:
     """Load the configuration of the model in `path`. Raises as `loading`."""
     from transformers import AutoConfig
 
-    with loading(path):
-        return AutoConfig.from_pretrained(*_place(path), **_more(path))
+    with loading(path), _source(path) as (place, more):
+        return AutoConfig.from_pretrained(place, **more)
 
 
 def load_tokenizer(path: Path) -> Any:
     """Load the tokenizer in `path`. Raises as `loading`."""
     from transformers import AutoTokenizer
 
-    with loading(path):
-        return AutoTokenizer.from_pretrained(*_place(path), **_more(path))
+    with loading(path), _source(path) as (place, more):
+        return AutoTokenizer.from_pretrained(place, **more)
 
 
 def load_weights(path: Path, kind: str, **fields: Any) -> tuple[Any, Mapping[str, Any]]:
@@ -41,9 +42,9 @@ def load_weights(path: Path, kind: str, **fields: Any) -> tuple[Any, Mapping[str
     Returns the model, and what transformers reports: missing, unexpected and mismatched keys. Raises as `loading`."""
     import transformers
 
-    with loading(path):
+    with loading(path), _source(path) as (place, more):
         model, report = getattr(transformers, kind).from_pretrained(
-            *_place(path), output_loading_info=True, ignore_mismatched_sizes=True, **_more(path), **fields)
+            place, output_loading_info=True, ignore_mismatched_sizes=True, **more, **fields)
     return model, report
 
 
@@ -109,16 +110,19 @@ def loading(path: Path) -> Iterator[None]:
         raise InputError(f"cannot load the checkpoint {path}: {error}") from error
 
 
-def _place(path: Path) -> list[Path]:
-    return [path.parent if is_gguf(path) else path]
+@contextmanager
+def _source(path: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Yield the directory that transformers loads from, and the arguments that every call has.
 
-
-def _more(path: Path) -> dict[str, Any]:
-    """Return the arguments that every call has. Raises as `require_gguf`."""
+    A GGUF file is loaded from a directory of its own: in its folder, files of other models would be read as its own.
+    Raises as `require_gguf`."""
     if not is_gguf(path):
-        return _NO_CODE
+        yield path, _NO_CODE
+        return
     require_gguf(path)
-    return {**_NO_CODE, "gguf_file": path.name}
+    with TemporaryDirectory(prefix="argosy-gguf-") as alone:
+        (Path(alone) / path.name).symlink_to(path.resolve())
+        yield Path(alone), {**_NO_CODE, "gguf_file": path.name}
 
 
 def require_gguf(path: Path) -> None:

@@ -79,6 +79,8 @@ def test_a_gguf_file_is_the_model_that_is_in_it(tmp_path: Path) -> None:
     tokenizer = make_qwen_tokenizer()
     made = make_model(tmp_path / "made", "qwen2", tokenizer, rows=len(tokenizer))
     held = write_gguf(tmp_path / "small.gguf", load_model(made), tokenizer)
+    foreign = make_qwen_tokenizer(more=("Gr", "<foreign>"))
+    foreign.backend_tokenizer.save(str(tmp_path / "tokenizer.json"))  # a file of another model in the same folder
     run_here(start, tmp_path / "start", model=str(tmp_path / "small.gguf"))
     unpacked = find_checkpoint(model_directory(tmp_path / "runs", str(tmp_path / "small.gguf")))
     outputs = read_outputs(tmp_path / "start")
@@ -89,6 +91,7 @@ def test_a_gguf_file_is_the_model_that_is_in_it(tmp_path: Path) -> None:
         assert all(torch.equal(weights[name], there) for name, there in held.items())
         own = pretrained.load_tokenizer(path)
         assert own.chat_template == tokenizer.chat_template
+        assert own.get_vocab() == tokenizer.get_vocab()
         for text in ("a <think> b<|im_end|>", "Grüße, 世界"):
             assert own(text)["input_ids"] == tokenizer(text)["input_ids"]
 
