@@ -22,6 +22,7 @@ from argosy.models.chat import encode_prompt, end_tokens
 ADAPTER = "default"  # PEFT's name of the only one
 PREFIX = "base_model.model."  # of its names
 _APART = 1e-3  # of the length of an embedding's row; rows that were ever trained are further apart
+_ROWS = 8192  # of a table at a time, which is large
 _RECORD = "argosy_adapters"  # the model's attribute that holds what follows
 _SAVED = f".modules_to_save.{ADAPTER}."
 
@@ -166,8 +167,9 @@ def _equal_to_others(weight: Tensor, tokens: list[int]) -> list[int]:
     found = []
     for token in tokens:
         row = weight[token]
-        near = torch.linalg.vector_norm(weight - row, dim=1) <= _APART * row.norm()
-        if int(near.sum()) > 1:
+        near = sum(int((torch.linalg.vector_norm(rows - row, dim=1) <= _APART * row.norm()).sum())
+                   for rows in weight.split(_ROWS))
+        if near > 1:
             found.append(token)
     return found
 

@@ -1,8 +1,7 @@
 """The policy's divergence from its reference, as methods of single answers estimate it: over answers that are put to
 another prompt of a batch (Ethayarajh et al. 2024, section 4.2), which neither model has reason to prefer."""
 
-from collections.abc import Sequence
-from itertools import chain
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from torch import Tensor
@@ -45,19 +44,25 @@ def partners(examples: Sequence[Example], batches: Sequence[Sequence[int]]) -> l
 
     Raises InputError: all examples have the same prompt."""
     order = [at for batch in batches for at in batch]
-    if all(examples[at].prompt_ids == examples[order[0]].prompt_ids for at in order):
+    numbers: dict[tuple[int, ...], int] = {}
+    prompts = {at: numbers.setdefault(tuple(examples[at].prompt_ids), len(numbers)) for at in order}
+    if len(numbers) < 2:
         raise InputError(f"the {len(order)} answers to learn from have one prompt, and the divergence is estimated "
                          "from answers to different ones: add answers to other prompts, or take pairs and method=dpo")
+    anywhere = iter(_next_different(order, prompts))
     found: list[list[int]] = []
-    begin = 0
     for batch in batches:
-        row: list[int] = []
-        later = range(begin + len(batch), begin + len(order))
-        for place, at in enumerate(batch):
-            candidates = chain(batch[place + 1 :], batch[:place], (order[k % len(order)] for k in later))
-            row.append(next(each for each in candidates if examples[each].prompt_ids != examples[at].prompt_ids))
-        found.append(row)
-        begin += len(batch)
+        later = [next(anywhere) for _ in batch]
+        found.append(_next_different(batch, prompts) if len({prompts[at] for at in batch}) > 1 else later)
+    return found
+
+
+def _next_different(order: Sequence[int], prompts: Mapping[int, int]) -> list[int]:
+    """Return for each of `order` the next one, after the last the first, with a different prompt."""
+    found, size = [-1] * len(order), len(order)
+    for place in reversed(range(2 * size)):  # twice, so that the end knows what the beginning has
+        here, after = place % size, (place + 1) % size
+        found[here] = order[after] if prompts[order[after]] != prompts[order[here]] else found[after]
     return found
 
 
