@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from argosy.data.records import files_by_channel, read_any
+from argosy.data.sources import weights_of
 from argosy.errors import ArgosyError, InputError
 from argosy.posttraining.config import PosttrainingConfig
 from argosy.posttraining.rl.config import RLHFConfig
@@ -83,7 +84,8 @@ def _ahead(node: PlannedNode, config: Any, done: set[str], data: DataConfig) -> 
 def _of_phase(config: TrainConfig) -> Amount:
     counts = read_record(Path(config.tokenized) / "index.json").get("channels", {})
     train = {name: splits["train"] for name, splits in counts.items() if splits.get("train", {}).get("tokens")}
-    named = [each for name, each in train.items() if not config.mixture or name in config.mixture]
+    weights = weights_of(config.mixture, {name: each["tokens"] for name, each in train.items()})
+    named = [train[name] for name in weights]
     tokens = sum(each["tokens"] for each in named)
     rows = max(1, math.ceil(sum(each["tokens"] - each["documents"] for each in named) / config.sequence_length))
     check_batch("global_batch_size", config.global_batch_size, math.ceil(rows * PACKING),

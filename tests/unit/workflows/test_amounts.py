@@ -88,4 +88,26 @@ def test_a_phase_of_pretraining_has_no_batch_of_more_samples_than_its_channels(t
     assert found is not None
     assert (found.rows, found.tokens, found.steps, found.epochs) == (1_000, 66_000, 10, 1.0)
     with pytest.raises(InputError, match=r"mine\.global_batch_size=600 is more than the 525 samples"):
-        ahead(tmp_path.parent, "pretrain", done=(tmp_path.name,), global_batch_size=600, mixture={"a": 1}, **fields)
+        ahead(tmp_path.parent, "pretrain", done=(tmp_path.name,), global_batch_size=600, mixture={"a": 1, "b": 0},
+              **fields)
+
+
+@pytest.mark.parametrize(("mixture", "tokens"), [
+    ({"wiki": 1, "other": 9}, 1_403_000), ({"other": 1}, 1_403_000), ({"web": 1, "books": 0, "wiki": 0}, 900_000),
+    ({"wiki": 1, "web": 0, "books": 0}, "=64 is more than the 26 samples"), ({"wiki": 1}, "mixture does not name"),
+    ({"wkii": 1, "other": 1}, "wkii: no such channel"),
+])  # fmt: skip
+def test_the_plan_counts_the_channels_that_training_draws_from(tmp_path: Path, mixture: dict[str, float],
+                                                               tokens: int | str) -> None:
+    sizes = {"web": 900_000, "wiki": 3_000, "books": 500_000}
+    write_json(tmp_path / "index.json", {"channels": {
+        name: {"train": {"tokens": size, "documents": 1, "bytes": 1}} for name, size in sizes.items()}})
+    fields: dict[str, Any] = {"tokenized": str(tmp_path), "sequence_length": 128, "tokens": 128 * 64,
+                              "global_batch_size": 64, "mixture": mixture}
+    if isinstance(tokens, str):
+        with pytest.raises(InputError, match=tokens):
+            ahead(tmp_path.parent, "pretrain", done=(tmp_path.name,), **fields)
+        return
+    found = ahead(tmp_path.parent, "pretrain", done=(tmp_path.name,), **fields).amount
+    assert found is not None
+    assert (found.tokens, found.rows) == (tokens, -(-(tokens - (1 if tokens < 10**6 else 3)) // 128))
