@@ -26,9 +26,10 @@ _BEFORE = (
     (re.compile(r"[①-⑳]"), lambda found: f" ({unicodedata.normalize('NFKC', found[0])}) "),
 )
 _AFTER = tuple((re.compile(found), put) for found, put in (
-    (r"[\u2010-\u2013\u2212]", "-"), ("\u2044", "/"), (r"\\!|\\(?:left|right|displaystyle)\b", ""),
+    (r"[\u2010-\u2013\u2212]", "-"), ("\u2044", "/"), (r"\\!|\\(?:left|right|displaystyle)(?![A-Za-z])", ""),
     (r"\{([,.])\}", r"\1"),
-    (r"\\[,;:> ]|~|\\(?:quad|qquad|thinspace)\b", " "), (r"\\([$%])", r"\1"), (r"\\(?:times|cdot)\b|[⋅·∙✕]", "×"),
+    (r"\\[,;:> ]|~|\\(?:quad|qquad|thinspace)(?![A-Za-z])", " "), (r"\\([$%])", r"\1"),
+    (r"\\(?:times|cdot)(?![A-Za-z])|[⋅·∙✕]", "×"),
     (r"(?<=\d)\s*[xX]\s*(?=10\^)", "×"), (r"(?<=\d)\s*(?:percent|per cent|pct)\b", "%"),
     (r"百分之\s*(-?\d[\d.,]*)", r"\1%"),
 ))  # fmt: skip

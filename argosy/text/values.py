@@ -19,6 +19,7 @@ _PLACES = 30  # decimals that are written
 _EXACT = 1e-9  # relative difference of numbers that are none that can be written exactly
 _FRACTION = r"\\[dtc]?frac\s*(?:\{[^{}]*\}|\d)\s*(?:\{[^{}]*\}|\d)"
 _DIGITS = r"(?:\d+(?:\.\d+)?|\.\d+)"
+_ALL_DIGITS = rf"(?<!\d)(?<!\d\.){_DIGITS}"  # from their first: a search that begins at each of them is quadratic
 _POWER = r"\^(?:\{\s*[-+]?\d+\s*\}|[-+]?\d+)"
 _TIMES = {"hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12,
           "百": 10**2, "千": 10**3, "万": 10**4, "亿": 10**8}  # fmt: skip
@@ -36,8 +37,8 @@ _MACRO = re.compile(r"\\(?:text|mathrm|mbox|textbf|mathbf|mathit)\s*\{([^{}]*)\}
 _EXPONENT = re.compile(r"(?<=[A-Za-z\]}])\s*\^(?:\{[^{}]*\}|-?\d+)")  # of a letter or a unit, no number of the text
 # Numbers of which a part would be another number: roots, multiples of pi, powers of brackets and of powers, 5k, 2x.
 _WHOLE = re.compile(
-    rf"(?:{_DIGITS}\s*\*?\s*)?(?:\\sqrt\s*(?:\[\d+\])?\s*(?:\{{[^{{}}]*\}}|\d)|√\s*\(?\d+\)?|sqrt\s*\(\s*\d+\s*\))"
-    rf"|{_DIGITS}\s*\*?\s*(?:\\pi\b|π|pi\b)|\([^()]*\)\s*{_POWER}|{_DIGITS}\^\{{[^{{}}]*\{{[^{{}}]*\}}[^{{}}]*\}}"
+    rf"(?:{_ALL_DIGITS}\s{{0,3}}\*?\s{{0,3}})?(?:\\sqrt\s*(?:\[\d+\])?\s*(?:\{{[^{{}}]*\}}|\d)|√\s*\(?\d+\)?|sqrt\s*\(\s*\d+\s*\))"
+    rf"|{_ALL_DIGITS}\s{{0,3}}\*?\s{{0,3}}(?:\\pi(?![A-Za-z])|π|pi\b)|\([^()]*\)\s*{_POWER}|{_ALL_DIGITS}\^\{{[^{{}}]*\{{[^{{}}]*\}}[^{{}}]*\}}"
     rf"|{_BEGIN}{_DIGITS}[kKMBxyznbpqrwuvi](?![A-Za-z\d])"
 )
 _WORDS = r"(?:[^\W\d_]{2,}|[^\W\d_\x00-\x7f])"
@@ -61,7 +62,7 @@ _NESTED = tuple((re.compile(found), put) for found, put in (
     (r"\^\s*\{([^{}]*)\}", r"**(\1)"),
 ))  # fmt: skip
 _LAST = tuple((re.compile(found), put) for found, put in (
-    (r"\\pi\b|π", "pi"), (r"\^", "**"),
+    (r"\\pi(?![A-Za-z])|π", "pi"), (r"\^", "**"),
     (r"(?<=[\d)])\s*(?=sqrt|pi\b|\()", "*"), (r"(?<![\w.])0+(?=\d)", ""),
 ))  # fmt: skip
 _OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
@@ -69,8 +70,8 @@ _MARKS = re.compile(r"\\(?:text|mathrm|mbox|textbf|mathbf)\s*\{([^{}]*)\}|\$|\\[
 _OR = r"[\s},]*(?:[^\W\d_]+\s+){0,3}?(?:or|或者?|%s)\s*(?:[a-z]\s*=\s*)?[-+]?(?:\\[dt]?frac\s*\{?)?\.?\d"
 _AND = _OR % r"and|[和与]"
 _SEVERAL = re.compile(rf"\d{_AND}", re.IGNORECASE)
-_FIRST_OF_SEVERAL = re.compile(rf"\D*\d[\d.,/]*%?{_AND}", re.IGNORECASE)
-_LAST_OF_SEVERAL = re.compile(rf"\d%?{_OR % '或是'}[\d.,/]*\D*$", re.IGNORECASE)
+_FIRST_OF_SEVERAL = re.compile(rf"\D*\d(?:[.,/]?\d)*[./]?%?{_AND}", re.IGNORECASE)
+_LAST_OF_SEVERAL = re.compile(rf"\d%?{_OR % '或是'}(?:[.,/]?\d)*\D*$", re.IGNORECASE)
 Exact = Fraction | float
 
 

@@ -37,6 +37,8 @@ def others() -> Iterator[tuple[str, str]]:
         yield "faults", f"中\0{piece}"
     for piece in ("\x0b", "\x85", "&#", "&amp;", "&a", "â€", "Ã", "锟斤拷", "é\u0301", "\u0301", "\r\n", "中"):
         yield "unicode", piece
+    for piece in ("1", " ", "1 ", ",", "1-", "1.", "\\frac{", "(", "or ", "2^{", "亿"):
+        yield "numbers", f"5\0{piece}"
 
 
 def run(kind: str) -> Callable[[str], object]:
@@ -49,6 +51,11 @@ def run(kind: str) -> Callable[[str], object]:
     from argosy.data.schemas import Document
     from argosy.text import faults
     from argosy.text.scripts import without_markup
+    from argosy.text.values import amounts, begins_with_several, ends_with_alternatives, value_of
+
+    def numbers(text: str) -> None:
+        for read in (amounts, begins_with_several, ends_with_alternatives, value_of):
+            read(text)
 
     def rules(text: str) -> None:
         found = faults.Generated("json", text)
@@ -57,7 +64,7 @@ def run(kind: str) -> Callable[[str], object]:
 
     pii = Pii(PiiConfig(), Resources())
     return {"personal": lambda text: pii(Batch([Document("a", text, "web")])), "markup": without_markup,
-            "licence": without_licence, "faults": rules, "unicode": clean_text}[kind]
+            "numbers": numbers, "licence": without_licence, "faults": rules, "unicode": clean_text}[kind]
 
 
 def main() -> None:

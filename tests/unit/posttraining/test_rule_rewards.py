@@ -10,6 +10,7 @@ import pytest
 
 from argosy.posttraining.rl.reward import Prompt, Sample, Surroundings
 from argosy.posttraining.rl.rewards import WeightedRewards
+from evals.extract.values import LastNumber
 
 SHARED = Path(__file__).resolve().parents[4] / "shared/data"
 real_data = pytest.mark.skipif(not SHARED.is_dir(), reason=f"no shared data beside the checkout ({SHARED})")
@@ -75,6 +76,14 @@ def test_maths_gives_nothing_for_several_numbers_of_which_one_is_right(text: str
 ])  # fmt: skip
 def test_maths_takes_the_one_number_that_is_stated_beside_others(text: str) -> None:
     assert judge("maths", text, answer="5")[0] == 1
+
+
+@pytest.mark.parametrize(("text", "number"), [
+    (r"1.5\times10^{3}", "1500"), (r"4\cdot10^5", "400000"), (r"4\quad", "4"), (r"\displaystyle7", "7"),
+    (r"\left7\right.", "7"), (r"it is\thinspace8", "8"), (r"so\qquad9", "9"), (r"so\quad3\times10^2", "300"),
+])  # fmt: skip
+def test_the_last_number_directly_behind_a_macro(text: str, number: str) -> None:
+    assert LastNumber().extract(text, "") == number
 
 
 def test_maths_within_a_tolerance() -> None:
