@@ -4,11 +4,15 @@ It is run by its path, outside of any package. The environment is that of transf
 loop controls, JSON, refusals and the date, and with the places of `{% generation %}`. It reads requests from its
 standard input (their length, then `marshal`), and writes replies (their length, then JSON), until the input ends.
 
-Memory is limited for the process, CPU time for each request: over it, the kernel ends the process (SIGXCPU)."""
+Memory is limited for the process, CPU time for each request: over it, the kernel ends the process (SIGXCPU). It has no
+environment, and can write no file and, where it is not root's, start no process."""
 
+import ctypes
 import json
 import marshal
+import os
 import resource
+import signal
 import sys
 from contextlib import suppress
 from datetime import datetime
@@ -23,36 +27,74 @@ from jinja2.utils import Namespace
 
 _SIZE = 8  # bytes of a length
 _LONGEST = 300  # characters of an error that is shown
+_FILES = 16  # open at once: modules that are imported late
+_PR_SET_PDEATHSIG = 1
+_NO_MEMORY = b'["memory", "", []]'
 
 
 def main() -> None:
     """Render what is requested, until there are no more requests."""
-    memory, seconds = int(sys.argv[1]) * 2**20, int(sys.argv[2])
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    with suppress(ValueError, OSError):  # a lower limit stands already, or the system has none
-        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    memory, seconds, parent = int(sys.argv[1]) * 2**20, int(sys.argv[2]), int(sys.argv[3])
+    _end_with(parent)
+    _give_up(memory)
     _, most = resource.getrlimit(resource.RLIMIT_CPU)
     while len(head := sys.stdin.buffer.read(_SIZE)) == _SIZE:
-        request = sys.stdin.buffer.read(int.from_bytes(head, "big"))
-        spent = resource.getrusage(resource.RUSAGE_SELF)
-        with suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_CPU, (int(spent.ru_utime + spent.ru_stime) + 1 + seconds, most))
-        reply = _reply(request)
-        sys.stdout.buffer.write(len(reply).to_bytes(_SIZE, "big") + reply)
+        try:
+            request = sys.stdin.buffer.read(int.from_bytes(head, "big"))
+            spent = resource.getrusage(resource.RUSAGE_SELF)
+            with suppress(ValueError, OSError):
+                resource.setrlimit(resource.RLIMIT_CPU, (int(spent.ru_utime + spent.ru_stime) + 1 + seconds, most))
+            reply = _reply(request)
+        except MemoryError:
+            reply = _NO_MEMORY
+        sys.stdout.buffer.write(len(reply).to_bytes(_SIZE, "big"))
+        sys.stdout.buffer.write(reply)
         sys.stdout.buffer.flush()
+        if reply is _NO_MEMORY:  # and what was not read stands before the next request
+            return
+
+
+def _end_with(parent: int) -> None:
+    """End as soon as the parent has: others that it forked may hold our pipes open (Linux).
+
+    The kernel signals the end of the thread that started us, too, after which the process may live on."""
+    if not sys.platform.startswith("linux"):
+        return
+
+    def check(*_: Any) -> None:
+        if os.getppid() != parent:
+            os._exit(1)
+
+    signal.signal(signal.SIGUSR1, check)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGUSR1), 0, 0, 0)
+    check()  # it may have died before the line above
+
+
+def _give_up(memory: int) -> None:
+    """Give up memory above a limit, in bytes, the environment, writing to files, and processes of our own."""
+    for name in {*os.environ} - {"TZ"}:  # of which dates are made
+        del os.environ[name]
+    for what, most in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_NPROC, 0),
+                       (resource.RLIMIT_NOFILE, _FILES), (resource.RLIMIT_AS, memory)):
+        with suppress(ValueError, OSError):  # a lower limit stands already, or the system has none
+            resource.setrlimit(what, (most, most))
 
 
 def _reply(request: bytes) -> bytes:
-    """Return JSON: ["", text, spans of generation blocks], or [what failed, message, []]."""
+    """Return JSON: ["", text, spans of generation blocks], or [what failed, message, []]. Raises MemoryError."""
     try:
-        return json.dumps(["", *_render(*marshal.loads(request))]).encode()
+        return _json(["", *_render(*marshal.loads(request))])
     except MemoryError:
-        return b'["memory", "", []]'
+        raise
     except TemplateError as error:
         said = str(error)
     except Exception as error:  # whatever a program can raise
         said = f"{type(error).__name__}: {error}"
-    return json.dumps(["refused", said[:_LONGEST], []]).encode()
+    return _json(["refused", said[:_LONGEST], []])
+
+
+def _json(reply: list[Any]) -> bytes:
+    return json.dumps(reply, ensure_ascii=False).encode(errors="surrogatepass")
 
 
 def _render(template: str, values: dict[str, Any], marks: bool) -> tuple[str, list[tuple[int, int]]]:

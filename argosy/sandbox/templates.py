@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +25,7 @@ MEMORY_MB = 1024
 _WALL_SECONDS = 600  # of any time, which pass sooner on a busy machine
 _CHILD = Path(__file__).with_name("template_child.py")
 _SIZE = 8  # bytes of a length
+_TEXT_MB, _TIMES = 4, 16  # MB, and multiple of its request, that a reply has at most: our process tokenizes it
 
 
 class TemplateRefusal(InputError):
@@ -40,20 +42,16 @@ class Rendered(NamedTuple):
 def render(template: str, values: Mapping[str, Any], marks: bool = False) -> Rendered:
     """Render a template of `values` (of JSON's types) as transformers does; `marks`: with the spans.
 
-    Raises TemplateRefusal: it refuses, or fails; InputError: it takes more than SECONDS or MEMORY_MB; StepError: its
-    process cannot be started, or was killed."""
-    reply = _WORKER.ask(marshal.dumps((template, dict(values), marks)))
-    failed, text, spans = json.loads(reply)
-    if failed == "memory":
-        _WORKER.end()
-        raise _too_much(f"{MEMORY_MB} MiB of memory")
+    Raises TemplateRefusal: it refuses, or fails; InputError: it takes more than SECONDS or MEMORY_MB, or writes too
+    much; StepError: its process cannot be started, or was killed."""
+    failed, text, spans = _WORKER.ask(marshal.dumps((template, dict(values), marks)))
     if failed:
         raise TemplateRefusal(f"the chat template refuses it: {text}")
     return Rendered(text, [(begin, end) for begin, end in spans])
 
 
 def _too_much(what: str) -> InputError:
-    return InputError(f"the chat template of the checkpoint's tokenizer takes more than {what} for one conversation: "
+    return InputError(f"the chat template of the checkpoint's tokenizer {what} for one conversation: "
                       "correct its chat_template, or choose one: template=chatml|qwen|llama3|mistral|zephyr|gemma")
 
 
@@ -63,42 +61,55 @@ class _Worker:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
-        self._owner = 0  # a fork of ours needs a process of its own
 
-    def ask(self, request: bytes) -> bytes:
-        """Return the reply to a request. Raises InputError, StepError: as `render`."""
+    def ask(self, request: bytes) -> Any:
+        """Return the reply to a request: what failed, text, spans. Raises InputError, StepError: as `render`."""
         with self._lock:
-            if self._process is None or self._owner != os.getpid():
-                self._process, self._owner = _start(), os.getpid()
+            self._process = self._process or _start()
             try:
-                return _exchange(self._process, len(request).to_bytes(_SIZE, "big") + request)
-            except (EOFError, BrokenPipeError):
+                reply = json.loads(_exchange(self._process, request))
+                if reply[0] == "memory":
+                    raise _too_much(f"takes more than {MEMORY_MB} MiB of memory")
+                return reply
+            except EOFError:
                 code = self._process.wait()
-                self._process = None
+                self.end()
                 raise self._ended(code) from None
             except BaseException:  # the next request must not read the reply to this one
                 self.end()
                 raise
 
     def end(self) -> None:
-        """Kill the process, if it is ours."""
+        """Kill the process."""
         process, self._process = self._process, None
-        if process and self._owner == os.getpid():
+        if process:
             process.kill()
             process.wait()
-            for pipe in (process.stdin, process.stdout):
-                if pipe:
-                    pipe.close()
+            _close(process)
+
+    def leave(self) -> None:
+        """Leave the process to our parent, which has forked us, perhaps while one of its threads held the lock."""
+        process, self._process, self._lock = self._process, None, threading.Lock()
+        if process:
+            process.returncode = 0  # none of ours to wait for
+            _close(process)
 
     def _ended(self, code: int) -> Exception:
         if code == -signal.SIGXCPU:
-            return _too_much(f"{SECONDS} s of CPU time")
+            return _too_much(f"takes more than {SECONDS} s of CPU time")
         return StepError(f"the process that renders chat templates has ended (exit code {code}): give the step more "
                          "memory, and run again")
 
 
 _WORKER = _Worker()
 atexit.register(_WORKER.end)
+os.register_at_fork(after_in_child=_WORKER.leave)
+
+
+def _close(process: "subprocess.Popen[bytes]") -> None:
+    for pipe in (process.stdin, process.stdout):
+        if pipe:
+            pipe.close()
 
 
 def _start() -> "subprocess.Popen[bytes]":
@@ -107,7 +118,8 @@ def _start() -> "subprocess.Popen[bytes]":
     environment |= {"TZ": os.environ["TZ"]} if "TZ" in os.environ else {}
     try:
         return subprocess.Popen(
-            [sys.executable, "-s", "-S", "-P", "-B", "-X", "utf8", str(_CHILD), str(MEMORY_MB), str(SECONDS)],
+            [sys.executable, "-s", "-S", "-P", "-B", "-X", "utf8", str(_CHILD), str(MEMORY_MB), str(SECONDS),
+             str(os.getpid())],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, cwd="/",
             bufsize=0, start_new_session=True)  # fmt: skip
     except OSError as error:
@@ -116,26 +128,42 @@ def _start() -> "subprocess.Popen[bytes]":
 
 
 def _exchange(process: "subprocess.Popen[bytes]", request: bytes) -> bytes:
-    """Send a request and return the reply. Raises EOFError, BrokenPipeError: the process has ended."""
+    """Send a request and return the reply. Raises EOFError: the process has ended; InputError: that is too long."""
     assert process.stdin
     assert process.stdout
     deadline = time.monotonic() + _WALL_SECONDS
-    view = memoryview(request)
-    while view:
-        view = view[os.write(process.stdin.fileno(), view) :]
+    with suppress(BrokenPipeError):  # it may have replied that it cannot read so much
+        _write(process.stdin.fileno(), len(request).to_bytes(_SIZE, "big") + request, deadline)
     size = int.from_bytes(_read(process.stdout.fileno(), _SIZE, deadline), "big")
+    if size > _TEXT_MB * 10**6 + _TIMES * len(request):
+        raise _too_much(f"writes {size / 10**6:.0f} MB, more than {_TEXT_MB} MB and {_TIMES} times what it is given,")
     return _read(process.stdout.fileno(), size, deadline)
 
 
+def _write(file: int, data: bytes, deadline: float) -> None:
+    view = memoryview(data)
+    os.set_blocking(file, False)
+    while view:
+        _wait(file, select.POLLOUT, deadline)
+        with suppress(BlockingIOError):
+            view = view[os.write(file, view) :]
+
+
 def _read(file: int, size: int, deadline: float) -> bytes:
-    held, ready = bytearray(), select.poll()
-    ready.register(file, select.POLLIN)
+    held = bytearray()
     while len(held) < size:
-        if not ready.poll(max(0.0, deadline - time.monotonic()) * 1000):
-            raise StepError(f"the chat template has not ended after {_WALL_SECONDS} s, though it had little CPU "
-                            "time: run again on a machine that is less busy")
+        _wait(file, select.POLLIN, deadline)
         part = os.read(file, size - len(held))
         if not part:
             raise EOFError
         held += part
     return bytes(held)
+
+
+def _wait(file: int, event: int, deadline: float) -> None:
+    """Wait until a pipe is ready. Raises StepError: it is not by the deadline."""
+    ready = select.poll()
+    ready.register(file, event)
+    if not ready.poll(max(0.0, deadline - time.monotonic()) * 1000):
+        raise StepError(f"the chat template has not ended after {_WALL_SECONDS} s, though it had little CPU time: run "
+                        "again on a machine that is less busy")
