@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import accumulate, pairwise
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from argosy.data.schemas import Message, ParseError
 from argosy.errors import InputError
 from argosy.sandbox.templates import TemplateRefusal, render
 
+_TAILS = WeakKeyDictionary[Any, dict[tuple[str, str, bool], str]]()  # of tokenizers: a conversation costs its own text
 _COMPILE = "_compile_jinja_template"  # of transformers
 
 
@@ -230,6 +232,14 @@ def _first_special(tokenizer: Any, text: str) -> int | None:
 
 def _tail(tokenizer: Any, *, more: bool = False) -> str:
     """Text that the template puts after an assistant's words; `more`: where a turn of the user follows."""
+    known = _TAILS.setdefault(tokenizer, {})
+    key = str(tokenizer.chat_template), str(tokenizer.special_tokens_map), more  # all that it is made of
+    if key not in known:
+        known[key] = _rendered_tail(tokenizer, more)
+    return known[key]
+
+
+def _rendered_tail(tokenizer: Any, more: bool) -> str:
     word = "xyzzy"  # in no template
     messages = [{"role": "user", "content": "a"}, {"role": "assistant", "content": word},
                 *([{"role": "user", "content": "a"}] if more else [])]

@@ -33,7 +33,7 @@ STATEMENTS = """{% set seen = namespace(n=0, self=1) %}{%- for m in messages %}
 {% endfor %}"""
 
 
-linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="pidfd, /proc and the signal of a parent's end are Linux's")
+linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="pidfd and /proc are of Linux")
 
 
 @pytest.fixture
@@ -184,6 +184,22 @@ def _ended(pid: int) -> bool:
         return bool(select.select([watched], [], [], 60)[0])
     finally:
         os.close(watched)
+
+
+def test_a_conversation_costs_its_own_renderings(monkeypatch: pytest.MonkeyPatch) -> None:
+    tokenizer = make_bpe(["text"], 300, template="{% for m in messages %}{{ m.content }}<|end|>{% endfor %}")
+    once = chat.encode_answers(tokenizer, TALK)
+    count = 0
+
+    def counted(*given: Any, **how: Any) -> Any:
+        nonlocal count
+        count += 1
+        return render(*given, **how)
+
+    monkeypatch.setattr(chat, "render", counted)
+    assert (chat.encode_answers(tokenizer, TALK), count) == (once, 3)  # the whole, and up to each of two answers
+    tokenizer.chat_template = "{% for m in messages %}{{ m.content }} <|end|>{% endfor %}"
+    assert chat.turn_ending(tokenizer) == " <|end|>"
 
 
 def test_nothing_else_renders_a_chat_template() -> None:
