@@ -72,9 +72,9 @@ def test_a_reward_model_tells_better_answers_and_scores_the_same_everywhere(star
     exported = AutoModelForSequenceClassification.from_pretrained(final, dtype="float32").eval()
     with torch.no_grad():
         alone = [float(exported(input_ids=torch.tensor([ids])).logits) for ids in answers]
-        states = exported.model(input_ids=torch.tensor([answers[0]])).last_hidden_state[0, -1]
+        at_end = float(exported.score(exported.model(input_ids=torch.tensor([answers[0]])).last_hidden_state[0, -1]))
     assert rewards_of(load_reward_model(source), answers, source.pad_id, 4) == pytest.approx(alone, abs=1e-3)
-    assert alone[0] == pytest.approx(float(exported.score(states)), abs=1e-4)  # read where the turn ends
+    assert alone[0] == pytest.approx(at_end, abs=1e-4)  # read where the turn ends
 
 
 def test_grpo_raises_the_reward(started: Path, tmp_path: Path) -> None:
