@@ -17,12 +17,13 @@ ROLES = {
 _CALL = "function_call"
 _KEPT = ("name", "tool_call_id")
 _REASONING = ("reasoning_content", "reasoning", "thinking")  # DeepSeek's and vLLM's, OpenRouter's, gpt-oss' word
-# 1 or 0 for a turn, in the words of OpenAI and Mistral, axolotl, ms-swift, Megatron
-_TURN = ("weight", "train", "training", "loss", "loss_weight", "loss_mask", "loss_scale")
+# 1 or 0 for a turn, in the words of OpenAI and Mistral, axolotl, ms-swift, Megatron, others
+_TURN = ("weight", "train", "training", "trainable", "learn", "loss", "loss_weight", "loss_mask", "loss_scale")
 _UNREAD = ("train_detail", "training_detail", "mask")  # parts of a turn; a mask of 1 differs from tool to tool
 # fields that say the same for a whole record, and what each says where nothing is to be done
 _RECORD = {"weight": 1, "sample_weight": 1, "loss_weight": 1, "train": True, "training": True, "loss_mask": 1,
            "mask": "User", "train_on_prompt": False, "train_on_inputs": False}
+_MASKS = ("completion_mask", "assistant_masks", "segments")  # of tokens or of pieces of text: TRL's, axolotl's
 _MEDIA = ("images", "image", "videos", "video", "audios", "audio")
 _TURNS = ("messages", "conversations", "prompt", "completion", "response", "chosen", "rejected", "chosen_messages",
           "rejected_messages")
@@ -168,6 +169,10 @@ def check_record(record: Mapping[str, Any]) -> None:
         if value not in _NOTHING and value != neutral:
             raise ParseError(f"{key}: allowed: {neutral!r}; leave records out, or say how often a channel is drawn in "
                              "data.mixture", shown(value))
+    for key in _MASKS:
+        if record.get(key) not in _NOTHING:
+            raise ParseError(f"{key}: parts of a turn cannot be left out, allowed: messages, each with weight (1 or 0)",
+                             shown(record[key]))
     for key in _MEDIA:
         if record.get(key):
             raise ParseError(f"{key}: a record has text alone; take the field out, or the record", shown(record[key]))

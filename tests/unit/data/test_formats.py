@@ -124,6 +124,7 @@ def test_prompts_keep_what_their_rewards_check(record: dict[str, Any], reference
      "messages.train_detail: a part of a turn cannot be left out", ""),
     ("instructions", {"messages": [Q, {**A, "mask": 0}]}, "messages.mask: a part of a turn", "0"),
     ("instructions", {"messages": [Q, A], "weight": 0}, "weight: allowed: 1; leave records out", "0"),
+    ("instructions", {"messages": [Q, A], "completion_mask": [0, 1]}, "completion_mask: parts of a turn", "[0, 1]"),
     ("instructions", {"messages": [Q, A], "images": ["a.png"]}, "images: a record has text alone", "a.png"),
     ("instructions", {"messages": [Q, A], "mask_history": "last"}, "mask_history: allowed: true or false", "last"),
     ("instructions", {"messages": [{"role": "system", "content": "S."}, Q, A], "system": "T."},
