@@ -24,7 +24,7 @@ from argosy.data.schemas import Document
 from argosy.data.sources import OTHERS
 from argosy.data.split import derive_seed, hash_fraction
 from argosy.errors import InputError
-from argosy.text.figures import figures
+from argosy.text.figures import signs
 
 Record = dict[str, Any]
 _BY_PROMPT = ("instructions", "prompts")  # kinds in which an equal prompt is a duplicate, whatever its reply
@@ -130,14 +130,14 @@ def _reasons(kind: str, one: Filter[Any], records: Sequence[Record]) -> list[dic
 
 
 def _keys(one: Deduplicator[Any], batch: Batch) -> Keys:
-    """Return the keys of records. Near copies have the same numbers and signs: 12 + 4 and 12 - 5 are two questions,
-    however long the words are that both are put in."""
+    """Return the keys of records. Near copies have the same signs: a * b and a / b, or 12 + 4 and 12 + 5, are two
+    questions, however long the words are that both are put in."""
     import numpy as np
 
     keys = one.keys(batch)
     if not isinstance(one, NearDedup) or one.config.normalise != "text":
         return keys
-    salts = [int.from_bytes(sha256(" ".join(figures(text)).encode()).digest()[:8]) for text in batch.texts]
+    salts = [int.from_bytes(sha256(" ".join(signs(text)).encode()).digest()[:8]) for text in batch.texts]
     return {**keys, "bands": keys["bands"] ^ np.array(salts, np.uint64)[:, None]}
 
 

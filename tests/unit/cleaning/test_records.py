@@ -74,6 +74,30 @@ def test_records_that_differ_in_a_sign_or_a_number_are_no_copies(tmp_path: Path)
     assert (len(kept), found["compared_by"]) == (1, {"exact_dedup": "words"})
 
 
+WORDS = ("We are given an exercise of the second volume of an old school book whose pages are loose and whose author "
+         "nobody remembers and we are to read it slowly and say in our own words what the expression {} means "
+         "and whether it holds for every choice of the letters that our teacher allows before the bell rings for lunch "
+         "this day")
+UNLIKE = ("a*b a/b a-b a+b a·b ab", "p∧q p∨q", "A→B A←B", "n! n", "x2 x3", "f'(x) f(x)", "⌈x⌉ ⌊x⌋", "s[1:] s[:1]",
+          ".5 5", "a<b|and|c>d a<c|and|b>d", "(a+b)*c a+(b*c)", "a**b a*b", "vec!(x) vec(x)", "total*cost total-cost")
+ALIKE = (("what the", "waht the"), ("an old", "a old"), ("lunch", "lunch. Thank you very much"),
+         ("loose and", "loose, and"), ("We are given", "We're given"), ("every choice", "every-choice"),
+         ("this day", "this day!"))
+
+
+def test_prompts_that_differ_in_an_operator_are_kept_and_natural_near_copies_are_not(tmp_path: Path) -> None:
+    for kinds in UNLIKE:
+        own = [chat(WORDS.format(each.replace("|", " ")), "1") for each in kinds.split()]
+        assert run(tmp_path, "instructions", own)[0] == own
+    for expression in ("well-known word", "a < b"):
+        first = WORDS.format(expression)
+        for old, new in ALIKE:
+            own = [chat(first, "1"), chat(first.replace(old, new, 1), "1")]
+            assert run(tmp_path, "instructions", own)[0] == own[:1], (old, new)
+    hyphens = [chat(WORDS.format(each), "1") for each in ("well-known word", "well known word")]
+    assert run(tmp_path, "instructions", hyphens)[0] == hyphens[:1]
+
+
 def test_one_prompt_may_have_several_pairs_and_both_labels(tmp_path: Path) -> None:
     pairs = [pair(LONG, "Storm.", "Nothing at all."), pair(LONG, "Rain and wind from the sea.", "I do not know")]
     assert run(tmp_path, "preferences", pairs)[0] == pairs
