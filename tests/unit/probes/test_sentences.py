@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,19 @@ def test_pararel_as_it_is_published() -> None:
         read_relations(SHARED / "pararel", ("P36", "P31"), Counter())
 
 
+def shared(before: Sequence[int], whole: Sequence[int]) -> int:
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(before, whole, strict=False)))
+
+
+def given(model: Any, contexts: list[str], texts: list[str]) -> list[float]:
+    """Score texts after contexts, from a border before any token that joins the two of either."""
+    encoded = [(bare(model, context), bare(model, context + text))
+               for context, text in zip(contexts, texts, strict=True)]
+    back = max(len(before) - shared(before, whole) for before, whole in encoded)
+    return [sequence(model, [model.prefix_token, *whole[: len(before) - back]], whole[len(before) - back :])
+            for before, whole in encoded]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_pairs_by_whole_texts(kind: str) -> None:
     model = model_of(kind)
@@ -97,14 +111,8 @@ def test_pairs_by_whole_texts(kind: str) -> None:
     found = measure(model, kind="contrastive", pairs=pairs)
     for pair, row in zip(pairs, found.rows, strict=True):
         after = pair.get("after", "")
-
-        def given(context: str, text: str) -> float:
-            start = [model.prefix_token, *(bare(model, context) if context else [])]
-            whole = bare(model, context + text)
-            return sequence(model, start, whole[len(start) - 1 :])
-
         texts = [pair[side] + after for side in ("good", "bad")]
-        a, b = (given(pair["context"], text) for text in texts)
+        a, b = given(model, [pair["context"]] * 2, texts)
         assert row["scores"] == pytest.approx([a, b], abs=1e-3)
         assert row["acc"] == (a > b)
         assert row["acc_byte"] == (a / len(texts[0].encode()) > b / len(texts[1].encode()))
@@ -112,10 +120,10 @@ def test_pairs_by_whole_texts(kind: str) -> None:
         own = [len(bare(model, pair["context"] + text)) - len(bare(model, pair["context"])) for text in texts]
         assert row["acc_token"] == (a / own[0] > b / own[1])
         assert row["margin"] == pytest.approx(a - b, abs=1e-3)
-        prior = [given(pair["domain"], text) for text in texts]
+        prior = given(model, [pair["domain"]] * 2, texts)
         assert row["acc_pmi"] == (a - prior[0] > b - prior[1])
         if after:
-            partial = [given(pair["context"] + pair[side], after) for side in ("good", "bad")]
+            partial = given(model, [pair["context"] + pair[side] for side in ("good", "bad")], [after] * 2)
             assert row["acc_partial"] == (partial[0] > partial[1])
     assert found.measures["acc_partial"].n == 1
 
