@@ -19,18 +19,8 @@ from evals.task import TaskSpec
 from evals.task_sources import read_examples, read_task
 from evals.tasks.variant_task import VariantTask
 from tests import benchmark_files as files
-from tests.end_to_end.evals.test_equal_lm_eval import (
-    COUNT,
-    lm_evals_task,
-    model,
-    our_answers,
-    published,
-    run,
-    same_answers,
-    their_answers,
-    theirs,
-)
-from tests.lm_eval_fixtures import write_group, write_task
+from tests.end_to_end.evals.test_equal_lm_eval import COUNT, model, our_answers, published, same_answers, theirs
+from tests.lm_eval_fixtures import harness_answers, harness_task, run_harness, write_group, write_task
 
 pytestmark = pytest.mark.usefixtures("own_tasks_alone")
 TASKS = ("mmlu_college_biology", "openbookqa", "arc_easy", "piqa", "social_iqa", "winogrande", "hellaswag", "mathqa",
@@ -54,7 +44,7 @@ def plain(read: Items) -> list[Question]:
 @pytest.mark.parametrize("name", TASKS)
 def test_variants_are_made_of_tasks_of_lm_eval(name: str, tmp_path: Path) -> None:
     task = published(name)
-    lm_evals_task(task, tmp_path)
+    harness_task(task, tmp_path)
     spec = TaskSpec(lm_eval=name, include_path=str(tmp_path))
     items = items_of(read_task(spec, tmp_path))
     assert items_of(read_task(spec, tmp_path, 3)) == items[:3]
@@ -122,14 +112,14 @@ def test_worked_examples_before_a_question_are_no_part_of_it(prompt: str, questi
 def test_a_tasks_own_examples_are_asked_as_lm_eval_asks_them(tmp_path: Path) -> None:
     """`num_fewshot` and `description` of its YAML, drawn by lm-eval's sampler; twice, since a draw changes it."""
     name, kind = "arc_easy", "byte_level"
-    task = lm_evals_task(published(name), tmp_path, num_fewshot=2, description="Of {{question}}\n\n")
+    task = harness_task(published(name), tmp_path, num_fewshot=2, description="Of {{question}}\n\n")
     task.set_fewshot_seed(1234)
-    expected = their_answers(run(theirs(kind), task, name), name)
+    expected = harness_answers(run_harness(theirs(kind), task, name), name)
     spec = TaskSpec(lm_eval=name, include_path=str(tmp_path))
     for _ in range(2):
         questions = plain(read_task(spec, tmp_path))
         mine = VariantTask.of(name, questions)
-        run(ArgosyLM(model(kind)), mine, name)
+        run_harness(ArgosyLM(model(kind)), mine, name)
         same_answers(our_answers(mine), expected)
     item, pool = items_of(read := read_task(spec, tmp_path))[3], Pool(read.items, read_examples(spec, tmp_path))
     (shot,) = parse_chain("one", [{"few_shot": {"n": 1}}]).questions(item, 0, pool)
@@ -142,7 +132,7 @@ def test_a_tasks_own_examples_are_asked_as_lm_eval_asks_them(tmp_path: Path) -> 
 @pytest.mark.parametrize("name", ["winogrande", "blimp_adjunct_island"])
 def test_examples_of_items_without_a_question_are_lm_evals(name: str, tmp_path: Path) -> None:
     """Text and answer as lm-eval writes those of all other documents, not with the first option whatever is right."""
-    task = lm_evals_task(published(name), tmp_path)
+    task = harness_task(published(name), tmp_path)
     spec = TaskSpec(lm_eval=name, include_path=str(tmp_path))
     questions, left_out = parse_chain("two", [{"few_shot": {"n": 2}}]).all_questions(
         read_task(spec, tmp_path).items, 0, read_examples(spec, tmp_path)
@@ -180,14 +170,14 @@ def test_normalised_accuracies_of_chinese_are_those_of_lm_eval(kind: str, tmp_pa
 
     write_zh(tmp_path)
     (task,) = TaskManager(include_path=str(tmp_path), include_defaults=False).load(["zh_texts"])["tasks"].values()
-    expected = run(theirs(kind), task, "zh_texts")["results"]["zh_texts"]
+    expected = run_harness(theirs(kind), task, "zh_texts")["results"]["zh_texts"]
     section = Benchmarks.model_validate({"tasks": {"zh": {"lm_eval": "zh_texts"}}, "include_path": str(tmp_path)})
     found = run_benchmarks(section, model(kind), tmp_path, chat=False, seed=0, limit=None)
     for metric in ("acc", "acc_norm", "acc_bytes"):
         assert found.metrics[f"bench/zh/plain/{metric}"] == expected[f"{metric},none"]
         assert found.stderr[f"bench/zh/plain/{metric}"] == pytest.approx(expected[f"{metric}_stderr,none"])
     mine = VariantTask.of("zh", plain(read_task(section.tasks["zh"], tmp_path)))
-    harness = run(ArgosyLM(model(kind)), mine, "zh")["results"]["zh"]
+    harness = run_harness(ArgosyLM(model(kind)), mine, "zh")["results"]["zh"]
     assert [harness[f"{m},none"] for m in ("acc", "acc_norm", "acc_bytes")] == [
         expected[f"{m},none"] for m in ("acc", "acc_norm", "acc_bytes")
     ]

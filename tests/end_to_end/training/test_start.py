@@ -194,7 +194,7 @@ def test_exports_have_the_precision_of_the_model_that_they_begin_with(qwen: Path
     own = run_here(pretrain, tmp_path / "own", Recorder(), **given).final
     run_here(pretrain, tmp_path / "whole", Recorder(), **given, export_dtype="float32")
     run_here(sft, tmp_path / "sft", Recorder(), checkpoint=tmp_path / "start", data=qwen / "data", max_steps=1,
-             batch_size=8, micro_batch_size=8, dtype="float32", heldout_limit=2, max_new_tokens=2)
+             batch_size=1, micro_batch_size=1, dtype="float32", heldout_limit=2, max_new_tokens=2)
     began, tuned = (load_file(tmp_path / name / "checkpoints/final/model.safetensors") for name in ("start", "sft"))
     rounded, whole = (load_file(tmp_path / name / own / "model.safetensors") for name in ("own", "whole"))
     state = made.state_dict()
