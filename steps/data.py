@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
-from argosy.cleaning.records import CurationConfig, curate, draw
+from argosy.cleaning.records import CurationConfig, curate, draw, times_of
 from argosy.config.schema import ADDED, Config, External, Externals, Seed, Weight
 from argosy.data.counts import Counts
 from argosy.data.inventory import OWN, identify, inventory, write_inventory
@@ -211,6 +211,8 @@ def _check_mixture(config: DataConfig, tables: dict[str, Records]) -> None:
         if channel not in there and channel not in OTHERS:
             names = ", ".join(sorted(there))
             raise InputError(f"data.mixture.{channel}: no record has this channel; there are: {names}")
+    if there and not any(times_of(channel, config.mixture) for channel in there):
+        raise InputError("data.mixture leaves out every record: give a channel more than 0")
 
 
 def _documents(config: DataConfig, demo: Demo, writers: JsonlWriters,

@@ -164,17 +164,20 @@ def _said(turn: Mapping[str, Any]) -> str:
     return str(turn["content"]) + (f"\n{dump_line({'tool_calls': calls})}" if calls else "")
 
 
+def times_of(channel: str, times: Mapping[str, float]) -> float:
+    """Return how often a channel's records are drawn: as `times` says of it, or of the OTHERS; else 1."""
+    return times.get(channel, next((times[name] for name in OTHERS if name in times), 1.0))
+
+
 def draw(records: Sequence[Record], times: Mapping[str, float], seed: int) -> Iterator[Record]:
-    """Yield each record as often as `times` says for its channel, or for the OTHERS (1 where it says nothing), in the
-    order of records.
+    """Yield each record as often as `times_of` its channel says, in the order of records.
 
     The whole part of 2.5 draws every example twice; the rest, half of them once more, by a hash of seed, channel and
     the example's number in it: the same ones each time, and those of 0.2 are among those of 0.5."""
     numbers: Counter[str] = Counter()
-    rest = next((times[name] for name in OTHERS if name in times), 1.0)
     for record in records:
         channel = str(record.get("channel", "default"))
-        wanted, number = times.get(channel, rest), numbers[channel]
+        wanted, number = times_of(channel, times), numbers[channel]
         numbers[channel] += 1
         more = hash_fraction(f"{derive_seed(seed, 'draw', channel)}:{number}") < wanted - int(wanted)
         for _ in range(int(wanted) + more):

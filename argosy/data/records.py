@@ -35,8 +35,10 @@ KINDS = ("instructions", "preferences", "feedback", "prompts")
 
 
 def _by_channel(value: object) -> object:
-    """Name the channels of paths that have none: as their files or folders are called."""
-    paths = [value] if isinstance(value, str) else value
+    """Name the channels of paths that have none, one or several with commas: as their files or folders are called."""
+    paths = value
+    if isinstance(value, str):
+        paths = [value] if Path(expand_home(value)).exists() else [path.strip() for path in value.split(",")]
     if isinstance(paths, Mapping):
         return {str(name): expand_home(path) if isinstance(path, str) else path for name, path in paths.items()}
     if not isinstance(paths, list | tuple) or not all(isinstance(path, str) for path in paths):

@@ -61,7 +61,7 @@ _REMEDIES = {
 def remedy(why: str) -> str:
     """Say what to do about an input that is mostly unreadable, by the reasons that are named first."""
     places = {why.find(reason): words for reason, words in _REMEDIES.items() if reason in why}
-    general = "Check the format, encoding (UTF-8, or data.source.encoding) and field names, or take the file out"
+    general = "Correct them, check the format and the names of fields, or take the file out"
     return places[min(places)] if places else general
 
 

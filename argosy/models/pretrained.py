@@ -126,7 +126,10 @@ def _source(path: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
 
 
 def require_gguf(path: Path) -> None:
-    """Check that the package is there that reads the GGUF file `path`. Raises InputError: it is not."""
+    """Check that `path` begins as a GGUF file, and that the package is there that reads it. Raises InputError: not."""
+    with open(path, "rb") as file:
+        if file.read(4) != b"GGUF":
+            raise InputError(f"{path} is no GGUF file, as it does not begin as one: copy it anew, or name another")
     if find_spec("gguf") is None:
         raise InputError(f"{path} is a GGUF file, which the package gguf reads: install it (pip install "
                          "'argosy[gguf]', or pip install gguf), or name a directory that transformers loads")

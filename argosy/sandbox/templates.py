@@ -52,7 +52,7 @@ def render(template: str, values: Mapping[str, Any], marks: bool = False) -> Ren
 
 def _too_much(what: str) -> InputError:
     return InputError(f"the chat template of the checkpoint's tokenizer {what} for one conversation: "
-                      "correct its chat_template, or choose one: template=chatml|qwen|llama3|mistral|zephyr|gemma")
+                      "correct the chat_template in the model's directory")
 
 
 class _Worker:

@@ -112,7 +112,7 @@ class Lease:
 
     def try_acquire(self) -> Holder | None:
         """Take the lease if it is free or stale; else return its live holder."""
-        with _locked(self._path, create=True) as file:
+        with locked(self._path, create=True) as file:
             holder = _read(file)
             if holder is not None and not holder.is_dead() and _age(self._path, file) <= self._stale_after:
                 return holder
@@ -142,7 +142,7 @@ class Lease:
 
         Raises LeaseLost: somebody already did."""
         try:
-            with _locked(self._path, create=False) as file:
+            with locked(self._path, create=False) as file:
                 self._check(file)
                 yield
         except FileNotFoundError:
@@ -171,7 +171,7 @@ class Lease:
     def release(self) -> None:
         """Give the lease back; do nothing if it was lost."""
         self._released.set()
-        with contextlib.suppress(FileNotFoundError, LeaseLost), _locked(self._path, create=False) as file:
+        with contextlib.suppress(FileNotFoundError, LeaseLost), locked(self._path, create=False) as file:
             self._check(file)
             self._path.unlink()
 
@@ -211,7 +211,7 @@ def live_holder(directory: str | Path) -> Holder | None:
 
 
 @contextlib.contextmanager
-def _locked(path: Path, *, create: bool) -> Iterator[int]:
+def locked(path: Path, *, create: bool) -> Iterator[int]:
     """`path`, open and locked; opened again if it was removed between opening and locking."""
     while True:
         file = os.open(path, os.O_RDWR | (os.O_CREAT if create else 0), 0o666)

@@ -7,7 +7,7 @@ from functools import cache
 # Words that announce an answer. "Option A" and "to choose A" announce none: much is said of an option.
 _IS = r"(?:is|are|(?:would|should|must|will|has\s+to|have\s+to)\s+be)"
 STATED = (
-    rf"(?:(?i:answers?\s+{_IS}|answers?\s*[:：]|options?\s+(?:{_IS}|[:：]))"
+    rf"(?:(?i:answers?\s*(?:\s{_IS}|[:：])(?:\s*(?:option|choice)\b)?|options?\s+(?:{_IS}|[:：]))"
     r"|(?i:\bI(?:['’](?:d|ll)|\s+would|\s+will)?\s+(?:choose|pick|select))|\\boxed\s*\{"
     r"|答案\s*(?:应?该?[是为选])?|选项\s*[是为]|(?:^|[我故应，。；,;\s])(?:应该?)?选择?)"
 )
@@ -152,8 +152,8 @@ def chosen_label(text: str, labels: str) -> str | None:
     """Return the label that a text chooses, or None: a stated one (the last) goes before the one that the text begins
     with, and that before the only one that stands alone in it.
 
-    One that the text denies ("not A", "A is wrong", "不选A") is none of them; "B or C" is no answer, nor is what
-    follows a next question."""
+    One that the text denies ("not A", "A is wrong", "不选A") is none of them; "B or C" is no answer, nor are several
+    ("A and C"), nor is what follows a next question."""
     stated, first, alone = _patterns(labels)
     text = readable(text, labels)
     text = before_next_question(text, labels)
@@ -162,12 +162,27 @@ def chosen_label(text: str, labels: str) -> str | None:
     if found and (last := said_after_a_list(text, labels, wrong)) is not None:
         return last or None
     if found:
-        return None if found[-1].start(1) in open_ else found[-1][1]
+        start = found[-1].start(1)
+        return None if start in open_ or _is_list(text, start, labels, wrong) else found[-1][1]
     begins = first.match(text)
     if begins and begins.start(1) not in wrong | open_:
-        return begins[1]
+        return None if _is_list(text, begins.start(1), labels, wrong) else begins[1]
     standing = set(alone.findall(text)) - {text[place] for place in wrong}
     return str(standing.pop()) if len(standing) == 1 else None
+
+
+def _is_list(text: str, start: int, labels: str, wrong: Collection[int]) -> bool:
+    """Tell whether several labels that are not `wrong` stand together from `start` on, of which the last does not begin
+    a clause ("C, A fails")."""
+    found = _list(labels).match(text, start)
+    right = {text[at] for at in range(start, found.end()) if text[at] in labels and at not in wrong} if found else set()
+    return len(right) > 1
+
+
+@cache
+def _list(labels: str) -> re.Pattern[str]:
+    one, joins = f"[{re.escape(labels)}]", r"[)）\]】]?\s*(?:(?:[,，]\s*)?and\b|[,，、&+]|和|与|及|以及)\s*[(（\[【]?"
+    return re.compile(rf"{one}(?:{joins}{one})+(?![A-Za-z0-9])(?!\s+(?!(?:because|since|as|are)\b)[a-z])")
 
 
 @cache

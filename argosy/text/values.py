@@ -10,6 +10,7 @@ import re
 import unicodedata
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 
 from argosy.text.numerals import AMBIGUOUS, even
 
@@ -18,6 +19,7 @@ _BITS = 4096  # of an exact power
 _PLACES = 30  # decimals that are written
 _EXACT = 1e-9  # relative difference of numbers that are none that can be written exactly
 _FRACTION = r"\\[dtc]?frac\s*(?:\{[^{}]*\}|\d)\s*(?:\{[^{}]*\}|\d)"
+_BRACED = r"(?:\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}|\d)"  # of two levels
 _DIGITS = r"(?:\d+(?:\.\d+)?|\.\d+)"
 _ALL_DIGITS = rf"(?<!\d)(?<!\d\.){_DIGITS}"  # from their first: a search that begins at each of them is quadratic
 _POWER = r"\^(?:\{\s*[-+]?\d+\s*\}|[-+]?\d+)"
@@ -25,22 +27,33 @@ _TIMES = {"hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**
           "百": 10**2, "千": 10**3, "万": 10**4, "亿": 10**8}  # fmt: skip
 _MULTIPLE = rf"\s?(?:[百千万亿]+(?!分)|(?:{'|'.join(list(_TIMES)[:5])})\b)"
 _MULTIPLIED = re.compile(rf"(?<=\d){_MULTIPLE}")
+_FALLING = rf"{_ALL_DIGITS}\s?[百千万亿]+(?=\.?\d)(?:{_DIGITS}\s?[百千万亿]+)*(?:{_DIGITS})?"  # 3亿5千万
+_PART = re.compile(rf"({_DIGITS})\s?([百千万亿]*)")
 # A sign that is no subtraction, no hyphen and no bullet; no letter and no "^" before the number.
-_SIGN = r"(?:(?<![\w)\]}])-(?=[\d.$€£¥\\])|(?<=[=:(])\s*-\s?)"
+_SIGN = r"(?:(?<![\w)\]}])-(?=[\d.$€£¥\\])|(?:(?<=[=:(])|(?<=\bis))[ \t]*-[ \t]?)"
 _BEGIN = r"(?:(?<![A-Za-z_\d.^])|(?<=USD)|(?<=RMB)|(?<=CNY)|(?<=EUR)|(?<=GBP))"
 _AMOUNT = re.compile(
-    rf"{AMBIGUOUS}[^{AMBIGUOUS}]*{AMBIGUOUS}|{_SIGN}?(?:[$€£¥]\s?-?)?{_BEGIN}(?:{_FRACTION}"
-    rf"|{_DIGITS}(?:[eE][-+]?\d+(?![\w.])|\s?[×*]\s?10{_POWER}|{_POWER}|\s+\d+\s?/\s?\d+(?![\d./])|\s?/\s?{_DIGITS})?)"
+    rf"{AMBIGUOUS}[^{AMBIGUOUS}]*{AMBIGUOUS}|{_SIGN}?(?:[$€£¥]\s?-?)?{_BEGIN}(?:{_FRACTION}|{_FALLING}"
+    rf"|{_DIGITS}(?:\s?{_FRACTION}|[eE][-+]?\d+(?![\w.])|\s?[×*]\s?10{_POWER}|{_POWER}|\s+\d+\s?/\s?\d+(?![\d./])|\s?/\s?{_DIGITS})?)"
     rf"(?:\s?%|{_MULTIPLE})?"
 )
 _MACRO = re.compile(r"\\(?:text|mathrm|mbox|textbf|mathbf|mathit)\s*\{([^{}]*)\}")
 _EXPONENT = re.compile(r"(?<=[A-Za-z\]}])\s*\^(?:\{[^{}]*\}|-?\d+)")  # of a letter or a unit, no number of the text
-# Numbers of which a part would be another number: roots, multiples of pi, powers of brackets and of powers, 5k, 2x.
+# Numbers of which a part would be another number: roots, multiples of pi, fractions of such, powers of brackets and of
+# powers, periods, ranges, tolerances, shares of a thousand, hexadecimal digits, 5k, 2x.
+_TIMES_OF = rf"(?:{_ALL_DIGITS}\s{{0,3}}\*?\s{{0,3}})"
+_OVER = rf"(?:\s?/\s?{_DIGITS})?"
 _WHOLE = re.compile(
-    rf"(?:{_ALL_DIGITS}\s{{0,3}}\*?\s{{0,3}})?(?:\\sqrt\s*(?:\[\d+\])?\s*(?:\{{[^{{}}]*\}}|\d)|√\s*\(?\d+\)?|sqrt\s*\(\s*\d+\s*\))"
-    rf"|{_ALL_DIGITS}\s{{0,3}}\*?\s{{0,3}}(?:\\pi(?![A-Za-z])|π|pi\b)|\([^()]*\)\s*{_POWER}|{_ALL_DIGITS}\^\{{[^{{}}]*\{{[^{{}}]*\}}[^{{}}]*\}}"
+    rf"{AMBIGUOUS}[^{AMBIGUOUS}]*{AMBIGUOUS}|{_SIGN}?(?:{_TIMES_OF}?\\[dtc]?frac\s*(?!(?:\{{[\d.\s-]*\}}|\d)\s*(?:\{{[\d.\s-]*\}}|\d))"
+    rf"{_BRACED}\s*{_BRACED}"
+    rf"|{_TIMES_OF}?(?:\\sqrt\s*(?:\[\d+\])?\s*(?:\{{[^{{}}]*\}}|\d)|√\s*\(?\d+\)?|sqrt\s*\(\s*\d+\s*\)){_OVER}"
+    rf"|{_TIMES_OF}(?:\\pi(?![A-Za-z])|π|pi\b){_OVER})"
+    rf"|\([^()]*\)\s*{_POWER}|{_ALL_DIGITS}\^\{{[^{{}}]*\{{[^{{}}]*\}}[^{{}}]*\}}|{_ALL_DIGITS}(?:{_POWER}){{2,3}}"
+    rf"|{_ALL_DIGITS}\.?\\(?:overline|bar|dot)\s*\{{\d+\}}|{_ALL_DIGITS}\.?\(\d+\)|(?:±|\\pm(?![A-Za-z])|\+/-)\s?{_DIGITS}"
+    rf"|{_ALL_DIGITS}\s?[‰‱]|(?<![\w.])0[xX][0-9a-fA-F]+|{_ALL_DIGITS}%?[-~][$]?{_DIGITS}(?:/\d+)?%?"
     rf"|{_BEGIN}{_DIGITS}[kKMBxyznbpqrwuvi](?![A-Za-z\d])"
 )
+_RANGE = re.compile(r"(?<![\^{(*/eE])\d%?[-~][$]?\.?\d")
 _WORDS = r"(?:[^\W\d_]{2,}|[^\W\d_\x00-\x7f])"
 _UNITS = re.compile(
     rf"(?<=[\d)%])(?:\s*[\u3400-\u9fff]|\s+{_WORDS}|\s*(?:[ckm]m|[km]?g|m?l)\b)"
@@ -117,7 +130,7 @@ def value_of(text: str) -> Value | None:
 
 
 def _times(text: str) -> int:
-    found = _MULTIPLIED.findall(even(text))
+    found = _MULTIPLIED.findall(re.sub(_FALLING, "", even(text)))
     return math.prod(_TIMES[word] for word in re.findall("|".join(_TIMES), found[-1])) if found else 1
 
 
@@ -178,7 +191,8 @@ def same_answer(given: str, wanted: str) -> bool:
 def _plain(text: str) -> str:
     """Write the number that a text is as Python writes it; of a text that is none, anything. Raises nothing."""
     bare = re.split(r"=|≈|\\approx", even(text))[-1].strip().rstrip(".。 ")
-    if len(bare) > _LONGEST or AMBIGUOUS in bare:
+    bare = re.sub(_FALLING, lambda found: _sum(found[0]), bare)
+    if len(bare) > _LONGEST or AMBIGUOUS in bare or _RANGE.search(bare):
         return ""
     for found, put in _REPLACED:
         bare = found.sub(put, bare)
@@ -189,6 +203,14 @@ def _plain(text: str) -> str:
     for found, put in _LAST:
         bare = found.sub(put, bare)
     return bare.strip()
+
+
+def _sum(text: str) -> str:
+    """Sum parts whose units fall, as of 3亿5千万; others, such as 3万5, may be read in two ways."""
+    parts = [(Fraction(digits), math.prod(_TIMES[unit] for unit in units)) for digits, units in _PART.findall(text)]
+    falls = all(number * one < before for (_, before), (number, one) in pairwise(parts)) and parts[-1][1] > 1
+    total = sum(number * one for number, one in parts)
+    return str(total) if falls and total.denominator == 1 else AMBIGUOUS
 
 
 def _evaluate(node: ast.expr) -> Exact:

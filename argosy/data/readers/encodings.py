@@ -32,7 +32,8 @@ def open_text(file: InputFile, config: SourceConfig) -> Iterator[tuple[IO[bytes]
     """Open a file's text as UTF-8, unpacked, with the name of the encoding that it has; bytes that are no text in it
     come as bytes that are no UTF-8.
 
-    Raises Damaged: it is UTF-8, and another encoding is set."""
+    Raises Damaged, at the first read that has other characters than ASCII's: it is UTF-8, and another encoding is
+    set."""
     with open_binary(file.path) as stream:
         encoding = UTF8 if file.format == "documents" else config.encoding
         if encoding == UTF8:
@@ -40,10 +41,9 @@ def open_text(file: InputFile, config: SourceConfig) -> Iterator[tuple[IO[bytes]
             return
         head = stream.read(BLOCK)
         found = _detected(head) if encoding == AUTO else encoding
-        if found != UTF8 and not found.startswith("utf") and not head.isascii() and _is_utf8(head):
-            raise Damaged(f"UTF-8 and not {found}", "data.source.encoding", head[:100])
         blocks = chain((head,), iter(lambda: stream.read(BLOCK), b""))
-        yield cast("IO[bytes]", io.BufferedReader(_Utf8(blocks, found), BLOCK)), found
+        checked = blocks if found.startswith("utf") else _checked(blocks, found)
+        yield cast("IO[bytes]", io.BufferedReader(_Utf8(checked, found), BLOCK)), found
 
 
 def read_text(file: InputFile, config: SourceConfig) -> str | Reject:
@@ -80,6 +80,18 @@ def _is_utf8(head: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+def _checked(blocks: Iterator[bytes], encoding: str) -> Iterator[bytes]:
+    """Yield blocks, of which the first with other characters than ASCII's is not UTF-8."""
+    for block in blocks:
+        if not block.isascii():
+            if _is_utf8(block):
+                raise Damaged(f"UTF-8 and not {encoding}", "data.source.encoding", block[:100])
+            yield block
+            break
+        yield block
+    yield from blocks
 
 
 def _detected(head: bytes) -> str:

@@ -3,12 +3,14 @@
 import hashlib
 import shutil
 from collections import Counter
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from argosy.models.checkpoint import ABOUT_GGUF
 from argosy.models.pretrained import load_tokenizer, require_gguf
 from argosy.store.files import make_directory, publish, read_record, temporary_of, write_json
+from argosy.store.lease import locked
 
 
 def describe(path: Path) -> dict[str, Any]:
@@ -40,17 +42,20 @@ def unpack(path: Path, folder: Path) -> Path:
     from argosy.models.export import save_weights
     from argosy.models.load import load_model
 
+    require_gguf(path)
+    readers = "-".join(version(package) for package in ("transformers", "gguf"))  # another one may read other numbers
     with open(path, "rb") as file:
-        target = folder / hashlib.file_digest(file, "sha256").hexdigest()[:16] / path.stem
-    if read_record(target / ABOUT_GGUF):
-        return target
-    about = describe(path)
-    print(f"{path.name} is {in_words(about)}, in {target}", flush=True)
-    temporary = temporary_of(make_directory(target.parent) / target.name)
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir()
-    load_tokenizer(path).save_pretrained(temporary)
-    save_weights(load_model(path), temporary)
-    write_json(temporary / ABOUT_GGUF, about)
-    publish(temporary, target)
+        name = f"{hashlib.file_digest(file, 'sha256').hexdigest()[:16]}-{readers}"
+    target = folder / name / path.stem
+    with locked(make_directory(target.parent) / ".lock", create=True):  # another command may be at it
+        if not read_record(target / ABOUT_GGUF):
+            about = describe(path)
+            print(f"{path.name} is {in_words(about)}, in {target}", flush=True)
+            temporary = temporary_of(target)
+            shutil.rmtree(temporary, ignore_errors=True)
+            temporary.mkdir()
+            load_tokenizer(path).save_pretrained(temporary)
+            save_weights(load_model(path), temporary)
+            write_json(temporary / ABOUT_GGUF, about)
+            publish(temporary, target)
     return target

@@ -57,6 +57,9 @@ def test_an_encoding_that_is_not_the_file_s_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("很多很多的文字\n" * 9, encoding="gb18030")
     with pytest.raises(InputError, match=r"invalid UTF-8.*data.source.encoding"):
         read(tmp_path / "a.txt")
+    (tmp_path / "a.txt").write_bytes(b"ascii " * 2**18 + "naïve café".encode())  # beyond the first MiB
+    with pytest.raises(InputError, match="UTF-8 and not cp1252"):
+        read(tmp_path / "a.txt", encoding="cp1252")
     for name in ("gb18031", "hex", "rot13"):
         with pytest.raises(ValidationError, match=f"'{name}' is no encoding; allowed: auto"):
             SourceConfig(encoding=name)
