@@ -11,14 +11,15 @@ from argosy.cleaning.dedup.index import INDEX
 from argosy.cleaning.filters import registered
 from argosy.cleaning.tiers import tier_channels
 from argosy.data.sample import input_channels
-from argosy.data.sources import RESERVED_CHANNEL, check_channels, check_mixture
+from argosy.data.sources import RESERVED_CHANNEL, check_channels, check_mixture, rest_of
 from argosy.errors import InputError
 from argosy.evaluation.suite import find_suite, load_suite
 from argosy.models.checkpoint import no_model_because
+from argosy.posttraining.config import PosttrainingConfig
 from argosy.posttraining.preferences.config import PreferenceMethodConfig
 from argosy.step.machine import usable_gpus
 from argosy.store.files import read_record
-from argosy.tokens.caps import OTHERS
+from argosy.tokens.amounts import micro_batch_problem
 from argosy.training.config import TrainConfig
 from argosy.training.numerics import NumericsConfig
 from evals.task import TaskSpec
@@ -58,8 +59,8 @@ def check_inputs(config: LifecycleConfig, stages: Collection[str]) -> None:
         channels |= tier_channels(config.clean.tiers, channels)
         for where, weights in named.items():
             check = check_mixture if where.endswith(".mixture") else check_channels
-            check({name: weight for name, weight in weights.items() if name != OTHERS or check is check_mixture},
-                  channels | there, where)
+            rest = rest_of(weights, channels | there, where) if "max_epochs" in where else ""
+            check({name: weight for name, weight in weights.items() if name != rest}, channels | there, where)
     for suite, which in config.evaluate.suites.items() if "evaluate" in stages else ():
         if which != "none":
             _check_suite(suite)
@@ -111,7 +112,8 @@ def _check_start(config: LifecycleConfig) -> None:
 
 
 def _check_lengths(config: LifecycleConfig, stages: Collection[str]) -> None:
-    """Check that no stage has longer samples or examples than the model's context, where that is known."""
+    """Check that no stage has longer samples or examples than the model's context, where that is known, nor
+    micro-batches beyond their batch."""
     context: Any = config.pretrain.model.max_position_embeddings
     if config.start:
         context = read_record(Path(config.start.model) / "config.json").get("max_position_embeddings")
@@ -122,6 +124,9 @@ def _check_lengths(config: LifecycleConfig, stages: Collection[str]) -> None:
     tuned = {name: (name, getattr(config, name)) for name in POSTTRAINING if not config.posttraining}
     tuned |= {branch.name: (f"posttraining.{branch.name}", branch.config()) for branch in config.posttraining}
     for stage, (where, own) in tuned.items():
+        written = isinstance(own, PosttrainingConfig) and "micro_batch_size" in own.model_fields_set
+        if stage in stages and written and (problem := micro_batch_problem(own, "batch_size", written=True)):
+            raise InputError(f"{where}.{problem}")
         length = getattr(own, "max_length", 0)
         if stage in stages and isinstance(context, int) and length > context:
             raise InputError(f"{where}.max_length={length} is more than the {context} tokens of the model's context: "

@@ -120,7 +120,7 @@ def weights_of(mixture: Mapping[str, float], tokens: Mapping[str, float], where:
     unnamed = check_mixture(mixture, tokens, where)
     given = {name: float(mixture[name]) for name in tokens if mixture.get(name)}
     if unnamed:
-        rest = next(mixture[name] for name in OTHERS if name in mixture)
+        rest = mixture[rest_of(mixture, tokens, where)]
         whole = sum(tokens[name] for name in unnamed)
         given |= {name: rest * tokens[name] / whole for name in unnamed if rest}
     if not given:
@@ -128,12 +128,21 @@ def weights_of(mixture: Mapping[str, float], tokens: Mapping[str, float], where:
     return given
 
 
+def rest_of(given: Mapping[str, float], channels: Collection[str], where: str) -> str:
+    """Return the name in `given` that stands for the channels that it does not name: one of OTHERS that is no channel
+    itself; "" where there is none. Raises InputError: both are there."""
+    rest = [name for name in OTHERS if name in given and name not in channels]
+    if len(rest) > 1:
+        raise InputError(f"{where} has {' and '.join(rest)}, which are the same channels: leave one out")
+    return rest[0] if rest else ""
+
+
 def check_mixture(mixture: Mapping[str, float], channels: Collection[str], where: str = "mixture") -> list[str]:
     """Check that a mixture says something of every channel, and return those that it does not name.
 
     Raises InputError: it names a channel that there is not, or leaves one out without a word."""
-    rest = [name for name in OTHERS if name in mixture and name not in channels]
-    check_channels([name for name, weight in mixture.items() if weight and name not in rest], channels, where)
+    rest = rest_of(mixture, channels, where)
+    check_channels([name for name, weight in mixture.items() if weight and name != rest], channels, where)
     unnamed = [name for name in channels if name not in mixture]
     if unnamed and not rest:
         raise InputError(f"{where} does not name {', '.join(sorted(unnamed))}, whose documents would be left out: give "

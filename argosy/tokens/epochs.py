@@ -91,8 +91,7 @@ def _planned(channels: Mapping[str, Mapping[str, int]], phase: Mapping[str, Any]
 
     tokens = {name: counts["tokens"] for name, counts in channels.items() if counts.get("tokens")}
     weights = weights_of(phase["mixture"], tokens)
-    caps = Caps.of(phase)
-    caps.check(tokens)
+    caps = Caps.of(phase, tokens)
     length, batch = phase["sequence_length"], phase["global_batch_size"]
     samples = math.ceil(phase["tokens"] / (length * batch)) * batch
     # a document's first token is no target

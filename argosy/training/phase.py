@@ -94,8 +94,7 @@ def _check_model(config: TrainConfig, model: Any) -> None:
 def _data(config: TrainConfig, context: StepContext, stage: str) -> tuple[Mixture, HeldoutLoss]:
     """Open what a phase trains on and what it is evaluated on; tell how often it will see each channel."""
     train = read_channels(config.tokenized, "train")
-    caps, samples = Caps.of(config.model_dump()), config.steps * config.global_batch_size
-    caps.check(train)
+    caps, samples = Caps.of(config.model_dump(), train), config.steps * config.global_batch_size
     before, note = epochs_before(getattr(config, "checkpoint", ""), config.tokenized)
     limit = None
     if caps.beyond == "redistribute":

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from argosy.data.sources import weights_of
 from argosy.errors import InputError
 from argosy.step.contract import Progress, StepContext
 from argosy.store.files import read_json
@@ -115,6 +116,19 @@ def test_caps_that_are_not_given_are_no_part_of_the_identity() -> None:
     assert not {"max_epochs", "max_epochs_in_all", "over_max_epochs"} & TrainConfig().identity().keys()
     same = [TrainConfig.model_validate({"max_epochs": given}).identity() for given in (4, {"*": 4})]
     assert same[0] == same[1] != TrainConfig().identity()
+
+
+def test_one_word_names_the_others_in_a_mixture_and_in_caps() -> None:
+    def caps(given: dict[str, float], channels: str) -> list[float | None]:
+        found = Caps.of({"max_epochs": given, "max_epochs_in_all": {}, "over_max_epochs": "warn"}, channels.split())
+        return [found[name][0] for name in channels.split()]
+
+    assert caps({"a": 2, "other": 3}, "a b c") == caps({"a": 2, "*": 3}, "a b c") == [2, 3, 3]
+    assert caps({"other": 3}, "a other") == [None, 3]  # a channel of that name is itself
+    assert caps({"other": 3, "*": 1}, "a other") == [1, 3]
+    assert weights_of({"other": 3, "*": 1}, {"a": 7, "other": 1}) == {"a": 1, "other": 3}
+    with pytest.raises(InputError, match=r"max_epochs has other and \*, which are the same channels: leave one out"):
+        caps({"other": 3, "*": 1}, "a b")
 
 
 def test_quotas_are_in_proportion_below_their_bounds() -> None:

@@ -79,6 +79,7 @@ def test_what_is_wrong_ends_with_2_and_is_named(argv: list[str], words: str, arg
         ("pretrain.mixture={nope: 1}", "pretrain.mixture.nope: no such channel with documents; there are: code, en,"),
         ("pretrain.max_epochs={nope: 1}", "pretrain.max_epochs.nope: no such channel with documents; there are:"),
         ("data.preferences=pairs.jsonl", "dpo.batch_size=8 is more than the 3 examples that there are"),
+        ("dpo.micro_batch_size=32", "dpo.micro_batch_size=32 is more than batch_size=8, of which it is a part"),
         ("dpo.micro_batch_size=16", "micro_batch_size=16 is more than batch_size=8, of which it is a part"),
         ("pretrain.sequence_length=512", "pretrain.sequence_length=512 is more than the 128 tokens of the model's"),
         ("anneal.sequence_length=512", "anneal.sequence_length=512 is more than the 256 tokens of the model's"),
