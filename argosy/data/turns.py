@@ -19,6 +19,7 @@ _KEPT = ("name", "tool_call_id")
 _REASONING = ("reasoning_content", "reasoning", "thinking")  # DeepSeek's and vLLM's, OpenRouter's, gpt-oss' word
 # 1 or 0 for a turn, in the words of OpenAI and Mistral, axolotl, ms-swift, Megatron, others
 _TURN = ("weight", "train", "training", "trainable", "learn", "loss", "loss_weight", "loss_mask", "loss_scale")
+_MASKED = "masked"  # torchtune's: true for a turn that is not learnt
 _UNREAD = ("train_detail", "training_detail", "mask")  # parts of a turn; a mask of 1 differs from tool to tool
 # fields that say the same for a whole record, and what each says where nothing is to be done
 _RECORD = {"weight": 1, "sample_weight": 1, "loss_weight": 1, "train": True, "training": True, "loss_mask": 1,
@@ -27,7 +28,7 @@ _MASKS = ("completion_mask", "assistant_masks", "segments")  # of tokens or of p
 _MEDIA = ("images", "image", "videos", "video", "audios", "audio")
 _TURNS = ("messages", "conversations", "prompt", "completion", "response", "chosen", "rejected", "chosen_messages",
           "rejected_messages")
-_READ = {"role", "from", "content", "value", "tool_calls", _CALL, *_KEPT, *_REASONING, *_TURN, *_UNREAD}
+_READ = {"role", "from", "content", "value", "tool_calls", _CALL, *_KEPT, *_REASONING, *_TURN, _MASKED, *_UNREAD}
 _NOTHING: tuple[Any, ...] = (None, "", [], {})
 _READ_OF_CALLS = {"id", "type", "function", "name", "arguments"}
 
@@ -142,22 +143,25 @@ def to_tools(value: Any) -> list[dict[str, Any]]:
 
 
 def is_learnt(turn: Mapping[str, Any], role: str, field: str) -> bool:
-    """Tell whether a turn of the assistant is to be learnt: its `weight`, `train`, ... is not 0 or false.
+    """Tell whether a turn of the assistant is to be learnt: its `weight`, `train`, ... is not 0 or false, nor
+    `masked` true.
 
     Raises ParseError: a weight between, one of a turn that is not the assistant's, two that differ, or a mask."""
     for key in _UNREAD:
         if turn.get(key) not in _NOTHING:
             raise ParseError(f"{field}.{key}: a part of a turn cannot be left out, allowed: weight (1 or 0) or train "
                              "(true or false) of a whole turn", shown(turn[key]))
-    given = {key: turn[key] for key in _TURN if turn.get(key) not in _NOTHING}
+    given = {key: turn[key] for key in (*_TURN, _MASKED) if turn.get(key) not in _NOTHING}
     for key, value in given.items():
         if not isinstance(value, bool | int | float) or value not in (0, 1):
             raise ParseError(f"{field}.{key}: allowed: 1 (or true), 0 (or false)", shown(value))
-        if role != "assistant" and value:
-            raise ParseError(f"{field}.{key}: allowed: 0 for a turn that is not the assistant's", shown(value))
-    if len({bool(value) for value in given.values()}) > 1:
+        if role != "assistant" and value != (key == _MASKED):
+            raise ParseError(f"{field}.{key}: allowed: {int(key == _MASKED)} for a turn that is not the assistant's",
+                             shown(value))
+    learnt = {bool(value) != (key == _MASKED) for key, value in given.items()}
+    if len(learnt) > 1:
         raise ParseError(f"{field}: {' and '.join(given)} say different things of a turn", shown(given))
-    return all(given.values())
+    return learnt != {False}
 
 
 def check_record(record: Mapping[str, Any]) -> None:

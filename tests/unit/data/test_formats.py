@@ -50,6 +50,8 @@ CONVERSATIONS: list[tuple[dict[str, Any], dict[str, Any]]] = [
        {"messages": [Q, A | {"train": False}, Q, A]})
       for key, value in (("weight", 0), ("train", False), ("training", False), ("loss", False), ("loss_weight", 0.0),
                          ("loss_mask", 0))),
+    ({"messages": [{**Q, "masked": True}, {**A, "masked": True}, Q, {**A, "masked": False}]},
+     {"messages": [Q, A | {"train": False}, Q, A]}),
     ({"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello", "weight": 0},
                         {"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello"}]},
      {"messages": [Q, A | {"train": False}, Q, A]}),
@@ -119,6 +121,8 @@ def test_prompts_keep_what_their_rewards_check(record: dict[str, Any], reference
     ("instructions", {"messages": [Q, {**A, "loss_weight": 0}]}, "the assistant that is to be learnt", ""),
     ("instructions", {"messages": [Q, {**A, "weight": 0.5}]}, "messages.weight: allowed: 1 (or true), 0", "0.5"),
     ("instructions", {"messages": [{**Q, "train": True}, A]}, "messages.train: allowed: 0 for a turn that", "true"),
+    ("instructions", {"messages": [{**Q, "masked": False}, A]}, "messages.masked: allowed: 1 for a turn that", "false"),
+    ("instructions", {"messages": [Q, {**A, "weight": 1, "masked": True}]}, "weight and masked say different", ""),
     ("instructions", {"messages": [Q, {**A, "weight": 0, "train": True}]}, "weight and train say different things", ""),
     ("instructions", {"messages": [Q, {**A, "train_detail": [{"begin_offset": 0, "end_offset": 2, "train": False}]}]},
      "messages.train_detail: a part of a turn cannot be left out", ""),
