@@ -61,6 +61,9 @@ class Exporter:
             self.tokenizer.save_pretrained(temporary)
             write_json(temporary / "argosy.json", about)
             publish(temporary, target)
+        if self.dtype != "float32" and step:
+            print(f"{self.path(name)}: weights rounded to {self.dtype} (export_dtype); the step's held-out results are "
+                  "those of its float32 weights, an evaluation's those of the rounded ones", flush=True)
         self.context.tracker.model(name, target, stage=self.stage, step=step, tokens=total)
 
     def describe(self, name: str, step: int, tokens: int) -> Export:

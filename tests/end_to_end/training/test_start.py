@@ -182,8 +182,10 @@ def test_the_presets_run_by_one_command(qwen: Path, tmp_path: Path) -> None:
     assert metrics["heldout/bpb/knowledge_en"] == pytest.approx(bits, rel=1e-4)
 
 
-def test_exports_have_the_precision_of_the_model_that_they_begin_with(qwen: Path, tmp_path: Path) -> None:
-    """Rounded from float32 once: what is trained on and resumed from is float32."""
+def test_exports_have_the_precision_of_the_model_that_they_begin_with(
+    qwen: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Rounded from float32 once: what is trained, measured (as the log says) and resumed from is float32."""
     from safetensors.torch import load_file
 
     made = load_model(qwen / "start/checkpoints/final", dtype="bfloat16")
@@ -192,7 +194,10 @@ def test_exports_have_the_precision_of_the_model_that_they_begin_with(qwen: Path
     run_here(start, tmp_path / "start", model=tmp_path / "model")
     given = {"tokenized": qwen / "tokens", "checkpoint": tmp_path / "start", **TRAIN}
     own = run_here(pretrain, tmp_path / "own", Recorder(), **given).final
+    says = f"{own}: weights rounded to bfloat16 (export_dtype); the step's held-out results are those of its float32"
+    assert says in capsys.readouterr().out
     run_here(pretrain, tmp_path / "whole", Recorder(), **given, export_dtype="float32")
+    assert "rounded" not in capsys.readouterr().out
     run_here(sft, tmp_path / "sft", Recorder(), checkpoint=tmp_path / "start", data=qwen / "data", max_steps=1,
              batch_size=1, micro_batch_size=1, dtype="float32", heldout_limit=2, max_new_tokens=2)
     began, tuned = (load_file(tmp_path / name / "checkpoints/final/model.safetensors") for name in ("start", "sft"))
