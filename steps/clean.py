@@ -4,7 +4,7 @@ import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
@@ -54,6 +54,9 @@ class CleanConfig(Config):
     model_threads: Annotated[int, RUNTIME, Field(ge=1)] = 1
     """Threads of each part whose filters ask models of torch (perplexity, edu_quality); they decide the last digits of
     those scores."""
+    model_dtype: Annotated[Literal["auto", "weights", "float32", "bfloat16"], RUNTIME] = "auto"
+    """Precision of the language models that filters ask; weights: theirs; auto: theirs, or float32 for all where the
+    parts have no GPU and the CPU that plans is slow with one's. The parts' digests count it."""
     against: Externals = ()
     """Directories of clean steps of earlier corpora: copies of their documents go."""
     memory_mb: Annotated[int, RUNTIME, Field(ge=64)] = 1024

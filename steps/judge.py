@@ -10,11 +10,11 @@ import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field
 
-from argosy.config.schema import RUNTIME, Config, External, Measured, Seed, Upstream
+from argosy.config.schema import ADDED, RUNTIME, Config, External, Measured, Seed, Upstream
 from argosy.data.jsonl import dump_line
 from argosy.errors import InputError, StepError
 from argosy.step.command import main
@@ -74,6 +74,19 @@ class JudgeConfig(Config):
     """seed of sampled answers"""
     threads: int = Field(1, ge=1)
     """threads of torch, whatever cores there are; changes the scores' last digits"""
+    dtype: Annotated[Literal["auto", "weights", "float32", "bfloat16"], ADDED] = "weights"
+    """precision that the models here compute in; weights: theirs; auto: theirs, or float32 for all where one's is slow
+    on the CPU"""
+
+    def settled(self, *, gpu: bool) -> Self:
+        """Settle dtype=auto."""
+        from argosy.models.load import settled_for
+
+        if self.dtype != "auto":
+            return self
+        models = [(getattr(self, side), getattr(self, f"{side}_export")) for side in ("first", "second", "judge")]
+        dtype = settled_for("auto", [each for each in models if each[0]], gpu=gpu)
+        return self.model_copy(update={"dtype": dtype})
 
 
 class JudgeOutputs(Measured):
@@ -106,6 +119,8 @@ def run(config: JudgeConfig, context: StepContext) -> JudgeOutputs:
     from argosy.step.process import make_deterministic
 
     _check(config)
+    if config.dtype != "weights":
+        print(f"models compute in {config.dtype}", flush=True)
     make_deterministic(config.seed, config.threads)
     left_out: Counter[str] = Counter()
     prompts = read_prompts(Path(config.prompts), left_out)[: config.limit]
@@ -175,7 +190,7 @@ def _answers(
     kept = context.out / KEPT / f"{name}.jsonl"
     if kept.is_file():
         return read_answers(kept, Counter())
-    model, chat, _ = _load(name, getattr(config, name), getattr(config, f"{name}_export"))
+    model, chat, _ = _load(name, config)
     answers = answers_of(model, prompts, chat=chat, max_new_tokens=config.max_new_tokens,
                          temperature=config.temperature, seed=config.seed)  # fmt: skip
     kept.parent.mkdir(exist_ok=True)
@@ -193,17 +208,18 @@ def _judge(config: JudgeConfig) -> "Judge":
         return ChatApiJudge(api, config.judge_tokens)
     from argosy.judging.judges import CheckpointJudge
 
-    model, chat, name = _load("judge", config.judge, config.judge_export)
+    model, chat, name = _load("judge", config)
     return CheckpointJudge(model, chat=chat, name=name)
 
 
-def _load(field: str, directory: str, export: str) -> tuple[Any, bool, str]:
+def _load(field: str, config: JudgeConfig) -> tuple[Any, bool, str]:
     """Load a model; whether its prompts are turns of its chat template; its name."""
     from argosy.models.checkpoint import find_checkpoint
     from argosy.scoring.model import LanguageModel
 
-    checkpoint = find_checkpoint(given_directory(field, directory, "training"), export)
-    model = LanguageModel.load(checkpoint)
+    directory = given_directory(field, getattr(config, field), "training")
+    checkpoint = find_checkpoint(directory, getattr(config, f"{field}_export"))
+    model = LanguageModel.load(checkpoint, dtype=config.dtype)
     chat = checkpoint.chat if checkpoint.ours else bool(model.tokenizer.chat_template)
     return model, chat, f"{checkpoint.stage or 'model'}/{checkpoint.name}"
 

@@ -2,18 +2,18 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, SerializeAsAny
 
 from argosy.cleaning.batch import Batch
-from argosy.cleaning.classifier.model_paths import find_models
+from argosy.cleaning.classifier.model_paths import ModelFilterConfig, find_models
 from argosy.cleaning.filter import FilterConfig, Resources
 from argosy.cleaning.filters import make_filters, parse_filters
 from argosy.cleaning.scores import ScoresWriter
 from argosy.cleaning.scoring import score
 from argosy.cleaning.shard import ScoredShard
-from argosy.config.schema import RUNTIME, Config, Externals, Upstream
+from argosy.config.schema import ADDED, RUNTIME, Config, Externals, Upstream
 from argosy.data.schemas import Document
 from argosy.data.shards import read_columns, shard_files
 from argosy.step.command import main
@@ -36,8 +36,23 @@ class MeasureConfig(Config):
     """Directories of models: what filters call 0, 1, ... as their `model`."""
     threads: Annotated[int, Field(ge=1)] = 1
     """threads of torch, which decide the last digits of scores"""
+    dtype: Annotated[Literal["auto", "weights", "float32", "bfloat16"], ADDED] = "weights"
+    """precision that language models compute in; weights: theirs; auto: theirs, or float32 for all where one's is slow
+    on the CPU. Classifiers compute in float32"""
     batch_tokens: Annotated[int, RUNTIME, Field(ge=1)] = 8192
     """Tokens of one forward pass."""
+
+
+    def settled(self, *, gpu: bool) -> Self:
+        """Settle dtype=auto."""
+        from argosy.models.load import settled_for
+
+        if self.dtype != "auto":
+            return self
+        asked = [one for one in self.filters if isinstance(one, ModelFilterConfig) and one.name != "edu_quality"]
+        places = find_models(asked, self.models)
+        models = [(str(places.get(one.model, one.model)), "final") for one in asked]
+        return self.model_copy(update={"dtype": settled_for("auto", models, gpu=gpu)})
 
 
 class MeasureOutputs(Config):
@@ -56,7 +71,9 @@ def run(config: MeasureConfig, context: StepContext) -> MeasureOutputs:
 
     directory = given_directory("scored", config.scored, "score")
     places = find_models(config.filters, config.models)
-    resources = Resources(models=places, torch=Models(places, config.batch_tokens))
+    resources = Resources(models=places, torch=Models(places, config.batch_tokens, config.dtype))
+    if config.dtype != "weights":
+        print(f"language models compute in {config.dtype}", flush=True)
     filters = make_filters(config.filters, resources)
     writer, total, done, size = ScoresWriter(context.out), len(ScoredShard(directory)), 0, 0
     for batch in _batches(directory):

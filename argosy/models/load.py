@@ -4,6 +4,7 @@ not a number. transformers itself fills what is missing with random numbers and 
 import copy
 import re
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,9 @@ from weakref import WeakValueDictionary
 from argosy.errors import InputError
 from argosy.models.adapters.files import attach, base_path, find_base, is_adapter, trained_whole
 from argosy.models.chat import check_template, end_tokens
-from argosy.models.checkpoint import open_final
+from argosy.models.checkpoint import find_checkpoint, open_final
 from argosy.models.generate import Decoding
-from argosy.models.pretrained import load_config, load_tokenizer, load_weights, loading, weights_dtype
+from argosy.models.pretrained import load_config, load_tokenizer, load_weights, loading, settled_dtype, weights_dtype
 
 OUTPUT_LAYER = r"(lm_head|embed_out)\..*"  # of a language model; a classifier has none
 _AGAIN = "export or download it again, whole"
@@ -65,6 +66,19 @@ def load_adapted(path: Path, kind: str = "AutoModelForCausalLM", *, new: str = "
 def own_dtype(path: Path) -> str:
     """Name the precision that `load_shared` loads with dtype=auto: of an adapter, that of its base."""
     return weights_dtype(base_path(path) if is_adapter(path) else path)
+
+
+def settled_for(dtype: str, directories: Iterable[tuple[str, str]], *, gpu: bool) -> str:
+    """Settle one precision for several language models, as `settled_dtype` does for one.
+
+    `directories`: each with the name of its export; what is not there (a model of the hub) counts as bfloat16."""
+    found = set()
+    for directory, export in directories:
+        own = ""
+        with suppress(InputError):
+            own = own_dtype(find_checkpoint(directory, export).path)
+        found.add(settled_dtype(dtype, own, gpu=gpu))
+    return next((each for each in sorted(found) if each != "weights"), "weights")
 
 
 def load_shared(path: Path, dtype: str = "float32") -> Any:

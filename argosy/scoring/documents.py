@@ -26,15 +26,17 @@ class Models:
 
     Args:
         places: directories by name; any other name is one of the hub.
-        batch_tokens: tokens of one forward pass."""
+        batch_tokens: tokens of one forward pass.
+        dtype: precision that language models compute in; `weights`: theirs. Classifiers, which are small and whose
+            thresholds were chosen so, compute in float32."""
 
-    def __init__(self, places: Mapping[str, Path], batch_tokens: int = 8192) -> None:
-        self._places, self._batch_tokens = places, batch_tokens
+    def __init__(self, places: Mapping[str, Path], batch_tokens: int = 8192, dtype: str = "weights") -> None:
+        self._places, self._batch_tokens, self._dtype = places, batch_tokens, dtype
 
     def losses(self, model: str, texts: Sequence[str]) -> tuple[Floats, Floats]:
         """Return nats and tokens of each text, (texts,) each: each token once, after the one that begins documents; a
         text that is longer than the model in windows of its length, the last of which begins as early as it can."""
-        scores = _language_model(self._directory(model), self._batch_tokens).text_loglikelihood(texts)
+        scores = _language_model(self._directory(model), self._batch_tokens, self._dtype).text_loglikelihood(texts)
         return (np.array([-score.logprob for score in scores], np.float64),
                 np.array([score.tokens for score in scores], np.float64))
 
@@ -62,8 +64,8 @@ class Models:
 
 
 @lru_cache(maxsize=_KEPT)
-def _language_model(path: Path, batch_tokens: int) -> LanguageModel:
-    return LanguageModel.load(find_checkpoint(path), batch_tokens)
+def _language_model(path: Path, batch_tokens: int, dtype: str) -> LanguageModel:
+    return LanguageModel.load(find_checkpoint(path), batch_tokens, dtype=dtype)
 
 
 @lru_cache(maxsize=_KEPT)

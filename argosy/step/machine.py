@@ -60,6 +60,12 @@ def multiplies(dtype: str) -> bool:
     return dtype == "float32" or not _INSTRUCTIONS[dtype].isdisjoint(_cpu_flags())
 
 
+def fast_products(*, gpu: bool) -> str:
+    """Name the precision of matrix products that dtype=auto is where weights are float32: bfloat16, or float32 on a
+    CPU without instructions for it."""
+    return "bfloat16" if gpu or multiplies("bfloat16") else "float32"
+
+
 @cache
 def _cpu_flags() -> frozenset[str]:
     try:

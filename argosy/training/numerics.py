@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import model_validator
 
 from argosy.config.schema import ADDED
-from argosy.step.machine import multiplies
+from argosy.step.machine import fast_products
 from argosy.training.computing import EngineConfig
 
 
@@ -95,8 +95,7 @@ class NumericsConfig(EngineConfig):
 
     def settled(self, *, gpu: bool) -> Self:
         """Settle dtype=auto."""
-        fast = "bfloat16" if gpu or multiplies("bfloat16") else "float32"
-        return self.model_copy(update={"dtype": fast}) if self.dtype == "auto" else self
+        return self.model_copy(update={"dtype": fast_products(gpu=gpu)}) if self.dtype == "auto" else self
 
     def cpu_problem(self) -> str:
         """Say which field a CPU cannot compute, and what can; "" where it can compute all."""

@@ -25,6 +25,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--labels", type=Path, metavar="FILE", help="JSONL of people's verdicts: id, winner")
     parser.add_argument("--max-new-tokens", type=positive, default=256, metavar="N",
                         help="tokens of an answer (default: 256)")
+    parser.add_argument("--dtype", choices=("auto", "float32", "bfloat16"), default="auto",
+                        help="precision to compute in (default: the weights', or float32 where the CPU lacks theirs)")
     parser.add_argument("--limit", type=positive, metavar="N", help="ask the first N prompts alone")
     parser.add_argument("--again", action="store_true", help="ask once more where verdicts are missing")
     add_store(parser)
@@ -58,7 +60,8 @@ def _header(args: argparse.Namespace, config: dict[str, Any]) -> dict[str, str]:
 
 
 def _config(args: argparse.Namespace) -> dict[str, Any]:
-    config: dict[str, Any] = {"prompts": str(args.prompts), "max_new_tokens": args.max_new_tokens, "limit": args.limit}
+    config: dict[str, Any] = {"prompts": str(args.prompts), "max_new_tokens": args.max_new_tokens, "limit": args.limit,
+                              "dtype": args.dtype}
     if args.labels:
         config["labels"] = str(args.labels)
     for side, name in (("first", args.first), ("second", args.second)):

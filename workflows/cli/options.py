@@ -114,19 +114,24 @@ def _all_cores(planned: Plan, config: LifecycleConfig) -> str:
             f"{next(iter(found))}.threads={threads} makes equal bytes")
 
 
+_FIELDS = {"measure": "clean.model_dtype"}  # of a precision, where it is not the stage's own
+
+
 def _dtypes(planned: Plan, config: LifecycleConfig) -> str:
     """Say what dtype=auto is on this machine; "" where no stage has it, or all compute as their weights are."""
     branches = {each.name: each.config() for each in config.posttraining}
     found: dict[str, list[str]] = {}
     for name in dict.fromkeys(node.name for node in planned.nodes if node.selected):
         asked = branches.get(name, getattr(config, "sft" if name == "twin" else name, None))
+        auto = config.clean.model_dtype if name == "measure" else getattr(asked, "dtype", "")
         dtypes = {json.loads(node.config).get("dtype") for node in planned.nodes if node.name == name}
-        if getattr(asked, "dtype", "") == "auto":
+        if auto == "auto":
             for dtype in sorted(dtypes - {"weights"}):
                 found.setdefault(dtype, []).append(name)
     return "".join(
         f"\n{', '.join(names)}: dtype={dtype}, which is fast here (dtype=auto). It counts in the digest: where another "
-        f"machine plans, {names[0]}.dtype={dtype} makes the same" for dtype, names in found.items())
+        f"machine plans, {_FIELDS.get(names[0], names[0] + '.dtype')}={dtype} makes the same"
+        for dtype, names in found.items())
 
 
 def _epochs(planned: Plan) -> str:

@@ -20,8 +20,10 @@ from argosy.data.reading import read_file
 from argosy.data.schemas import Document
 from argosy.data.sources import SourceConfig
 from argosy.errors import InputError
+from argosy.step.machine import usable_gpus
 from argosy.text.display import visible
 from steps.clean import CleanConfig
+from steps.measure import MeasureConfig
 
 _LOOK = 100  # characters of a text that are shown
 _COMPARES = ("a run compares documents with its corpus and benchmarks for it; then `argosy data dropped FILTER` shows "
@@ -110,11 +112,13 @@ def table(found: Iterable[Look]) -> Iterator[str]:
 def _resources(config: CleanConfig, documents: list[Document]) -> Resources:
     """Make what a filter may need of the documents themselves and of models where they lie."""
     places = find_models(config.filters, ())
-    if not any(registered()[one.name].measured for one in config.filters):
+    asking = tuple(one for one in config.filters if registered()[one.name].measured)
+    if not asking:
         return Resources(sample=documents, models=places)
     from argosy.scoring.documents import Models
 
-    return Resources(sample=documents, models=places, torch=Models(places))
+    settled = MeasureConfig(filters=asking, dtype=config.model_dtype).settled(gpu=bool(usable_gpus()))
+    return Resources(sample=documents, models=places, torch=Models(places, dtype=settled.dtype))
 
 
 def _documents(paths: Sequence[str], most: int) -> Iterator[Document]:

@@ -153,8 +153,9 @@ class RLHFConfig(PosttrainingConfig):
     """Passes over each rollout."""
     minibatches: PositiveInt = 1
     """Parts of a pass, with an optimizer step each."""
-    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
-    """Precision of matrix products, in sampling and in training: in fewer bits the two differ more."""
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "float32"
+    """Precision of matrix products, in sampling and in training: in fewer bits the two differ more. auto: as in SFT. A
+    reward model reads in float32 always, as its held-out accuracy was measured."""
     learning_rate: Rate = 3e-4
     max_new_tokens: PositiveInt = 32
     """Tokens of the longest answer."""

@@ -11,6 +11,7 @@ from argosy.errors import InputError
 from argosy.posttraining.config import PositiveInt
 from argosy.posttraining.rl.config import Rewards, asks_model
 from argosy.posttraining.synthesis.methods import INSTRUCTIONS, PREFERENCES, find_method, method_names
+from argosy.step.machine import fast_products
 
 
 class HeldOut(Config):
@@ -87,8 +88,9 @@ class SynthesisConfig(ParallelConfig):
     """Temperature of the answers; 0 is greedy, for n=1."""
     template: str = ""
     """Chat template that takes the place of the tokenizer's; "" keeps it."""
-    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
-    """Precision of matrix products."""
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "float32"
+    """Precision of matrix products; weights are float32 either way. auto: bfloat16, or float32 on a CPU without
+    instructions for it. A reward model reads in float32 always, as its held-out accuracy was measured."""
     generation_batch_size: PositiveInt = 256
     """Answers that a process samples at a time."""
     seed: Seed = 0
@@ -130,6 +132,10 @@ class SynthesisConfig(ParallelConfig):
             if problem:
                 raise ValueError(problem)
         return self
+
+    def settled(self, *, gpu: bool) -> Self:
+        """Settle dtype=auto."""
+        return self.model_copy(update={"dtype": fast_products(gpu=gpu)}) if self.dtype == "auto" else self
 
     @property
     def copies(self) -> int:

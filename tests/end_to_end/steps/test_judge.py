@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from argosy.scoring.model import LanguageModel
+from argosy.step.command import parse_config
 from argosy.step.runner import Item, Outcome, run_item
 from argosy.store.files import read_json
 from steps.judge import STEP, JudgeConfig
@@ -29,6 +31,31 @@ def test_two_checkpoints_and_a_checkpoint_that_judges(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in (tmp_path / "out/verdicts.jsonl").read_text().splitlines()]
     assert [line["first"] for line in lines] == [line["second"] for line in lines]
     assert len(lines) == 3
+
+
+def test_models_whose_weights_are_slow_here_answer_and_judge_in_float32(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from transformers import AutoModelForCausalLM
+
+    for name in ("a", "b"):
+        save_checkpoint(tmp_path / name, chat=True, positions=1024)
+    AutoModelForCausalLM.from_pretrained(tmp_path / "b", dtype="bfloat16").save_pretrained(tmp_path / "b")
+    prompts = write_lines(tmp_path / "prompts.jsonl", [{"id": 0, "prompt": "What is 1?"}])
+    given = {name: str(tmp_path / place) for name, place in zip(("first", "second", "judge"), "aba", strict=True)}
+    given |= {"prompts": str(prompts), "max_new_tokens": 4}
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    loaded, load = [], LanguageModel.load
+    monkeypatch.setattr(LanguageModel, "load", lambda checkpoint, dtype: loaded.append(dtype) or load(checkpoint,
+                                                                                                     dtype=dtype))
+    found = []
+    for flags in ({"avx512_bf16"}, {"avx2"}):
+        monkeypatch.setattr("argosy.step.machine._cpu_flags", lambda flags=flags: frozenset(flags))
+        config = parse_config(STEP, given | {"dtype": "auto"})
+        found.append(config.identity().get("dtype"))
+        assert run_item(STEP, Item(config, tmp_path / f"out-{len(found)}")).code == 0
+    assert found == [None, "float32"]
+    assert loaded == ["weights"] * 3 + ["float32"] * 3
 
 
 def _given(folder: Path, url: str, second: list[str]) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """Filters that ask models: values as transformers gives them, dirt at both ends, and models that are not there."""
 
 import math
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -60,11 +61,11 @@ def sentences(count: int, seed: int) -> str:
     return " ".join("The {} and the {} were near the {}.".format(*rng.choice(THINGS, 3)) for _ in range(count))
 
 
-def plain_nats(path: Path, text: str) -> tuple[float, int]:
+def plain_nats(path: Path, text: str, dtype: str = "auto") -> tuple[float, int]:
     """Nats and tokens by one forward pass of transformers for each window."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    model, tokenizer = AutoModelForCausalLM.from_pretrained(path).eval(), AutoTokenizer.from_pretrained(path)
+    model, tokenizer = AutoModelForCausalLM.from_pretrained(path, dtype=dtype), AutoTokenizer.from_pretrained(path)
     ids, nats, size = tokenizer(text, add_special_tokens=False)["input_ids"], 0.0, 64
     for start in range(0, len(ids), size):
         end = min(start + size, len(ids))
@@ -166,6 +167,32 @@ def test_models_have_a_step_of_their_own_whose_files_count_and_thresholds_do_not
     assert list(first) == ["data", "score/00000", "score/00001", "measure/00000", "measure/00001", "clean"]
     assert {name for name in first if first[name] != other[name]} == {"clean"}
     assert {name for name in first if first[name] != deeper[name]} == {"measure/00000", "measure/00001", "clean"}
+
+
+def test_a_language_model_is_asked_in_a_precision_that_the_cpu_has_which_the_digest_counts(
+    language: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from transformers import AutoModelForCausalLM
+
+    model = tmp_path / "model"
+    shutil.copytree(language, model)
+    AutoModelForCausalLM.from_pretrained(language, dtype="bfloat16").save_pretrained(model)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+
+    def planned(flags: str, *given: str) -> tuple[MeasureConfig, str]:
+        monkeypatch.setattr("argosy.step.machine._cpu_flags", lambda: frozenset(flags.split()))
+        filters = [{"name": "perplexity", "model": str(model)}]
+        nodes = lifecycle(compose("tiny", overrides=[f"clean.filters={filters}", "stages=[clean]", *given]))
+        node = next(node for node in nodes if node.name == "measure")
+        assert isinstance(node.config, MeasureConfig)
+        return node.config, Graph(nodes).digest(node)
+
+    (fast, one), (slow, two) = planned("avx512_bf16"), planned("avx2")
+    assert (fast.dtype, slow.dtype) == ("weights", "float32")
+    assert one != two == planned("avx512_bf16", "clean.model_dtype=float32")[1]
+    assert "dtype" not in fast.identity()  # as before there was a choice
+    nats = [Models({"0": model}, dtype=config.dtype).losses("0", [PROSE])[0][0] for config in (fast, slow)]
+    assert nats[1] == pytest.approx(plain_nats(model, PROSE, "float32")[0], rel=1e-5) != nats[0]
 
 
 def test_a_graph_has_no_node_for_a_model_that_is_not_there() -> None:

@@ -236,7 +236,8 @@ def test_a_machine_without_bfloat16_settles_float32_which_the_digest_counts(
     assert _settled(monkeypatch, "asimd bf16", model) == fast  # of ARM
     gpus = ("resources.sft.gpus=1", "resources.evaluate.gpus=1")
     assert _settled(monkeypatch, old, model, *gpus) == fast
-    assert parse_config(definition("sft"), {"dtype": "auto"}).identity()["dtype"] == "float32"  # by hand
+    for step in ("sft", "rlhf", "synthesize"):
+        assert parse_config(definition(step), {"dtype": "auto"}).identity()["dtype"] == "float32"  # by hand
     # Weights of float32 are evaluated equally on both machines.
     (directory / "config.json").write_text('{"model_type": "llama", "dtype": "float32"}')
     same = [_settled(monkeypatch, cpu, model, "sft.dtype=float32") for cpu in (new, old)]
