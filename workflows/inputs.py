@@ -14,7 +14,8 @@ from argosy.data.sample import input_channels
 from argosy.data.sources import RESERVED_CHANNEL, check_channels, check_mixture, rest_of
 from argosy.errors import InputError
 from argosy.evaluation.suite import find_suite, load_suite
-from argosy.models.checkpoint import no_model_because
+from argosy.models.checkpoint import find_checkpoint, no_model_because
+from argosy.models.elsewhere.imported import check_files as check_model
 from argosy.posttraining.config import PosttrainingConfig
 from argosy.posttraining.preferences.config import PreferenceMethodConfig
 from argosy.step.machine import usable_gpus
@@ -105,10 +106,12 @@ def _check_indexes(config: CleanConfig) -> None:
 
 
 def _check_start(config: LifecycleConfig) -> None:
-    """Check that the directory to begin with holds a model."""
+    """Check that the directory to begin with holds a model, as its step does before it loads it."""
     model = config.start.model if config.start else ""
     if model and (problem := no_model_because(Path(model))):
         raise InputError(f"start.model is {model!r}: {problem}")
+    if model:
+        check_model(find_checkpoint(model).path)
 
 
 def _check_lengths(config: LifecycleConfig, stages: Collection[str]) -> None:

@@ -48,8 +48,9 @@ def apply_template(tokenizer: Any, messages: Sequence[Any], **how: Any) -> Any:
     vars(chat_template_utils)[_COMPILE] = _Remote
     try:
         return tokenizer.apply_chat_template(list(messages), **how)
-    except ValueError as error:  # of transformers itself, as of words that the template does not render
-        raise TemplateRefusal(f"the chat template refuses it: {error}") from None
+    except (TemplateRefusal, ValueError) as error:  # of transformers, as of words that the template does not render
+        why = error.why if isinstance(error, TemplateRefusal) else str(error)
+        raise TemplateRefusal(why, str(tokenizer.name_or_path)) from None
 
 
 def check_ends(tokenizer: Any) -> None:
@@ -119,7 +120,7 @@ def _apply(tokenizer: Any, messages: Sequence[Message], **how: Any) -> Any:
     try:
         return apply_template(tokenizer, messages, **how)
     except TemplateRefusal as error:  # some take no system turn, or none twice
-        raise ParseError(str(error)) from None
+        raise ParseError(error.reason) from None
 
 
 def _check_tools(tokenizer: Any, messages: Sequence[Message], tools: Any) -> None:

@@ -16,6 +16,9 @@ from argosy.store.files import read_record
 
 GGUF = ".gguf"
 EXPORTED = ("float32", "bfloat16", "float16")  # precisions that exports have
+_TOKENIZERS = ("tokenizer.json", "tokenizer.model", "spiece.model", "vocab.json", "vocab.txt")  # transformers converts
+NO_TOKENIZER = ("has no tokenizer.json: copy it from where the model is from, or save it with "
+                "AutoTokenizer.from_pretrained(...).save_pretrained(...) where the tokenizer's library is installed")
 _NO_CODE = {"trust_remote_code": False}
 _WITH_CODE = ("config.json", "tokenizer_config.json")
 
@@ -33,7 +36,20 @@ def load_tokenizer(path: Path) -> Any:
     from transformers import AutoTokenizer
 
     with loading(path), _source(path) as (place, more):
-        return AutoTokenizer.from_pretrained(place, **more)
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(place, **more)
+        except Exception as error:  # of transformers, which names all that it has tried, and the file not at all
+            if has_tokenizer(path) or "trust_remote_code" in str(error) or not (path / "config.json").is_file():
+                raise
+            raise InputError(f"checkpoint {path} {NO_TOKENIZER}") from None
+        if path.is_dir() and not has_tokenizer(path) and getattr(tokenizer, "backend_tokenizer", None) is not None:
+            raise InputError(f"checkpoint {path} {NO_TOKENIZER}")  # it has no word; one of bytes needs no file
+        return tokenizer
+
+
+def has_tokenizer(path: Path) -> bool:
+    """Tell whether a directory has one of the files that tokenizers are made of."""
+    return any((path / name).is_file() for name in _TOKENIZERS)
 
 
 def load_weights(path: Path, kind: str, **fields: Any) -> tuple[Any, Mapping[str, Any]]:

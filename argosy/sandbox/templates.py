@@ -29,7 +29,13 @@ _TEXT_MB, _TIMES = 4, 16  # MB, and multiple of its request, that a reply has at
 
 
 class TemplateRefusal(InputError):
-    """The template refuses the messages, or fails with them."""
+    """The template refuses the messages, or fails with them: `why`; `where`: its model's directory, if known.
+
+    `reason` is the same without the directory, for counts of records."""
+
+    def __init__(self, why: str, where: str = "") -> None:
+        super().__init__(f"the chat template{where and f' of {where}'} refuses it: {why}")
+        self.why, self.reason = why, f"the chat template refuses it: {why}"
 
 
 class Rendered(NamedTuple):
@@ -46,7 +52,7 @@ def render(template: str, values: Mapping[str, Any], marks: bool = False) -> Ren
     much; StepError: its process cannot be started, or was killed."""
     failed, text, spans = _WORKER.ask(marshal.dumps((template, dict(values), marks)))
     if failed:
-        raise TemplateRefusal(f"the chat template refuses it: {text}")
+        raise TemplateRefusal(text)
     return Rendered(text, [(begin, end) for begin, end in spans])
 
 

@@ -34,6 +34,14 @@ def read_json(path: Path) -> Any:
         raise InputError(f"{path} is not valid JSON: {error}") from None
 
 
+def read_object(path: Path) -> dict[str, Any]:
+    """Parse a JSON file that holds an object. Raises InputError: it is absent, or holds none."""
+    value = read_json(path)
+    if not isinstance(value, dict):
+        raise InputError(f"{path} is not a JSON object")
+    return value
+
+
 def read_record(path: Path | str) -> dict[str, Any]:
     """Read a JSON object that may be absent or broken: {} then. For records that are shown, not relied on."""
     try:

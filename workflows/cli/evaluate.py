@@ -30,7 +30,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--suite", action="append", metavar="NAME|FILE", help="suite (default: core); may be repeated")
     parser.add_argument("--data", default="", metavar="DIR", help="folder of benchmarks, or a data step's directory")
     parser.add_argument("--tokens", type=Path, metavar="DIR", help="a tokenize step's directory, for held-out loss")
-    parser.add_argument("--limit", type=positive, metavar="N", help="evaluate the first N items of each file")
+    parser.add_argument("--limit", type=positive, metavar="N",
+                        help="evaluate the first N items of each file or lm-eval task: of each subject, where a "
+                             "benchmark has subjects")
     parser.add_argument("--seed", type=int, metavar="N", help="seed of random choices (default: the last run's)")
     parser.add_argument("--chat", choices=("auto", "on", "off"), default="auto",
                         help="ask in the chat template (default: auto, as the checkpoint was trained)")
@@ -157,7 +159,9 @@ def _lines(outputs: Mapping[str, Any]) -> list[str]:
         error = f"± {plain(stderr[name])}" if name in stderr else ""
         chance = metrics.get("/".join([kind, *parts[:-1], "chance"])) if parts[-1] == "acc" else None
         by_chance = f"chance {chance:.2f}" if chance is not None else ""
-        rows.append(["/".join(parts), plain(value), error, by_chance, f"n {counts[name]}"])
+        cut = sum(n for where, n in outputs.get("cut", {}).items() if name.startswith(f"{where}/"))
+        asked = f"n {counts[name]}" + (f", {cut} cut" if cut else "")
+        rows.append(["/".join(parts), plain(value), error, by_chance, asked])
     lines = columns(rows, right=(1, 4)).splitlines()
     return [*lines, *describe_gaps(outputs)]
 

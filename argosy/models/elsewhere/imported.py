@@ -11,7 +11,9 @@ from typing import Any
 from argosy.errors import InputError
 from argosy.models.chat import check_ends
 from argosy.models.load import load_model
-from argosy.models.pretrained import load_config, load_tokenizer
+from argosy.models.pretrained import NO_TOKENIZER, has_tokenizer, is_gguf, load_config, load_tokenizer, require_gguf
+from argosy.sandbox.templates import TemplateRefusal, render
+from argosy.store.files import read_object
 from argosy.tokens.tokenizer import ASSISTANT, CHAT_TEMPLATE, END, EOS, PAD, USER
 
 TYPES = ("gpt_neox", "llama", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe")
@@ -39,6 +41,7 @@ def import_model(path: Path) -> ImportedModel:
     """Load the model in `path`, float32, and give it the tokens that it lacks.
 
     Raises InputError: it is of a type that cannot be trained here, quantized, or broken."""
+    check_files(path)
     _check_type(path)
     found = ImportedModel(load_model(path), _open_tokenizer(path))
     known = set(found.tokenizer.get_vocab().values())
@@ -47,20 +50,49 @@ def import_model(path: Path) -> ImportedModel:
     return found
 
 
+def check_files(path: Path) -> None:
+    """Check the files of the model in `path` as far as reading them tells, without transformers.
+
+    Raises InputError: config.json or the tokenizer is absent, broken or of a kind that `import_model` refuses, the chat
+    template has an error of syntax, or a GGUF file does not begin as one."""
+    if is_gguf(path):
+        require_gguf(path)
+        return
+    config = read_object(path / "config.json")
+    if not config.get("auto_map"):  # else transformers tells whether it needs the code
+        _check_fields(path, config.get("model_type"), config.get("quantization_config"))
+    if not has_tokenizer(path):
+        raise InputError(f"start.model: {path} {NO_TOKENIZER}")
+    _, about = (read_object(path / name) if (path / name).is_file() else {}
+                for name in ("tokenizer.json", "tokenizer_config.json"))
+    file = path / "chat_template.jinja"
+    template = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else about.get("chat_template")
+    if isinstance(template, str):
+        try:
+            render("{% if false %}" + template + "{% endif %}", {})  # which compiles it, and runs nothing
+        except TemplateRefusal as error:
+            where = file if file.is_file() else path / "tokenizer_config.json (chat_template)"
+            raise InputError(f"start.model: {where} is no template that can be compiled ({error.why}): correct it, or "
+                             "delete it to get Argosy's") from None
+
+
 def _check_type(path: Path) -> None:
     config = load_config(path)
-    if config.model_type not in TYPES:
-        raise InputError(f"start.model: {path} is of the type {config.model_type!r}, allowed: {', '.join(TYPES)}; the "
+    _check_fields(path, config.model_type, getattr(config, "quantization_config", None))
+
+
+def _check_fields(path: Path, model_type: object, quantization: object) -> None:
+    if model_type not in TYPES:
+        raise InputError(f"start.model: {path} is of the type {model_type!r}, allowed: {', '.join(TYPES)}; the "
                          "output layers of others have a bias, a scale or a cap that the losses here do not know")
-    if getattr(config, "quantization_config", None):
+    if quantization:
         raise InputError(f"start.model: the weights in {path} are quantized: take the model's unquantized version")
 
 
 def _open_tokenizer(path: Path) -> Any:
     tokenizer = load_tokenizer(path)
     if getattr(tokenizer, "backend_tokenizer", None) is None:
-        raise InputError(f"start.model: the tokenizer in {path} has no tokenizer.json: save it with "
-                         "AutoTokenizer.from_pretrained(...).save_pretrained(...) where its own library is installed")
+        raise InputError(f"start.model: {path} {NO_TOKENIZER}")
     return tokenizer
 
 

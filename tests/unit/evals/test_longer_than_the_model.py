@@ -15,6 +15,7 @@ from evals.runner import run_benchmarks
 from evals.section import Benchmarks
 from probes.runner import run_probes
 from tests.evaluation_fixtures import make_language_model
+from workflows.cli.evaluate import _lines
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +37,8 @@ def test_what_is_cut_is_counted_and_a_long_answer_has_its_own_reason(model: Lang
     lines = [item("a", "What is a river?"), item("b", "What is it? " * 100), item("c", "What?", "salt " * 300)]
     found = run(model, tmp_path, lines, "cloze")
     assert (found.cut, found.counts["bench/t/v/acc"]) == ({"bench/t/v": 1}, 2)
+    [shown] = [line for line in _lines(vars(found)) if line.startswith("t/v/acc ")]
+    assert shown.endswith("n 2, 1 cut")
     assert found.left_out["bench/t/v"] == {"answer is longer than the model": 1}
 
 

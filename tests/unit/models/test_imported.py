@@ -8,10 +8,13 @@ import pytest
 import torch
 
 from argosy.errors import InputError
-from argosy.models.elsewhere.imported import ImportedModel, import_model
+from argosy.models.elsewhere.imported import ImportedModel, check_files, import_model
 from argosy.models.load import load_model
+from argosy.models.pretrained import load_tokenizer
 from tests.started_models import make_model, make_qwen_tokenizer
 from tests.tokenizer_kinds import TEXTS, make_sentencepiece
+from workflows.compose import compose
+from workflows.inputs import check_inputs
 
 TURNS = ("<|user|>", "<|assistant|>", "<|end|>")
 
@@ -106,3 +109,31 @@ def test_other_types_and_quantized_weights_are_refused(tmp_path: Path) -> None:
         (path / "config.json").write_text(json.dumps({**config, **change}))
         with pytest.raises(InputError, match=words):
             import_model(path)
+
+
+def test_files_that_cannot_be_a_model_are_refused_by_the_plan_as_by_the_step(tmp_path: Path) -> None:
+    path = make_model(tmp_path, "qwen2", make_qwen_tokenizer())
+    check_files(path)
+    (path / "chat_template.jinja").write_text("{{ messages[0].content + 1 }}{{ raise_exception('never') }}")
+    check_files(path)  # it compiles, and nothing of it is run
+    for name, text, words in (("chat_template.jinja", "{% if %}", "chat_template.jinja is no template that can be"),
+                              ("tokenizer_config.json", "{", "tokenizer_config.json is not valid JSON"),
+                              ("tokenizer.json", "[]", "tokenizer.json is not a JSON object"),
+                              ("config.json", "{", "config.json is not valid JSON")):
+        before = (path / name).read_bytes()
+        (path / name).write_text(text)
+        for check in (import_model, _plan):
+            with pytest.raises(InputError, match=words):
+                check(path)
+        (path / name).write_bytes(before)
+    (path / "tokenizer.json").unlink()
+    (tmp_path / "model.gguf").write_bytes(b"GGML and more")
+    for wrong, words in ((path, r"has no tokenizer\.json: copy it"),
+                         (tmp_path / "model.gguf", "is no GGUF file, as it does not begin as one")):
+        for check in (import_model, _plan, load_tokenizer):
+            with pytest.raises(InputError, match=words):
+                check(wrong)
+
+
+def _plan(path: Path) -> None:
+    check_inputs(compose("tiny", None, [f"start.model={path}", "stages=start"]), {"start"})

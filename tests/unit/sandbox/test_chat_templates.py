@@ -94,7 +94,12 @@ def test_what_a_template_raises_is_an_error_of_ours(template: str, said: str) ->
     for ask in (chat.end_of_turn, lambda tokenizer: chat.apply_template(tokenizer, TALK, tokenize=False)):
         with pytest.raises(TemplateRefusal, match=said):
             ask(tokenizer)
-    with pytest.raises(chat.ParseError, match=said):
+    with pytest.raises(chat.ParseError, match=f"^the chat template {said}"):  # a count of records has no path
+        chat.encode_prompt(tokenizer, TALK)
+    tokenizer.name_or_path = "models/own"
+    with pytest.raises(TemplateRefusal, match=f"^the chat template of models/own {said}"):
+        chat.end_of_turn(tokenizer)
+    with pytest.raises(chat.ParseError, match=f"^the chat template {said}"):
         chat.encode_prompt(tokenizer, TALK)
 
 

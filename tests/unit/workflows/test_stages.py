@@ -182,7 +182,8 @@ def test_a_finished_step_is_begun_with_as_its_final_checkpoint_is(tmp_path: Path
         planned(step)
     for name in ("p050", "p100"):
         (step / "checkpoints" / name).mkdir(parents=True)
-        write_json(step / "checkpoints" / name / "config.json", {"name": name})
+        write_json(step / "checkpoints" / name / "config.json", {"model_type": "llama", "name": name})
+        write_json(step / "checkpoints" / name / "tokenizer.json", {})
     with pytest.raises(InputError, match=r"or name a checkpoint of it .*/checkpoints/p050, .*/checkpoints/p100"):
         planned(step)
     done = {"outputs": {"final": "checkpoints/p100"}, "made_from": {"node": "sft"}}

@@ -24,6 +24,7 @@ RUN = ("pretrain.sequence_length=4096", "pretrain.global_batch_size=512", "pretr
 def model_at(path: Path) -> str:
     path.mkdir()
     (path / "config.json").write_text(json.dumps(LLAMA))
+    (path / "tokenizer.json").write_text("{}")
     return str(path)
 
 
@@ -62,8 +63,10 @@ def test_a_preset_for_models_of_use_is_planned_and_sized(preset: str, stages: tu
     given += [] if preset in ("7b-8gpu", "moe") else [f"start.model={model_at(tmp_path / 'there')}"]
     planned = argosy("plan", *given).out
     assert [name for name in stages if f"\n{name} " not in planned] == []
-    found = json.loads(argosy("size", *given, "--json").out)
+    sized = argosy("size", *given, "--json")
+    found = json.loads(sized.out)
     assert found["fitting"]
+    assert ("the config trains sft, and no pretrain" in sized.err) == (preset == "finetune")
     assert (found["parameters"]["active"] < found["parameters"]["total"]) == (preset == "moe")
 
 
