@@ -47,8 +47,8 @@ def generate(model: Any, prompts: Sequence[Sequence[int]], decoding: Decoding) -
 
 @contextmanager
 def padded(model: Any) -> Iterator[None]:
-    """Have the model know padding and a cache, which an attention of packed documents (argosy.models.attention) does
-    not."""
+    """Have the model know padding and a cache, which an attention of packed documents does not
+    (argosy.models.attention)."""
     own = model.config._attn_implementation
     if own in ("eager", "sdpa"):
         yield

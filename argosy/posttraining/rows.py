@@ -1,7 +1,7 @@
 """Rows of conversations: the batches of supervised fine-tuning, each a pure function of (data, seed, position).
 
-Conversations share rows as documents share windows (argosy.tokens.windows): best fit, longest first, in another order
-each epoch. A row holds whole conversations; a text of pretraining that is longer than a row has several."""
+Conversations share rows as documents share windows (argosy.tokens.windows): best fit, longest first, in another
+order each epoch. A row holds whole conversations; a text of pretraining that is longer than a row has several."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """Log-probabilities of token continuations under a causal model, with shared beginnings computed once.
 
-Requests become queries, which are planned (argosy.scoring.plan), computed (forward) and read here. Equal requests are
-one."""
+Requests become queries, which are planned (argosy.scoring.plan), computed (forward) and read here. Equal
+requests are one."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence

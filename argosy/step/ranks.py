@@ -19,10 +19,11 @@ from typing import Any
 
 from argosy.config.schema import ParallelConfig
 from argosy.errors import ArgosyError, InputError, StepError, Stopped
+from argosy.step import process
 from argosy.step.contract import Progress, Step, StepContext
 from argosy.step.events import failure, output_to
 from argosy.step.machine import usable_cores
-from argosy.step.process import DIE_WITH_PARENT, THREADS, computed_with, thread_environment, timestamp, when_resumed
+from argosy.step.process import DIE_WITH_PARENT, THREADS, computed_with
 from argosy.store.files import read_json, read_record, temporary_of, use_reserve, write_json
 from argosy.store.lease import Lease, LeaseLost, process_start, seconds_from
 from argosy.store.step_files import PROGRESS, TRACKING, rank_log
@@ -117,7 +118,7 @@ def _environment(folder: Path, world: int, threads: int) -> Iterator[None]:
         print(f"warning: {world} ranks of {threads} threads share {usable_cores()} cores and wait for each other: "
               "fewer threads or processes are faster", file=sys.stderr)
     # SIGTERM and SIGINT stay ours: they unwind the step, and the agent ends its ranks then.
-    ours = {RANKS: str(folder), DIE_WITH_PARENT: str(os.getpid()), **thread_environment(cores), **crowded,
+    ours = {RANKS: str(folder), DIE_WITH_PARENT: str(os.getpid()), **process.thread_environment(cores), **crowded,
             _SIGNALS: "SIGQUIT"}
     before, quit_handler = dict(os.environ), signal.getsignal(signal.SIGQUIT)
     os.environ.update(ours)
@@ -247,9 +248,9 @@ def run_rank(step: Step[Any], folder: Path) -> int:
     with output_to(out / rank_log(rank)):
         lease = Lease(out, token=task["lease"])
         _renew(lease)
-        when_resumed(lease.check)
+        process.when_resumed(lease.check)
         threading.Thread(target=_keep_beating, args=(_beat(folder, rank), lease, parent), daemon=True).start()
-        print(f"{timestamp()} rank {rank} of {world}, process {os.getpid()}", flush=True)
+        print(f"{process.timestamp()} rank {rank} of {world}, process {os.getpid()}", flush=True)
         tracker = Tracker(out / TRACKING if rank == 0 else None)
         context = StepContext(out, tracker, Progress(out / PROGRESS if rank == 0 else None), rank, world, local)
         try:

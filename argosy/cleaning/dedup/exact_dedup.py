@@ -1,7 +1,7 @@
 """Removal of copies: documents whose text differs at most in white space and Unicode form, or has the same words.
 
-Texts are compared by a 128-bit hash of their normal form (`argosy.text.scripts`): among 10^12 documents two different
-ones meet with a chance of 10^-15."""
+Texts are compared by a 128-bit hash of their normal form (`argosy.text.scripts`): among 10^12 documents two
+different ones meet with a chance of 10^-15."""
 
 from typing import TYPE_CHECKING, ClassVar
 

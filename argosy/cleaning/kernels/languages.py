@@ -1,7 +1,7 @@
 """Scripts and function words of the prose in documents: code, markup, paths and addresses count nothing.
 
-The compiled form of `argosy.text.scripts.identify`, piece by piece: a piece is a paragraph or several, of about sixty
-words."""
+The compiled form of `argosy.text.scripts.identify`, piece by piece: a piece is a paragraph or several, of about
+sixty words."""
 
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple

@@ -1,8 +1,8 @@
 """Readers of files of documents: a `Reader` in a file here is found by its `name`, and a file by its suffix.
 
 A reader yields a `Record` for each text with its place, or a `Reject` with the reason why there is none: nothing is
-left out in silence. Damage that ends the reading of a file is raised as it comes (`DAMAGE` of argosy.data.jsonl), or as
-`Damaged`; who reads turns it into a reject of its own."""
+left out in silence. Damage that ends the reading of a file is raised as it comes (`DAMAGE` of
+argosy.data.jsonl), or as `Damaged`; who reads turns it into a reject of its own."""
 
 import sys
 from abc import ABC, abstractmethod

@@ -40,7 +40,8 @@ class Documents:
 
 
 def tokenized_documents(model: LanguageModel, directory: Path, most: int) -> dict[str, Documents]:
-    """Read the documents that training scores (argosy.training.heldout), up to `most` tokens a channel, at least one.
+    """Read the documents that training scores (argosy.training.heldout), up to `most` tokens a channel,
+    one at least.
 
     Raises InputError: no held-out files, files that do not fit each other, or another tokenizer's."""
     check_vocabulary(model, directory)

@@ -81,8 +81,8 @@ def main() -> None:
 
 def test_no_pattern_takes_more_than_its_share_of_the_worst_text() -> None:
     root = Path(__file__).parents[3]
-    done = subprocess.run([sys.executable, "-m", "tests.unit.cleaning.test_worst_texts"], cwd=root, capture_output=True,
-                          text=True, check=False)
+    command = [sys.executable, "-m", "tests.unit.cleaning.test_worst_texts"]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
     *_, last = ["", *done.stdout.splitlines()]
     assert done.returncode != -signal.SIGXCPU, f"more than {SECONDS} s of CPU time for {last}"
     assert not done.returncode, done.stderr

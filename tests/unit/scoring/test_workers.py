@@ -19,7 +19,8 @@ from tests.evaluation_fixtures import save_checkpoint
 from tests.processes import alive, until
 
 ROOT = Path(__file__).parents[3]
-PROGRAM = "from tests.unit.scoring import test_workers as t\nfor pid in t.computed_by(t.slow): print(pid, flush=True)"
+PROGRAM = "from tests.unit.scoring import test_workers as t\n" \
+          "for pid in t.computed_by(t.slow): print(pid, flush=True)"
 
 
 def slow(*given: Any) -> Any:

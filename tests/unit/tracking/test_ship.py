@@ -158,7 +158,8 @@ def test_at_the_end_a_server_that_is_down_is_asked_once_more_and_not_waited_for(
 
 def gone(store, digest, *end):
     """The spool of a process that has ended, after a last status where one is given."""
-    code = ("import sys, pathlib\nfrom argosy.tracking.tracker import Tracker\nt = Tracker(pathlib.Path(sys.argv[1]))\n"
+    code = ("import sys, pathlib\nfrom argosy.tracking.tracker import Tracker\n"
+            "t = Tracker(pathlib.Path(sys.argv[1]))\n"
             "t.header(node='n', digest=sys.argv[2])\nt.status('RUNNING')\nsys.argv[3:] and t.status(sys.argv[3])\n")
     arguments = [store / f"n-{digest}/tracking", digest, *end]
     subprocess.run([sys.executable, "-c", code, *arguments], check=True, cwd=ROOT)

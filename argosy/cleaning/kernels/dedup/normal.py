@@ -1,5 +1,5 @@
-"""Normal forms of pieces of text, of words (`argosy.text.scripts.normalise`) and of the text (`unified`), by tables of
-code points.
+"""Normal forms of pieces of text, by tables of code points: of words (`argosy.text.scripts.normalise`) and of
+the text (`unified`).
 
 NFKC, NFC and casefold change a character without looking at its neighbours, but where one may combine with the
 character before it (accents, vowels of Hangul and Indic scripts). A piece that has such a one is given to the function
