@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from argosy.store.step_files import OUTPUTS
+from argosy.core.store.step_files import OUTPUTS
 from steps.noop import NoopConfig
 from workflows.argo.client.api import submission
 from workflows.argo.handoff import OUTPUTS as PARAMETERS

@@ -17,8 +17,8 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from argosy.store.files import read_record
-from argosy.store.step_files import RUN
+from argosy.core.store.files import read_record
+from argosy.core.store.step_files import RUN
 from benchmarks.argo_fanout import open_profile
 from tests.cluster.cluster import Cluster, pod_nodes
 from tests.cluster.namespace import own_namespace

@@ -22,10 +22,10 @@ import traceback
 from collections.abc import Mapping
 from pathlib import Path
 
-from argosy.step.contract import Progress, StepContext
-from argosy.step.machine import free_port
-from argosy.tracking.spool import OF_THE_RUN
-from argosy.tracking.tracker import Tracker
+from argosy.core.step.contract import Progress, StepContext
+from argosy.core.step.machine import free_port
+from argosy.core.tracking.spool import OF_THE_RUN
+from argosy.core.tracking.tracker import Tracker
 from benchmarks.side_by_side import ROOT
 from workflows.compose import compose
 from workflows.lifecycle import lifecycle

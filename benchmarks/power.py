@@ -14,9 +14,9 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit
 
-from argosy.statistics.equivalence import items_needed, paired_stderr, power
-from argosy.statistics.intervals import Floats
-from argosy.statistics.paired import mcnemar
+from argosy.core.statistics.equivalence import items_needed, paired_stderr, power
+from argosy.core.statistics.intervals import Floats
+from argosy.core.statistics.paired import mcnemar
 
 ACCURACY, ALPHA = 0.6, 0.05
 SPREADS = (0.0, 1.5, 3.0, 5.0)  # of difficulties, in logits

@@ -16,8 +16,8 @@ from statistics import fmean
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from argosy.step.contract import Progress, StepContext
-from argosy.tracking.tracker import Tracker
+from argosy.core.step.contract import Progress, StepContext
+from argosy.core.tracking.tracker import Tracker
 
 METHODS = ("ppo", "grpo", "rloo", "reinforce++")
 WORDS = ("red", "blue", "green", "one", "two", "three", "cat", "dog", "bird", "sun", "moon", "star")

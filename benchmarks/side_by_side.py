@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from argosy.step.process import thread_environment
+from argosy.core.step.process import thread_environment
 from argosy.tokens.tokenizer import save_tokenizer, train_tokenizer
 
 VOCABULARY = 32_000

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from argosy.config.explain import validated
-from argosy.errors import InputError
-from argosy.plugins import pick
+from argosy.core.config.explain import validated
+from argosy.core.errors import InputError
+from argosy.core.plugins import pick
 from evals.forms import GeneratedForm, HarnessRequests, labelled_form, open_form
 from evals.items import AnyItem, OpenItem
 from evals.question import EMPTY, Draft, Layout, Pool, Question

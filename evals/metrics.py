@@ -5,8 +5,8 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from argosy.statistics.intervals import Estimate, mean
-from argosy.statistics.metric import Metric, probability, share
+from argosy.core.statistics.intervals import Estimate, mean
+from argosy.core.statistics.metric import Metric, probability, share
 from evals.answers import NO_ANSWER, Answer, generated
 from evals.question import Question
 from evals.variants.permuted import moved_on

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from argosy.errors import ArgosyError, InputError, StepError
+from argosy.core.errors import ArgosyError, InputError, StepError
 from argosy.evaluation.findings import Findings, reason
 from argosy.evaluation.suite import Suite
 from evals.chain import Chain, parse_chain

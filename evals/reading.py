@@ -9,7 +9,7 @@ from itertools import islice
 from math import comb
 from pathlib import Path
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from evals.fields import Fields
 from evals.formats import At, Format, find_format, registered
 from evals.items import AnyItem, BrokenItem, Item, Items, mixed

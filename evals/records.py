@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from argosy.core.errors import InputError
 from argosy.data.jsonl import Reject, parse_or_reject
-from argosy.errors import InputError
 from evals.items import BrokenItem
 
 Record = Mapping[str, Any]

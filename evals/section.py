@@ -8,8 +8,8 @@ from typing import Any
 
 from pydantic import Field, model_validator
 
-from argosy.config.schema import Config
-from argosy.errors import InputError
+from argosy.core.config.schema import Config
+from argosy.core.errors import InputError
 from argosy.evaluation.suite import ROOT, NoFileError, check_names, load_suite
 from evals.chain import parse_chain
 from evals.formats import find_format

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from argosy.config.schema import Config
+from argosy.core.config.schema import Config
 from evals.fields import ONE_OR_SEVERAL, Fields
 from evals.items import AnyItem
 

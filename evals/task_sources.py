@@ -12,7 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from argosy.evaluation.suite import ROOT, NoFileError, is_saved
 from evals.chain import Chain
 from evals.formats import At, find_format

@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 
 from pydantic import AfterValidator, Field
 
-from argosy.config.schema import Config
+from argosy.core.config.schema import Config
+from argosy.core.statistics.intervals import Estimate, mean
+from argosy.core.statistics.metric import BITS, Metric, find, probability
 from argosy.scoring.model import LanguageModel
-from argosy.statistics.intervals import Estimate, mean
-from argosy.statistics.metric import BITS, Metric, find, probability
 
 NATS = Metric("lower", matters=BITS, minor=True)
 AUC = probability(chance=0.5)

@@ -6,11 +6,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from argosy.config.explain import config_error
-from argosy.errors import InputError
+from argosy.core.config.explain import config_error
+from argosy.core.errors import InputError
+from argosy.core.plugins import unknown
 from argosy.evaluation.findings import Findings, reason
 from argosy.evaluation.suite import NoFileError, Suite, check_names
-from argosy.plugins import unknown
 from argosy.scoring.model import LanguageModel
 from probes.kinds import registered
 from probes.probe import Probe, Scope

@@ -9,12 +9,12 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from argosy.config.schema import Config
+from argosy.core.config.schema import Config
+from argosy.core.errors import InputError
 from argosy.data.jsonl import JSONL, parse_lines, read_jsonl
 from argosy.data.listing import input_files
 from argosy.data.schemas import ParseError, check_text
 from argosy.demo.facts import RELATIONS, Fact, distractors, wordings
-from argosy.errors import InputError
 from probes.probe import Scope
 
 Texts = tuple[str, list[str]]  # id of a document, its texts

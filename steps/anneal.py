@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from argosy.step.command import main
-from argosy.step.contract import Step, StepContext
+from argosy.core.step.command import main
+from argosy.core.step.contract import Step, StepContext
 from argosy.training.config import ContinueConfig, TrainOutputs
 
 
@@ -23,7 +23,7 @@ class AnnealConfig(ContinueConfig):
 
 def run(config: AnnealConfig, context: StepContext) -> TrainOutputs:
     """Continue the checkpoint."""
-    from argosy.step.process import make_deterministic
+    from argosy.core.step.process import make_deterministic
 
     make_deterministic(config.seed, config.threads)
     from argosy.models.checkpoint import open_final

@@ -18,14 +18,14 @@ from argosy.cleaning.report.making import Made, ReportMaker
 from argosy.cleaning.scored import ScoredCorpus, open_shards
 from argosy.cleaning.scoring import labels
 from argosy.cleaning.tiers import TierConfig, check_tiers
-from argosy.config.explain import likely
-from argosy.config.schema import ADDED, RUNTIME, Config, Externals, Upstream, Upstreams
+from argosy.core.config.explain import likely
+from argosy.core.config.schema import ADDED, RUNTIME, Config, Externals, Upstream, Upstreams
+from argosy.core.errors import InputError
+from argosy.core.step.command import main
+from argosy.core.step.contract import Step, StepContext
+from argosy.core.store.files import read_json, write_json
+from argosy.core.store.step_files import given_directory
 from argosy.data.counts import Counts, gather
-from argosy.errors import InputError
-from argosy.step.command import main
-from argosy.step.contract import Step, StepContext
-from argosy.store.files import read_json, write_json
-from argosy.store.step_files import given_directory
 
 DEFAULT_FILTERS: Any = ("argosy",)
 WORK = "work"  # what deduplication sorts on disk

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from argosy.config.schema import Config, Upstream, Upstreams
-from argosy.errors import ArgosyError, InputError
-from argosy.step.command import main
-from argosy.step.contract import Step, StepContext
-from argosy.store.files import read_record, write_atomic, write_json
-from argosy.store.step_files import RUN
+from argosy.core.config.schema import Config, Upstream, Upstreams
+from argosy.core.errors import ArgosyError, InputError
+from argosy.core.step.command import main
+from argosy.core.step.contract import Step, StepContext
+from argosy.core.store.files import read_record, write_atomic, write_json
+from argosy.core.store.step_files import RUN
 
 if TYPE_CHECKING:
     from argosy.compare.page.items import Asked, Key

@@ -7,7 +7,11 @@ from typing import Annotated, Any
 from pydantic import Field, model_validator
 
 from argosy.cleaning.records import CurationConfig, curate, draw, times_of
-from argosy.config.schema import ADDED, Config, External, Externals, Seed, Weight
+from argosy.core.config.schema import ADDED, Config, External, Externals, Seed, Weight
+from argosy.core.errors import InputError
+from argosy.core.step.command import main
+from argosy.core.step.contract import Step, StepContext
+from argosy.core.store.files import write_json
 from argosy.data.counts import Counts
 from argosy.data.inventory import OWN, identify, inventory, write_inventory
 from argosy.data.jsonl import JsonlWriters
@@ -21,10 +25,6 @@ from argosy.data.sources import OTHERS, InputFile, Inputs, SourceConfig
 from argosy.data.split import split_heldout
 from argosy.demo.corpus import Demo, DemoConfig, digest
 from argosy.demo.knowledge import leaked
-from argosy.errors import InputError
-from argosy.step.command import main
-from argosy.step.contract import Step, StepContext
-from argosy.store.files import write_json
 
 Records = list[dict[str, Any]]
 CONVERSATIONS = ("instructions.jsonl", "instructions_heldout.jsonl", "twin.jsonl")  # files that it writes

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from argosy.config.schema import ADDED, RUNTIME, Config, External, Externals, Measured, Seed, Upstream
-from argosy.errors import StepError
-from argosy.step.command import main
-from argosy.step.contract import Step, StepContext
-from argosy.step.retry import AGAIN
-from argosy.store.files import json_text, make_directory, read_record, write_atomic, write_json
-from argosy.store.step_files import NODE, STATE, given_directory, read_done
+from argosy.core.config.schema import ADDED, RUNTIME, Config, External, Externals, Measured, Seed, Upstream
+from argosy.core.errors import StepError
+from argosy.core.step.command import main
+from argosy.core.step.contract import Step, StepContext
+from argosy.core.step.retry import AGAIN
+from argosy.core.store.files import json_text, make_directory, read_record, write_atomic, write_json
+from argosy.core.store.step_files import NODE, STATE, given_directory, read_done
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -116,7 +116,7 @@ class EvaluateOutputs(Measured):
     warnings: dict[str, str] = Field(default_factory=dict)
     """what is strange about a task's items, all of them"""
     kinds: tuple[dict[str, Any], ...] = ()
-    """declarations of the metrics (argosy.statistics.metric)"""
+    """declarations of the metrics (argosy.core.statistics.metric)"""
 
 
 def run(config: EvaluateConfig, context: StepContext) -> EvaluateOutputs:
@@ -126,10 +126,10 @@ def run(config: EvaluateConfig, context: StepContext) -> EvaluateOutputs:
         InputError: the checkpoint is absent or cannot be loaded, an unknown suite, files that are absent.
         StepError: the checkpoint has disappeared meanwhile, or nothing could be scored.
     """
+    from argosy.core.step.process import make_deterministic
     from argosy.evaluation.suite import load_suite
     from argosy.models.checkpoint import find_checkpoint
     from argosy.scoring.backends import KNOWN, open_model
-    from argosy.step.process import make_deterministic
 
     suite = load_suite(os.path.abspath(config.suite_file) if config.suite_file else config.suite)
     sections = _sections(config, suite)
@@ -234,7 +234,7 @@ def _check_kept(findings: "Findings", out: Path) -> None:
 
 
 def _outputs(findings: "Findings", checkpoint: "Checkpoint", suite: str) -> EvaluateOutputs:
-    from argosy.statistics.metric import as_records
+    from argosy.core.statistics.metric import as_records
 
     maps = {name: dict(sorted(getattr(findings, name).items()))
             for name in ("metrics", "stderr", "counts", "failed", "cut", "warnings")}

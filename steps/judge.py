@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field
 
-from argosy.config.schema import ADDED, RUNTIME, Config, External, Measured, Seed, Upstream
+from argosy.core.config.schema import ADDED, RUNTIME, Config, External, Measured, Seed, Upstream
+from argosy.core.errors import InputError, StepError
+from argosy.core.step.command import main
+from argosy.core.step.contract import Step, StepContext
+from argosy.core.store.files import write_atomic
+from argosy.core.store.step_files import given_directory
 from argosy.data.jsonl import dump_line
-from argosy.errors import InputError, StepError
-from argosy.step.command import main
-from argosy.step.contract import Step, StepContext
-from argosy.store.files import write_atomic
-from argosy.store.step_files import given_directory
 
 if TYPE_CHECKING:
     from argosy.judging.ask import Judgements
@@ -113,10 +113,10 @@ def run(config: JudgeConfig, context: StepContext) -> JudgeOutputs:
 
     Raises InputError: a field that is missing, files or checkpoints that are absent, a server that refuses;
     StepError: the judge gave no verdict at all, or only those on equal answers."""
+    from argosy.core.step.process import make_deterministic
     from argosy.judging.ask import ask
     from argosy.judging.metrics import describe, intervals, metrics, numbers, shares, verdict_lines
     from argosy.judging.records import read_labels, read_prompts
-    from argosy.step.process import make_deterministic
 
     _check(config)
     if config.dtype != "weights":

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from argosy.step.command import main
-from argosy.step.contract import Step, StepContext
+from argosy.core.step.command import main
+from argosy.core.step.contract import Step, StepContext
 from argosy.training.config import ContinueConfig, TrainConfig, TrainOutputs
 
 
@@ -33,7 +33,7 @@ class LongContextOutputs(TrainOutputs):
 
 def run(config: LongContextConfig, context: StepContext) -> LongContextOutputs:
     """Lengthen the checkpoint and continue it."""
-    from argosy.step.process import make_deterministic
+    from argosy.core.step.process import make_deterministic
 
     make_deterministic(config.seed, config.threads)
     from argosy.models.checkpoint import open_final

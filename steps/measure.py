@@ -13,12 +13,12 @@ from argosy.cleaning.filters import make_filters, parse_filters
 from argosy.cleaning.scores import ScoresWriter
 from argosy.cleaning.scoring import score
 from argosy.cleaning.shard import ScoredShard
-from argosy.config.schema import ADDED, RUNTIME, Config, Externals, Upstream
+from argosy.core.config.schema import ADDED, RUNTIME, Config, Externals, Upstream
+from argosy.core.step.command import main
+from argosy.core.step.contract import Step, StepContext
+from argosy.core.store.step_files import given_directory
 from argosy.data.schemas import Document
 from argosy.data.shards import read_columns, shard_files
-from argosy.step.command import main
-from argosy.step.contract import Step, StepContext
-from argosy.store.step_files import given_directory
 
 _FIELDS = ("id", "text", "channel", "lang")
 
@@ -64,7 +64,7 @@ class MeasureOutputs(Config):
 
 def run(config: MeasureConfig, context: StepContext) -> MeasureOutputs:
     """Score the documents of a shard; a run that was stopped starts anew, as the file appears at the end."""
-    from argosy.step.process import make_deterministic
+    from argosy.core.step.process import make_deterministic
 
     make_deterministic(0, config.threads)
     from argosy.scoring.documents import Models

@@ -9,10 +9,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from argosy.config.schema import RUNTIME, Config, Externals, ParallelConfig, Upstreams
-from argosy.errors import InputError, StepError
-from argosy.step.command import main
-from argosy.step.contract import Step, StepContext
+from argosy.core.config.schema import RUNTIME, Config, Externals, ParallelConfig, Upstreams
+from argosy.core.errors import InputError, StepError
+from argosy.core.step.command import main
+from argosy.core.step.contract import Step, StepContext
 
 _SLICE_S = 0.05
 

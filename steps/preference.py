@@ -2,10 +2,10 @@
 
 python -m steps.preference --config '{"checkpoint": SFT_DIR, "data": DIR, "method": "simpo"}' --out DIR"""
 
+from argosy.core.step.command import main
+from argosy.core.step.contract import Step, StepContext
 from argosy.posttraining.config import PosttrainingOutputs
 from argosy.posttraining.preferences.config import PreferenceMethodConfig
-from argosy.step.command import main
-from argosy.step.contract import Step, StepContext
 
 
 def run(config: PreferenceMethodConfig, context: StepContext) -> PosttrainingOutputs:

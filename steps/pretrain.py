@@ -3,10 +3,10 @@
     python -m steps.pretrain --config '{"tokenized": DIR, "tokenizer": DIR, "tokens": 1000000}' --out DIR
 """
 
-from argosy.config.schema import Upstream
-from argosy.step.command import main
-from argosy.step.contract import Step, StepContext
-from argosy.store.step_files import given_directory
+from argosy.core.config.schema import Upstream
+from argosy.core.step.command import main
+from argosy.core.step.contract import Step, StepContext
+from argosy.core.store.step_files import given_directory
 from argosy.training.config import ModelConfig, TrainConfig, TrainOutputs
 
 
@@ -23,7 +23,7 @@ class PretrainConfig(TrainConfig):
 
 def run(config: PretrainConfig, context: StepContext) -> TrainOutputs:
     """Build the model, or load it, and train it."""
-    from argosy.step.process import make_deterministic
+    from argosy.core.step.process import make_deterministic
 
     make_deterministic(config.seed, config.threads)
     from argosy.training.phase import build_model, open_tokenizer, train_phase

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from argosy.compare.gate.config import Gate
-from argosy.config.schema import Config, Upstreams
-from argosy.errors import InputError
-from argosy.step.command import main
-from argosy.step.contract import Step, StepContext
-from argosy.store.files import read_record, write_atomic
-from argosy.store.step_files import RUN
+from argosy.core.config.schema import Config, Upstreams
+from argosy.core.errors import InputError
+from argosy.core.step.command import main
+from argosy.core.step.contract import Step, StepContext
+from argosy.core.store.files import read_record, write_atomic
+from argosy.core.store.step_files import RUN
 
 if TYPE_CHECKING:
     from argosy.compare.checkpoints import Checkpoint

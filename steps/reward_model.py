@@ -6,9 +6,9 @@ from typing import Any
 
 from pydantic import Field
 
+from argosy.core.step.command import main
+from argosy.core.step.contract import Step, StepContext
 from argosy.posttraining.config import PositiveInt, PosttrainingOutputs, PreferenceConfig
-from argosy.step.command import main
-from argosy.step.contract import Step, StepContext
 
 
 class RewardModelConfig(PreferenceConfig):

@@ -4,11 +4,11 @@ python -m steps.rlhf --config '{"checkpoint": SFT_DIR, "reward_model": RM_DIR, "
 
 from typing import Any
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
+from argosy.core.step.command import main
+from argosy.core.step.contract import Step, StepContext
 from argosy.posttraining.config import PosttrainingOutputs
 from argosy.posttraining.rl.config import RLHFConfig
-from argosy.step.command import main
-from argosy.step.contract import Step, StepContext
 
 
 def run(config: RLHFConfig, context: StepContext) -> PosttrainingOutputs:

@@ -12,7 +12,12 @@ from argosy.cleaning.filter import FilterConfig, Resources
 from argosy.cleaning.filters import make_filters, parse_filters
 from argosy.cleaning.scores import ScoresWriter
 from argosy.cleaning.scoring import score
-from argosy.config.schema import RUNTIME, Config, Externals, Upstream
+from argosy.core.config.schema import RUNTIME, Config, Externals, Upstream
+from argosy.core.errors import InputError
+from argosy.core.step.command import main
+from argosy.core.step.contract import Step, StepContext
+from argosy.core.store.files import write_json
+from argosy.core.store.step_files import given_directory
 from argosy.data.counts import Counts
 from argosy.data.inventory import Shard, one_shard
 from argosy.data.jsonl import JsonlWriters, Reject, read_documents, read_jsonl
@@ -20,11 +25,6 @@ from argosy.data.reading import read_shard
 from argosy.data.schemas import Document
 from argosy.data.shards import ShardWriter
 from argosy.data.sources import SourceConfig
-from argosy.errors import InputError
-from argosy.step.command import main
-from argosy.step.contract import Step, StepContext
-from argosy.store.files import write_json
-from argosy.store.step_files import given_directory
 
 REJECTS = "rejects/documents"
 COUNTS = "counts.json"

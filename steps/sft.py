@@ -4,10 +4,10 @@ python -m steps.sft --config '{"checkpoint": DIR, "data": DIR}' --out DIR"""
 
 from typing import Any
 
+from argosy.core.step.command import main
+from argosy.core.step.contract import Step, StepContext
 from argosy.posttraining.config import PosttrainingOutputs
 from argosy.posttraining.sft_config import SFTConfig
-from argosy.step.command import main
-from argosy.step.contract import Step, StepContext
 
 
 def run(config: SFTConfig, context: StepContext) -> PosttrainingOutputs:

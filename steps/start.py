@@ -11,12 +11,12 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, model_validator
 
-from argosy.config.schema import ADDED, Config, External
-from argosy.errors import InputError
+from argosy.core.config.schema import ADDED, Config, External
+from argosy.core.errors import InputError
+from argosy.core.step.command import main
+from argosy.core.step.contract import Step, StepContext
 from argosy.models.checkpoint import model_of_step
 from argosy.models.export import Export
-from argosy.step.command import main
-from argosy.step.contract import Step, StepContext
 
 TOKENIZER = "tokenizer"
 
@@ -79,7 +79,7 @@ class StartOutputs(Config):
 
 def run(config: StartConfig, context: StepContext) -> StartOutputs:
     """Check the model, complete its tokenizer, and write both as a training step does."""
-    from argosy.step.process import make_deterministic
+    from argosy.core.step.process import make_deterministic
 
     make_deterministic(0, 1)
     from argosy.models.checkpoint import find_checkpoint

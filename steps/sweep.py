@@ -10,11 +10,11 @@ from typing import Any
 
 from pydantic import Field
 
-from argosy.config.schema import Config, Upstreams
-from argosy.errors import InputError
-from argosy.step.command import main
-from argosy.step.contract import Step, StepContext
-from argosy.store.files import write_atomic, write_json
+from argosy.core.config.schema import Config, Upstreams
+from argosy.core.errors import InputError
+from argosy.core.step.command import main
+from argosy.core.step.contract import Step, StepContext
+from argosy.core.store.files import write_atomic, write_json
 
 REPORT, RECORD = "report.html", "sweep.json"
 

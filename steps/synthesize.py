@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import model_validator
 
-from argosy.config.schema import Externals
+from argosy.core.config.schema import Externals
+from argosy.core.errors import InputError
+from argosy.core.step.command import main
+from argosy.core.step.contract import Step, StepContext
+from argosy.core.store.files import write_json
+from argosy.core.store.step_files import given_directory
 from argosy.data.jsonl import JsonlWriters, read_jsonl
 from argosy.data.rejects import Rejects
-from argosy.errors import InputError
 from argosy.posttraining.synthesis.config import SynthesisConfig, SynthesisOutputs
-from argosy.step.command import main
-from argosy.step.contract import Step, StepContext
-from argosy.store.files import write_json
-from argosy.store.step_files import given_directory
 
 if TYPE_CHECKING:
     from argosy.posttraining.rl.reward import Prompt

@@ -9,16 +9,16 @@ from typing import Annotated, NamedTuple
 from pydantic import Field
 
 from argosy.cleaning.kept import KeptCorpus
-from argosy.config.schema import RUNTIME, Config, Upstream, Upstreams
+from argosy.core.config.schema import RUNTIME, Config, Upstream, Upstreams
+from argosy.core.errors import InputError
+from argosy.core.step.command import main
+from argosy.core.step.contract import Step, StepContext
+from argosy.core.store.files import write_json
+from argosy.core.store.step_files import given_directory
 from argosy.data.jsonl import read_jsonl
 from argosy.data.schemas import ParseError
 from argosy.data.sources import RESERVED_CHANNEL as CONVERSATIONS
 from argosy.data.split import heldout_ids
-from argosy.errors import InputError
-from argosy.step.command import main
-from argosy.step.contract import Step, StepContext
-from argosy.store.files import write_json
-from argosy.store.step_files import given_directory
 from argosy.text.display import columns
 from argosy.tokens.encoder import Encoder, text_bytes
 from argosy.tokens.markup import Markup, Pieces, read_markup

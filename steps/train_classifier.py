@@ -8,7 +8,12 @@ from pydantic import Field, model_validator
 
 from argosy.cleaning.classifier.model import FOLDER, HIGHEST, Features
 from argosy.cleaning.classifier.training import Labelled, of_sets, train
-from argosy.config.schema import Config, Upstream
+from argosy.core.config.schema import Config, Upstream
+from argosy.core.errors import InputError
+from argosy.core.step.command import main
+from argosy.core.step.contract import Step, StepContext
+from argosy.core.store.files import write_json
+from argosy.core.store.step_files import given_directory
 from argosy.data.counts import Counts
 from argosy.data.jsonl import read_documents
 from argosy.data.listing import list_inputs
@@ -16,11 +21,6 @@ from argosy.data.reading import read_file
 from argosy.data.sample import hash_of
 from argosy.data.schemas import Document
 from argosy.data.sources import Inputs, SourceConfig
-from argosy.errors import InputError
-from argosy.step.command import main
-from argosy.step.contract import Step, StepContext
-from argosy.store.files import write_json
-from argosy.store.step_files import given_directory
 
 REPORT = "report.json"
 

@@ -14,7 +14,7 @@ from unittest import mock
 
 import yaml
 
-from argosy.tracking.tracker import Tracker
+from argosy.core.tracking.tracker import Tracker
 from workflows.argo.handoff import Handoff
 from workflows.argo.pod.__main__ import main
 from workflows.local.shipping import PipelineTracker

@@ -9,11 +9,11 @@ from argosy.cleaning.filter import Filter, Resources
 from argosy.cleaning.filters import make_filters, parse_filters, registered
 from argosy.cleaning.kept import KeptCorpus
 from argosy.cleaning.scoring import KEPT, decide, score
+from argosy.core.store.files import write_json
 from argosy.data.inventory import OWN, identify, write_inventory
 from argosy.data.jsonl import JsonlWriters
 from argosy.data.schemas import Document
 from argosy.data.sources import InputFile
-from argosy.store.files import write_json
 from steps.clean import STEP, CleanConfig
 from steps.score import STEP as SCORE
 from steps.score import ScoreConfig

@@ -9,11 +9,11 @@ from random import Random
 from typing import Any
 
 from argosy.compare.checkpoints import Checkpoint
+from argosy.core.statistics.intervals import mean
+from argosy.core.store.files import write_json
+from argosy.core.store.provenance import digest_of
 from argosy.evaluation.rows.reader import Rows, is_text
 from argosy.evaluation.rows.values import total
-from argosy.statistics.intervals import mean
-from argosy.store.files import write_json
-from argosy.store.provenance import digest_of
 from evals.items import Item
 from tests.evaluation_fixtures import parse_item
 

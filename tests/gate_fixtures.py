@@ -10,8 +10,8 @@ from argosy.compare.checkpoints import Checkpoint
 from argosy.compare.gate.check import Verdict, check
 from argosy.compare.gate.config import Gate
 from argosy.compare.gate.subject import Subject
+from argosy.core.statistics.intervals import Floats, mean
 from argosy.evaluation.rows.reader import Rows
-from argosy.statistics.intervals import Floats, mean
 
 DIFFICULTY = 3.0  # standard deviation over items, in logits
 

@@ -11,11 +11,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from argosy.core.statistics.intervals import balanced_weights
+from argosy.core.store.files import read_json, write_json
+from argosy.core.tracking.tracker import Tracker
 from argosy.evaluation.contamination import contamination_metrics
 from argosy.evaluation.items import read_items, write_items
-from argosy.statistics.intervals import balanced_weights
-from argosy.store.files import read_json, write_json
-from argosy.tracking.tracker import Tracker
 from evals.chain import parse_chain
 from evals.items import Item
 from tests.comparison_fixtures import add, benchmark, benchmark_data, metrics_of, node, text_rows
@@ -240,7 +240,7 @@ CLEANING = {
 
 
 if __name__ == "__main__":
-    from argosy.step.contract import Progress, StepContext
+    from argosy.core.step.contract import Progress, StepContext
     from steps.compare import CompareConfig, run
 
     out = Path(sys.argv[1]) / "compare"

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from argosy.config.schema import Config
-from argosy.step.contract import Progress, Step, StepContext
-from argosy.tracking.tracker import Tracker
+from argosy.core.config.schema import Config
+from argosy.core.step.contract import Progress, Step, StepContext
+from argosy.core.tracking.tracker import Tracker
 
 
 def run_step(step: Step[Any], config: Config, out: Path) -> dict[str, Any]:

@@ -8,9 +8,9 @@ from contextlib import closing
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from argosy.store.lease import LEASE
-from argosy.store.step_files import ERROR, LOG, OUTPUTS, PROGRESS, RANK_LOGS, RUN, STATE, TRACKING
-from argosy.tracking.spool import OF_THE_RUN
+from argosy.core.store.lease import LEASE
+from argosy.core.store.step_files import ERROR, LOG, OUTPUTS, PROGRESS, RANK_LOGS, RUN, STATE, TRACKING
+from argosy.core.tracking.spool import OF_THE_RUN
 
 # What tells of a process: times, attempts, host. The page shows times too; comparison.json has its numbers.
 OF_THE_PROCESS = {RUN, LOG, PROGRESS, ERROR, LEASE, TRACKING, STATE, "report.html"}

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from argosy.step.contract import Progress, StepContext
+from argosy.core.step.contract import Progress, StepContext
+from argosy.core.tracking.spool import OF_THE_RUN
+from argosy.core.tracking.tracker import Tracker
 from argosy.tokens.mixture import Batch
-from argosy.tracking.spool import OF_THE_RUN
-from argosy.tracking.tracker import Tracker
 from tests.tokenizer_fixtures import make_bpe
 
 
@@ -114,7 +114,7 @@ class Devices:
         import torch
         from transformers import PreTrainedModel
 
-        from argosy.step.contract import StepContext
+        from argosy.core.step.contract import StepContext
 
         device = torch.device("cpu", 0)
         self.made: list[Any] = []

@@ -5,13 +5,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from argosy.core.errors import ArgosyError, InputError
+from argosy.core.store.files import read_record
 from argosy.data.records import files_by_channel, read_any
 from argosy.data.sources import weights_of
-from argosy.errors import ArgosyError, InputError
 from argosy.posttraining.config import PosttrainingConfig
 from argosy.posttraining.rl.config import RLHFConfig
 from argosy.posttraining.sft_config import SFTConfig
-from argosy.store.files import read_record
 from argosy.text.display import columns
 from argosy.tokens.amounts import Amount, check_batch
 from argosy.training.config import TrainConfig

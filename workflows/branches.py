@@ -7,9 +7,9 @@ from typing import Any
 
 from pydantic import ConfigDict, Field
 
-from argosy.config.explain import likely, validated
-from argosy.config.schema import Config
-from argosy.errors import InputError
+from argosy.core.config.explain import likely, validated
+from argosy.core.config.schema import Config
+from argosy.core.errors import InputError
 from argosy.posttraining.preferences.config import PreferenceMethodConfig
 from argosy.posttraining.rl.config import METHODS, RLHFConfig
 from argosy.posttraining.sft_config import SFTConfig

@@ -6,9 +6,9 @@ from pathlib import Path
 from argosy.cleaning.classifier.model_paths import number_models
 from argosy.cleaning.filter import FilterConfig
 from argosy.cleaning.filters import registered
-from argosy.errors import InputError
+from argosy.core.errors import InputError
+from argosy.core.store.remote import absolute
 from argosy.models.elsewhere.hub import EXAMPLE
-from argosy.store.remote import absolute
 from steps.clean import CleanConfig
 from steps.data import DataConfig
 from steps.measure import MeasureConfig

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from argosy.config.explain import nearest
-from argosy.config.load import Layer, load, merge
-from argosy.config.yaml import read_yaml
-from argosy.errors import InputError
+from argosy.core.config.explain import nearest
+from argosy.core.config.load import Layer, load, merge
+from argosy.core.config.yaml import read_yaml
+from argosy.core.errors import InputError
 from workflows.lifecycle import POSTTRAINING, STAGES, LifecycleConfig
 
 PRESETS = Path(__file__).resolve().parent / "presets"

@@ -7,13 +7,13 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from argosy.core.errors import InputError
+from argosy.core.step.machine import has_gpu
 from argosy.data.records import KINDS
-from argosy.errors import InputError
 from argosy.evaluation.suite import FOLDERS, check_apart, find_suite, load_suite, named_files
 from argosy.models.checkpoint import find_checkpoint
 from argosy.models.load import own_dtype
 from argosy.models.pretrained import settled_dtype
-from argosy.step.machine import has_gpu
 from argosy.training.config import TrainConfig
 from steps.data import DataConfig
 from steps.evaluate import EvaluateConfig, check_suite

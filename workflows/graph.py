@@ -11,12 +11,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from argosy.config.explain import likely, validated
-from argosy.config.schema import Config, ParallelConfig, Role, role_of
-from argosy.errors import InputError
-from argosy.step.contract import Step
-from argosy.step.machine import has_gpu, usable_cores
-from argosy.store.provenance import Identities, made_from
+from argosy.core.config.explain import likely, validated
+from argosy.core.config.schema import Config, ParallelConfig, Role, role_of
+from argosy.core.errors import InputError
+from argosy.core.step.contract import Step
+from argosy.core.step.machine import has_gpu, usable_cores
+from argosy.core.store.provenance import Identities, made_from
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _LONGEST_NAME = 200  # of a directory; file systems allow 255

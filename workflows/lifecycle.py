@@ -21,7 +21,7 @@ Each stage is a file of `steps/`; the library under it is a folder:
     sft, twin, dpo, reward_model, rlhf   argosy/posttraining, argosy/training
     data of a model's own answers        argosy/posttraining/synthesis (an item of `posttraining`)
     evaluate                             evals, probes, argosy/evaluation, argosy/scoring
-    compare                              argosy/compare, argosy/statistics
+    compare                              argosy/compare, argosy/core/statistics
 
 A new stage is a file of `steps/`, a field of LifecycleConfig and a line of `lifecycle`.
 """
@@ -33,9 +33,9 @@ from typing import Any, Self
 from pydantic import Field, model_validator
 
 from argosy.compare.gate.config import Gate
-from argosy.config.explain import likely
-from argosy.config.schema import Config, Role, Seed, models_at
-from argosy.errors import InputError
+from argosy.core.config.explain import likely
+from argosy.core.config.schema import Config, Role, Seed, models_at
+from argosy.core.errors import InputError
 from argosy.posttraining.preferences.config import PreferenceMethodConfig
 from argosy.posttraining.rl.config import RLHFConfig
 from argosy.posttraining.sft_config import SFTConfig

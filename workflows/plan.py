@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
-from argosy.config.explain import first_of, nearest
-from argosy.config.schema import Config, Role
-from argosy.errors import InputError
-from argosy.store.provenance import IDENTITIES, Identities
-from argosy.store.remote import absolute
-from argosy.store.step_files import read_whole
+from argosy.core.config.explain import first_of, nearest
+from argosy.core.config.schema import Config, Role
+from argosy.core.errors import InputError
+from argosy.core.store.provenance import IDENTITIES, Identities
+from argosy.core.store.remote import absolute
+from argosy.core.store.step_files import read_whole
 from argosy.text.display import columns
 from workflows.graph import Graph, Node, Resources, prefix
 from workflows.state import State, Store

@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterable, Mapping
 from functools import cache, cached_property
 from typing import Any, Literal, NamedTuple
 
-from argosy.config.explain import first_of
-from argosy.step.retry import parts_to_retry
-from argosy.store.files import read_record
-from argosy.store.lease import live_holder
-from argosy.store.provenance import DIGITS, differences
-from argosy.store.step_files import ERROR, NODE, OUTPUTS, RUN, cut_file, read_whole
+from argosy.core.config.explain import first_of
+from argosy.core.step.retry import parts_to_retry
+from argosy.core.store.files import read_record
+from argosy.core.store.lease import live_holder
+from argosy.core.store.provenance import DIGITS, differences
+from argosy.core.store.step_files import ERROR, NODE, OUTPUTS, RUN, cut_file, read_whole
 
 NEVER = "never ran"
 

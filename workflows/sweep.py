@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from argosy.config.load import load
-from argosy.config.schema import RUNTIME, field_type, models_at, role_of
-from argosy.errors import InputError
-from argosy.store.files import read_record
-from argosy.store.provenance import IDENTITIES, Identities
-from argosy.store.step_files import ERROR
+from argosy.core.config.load import load
+from argosy.core.config.schema import RUNTIME, field_type, models_at, role_of
+from argosy.core.errors import InputError
+from argosy.core.store.files import read_record
+from argosy.core.store.provenance import IDENTITIES, Identities
+from argosy.core.store.step_files import ERROR
 from argosy.sweep.grid import STAGE, Grid, read_grid
 from argosy.sweep.points import DIVERGED, is_size
 from steps.pretrain import PretrainConfig

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any, get_args
 
 from argosy.cleaning.kept import KeptCorpus
+from argosy.core.errors import InputError
+from argosy.core.store.files import explain, make_directory, publish, read_record, temporary_of, write_json
+from argosy.core.store.remote import is_uri, names_at, read_small, remove, upload
+from argosy.core.store.step_files import OUTPUTS
 from argosy.data.shards import SHARD_BYTES, Format, ShardWriter
-from argosy.errors import InputError
-from argosy.store.files import explain, make_directory, publish, read_record, temporary_of, write_json
-from argosy.store.remote import is_uri, names_at, read_small, remove, upload
-from argosy.store.step_files import OUTPUTS
 
 FORMATS: tuple[str, ...] = get_args(Format)
 MANIFEST = ".manifest.json"  # hidden: datasets and data.inputs would read it as documents

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 from argosy.cleaning.batch import Batch
-from argosy.config.schema import Config
+from argosy.core.config.schema import Config
+from argosy.core.errors import InputError
 from argosy.data.schemas import Document
-from argosy.errors import InputError
 
 if TYPE_CHECKING:
     import numpy.typing as npt

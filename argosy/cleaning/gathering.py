@@ -17,7 +17,7 @@ from argosy.cleaning.filter import Filter, Rule
 from argosy.cleaning.scored import ScoredCorpus
 from argosy.cleaning.scores import CHANNEL
 from argosy.cleaning.scoring import KEPT, broken
-from argosy.step.contract import Progress
+from argosy.core.step.contract import Progress
 
 if TYPE_CHECKING:
     from argosy.cleaning.batch import Integers

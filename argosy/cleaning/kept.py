@@ -12,11 +12,11 @@ from argosy.cleaning.dedup.spans import without
 from argosy.cleaning.gathering import Decisions
 from argosy.cleaning.scoring import KEPT
 from argosy.cleaning.tiers import NO_TIER, tier_channel
+from argosy.core.errors import InputError
+from argosy.core.store.files import make_directory, read_json, write_json
+from argosy.core.store.step_files import given_directory, read_outputs
 from argosy.data.schemas import Document
 from argosy.data.shards import read_columns, shard_files
-from argosy.errors import InputError
-from argosy.store.files import make_directory, read_json, write_json
-from argosy.store.step_files import given_directory, read_outputs
 
 if TYPE_CHECKING:
     import numpy as np

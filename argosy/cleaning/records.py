@@ -18,12 +18,12 @@ from argosy.cleaning.filter import Filter, FilterConfig, Keys, Resources
 from argosy.cleaning.filters import make_filters, parse_filters, registered
 from argosy.cleaning.filters.decontamination import Decontamination, contaminated
 from argosy.cleaning.scoring import KEPT, decide
-from argosy.config.schema import Config
+from argosy.core.config.schema import Config
+from argosy.core.errors import InputError
 from argosy.data.jsonl import JsonlWriters, dump_line
 from argosy.data.schemas import Document
 from argosy.data.sources import OTHERS
 from argosy.data.split import derive_seed, hash_fraction
-from argosy.errors import InputError
 from argosy.text.figures import signs
 
 Record = dict[str, Any]

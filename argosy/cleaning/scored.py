@@ -11,7 +11,7 @@ from argosy.cleaning.dedup.duplicates import About
 from argosy.cleaning.dedup.external import Workspace
 from argosy.cleaning.scores import CHANGED, CHANNEL, SIZE, is_score
 from argosy.cleaning.shard import ScoredShard
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from argosy.cleaning.scoring import Scored
-from argosy.store.files import make_directory, temporary_of
+from argosy.core.store.files import make_directory, temporary_of
 
 if TYPE_CHECKING:
     import numpy as np

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from argosy.cleaning.batch import Batch
 from argosy.cleaning.filter import Filter, FilterConfig, Rule
-from argosy.config.explain import numbered
+from argosy.core.config.explain import numbered
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from argosy.cleaning.dedup.key_files import KeyFiles
 from argosy.cleaning.scores import KEYS, SCORES, is_score
+from argosy.core.errors import InputError
 from argosy.data.shards import shard_files
-from argosy.errors import InputError
 
 if TYPE_CHECKING:
     import numpy.typing as npt

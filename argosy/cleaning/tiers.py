@@ -8,9 +8,9 @@ from pydantic import Field, model_validator
 
 from argosy.cleaning.dedup.external import Workspace
 from argosy.cleaning.scored import Block, ScoredCorpus
-from argosy.config.explain import likely
-from argosy.config.schema import Config
-from argosy.errors import InputError
+from argosy.core.config.explain import likely
+from argosy.core.config.schema import Config
+from argosy.core.errors import InputError
 
 if TYPE_CHECKING:
     from argosy.cleaning.batch import Floats

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Sequence
 from argosy.compare.checkpoints import HELDOUT, Checkpoint, headline_of, kind_among
 from argosy.compare.metrics import Kind
 from argosy.compare.test import NOTHING_IN_COMMON, OTHER_TOKENS, Contrast, alike, contrast, corrected
+from argosy.core.statistics.multiple import Method
 from argosy.evaluation.rows.evaluations import told
 from argosy.evaluation.rows.reader import ALL, shared_suite
 from argosy.evaluation.rows.values import ASKED_OTHERWISE, shared
-from argosy.statistics.multiple import Method
 
 Pair = tuple[Checkpoint, Checkpoint]
 

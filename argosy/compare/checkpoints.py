@@ -11,11 +11,11 @@ from typing import Any
 
 from argosy.compare.metrics import HEADLINE, Kind, kind_of
 from argosy.compare.test import Side
+from argosy.core.statistics.metric import Metric, from_records
+from argosy.core.store.step_files import read_done
 from argosy.evaluation.contamination import Seen, seen_of
 from argosy.evaluation.rows.reader import Answers, Group, Rows, read_rows
 from argosy.evaluation.rows.values import Value, estimate
-from argosy.statistics.metric import Metric, from_records
-from argosy.store.step_files import read_done
 
 BENCHMARK, HELDOUT = "bench/", "heldout/bpb/"
 

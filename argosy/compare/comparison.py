@@ -10,7 +10,7 @@ from argosy.compare.metrics import HEADLINE, Kind, chances, families, order
 from argosy.compare.notes import notes_of
 from argosy.compare.test import corrected
 from argosy.compare.traces import suspects
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 
 
 def add_headlines(entries: Sequence[Entry]) -> None:

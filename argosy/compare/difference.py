@@ -4,9 +4,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from argosy.core.statistics.intervals import quantile, t_quantile
+from argosy.core.statistics.paired import Interval, compare_items, paired_ratio_test
 from argosy.evaluation.rows.values import Value
-from argosy.statistics.intervals import quantile, t_quantile
-from argosy.statistics.paired import Interval, compare_items, paired_ratio_test
 
 FLIPS, FEW_DRAWN, MORE_DRAWS = "sign flips", 0.002, 40_000
 MANY = 10_000  # degrees of freedom of an error that is taken as known
@@ -32,7 +32,7 @@ class Tested:
 
 
 def paired(pairs: Sequence[tuple[Value, Value]], share: bool) -> Tested:
-    """Test shares of right answers item by item (argosy.statistics.paired: compare_items), others, such as
+    """Test shares of right answers item by item (argosy.core.statistics.paired: compare_items), others, such as
     probabilities, and losses over lengths, by the t test of a ratio, with independent units as its observations."""
     if share and all(a.weight == b.weight == 1.0 and 0 <= a.value <= 1 and 0 <= b.value <= 1 for a, b in pairs):
         return _shares(pairs)

@@ -10,7 +10,7 @@ from argosy.compare.metrics import Kind
 from argosy.compare.test import Contrast
 from argosy.compare.traces import Suspect
 from argosy.compare.words import short
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 
 _SIZES = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "g": 10**9, "t": 10**12}
 _AT = re.compile(r"^(tokens|step)=([0-9]*\.?[0-9]+)([kmbgt]?)$", re.IGNORECASE)

@@ -5,9 +5,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
+from argosy.core.statistics.metric import BITS, Better, Metric, find, probability, share
 from argosy.evaluation.findings import HELDOUT as HELDOUT_METRICS
 from argosy.judging.metrics import METRICS as JUDGE_METRICS
-from argosy.statistics.metric import BITS, Better, Metric, find, probability, share
 
 HEADLINE = "headline"
 UNDECLARED = "its kind is not declared"

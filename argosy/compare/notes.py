@@ -9,10 +9,10 @@ from argosy.compare.entries import Entry, Pair
 from argosy.compare.metrics import Kind, place_of
 from argosy.compare.test import OTHER_QUESTIONS, OTHER_TOKENS
 from argosy.compare.words import listed, short
-from argosy.config.explain import first_of
+from argosy.core.config.explain import first_of
+from argosy.core.store.files import read_record
+from argosy.core.store.step_files import RUN, read_done
 from argosy.evaluation.rows.values import ASKED_OTHERWISE
-from argosy.store.files import read_record
-from argosy.store.step_files import RUN, read_done
 
 TEMPLATED = ("bench/", "probe/")  # metrics that a template could change; held-out text is read as it is
 

@@ -11,11 +11,11 @@ from argosy.compare.stages import Comparison, TaskComparison, is_headline
 from argosy.compare.test import Contrast
 from argosy.compare.traces import Suspicion
 from argosy.compare.words import amount, listed, meaning, percent, points, reverse, tested_text
-from argosy.config.explain import first_of
+from argosy.core.config.explain import first_of
+from argosy.core.statistics.metric import BITS
+from argosy.core.statistics.multiple import DECISION, NAMES
+from argosy.core.statistics.paired import Interval
 from argosy.evaluation.contamination import CANNOT_TELL, LIKELY, NOT_SEEN, Seen, has_seen
-from argosy.statistics.metric import BITS
-from argosy.statistics.multiple import DECISION, NAMES
-from argosy.statistics.paired import Interval
 
 REASONS = 3  # reasons that a sentence gives
 

@@ -10,8 +10,8 @@ from argosy.compare.metrics import HEADLINE
 from argosy.compare.test import Contrast
 from argosy.compare.traces import Suspect, pair_leads, suspicions
 from argosy.compare.words import listed, percent
+from argosy.core.statistics.multiple import DECISION, TABLE
 from argosy.evaluation.contamination import PLAIN
-from argosy.statistics.multiple import DECISION, TABLE
 
 
 @dataclass(frozen=True)

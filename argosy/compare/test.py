@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 
 from argosy.compare.difference import Tested, distance, independent, paired, possible, untested
 from argosy.compare.metrics import UNDECLARED, Kind
+from argosy.core.statistics.equivalence import tost
+from argosy.core.statistics.intervals import normal_interval, share_interval
+from argosy.core.statistics.multiple import TABLE, Method, correct
+from argosy.core.statistics.paired import Interval
 from argosy.evaluation.rows.reader import Rows, shared_suite
 from argosy.evaluation.rows.values import Value, metric_of, shared, total
-from argosy.statistics.equivalence import tost
-from argosy.statistics.intervals import normal_interval, share_interval
-from argosy.statistics.multiple import TABLE, Method, correct
-from argosy.statistics.paired import Interval
 
 ALPHA = 0.05
 SAME_VALUE = 1e-4  # rows are rounded; further apart, the metric is not made of them

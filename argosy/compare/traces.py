@@ -9,11 +9,17 @@ from statistics import fmean
 from argosy.compare.changes import same_questions
 from argosy.compare.checkpoints import Checkpoint
 from argosy.compare.test import ALPHA
+from argosy.core.statistics.intervals import balanced_weights, mean
+from argosy.core.statistics.multiple import DECISION, correct
+from argosy.core.statistics.paired import (
+    DRAWS,
+    Interval,
+    difference_of_differences,
+    paired_bootstrap,
+    paired_permutation,
+)
 from argosy.evaluation.contamination import LIKELY, PLAIN, Seen
 from argosy.evaluation.rows.reader import Place
-from argosy.statistics.intervals import balanced_weights, mean
-from argosy.statistics.multiple import DECISION, correct
-from argosy.statistics.paired import DRAWS, Interval, difference_of_differences, paired_bootstrap, paired_permutation
 
 MOST_PAIRS = 150
 

@@ -13,10 +13,10 @@ from typing import Any
 from argosy.compare.checkpoints import Checkpoint, Checkpoints, kind_among
 from argosy.compare.entries import Compared, place_in, value_at
 from argosy.compare.metrics import Kind, chances
+from argosy.core.statistics.intervals import quantile
+from argosy.core.statistics.trend import LAST, Curve, Point, SignalToNoise, Trend, kendall, signal_to_noise
+from argosy.core.store.step_files import read_done
 from argosy.evaluation.contamination import has_seen
-from argosy.statistics.intervals import quantile
-from argosy.statistics.trend import LAST, Curve, Point, SignalToNoise, Trend, kendall, signal_to_noise
-from argosy.store.step_files import read_done
 
 RATIO = 2.0  # signal over noise from which a metric is worth watching
 FEW = 10  # items below which a metric is not worth watching

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from argosy.compare.metrics import Kind
 from argosy.compare.test import Contrast
-from argosy.statistics.paired import Interval
+from argosy.core.statistics.paired import Interval
 from argosy.text.display import plain
 
 

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from argosy.core.errors import InputError
 from argosy.data.jsonl import Reject
 from argosy.data.rejects import Tally, remedy
 from argosy.data.schemas import Document
 from argosy.data.sources import MAX_CHANNELS, InputFile, channel_name
-from argosy.errors import InputError
 
 
 @dataclass

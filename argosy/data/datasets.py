@@ -10,7 +10,7 @@ from fnmatch import fnmatch
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
-from argosy.store.remote import Found, read_small
+from argosy.core.store.remote import Found, read_small
 
 _RECORDS = ("state.json", "dataset_info.json", "dataset_dict.json", "dataset_infos.json")
 _DATA = (".parquet", ".arrow", ".jsonl", ".jsonl.gz", ".jsonl.zst", ".json", ".json.gz", ".csv", ".tsv", ".txt")

@@ -13,13 +13,13 @@ from itertools import accumulate, islice, pairwise
 from pathlib import Path
 from typing import IO, Any
 
+from argosy.core.errors import InputError
+from argosy.core.store.files import write_atomic
+from argosy.core.store.remote import is_uri
+from argosy.core.store.zstd import check_window
 from argosy.data.listing import list_inputs
 from argosy.data.readers import CUT_BYTES, UNPACKS, Reader, is_packed, registered
 from argosy.data.sources import UTF8, Cut, InputFile, SourceConfig
-from argosy.errors import InputError
-from argosy.store.files import write_atomic
-from argosy.store.remote import is_uri
-from argosy.store.zstd import check_window
 
 DOCUMENTS = "documents.json"
 OWN = -1  # as `input` of a file of the data step's own

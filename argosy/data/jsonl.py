@@ -15,11 +15,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, NamedTuple, TypeVar, cast
 
+from argosy.core.errors import InputError, StepError
+from argosy.core.store.files import json_text, temporary_of
+from argosy.core.store.remote import open_file
+from argosy.core.store.zstd import open_zstd
 from argosy.data.schemas import Document, ParseError
-from argosy.errors import InputError, StepError
-from argosy.store.files import json_text, temporary_of
-from argosy.store.remote import open_file
-from argosy.store.zstd import open_zstd
 
 T = TypeVar("T")
 JSONL = (".jsonl", ".jsonl.gz", ".jsonl.zst")

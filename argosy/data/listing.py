@@ -6,12 +6,12 @@ from collections.abc import Collection, Sequence
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from argosy.config.explain import first_of
+from argosy.core.config.explain import first_of
+from argosy.core.errors import InputError
+from argosy.core.store.remote import Found, find, is_uri, uri_name
 from argosy.data.datasets import Dataset, find_datasets
 from argosy.data.readers import ALLOWED, format_of
 from argosy.data.sources import InputFile, SourceConfig
-from argosy.errors import InputError
-from argosy.store.remote import Found, find, is_uri, uri_name
 
 
 class PassedOver(NamedTuple):

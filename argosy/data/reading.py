@@ -3,14 +3,14 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from argosy.core.errors import InputError, StepError
+from argosy.core.store.remote import is_uri, state
 from argosy.data.counts import Counts, FileCounts
 from argosy.data.inventory import Piece, Shard, hash_span
 from argosy.data.jsonl import DAMAGE, Damaged, Reject
 from argosy.data.readers import Record, Span, registered
 from argosy.data.schemas import Document, ParseError, check_text
 from argosy.data.sources import InputFile, SourceConfig
-from argosy.errors import InputError, StepError
-from argosy.store.remote import is_uri, state
 
 Item = Document | Reject
 

@@ -9,7 +9,9 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator
 
-from argosy.config.schema import Role, expand_home
+from argosy.core.config.schema import Role, expand_home
+from argosy.core.errors import InputError
+from argosy.core.plugins import unknown
 from argosy.data.formats import Record, describe, read_record, registered
 from argosy.data.jsonl import (
     JSONL,
@@ -25,8 +27,6 @@ from argosy.data.readers.parquet import present
 from argosy.data.rejects import Tally
 from argosy.data.schemas import ParseError
 from argosy.data.turns import unread_keys
-from argosy.errors import InputError
-from argosy.plugins import unknown
 
 PARQUET = (".parquet",)
 JSON = (".json", ".json.gz", ".json.zst")

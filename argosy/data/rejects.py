@@ -8,9 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from argosy.core.errors import InputError
 from argosy.data.jsonl import JSONL, MOST_BYTES, JsonlWriters, Reject, parse_or_reject
 from argosy.data.schemas import parse_record
-from argosy.errors import InputError
 
 T = TypeVar("T")
 _LOG = logging.getLogger(__name__)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from heapq import nsmallest
 
+from argosy.core.store.remote import is_uri
 from argosy.data.counts import Counts
 from argosy.data.inventory import Piece
 from argosy.data.jsonl import JsonlWriters, Reject
@@ -13,7 +14,6 @@ from argosy.data.readers import registered
 from argosy.data.reading import read_file, read_piece
 from argosy.data.schemas import Document
 from argosy.data.sources import InputFile, SourceConfig, channel_name
-from argosy.store.remote import is_uri
 
 SAMPLE_BYTES = 256 * 2**20  # that are read for a sample
 QUICK_BYTES = 20_000_000  # of records: read in about a second

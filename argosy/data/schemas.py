@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, 
 from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
-from argosy.config.explain import allowed, shown
+from argosy.core.config.explain import allowed, shown
 from argosy.data.checks import pattern_problem, schema_problem, tests_problem
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, NamedTuple
 
+from argosy.core.errors import InputError
+from argosy.core.store.files import sync, temporary_of
 from argosy.data.jsonl import dump_line, read_jsonl
 from argosy.data.schemas import Document
-from argosy.errors import InputError
-from argosy.store.files import sync, temporary_of
 
 Format = Literal["parquet", "jsonl", "jsonl.zst"]
 COLUMNS = ("id", "text", "channel", "lang", "source", "offset", "metadata", "changed")

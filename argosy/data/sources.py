@@ -9,10 +9,10 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import AfterValidator, Field
 
-from argosy.config.schema import ADDED, Config, Role
+from argosy.core.config.schema import ADDED, Config, Role
+from argosy.core.errors import InputError
+from argosy.core.store.remote import expand_input
 from argosy.data.jsonl import MOST_BYTES
-from argosy.errors import InputError
-from argosy.store.remote import expand_input
 
 UTF8, AUTO = "utf-8", "auto"
 RESERVED_CHANNEL = "instructions"  # the tokenized conversations have this name

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from argosy.config.explain import shown
+from argosy.core.config.explain import shown
 from argosy.data.schemas import ParseError, assistant
 
 ROLES = {

@@ -19,7 +19,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from argosy.config.schema import Config
+from argosy.core.config.schema import Config
 from argosy.data.schemas import Conversation, Document, Item, Preference, Prompt
 from argosy.demo import examples
 from argosy.demo.dirt import dirty_documents

@@ -6,9 +6,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from argosy.evaluation.rows.reader import Rows
-from argosy.evaluation.rows.values import Record, item_of
-from argosy.statistics.contamination import (
+from argosy.core.statistics.contamination import (
     LEAST_ITEMS,
     Calibration,
     Contamination,
@@ -18,6 +16,8 @@ from argosy.statistics.contamination import (
     default_calibration,
     score,
 )
+from argosy.evaluation.rows.reader import Rows
+from argosy.evaluation.rows.values import Record, item_of
 from argosy.text.display import plain
 
 LIKELY, NOT_SEEN, CANNOT_TELL = "likely", "not seen", "cannot tell"

@@ -5,12 +5,12 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from argosy.errors import InputError, StepError
+from argosy.core.errors import InputError, StepError
+from argosy.core.statistics.intervals import Estimate
+from argosy.core.statistics.metric import BITS, Metric, find, probability, share
+from argosy.core.tracking.spool import HEADLINE
 from argosy.evaluation.rows.reader import Rows
 from argosy.evaluation.rows.values import estimate
-from argosy.statistics.intervals import Estimate
-from argosy.statistics.metric import BITS, Metric, find, probability, share
-from argosy.tracking.spool import HEADLINE
 
 _FOLDERS = re.compile(r"(?<![\w.:/])/(?:[^\s/:;,'\"()]+/)+")
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from argosy.errors import InputError
-from argosy.store.files import write_atomic
+from argosy.core.errors import InputError
+from argosy.core.store.files import write_atomic
 
 if TYPE_CHECKING:
     from pyarrow import Table

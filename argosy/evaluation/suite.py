@@ -17,10 +17,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from argosy.config.explain import validated
-from argosy.config.schema import Config, expand_home
-from argosy.config.yaml import read_yaml
-from argosy.errors import InputError
+from argosy.core.config.explain import validated
+from argosy.core.config.schema import Config, expand_home
+from argosy.core.config.yaml import read_yaml
+from argosy.core.errors import InputError
 
 FOLDERS = tuple(Path(__file__).resolve().parents[2] / name for name in ("evals/suites", "probes/suites"))
 _YAML = (".yaml", ".yml")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from argosy.scoring.chat_api import ChatApi, Reply
 from argosy.scoring.model import LanguageModel
 from argosy.text.scripts import is_han

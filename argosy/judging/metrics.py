@@ -7,17 +7,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from argosy.core.statistics.intervals import Estimate, mean, share_interval
+from argosy.core.statistics.metric import Metric, probability, share
 from argosy.data.jsonl import dump_line
 from argosy.judging.records import Answer, Prompt
-from argosy.statistics.intervals import Estimate, mean, share_interval
-from argosy.statistics.metric import Metric, probability, share
 from argosy.text.faults import Generated
 from argosy.text.faults import faults as faults_of
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from argosy.statistics.paired import Interval
+    from argosy.core.statistics.paired import Interval
 
 METRICS: dict[str, Metric] = {  # a number about the judge itself has no direction
     "judge/win*": share(),
@@ -121,7 +121,7 @@ def length_controlled(
     prompt, 0.5 for a tie. `first`, `second`: lengths of the answers, in characters."""
     import numpy as np
 
-    from argosy.statistics.paired import Interval
+    from argosy.core.statistics.paired import Interval
 
     y = np.asarray(preferences, dtype=np.float64)
     difference = np.asarray(first, dtype=np.float64) - np.asarray(second, dtype=np.float64)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from argosy.core.errors import InputError
 from argosy.data.jsonl import parse_lines
 from argosy.data.schemas import ParseError
-from argosy.errors import InputError
 
 WINNERS = ("first", "second", "tie")
 T = TypeVar("T")

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad, scaled_dot_product_attention
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 
 Choice = Literal["auto", "eager", "sdpa", "flex", "varlen"]
 PACKED = "argosy_packed"  # what `varlen` is called among transformers' attention functions

@@ -8,9 +8,9 @@ from itertools import accumulate, pairwise
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from argosy.core.errors import InputError
+from argosy.core.sandbox.templates import TemplateRefusal, render
 from argosy.data.schemas import Message, ParseError
-from argosy.errors import InputError
-from argosy.sandbox.templates import TemplateRefusal, render
 
 _TAILS = WeakKeyDictionary[Any, dict[tuple[str, str, bool], str]]()  # of tokenizers: a conversation costs its own text
 _COMPILE = "_compile_jinja_template"  # of transformers

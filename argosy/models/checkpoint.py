@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
+from argosy.core.store.files import read_record
+from argosy.core.store.step_files import NODE, OUTPUTS, RUN, given_directory, read_outputs
 from argosy.models.pretrained import is_gguf
-from argosy.store.files import read_record
-from argosy.store.step_files import NODE, OUTPUTS, RUN, given_directory, read_outputs
 
 ABOUT = "argosy.json"  # of an export of ours
 ABOUT_GGUF = "gguf.json"  # of weights that were dequantized: the file that they are from

@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from argosy.models.collectives import exchange
 
 EXPERTS = "argosy_experts"  # what this is called among transformers' experts functions

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from argosy.config.schema import Config
-from argosy.errors import StepError
+from argosy.core.config.schema import Config
+from argosy.core.errors import StepError
+from argosy.core.step.contract import StepContext
+from argosy.core.store.files import publish, temporary_of, write_json
 from argosy.models.adapters.files import write_adapter
-from argosy.step.contract import StepContext
-from argosy.store.files import publish, temporary_of, write_json
 
 ADAPTER = "adapter"  # the folder of the adapter in a merged export
 

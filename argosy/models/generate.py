@@ -5,9 +5,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from argosy.errors import StepError
+from argosy.core.errors import StepError
+from argosy.core.step.contract import counted
 from argosy.models.logprobs import by_length, pad_left
-from argosy.step.contract import counted
 
 Tokens = tuple[int, ...]
 _NO_MEMORY = ("out of memory", "not enough memory", "can't allocate memory", "cannot allocate memory")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from argosy.models.adapters.files import attach, base_path, find_base, is_adapter, trained_whole
 from argosy.models.chat import check_template, end_tokens
 from argosy.models.checkpoint import find_checkpoint, open_final

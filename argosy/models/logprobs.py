@@ -4,7 +4,7 @@ reference."""
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from argosy.step.contract import counted
+from argosy.core.step.contract import counted
 
 
 def pad_right(rows: Sequence[Sequence[int]], value: int) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from argosy.models.attention import Choice
 from argosy.models.packed import PackedModel
 from argosy.tokens.windows import IGNORED

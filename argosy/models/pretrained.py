@@ -10,9 +10,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from argosy.errors import ArgosyError, InputError, StepError
-from argosy.step.machine import multiplies
-from argosy.store.files import read_record
+from argosy.core.errors import ArgosyError, InputError, StepError
+from argosy.core.step.machine import multiplies
+from argosy.core.store.files import read_record
 
 GGUF = ".gguf"
 EXPORTED = ("float32", "bfloat16", "float16")  # precisions that exports have

@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from argosy.config.explain import likely
-from argosy.config.schema import ADDED, RUNTIME, Measured, Rate, Seed, Upstream
+from argosy.core.config.explain import likely
+from argosy.core.config.schema import ADDED, RUNTIME, Measured, Rate, Seed, Upstream
 from argosy.models.adapters.config import LoRAConfig
 from argosy.models.export import Export
 from argosy.models.templates.published import TEMPLATES

@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from argosy.core.store.step_files import STATE
 from argosy.posttraining.config import PosttrainingConfig
 from argosy.posttraining.stage import Stage, check_values
-from argosy.store.step_files import STATE
 from argosy.training.engines.base import Engine
 from argosy.training.loop import StateStore
 from argosy.training.resume import state_of_another

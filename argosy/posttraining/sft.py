@@ -9,6 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from argosy.core.step.contract import counted
+from argosy.core.store.step_files import given_directory
 from argosy.data.schemas import ParseError, check_text, turns_of
 from argosy.data.sources import RESERVED_CHANNEL
 from argosy.data.split import derive_seed, permuted_index
@@ -22,8 +24,6 @@ from argosy.models.packed import places
 from argosy.posttraining.rows import Rows, Sample
 from argosy.posttraining.sft_config import SFTConfig
 from argosy.posttraining.stage import Stage, Trained
-from argosy.step.contract import counted
-from argosy.store.step_files import given_directory
 from argosy.tokens.amounts import Amount
 from argosy.tokens.reader import check_tokenizer, read_channels
 from argosy.tokens.windows import IGNORED

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from argosy.config.schema import ADDED, Rate, Upstream
+from argosy.core.config.schema import ADDED, Rate, Upstream
 from argosy.posttraining.config import PositiveInt, PosttrainingConfig
 
 

@@ -8,17 +8,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
+from argosy.core.errors import InputError, StepError
+from argosy.core.step.contract import StepContext
+from argosy.core.step.process import make_deterministic
+from argosy.core.store.step_files import given_directory
 from argosy.data.rejects import Rejects, read_records
-from argosy.errors import InputError, StepError
 from argosy.models.chat import end_tokens
 from argosy.models.export import Exporter
 from argosy.models.load import Source, open_source
 from argosy.models.pretrained import weights_dtype
 from argosy.models.templates import check_spans, use_template
 from argosy.posttraining.config import PosttrainingConfig, PosttrainingOutputs
-from argosy.step.contract import StepContext
-from argosy.step.process import make_deterministic
-from argosy.store.step_files import given_directory
 from argosy.training.precision import missing, speed_up_bfloat16
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from argosy.models.checkpoint import Checkpoint
 from argosy.models.generate import Tokens
 from argosy.models.load import check_files

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from http.client import HTTPException
 from typing import Any
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 
 _WRONG = {400: "the server refuses the request", 401: "the key is refused", 403: "the key may not use this model",
           404: "there is no such address or model"}  # fmt: skip

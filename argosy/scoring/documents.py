@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from argosy.models.checkpoint import find_checkpoint, no_language_model
 from argosy.models.elsewhere.hub import download, is_hub_name
 from argosy.models.load import load_model

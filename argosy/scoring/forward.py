@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from argosy.errors import StepError
+from argosy.core.errors import StepError
 from argosy.models.generate import Tokens, free_memory, is_out_of_memory
 from argosy.scoring.rows import Grid, Query, Row, grid, pack
 from argosy.scoring.vocabulary import Parts, log_softmax, parts

@@ -5,7 +5,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from argosy.models.chat import answer_start, apply_template, check_ends, end_tokens
 from argosy.models.checkpoint import Checkpoint
 from argosy.models.generate import Decoding, GreedyDecoder, Tokens, before_stops, by_reach, generate, in_batches

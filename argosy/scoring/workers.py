@@ -15,9 +15,9 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Protocol
 
-from argosy.errors import StepError
+from argosy.core.errors import StepError
+from argosy.core.step.contract import Progress
 from argosy.scoring.cache import Records
-from argosy.step.contract import Progress
 
 _AHEAD = 2  # batches that a process is given at a time, so that it never waits for the next one
 
@@ -190,7 +190,7 @@ _LOADED: list[Computer | Exception] = []  # the model of a helper's process, or 
 def _load_here(helper: Helper, parent: int) -> None:
     """Load the model in a helper's process. An error waits for the first task: of one raised here, the pool says only
     that it is broken."""
-    from argosy.step.process import die_with_parent, make_deterministic
+    from argosy.core.step.process import die_with_parent, make_deterministic
 
     die_with_parent(parent)
     try:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from argosy.config.explain import likely
-from argosy.errors import InputError
+from argosy.core.config.explain import likely
+from argosy.core.errors import InputError
 
 Part = Literal["embedding", "head", "attention", "mlp", "experts", "router", "norm"]
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from argosy.config.explain import likely
-from argosy.errors import InputError
+from argosy.core.config.explain import likely
+from argosy.core.errors import InputError
 
 GIB = 2.0**30
 RESERVE = 0.08  # of the memory: the allocator's gaps, and what nobody counted

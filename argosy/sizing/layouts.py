@@ -6,7 +6,7 @@ which no layout has that does without them; recomputation, which costs a third m
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from argosy.sizing.activations import block
 from argosy.sizing.gpus import divisors
 from argosy.sizing.job import Job, Layout

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from argosy.statistics.multiple import DECISION, correct
+from argosy.core.statistics.multiple import DECISION, correct
 from argosy.sweep.fit import Curve, Noise, residual_noise, seed_noise
 from argosy.sweep.grid import STAGE
 from argosy.sweep.points import Cell, Setting, shown

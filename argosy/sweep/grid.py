@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from argosy.config.load import parse_override
-from argosy.config.schema import Config, field_type, is_sequence
-from argosy.config.yaml import parse_yaml
-from argosy.errors import InputError
+from argosy.core.config.load import parse_override
+from argosy.core.config.schema import Config, field_type, is_sequence
+from argosy.core.config.yaml import parse_yaml
+from argosy.core.errors import InputError
 
 STAGE = "pretrain"
 SEED = f"{STAGE}.seed"

@@ -8,11 +8,11 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from argosy.config.explain import likely
-from argosy.errors import InputError
+from argosy.core.config.explain import likely
+from argosy.core.errors import InputError
+from argosy.core.store.files import read_record
+from argosy.core.store.step_files import RUN, read_done, read_outputs
 from argosy.sizing.architecture import open_architecture
-from argosy.store.files import read_record
-from argosy.store.step_files import RUN, read_done, read_outputs
 from argosy.sweep.grid import STAGE
 
 ALL = "all"

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 
 
 @dataclass(frozen=True)

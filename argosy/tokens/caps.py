@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator
 
-from argosy.config.schema import Rate
+from argosy.core.config.schema import Rate
 from argosy.data.sources import check_channels, rest_of
 
 FEW_EPOCHS = 4.0  # up to so many, a repeated token teaches nearly as much as a new one (Muennighoff et al. 2023)

@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from argosy.errors import StepError
+from argosy.core.errors import StepError
 from argosy.tokens.markup import OWN, Markup, Pieces
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from argosy.core.errors import InputError
+from argosy.core.store.files import read_record
 from argosy.data.sources import weights_of
-from argosy.errors import InputError
-from argosy.store.files import read_record
 from argosy.text.display import columns
 from argosy.tokens.caps import Caps
 

@@ -10,10 +10,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from argosy.core.errors import InputError
+from argosy.core.sandbox.templates import TemplateRefusal, render
+from argosy.core.store.files import read_json
 from argosy.data.schemas import ParseError
-from argosy.errors import InputError
-from argosy.sandbox.templates import TemplateRefusal, render
-from argosy.store.files import read_json
 from argosy.tokens.tokenizer import BOS, CHAT_TEMPLATE, EOS, SPECIAL_TOKENS, chat_pieces
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from argosy.core.errors import InputError
 from argosy.data.sources import weights_of
 from argosy.data.split import derive_seed
-from argosy.errors import InputError
 from argosy.tokens.reader import TokenizedChannel
 from argosy.tokens.windows import ChannelWindows
 

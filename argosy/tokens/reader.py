@@ -7,9 +7,9 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from argosy.core.errors import InputError
+from argosy.core.store.files import read_json
 from argosy.data.split import choose_documents
-from argosy.errors import InputError
-from argosy.store.files import read_json
 from argosy.tokens.shards import SPECIAL_FILE
 from argosy.tokens.tokenizer import SAMPLE, tokenizer_digest
 

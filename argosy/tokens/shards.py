@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO
 
-from argosy.store.files import temporary_of, write_json
+from argosy.core.store.files import temporary_of, write_json
 
 SPLITS = ("train", "heldout")
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from argosy.errors import InputError
-from argosy.store.files import write_atomic, write_json
+from argosy.core.errors import InputError
+from argosy.core.store.files import write_atomic, write_json
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from argosy.models.experts import mixtures
 
 _COMPILERS = {"cpu": ("CXX", "g++", "clang++"), "cuda": ("CC", "gcc", "clang")}  # a variable, then programs

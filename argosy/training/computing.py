@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from argosy.config.schema import ADDED, RUNTIME
+from argosy.core.config.schema import ADDED, RUNTIME
 from argosy.training.parallelism.config import MeshConfig
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from argosy.config.schema import ADDED, RUNTIME, Config, Measured, Rate, Seed, Upstream, Weight
+from argosy.core.config.schema import ADDED, RUNTIME, Config, Measured, Rate, Seed, Upstream, Weight
 from argosy.models.export import Export
 from argosy.sizing.architecture import expert_fields
 from argosy.tokens.amounts import micro_batch_problem

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from argosy.step.contract import StepContext
-from argosy.store.files import write_atomic
-from argosy.store.step_files import TRACKING
+from argosy.core.step.contract import StepContext
+from argosy.core.store.files import write_atomic
+from argosy.core.store.step_files import TRACKING
 from argosy.training.parallel import Group
 
 NAME = "expert_load.csv"

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from argosy.config.schema import Config
+from argosy.core.config.schema import Config
 from argosy.sizing.architecture import MIXTURES
 
 PositiveInt = Annotated[int, Field(gt=0)]

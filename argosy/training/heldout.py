@@ -8,8 +8,8 @@ from itertools import pairwise
 import numpy as np
 import torch
 
+from argosy.core.step.contract import counted
 from argosy.models.loss import LossModule
-from argosy.step.contract import counted
 from argosy.tokens.reader import TokenizedChannel
 from argosy.tokens.windows import IGNORED, cut_documents
 from argosy.training.config import ChannelLoss

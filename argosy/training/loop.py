@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from argosy.errors import StepError
+from argosy.core.errors import StepError
+from argosy.core.step.contract import StepContext
+from argosy.core.store.files import publish, temporary_of
+from argosy.core.store.step_files import STATE
 from argosy.models.export import Exporter
-from argosy.step.contract import StepContext
-from argosy.store.files import publish, temporary_of
-from argosy.store.step_files import STATE
 from argosy.tokens.mixture import Samples
 from argosy.training.config import ChannelLoss, TrainConfig
 from argosy.training.engines.base import Engine

@@ -4,8 +4,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import model_validator
 
-from argosy.config.schema import ADDED
-from argosy.step.machine import fast_products
+from argosy.core.config.schema import ADDED
+from argosy.core.step.machine import fast_products
 from argosy.training.computing import EngineConfig
 
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from argosy.training.blocks import no_compiler
 from argosy.training.config import TrainConfig
 from argosy.training.parallel import local_part

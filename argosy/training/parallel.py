@@ -10,8 +10,8 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 
-from argosy.step.contract import StepContext
-from argosy.step.ranks import rank_timeout
+from argosy.core.step.contract import StepContext
+from argosy.core.step.ranks import rank_timeout
 
 T = TypeVar("T")
 _PATIENCE = 12  # times ARGOSY_RANK_TIMEOUT: one hour

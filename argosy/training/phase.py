@@ -4,16 +4,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from argosy.config.explain import likely
+from argosy.core.config.explain import likely
+from argosy.core.errors import InputError
+from argosy.core.step.contract import StepContext
+from argosy.core.store.files import write_json
+from argosy.core.store.step_files import given_directory
 from argosy.data.split import derive_seed
-from argosy.errors import InputError
 from argosy.models.checkpoint import open_final
 from argosy.models.export import Exporter
 from argosy.models.pretrained import load_tokenizer, random_model, weights_dtype
 from argosy.sizing.architecture import MIXTURES
-from argosy.step.contract import StepContext
-from argosy.store.files import write_json
-from argosy.store.step_files import given_directory
 from argosy.tokens.amounts import check_batch
 from argosy.tokens.caps import Caps
 from argosy.tokens.epochs import REPORT, ChannelEpochs, as_report, epoch_table, epochs_before, in_words, refuse_beyond

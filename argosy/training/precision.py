@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 
 if TYPE_CHECKING:
     import torch

@@ -7,11 +7,11 @@ from typing import Any
 
 from torch import Tensor
 
-from argosy.config.explain import first_of
-from argosy.errors import InputError
-from argosy.store.files import publish, read_record, temporary_of, write_json
-from argosy.store.provenance import differences
-from argosy.store.step_files import NODE, STATE
+from argosy.core.config.explain import first_of
+from argosy.core.errors import InputError
+from argosy.core.store.files import publish, read_record, temporary_of, write_json
+from argosy.core.store.provenance import differences
+from argosy.core.store.step_files import NODE, STATE
 from argosy.training.computing import EngineConfig
 from argosy.training.config import ContinueConfig, TrainConfig
 from argosy.training.engines.base import Engine

@@ -4,7 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
-from argosy.store.files import read_record, sync
+from argosy.core.store.files import read_record, sync
 
 COMPLETE = "complete"  # {file: bytes}; written last
 KEPT = 2  # the newest, and the one before: what goes on where the newest is damaged

@@ -24,10 +24,10 @@ from typing import Any
 
 from scipy.stats import kstest
 
-from argosy.statistics.calibration import calibrate
-from argosy.statistics.contamination import DEFAULT, Calibration, Evidence, Gap, score
-from argosy.statistics.intervals import auc as area
-from argosy.store.files import write_atomic, write_json
+from argosy.core.statistics.calibration import calibrate
+from argosy.core.statistics.contamination import DEFAULT, Calibration, Evidence, Gap, score
+from argosy.core.statistics.intervals import auc as area
+from argosy.core.store.files import write_atomic, write_json
 from benchmarks.contamination.models import (
     DATA,
     EXPOSURES,

@@ -9,9 +9,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from argosy.core.statistics.contamination import Equals, Evidence, Gap
 from argosy.scoring.encoder import Encoder
 from argosy.scoring.model import LanguageModel
-from argosy.statistics.contamination import Equals, Evidence, Gap
 from evals.answers import answer
 from evals.chain import parse_chain
 from evals.items import Item

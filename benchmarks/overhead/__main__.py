@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from argosy.store.files import write_json
+from argosy.core.store.files import write_json
 from steps.noop import NoopConfig
 from workflows.graph import Graph, Node
 from workflows.local.runner import run_plan
@@ -30,7 +30,7 @@ from workflows.plan import plan
 
 WORKERS = 2
 PEERS = ("metaflow==2.19.39", "luigi==3.8.1")
-BARE = (sys.executable, "-c", "import argosy.step.command, argosy.step.runner, steps.noop")
+BARE = (sys.executable, "-c", "import argosy.core.step.command, argosy.core.step.runner, steps.noop")
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 

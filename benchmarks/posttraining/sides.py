@@ -11,9 +11,9 @@ from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import Any
 
+from argosy.core.step.contract import StepContext
+from argosy.core.step.process import make_deterministic
 from argosy.data.schemas import Message
-from argosy.step.contract import StepContext
-from argosy.step.process import make_deterministic
 from argosy.tokens.tokenizer import save_tokenizer, train_tokenizer
 from argosy.training.config import ModelConfig
 from benchmarks.side_by_side import shared

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from argosy.step.contract import Progress, StepContext
-from argosy.step.process import make_deterministic
+from argosy.core.step.contract import Progress, StepContext
+from argosy.core.step.process import make_deterministic
+from argosy.core.tracking.tracker import Tracker
 from argosy.tokens.mixture import Mixture
 from argosy.tokens.reader import TokenizedChannel
-from argosy.tracking.tracker import Tracker
 from argosy.training.config import ModelConfig, TrainConfig
 
 THREADS = 1  # of each side; with more, other work on the machine stops all of them wherever it stops one

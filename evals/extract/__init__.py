@@ -4,7 +4,7 @@ import sys
 from functools import cache
 from typing import ClassVar
 
-from argosy.plugins import classes, pick
+from argosy.core.plugins import classes, pick
 
 
 class Rule:

@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import ClassVar
 
-from argosy.errors import InputError
-from argosy.plugins import classes, pick
+from argosy.core.errors import InputError
+from argosy.core.plugins import classes, pick
 from evals.fields import Fields, checked, language_of, options, place_of, text
 from evals.items import AnyItem, BrokenItem, Item
 from evals.records import Record, Records, csv_records, json_lines, json_list

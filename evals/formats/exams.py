@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from evals.fields import Fields, options, text
 from evals.formats import At, Format
 from evals.items import AnyItem, BrokenItem

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from argosy.errors import InputError, StepError
+from argosy.core.errors import InputError, StepError
 from evals.extract.listed import LETTERS_ALONE, are_labels, split_prompt
 from evals.fields import language_of
 from evals.items import LETTERS, BrokenItem, HarnessForm, Item, Items, merged

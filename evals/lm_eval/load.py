@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 
 Stamp = tuple[tuple[str, int], ...]
 

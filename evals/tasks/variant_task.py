@@ -13,11 +13,11 @@ from lm_eval.api.task import Task
 from lm_eval.config.task import TaskConfig
 from lm_eval.filters import build_filter_ensemble
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
+from argosy.core.statistics.intervals import Estimate
 from argosy.evaluation.suite import load_suite
 from argosy.models.chat import answer_start
 from argosy.scoring.rows import NO_NUMBER
-from argosy.statistics.intervals import Estimate
 from evals.answers import Answer, answer, generated
 from evals.chain import parse_chain
 from evals.metrics import METRICS, metric_names, metrics

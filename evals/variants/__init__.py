@@ -7,8 +7,8 @@ from functools import cache, lru_cache
 from random import Random
 from typing import ClassVar
 
-from argosy.config.schema import Config
-from argosy.plugins import classes
+from argosy.core.config.schema import Config
+from argosy.core.plugins import classes
 from evals.extract.listed import stand_in_order
 from evals.question import Draft
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, field_validator
 
-from argosy.plugins import unknown
+from argosy.core.plugins import unknown
 from evals.extract import rules
 from evals.fields import ONE_OR_SEVERAL
 from evals.forms import GeneratedForm

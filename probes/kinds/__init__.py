@@ -9,7 +9,7 @@ A kind is a Config with a `kind` and `measure(model, scope) -> Measurement`; its
 import sys
 from functools import cache
 
-from argosy.plugins import classes
+from argosy.core.plugins import classes
 from probes.probe import Probe
 
 

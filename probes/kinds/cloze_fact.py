@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import Any, ClassVar
 
+from argosy.core.statistics.metric import Metric, probability, share
 from argosy.evaluation.items import digest
 from argosy.scoring.model import LanguageModel
 from argosy.scoring.rows import problem
-from argosy.statistics.metric import Metric, probability, share
 from probes.measures import closed_set
 from probes.probe import Measurement, Probe, Scope
 from probes.sources import ClozeFact, FactSource, read_facts

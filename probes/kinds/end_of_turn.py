@@ -6,13 +6,13 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from argosy.config.schema import Config
+from argosy.core.config.schema import Config
+from argosy.core.statistics.intervals import auc
+from argosy.core.statistics.metric import Metric, probability, share
 from argosy.evaluation.items import digest
 from argosy.models.chat import end_tokens
 from argosy.scoring.model import LanguageModel
 from argosy.scoring.rows import NO_NUMBER
-from argosy.statistics.intervals import auc
-from argosy.statistics.metric import Metric, probability, share
 from probes.probe import AUC, FILLED, NATS, Measurement, PromptProbe, Scope
 
 

@@ -7,14 +7,14 @@ from typing import ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from argosy.config.explain import nearest
+from argosy.core.config.explain import nearest
+from argosy.core.statistics.intervals import Estimate, mean
+from argosy.core.statistics.metric import Metric, probability, share
 from argosy.evaluation.items import digest
 from argosy.evaluation.suite import locate
 from argosy.judging.ask import answers_of
 from argosy.judging.records import Prompt, read_prompts
 from argosy.scoring.model import LanguageModel
-from argosy.statistics.intervals import Estimate, mean
-from argosy.statistics.metric import Metric, probability, share
 from argosy.text.faults import Generated, faults, registered
 from argosy.text.scripts import words
 from probes.probe import Measurement, Probe, Scope

@@ -6,11 +6,11 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from argosy.config.schema import Config
+from argosy.core.config.schema import Config
+from argosy.core.statistics.intervals import mean
+from argosy.core.statistics.metric import Metric, probability, share
 from argosy.evaluation.items import digest
 from argosy.scoring.model import LanguageModel
-from argosy.statistics.intervals import mean
-from argosy.statistics.metric import Metric, probability, share
 from probes.measures import Continuation, distinct, grouped_continuations, log_sum
 from probes.probe import FILLED, NATS, Measurement, Probe, Scope
 

@@ -6,13 +6,13 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import model_validator
 
+from argosy.core.errors import InputError
+from argosy.core.statistics.intervals import Estimate, auc, mean
+from argosy.core.statistics.metric import Metric, probability, share
 from argosy.data.jsonl import read_jsonl
-from argosy.errors import InputError
 from argosy.evaluation.items import digest
 from argosy.evaluation.suite import locate
 from argosy.scoring.model import LanguageModel
-from argosy.statistics.intervals import Estimate, auc, mean
-from argosy.statistics.metric import Metric, probability, share
 from probes.measures import distinct, grouped_continuations, log_sum
 from probes.probe import AUC, Measurement, PromptProbe, Scope
 

@@ -11,15 +11,15 @@ from typing import Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from argosy.config.schema import Config
+from argosy.core.config.schema import Config
+from argosy.core.errors import InputError
+from argosy.core.statistics.intervals import mean
+from argosy.core.statistics.metric import Metric, probability, share
 from argosy.data.jsonl import parse_lines
-from argosy.errors import InputError
 from argosy.evaluation.items import digest
 from argosy.evaluation.suite import locate
 from argosy.scoring.model import LanguageModel
 from argosy.scoring.rows import problem
-from argosy.statistics.intervals import mean
-from argosy.statistics.metric import Metric, probability, share
 from probes.measures import branch_scores, closed_set
 from probes.probe import Measurement, Probe, Scope
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
+from argosy.core.statistics.intervals import mean
+from argosy.core.statistics.metric import Metric, probability, share
 from argosy.evaluation.items import digest
 from argosy.scoring.encoder import token_bytes
 from argosy.scoring.model import LanguageModel
 from argosy.scoring.rows import NO_NUMBER
-from argosy.statistics.intervals import mean
-from argosy.statistics.metric import Metric, probability, share
 from probes.probe import Measurement, PromptProbe, Scope
 
 if TYPE_CHECKING:

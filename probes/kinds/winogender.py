@@ -11,13 +11,13 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
+from argosy.core.statistics.intervals import Estimate, mean
+from argosy.core.statistics.metric import Metric, share
 from argosy.evaluation.items import digest
 from argosy.evaluation.suite import locate
 from argosy.scoring.model import LanguageModel
 from argosy.scoring.rows import problem
-from argosy.statistics.intervals import Estimate, mean
-from argosy.statistics.metric import Metric, share
 from probes.probe import Measurement, Probe, Scope
 
 PRONOUNS = {

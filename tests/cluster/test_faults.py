@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from argosy.store.files import read_record
-from argosy.store.step_files import LOG, OUTPUTS, RUN
+from argosy.core.store.files import read_record
+from argosy.core.store.step_files import LOG, OUTPUTS, RUN
 from tests.cluster.cluster import PATIENCE_S, Cluster, pod_nodes
 from tests.store_comparison import differences
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from argosy.store.step_files import read_done
+from argosy.core.store.step_files import read_done
 from tests.cluster.cluster import GROUP, VERSION, Cluster, pod_nodes
 
 pytestmark = pytest.mark.cluster

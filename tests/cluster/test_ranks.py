@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from argosy.store.files import read_record
-from argosy.store.lease import LEASE
-from argosy.store.step_files import RUN, rank_log
+from argosy.core.store.files import read_record
+from argosy.core.store.lease import LEASE
+from argosy.core.store.step_files import RUN, rank_log
 from tests.cluster.cluster import Cluster, pod_nodes
 from tests.end_to_end.crash import RANKS, run
 from tests.store_comparison import differences

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from argosy.store.files import read_record
-from argosy.store.step_files import RUN
+from argosy.core.store.files import read_record
+from argosy.core.store.step_files import RUN
 from tests.cluster.cluster import Cluster, pod_nodes
 from tests.store_comparison import differences
 from workflows.argo.client.server import ServerClient

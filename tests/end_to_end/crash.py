@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
 
-from argosy.store.step_files import OUTPUTS, RUN
+from argosy.core.store.step_files import OUTPUTS, RUN
 from tests.store_comparison import differences
 from workflows.compose import compose
 from workflows.lifecycle import lifecycle
@@ -126,7 +126,7 @@ class Crasher:
         drawn = self._rng.random()
         below = children(self._runner.pid)
         name, pid, number = "runner", self._runner.pid, signal.SIGKILL
-        senders = [child for child in below if child[0] == "argosy.tracking"]
+        senders = [child for child in below if child[0] == "argosy.core.tracking"]
         steps = [child for child in below if child[0].startswith("steps.")]
         if drawn < SENDER and senders:
             name, pid = senders[0]

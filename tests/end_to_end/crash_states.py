@@ -23,7 +23,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from argosy.store.step_files import OUTPUTS, PROGRESS, STATE
+from argosy.core.store.step_files import OUTPUTS, PROGRESS, STATE
 from tests.end_to_end.crash import POLL_S, RANK, RUNNER, children, start
 from tests.store_comparison import differences
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from argosy.store.step_files import read_outputs
+from argosy.core.store.step_files import read_outputs
 from tests.command_line import Argosy
 from tests.end_to_end.crash import Crasher, run
 from tests.html_tags import check_self_contained

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from argosy.step.command import main
+from argosy.core.step.command import main
 
 ROOT = Path(__file__).resolve().parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -110,7 +110,7 @@ def test_the_probe(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_step(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from argosy.store.step_files import read_outputs
+    from argosy.core.store.step_files import read_outputs
 
     module = load('Step("count_words"', "steps.count_words", monkeypatch)
     documents = tmp_path / "clean" / "documents"

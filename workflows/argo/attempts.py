@@ -15,8 +15,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from argosy.errors import StepError
-from argosy.store.files import make_directory, read_record, write_json
+from argosy.core.errors import StepError
+from argosy.core.store.files import make_directory, read_record, write_json
 
 if TYPE_CHECKING:  # a pod imports this module before anything that takes memory
     from workflows.argo.profile.settings import Retry

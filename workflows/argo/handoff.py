@@ -13,9 +13,9 @@ from typing import Any
 
 from pydantic import Field
 
-from argosy.config.schema import Config
-from argosy.errors import InputError
-from argosy.store.files import make_directory, read_json, write_json
+from argosy.core.config.schema import Config
+from argosy.core.errors import InputError
+from argosy.core.store.files import make_directory, read_json, write_json
 from workflows.graph import Node, definition
 from workflows.plan import PlannedNode
 

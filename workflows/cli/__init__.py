@@ -10,10 +10,10 @@ from typing import TextIO
 
 import argosy
 from argosy import __version__
-from argosy.config.explain import nearest
-from argosy.errors import ArgosyError, Stopped
-from argosy.plugins import modules
-from argosy.step.events import reader_may_leave
+from argosy.core.config.explain import nearest
+from argosy.core.errors import ArgosyError, Stopped
+from argosy.core.plugins import modules
+from argosy.core.step.events import reader_may_leave
 from workflows.cli.command import Command
 
 DESCRIPTION = """The whole life of a language model: clean, tokenize, pretrain, long context, anneal, SFT, reward model,

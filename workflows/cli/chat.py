@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from workflows.cli.command import Command
 from workflows.cli.generate import add_sampling, open_model, say
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 
 if TYPE_CHECKING:
     from workflows.argo.client.api import ArgoClient
@@ -95,7 +95,7 @@ def profile_of(args: argparse.Namespace, client: "ArgoClient", name: str) -> "Pr
     """Choose the named profile; else the cluster's own of this name, else the shipped one; None without any."""
     import yaml
 
-    from argosy.config.load import load
+    from argosy.core.config.load import load
     from workflows.argo.profile.profile import Profile, load_profile, profile_names
 
     if found := named_profile(args):

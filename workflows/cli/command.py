@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from argosy.errors import InputError, StepError
-from argosy.store.files import json_text
+from argosy.core.errors import InputError, StepError
+from argosy.core.store.files import json_text
 from workflows.cli.command import Command, add_store
 
 if TYPE_CHECKING:
@@ -85,8 +85,8 @@ def publish(found: "Compared", names: "Names", html: Path | None, *, mlflow: boo
 
     Raises StepError: MLflow does not answer; the file is written by then."""
     from argosy.compare.page.report import ComparisonPage
-    from argosy.store.files import write_atomic
-    from argosy.tracking.mlflow.read import is_web
+    from argosy.core.store.files import write_atomic
+    from argosy.core.tracking.mlflow.read import is_web
     from steps.compare import question_texts
 
     if mlflow or is_web(names.server.uri):
@@ -108,7 +108,7 @@ def publish(found: "Compared", names: "Names", html: Path | None, *, mlflow: boo
 
 def _log(found: "Compared", names: "Names", page: str) -> str:
     from argosy.compare.page.record import log_comparison
-    from argosy.tracking.ship import Unavailable
+    from argosy.core.tracking.ship import Unavailable
 
     try:
         where = log_comparison(names.server, found, names.line_of(found.entries[0]), page)

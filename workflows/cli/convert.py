@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from workflows.cli.command import Command, add_store, positive
 
 FORMATS = ("megatron", "torchtitan", "hf")

@@ -15,11 +15,11 @@ from argosy.cleaning.report.contamination import CONTAMINATED
 from argosy.cleaning.report.explain import difference, duplicate_of, find, looks
 from argosy.cleaning.scored import open_shards, scores_of
 from argosy.cleaning.scoring import labels
+from argosy.core.errors import InputError
+from argosy.core.store.files import read_json
+from argosy.core.store.remote import expand_input
+from argosy.core.store.step_files import read_done
 from argosy.data.jsonl import read_jsonl
-from argosy.errors import InputError
-from argosy.store.files import read_json
-from argosy.store.remote import expand_input
-from argosy.store.step_files import read_done
 from argosy.text.display import columns, visible
 from steps.clean import CleanConfig
 from workflows.cli.command import Command, add_store, memory, not_negative

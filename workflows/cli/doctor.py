@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from workflows.argo.profile.profile import load_profile, profile_names
 from workflows.cli.cluster import add_access, named_profile, profile_name, profile_of
 from workflows.cli.command import Command

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from argosy.errors import ArgosyError, InputError
+from argosy.core.errors import ArgosyError, InputError
 from workflows.cli.command import Command, add_store, as_typed, positive
 from workflows.stored.checkpoints import model_directory
 
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _evaluate(common: Mapping[str, Any], suite: str, args: argparse.Namespace) -> bool:
     """Evaluate with a suite; return whether a task of it failed."""
-    from argosy.store.step_files import read_outputs
+    from argosy.core.store.step_files import read_outputs
     from workflows.evaluation import suite_fields
     from workflows.local.runner import run_single
 
@@ -116,8 +116,8 @@ def _config(args: argparse.Namespace) -> dict[str, Any]:
 
 def _dtype(args: argparse.Namespace, directory: Path) -> str:
     """Settle the precision, and say on stderr where it is not the weights' own and nobody asked for that."""
+    from argosy.core.step.machine import usable_gpus
     from argosy.models.checkpoint import find_checkpoint
-    from argosy.step.machine import usable_gpus
     from workflows.cli.generate import settle_dtype
 
     gpu = args.backend == "vllm" or bool(usable_gpus())
@@ -126,7 +126,7 @@ def _dtype(args: argparse.Namespace, directory: Path) -> str:
 
 def _seed(store: Path) -> int:
     """Read the seed of the store's last run, so that the same questions are drawn as in its evaluations; else 0."""
-    from argosy.store.files import read_record
+    from argosy.core.store.files import read_record
     from workflows.lifecycle import LifecycleConfig
     from workflows.stored.last_run import FILE
 

@@ -5,8 +5,8 @@ import re
 from collections.abc import Collection
 from pathlib import Path
 
-from argosy.errors import InputError, StepError
-from argosy.store.files import json_text
+from argosy.core.errors import InputError, StepError
+from argosy.core.store.files import json_text
 from workflows.cli.command import Command, add_store
 
 NO_GATE = ("the model line {line!r} has no gate: give --rules FILE, or write the rules below `gate` in the run's "
@@ -60,7 +60,7 @@ def check_names(alias: str, model: str | None, lines: Collection[str]) -> None:
 def run(args: argparse.Namespace) -> int:
     """0: it holds; 1: a rule fails or cannot be told; 2: wrong input."""
     from argosy.compare.gate.check import as_json, lines
-    from argosy.tracking.ship import Unavailable
+    from argosy.core.tracking.ship import Unavailable
     from workflows.nightly.candidates import find_candidates
     from workflows.nightly.references import gate_for, hold, last_by_name, reference_of, registry_of
 

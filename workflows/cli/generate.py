@@ -5,7 +5,7 @@ import contextlib
 import sys
 from typing import TYPE_CHECKING
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from workflows.cli.command import Command, add_store, positive
 from workflows.stored.checkpoints import model_directory
 

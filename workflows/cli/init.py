@@ -3,8 +3,8 @@
 import argparse
 from pathlib import Path
 
-from argosy.errors import InputError
-from argosy.store.files import make_directory, write_atomic
+from argosy.core.errors import InputError
+from argosy.core.store.files import make_directory, write_atomic
 from workflows.cli.command import Command
 from workflows.cli.options import PROJECT_FILE
 

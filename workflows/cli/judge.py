@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from workflows.cli.command import Command, add_store, as_typed, positive
 from workflows.stored.checkpoints import checkpoint_directory
 
@@ -34,8 +34,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Judge, print; 0."""
+    from argosy.core.store.step_files import read_outputs
     from argosy.judging.metrics import describe
-    from argosy.store.step_files import read_outputs
     from workflows.local.runner import run_single
 
     with as_typed({"judge.prompts": "--prompts", "judge.labels": "--labels", "judge.first_answers": "A",

@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from argosy.config.explain import first_of, likely
-from argosy.errors import InputError
-from argosy.store.files import read_record
-from argosy.store.lease import live_holder
-from argosy.store.step_files import LOG, NODE, rank_log
+from argosy.core.config.explain import first_of, likely
+from argosy.core.errors import InputError
+from argosy.core.store.files import read_record
+from argosy.core.store.lease import live_holder
+from argosy.core.store.step_files import LOG, NODE, rank_log
 from workflows.argo.client.api import ArgoClient
 from workflows.argo.client.transport import ApiError, Json
 from workflows.argo.client.unit import EXECUTOR, OVER, Unit

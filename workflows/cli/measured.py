@@ -8,9 +8,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from argosy.errors import InputError, StepError
-from argosy.step.machine import usable_cores, usable_gpus, usable_memory_gb
-from argosy.store.files import json_text, write_atomic
+from argosy.core.errors import InputError, StepError
+from argosy.core.step.machine import usable_cores, usable_gpus, usable_memory_gb
+from argosy.core.store.files import json_text, write_atomic
 from argosy.text.display import columns
 from workflows.lifecycle import LifecycleConfig
 

@@ -6,8 +6,8 @@ from dataclasses import asdict
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from argosy.errors import InputError
-from argosy.store.files import json_text
+from argosy.core.errors import InputError
+from argosy.core.store.files import json_text
 from argosy.text.display import columns, plain
 from workflows.cli.command import Command, add_store
 
@@ -39,8 +39,8 @@ def run(args: argparse.Namespace) -> int:
     """Print a row a metric, those to watch first."""
     from argosy.compare.checkpoints import read_checkpoints
     from argosy.compare.watch import watchlist
+    from argosy.core.store.step_files import read_done
     from argosy.evaluation.rows.evaluations import in_order
-    from argosy.store.step_files import read_done
     from workflows.nightly.candidates import find_candidates
 
     store = args.store.absolute()

@@ -4,7 +4,7 @@ import argparse
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from argosy.errors import InputError, StepError
+from argosy.core.errors import InputError, StepError
 from workflows.cli.cluster import MORE, add_cluster, on_argo, start
 from workflows.cli.command import Command, add_budget, add_store, as_typed
 
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(f"--webhook is {args.webhook!r}, allowed: an address that begins with http:// or https://")
     if not args.store.is_dir():
         raise InputError(f"nothing has run in {args.store} yet: start with 'argosy run', or name another --store")
-    from argosy.tracking.ship import Unavailable
+    from argosy.core.tracking.ship import Unavailable
     from workflows.nightly.night import Request, describe, plan_nights
     from workflows.nightly.references import registry_of
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from argosy.config.yaml import read_yaml
-from argosy.errors import InputError
+from argosy.core.config.yaml import read_yaml
+from argosy.core.errors import InputError
+from argosy.core.store.files import read_record
 from argosy.models.checkpoint import stage_of
-from argosy.store.files import read_record
 from argosy.text.display import columns
 from workflows.amounts import Ahead, describe_amounts
 from workflows.compose import DEFAULT_PRESET, compose, preset_names

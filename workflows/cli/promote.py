@@ -4,14 +4,14 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from argosy.errors import InputError, StepError
-from argosy.store.step_files import read_done
+from argosy.core.errors import InputError, StepError
+from argosy.core.store.step_files import read_done
 from workflows.cli.command import Command, add_store
 from workflows.cli.gate import check_names, rules_file
 
 if TYPE_CHECKING:
     from argosy.compare.gate.check import Verdict
-    from argosy.tracking.mlflow.registry import Registry
+    from argosy.core.tracking.mlflow.registry import Registry
     from workflows.nightly.candidates import Candidate, Candidates
 
 
@@ -33,8 +33,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """0: moved, or there already; 1: the gate does not hold, or MLflow does not answer; 2: wrong input."""
-    from argosy.tracking.mlflow.registry import Registry, registered_name
-    from argosy.tracking.mlflow.server import Server, tracking_uri
+    from argosy.core.tracking.mlflow.registry import Registry, registered_name
+    from argosy.core.tracking.mlflow.server import Server, tracking_uri
     from workflows.nightly import promotion
     from workflows.nightly.candidates import find_candidates
     from workflows.nightly.references import last_by_name
@@ -75,7 +75,7 @@ def _check(args: argparse.Namespace) -> None:
 def _verdict(args: argparse.Namespace, candidate: "Candidate", candidates: "Candidates", store: Path,
              registry: "Registry") -> "tuple[Verdict | None, str | None]":
     """The verdict of the gate, where the model line has one, and the checkpoint that it was compared with."""
-    from argosy.tracking.ship import Unavailable
+    from argosy.core.tracking.ship import Unavailable
     from workflows.nightly.promotion import examine
     from workflows.nightly.references import gate_for
 

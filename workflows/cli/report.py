@@ -5,8 +5,8 @@ import sys
 import webbrowser
 from pathlib import Path
 
-from argosy.errors import InputError
-from argosy.store.files import read_record
+from argosy.core.errors import InputError
+from argosy.core.store.files import read_record
 from workflows.cli.command import Command, add_store
 from workflows.stored import last_run
 

@@ -2,7 +2,7 @@
 
 import argparse
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from workflows.cli.cluster import MORE, add_cluster, connected, need_argo, print_links, profile_of, with_access
 from workflows.cli.command import Command
 

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from argosy.store.files import make_directory
+from argosy.core.store.files import make_directory
 from workflows.amounts import amounts
 from workflows.cli.command import Command, add_budget, add_store
 from workflows.cli.options import OVERRIDES, add_config, add_range, describe_all, load_config

@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from argosy.config.explain import likely
-from argosy.errors import InputError
-from argosy.store.files import json_text
+from argosy.core.config.explain import likely
+from argosy.core.errors import InputError
+from argosy.core.store.files import json_text
 from workflows.cli.command import Command, positive
 from workflows.cli.measured import add_measure, measure_layouts
 from workflows.cli.options import OVERRIDES, PHASES, add_config, config_file, load_config, trained_model

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from argosy.errors import InputError
-from argosy.store.files import read_record
-from argosy.store.step_files import LOG, PROGRESS, RUN
+from argosy.core.errors import InputError
+from argosy.core.store.files import read_record
+from argosy.core.store.step_files import LOG, PROGRESS, RUN
 from argosy.text.display import columns, duration
 from workflows.argo.client.unit import Unit, seconds
 from workflows.argo.client.view import Task, View, view

@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from workflows.cli.cluster import MORE, add_cluster, connected, need_argo, with_access
 from workflows.cli.command import Command
 

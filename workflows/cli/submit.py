@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from workflows.cli.cluster import MORE, add_cluster, on_argo, start
 from workflows.cli.command import Command
 from workflows.cli.options import OVERRIDES, add_config, add_range, config_file, load_config

@@ -8,9 +8,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from argosy.errors import InputError
-from argosy.store.files import json_text, make_directory, read_json, read_record
-from argosy.store.step_files import RUN
+from argosy.core.errors import InputError
+from argosy.core.store.files import json_text, make_directory, read_json, read_record
+from argosy.core.store.step_files import RUN
 from argosy.sweep.grid import STAGE
 from argosy.text.display import duration
 from workflows.cli.cluster import MORE, add_cluster, on_argo, start

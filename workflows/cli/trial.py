@@ -14,13 +14,13 @@ from argosy.cleaning.filters import make_filters, parse_filters, registered
 from argosy.cleaning.filters.decontamination import Decontamination
 from argosy.cleaning.report.explain import Look, looks, shown
 from argosy.cleaning.scoring import KEPT, decide, score
+from argosy.core.errors import InputError
+from argosy.core.step.machine import usable_gpus
 from argosy.data.counts import Counts
 from argosy.data.listing import list_inputs
 from argosy.data.reading import read_file
 from argosy.data.schemas import Document
 from argosy.data.sources import SourceConfig
-from argosy.errors import InputError
-from argosy.step.machine import usable_gpus
 from argosy.text.display import visible
 from steps.clean import CleanConfig
 from steps.measure import MeasureConfig

@@ -13,7 +13,7 @@ from typing import Any
 from argosy.cleaning.dedup.deduplicator import Deduplicator
 from argosy.cleaning.filter import Filter
 from argosy.cleaning.filters import registered
-from argosy.store.step_files import LOG
+from argosy.core.store.step_files import LOG
 from workflows.compose import compose
 from workflows.lifecycle import lifecycle
 from workflows.local.runner import run_plan

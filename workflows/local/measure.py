@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from argosy.errors import StepError
-from argosy.step.machine import free_port
-from argosy.step.process import DIE_WITH_PARENT, die_with_parent, make_deterministic, memory_mb, thread_environment
+from argosy.core.errors import StepError
+from argosy.core.step.machine import free_port
+from argosy.core.step.process import DIE_WITH_PARENT, die_with_parent, make_deterministic, memory_mb, thread_environment
 
 TASK = "task.json"
 _MOST = 100  # steps
@@ -97,8 +97,8 @@ def run_rank(folder: Path, rank: int, world: int) -> dict[str, float]:
     bytes."""
     import torch
 
-    from argosy.step.contract import Progress, StepContext
-    from argosy.tracking.tracker import Tracker
+    from argosy.core.step.contract import Progress, StepContext
+    from argosy.core.tracking.tracker import Tracker
     from argosy.training.config import TrainConfig
     from argosy.training.engines import make_engine
     from argosy.training.parallel import join_group

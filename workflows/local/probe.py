@@ -13,12 +13,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from argosy.core.step.process import die_with_parent, make_deterministic
 from argosy.sizing.architecture import read_architecture
 from argosy.sizing.choice import OPERATIONS, Speed, engine_name, of_cpu, step_seconds
 from argosy.sizing.compute import head_flops, training_flops
 from argosy.sizing.job import Job, Layout
 from argosy.sizing.traffic import traffic
-from argosy.step.process import die_with_parent, make_deterministic
 from workflows.local.measure import TASK, make_model, random_batch, run_ranks
 
 if TYPE_CHECKING:
@@ -103,8 +103,8 @@ def _sent(job: Job, layout: Layout, gpu: "Gpu") -> float:
 
 def run_rank(folder: Path, rank: int, world: int) -> Found:
     """Time everything as one of the processes; returns seconds, and bytes a second."""
-    from argosy.step.contract import Progress, StepContext
-    from argosy.tracking.tracker import Tracker
+    from argosy.core.step.contract import Progress, StepContext
+    from argosy.core.tracking.tracker import Tracker
     from argosy.training.config import TrainConfig
     from argosy.training.parallel import join_group
 

@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from argosy.errors import InputError, StepError
-from argosy.step.command import parse_config
-from argosy.step.events import output_to
-from argosy.step.retry import RETRY_FAILED, parts_to_retry
-from argosy.step.runner import Item, run_item
-from argosy.store.files import explain, make_directory
-from argosy.store.provenance import provenance_of
-from argosy.store.step_files import LOG, read_done
+from argosy.core.errors import InputError, StepError
+from argosy.core.step.command import parse_config
+from argosy.core.step.events import output_to
+from argosy.core.step.retry import RETRY_FAILED, parts_to_retry
+from argosy.core.step.runner import Item, run_item
+from argosy.core.store.files import explain, make_directory
+from argosy.core.store.provenance import provenance_of
+from argosy.core.store.step_files import LOG, read_done
 from workflows.graph import definition
 from workflows.local.process import Event, StepProcess
 from workflows.local.scheduler import Budget, Scheduler

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from argosy.errors import InputError
-from argosy.step.machine import usable_cores, usable_gpus, usable_memory_gb
+from argosy.core.errors import InputError
+from argosy.core.step.machine import usable_cores, usable_gpus, usable_memory_gb
 from workflows.graph import Resources, definition
 from workflows.plan import Plan, PlannedNode
 

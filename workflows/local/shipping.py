@@ -12,19 +12,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
-from argosy.config.schema import Config
-from argosy.store.provenance import DIGITS, flat
-from argosy.store.step_files import TRACKING
-from argosy.tracking.mlflow.server import tracking_uri
-from argosy.tracking.ship import locked, unsent
-from argosy.tracking.spool import PIPELINES, SPOOL, spools
-from argosy.tracking.tracker import Ledger, Tracker
+from argosy.core.config.schema import Config
+from argosy.core.store.provenance import DIGITS, flat
+from argosy.core.store.step_files import TRACKING
+from argosy.core.tracking.mlflow.server import tracking_uri
+from argosy.core.tracking.ship import locked, unsent
+from argosy.core.tracking.spool import PIPELINES, SPOOL, spools
+from argosy.core.tracking.tracker import Ledger, Tracker
 from workflows.local.process import ROOT
 from workflows.local.view import RunObserver, RunResult
 from workflows.plan import Plan
 from workflows.stored.last_run import record_pipeline
 
-COMMAND = ("-m", "argosy.tracking", "ship")
+COMMAND = ("-m", "argosy.core.tracking", "ship")
 WORKFLOW = "argo.workflow"  # param of a pipeline run
 _LOCK = ".pipelines.lock"  # of a store
 LONGEST_WAIT_S = 60.0  # for the last metrics, after the run; what is left then is sent in the background

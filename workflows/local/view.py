@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from argosy.step.process import timestamp
-from argosy.store.files import read_record
-from argosy.store.step_files import LOG, PROGRESS
+from argosy.core.step.process import timestamp
+from argosy.core.store.files import read_record
+from argosy.core.store.step_files import LOG, PROGRESS
 from argosy.text.display import duration
 from workflows.plan import Plan, PlannedNode
 

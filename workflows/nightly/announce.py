@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from argosy.config.explain import first_of
-from argosy.store.files import make_directory, read_record, write_json
-from argosy.store.step_files import read_done
-from argosy.tracking.mlflow.server import one_line
+from argosy.core.config.explain import first_of
+from argosy.core.store.files import make_directory, read_record, write_json
+from argosy.core.store.step_files import read_done
+from argosy.core.tracking.mlflow.server import one_line
 
 FOLDER = ".nightly"
 TIMEOUT_S = 10.0

@@ -7,10 +7,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
+from argosy.core.store.provenance import Identities
+from argosy.core.store.step_files import OUTPUTS, read_done
 from argosy.models.checkpoint import no_language_model
-from argosy.store.provenance import Identities
-from argosy.store.step_files import OUTPUTS, read_done
 from workflows.graph import Finished
 from workflows.stored.lineage import TrainingStep, step_directories, step_directory, training_step
 

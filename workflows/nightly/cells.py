@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from argosy.config.schema import Config
-from argosy.store.provenance import IDENTITIES, Identities
+from argosy.core.config.schema import Config
+from argosy.core.store.provenance import IDENTITIES, Identities
 from steps.evaluate import EvaluateConfig
 from workflows.evaluation import FINAL, Evaluation, evaluations
 from workflows.graph import Finished, Graph, Node, Stages

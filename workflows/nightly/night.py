@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from argosy.config.schema import Config
-from argosy.errors import InputError
-from argosy.store.step_files import read_done
-from argosy.tracking.mlflow.registry import Registry
+from argosy.core.config.schema import Config
+from argosy.core.errors import InputError
+from argosy.core.store.step_files import read_done
+from argosy.core.tracking.mlflow.registry import Registry
 from steps.regressions import Pair, RegressionsConfig
 from workflows.graph import Finished, Graph, Node
 from workflows.lifecycle import LifecycleConfig

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from argosy.compare.gate.check import as_json, lines, summary
-from argosy.errors import InputError, StepError
-from argosy.store.files import make_directory, read_record, write_json
-from argosy.store.lease import Lease
-from argosy.store.step_files import RUN, read_done
-from argosy.tracking.mlflow.registry import Moved, Registry, Version, registered_name
-from argosy.tracking.ship import Unavailable
+from argosy.core.errors import InputError, StepError
+from argosy.core.store.files import make_directory, read_record, write_json
+from argosy.core.store.lease import Lease
+from argosy.core.store.step_files import RUN, read_done
+from argosy.core.tracking.mlflow.registry import Moved, Registry, Version, registered_name
+from argosy.core.tracking.ship import Unavailable
 from workflows.nightly import PROMOTIONS
 from workflows.nightly.candidates import Candidate, Candidates, generating_step
 from workflows.nightly.references import checkpoint_of, evaluations_of, hold, reference_of

@@ -4,12 +4,12 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
+from argosy.core.store.provenance import Identities
+from argosy.core.store.step_files import read_done
+from argosy.core.tracking.mlflow.registry import Registry, Version
+from argosy.core.tracking.mlflow.server import DATABASE, Server, tracking_uri
 from argosy.evaluation.rows.evaluations import in_order
-from argosy.store.provenance import Identities
-from argosy.store.step_files import read_done
-from argosy.tracking.mlflow.registry import Registry, Version
-from argosy.tracking.mlflow.server import DATABASE, Server, tracking_uri
 from workflows.nightly.candidates import Candidate, Candidates, add_elsewhere, from_elsewhere, generating_step
 from workflows.stored.checkpoints import checkpoint_directory, export_name
 from workflows.stored.last_run import newest_config

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from argosy.config.explain import likely
-from argosy.errors import InputError
+from argosy.core.config.explain import likely
+from argosy.core.errors import InputError
+from argosy.core.store.step_files import NODE, OUTPUTS, read_done
 from argosy.models.pretrained import is_gguf
-from argosy.store.step_files import NODE, OUTPUTS, read_done
 from workflows.evaluation import FINAL
 from workflows.state import blocked_by, state_of
 from workflows.stored.last_run import directory_of, node_of, nodes

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from argosy.config.explain import first_of
+from argosy.core.config.explain import first_of
+from argosy.core.store.step_files import read_done
 from argosy.data.rejects import remedy
-from argosy.store.step_files import read_done
 
 _SHOWN = 3  # reasons, names and files
 _MUCH = 1 / 3  # of a channel that one filter drops

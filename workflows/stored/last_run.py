@@ -7,12 +7,12 @@ from typing import Any, TypeVar
 
 from pydantic import Field, ValidationError
 
-from argosy.config.explain import config_error, first_of, nearest
-from argosy.config.schema import Config
-from argosy.errors import InputError
-from argosy.store.files import make_directory, read_record, write_json
-from argosy.store.step_files import ended, read_done
-from argosy.tracking.spool import PIPELINES
+from argosy.core.config.explain import config_error, first_of, nearest
+from argosy.core.config.schema import Config
+from argosy.core.errors import InputError
+from argosy.core.store.files import make_directory, read_record, write_json
+from argosy.core.store.step_files import ended, read_done
+from argosy.core.tracking.spool import PIPELINES
 from workflows.lifecycle import LifecycleConfig
 from workflows.stored.lineage import line_of, step_directories, step_directory
 

@@ -6,11 +6,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from argosy.errors import ArgosyError, InputError
-from argosy.store.files import read_record
-from argosy.store.provenance import DIGITS, Identities, flat
-from argosy.store.step_files import NODE, RUN, TRACKING, ended, read_done
-from argosy.tracking.spool import SPOOL, owner_of
+from argosy.core.errors import ArgosyError, InputError
+from argosy.core.store.files import read_record
+from argosy.core.store.provenance import DIGITS, Identities, flat
+from argosy.core.store.step_files import NODE, RUN, TRACKING, ended, read_done
+from argosy.core.tracking.spool import SPOOL, owner_of
 from workflows.graph import definition
 
 

@@ -10,16 +10,16 @@ from typing import TypeVar
 
 from argosy.compare.checkpoints import Checkpoint
 from argosy.compare.entries import Entry
-from argosy.config.explain import nearest
-from argosy.errors import InputError, StepError
+from argosy.core.config.explain import nearest
+from argosy.core.errors import InputError, StepError
+from argosy.core.statistics.metric import from_records
+from argosy.core.store.provenance import Identities
+from argosy.core.store.step_files import OUTPUTS, read_done
+from argosy.core.tracking.mlflow.read import Result, Results
+from argosy.core.tracking.mlflow.server import Server, tracking_uri
+from argosy.core.tracking.ship import Unavailable
 from argosy.evaluation.contamination import PREFIX, seen_in
 from argosy.models.checkpoint import no_language_model
-from argosy.statistics.metric import from_records
-from argosy.store.provenance import Identities
-from argosy.store.step_files import OUTPUTS, read_done
-from argosy.tracking.mlflow.read import Result, Results
-from argosy.tracking.mlflow.server import Server, tracking_uri
-from argosy.tracking.ship import Unavailable
 from workflows.stored.checkpoints import checkpoint_directory, export_name, unfinished
 from workflows.stored.last_run import line_of_model
 from workflows.stored.lineage import ASIDE, step_directory, training_step

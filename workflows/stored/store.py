@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from argosy.compare.checkpoints import Checkpoint, Checkpoints, read_checkpoints
+from argosy.core.store.step_files import read_done
 from argosy.evaluation.rows.evaluations import in_order
-from argosy.store.step_files import read_done
 from workflows.stored.lineage import ASIDE, TrainingStep, lineage_of, training_step
 
 COMPARISONS = ("compare-", "regressions-", "judge-")

@@ -19,7 +19,7 @@ def classification(found: "Floats", labels: "Floats", threshold: float) -> dict[
     share of positives among them."""
     import numpy as np
 
-    from argosy.statistics.intervals import auc
+    from argosy.core.statistics.intervals import auc
 
     good = labels > 0
     bins = np.minimum((found * BINS).astype(np.int64), BINS - 1)

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from argosy.cleaning.batch import Batch
+from argosy.core.errors import InputError
+from argosy.core.store.files import read_json, write_json
 from argosy.data.schemas import Document
-from argosy.errors import InputError
-from argosy.store.files import read_json, write_json
 
 if TYPE_CHECKING:
     import numpy as np

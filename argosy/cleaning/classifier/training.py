@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from argosy.cleaning.classifier.measures import classification, regression
 from argosy.cleaning.classifier.model import Classifier, Features
+from argosy.core.errors import InputError
 from argosy.data.schemas import Document
 from argosy.data.split import hash_fraction
-from argosy.errors import InputError
 from argosy.text.scripts import normalise
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from argosy.cleaning.dedup.duplicates import About, DedupConfig, Duplicates
 from argosy.cleaning.dedup.external import Workspace
 from argosy.cleaning.dedup.index import EarlierDocument, KeyFormat, earlier_documents, read_index, write_index
 from argosy.cleaning.filter import Filter, FilterConfig, Keys, Scores
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np

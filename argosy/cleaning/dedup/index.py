@@ -9,9 +9,9 @@ from argosy.cleaning.batch import chunks
 from argosy.cleaning.dedup.duplicates import About
 from argosy.cleaning.dedup.key_files import KeyFiles
 from argosy.cleaning.filter import Keys
+from argosy.core.errors import InputError
+from argosy.core.store.files import read_json, write_json
 from argosy.data.shards import GROUP_BYTES
-from argosy.errors import InputError
-from argosy.store.files import read_json, write_json
 
 if TYPE_CHECKING:
     import numpy as np

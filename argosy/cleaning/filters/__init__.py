@@ -11,8 +11,8 @@ from argosy.cleaning import dedup
 from argosy.cleaning.filter import Filter, FilterConfig, Resources
 from argosy.cleaning.recipes import RECIPES
 from argosy.cleaning.scoring import labels
-from argosy.config.explain import config_error
-from argosy.plugins import classes, unknown
+from argosy.core.config.explain import config_error
+from argosy.core.plugins import classes, unknown
 
 
 @cache

@@ -10,7 +10,7 @@ from pydantic import Field
 from argosy.cleaning.batch import Batch
 from argosy.cleaning.classifier.model_paths import ModelFilterConfig
 from argosy.cleaning.filter import Filter, Rule, Scores
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 
 if TYPE_CHECKING:
     from argosy.cleaning.classifier.model import Classifier

@@ -13,8 +13,8 @@ from argosy.cleaning.filter import Filter, Rule
 from argosy.cleaning.kept import KeptCorpus
 from argosy.cleaning.scoring import KEPT, broken
 from argosy.cleaning.shard import ScoredShard
+from argosy.core.errors import InputError
 from argosy.data.shards import read_columns, shard_files
-from argosy.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np

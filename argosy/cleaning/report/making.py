@@ -17,8 +17,8 @@ from argosy.cleaning.report.languages import Languages
 from argosy.cleaning.report.near_misses import NearMisses
 from argosy.cleaning.scored import Block, ScoredCorpus
 from argosy.cleaning.tiers import TierConfig, Tiers
+from argosy.core.step.contract import Progress
 from argosy.data.jsonl import JsonlWriters, read_jsonl
-from argosy.step.contract import Progress
 
 
 class Tally(Protocol):

@@ -13,12 +13,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from argosy.errors import ArgosyError, InputError
+from argosy.core.errors import ArgosyError, InputError
+from argosy.core.statistics.calibration import calibrate
+from argosy.core.statistics.contamination import Calibration, default_calibration
+from argosy.core.store.files import write_json
 from argosy.evaluation.contamination import evidence_of
 from argosy.evaluation.rows.reader import read_rows
-from argosy.statistics.calibration import calibrate
-from argosy.statistics.contamination import Calibration, default_calibration
-from argosy.store.files import write_json
 
 
 def of_evaluations(task: str, clean: Sequence[Path], contaminated: Sequence[Path] = ()) -> Calibration:

@@ -9,7 +9,7 @@ from argosy.compare.gate.config import Gate
 from argosy.compare.gate.rule import CANNOT_TELL, FAILS, HOLDS, Finding
 from argosy.compare.gate.subject import Subject
 from argosy.compare.words import p_text
-from argosy.statistics.multiple import DECISION, NAMES, correct
+from argosy.core.statistics.multiple import DECISION, NAMES, correct
 
 
 @dataclass(frozen=True)

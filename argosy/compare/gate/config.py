@@ -8,11 +8,11 @@ from pydantic import Field, ValidationError, model_validator
 
 from argosy.compare.gate.rule import Rule
 from argosy.compare.gate.rules import registered
-from argosy.config.explain import config_error, nearest
-from argosy.config.load import load
-from argosy.config.schema import Config
-from argosy.config.yaml import read_yaml
-from argosy.errors import InputError
+from argosy.core.config.explain import config_error, nearest
+from argosy.core.config.load import load
+from argosy.core.config.schema import Config
+from argosy.core.config.yaml import read_yaml
+from argosy.core.errors import InputError
 
 _HELP = "a list of rules such as '- no_channel_worse: {beyond: noise}', or a mapping of them"
 

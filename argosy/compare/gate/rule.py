@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, ClassVar
 
-from argosy.config.schema import Config
+from argosy.core.config.schema import Config
 
 if TYPE_CHECKING:
     from argosy.compare.gate.subject import Subject

@@ -9,10 +9,10 @@ from argosy.compare.changes import change
 from argosy.compare.checkpoints import Checkpoint, headline_of, headline_task, read_checkpoints
 from argosy.compare.metrics import UNDECLARED, Kind
 from argosy.compare.test import Contrast
-from argosy.errors import InputError
+from argosy.core.errors import InputError
+from argosy.core.store.step_files import read_done
 from argosy.evaluation.contamination import doubt
 from argosy.evaluation.rows.reader import Rows
-from argosy.store.step_files import read_done
 
 NOT_A_NUMBER = "not a number"  # of a reason why an evaluation left something out
 

@@ -13,9 +13,9 @@ from argosy.compare.page.tables import Table, accuracy_table, prefix_tables
 from argosy.compare.page.template import render
 from argosy.compare.test import Contrast
 from argosy.compare.words import tested_text
+from argosy.core.statistics.multiple import DECISION
+from argosy.core.store.step_files import read_done
 from argosy.evaluation.contamination import LIKELY, Seen, contamination_record, doubt, of_numbers
-from argosy.statistics.multiple import DECISION
-from argosy.store.step_files import read_done
 
 if TYPE_CHECKING:
     from argosy.compare.gate.check import Verdict

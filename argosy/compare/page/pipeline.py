@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from argosy.compare.words import listed
+from argosy.core.store.files import read_record
+from argosy.core.store.provenance import flat
+from argosy.core.store.step_files import RUN, read_done
+from argosy.core.tracking.spool import read
 from argosy.evaluation.suite import Suite
-from argosy.store.files import read_record
-from argosy.store.provenance import flat
-from argosy.store.step_files import RUN, read_done
-from argosy.tracking.spool import read
 
 SAMPLES = "samples.json"  # a table in the form of MLflow's
 KEY_SETTINGS = ("tokens", "sequence_length", "global_batch_size", "batch_size", "learning_rate", "epochs", "method",

@@ -11,11 +11,11 @@ from argosy.compare.sentences import sentences, stage_sentences
 from argosy.compare.stages import Comparison, TaskComparison
 from argosy.compare.test import Contrast
 from argosy.compare.traces import Suspicion
+from argosy.core.statistics.multiple import TABLE
+from argosy.core.store.files import json_text
+from argosy.core.tracking.mlflow.send import log_run
+from argosy.core.tracking.mlflow.server import Server
 from argosy.evaluation.contamination import contamination_record, metrics_of
-from argosy.statistics.multiple import TABLE
-from argosy.store.files import json_text
-from argosy.tracking.mlflow.send import log_run
-from argosy.tracking.mlflow.server import Server
 
 COMPARISON = "argosy.comparison"
 PAGE, RECORD = "compare.html", "comparison.json"

@@ -20,7 +20,7 @@ from argosy.compare.sentences import seen_by, sentences, stage_sentences
 from argosy.compare.stages import Comparison
 from argosy.compare.watch import watched
 from argosy.compare.words import PROMISE, TITLES
-from argosy.store.files import read_record
+from argosy.core.store.files import read_record
 from argosy.tokens.epochs import read_table
 
 FEW = 6  # lines of a list before the rest is folded

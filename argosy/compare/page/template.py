@@ -9,9 +9,9 @@ from argosy.compare.checkpoints import HELDOUT
 from argosy.compare.test import Contrast
 from argosy.compare.traces import Suspect
 from argosy.compare.words import difference_text, meaning, p_text, short, tested_text, unit_of, value_text
+from argosy.core.statistics.multiple import DECISION, NAMES, TABLE
+from argosy.core.store.files import json_text
 from argosy.evaluation.contamination import LIKELY, Seen, summary
-from argosy.statistics.multiple import DECISION, NAMES, TABLE
-from argosy.store.files import json_text
 from argosy.text.display import letter, visible
 
 if TYPE_CHECKING:

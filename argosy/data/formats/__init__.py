@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, ClassVar
 
+from argosy.core.plugins import classes
 from argosy.data.schemas import ParseError, assistant, parse_record, user
 from argosy.data.turns import check_record, to_tools, to_turns
-from argosy.plugins import classes
 
 Record = dict[str, Any]
 WHAT = {"instructions": "a conversation", "preferences": "a preference pair", "feedback": "a reply with a label",

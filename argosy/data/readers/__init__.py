@@ -11,10 +11,10 @@ from functools import cache
 from pathlib import PurePath
 from typing import Any, ClassVar, NamedTuple
 
+from argosy.core.plugins import classes
 from argosy.data.jsonl import Damaged, Reject
 from argosy.data.schemas import Document
 from argosy.data.sources import Cut, InputFile, SourceConfig
-from argosy.plugins import classes
 
 PACKED = (".gz", ".zst")
 UNPACKS = 4  # times: what text is, compared with its packed bytes

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
+from argosy.core.store.remote import open_file
 from argosy.data.jsonl import Damaged, Reject
 from argosy.data.readers import Reader, Record, Span
 from argosy.data.readers.warc import Page, page_record
 from argosy.data.sources import InputFile, SourceConfig
-from argosy.store.remote import open_file
 
 
 class Arc(Reader):

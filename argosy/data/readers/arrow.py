@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from typing import IO
 
+from argosy.core.store.remote import open_file
 from argosy.data.jsonl import Damaged, Reject
 from argosy.data.readers import Reader, Record, Span
 from argosy.data.readers.parquet import ROWS, rows
 from argosy.data.sources import InputFile, SourceConfig
-from argosy.store.remote import open_file
 
 _END = b"\xff\xff\xff\xff\0\0\0\0"  # of a stream
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Any
 
+from argosy.core.store.remote import open_file
 from argosy.data.jsonl import Damaged, Reject
 from argosy.data.readers import Reader, Record, Span, check_columns
 from argosy.data.sources import Cut, InputFile, SourceConfig
-from argosy.store.remote import open_file
 
 ROWS = 1000  # that are in memory at a time
 _UNREADABLE = (ValueError, OverflowError, KeyError)  # bytes that are no UTF-8, times out of range, unknown time zones

@@ -8,11 +8,11 @@ import zlib
 from collections.abc import Iterator
 from typing import IO, Any, NamedTuple
 
+from argosy.core.store.remote import open_file
 from argosy.data.jsonl import BLOCK, Reject
 from argosy.data.readers import Reader, Record, Span
 from argosy.data.readers.html import decode, page_text
 from argosy.data.sources import InputFile, SourceConfig
-from argosy.store.remote import open_file
 
 HTML = ("text/html", "application/xhtml+xml")
 _MAGIC = b"\x1f\x8b\x08"  # of a member of gzip

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
+from argosy.core.errors import InputError
 from argosy.data.counts import Counts
 from argosy.data.listing import input_files, list_inputs
 from argosy.data.readers import format_of
@@ -13,7 +14,6 @@ from argosy.data.reading import read_file
 from argosy.data.schemas import Document
 from argosy.data.sources import SourceConfig
 from argosy.data.split import choose_documents
-from argosy.errors import InputError
 from argosy.models.generate import Tokens
 from argosy.scoring.model import LanguageModel
 from argosy.tokens.reader import check_tokenizer, read_channels

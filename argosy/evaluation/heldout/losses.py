@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from argosy.config.schema import Config
-from argosy.errors import InputError
+from argosy.core.config.schema import Config
+from argosy.core.errors import InputError
+from argosy.core.statistics.intervals import Estimate, exponential, ratio
 from argosy.evaluation.findings import Findings, declaration, reason
 from argosy.evaluation.heldout.documents import Documents, text_documents, tokenized_documents
 from argosy.evaluation.heldout.memorisation import MemorisationProbe, memorisation
@@ -19,7 +20,6 @@ from argosy.evaluation.heldout.positions import Positions, loss_by_position
 from argosy.evaluation.suite import NoFileError, locate
 from argosy.scoring.model import LanguageModel
 from argosy.scoring.scorer import Request
-from argosy.statistics.intervals import Estimate, exponential, ratio
 
 
 class Heldout(Config):

@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from argosy.config.schema import Config
-from argosy.errors import InputError
+from argosy.core.config.schema import Config
+from argosy.core.errors import InputError
+from argosy.core.statistics.intervals import Estimate, auc, mean
 from argosy.evaluation.findings import Findings, declaration
 from argosy.evaluation.heldout.documents import check_vocabulary
 from argosy.models.generate import Tokens
 from argosy.scoring.model import LanguageModel
 from argosy.scoring.rows import Query
-from argosy.statistics.intervals import Estimate, auc, mean
 from argosy.tokens.reader import Split, TokenizedChannel, read_channels
 
 if TYPE_CHECKING:

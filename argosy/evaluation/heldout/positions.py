@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from argosy.config.schema import Config
-from argosy.errors import InputError
+from argosy.core.config.schema import Config
+from argosy.core.errors import InputError
+from argosy.core.statistics.intervals import ratio
 from argosy.evaluation.findings import HELDOUT, Findings
 from argosy.evaluation.heldout.documents import Documents
 from argosy.models.generate import Tokens
 from argosy.scoring.model import LanguageModel
 from argosy.scoring.scorer import Request
-from argosy.statistics.intervals import ratio
 
 
 class Positions(Config):

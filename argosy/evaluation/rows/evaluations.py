@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from argosy.store.step_files import ended, read_done
+from argosy.core.store.step_files import ended, read_done
 
 FILES = ("suite_file", "suite_files")  # of an evaluation's config: stride, numbers of documents, and texts are in them
 MARK = "#"

@@ -6,11 +6,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
+from argosy.core.store.step_files import read_done
 from argosy.evaluation.items import ITEMS, read_items
 from argosy.evaluation.rows.evaluations import measured, read_settings
 from argosy.evaluation.rows.values import Record, Value, item_means, item_of, number, over_forms, plain, weighted
-from argosy.store.step_files import read_done
 
 Group = tuple[str, str]  # task (or suite) and variant (or probe, or channel)
 LN2 = math.log(2)

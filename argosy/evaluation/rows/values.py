@@ -7,8 +7,8 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from argosy.core.statistics.intervals import Estimate, mean
 from argosy.evaluation.items import ASKED
-from argosy.statistics.intervals import Estimate, mean
 
 Record = Mapping[str, Any]
 _OF_ROW = {"acc": "correct", "acc_norm": "correct_norm"}

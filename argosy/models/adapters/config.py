@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from argosy.config.schema import Config
+from argosy.core.config.schema import Config
 
 PositiveInt = Annotated[int, Field(gt=0)]
 

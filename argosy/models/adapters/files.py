@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from argosy.errors import InputError
-from argosy.store.files import read_record, write_json
+from argosy.core.errors import InputError
+from argosy.core.store.files import read_record, write_json
 
 BASE, CONFIG, WEIGHTS = "base.json", "adapter_config.json", "adapter_model.safetensors"
 _IDENTITY = ("*.safetensors", "config.json", CONFIG, BASE)

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from argosy.models.adapters.config import LoRAConfig
 from argosy.models.chat import encode_prompt, end_tokens
 

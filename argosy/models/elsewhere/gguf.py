@@ -7,10 +7,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from argosy.core.store.files import make_directory, publish, read_record, temporary_of, write_json
+from argosy.core.store.lease import locked
 from argosy.models.checkpoint import ABOUT_GGUF
 from argosy.models.pretrained import load_tokenizer, require_gguf
-from argosy.store.files import make_directory, publish, read_record, temporary_of, write_json
-from argosy.store.lease import locked
 
 
 def describe(path: Path) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from argosy.errors import InputError, StepError
+from argosy.core.errors import InputError, StepError
 
 _NAME = re.compile(r"[\w.-]+/[\w.-]+")
 _COMMIT = re.compile(r"[0-9a-f]{40}")

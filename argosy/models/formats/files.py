@@ -12,14 +12,14 @@ from typing import Any
 
 from torch import Tensor
 
-from argosy.errors import ArgosyError, InputError
+from argosy.core.errors import ArgosyError, InputError
+from argosy.core.store.files import make_directory, publish, read_json, temporary_of
 from argosy.models.adapters.files import BASE, CONFIG, is_adapter
 from argosy.models.formats.megatron import from_megatron, to_megatron
 from argosy.models.formats.shape import EMBEDDING, HEAD, Shape, Weights, read_shape
 from argosy.models.formats.torchtitan import from_torchtitan, to_torchtitan
 from argosy.models.load import load_model
 from argosy.models.pretrained import load_config
-from argosy.store.files import make_directory, publish, read_json, temporary_of
 
 FORMATS = ("hf", "megatron", "torchtitan")
 SIDE = "hf"  # the folder of the config and the tokenizer

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from argosy.models.formats.shape import EMBEDDING, HEAD, K, Q, Shape, V, Weights, check_weights, renamed
 
 _LAYER, _BLOCK = "model.layers.{}.", "decoder.layers.{}."

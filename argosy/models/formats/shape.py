@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 
 TYPES = ("llama", "mistral", "qwen2", "qwen3")
 Weights = Mapping[str, Tensor]

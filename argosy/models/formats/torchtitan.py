@@ -5,7 +5,7 @@ head): the rows of queries and keys change places. Its qwen3 rotates as transfor
 
 from torch import Tensor
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from argosy.models.formats.shape import EMBEDDING, HEAD, K, Q, Shape, V, Weights, check_weights, renamed
 
 _LAYER = "model.layers.{}."

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
+from argosy.core.errors import InputError
+from argosy.core.plugins import pick
 from argosy.data.schemas import ParseError
-from argosy.errors import InputError
 from argosy.models.chat import apply_template, encode_answer, encode_answers, turn_ending
 from argosy.models.templates.published import TEMPLATES
-from argosy.plugins import pick
 from argosy.tokens.markup import without_marks
 
 

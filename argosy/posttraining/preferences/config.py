@@ -4,8 +4,8 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from argosy.config.explain import likely
-from argosy.config.schema import Rate
+from argosy.core.config.explain import likely
+from argosy.core.config.schema import Rate
 from argosy.posttraining.config import PreferenceConfig
 
 _OWN = ("beta", "label_smoothing", "gamma", "desirable_weight", "undesirable_weight", "sft_weight")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from argosy.posttraining.preferences.examples import Example, Feedback
 from argosy.posttraining.preferences.reference import kept_reference, score
 from argosy.training.engines.base import Engine

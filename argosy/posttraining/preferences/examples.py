@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from argosy.core.errors import InputError
 from argosy.data.schemas import Message, ParseError, turns_of
-from argosy.errors import InputError
 from argosy.models.chat import check_length, encode_answer
 from argosy.posttraining.config import PreferenceConfig
 from argosy.posttraining.stage import Stage

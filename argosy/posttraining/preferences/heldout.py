@@ -7,12 +7,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from argosy.core.statistics.intervals import auc, mean
+from argosy.core.step.contract import counted
 from argosy.models.logprobs import answer_logprobs, by_length, pad_right
 from argosy.posttraining.preferences.examples import Example, Feedback, Preference, channels_of
 from argosy.posttraining.preferences.methods import Answers, Method, Settings, pair_losses
 from argosy.posttraining.preferences.objective import rewards_at, right, sides_of
-from argosy.statistics.intervals import auc, mean
-from argosy.step.contract import counted
 
 _BINS = 10
 

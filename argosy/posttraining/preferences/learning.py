@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from argosy.config.explain import likely
-from argosy.errors import InputError
+from argosy.core.config.explain import likely
+from argosy.core.errors import InputError
 from argosy.posttraining.config import PreferenceConfig
 from argosy.posttraining.loop import Updates, Values
 from argosy.posttraining.preferences.config import PreferenceMethodConfig

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from argosy.core.step.contract import counted
+from argosy.core.store.files import publish, temporary_of
 from argosy.posttraining.preferences.examples import Example
 from argosy.posttraining.preferences.objective import tensors
-from argosy.step.contract import counted
-from argosy.store.files import publish, temporary_of
 from argosy.training.engines.base import Engine
 
 FOLDER = "reference"

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from argosy.models.attention import Choice
 from argosy.models.chat import encode_prompt
 from argosy.models.load import Source

@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from argosy.config.explain import likely
-from argosy.config.schema import ADDED, RUNTIME, Config, Rate, Upstream
-from argosy.errors import InputError
+from argosy.core.config.explain import likely
+from argosy.core.config.schema import ADDED, RUNTIME, Config, Rate, Upstream
+from argosy.core.errors import InputError
 from argosy.posttraining.config import PositiveInt, PosttrainingConfig
 from argosy.posttraining.rl.server_config import ServerConfig
 from argosy.tokens.amounts import Amount

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, stdev
 from typing import Any
 
-from argosy.errors import StepError
+from argosy.core.errors import StepError
 from argosy.posttraining.loop import Values
 from argosy.posttraining.rl.config import RLHFConfig
 

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from argosy.core.errors import StepError
 from argosy.data.split import derive_seed
-from argosy.errors import StepError
 from argosy.models.generate import Decoding
 from argosy.models.logprobs import k1, k3
 from argosy.posttraining.loop import Updates, Values

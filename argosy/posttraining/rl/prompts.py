@@ -4,8 +4,8 @@ import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from argosy.core.errors import InputError
 from argosy.data.schemas import ParseError, parse_record, turns_of
-from argosy.errors import InputError
 from argosy.models.chat import check_length, encode_prompt
 from argosy.posttraining.rl.reward import Prompt, Sample
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
-from argosy.config.schema import Config
+from argosy.core.config.schema import Config
 from argosy.data.schemas import Message
 
 

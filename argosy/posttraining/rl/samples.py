@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from argosy.core.step.contract import StepContext
+from argosy.core.store.files import write_json
 from argosy.data.schemas import Message
 from argosy.posttraining.rl.reward import Sample
 from argosy.posttraining.rl.rollout import Rollout
-from argosy.step.contract import StepContext
-from argosy.store.files import write_json
 
 FILE = "samples.json"
 ENDS, MOST = 2, 200  # rows of each end of a rollout, and of the table, whose oldest rows go

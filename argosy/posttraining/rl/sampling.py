@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from argosy.errors import Stopped
+from argosy.core.errors import Stopped
+from argosy.core.step.contract import counted
 from argosy.models.generate import Decoding, cut, padded
 from argosy.models.logprobs import by_length, pad_left
-from argosy.step.contract import counted
 
 _ENDED = 0.125  # share of a batch's rows that have ended, from which on it is worth copying the others
 

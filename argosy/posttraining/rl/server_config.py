@@ -4,7 +4,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from argosy.config.schema import RUNTIME, Config
+from argosy.core.config.schema import RUNTIME, Config
 
 
 class ServerConfig(Config):

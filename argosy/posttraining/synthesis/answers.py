@@ -11,9 +11,11 @@ from typing import Any
 
 import torch
 
+from argosy.core.errors import InputError
+from argosy.core.step.contract import StepContext
+from argosy.core.store.step_files import STATE
 from argosy.data.schemas import Message, ParseError
 from argosy.data.split import derive_seed
-from argosy.errors import InputError
 from argosy.models.chat import check_template, encode_answer, end_tokens
 from argosy.models.checkpoint import find_checkpoint
 from argosy.models.load import Source, open_source
@@ -28,8 +30,6 @@ from argosy.posttraining.synthesis.config import SynthesisConfig
 from argosy.posttraining.synthesis.methods import Answer
 from argosy.posttraining.synthesis.prompts import prompt_digest
 from argosy.scoring.workers import Journal, key_of
-from argosy.step.contract import StepContext
-from argosy.store.step_files import STATE
 from argosy.training.parallel import Group
 
 

@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from argosy.core.errors import InputError, StepError
+from argosy.core.step.contract import StepContext
+from argosy.core.store.step_files import STATE
 from argosy.data.schemas import ParseError, parse_record, turns_of
-from argosy.errors import InputError, StepError
 from argosy.posttraining.rl.reward import Prompt, Sample
 from argosy.posttraining.rl.rewards import WeightedRewards
 from argosy.posttraining.synthesis.answers import reencoded, rewarded, seeds_of
@@ -15,8 +17,6 @@ from argosy.posttraining.synthesis.config import SynthesisConfig
 from argosy.posttraining.synthesis.methods import Answer
 from argosy.scoring.chat_api import ChatApi, Reply
 from argosy.scoring.workers import Journal, key_of
-from argosy.step.contract import StepContext
-from argosy.store.step_files import STATE
 
 _SEEDS = 2**31  # servers take seeds of 32 bits with a sign
 

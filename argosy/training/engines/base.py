@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import create_selective_checkpoint_contexts
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from argosy.models.loss import LossModule
 from argosy.tokens.mixture import Batch
 from argosy.tokens.windows import IGNORED

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from argosy.errors import InputError
-from argosy.step.machine import free_port
+from argosy.core.errors import InputError
+from argosy.core.step.machine import free_port
 from argosy.training.config import TrainConfig
 from argosy.training.engines.base import Engine, Wrap
 from argosy.training.engines.parts import WEIGHT, Parts, Whole

@@ -12,13 +12,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from argosy.errors import InputError, StepError
+from argosy.core.errors import InputError, StepError
+from argosy.core.step.machine import usable_memory_gb
 from argosy.sizing.advice import advice
 from argosy.sizing.architecture import read_architecture
 from argosy.sizing.gpus import RESERVE
 from argosy.sizing.job import read_job, read_layout
 from argosy.sizing.layouts import fit
-from argosy.step.machine import usable_memory_gb
 from argosy.training.config import TrainConfig, with_fields
 from argosy.training.parallel import Group
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
-from argosy.errors import StepError
+from argosy.core.errors import StepError
 from argosy.training.parallel import Group
 
 PART_BYTES = 2**31

@@ -6,12 +6,12 @@ from typing import Any
 
 import torch
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
+from argosy.core.step.process import memory_mb
 from argosy.sizing.architecture import read_architecture
 from argosy.sizing.compute import training_flops
 from argosy.sizing.gpus import gpu_of
 from argosy.sizing.job import Layout, read_job
-from argosy.step.process import memory_mb
 from argosy.training.config import TrainConfig
 from argosy.training.parallel import Group
 

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from argosy.errors import InputError
-from argosy.step.contract import StepContext
-from argosy.store.step_files import TRACKING
+from argosy.core.errors import InputError
+from argosy.core.step.contract import StepContext
+from argosy.core.store.step_files import TRACKING
 from argosy.training.config import ProfileConfig
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
-from argosy.config.schema import ADDED, ParallelConfig
+from argosy.core.config.schema import ADDED, ParallelConfig
 
 
 class MeshConfig(ParallelConfig):

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from argosy.models.collectives import copy_to, sum_of
 from argosy.training.parallelism.mesh import Mesh
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from argosy.tracking.mlflow.registry import Registry
-from argosy.tracking.mlflow.server import Server, default_uri
+from argosy.core.tracking.mlflow.registry import Registry
+from argosy.core.tracking.mlflow.server import Server, default_uri
 from tests.command_line import Argosy
 from tests.report_fixtures import make_lines
 
@@ -17,7 +17,7 @@ from tests.report_fixtures import make_lines
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two lines of two checkpoints, sent to the store's own MLflow; the alias `reference` names the last of `base`."""
-    from argosy.tracking.__main__ import main as ship
+    from argosy.core.tracking.__main__ import main as ship
 
     root = tmp_path_factory.mktemp("mlflow")
     made = make_lines(root, ("base", "mixed"), checkpoints=2, items=40)

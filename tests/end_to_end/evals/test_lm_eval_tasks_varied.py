@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from argosy.errors import InputError, StepError
+from argosy.core.errors import InputError, StepError
 from evals.chain import parse_chain
 from evals.extract.listed import split_prompt
 from evals.items import Item, Items

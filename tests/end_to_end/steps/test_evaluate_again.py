@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from argosy.errors import InputError, StepError
+from argosy.core.errors import InputError, StepError
+from argosy.core.store.step_files import OUTPUTS
 from argosy.scoring.scorer import Scorer
-from argosy.store.step_files import OUTPUTS
 from evals import questions
 from evals.task import TaskSpec
 from tests.command_line import Argosy

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from argosy.core.step.runner import Item, run_item
 from argosy.evaluation.items import read_items
-from argosy.step.runner import Item, run_item
 from steps.evaluate import STEP, EvaluateConfig
 from tests.evaluation_fixtures import make_items, save_checkpoint, write_items
 

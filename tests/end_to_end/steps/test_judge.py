@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from argosy.core.step.command import parse_config
+from argosy.core.step.runner import Item, Outcome, run_item
+from argosy.core.store.files import read_json
 from argosy.scoring.model import LanguageModel
-from argosy.step.command import parse_config
-from argosy.step.runner import Item, Outcome, run_item
-from argosy.store.files import read_json
 from steps.judge import STEP, JudgeConfig
 from tests.evaluation_fixtures import save_checkpoint
 from tests.judge_server import judge_server
@@ -50,7 +50,7 @@ def test_models_whose_weights_are_slow_here_answer_and_judge_in_float32(
                                                                                                      dtype=dtype))
     found = []
     for flags in ({"avx512_bf16"}, {"avx2"}):
-        monkeypatch.setattr("argosy.step.machine._cpu_flags", lambda flags=flags: frozenset(flags))
+        monkeypatch.setattr("argosy.core.step.machine._cpu_flags", lambda flags=flags: frozenset(flags))
         config = parse_config(STEP, given | {"dtype": "auto"})
         found.append(config.identity().get("dtype"))
         assert run_item(STEP, Item(config, tmp_path / f"out-{len(found)}")).code == 0

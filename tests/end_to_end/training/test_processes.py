@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from argosy.tracking.spool import OF_THE_RUN
+from argosy.core.tracking.spool import OF_THE_RUN
 from tests import posttraining_fixtures
 from tests.processes import until
 from tests.training_fixtures import digests, make_data

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
+from argosy.core.errors import InputError
+from argosy.core.store.files import read_json
+from argosy.core.store.step_files import read_outputs
 from argosy.data.jsonl import read_jsonl
 from argosy.data.schemas import Document
-from argosy.errors import InputError
 from argosy.models.load import load_model
-from argosy.store.files import read_json
-from argosy.store.step_files import read_outputs
 from argosy.tokens.mixture import Mixture
 from argosy.tokens.reader import read_channels
 from argosy.tokens.windows import IGNORED

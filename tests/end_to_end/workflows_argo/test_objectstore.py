@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from argosy.store.lease import LEASE
-from argosy.store.step_files import OUTPUTS, RUN
-from argosy.tracking.mlflow.server import create_database
+from argosy.core.store.lease import LEASE
+from argosy.core.store.step_files import OUTPUTS, RUN
+from argosy.core.tracking.mlflow.server import create_database
 from tests.argo_fixtures import ROOT, batches, plan_pod, pod, write_profile
 from tests.object_store import BUCKET, s3_server
 from tests.store_comparison import OF_THE_PROCESS

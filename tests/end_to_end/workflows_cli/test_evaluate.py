@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from argosy.store.files import make_directory, write_json
-from argosy.tracking.spool import owner_of
+from argosy.core.store.files import make_directory, write_json
+from argosy.core.tracking.spool import owner_of
 from tests.benchmark_files import Published, stems
 from tests.command_line import Argosy
 from tests.evaluation_fixtures import make_items, save_checkpoint

@@ -13,7 +13,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from argosy.store.step_files import LOG, OUTPUTS, RUN
+from argosy.core.store.step_files import LOG, OUTPUTS, RUN
 from steps.noop import NoopConfig
 from tests.processes import alive, until
 from workflows.graph import Graph, Node, Resources

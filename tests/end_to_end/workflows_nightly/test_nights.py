@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from argosy.store.step_files import read_done
-from argosy.tracking.mlflow.registry import Registry
-from argosy.tracking.mlflow.server import CHECKPOINT, Server, default_uri
-from argosy.tracking.spool import PIPELINES
+from argosy.core.store.step_files import read_done
+from argosy.core.tracking.mlflow.registry import Registry
+from argosy.core.tracking.mlflow.server import CHECKPOINT, Server, default_uri
+from argosy.core.tracking.spool import PIPELINES
 from tests.argo_fixtures import batches, pod, run_batches, write_profile
 from tests.command_line import Argosy
 from tests.nightly_fixtures import answer_all_right, planned, train
@@ -156,7 +156,7 @@ def test_worse_than_the_alias_ends_red_once_and_is_marked_in_mlflow(store: Path,
     assert night(store) == 0  # told once
     client, model = logged(store, other)
     assert (model.tags["argosy.nightly.verdict"], model.tags["argosy.nightly.reference"]) == ("worse", key)
-    runs = client.search_runs([model.experiment_id], "tags.`argosy.step` = 'regressions'")
+    runs = client.search_runs([model.experiment_id], "tags.`argosy.core.step` = 'regressions'")
     assert max(run.data.metrics["nightly/worse"] for run in runs) == 1
     assert main(["promote", "--undo", "--store", str(store)]) == 0
 

@@ -24,10 +24,11 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for package in (*PACKAGES, *("/".join(layer) for layer in layers)):
         (root / package).mkdir(parents=True)
         (root / package / "__init__.py").touch()
-    good = {"argosy/tracking/mlflow/send.py": "def send():\n    import mlflow\n    return mlflow\n",
-            "argosy/tracking/mlflow/__init__.py": "", "argosy/step/good.py": "import argosy.tracking, argosy.store\n",
-            "workflows/cli/good.py": "import hera, steps.good, evals, probes, argosy.step, workflows.plan\n",
-            "steps/good.py": "import evals, probes, argosy.step\n"}
+    good = {"argosy/core/tracking/mlflow/send.py": "def send():\n    import mlflow\n    return mlflow\n",
+            "argosy/core/tracking/mlflow/__init__.py": "",
+            "argosy/core/step/good.py": "import argosy.core.tracking, argosy.core.store\n",
+            "workflows/cli/good.py": "import hera, steps.good, evals, probes, argosy.core.step, workflows.plan\n",
+            "steps/good.py": "import evals, probes, argosy.core.step\n"}
     for file, text in good.items():
         (root / file).parent.mkdir(exist_ok=True)
         (root / file).write_text(text)
@@ -51,9 +52,11 @@ def test_what_is_allowed_passes(copy: Path) -> None:
 def test_what_is_not_is_caught(copy: Path) -> None:
     """One breach of each contract, inside functions and under TYPE_CHECKING too."""
     breaches = {"a step never imports a step": ("steps/new.py", "import steps.good"),
-                "only argosy.tracking.mlflow knows mlflow": ("argosy/tracking/new.py", "def f():\n    import mlflow"),
+                "only argosy.core.tracking.mlflow knows mlflow": ("argosy/core/tracking/new.py",
+                                                                  "def f():\n    import mlflow"),
                 "only workflows knows hera": ("steps/other.py", "import hera"),
-                "imports point one way": ("argosy/step/new.py", "import evals"),
+                "imports point one way": ("argosy/core/step/new.py", "import evals"),
+                "layers of core": ("argosy/core/config/new.py", "import argosy.core.store"),
                 "layers of argosy": ("argosy/data/new.py", f"{TYPING}\n    import argosy.text"),
                 "layers of workflows": ("workflows/graph/new.py", "import workflows.argo"),
                 "no circles": ("evals/new.py", f"{TYPING}\n    import evals.again")}

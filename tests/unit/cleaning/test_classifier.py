@@ -15,8 +15,8 @@ from argosy.cleaning.classifier.model_paths import find_models, number_models
 from argosy.cleaning.classifier.training import platt
 from argosy.cleaning.filter import Resources
 from argosy.cleaning.kernels.quality.ascent import fit
+from argosy.core.errors import InputError
 from argosy.data.schemas import Document
-from argosy.errors import InputError
 from steps.clean import CleanConfig
 from steps.train_classifier import STEP, TrainClassifierConfig
 from tests.cleaning_fixtures import document, make, make_data

@@ -16,9 +16,9 @@ from argosy.cleaning.filter import Resources
 from argosy.cleaning.filters.decontamination import Decontamination, DecontaminationConfig, contaminated
 from argosy.cleaning.kernels.overlap import bounded
 from argosy.cleaning.report import contamination
+from argosy.core.store.files import read_json
 from argosy.data.jsonl import read_jsonl
 from argosy.data.schemas import Document
-from argosy.store.files import read_json
 from argosy.text.scripts import simplified
 from tests.cleaning_fixtures import CHINESE, PROSE, cleaned, document, make_data, outcome
 

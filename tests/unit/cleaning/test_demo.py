@@ -7,10 +7,10 @@ from statistics import mean
 
 import pytest
 
+from argosy.core.store.files import write_json
 from argosy.data.jsonl import read_documents
 from argosy.data.schemas import Document
 from argosy.demo.corpus import DemoConfig
-from argosy.store.files import write_json
 from steps import data as data_step
 from tests.cleaning_fixtures import cleaned as clean_corpus
 from tests.step_fixtures import run_step

@@ -15,7 +15,7 @@ from argosy.cleaning.dedup.line_dedup import LineDedup
 from argosy.cleaning.dedup.near_dedup import NearDedup
 from argosy.cleaning.kernels.dedup.hashing import hash128
 from argosy.cleaning.kernels.dedup.normal import normal_hashes
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from argosy.text.scripts import normalise, unified
 from tests.cleaning_fixtures import CHINESE, PROSE
 from tests.dedup_fixtures import Corpus, make, same

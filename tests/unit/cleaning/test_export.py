@@ -10,6 +10,9 @@ import pytest
 
 from argosy.cleaning.export import MANIFEST, MARK, export
 from argosy.cleaning.kept import CUT, KeptCorpus
+from argosy.core.errors import InputError, StepError
+from argosy.core.store import remote
+from argosy.core.store.files import read_json
 from argosy.data.counts import Counts
 from argosy.data.jsonl import read_jsonl
 from argosy.data.listing import list_inputs
@@ -17,9 +20,6 @@ from argosy.data.reading import read_file
 from argosy.data.schemas import Document
 from argosy.data.shards import Format, ShardWriter
 from argosy.data.sources import SourceConfig
-from argosy.errors import InputError, StepError
-from argosy.store import remote
-from argosy.store.files import read_json
 from tests.cleaning_fixtures import PROSE, cleaned, make_data
 
 ODD = "cafe\u0301"  # NFC has one character

@@ -9,9 +9,9 @@ from argosy.cleaning import scored
 from argosy.cleaning.kept import KeptCorpus
 from argosy.cleaning.report import funnel
 from argosy.cleaning.report.explain import difference, duplicate_of, find
+from argosy.core.errors import InputError
+from argosy.core.store.files import read_json
 from argosy.data.schemas import Document
-from argosy.errors import InputError
-from argosy.store.files import read_json
 from tests.cleaning_fixtures import CHINESE, PROSE, cleaned, make_data
 
 NOTICE = "This notice stands in all of the documents: 版权所有.\n"

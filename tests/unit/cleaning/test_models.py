@@ -14,10 +14,10 @@ from argosy.cleaning.filter import Resources
 from argosy.cleaning.kept import KeptCorpus
 from argosy.cleaning.scored import open_shards
 from argosy.cleaning.scoring import KEPT, decide
+from argosy.core.errors import InputError
+from argosy.core.store.files import read_json, write_json
 from argosy.data.schemas import Document
-from argosy.errors import InputError
 from argosy.scoring.documents import Models
-from argosy.store.files import read_json, write_json
 from steps.clean import STEP as CLEAN
 from steps.clean import CleanConfig
 from steps.measure import STEP as MEASURE
@@ -180,7 +180,7 @@ def test_a_language_model_is_asked_in_a_precision_that_the_cpu_has_which_the_dig
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
 
     def planned(flags: str, *given: str) -> tuple[MeasureConfig, str]:
-        monkeypatch.setattr("argosy.step.machine._cpu_flags", lambda: frozenset(flags.split()))
+        monkeypatch.setattr("argosy.core.step.machine._cpu_flags", lambda: frozenset(flags.split()))
         filters = [{"name": "perplexity", "model": str(model)}]
         nodes = lifecycle(compose("tiny", overrides=[f"clean.filters={filters}", "stages=[clean]", *given]))
         node = next(node for node in nodes if node.name == "measure")

@@ -9,8 +9,8 @@ from pydantic import ValidationError
 
 from argosy.cleaning import records
 from argosy.cleaning.records import CurationConfig, curate, draw
+from argosy.core.errors import InputError
 from argosy.data.jsonl import JsonlWriters, read_jsonl
-from argosy.errors import InputError
 
 ITEM = {"question": "Which river flows through the city of Wuhan?", "choices": ["Yangtze", "Rhine", "Nile", "Po"]}
 LONG = "Tell me in a few words what the keeper of the old lighthouse wrote into his book on the ninth of May"

@@ -9,9 +9,9 @@ import pytest
 
 from argosy.cleaning.report.explain import find
 from argosy.cleaning.tiers import tier_channels
+from argosy.core.errors import InputError
+from argosy.core.store.files import read_json
 from argosy.data.schemas import Document
-from argosy.errors import InputError
-from argosy.store.files import read_json
 from steps.clean import CleanConfig
 from tests.cleaning_fixtures import CHINESE, PROSE, cleaned, make_data
 from workflows.compose import compose

@@ -9,7 +9,7 @@ from argosy.compare.checkpoints import Checkpoint, Checkpoints
 from argosy.compare.page.chart import MOST_POINTS, Chart, Series, ticks
 from argosy.compare.page.curves import stage_curves
 from argosy.compare.stages import Comparison
-from argosy.statistics.metric import Metric, probability, share
+from argosy.core.statistics.metric import Metric, probability, share
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from argosy.compare.checkpoints import Checkpoint, read_checkpoints
+from argosy.core.store.files import read_json, write_json
 from argosy.evaluation.items import read_items, write_items
-from argosy.store.files import read_json, write_json
 from tests.report_fixtures import HONEST, Store, make_store
 
 

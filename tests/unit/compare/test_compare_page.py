@@ -16,10 +16,10 @@ from argosy.compare.page.record import record
 from argosy.compare.page.report import ComparisonPage
 from argosy.compare.page.template import as_script
 from argosy.compare.terminal import terminal
+from argosy.core.store.files import read_json
 from argosy.evaluation.contamination import seen_of
 from argosy.evaluation.items import read_items
 from argosy.evaluation.rows.reader import Rows
-from argosy.store.files import read_json
 from argosy.text.display import visible, width
 from steps.compare import question_texts
 from tests.command_line import Argosy

@@ -15,12 +15,12 @@ from argosy.compare.comparison import compare
 from argosy.compare.entries import At, Entry, choose
 from argosy.compare.metrics import kind_of
 from argosy.compare.test import OTHER_QUESTIONS, OTHER_TOKENS, Contrast, Side, contrast
-from argosy.errors import InputError
+from argosy.core.errors import InputError
+from argosy.core.statistics.metric import share
+from argosy.core.store.files import write_json
 from argosy.evaluation.rows.evaluations import measured, read_settings, settings_of
 from argosy.evaluation.rows.reader import Rows
 from argosy.evaluation.rows.values import Value
-from argosy.statistics.metric import share
-from argosy.store.files import write_json
 
 
 def _side(values: dict[str, Value]) -> Side:

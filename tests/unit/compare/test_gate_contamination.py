@@ -11,10 +11,10 @@ from argosy.compare.gate.calibrate import main
 from argosy.compare.gate.check import check
 from argosy.compare.gate.config import Gate
 from argosy.compare.gate.subject import Subject, nobody
+from argosy.core.statistics.contamination import Contamination, default_calibration
 from argosy.evaluation.contamination import contamination_of
 from argosy.evaluation.items import write_items
 from argosy.evaluation.rows.reader import Rows
-from argosy.statistics.contamination import Contamination, default_calibration
 from evals.items import Item
 from evals.memorisation import Trace, _row, natural_order
 from tests.comparison_fixtures import checkpoint

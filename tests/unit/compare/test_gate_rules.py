@@ -10,7 +10,7 @@ from argosy.compare.gate.check import Verdict, as_json, lines, summary
 from argosy.compare.gate.config import Gate, read_gate
 from argosy.compare.gate.rules import registered
 from argosy.compare.gate.subject import nobody
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from tests.gate_fixtures import abilities, answers, judged, subject
 
 CHANCES = abilities(400, 0.6, 1)

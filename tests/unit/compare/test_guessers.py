@@ -11,7 +11,7 @@ from argosy.compare.checkpoints import Checkpoint, Checkpoints
 from argosy.compare.sentences import stage_sentences
 from argosy.compare.stages import compare
 from argosy.compare.watch import watchlist
-from argosy.statistics.intervals import mean
+from argosy.core.statistics.intervals import mean
 from evals.chain import parse_chain
 from evals.question import Question
 from evals.variants import NotApplicable

@@ -9,7 +9,7 @@ from argosy.compare.changes import change, headline_of
 from argosy.compare.checkpoints import Checkpoint, Checkpoints
 from argosy.compare.sentences import stage_sentences
 from argosy.compare.stages import TaskComparison, compare
-from argosy.statistics.multiple import DECISION, correct
+from argosy.core.statistics.multiple import DECISION, correct
 from tests.comparison_fixtures import checkpoint
 
 FORMS = ("plain", "cloze", "teach_then_ask", "none_control")

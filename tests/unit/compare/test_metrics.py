@@ -11,8 +11,8 @@ from argosy.compare.gate.check import check
 from argosy.compare.gate.config import Gate
 from argosy.compare.gate.subject import Subject
 from argosy.compare.metrics import UNDECLARED, kind_of, known
+from argosy.core.statistics.metric import Metric, as_records, from_records, probability, share
 from argosy.judging.metrics import Verdict, metrics
-from argosy.statistics.metric import Metric, as_records, from_records, probability, share
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from argosy.store.files import read_json, write_json
+from argosy.core.store.files import read_json, write_json
 from steps.regressions import STEP, RegressionsConfig
 from tests.nightly_fixtures import webhook
 from tests.report_fixtures import HONEST, Model, make_store

@@ -12,7 +12,7 @@ import yaml
 from argosy.compare.changes import change
 from argosy.compare.checkpoints import read_checkpoints
 from argosy.compare.words import difference_text, p_text
-from argosy.store.files import read_json, write_json
+from argosy.core.store.files import read_json, write_json
 from steps import compare, regressions
 from tests.command_line import Argosy
 from tests.report_fixtures import HONEST, make_store

@@ -17,11 +17,11 @@ from argosy.compare.metrics import Kind
 from argosy.compare.page.items import differing
 from argosy.compare.sentences import seen_by
 from argosy.compare.watch import Line, watched, watchlist, worth_watching
+from argosy.core.statistics.contamination import Contamination
+from argosy.core.statistics.intervals import wilson
+from argosy.core.statistics.metric import Metric, share
+from argosy.core.statistics.trend import Point
 from argosy.evaluation.contamination import Seen
-from argosy.statistics.contamination import Contamination
-from argosy.statistics.intervals import wilson
-from argosy.statistics.metric import Metric, share
-from argosy.statistics.trend import Point
 from tests.comparison_fixtures import checkpoint
 
 NAME = "bench/t/permuted/acc"

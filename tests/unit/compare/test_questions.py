@@ -13,11 +13,11 @@ from argosy.compare.gate.check import check
 from argosy.compare.gate.config import Gate
 from argosy.compare.gate.subject import Subject, compared
 from argosy.compare.test import OTHER_QUESTIONS
+from argosy.core.statistics.multiple import TABLE
 from argosy.evaluation.findings import Findings
 from argosy.evaluation.rows.values import total
 from argosy.evaluation.suite import Suite
 from argosy.scoring.model import LanguageModel
-from argosy.statistics.multiple import TABLE
 from evals.runner import run_benchmarks
 from evals.section import Benchmarks
 from probes.runner import run_probes

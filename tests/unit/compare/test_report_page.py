@@ -11,8 +11,8 @@ import pytest
 from argosy.compare.checkpoints import Checkpoint, read_checkpoints
 from argosy.compare.page.tables import glance, prefix_tables
 from argosy.compare.stages import compare
-from argosy.errors import InputError
-from argosy.store.files import read_json, write_json
+from argosy.core.errors import InputError
+from argosy.core.store.files import read_json, write_json
 from argosy.tokens.epochs import ChannelEpochs
 from steps.compare import STEP, CompareConfig
 from tests.html_tags import TagReader, check_no_markup, check_self_contained

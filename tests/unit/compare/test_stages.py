@@ -10,8 +10,8 @@ from argosy.compare.changes import not_shared, text_changes
 from argosy.compare.checkpoints import Checkpoint, read_checkpoints
 from argosy.compare.sentences import stage_sentences
 from argosy.compare.stages import Comparison, compare, is_headline
+from argosy.core.statistics.multiple import TABLE
 from argosy.evaluation.rows.reader import Rows
-from argosy.statistics.multiple import TABLE
 from tests.comparison_fixtures import checkpoint
 from tests.report_fixtures import CHANNELS, HONEST, Store, make_store
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from argosy.core.errors import InputError
 from argosy.data.shards import ShardWriter
 from argosy.data.sources import SourceConfig
-from argosy.errors import InputError
 from tests.unit.data.test_sources import lines, read
 
 pa = pytest.importorskip("pyarrow")

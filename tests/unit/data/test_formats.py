@@ -8,11 +8,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from argosy.core.errors import InputError
 from argosy.data.formats import describe, read_record, registered
 from argosy.data.jsonl import JsonlWriters, read_jsonl
 from argosy.data.records import read_files
 from argosy.data.schemas import ParseError
-from argosy.errors import InputError
 
 SHARED = Path(__file__).resolve().parents[4] / "shared/data"
 Q = {"role": "user", "content": "Hi"}

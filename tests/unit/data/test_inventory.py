@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from argosy.core.errors import InputError
 from argosy.data.counts import Counts, gather
 from argosy.data.inventory import inventory, one_shard, read_inventory, shards, write_inventory
 from argosy.data.jsonl import JsonlWriters
@@ -15,7 +16,6 @@ from argosy.data.reading import Item, read_shard
 from argosy.data.sample import Sample, hash_of, read_sample
 from argosy.data.schemas import Document
 from argosy.data.sources import InputFile, SourceConfig
-from argosy.errors import InputError
 
 SMALL = 5000  # bytes after which a file is cut
 CONFIG = SourceConfig(text_chars=300)

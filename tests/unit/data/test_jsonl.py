@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from argosy.core.errors import InputError
 from argosy.data.jsonl import MOST_BYTES, JsonlWriters, parse_lines, read_documents, read_jsonl
 from argosy.data.schemas import Document
-from argosy.errors import InputError
 
 TEXTS = ["plain", "中文 “quotes”", "line\nbreak\u2028and separator\x85", "lone \ud800 surrogate", '\x00\t\\ "quoted"']
 

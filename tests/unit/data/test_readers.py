@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from argosy.core.errors import InputError
 from argosy.data.counts import Counts
 from argosy.data.inventory import inventory, shards
 from argosy.data.jsonl import Reject
@@ -21,7 +22,6 @@ from argosy.data.readers.code import LANGUAGES
 from argosy.data.reading import read_shard
 from argosy.data.schemas import Document
 from argosy.data.sources import InputFile, SourceConfig
-from argosy.errors import InputError
 
 SHARED = Path(__file__).resolve().parents[4] / "shared/data"
 shared = pytest.mark.skipif(not SHARED.is_dir(), reason="there is no folder of shared data beside this checkout")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from argosy.core.errors import InputError
 from argosy.data.schemas import Document
 from argosy.data.shards import (
     COLUMNS,
@@ -16,7 +17,6 @@ from argosy.data.shards import (
     read_shard_documents,
     shard_files,
 )
-from argosy.errors import InputError
 
 pytest.importorskip("pyarrow")
 DOCUMENTS = [Document(f"a:{n}", f"第 {n} text " * (n % 50 + 1), "zh" if n % 3 else "en", source=f"a:{n}",

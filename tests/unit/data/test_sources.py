@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from argosy.core.errors import InputError, StepError
+from argosy.core.store.remote import expand_input
 from argosy.data.counts import Counts
 from argosy.data.inventory import inventory, shards
 from argosy.data.listing import list_inputs
 from argosy.data.reading import read_shard
 from argosy.data.schemas import Document
 from argosy.data.sources import SourceConfig
-from argosy.errors import InputError, StepError
-from argosy.store.remote import expand_input
 
 pa = pytest.importorskip("pyarrow")
 

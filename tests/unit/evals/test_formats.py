@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from evals.fields import label_index, label_indexes, number_index
 from evals.formats import At, find_format, registered
 from evals.items import BrokenItem, Item, OpenItem

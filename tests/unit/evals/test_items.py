@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from argosy.statistics.intervals import Estimate
+from argosy.core.statistics.intervals import Estimate
 from argosy.text.numerals import plain
 from evals.answers import answer
 from evals.chain import parse_chain

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from argosy.errors import InputError, StepError
+from argosy.core.errors import InputError, StepError
 from argosy.evaluation.findings import Findings
 from argosy.scoring.model import LanguageModel
 from evals.lm_eval.run import kind_of, load_tasks

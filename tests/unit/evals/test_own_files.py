@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from argosy.evaluation.findings import Findings
 from argosy.evaluation.suite import check_apart
 from evals.extract.listed import LETTERS_ALONE, LISTED, OUT_OF_ORDER, split_prompt, without_list

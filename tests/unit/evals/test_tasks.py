@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from argosy.evaluation.findings import Findings
 from argosy.evaluation.suite import load_suite, named_files
 from evals.chain import parse_chain

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from evals.chain import Chain, parse_chain
 from evals.items import Item
 from tests.evaluation_fixtures import make_items

@@ -11,13 +11,13 @@ from argosy.compare.gate.check import check
 from argosy.compare.gate.config import Gate
 from argosy.compare.gate.subject import Subject
 from argosy.compare.traces import suspicions
+from argosy.core.statistics.contamination import Contamination
 from argosy.evaluation.contamination import (
     Seen,
     contamination_metrics,
     seen_of,
 )
 from argosy.evaluation.rows.reader import Rows
-from argosy.statistics.contamination import Contamination
 from evals.runner import run_benchmarks
 from evals.section import Benchmarks
 from tests.comparison_fixtures import checkpoint

@@ -6,11 +6,11 @@ import pytest
 from huggingface_hub.errors import LocalEntryNotFoundError
 
 from argosy.compare.checkpoints import Checkpoint, headline_of
-from argosy.errors import InputError, StepError
+from argosy.core.errors import InputError, StepError
+from argosy.core.statistics.intervals import Estimate
+from argosy.core.statistics.metric import share
 from argosy.evaluation.findings import Findings, is_retryable
 from argosy.evaluation.rows.reader import Rows
-from argosy.statistics.intervals import Estimate
-from argosy.statistics.metric import share
 
 
 def test_mlflow_draws_the_headline_and_no_constants() -> None:

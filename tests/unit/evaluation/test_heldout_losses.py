@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from argosy.evaluation.heldout.documents import UNKNOWN, text_documents
 from argosy.evaluation.heldout.losses import Heldout, run_heldout
 from argosy.evaluation.suite import load_suite, named_files

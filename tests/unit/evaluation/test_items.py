@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from argosy.core.store.files import write_json
 from argosy.evaluation.items import read_items, write_items
 from argosy.evaluation.rows.evaluations import in_order
-from argosy.store.files import write_json
 
 ROWS: list[dict[str, Any]] = [
     {"task": "facts", "variant": "plain", "id": "a#1", "item": "a", "lang": "zh", "correct": True, "chosen": 1,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from argosy.evaluation.heldout.losses import Heldout, run_heldout
 from argosy.evaluation.heldout.memorisation import ATTACKS
 from argosy.scoring.model import LanguageModel

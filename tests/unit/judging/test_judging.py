@@ -8,7 +8,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from argosy.judging.ask import answers_of, ask
 from argosy.judging.judges import ChatApiJudge, CheckpointJudge, Comparison, Preference, question, read_verdict
 from argosy.judging.metrics import Verdict, kappa, length_controlled, metrics

@@ -9,7 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
+from argosy.core.step.contract import Progress, StepContext
+from argosy.core.tracking.tracker import Tracker
 from argosy.models.adapters.config import LoRAConfig
 from argosy.models.adapters.layers import add_adapters, without_adapters
 from argosy.models.export import Exporter
@@ -17,9 +19,7 @@ from argosy.models.formats.files import convert
 from argosy.models.load import Source, load_model, load_shared
 from argosy.posttraining.config import PosttrainingConfig
 from argosy.posttraining.stage import Stage
-from argosy.step.contract import Progress, StepContext
 from argosy.tokens.mixture import Batch
-from argosy.tracking.tracker import Tracker
 from argosy.training.engines import make_engine
 from argosy.training.engines.parts import Parts
 from argosy.training.parallel import Group

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from torch.nn.attention.flex_attention import create_mask
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from argosy.models.attention import PACKED, Packed, additive, arguments, choose, packed_attention
 from argosy.models.loss import LossModule
 

@@ -11,7 +11,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.multiprocessing.spawn import spawn
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from argosy.models.experts import compute_experts, parallelize_experts, use_experts
 
 COUNT, HIDDEN, INNER = 4, 8, 6

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from argosy.models.formats.files import convert
 from argosy.models.formats.megatron import from_megatron, to_megatron
 from argosy.models.formats.shape import Shape, read_shape

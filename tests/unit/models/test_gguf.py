@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
+from argosy.core.store.step_files import read_outputs
 from argosy.models import pretrained
 from argosy.models.checkpoint import find_checkpoint
 from argosy.models.load import load_model
-from argosy.store.step_files import read_outputs
 from steps import start
 from tests.command_line import Argosy
 from tests.started_models import make_model, make_qwen_tokenizer

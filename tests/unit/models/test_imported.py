@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from argosy.models.elsewhere.imported import ImportedModel, check_files, import_model
 from argosy.models.load import load_model
 from argosy.models.pretrained import load_tokenizer

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from argosy.models import chat
 from argosy.models.checkpoint import find_checkpoint
 from argosy.models.load import check_files, load_model, open_source

@@ -28,7 +28,7 @@ class OwnTokenizer(PreTrainedTokenizerFast):
 # What a person types, each in one process; every one of them loads the model's config, most its weights too.
 DRIVER = """import sys
 from steps import start
-from argosy.step.command import main as step
+from argosy.core.step.command import main as step
 from workflows.cli import main as argosy
 from workflows.local import shipping
 shipping.COMMAND = ("-c", "import sys; '--once' in sys.argv or sys.stdin.read()")  # MLflow takes seconds to be imported

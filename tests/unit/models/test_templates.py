@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from argosy.core.errors import InputError
 from argosy.data.formats import read_record
 from argosy.data.records import read_any
 from argosy.data.schemas import ParseError
-from argosy.errors import InputError
 from argosy.models.chat import encode_answers, encode_prompt, end_tokens
 from argosy.models.templates import TEMPLATES, check_spans, use_template
 from argosy.tokens.tokenizer import train_tokenizer

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import steps.rlhf
-from argosy.errors import StepError
+from argosy.core.errors import StepError
 from argosy.posttraining.rl.ahead import Ahead
 from argosy.posttraining.rl.config import RLHFConfig
 from argosy.posttraining.rl.rollout import Rollout

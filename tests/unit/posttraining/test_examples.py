@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from argosy.core.errors import InputError
+from argosy.core.step.contract import Progress, StepContext
+from argosy.core.tracking.tracker import Tracker
 from argosy.data.rejects import Rejects, read_records
 from argosy.data.schemas import ParseError, parse_record
-from argosy.errors import InputError
 from argosy.models.chat import end_tokens
 from argosy.models.templates import use_template
 from argosy.posttraining.config import PosttrainingConfig, PreferenceConfig, training_order
@@ -20,8 +22,6 @@ from argosy.posttraining.preferences.examples import preference_parser
 from argosy.posttraining.rl.prompts import hold_out, prompt_parser
 from argosy.posttraining.sft import sample_parser
 from argosy.posttraining.stage import begin
-from argosy.step.contract import Progress, StepContext
-from argosy.tracking.tracker import Tracker
 from tests.posttraining_fixtures import make_checkpoint, make_tokenizer
 from tests.step_fixtures import write_lines
 

@@ -7,14 +7,14 @@ import pytest
 import torch
 from torch import Tensor
 
+from argosy.core.step.contract import Progress, StepContext
+from argosy.core.tracking.tracker import Tracker
 from argosy.models.linear_logprobs import linear_logprobs
 from argosy.models.packed import PackedModel
 from argosy.posttraining.config import PosttrainingConfig
 from argosy.posttraining.loop import Updates
 from argosy.posttraining.packing import lay_out, sum_by_sequence
 from argosy.posttraining.stage import Stage
-from argosy.step.contract import Progress, StepContext
-from argosy.tracking.tracker import Tracker
 from argosy.training.config import ModelConfig
 from argosy.training.engines import make_engine
 from argosy.training.parallel import Group

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 import torch
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
+from argosy.core.step.contract import Progress, StepContext
+from argosy.core.store.files import remove_temporaries
 from argosy.models.export import save_weights
 from argosy.models.load import open_source
 from argosy.posttraining.preferences import learning, methods, reference
@@ -30,8 +32,6 @@ from argosy.posttraining.preferences.methods import find_method, method_names
 from argosy.posttraining.preferences.objective import PreferenceLoss, about, labels, rewards_at, tensors
 from argosy.posttraining.preferences.rewards import RewardLoss, merge_heads, start_reward_model, train_reward_model
 from argosy.posttraining.stage import Stage
-from argosy.step.contract import Progress, StepContext
-from argosy.store.files import remove_temporaries
 from argosy.training.config import ModelConfig
 from argosy.training.engines.torch import TorchEngine
 from argosy.training.parallel import Group

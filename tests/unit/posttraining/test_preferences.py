@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from argosy.posttraining.preferences.config import PreferenceMethodConfig
 from argosy.posttraining.preferences.divergence import partners
 from argosy.posttraining.preferences.examples import Example, Feedback, Preference, split

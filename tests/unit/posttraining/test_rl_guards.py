@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import steps.rlhf
-from argosy.errors import StepError
+from argosy.core.errors import StepError
 from argosy.posttraining.rl.config import RLHFConfig
 from argosy.posttraining.rl.guards import Guards, repetition
 from argosy.posttraining.rl.reward import Prompt

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import steps.rlhf
-from argosy.errors import InputError, StepError
+from argosy.core.errors import InputError, StepError
 from argosy.posttraining.rl.config import RLHFConfig
 from argosy.posttraining.rl.server import keeper, process
 from argosy.posttraining.rl.server.client import Client, Sampling

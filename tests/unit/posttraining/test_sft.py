@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from argosy.models.attention import PACKED, Choice, choose
 from argosy.models.generate import Decoding, generate
 from argosy.models.packed import places

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from argosy.core.statistics.intervals import auc, ratio
 from argosy.evaluation.suite import load_suite
 from argosy.scoring.model import LanguageModel
-from argosy.statistics.intervals import auc, ratio
 from probes.kinds.refusal import COMPLIANCES, REFUSALS, Language
 from probes.measures import count_words, distinct
 from probes.probe import Measurement, Scope

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from argosy.core.errors import InputError
+from argosy.core.statistics.metric import find
 from argosy.demo.facts import load_facts, split_facts
-from argosy.errors import InputError
 from argosy.evaluation.suite import Suite, load_suite
 from argosy.judging.ask import answers_of
 from argosy.judging.records import Prompt
 from argosy.scoring.model import LanguageModel
-from argosy.statistics.metric import find
 from argosy.text.faults import Generated, faults
 from probes.kinds import registered
 from probes.kinds.generation import Generation

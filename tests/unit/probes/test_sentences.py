@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from argosy.evaluation.rows.reader import Rows
 from argosy.evaluation.rows.values import total
 from argosy.evaluation.suite import load_suite

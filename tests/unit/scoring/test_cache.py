@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from argosy.core.step.contract import Progress
 from argosy.scoring import workers
 from argosy.scoring.cache import ScoreCache
 from argosy.scoring.model import LanguageModel
 from argosy.scoring.rows import Query, Score
-from argosy.step.contract import Progress
 from tests.evaluation_fixtures import make_model, save_checkpoint
 
 PAIRS = [("river", " stone"), ("river", " salt"), ("", "the Nile"), ("长江", "二十四")]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from argosy.errors import StepError
+from argosy.core.errors import StepError
 from argosy.scoring.plan import LOGITS, Limits, plan
 from argosy.scoring.rows import Query, grid, pack
 from argosy.scoring.scorer import Scorer

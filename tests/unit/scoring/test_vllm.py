@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from argosy.models.checkpoint import Checkpoint
 from argosy.scoring.backends import open_model
 from argosy.scoring.model import LanguageModel

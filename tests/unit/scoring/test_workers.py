@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from argosy.models.load import load_model
 from argosy.scoring.backends import open_model
 from argosy.scoring.model import load_helper

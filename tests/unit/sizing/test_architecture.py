@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from argosy.sizing.architecture import read_architecture
 from argosy.sizing.compute import forward_flops, six_n_d
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from argosy.sizing.advice import advice
 from argosy.sizing.architecture import Architecture, read_architecture
 from argosy.sizing.compute import bubble, estimate, forward_flops, intensity, training_flops

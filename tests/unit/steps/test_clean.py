@@ -10,10 +10,10 @@ from pydantic import ValidationError
 
 from argosy.cleaning import filters
 from argosy.cleaning.filters import registered
+from argosy.core.errors import InputError
+from argosy.core.store.files import read_json
 from argosy.data.jsonl import read_documents
 from argosy.data.schemas import Document
-from argosy.errors import InputError
-from argosy.store.files import read_json
 from steps.clean import CleanConfig
 from steps.score import ScoreConfig
 from tests.cleaning_fixtures import cleaned, make_data

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from argosy.core.errors import InputError
 from argosy.data.inventory import read_inventory, shards
 from argosy.data.jsonl import read_documents, read_jsonl
 from argosy.data.reading import read_shard
 from argosy.data.schemas import Document
 from argosy.data.sources import SourceConfig
 from argosy.demo.corpus import DemoConfig
-from argosy.errors import InputError
 from steps.data import STEP, DataConfig
 from tests.step_fixtures import run_step
 

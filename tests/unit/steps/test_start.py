@@ -9,7 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from argosy.errors import InputError, StepError
+from argosy.core.errors import InputError, StepError
 from argosy.models.checkpoint import open_final
 from argosy.models.elsewhere.hub import download
 from argosy.models.load import load_model

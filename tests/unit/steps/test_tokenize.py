@@ -6,19 +6,19 @@ from typing import Any
 import numpy as np
 import pytest
 
+from argosy.core.errors import InputError, StepError
+from argosy.core.store.files import read_json, write_json
+from argosy.core.tracking.spool import read
 from argosy.data.jsonl import JsonlWriters, read_jsonl
 from argosy.data.schemas import Document
 from argosy.data.split import heldout_ids
 from argosy.demo.corpus import DemoConfig
-from argosy.errors import InputError, StepError
 from argosy.evaluation.heldout.losses import Heldout, run_heldout
-from argosy.store.files import read_json, write_json
 from argosy.tokens.encoder import Encoder
 from argosy.tokens.markup import OWN
 from argosy.tokens.reader import read_channels, read_special
 from argosy.tokens.shards import TokensWriter, dtype_of
 from argosy.tokens.tokenizer import SPECIAL_TOKENS, load_tokenizer, save_tokenizer, train_tokenizer
-from argosy.tracking.spool import read
 from steps import data, tokenize
 from steps import train_tokenizer as tokenizer_step
 from steps.data import DataConfig

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pytest
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from argosy.sweep.advice import Study, Target, study
 from argosy.sweep.page import page, record, table
 from argosy.sweep.points import Point, Runs, check_channel

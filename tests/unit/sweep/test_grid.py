@@ -2,7 +2,7 @@
 
 import pytest
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from argosy.sweep.grid import Axis, read_grid
 from workflows.lifecycle import LifecycleConfig
 from workflows.sweep import read_sweep

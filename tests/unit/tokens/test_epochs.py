@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from argosy.core.errors import InputError
+from argosy.core.step.contract import Progress, StepContext
+from argosy.core.store.files import read_json
 from argosy.data.sources import weights_of
-from argosy.errors import InputError
-from argosy.step.contract import Progress, StepContext
-from argosy.store.files import read_json
 from argosy.tokens.caps import Caps
 from argosy.tokens.epochs import REPORT, planned_tables
 from argosy.tokens.mixture import PERIOD, most_of_a_period, quotas

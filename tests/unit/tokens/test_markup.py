@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from argosy.core.errors import InputError, StepError
+from argosy.core.store.files import read_json, write_json
 from argosy.data.schemas import ParseError
-from argosy.errors import InputError, StepError
-from argosy.store.files import read_json, write_json
 from argosy.tokens.encoder import Encoder, text_bytes
 from argosy.tokens.markup import OWN, Markup, read_markup
 from argosy.tokens.tokenizer import load_tokenizer

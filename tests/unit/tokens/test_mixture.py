@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from argosy.core.errors import InputError
 from argosy.data.sources import weights_of
-from argosy.errors import InputError
 from argosy.tokens import windows
 from argosy.tokens.mixture import PERIOD, Mixture
 from argosy.tokens.reader import read_channels

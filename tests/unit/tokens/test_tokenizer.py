@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from argosy.tokens.encoder import Encoder
 from argosy.tokens.markup import OWN, read_markup
 from argosy.tokens.tokenizer import chat_pieces, load_tokenizer, save_tokenizer, train_tokenizer

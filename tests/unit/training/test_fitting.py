@@ -8,7 +8,7 @@ import torch
 from pydantic import ValidationError
 from torch.nn import functional as F
 
-from argosy.errors import InputError, StepError
+from argosy.core.errors import InputError, StepError
 from argosy.sizing.job import engine_of
 from argosy.training.config import TrainConfig
 from argosy.training.engines import fitting

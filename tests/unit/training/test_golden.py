@@ -10,8 +10,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from argosy.core.step.contract import Progress, StepContext
 from argosy.data.split import derive_seed
-from argosy.step.contract import Progress, StepContext
 from argosy.tokens.mixture import Mixture
 from argosy.tokens.reader import read_channels
 from argosy.training.config import ModelConfig, TrainConfig

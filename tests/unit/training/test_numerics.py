@@ -10,7 +10,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from argosy.training import blocks, optim, precision
 from argosy.training.config import ContinueConfig, ModelConfig, TrainConfig
 from argosy.training.engines.scaling import LossScale

@@ -16,7 +16,7 @@ from torch.distributed.tensor import DTensor, Shard
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from argosy.models.loss import LossModule
 from argosy.sizing.architecture import MIXTURES, of_pipeline
 from argosy.sizing.job import Job, Layout

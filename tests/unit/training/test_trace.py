@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from argosy.errors import InputError
-from argosy.store.step_files import result_files
-from argosy.tracking.tracker import Tracker
+from argosy.core.errors import InputError
+from argosy.core.store.step_files import result_files
+from argosy.core.tracking.tracker import Tracker
 from steps import anneal, pretrain
 from tests.training_fixtures import Recorder, make_data, run_here
 

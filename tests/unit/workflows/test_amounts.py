@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from argosy.errors import InputError
-from argosy.store.files import write_json
+from argosy.core.errors import InputError
+from argosy.core.store.files import write_json
 from steps.data import DataConfig
 from tests.posttraining_fixtures import make_checkpoint, make_data
 from tests.step_fixtures import write_lines

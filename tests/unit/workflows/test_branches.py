@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from workflows.compose import compose
 from workflows.graph import Graph, Node
 from workflows.lifecycle import LifecycleConfig, lifecycle

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from argosy.errors import InputError
-from argosy.store.provenance import Identities
+from argosy.core.errors import InputError
+from argosy.core.store.provenance import Identities
 from steps.noop import NoopConfig
 from workflows.graph import Graph, Node, definition
 

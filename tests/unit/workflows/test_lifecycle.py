@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from argosy.core.errors import InputError
+from argosy.core.store.provenance import differences, provenance_of
 from argosy.demo.corpus import Demo, DemoConfig
-from argosy.errors import InputError
 from argosy.evaluation.suite import load_suite
-from argosy.store.provenance import differences, provenance_of
 from steps.data import DataConfig
 from steps.evaluate import EvaluateConfig
 from workflows import lifecycle as page

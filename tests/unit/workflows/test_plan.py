@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from argosy.store.step_files import ERROR, NODE, OUTPUTS
+from argosy.core.store.step_files import ERROR, NODE, OUTPUTS
 from steps.noop import NoopConfig
 from workflows.graph import Graph, Node
 from workflows.plan import Plan, PlannedNode, plan

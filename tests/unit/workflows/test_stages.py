@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from argosy.config.schema import Config
-from argosy.errors import InputError
-from argosy.step.command import parse_config
-from argosy.store.files import write_json
+from argosy.core.config.schema import Config
+from argosy.core.errors import InputError
+from argosy.core.step.command import parse_config
+from argosy.core.store.files import write_json
 from workflows.argo.handoff import assign, tasks_of
 from workflows.compose import compose
 from workflows.evaluation import Evaluation, evaluations
@@ -213,7 +213,7 @@ def test_a_cluster_has_a_task_for_every_part(model: str, tmp_path: Path) -> None
 
 def _settled(monkeypatch: pytest.MonkeyPatch, cpu: str, model: str, *given: str) -> tuple[set[str], dict[str, str]]:
     """The precisions of SFT and of the evaluations that a machine with `cpu` plans, and all digests."""
-    monkeypatch.setattr("argosy.step.machine._cpu_flags", lambda: frozenset(cpu.split()))
+    monkeypatch.setattr("argosy.core.step.machine._cpu_flags", lambda: frozenset(cpu.split()))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     found = nodes(model, "resources.sft.cores=1", *given, preset="finetune")
     graph = Graph(found.values())
@@ -249,7 +249,7 @@ def test_a_machine_without_bfloat16_settles_float32_which_the_digest_counts(
 
 
 def test_a_night_knows_the_precision_of_checkpoints_whose_files_are_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("argosy.step.machine._cpu_flags", frozenset)
+    monkeypatch.setattr("argosy.core.step.machine._cpu_flags", frozenset)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     found = []
     for step, upstream, config in (("pretrain", "tokenized", {}), ("sft", "checkpoint", {}), ("start", "", {}),

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from argosy.errors import StepError
-from argosy.store.files import read_record
-from argosy.store.step_files import RUN
+from argosy.core.errors import StepError
+from argosy.core.store.files import read_record
+from argosy.core.store.step_files import RUN
 from steps.noop import NoopConfig
 from tests.argo_fixtures import ROOT
 from workflows.argo import attempts as module

@@ -61,11 +61,11 @@ def test_what_the_data_image_runs_imports_without_torch():
 import importlib, pkgutil, sys
 for name in {sorted(each.replace("-", "_") for each in TORCH | {"hera", "datasets", "datatrove", "peft", "scipy"})!r}:
     sys.modules[name] = None  # an import of it raises
-import steps, argosy.tracking, workflows.argo.pod
+import steps, argosy.core.tracking, workflows.argo.pod
 names = [f"steps.{{each.name}}" for each in pkgutil.iter_modules(steps.__path__)]
 light = [name for name in names if importlib.import_module(name).STEP.needs == "data"]
 assert {{"steps.data", "steps.clean", "steps.train_tokenizer", "steps.tokenize", "steps.compare"}} <= set(light), light
-for package in (argosy.tracking, workflows.argo.pod):
+for package in (argosy.core.tracking, workflows.argo.pod):
     for each in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
         importlib.import_module(each.name)
 import argosy.compare.page.report, argosy.tokens.tokenizer, argosy.tokens.shards, mlflow.models.utils

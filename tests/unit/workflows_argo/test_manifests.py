@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from workflows.argo.attempts import LATE
 from workflows.argo.handoff import assign, deal, tasks_of
 from workflows.argo.manifests.documents import manifests

@@ -12,7 +12,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-from argosy.store.step_files import OUTPUTS
+from argosy.core.store.step_files import OUTPUTS
 from tests.object_store import busy_server
 from tests.unit.workflows_argo.test_objectstore import NODE, planned_node
 from workflows.argo.manifests.containers import mounts, volumes

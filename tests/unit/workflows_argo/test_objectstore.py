@@ -9,10 +9,10 @@ from unittest.mock import Mock
 
 import pytest
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
+from argosy.core.store.lease import LEASE
+from argosy.core.store.step_files import OUTPUTS
 from argosy.models.checkpoint import Checkpoint, base_of, find_checkpoint
-from argosy.store.lease import LEASE
-from argosy.store.step_files import OUTPUTS
 from tests.object_store import busy_server
 from workflows.argo.manifests.containers import volumes
 from workflows.argo.objectstore.files import PIECE, Remote, RemoteError

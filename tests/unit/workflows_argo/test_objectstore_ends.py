@@ -8,7 +8,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from argosy.store.step_files import OUTPUTS
+from argosy.core.store.step_files import OUTPUTS
 from tests.argo_fixtures import submitted
 from workflows.argo.handoff import FOLDER
 from workflows.argo.objectstore.files import Remote

@@ -8,8 +8,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from argosy.errors import InputError
-from argosy.store.step_files import OUTPUTS, PROGRESS
+from argosy.core.errors import InputError
+from argosy.core.store.step_files import OUTPUTS, PROGRESS
 from tests.argo_fixtures import batches, plan_pod, pod, run_batches, write_profile
 from workflows.argo.attempts import NONE, failures_digest, stopped
 from workflows.argo.handoff import GIVEN, SHARE, tasks_of

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from argosy.tracking.mlflow.server import default_uri
+from argosy.core.tracking.mlflow.server import default_uri
 from tests.argo_fixtures import LINE, submitted
 from workflows.argo.client.transport import ApiError, Transport
 from workflows.argo.pod import reconcile

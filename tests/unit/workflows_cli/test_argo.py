@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from tests.argo_api import ARGO, CUSTOM, TOKEN, Api, kubeconfig, serving
 from tests.argo_objects import Pod, identity, template, workflow
 from tests.command_line import Argosy

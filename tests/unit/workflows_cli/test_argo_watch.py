@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from tests.argo_api import TOKEN, Api, serving
 from tests.argo_objects import Pod, workflow
 from tests.command_line import Argosy

@@ -64,7 +64,7 @@ def test_bfloat16_weights_speak_in_float32_where_the_cpu_has_no_instructions_for
     monkeypatch.setattr("workflows.cli.generate.say", lambda model, *_, **__: loaded.append(model.model.dtype))
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     for flags, said in (({"avx512_bf16"}, ""), ({"avx2"}, "(computed in float32: the weights are bfloat16, for which")):
-        monkeypatch.setattr("argosy.step.machine._cpu_flags", lambda flags=flags: frozenset(flags))
+        monkeypatch.setattr("argosy.core.step.machine._cpu_flags", lambda flags=flags: frozenset(flags))
         shown = argosy("generate", str(tmp_path), "red").err
         assert said in shown
         assert bool(said) == ("float32" in shown)

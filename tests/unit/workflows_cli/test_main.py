@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from tests.command_line import Argosy
 from workflows.cli import commands, main
 from workflows.cli.command import memory

@@ -8,11 +8,11 @@ import pytest
 from argosy.compare.checkpoints import Checkpoint, read_checkpoints
 from argosy.compare.test import Side
 from argosy.compare.watch import watchlist
+from argosy.core.statistics.contamination import Contamination
+from argosy.core.store.files import write_json
+from argosy.core.store.step_files import read_done
 from argosy.evaluation.contamination import Seen
 from argosy.evaluation.rows.values import Value
-from argosy.statistics.contamination import Contamination
-from argosy.store.files import write_json
-from argosy.store.step_files import read_done
 from tests.command_line import Argosy
 from tests.report_fixtures import HONEST, make_store
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from argosy.config.schema import Config
-from argosy.errors import InputError
+from argosy.core.config.schema import Config
+from argosy.core.errors import InputError
+from argosy.core.step.machine import usable_gpus
 from argosy.posttraining.sft_config import SFTConfig
-from argosy.step.machine import usable_gpus
 from steps.noop import NoopConfig
 from steps.pretrain import PretrainConfig
 from steps.tokenize import TokenizeConfig

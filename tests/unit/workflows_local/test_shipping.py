@@ -8,8 +8,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from argosy.errors import InputError
-from argosy.tracking.tracker import Tracker
+from argosy.core.errors import InputError
+from argosy.core.tracking.tracker import Tracker
 from workflows.local.shipping import Sender
 
 STILL, LEFT = "still being sent to MLflow; this waits 60 s at most", "2 records of 1 spools are not sent to MLflow yet "
@@ -36,7 +36,7 @@ def test_each_thing_is_said_once(waits: int, code: int, said: list[str], tmp_pat
     assert len(lines) == len(said)
     assert all(text in line for text, line in zip(said, lines, strict=True))
     if len(lines) == 2:
-        assert lines[1].endswith(f" -m argosy.tracking ship --store '{store}' --once")
+        assert lines[1].endswith(f" -m argosy.core.tracking ship --store '{store}' --once")
 
 
 @pytest.mark.parametrize("uri", ["file:///tmp/mlruns", "mlruns"])

@@ -10,8 +10,8 @@ import pytest
 from argosy.compare.gate.check import Verdict, check
 from argosy.compare.gate.config import Gate
 from argosy.compare.gate.subject import nobody
-from argosy.tracking.mlflow.registry import Moved, Registry, Version
-from argosy.tracking.mlflow.server import CHECKPOINT, Server, default_uri
+from argosy.core.tracking.mlflow.registry import Moved, Registry, Version
+from argosy.core.tracking.mlflow.server import CHECKPOINT, Server, default_uri
 from tests.command_line import Argosy
 from workflows.nightly import promotion
 from workflows.nightly import references as reference

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from argosy.errors import InputError
-from argosy.store.files import write_json
-from argosy.store.provenance import Identities
+from argosy.core.errors import InputError
+from argosy.core.store.files import write_json
+from argosy.core.store.provenance import Identities
 from workflows.cli import main
 from workflows.nightly.announce import alarms, judged_evaluations
 from workflows.nightly.candidates import find_candidates

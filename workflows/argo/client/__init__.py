@@ -2,7 +2,7 @@
 
 import os
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from workflows.argo.client.api import DEFAULT_NAMESPACE, ArgoClient
 
 

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from argosy.config.explain import likely
-from argosy.config.schema import Role
-from argosy.errors import InputError
-from argosy.store.remote import is_uri
+from argosy.core.config.explain import likely
+from argosy.core.config.schema import Role
+from argosy.core.errors import InputError
+from argosy.core.store.remote import is_uri
 from workflows.argo.client.transport import ApiError, Json, Transport
 from workflows.lifecycle import LifecycleConfig, lifecycle
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from argosy.config.yaml import read_yaml
-from argosy.errors import InputError
+from argosy.core.config.yaml import read_yaml
+from argosy.core.errors import InputError
 from workflows.argo.client.api import PIPELINE, ArgoClient, same_again
 from workflows.argo.client.transport import ApiError, Json, Transport
 from workflows.argo.profile.profile import config_map

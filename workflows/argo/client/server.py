@@ -4,7 +4,7 @@ import json
 import os
 from collections.abc import Iterator
 
-from argosy.store.files import parse_object
+from argosy.core.store.files import parse_object
 from workflows.argo.client.api import FROM_PLAN, PIPELINE, ArgoClient
 from workflows.argo.client.transport import ApiError, HttpTransport, Json
 from workflows.argo.client.unit import pod_name

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
-from argosy.errors import ArgosyError, InputError
+from argosy.core.errors import ArgosyError, InputError
 
 TIMEOUT_S = 30.0
 Json = dict[str, Any]

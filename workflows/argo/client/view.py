@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from workflows.argo.client.transport import Json
 from workflows.argo.client.unit import PHASES, STOPPED, State, Unit, unit_of
 

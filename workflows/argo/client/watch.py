@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from argosy.step.process import timestamp
+from argosy.core.step.process import timestamp
 from argosy.text.display import duration
 from workflows.argo.client.api import ArgoClient
 from workflows.argo.client.transport import ApiError, Json

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import workflows.argo.doctor as package
-from argosy.plugins import modules
+from argosy.core.plugins import modules
 from workflows.argo.client.transport import ApiError, Json, Transport
 from workflows.argo.profile.profile import Profile
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import yaml
 
-from argosy.config.explain import first_of
-from argosy.errors import InputError
+from argosy.core.config.explain import first_of
+from argosy.core.errors import InputError
 from workflows.argo.client.transport import Json
 from workflows.argo.doctor.check import Check, Cluster, Found
 from workflows.argo.manifests.documents import PROFILE, manifests

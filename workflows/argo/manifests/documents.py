@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from argosy.store.files import make_directory, write_atomic
+from argosy.core.store.files import make_directory, write_atomic
 from workflows.argo.manifests.fluid import fluid_documents
 from workflows.argo.manifests.templates import evaluate_template, lifecycle_template, nightly_template, sweep_template
 from workflows.argo.profile.profile import Profile, config_map

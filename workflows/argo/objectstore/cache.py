@@ -20,8 +20,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from argosy.errors import ArgosyError, StepError
-from argosy.store.files import explain, write_atomic
+from argosy.core.errors import ArgosyError, StepError
+from argosy.core.store.files import explain, write_atomic
 from workflows.argo.objectstore.files import Entry, Remote
 from workflows.argo.objectstore.mirror import SMALL, link
 from workflows.argo.objectstore.room import (

@@ -10,8 +10,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from argosy.errors import ArgosyError, InputError, StepError
-from argosy.store.remote import stamp_of
+from argosy.core.errors import ArgosyError, InputError, StepError
+from argosy.core.store.remote import stamp_of
 
 ATTEMPTS = 6  # of a request to S3, with back-off up to 20 s
 PIECE = 16 * 2**20  # of a file in memory; S3 takes 10,000 pieces, so those of files above 160 GB are larger

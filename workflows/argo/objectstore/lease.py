@@ -12,9 +12,9 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 
-from argosy.errors import ArgosyError
-from argosy.store.files import parse_object
-from argosy.store.lease import LEASE
+from argosy.core.errors import ArgosyError
+from argosy.core.store.files import parse_object
+from argosy.core.store.lease import LEASE
 from workflows.argo.objectstore.files import Remote, RemoteError
 from workflows.argo.objectstore.mirror import each
 

@@ -9,9 +9,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeVar
 
-from argosy.store.files import temporary_of
-from argosy.store.lease import LEASE
-from argosy.store.step_files import ERROR, LOG, NODE, OUTPUTS, PROGRESS, RANK_LOGS, RUN, TRACKING
+from argosy.core.store.files import temporary_of
+from argosy.core.store.lease import LEASE
+from argosy.core.store.step_files import ERROR, LOG, NODE, OUTPUTS, PROGRESS, RANK_LOGS, RUN, TRACKING
 from workflows.argo.objectstore.files import Entry, Remote
 
 T = TypeVar("T")

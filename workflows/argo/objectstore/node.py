@@ -8,11 +8,11 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from argosy.errors import ArgosyError, InputError
-from argosy.step.retry import parts_to_retry
-from argosy.store.files import parse_object
-from argosy.store.lease import LEASE
-from argosy.store.step_files import OUTPUTS
+from argosy.core.errors import ArgosyError, InputError
+from argosy.core.step.retry import parts_to_retry
+from argosy.core.store.files import parse_object
+from argosy.core.store.lease import LEASE
+from argosy.core.store.step_files import OUTPUTS
 from workflows.argo.objectstore.files import Entry, Remote
 from workflows.argo.objectstore.mirror import Stamp, each, is_record, scan, stage
 from workflows.local.view import NodeResult, RunObserver, RunResult

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from argosy.errors import Stopped
-from argosy.step.process import stop_on_signals
-from argosy.store.files import read_record
-from argosy.store.step_files import OUTPUTS, RUN, STORE_URI, TRACKING, read_done
-from argosy.tracking.spool import PIPELINES
+from argosy.core.errors import Stopped
+from argosy.core.step.process import stop_on_signals
+from argosy.core.store.files import read_record
+from argosy.core.store.step_files import OUTPUTS, RUN, STORE_URI, TRACKING, read_done
+from argosy.core.tracking.spool import PIPELINES
 from workflows.argo.handoff import FOLDER, read_handoff
 from workflows.argo.objectstore.files import Remote
 from workflows.argo.objectstore.lease import Leases

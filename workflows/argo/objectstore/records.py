@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from argosy.config.schema import Role
+from argosy.core.config.schema import Role
+from argosy.core.store.files import read_record
+from argosy.core.store.lease import LEASE
+from argosy.core.store.provenance import DIGITS
+from argosy.core.store.step_files import ERROR, LOG, NODE, OUTPUTS, RUN, STATE, TRACKING
+from argosy.core.tracking.ship import SHIPPED
+from argosy.core.tracking.spool import PIPELINES, SPOOL
 from argosy.models.adapters.files import BASE, base_path
-from argosy.store.files import read_record
-from argosy.store.lease import LEASE
-from argosy.store.provenance import DIGITS
-from argosy.store.step_files import ERROR, LOG, NODE, OUTPUTS, RUN, STATE, TRACKING
-from argosy.tracking.ship import SHIPPED
-from argosy.tracking.spool import PIPELINES, SPOOL
 from workflows.argo.handoff import read_handoff
 from workflows.argo.objectstore.files import Entry, Remote
 from workflows.argo.objectstore.lease import held_for

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, NoReturn
 
-from argosy.errors import ArgosyError
+from argosy.core.errors import ArgosyError
 from workflows.argo.attempts import say_why
 from workflows.argo.profile.profile import load_profile
 

@@ -5,11 +5,11 @@ import os
 import time
 from pathlib import Path
 
-from argosy.step.retry import parts_to_retry
-from argosy.store.files import read_record, write_json
-from argosy.store.lease import live_holder, stale_after
-from argosy.store.step_files import TRACKING, read_done
-from argosy.tracking.tracker import end_run
+from argosy.core.step.retry import parts_to_retry
+from argosy.core.store.files import read_record, write_json
+from argosy.core.store.lease import live_holder, stale_after
+from argosy.core.store.step_files import TRACKING, read_done
+from argosy.core.tracking.tracker import end_run
 from workflows.argo.attempts import NONE, say_why
 from workflows.argo.handoff import FOLDER, Handoff, read_handoff
 from workflows.argo.objectstore.pods import concluding

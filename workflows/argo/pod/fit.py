@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from argosy.errors import InputError
+from argosy.core.errors import InputError
 from workflows.argo.profile.profile import Profile, placement_stage
 from workflows.argo.profile.quantities import amount
 from workflows.argo.profile.settings import Devices, Placement

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
-from argosy.errors import InputError, StepError
-from argosy.store.files import make_directory, read_json, write_json
-from argosy.tracking.ship import Unavailable
+from argosy.core.errors import InputError, StepError
+from argosy.core.store.files import make_directory, read_json, write_json
+from argosy.core.tracking.ship import Unavailable
 from workflows.argo.attempts import RETRY, say_why
 from workflows.argo.handoff import COMMON, EVALUATE, FOLDER, WEBHOOK, Batch, Handoff, deal
 from workflows.argo.objectstore.pods import judging

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from argosy.config.schema import ParallelConfig
-from argosy.step.process import thread_environment
-from argosy.store.files import make_directory, read_json, read_record, write_json
+from argosy.core.config.schema import ParallelConfig
+from argosy.core.step.process import thread_environment
+from argosy.core.store.files import make_directory, read_json, read_record, write_json
 from workflows.argo.handoff import FOLDER, OUTPUTS, Batch, Task, read_handoff
 from workflows.argo.objectstore.pods import reporting
 from workflows.argo.pod.fit import cores, device_counts, memory_mb

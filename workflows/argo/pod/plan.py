@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from argosy.config.explain import likely
-from argosy.config.schema import Config
-from argosy.errors import InputError
-from argosy.store.files import make_directory, write_json
+from argosy.core.config.explain import likely
+from argosy.core.config.schema import Config
+from argosy.core.errors import InputError
+from argosy.core.store.files import make_directory, write_json
 from workflows.argo.handoff import COMMON, GIVEN, OUTPUTS, Batch, Handoff, Task, assign, deal, tasks_of
 from workflows.argo.objectstore.pods import planning
 from workflows.argo.pod.branches import item_tasks, write_tree

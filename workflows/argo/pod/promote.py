@@ -3,10 +3,10 @@
 import argparse
 from pathlib import Path
 
-from argosy.errors import InputError, StepError
-from argosy.tracking.mlflow.registry import Registry, registered_name
-from argosy.tracking.mlflow.server import Server, tracking_uri
-from argosy.tracking.ship import Unavailable
+from argosy.core.errors import InputError, StepError
+from argosy.core.tracking.mlflow.registry import Registry, registered_name
+from argosy.core.tracking.mlflow.server import Server, tracking_uri
+from argosy.core.tracking.ship import Unavailable
 from workflows.argo.attempts import RETRY, say_why
 from workflows.argo.handoff import FOLDER, read_handoff
 from workflows.argo.objectstore.pods import Fetch, promoting

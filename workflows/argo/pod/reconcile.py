@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from argosy.errors import ArgosyError, Stopped
-from argosy.step.process import stop_on_signals
-from argosy.store.files import read_record, write_json
+from argosy.core.errors import ArgosyError, Stopped
+from argosy.core.step.process import stop_on_signals
+from argosy.core.store.files import read_record, write_json
 from workflows.argo.client.transport import Json, Transport
 from workflows.argo.handoff import FOLDER
 from workflows.argo.objectstore.pods import mirror_of

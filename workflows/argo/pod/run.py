@@ -8,8 +8,8 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from argosy.store.files import read_record
-from argosy.store.step_files import LOG, PROGRESS, rank_log, read_done
+from argosy.core.store.files import read_record
+from argosy.core.store.step_files import LOG, PROGRESS, rank_log, read_done
 from workflows.argo.attempts import RETRY, earlier_attempts, exit_code
 from workflows.argo.handoff import FOLDER, SHARE, read_handoff
 from workflows.argo.objectstore.pods import running

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from argosy.config.schema import Config
+from argosy.core.config.schema import Config
 from workflows.argo.profile.quantities import FROM_SECRETS, Quantity, amount, has_password, secret_names
 
 MOUNT = "store"  # of a Dataset: the folder of its volume in which the store is

@@ -8,10 +8,10 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from argosy.config.explain import likely, nearest
-from argosy.config.load import load
-from argosy.config.schema import Config
-from argosy.errors import InputError
+from argosy.core.config.explain import likely, nearest
+from argosy.core.config.load import load
+from argosy.core.config.schema import Config
+from argosy.core.errors import InputError
 from workflows.argo.profile.settings import Images, Keep, Nightly, Placement, Retry, Storage, Tracking, joined
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$", max_length=63)]

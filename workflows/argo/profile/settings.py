@@ -5,7 +5,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from argosy.config.schema import Config
+from argosy.core.config.schema import Config
 from workflows.argo.profile.near import Cache, Fluid
 from workflows.argo.profile.quantities import FROM_SECRETS, Quantity, has_password, secret_names
 

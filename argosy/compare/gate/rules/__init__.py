@@ -4,7 +4,7 @@ import sys
 from functools import cache
 
 from argosy.compare.gate.rule import Rule
-from argosy.plugins import classes
+from argosy.core.plugins import classes
 
 
 @cache

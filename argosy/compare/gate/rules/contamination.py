@@ -9,10 +9,10 @@ from pydantic import Field, model_validator
 
 from argosy.compare.gate.rule import CANNOT_TELL, FAILS, HOLDS, Finding, Rule, matching
 from argosy.compare.gate.subject import Subject
-from argosy.errors import InputError
+from argosy.core.errors import InputError
+from argosy.core.statistics.contamination import Calibration, default_calibration
+from argosy.core.store.files import read_json
 from argosy.evaluation.contamination import GAPS, MEMORISATION, PLAIN, contamination_of, tasks_of
-from argosy.statistics.contamination import Calibration, default_calibration
-from argosy.store.files import read_json
 from argosy.text.display import plain
 
 

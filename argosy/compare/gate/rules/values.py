@@ -8,8 +8,8 @@ from pydantic import Field, ValidationError, model_validator
 
 from argosy.compare.gate.rule import CANNOT_TELL, FAILS, HOLDS, Finding, Rule, matching, unmeasured
 from argosy.compare.gate.subject import Subject, covers
-from argosy.config.explain import config_error, shown
-from argosy.config.schema import Config
+from argosy.core.config.explain import config_error, shown
+from argosy.core.config.schema import Config
 
 
 class Threshold(Config):

@@ -10,7 +10,7 @@ from argosy.compare.gate.rule import CANNOT_TELL, FAILS, HOLDS, Finding, Rule, m
 from argosy.compare.gate.subject import Subject, compared, memory
 from argosy.compare.test import Contrast
 from argosy.compare.words import amount, change_text
-from argosy.statistics.equivalence import minimum_detectable_effect, tost
+from argosy.core.statistics.equivalence import minimum_detectable_effect, tost
 
 NOISE = "noise"
 SHARED = 0.98  # of the items that either was asked: what both must have answered for the rest not to matter

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from argosy.plugins import names
+from argosy.core.plugins import names
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from pydantic import create_model
 
-from argosy.config.explain import validated
-from argosy.config.schema import Config
-from argosy.errors import InputError
-from argosy.plugins import classes, unknown
+from argosy.core.config.explain import validated
+from argosy.core.config.schema import Config
+from argosy.core.errors import InputError
+from argosy.core.plugins import classes, unknown
 from argosy.posttraining.rl.reward import Reward, RewardConfig, Sample, Surroundings
 
 Settings = Mapping[str, float | Mapping[str, Any]]  # by name: the weight, or the settings, of which one is weight

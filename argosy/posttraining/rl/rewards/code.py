@@ -36,7 +36,7 @@ class Code(Reward[CodeConfig]):
     config_class = CodeConfig
 
     def __init__(self, config: CodeConfig, surroundings: Surroundings) -> None:
-        from argosy.sandbox.run import Limits, Sandbox
+        from argosy.core.sandbox.run import Limits, Sandbox
 
         super().__init__(config, surroundings)
         self._sandbox = Sandbox(Limits(config.seconds, config.wall_seconds, config.memory_mb))
@@ -47,7 +47,7 @@ class Code(Reward[CodeConfig]):
 
     def scores(self, samples: Sequence[Sample], references: Sequence[Sequence[str]]) -> list[Score]:
         """Return from 0 to 1 for each answer."""
-        from argosy.sandbox.run import Job
+        from argosy.core.sandbox.run import Job
 
         jobs = [Job(code_of(sample.text), tests) for sample, tests in zip(samples, references, strict=True)]
         found = []

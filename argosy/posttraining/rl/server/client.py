@@ -21,7 +21,7 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
-from argosy.errors import InputError, StepError
+from argosy.core.errors import InputError, StepError
 
 _MODE = "processed_logprobs"  # after the temperature
 _NO_NUMBER = -9999.0  # what it sends for a log-probability that is NaN, or that it does not know

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from argosy.errors import InputError, StepError
+from argosy.core.errors import InputError, StepError
+from argosy.core.step.machine import GPUS, free_port, shown_gpus
+from argosy.core.step.process import timestamp
 from argosy.posttraining.rl.server import keeper
 from argosy.posttraining.rl.server.client import Client
 from argosy.posttraining.rl.server_config import ServerConfig
-from argosy.step.machine import GPUS, free_port, shown_gpus
-from argosy.step.process import timestamp
 
 _SHARED, _OWN = 0.4, 0.9  # of a GPU's memory, beside training and alone
 _TAIL = 15  # lines of the log in an error

@@ -10,7 +10,9 @@ from typing import Any
 
 import torch
 
-from argosy.errors import ArgosyError, Stopped
+from argosy.core.errors import ArgosyError, Stopped
+from argosy.core.store.files import temporary_of
+from argosy.core.store.step_files import SERVER_LOG
 from argosy.models.export import save_weights, whole_weights
 from argosy.models.generate import Decoding
 from argosy.posttraining.rl.config import RLHFConfig
@@ -18,8 +20,6 @@ from argosy.posttraining.rl.rollout import Sampled, Sampler
 from argosy.posttraining.rl.server.client import Client, Sampling
 from argosy.posttraining.rl.server.process import ServerProcess
 from argosy.posttraining.stage import Stage
-from argosy.store.files import temporary_of
-from argosy.store.step_files import SERVER_LOG
 from argosy.training.engines.whole import WholeModel
 
 _PARALLEL = 256  # requests of a process at a time, at most

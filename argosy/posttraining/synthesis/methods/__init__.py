@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from argosy.plugins import names
+from argosy.core.plugins import names
 
 INSTRUCTIONS, PREFERENCES = "instructions", "preferences"
 _BROKEN = "\ufffd"  # stands for bytes that are no character

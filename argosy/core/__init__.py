@@ -1,0 +1,1 @@
+"""Foundations of every wing: configs, stores, steps, tracking, statistics, sandboxes."""

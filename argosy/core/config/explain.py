@@ -1,0 +1,216 @@
+"""Errors of pydantic in plain words: where a value was written, the field's path, the value, what is allowed."""
+
+import difflib
+import json
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from argosy.core.config.schema import Role, alternatives, default_at, field_type, is_nullable, models_at, role_of
+from argosy.core.config.yaml import KeyPath
+from argosy.core.errors import InputError
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails, InitErrorDetails
+
+C = TypeVar("C", bound=BaseModel)
+_LONGEST = 80  # characters of a value that are shown
+_FIELDS = 6  # fields of a mapping that are named
+_NUMBER = "a number"
+_WHOLE = "a whole number"
+_LIST = "a list"
+_MAPPING = "a mapping, such as {name: value}"
+_KINDS = {
+    "int_type": _WHOLE, "int_parsing": _WHOLE, "int_from_float": _WHOLE, "int_parsing_size": "a smaller whole number",
+    "float_type": _NUMBER, "float_parsing": _NUMBER, "finite_number": "a finite number",
+    "bool_type": "true or false", "bool_parsing": "true or false", "none_required": "null",
+    "list_type": _LIST, "tuple_type": _LIST, "set_type": _LIST, "iterable_type": _LIST,
+    "dict_type": _MAPPING, "mapping_type": _MAPPING, "string_type": "text",
+    "recursion_loop": "a value that does not contain itself",
+}  # fmt: skip
+_BOUNDS: Mapping[str, Callable[[dict[str, Any]], str]] = {
+    "literal_error": lambda c: str(c["expected"]),
+    "enum": lambda c: str(c["expected"]),
+    "greater_than": lambda c: f"a number above {c['gt']:g}",
+    "greater_than_equal": lambda c: f"{c['ge']:g} or more",
+    "less_than": lambda c: f"a number below {c['lt']:g}",
+    "less_than_equal": lambda c: f"{c['le']:g} or less",
+    "multiple_of": lambda c: f"a multiple of {c['multiple_of']}",
+    "too_short": lambda c: f"a list of {c['min_length']} or more",
+    "too_long": lambda c: f"a list of {c['max_length']} or less",
+    "string_too_short": lambda c: f"text of {c['min_length']} characters or more",
+    "string_too_long": lambda c: f"text of {c['max_length']} characters or less",
+    "string_pattern_mismatch": lambda c: f"text that matches {c['pattern']}",
+}
+_MODELS = ("model_type", "model_attributes_type")
+_EXAMPLE = (_NUMBER, _WHOLE)
+
+
+def allowed(cls: type[BaseModel], path: KeyPath, details: "list[ErrorDetails]") -> str:
+    """Describe what may be at `path`; `details` are one for each type of a union."""
+    found = list(dict.fromkeys(_one(cls, path, detail) for detail in details))
+    if is_nullable(cls, path) and "null" not in found:
+        found.append("null")
+    text = ", or ".join(found)
+    scalar = not isinstance(details[0]["input"], list | tuple | Mapping) and details[0]["input"] is not None
+    return text + ("; write it in quotes" if scalar and all(d["type"] == "string_type" for d in details) else "")
+
+
+def shown(value: Any) -> str:
+    """`value` as a person wrote it, shortened."""
+    if value is None:
+        return "empty (null)"
+    if isinstance(value, Mapping | BaseModel):
+        return "a mapping"
+    text = repr(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+
+
+def _one(cls: type[BaseModel], path: KeyPath, detail: "ErrorDetails") -> str:
+    kind = detail["type"]
+    if kind in _MODELS:
+        return _fields(cls, path)
+    if kind in _BOUNDS:
+        return _BOUNDS[kind](detail.get("ctx", {}))
+    if _KINDS.get(kind) == _LIST:
+        value = detail["input"]
+        return f"{_LIST}, such as [{value}]" if isinstance(value, str | int | float) else f"{_LIST}, such as [a, b]"
+    text = _KINDS.get(kind) or detail["msg"].removeprefix("Input should be ")
+    example = default_at(cls, path) if text in _EXAMPLE else None
+    return text if not isinstance(example, int | float) else f"{text}, such as {shown(example)}"
+
+
+def _fields(cls: type[BaseModel], path: KeyPath) -> str:
+    """List the fields below `path` that a person sets: the graph fills in the upstream ones."""
+    fields = {name: info for model in models_at(cls, path) for name, info in model.model_fields.items()}
+    names = [name for name, info in fields.items() if role_of(info) is not Role.UPSTREAM]
+    defaults = {name: default_at(cls, (*path, name)) for name in names}
+    examples = (f", such as {{{name}: {value}}}" for name, value in defaults.items() if isinstance(value, int | float))
+    more = ", ..." if len(names) > _FIELDS else ""
+    if not names:
+        return "{}, since the pipeline sets all of its fields"
+    return f"a mapping of its fields ({', '.join(names[:_FIELDS])}{more}){next(examples, '')}"
+
+
+_KEY = "[key]"  # pydantic's sign that not the value but the key of a mapping is wrong
+_OWN = ("value_error", "assertion_error")  # raised by validators of ours, in words of ours
+
+
+def config_error(
+    cls: type[BaseModel], error: ValidationError, origins: Mapping[KeyPath, str] | None = None,
+    typed: Collection[KeyPath] = (),
+) -> InputError:
+    """Make one InputError with a line for each thing that is wrong.
+
+    `origins`: where the value at a path was written: `FILE, line N`, or the override; the layer that wins last.
+    `typed`: the paths of overrides."""
+    found: dict[KeyPath, list[ErrorDetails]] = {}
+    for detail in error.errors(include_url=False):
+        loc = tuple(map(str, detail["loc"])) if detail["type"] == "invalid_key" else detail["loc"]  # as YAML has keys
+        found.setdefault(_path(cls, loc), []).append(detail)
+    lines = []
+    for path, details in found.items():
+        problem = _problem(cls, path, details)
+        where = _where(path, problem if details[0]["type"] in _OWN else "", origins or {}, typed)
+        lines.append(f"{where}: {problem}" if where else problem)
+    if len(lines) == 1:
+        return InputError(lines[0])
+    return InputError("\n  ".join((f"{len(lines)} things are wrong:", *lines)))
+
+
+def validated(
+    cls: type[C], data: Mapping[str, Any], origins: Mapping[KeyPath, str] | None = None,
+    typed: Collection[KeyPath] = (),
+) -> C:
+    """Validate a config. true and false are no numbers, which pydantic would take them for; nor is what no file holds.
+
+    Raises InputError: it is wrong (see `config_error`)."""
+    try:
+        if wrong := list(_no_numbers(cls, data, ())):
+            raise ValidationError.from_exception_data(cls.__name__, wrong)
+        return cls.model_validate(data)
+    except ValidationError as error:
+        raise config_error(cls, error, origins, typed) from None
+
+
+def _no_numbers(cls: type[BaseModel], value: Any, path: KeyPath) -> "Iterator[InitErrorDetails]":
+    if isinstance(value, Mapping | list):
+        for key, below in value.items() if isinstance(value, Mapping) else enumerate(value):
+            yield from _no_numbers(cls, below, (*path, key))
+    elif isinstance(value, int) and (isinstance(value, bool) or abs(value) >= 2**63):
+        kinds = set(alternatives(field_type(cls, path)))
+        if kinds & {int, float} and type(value) not in kinds - {int}:
+            kind = "float_type" if float in kinds else "int_type"
+            yield {"type": kind if isinstance(value, bool) else "int_parsing_size", "loc": path, "input": value}
+
+
+def nearest(name: str, known: Iterable[str]) -> list[str]:
+    """Return up to three of `known` that `name` may have meant, the likeliest first."""
+    return difflib.get_close_matches(name, sorted(known), n=3, cutoff=0.5)
+
+
+def likely(name: str, known: Iterable[str], otherwise: str = "there are", most: int = 0) -> str:
+    """`nearest: a, b`; where nothing is near, `there are: ...` with the first `most` (0: all) of `known`, if any."""
+    names = list(known)
+    if near := nearest(name, names):
+        return f"nearest: {', '.join(near)}"
+    return f"{otherwise}: {first_of(names, most or len(names))}" if names else ""
+
+
+def numbered(names: Sequence[str]) -> list[str]:
+    """Tell names apart: one that comes again has a number, as in "language-2"."""
+    return [name if name not in names[:at] else f"{name}-{names[:at].count(name) + 1}" for at, name in enumerate(names)]
+
+
+def first_of(names: Sequence[str], most: int, joint: str = ", ") -> str:
+    """Join the first `most` of `names`, and say how many more there are."""
+    return joint.join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def _where(path: KeyPath, message: str, origins: Mapping[KeyPath, str], typed: Collection[KeyPath]) -> str:
+    """Find where the value was written. A validator of several fields fails at their parent: then its `message` names
+    the one."""
+    if message:
+        below = [at for at in reversed(list(origins)) if len(at) > len(path) and at[: len(path)] == path]
+        words = set(re.findall(r"\w+", message))
+        named = [at for at in below if words.issuperset(map(str, at[len(path):]))]
+        # An override is the news: what is in a file was fine before it.
+        chosen = [at for at in (*named, *below) if at in typed] + named
+        if chosen:
+            return origins[chosen[0]]
+    return next((origins[path[:n]] for n in range(len(path), -1, -1) if path[:n] in origins), "")
+
+
+def _path(cls: type[BaseModel], loc: tuple[int | str, ...]) -> KeyPath:
+    """`loc` without the names of union members that pydantic puts between and behind the fields."""
+    path: KeyPath = ()
+    for index, part in enumerate(loc):
+        last = index == len(loc) - 1 and (part == _KEY or models_at(cls, path))
+        if last or field_type(cls, (*path, part)) is not None:
+            path = (*path, part)
+    return path
+
+
+def _problem(cls: type[BaseModel], path: KeyPath, details: "list[ErrorDetails]") -> str:
+    first, key = details[0], path[-1:] == (_KEY,)
+    path = path[:-2] if key else path
+    name = ".".join(map(str, path))
+    if first["type"] in ("extra_forbidden", "invalid_key"):
+        return f"{name} {_unknown(cls, path)}"
+    if first["type"] == "missing":
+        return f"{name} is missing, and has no default"
+    if first["type"] in _OWN:
+        message = first["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
+        return f"{name} is wrong: {message}" if name else message
+    if key:
+        return f"{name} has the key {shown(first['input'])}, allowed: {allowed(cls, (), details)}"
+    return f"{name or 'the config'} is {shown(first['input'])}, allowed: {allowed(cls, path, details)}"
+
+
+def _unknown(cls: type[BaseModel], path: KeyPath) -> str:
+    *parents, name = path
+    known = [field for model in models_at(cls, parents) for field in model.model_fields]
+    found = [".".join(map(str, [*parents, near])) for near in nearest(str(name), known)]
+    return "is not a field; " + (f"nearest: {', '.join(found)}" if found else f"fields here: {', '.join(known)}")

@@ -1,0 +1,92 @@
+"""No difference, or no telling: equivalence within a margin, and the difference that a comparison could have found."""
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+
+from argosy.core.statistics.intervals import t_quantile, t_two_sided
+
+_NORMAL = NormalDist()
+LARGE = 400  # degrees of freedom from which the normal distribution is used: t differs by less than 0.3%
+
+
+@dataclass(frozen=True)
+class Equivalence:
+    """Whether a difference is within -margin to margin."""
+
+    value: float
+    low: float
+    """with `high`: the interval of level 1 - 2 alpha that the decision rests on (Schuirmann, 1987)"""
+    high: float
+    margin: float
+    p_value: float
+    """of the two one-sided tests the larger one: below alpha, the difference is within the margin"""
+    verdict: str
+    """`equivalent` (within the margin), `different` (beyond it: the interval is wholly outside), or `cannot tell`"""
+
+
+def tost(value: float, stderr: float, margin: float, degrees: int, alpha: float = 0.05) -> Equivalence:
+    """Two one-sided t tests (TOST) of an estimate with its standard error.
+
+    Raises ValueError: the margin is not positive."""
+    if not margin > 0:
+        raise ValueError(f"margin is {margin}; allowed: above 0")
+    half = one_sided_quantile(1 - alpha, degrees) * stderr
+    low, high = value - half, value + half
+    p_value = max(upper_tail(value + margin, stderr, degrees), upper_tail(margin - value, stderr, degrees))
+    inside, outside = -margin < low and high < margin, low > margin or high < -margin
+    verdict = "equivalent" if inside else "different" if outside else "cannot tell"
+    return Equivalence(value, low, high, margin, p_value, verdict)
+
+
+def upper_tail(value: float, stderr: float, degrees: int) -> float:
+    """One-sided p-value of `value` being above 0."""
+    if stderr == 0:
+        return 0.0 if value > 0 else 1.0
+    t = value / stderr
+    both = math.erfc(abs(t) / math.sqrt(2)) if degrees >= LARGE else t_two_sided(t, degrees)
+    return both / 2 if t > 0 else 1 - both / 2
+
+
+def one_sided_quantile(level: float, degrees: int) -> float:
+    """The t below which `level` of the distribution is."""
+    return _NORMAL.inv_cdf(level) if degrees >= LARGE else t_quantile(2 * level - 1, degrees)
+
+
+def power(effect: float, stderr: float, alpha: float = 0.05) -> float:
+    """The share of comparisons that call a true difference of `effect` one, with this standard error (two-sided z).
+
+    Raises ValueError: stderr is not positive."""
+    if not stderr > 0:
+        raise ValueError(f"stderr is {stderr}; allowed: above 0")
+    z, shift = _NORMAL.inv_cdf(1 - alpha / 2), effect / stderr
+    return _NORMAL.cdf(shift - z) + _NORMAL.cdf(-shift - z)
+
+
+def minimum_detectable_effect(
+    stderr: float, alpha: float = 0.05, wanted: float = 0.8, degrees: int = LARGE
+) -> float:
+    """The true difference that is found in `wanted` of comparisons: what "no difference" does not exclude. Of few
+    items or documents it is large: `degrees` are those of the error."""
+    return (one_sided_quantile(1 - alpha / 2, degrees) + one_sided_quantile(wanted, degrees)) * stderr
+
+
+def paired_stderr(first: float, second: float, correlation: float, items: int) -> float:
+    """The standard error of a difference of two accuracies, for planning.
+
+    `first`, `second`: the accuracies (0 to 1). `correlation`: of right and wrong answers over items; of checkpoints
+    of one line, 0.5 to 0.8 is usual. Raises ValueError: no two models can have this correlation, or there are no
+    items."""
+    if items < 1:
+        raise ValueError(f"items is {items}; allowed: 1 or more")
+    both = first * second + correlation * math.sqrt(first * (1 - first) * second * (1 - second))
+    if not max(0.0, first + second - 1) - 1e-9 <= both <= min(first, second) + 1e-9:
+        raise ValueError(f"accuracies {first} and {second} cannot have a correlation of {correlation}")
+    discordant = first + second - 2 * both
+    return math.sqrt(max(0.0, discordant - (second - first) ** 2) / items)
+
+
+def items_needed(effect: float, first: float, correlation: float, alpha: float = 0.05, wanted: float = 0.8) -> int:
+    """Return how many items tell `first` from `first + effect` in `wanted` of comparisons (Miller, 2024, section 5)."""
+    one = paired_stderr(first, first + effect, correlation, 1)
+    return math.ceil((minimum_detectable_effect(one, alpha, wanted) / effect) ** 2)

@@ -1,0 +1,273 @@
+"""The sender to MLflow: metrics, params, tags, artifacts, models, results and status of a batch.
+
+In MLflow's SQL stores the key of a point is run, metric, step, timestamp and value (of a model's: model, run, metric,
+step and timestamp), and a point that is there already is left out of a batch: one that is sent twice with its own
+timestamp stands once. Params, tags, artifacts and status are set, and models found by their tags. So a batch that is
+sent again changes nothing.
+"""
+
+import json
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from argosy.core.store.files import json_text
+from argosy.core.tracking.mlflow.read import link
+from argosy.core.tracking.mlflow.runs import LONGEST_TAG, Models, Runs
+from argosy.core.tracking.mlflow.server import Server, metric_name, one_line, without_password
+from argosy.core.tracking.ship import BATCH_VALUES, Batch, Shipped, Unavailable
+from argosy.core.tracking.spool import SPOOL, Owner, Record, owner_of
+
+if TYPE_CHECKING:
+    from mlflow.entities import LoggedModel
+
+T = TypeVar("T")
+REFUSED = "refused.jsonl"
+MODEL_VALUES = 100  # of a model in a request: MLflow 3.17 compares only as many with those that are there
+PARAM_LENGTH, TAG_LENGTH = 6000, 8000
+SETTINGS, SETTINGS_BYTES = 100, 500_000  # of params or tags in a request; MLflow takes 1 MB
+
+
+class MlflowSender:
+    """The Sender that speaks to MLflow (see argosy.core.tracking.ship.Sender).
+
+    Args:
+        server: opened when the first batch is sent.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self.uri = server.uri
+        self._server = server
+        self._begin()
+
+    def _begin(self) -> None:
+        """Know no ids: the runs and models that had them may be deleted."""
+        self._runs = Runs(self._server)
+        self._models = Models(self._server, self._runs)
+
+    def send(self, spool: Path, owner: Owner, batch: Batch) -> str:
+        """Send a batch; returns the id of its run. Raises Unavailable: send it again later."""
+        with self._server.errors():
+            try:
+                run = self._runs.of(owner)
+                _Request(self._server, self._runs, self._models, spool, owner, run).send(batch)
+                return run
+            except Exception:
+                self._begin()
+                raise
+
+
+class _Request:
+    """A batch of one spool on its way to one run."""
+
+    def __init__(self, server: Server, runs: Runs, models: Models, spool: Path, owner: Owner, run: str) -> None:
+        self._server, self._runs, self._models = server, runs, models
+        self._spool, self._owner, self._run = spool, owner, run
+        self._out = spool.parent.parent
+
+    def send(self, batch: Batch) -> None:
+        if batch.damaged:
+            self._refused(f"{batch.damaged} damaged lines between bytes {batch.start} and {batch.end}", {})
+        self._metrics(self._run, batch.of("metrics"))
+        self._params(_values(batch.of("params")))
+        self._tags(_values(batch.of("tags")))
+        for record in batch.of("model"):
+            self._register(record)
+        for record in batch.of("model_metrics"):
+            self._results(record)
+        for record in batch.of("model_tags"):
+            tags = {metric_name(key): value[:LONGEST_TAG] for key, value in record["values"].items()}
+            self._server.client.set_logged_model_tags(self._models.evaluated(self._owner, record), tags)
+        for record in batch.of("artifact"):
+            self._artifact(record)
+        for record in batch.of("reused"):
+            self._tags(reused_tags(record["nodes"], self._out.parent.parent, self._owner.pipeline, self._server.uri))
+        self._status(batch.of("status"))
+
+    def _metrics(self, run: str, records: Sequence[Record], model: str | None = None,
+                 dataset: tuple[str, str] | None = None) -> None:
+        from mlflow.entities import Metric
+
+        name, digest = dataset or (None, None)
+        points = [Metric(metric_name(key), value, record["time"], record["step"], model, name, digest)
+                  for record in records for key, value in record["values"].items()]
+        most = MODEL_VALUES if model else BATCH_VALUES
+        for start in range(0, len(points), most):
+            self._log(run, points[start : start + most], lambda part: {"metrics": part})
+
+    def _params(self, values: Mapping[str, str]) -> None:
+        from mlflow.entities import Param
+
+        for some in _by_size([Param(metric_name(key), value[:PARAM_LENGTH]) for key, value in values.items()]):
+            self._log(self._run, some, lambda part: {"params": part})
+
+    def _tags(self, values: Mapping[str, str]) -> None:
+        from mlflow.entities import RunTag
+
+        for some in _by_size([RunTag(metric_name(key), value[:TAG_LENGTH]) for key, value in values.items()]):
+            self._log(self._run, some, lambda part: {"tags": part})
+
+    def _log(self, run: str, items: Sequence[T], named: Callable[[Sequence[T]], Any]) -> None:
+        """Send `items` in one request; those that MLflow does not accept are set aside, the others still go."""
+        from mlflow.exceptions import MlflowException
+
+        try:
+            self._server.client.log_batch(run, **named(items))
+        except MlflowException as error:
+            if error.error_code != "INVALID_PARAMETER_VALUE":
+                raise
+            if self._server.client.get_run(run).info.lifecycle_stage != "active":
+                raise Unavailable("a run was deleted there; another one takes its place") from error
+            if len(items) == 1:
+                self._refused(one_line(error), dict(items[0]))  # type: ignore[call-overload]
+                return
+            middle = len(items) // 2
+            self._log(run, items[:middle], named)
+            self._log(run, items[middle:], named)
+
+    def _register(self, record: Record) -> None:
+        from mlflow.entities import LoggedModelOutput
+
+        model = self._models.register(self._owner, record, self._out)
+        outputs = self._server.client.get_run(self._run).outputs  # MLflow would note a model again at each call
+        if model not in {output.model_id for output in (outputs.model_outputs if outputs else [])}:
+            self._server.client.log_outputs(self._run, [LoggedModelOutput(model, record["step"])])
+
+    def _results(self, record: Record) -> None:
+        model = self._models.evaluated(self._owner, record)
+        dataset: tuple[str, str] | None = None
+        if record["dataset"]:
+            dataset = record["dataset"][:500], (record["dataset_digest"] or "unknown")[:36]
+        at_tokens = [{**record, "step": record["tokens"]}]
+        self._metrics(self._run, at_tokens, model, dataset)
+        base = record.get("base") or {}
+        curve = self._runs.curves(self._owner, record["branch"], base.get("checkpoint", ""))
+        for run in (curve, *self._runs.branches_from(self._owner, record["checkpoint"])):
+            self._collect(run, [self._server.client.get_logged_model(model)], record["values"])
+        if base:  # the curve of a branch begins with those results of its base that MLflow has; the others follow
+            store = self._server.store_of(Path(base["path"]))
+            models = self._server.models_of(self._owner.line, base["checkpoint"], store)
+            self._collect(curve, models, record["values"])
+        self._inputs(model, dataset)
+
+    def _collect(self, curve: str, models: "Iterable[LoggedModel]", names: Iterable[str]) -> None:
+        """Log the results of models to a curve, with the times that they have there. One that was computed again, by a
+        run that MLflow does not know, and is the same as before, is the point of before."""
+        from mlflow.entities import Metric
+
+        wanted = {metric_name(name) for name in names}
+        found = [m for model in models for m in model.metrics or () if m.key in wanted]
+        points, last = [], dict[tuple[str, int], float]()
+        for m in sorted(found, key=lambda m: m.timestamp):
+            if last.get((m.key, m.step)) != m.value:
+                points.append(Metric(m.key, m.value, m.timestamp, m.step))
+            last[m.key, m.step] = m.value
+        for start in range(0, len(points), BATCH_VALUES):
+            self._log(curve, points[start : start + BATCH_VALUES], lambda part: {"metrics": part})
+
+    def _inputs(self, model: str, dataset: tuple[str, str] | None) -> None:
+        """Log what was evaluated on what; MLflow would note a model again at each call."""
+        from mlflow.entities import Dataset, DatasetInput, LoggedModelInput
+
+        inputs = self._server.client.get_run(self._run).inputs
+        there = {each.model_id for each in (inputs.model_inputs if inputs else [])}
+        datasets = [DatasetInput(Dataset(*dataset, "external", json.dumps({"name": dataset[0]})))] if dataset else []
+        self._server.client.log_inputs(self._run, datasets, [] if model in there else [LoggedModelInput(model)])
+
+    def _artifact(self, record: Record) -> None:
+        path = self._out / record["path"]
+        if not path.exists():
+            self._refused("the artifact is not there any more", record)
+            return
+        log = self._server.client.log_artifacts if path.is_dir() else self._server.client.log_artifact
+        log(self._run, str(path), record["folder"] or None)
+
+    def _status(self, records: Sequence[Record]) -> None:
+        if not records:
+            return
+        status, time_ms = records[-1]["value"], records[-1]["time"]
+        if status == "RUNNING":
+            self._server.client.update_run(self._run, status=status)
+        else:
+            self._server.client.set_terminated(self._run, status, time_ms)
+
+    def _refused(self, reason: str, item: dict[str, Any]) -> None:
+        """Keep an item that MLflow does not accept in `refused.jsonl` beside the spool, and say so the first time."""
+        path = self._spool.with_name(REFUSED)
+        if not path.exists():
+            print(f"tracking: {path} keeps what MLflow does not accept, first: {reason}", file=sys.stderr)
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(json_text({"reason": reason, "item": item}, default=str) + "\n")
+
+
+def log_run(
+    server: Server, experiment: str, name: str, *, metrics: Mapping[str, float], params: Mapping[str, str],
+    tags: Mapping[str, str], models: Sequence[str], tables: Mapping[str, Mapping[str, list[object]]],
+    files: Mapping[str, str],
+) -> str:
+    """Log a new run that is whole at once, such as a comparison's; returns where it is.
+
+    Args:
+        models: ids of LoggedModels that are its inputs.
+        tables: columns by file name, as MLflow's log_table writes them.
+        files: texts of artifacts by file name.
+
+    Raises Unavailable where the server does not answer, or refuses it."""
+    from mlflow.entities import LoggedModelInput, Metric, Param
+
+    with server.errors():
+        client, now, place = server.client, int(time.time() * 1000), Runs(server).experiment(experiment)
+        run = client.create_run(place, run_name=name, tags=dict(tags)).info.run_id
+        points = [Metric(metric_name(key), value, now, 0) for key, value in metrics.items()]
+        settings = [Param(metric_name(key), value[:PARAM_LENGTH]) for key, value in params.items()]
+        client.log_batch(run, metrics=points, params=settings)
+        if models:
+            client.log_inputs(run, models=[LoggedModelInput(model) for model in models])
+        for file, table in tables.items():
+            client.log_table(run, dict(table), file)
+        for file, text in files.items():
+            client.log_text(run, text, file)
+        client.set_terminated(run, "FINISHED")
+    where = f"run {run} of the experiment {experiment!r} in {without_password(server.uri)}"
+    return link(server, place, "runs", run) or where
+
+
+def reused_tags(nodes: list[str], store: Path, pipeline: str, uri: str) -> dict[str, str]:
+    """Tags `argosy.reused.<node>` = the digest and run of each finished node (of each part) that `pipeline` did not
+    run, because another one had.
+
+    Args:
+        nodes: directories below the store.
+    """
+    named: dict[str, list[str]] = defaultdict(list)
+    for directory in nodes:
+        spool = store / directory / "tracking" / SPOOL
+        if not spool.is_file():
+            continue
+        owner = owner_of(spool)
+        if owner.pipeline != pipeline:
+            named[owner.node].append(f"{owner.digest} run {Shipped.load(spool, uri).run_id}".removesuffix(" run "))
+    return {f"argosy.reused.{node}": ", ".join(runs) for node, runs in named.items()}
+
+
+def _values(records: Sequence[Record]) -> dict[str, str]:
+    """The last value of each param or tag."""
+    return {key: value for record in records for key, value in record["values"].items()}
+
+
+def _by_size(settings: Sequence[T]) -> Iterator[list[T]]:
+    """Split params or tags into requests of a size that MLflow takes."""
+    part: list[T] = []
+    size = 0
+    for setting in settings:
+        own = len(json.dumps(dict(setting)))  # type: ignore[call-overload]
+        if part and (len(part) == SETTINGS or size + own > SETTINGS_BYTES):
+            yield part
+            part, size = [], 0
+        part.append(setting)
+        size += own
+    if part:
+        yield part

@@ -1,0 +1,138 @@
+"""The shipper as a process: servers that are down, hang or come back, and kill -9 at any moment."""
+
+import contextlib
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+from argosy.core.tracking.mlflow.server import create_database, default_uri
+from argosy.core.tracking.tracker import Tracker
+from workflows.local.shipping import PipelineTracker
+
+ROOT = Path(__file__).parents[4]
+PATIENCE_S = 300  # a loaded machine starts a server in minutes
+
+
+def shipper(store: Path, *options: str, uri: str = "") -> subprocess.Popen:
+    environment = {**os.environ, "MLFLOW_TRACKING_URI": uri}
+    command = [sys.executable, "-m", "argosy.core.tracking", "ship", "--store", str(store), *options]
+    return subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True)
+
+
+def logged(store: Path, steps: range) -> Tracker:
+    tracker = Tracker(store / "pretrain-0123456789ab" / "tracking")
+    tracker.header(node="pretrain", digest="0123456789ab", pipeline="aaaabbbbcccc", line="demo")
+    for step in steps:
+        tracker.metrics({f"loss/{i}": step * 0.37 + i for i in range(5)} | {"nan": float("nan")}, step)
+    return tracker
+
+
+def points(uri: str) -> dict[str, list[tuple[int, float]]]:
+    from mlflow.tracking import MlflowClient
+
+    client = MlflowClient(tracking_uri=uri)
+    experiment = client.get_experiment_by_name("demo").experiment_id
+    runs = [run for run in client.search_runs([experiment]) if run.info.run_name == "pretrain"]
+    assert len(runs) == 1
+    keys = runs[0].data.metrics
+    history = {key: client.get_metric_history(runs[0].info.run_id, key) for key in keys}
+    return {key: sorted((m.step, m.value) for m in found) for key, found in history.items() if key != "nan"}
+
+
+def expected(steps: range) -> dict[str, list[tuple[int, float]]]:
+    return {f"loss/{i}": [(step, step * 0.37 + i) for step in steps] for i in range(5)}
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+@contextlib.contextmanager
+def mlflow_server(folder: Path, port: int) -> Iterator[str]:
+    environment = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    create_database(folder / "server.db")
+    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1",
+               "--backend-store-uri", f"sqlite:///{folder}/server.db", "--artifacts-destination", f"{folder}/artifacts"]
+    server = subprocess.Popen(command, env=environment, start_new_session=True,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    uri = f"http://127.0.0.1:{port}"
+    try:
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            with contextlib.suppress(OSError), urllib.request.urlopen(f"{uri}/health", timeout=2):
+                break
+            time.sleep(0.1)
+        yield uri
+    finally:
+        os.killpg(server.pid, signal.SIGKILL)
+        server.wait()
+
+
+def test_a_server_that_comes_up_late_gets_everything_once(tmp_path):
+    port = free_port()
+    store = tmp_path / "store"
+    logged(store, range(250))
+    runner = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    ship = shipper(store, "--until-pid", str(runner.pid), uri=f"http://127.0.0.1:{port}")
+    said = ship.stderr.readline()  # it has tried, and says so
+    assert "does not take metrics" in said
+    with mlflow_server(tmp_path, port) as uri:
+        tracker = logged(store, range(250, 300))
+        tracker.model("final", store / "pretrain-0123456789ab/checkpoints/final", stage="pretrain", step=1, tokens=9)
+        (store / "pretrain-0123456789ab" / "report.txt").write_text("x")
+        tracker.artifact(store / "pretrain-0123456789ab" / "report.txt")
+        runner.communicate(b"\n")
+        assert ship.wait(PATIENCE_S) == 0
+        assert points(uri) == expected(range(300))
+        assert list((tmp_path / "artifacts").rglob("report.txt"))
+        assert ship.stderr.read().count("does not take metrics") == 0  # once was enough
+
+
+def test_a_server_that_hangs_is_given_up_and_the_rest_is_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr("argosy.core.tracking.mlflow.server.TIMEOUT_S", 1)
+    from argosy.core.tracking.__main__ import main
+
+    logged(tmp_path / "store", range(5))
+    with socket.create_server(("127.0.0.1", 0)) as listener:  # accepts, and never answers
+        uri = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        thread = threading.Thread(target=main, daemon=True, args=(
+            ["ship", "--store", str(tmp_path / "store"), "--once", "--tracking-uri", uri],))
+        monkeypatch.setattr(signal, "signal", lambda *_: None)  # only the main thread may
+        thread.start()
+        thread.join(PATIENCE_S)
+        assert not thread.is_alive()
+    assert shipper(tmp_path / "store", "--once").wait(PATIENCE_S) == 0
+    assert points(default_uri(tmp_path / "store")) == expected(range(5))
+
+
+def test_killed_shippers_two_at_a_time_end_with_each_point_once(tmp_path):
+    """They also make the database at the same time, and are killed while they do."""
+    store = tmp_path / "store"
+    runner = PipelineTracker(store, "aaaabbbbcccc", "demo")
+    runner.start({"nodes": 1})
+    steps = range(0)
+    for turn in range(2):
+        pair = [shipper(store, "--until-pid", str(os.getpid())) for _ in range(2)]
+        deadline = time.monotonic() + (2.0, 5.0)[turn] + random.random()
+        while time.monotonic() < deadline:
+            logged(store, range(steps.stop, steps.stop + 20))
+            steps = range(steps.stop + 20)
+            time.sleep(0.05)
+        for process in pair:
+            process.kill()
+            process.wait()
+    assert not (store / "mlflow.db").exists() or (store / "mlflow.db").stat().st_size > 0
+    pair = [shipper(store, "--once") for _ in range(2)]
+    assert {process.wait(PATIENCE_S) for process in pair} == {0}
+    assert shipper(store, "--once").wait(PATIENCE_S) == 0
+    assert points(default_uri(store)) == expected(steps)

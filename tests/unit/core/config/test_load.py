@@ -1,0 +1,250 @@
+"""Layers, overrides, and what a person reads when one of them is wrong."""
+
+import re
+from collections.abc import Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Literal
+
+import pytest
+from pydantic import Field
+
+from argosy.core.config.load import load
+from argosy.core.config.schema import Config, Externals
+from argosy.core.config.yaml import parse_yaml
+from argosy.core.errors import InputError
+
+
+class Optimizer(Config):
+    name: str = "adamw"
+    learning_rate: float = 1e-3
+    betas: tuple[float, float] = (0.9, 0.95)
+
+
+class Stage(Config):
+    optimizer: Optimizer = Optimizer()
+    mixture: Mapping[str, float] = Field(default_factory=dict)
+    steps: int = 10
+
+
+class Kinds(Config):
+    """A field of each kind of value."""
+
+    flag: bool = True
+    share: Annotated[float, Field(gt=0, le=1)] = 0.5
+    count: Annotated[int, Field(ge=1, lt=9)] = 3
+    which: Literal["a", "b"] = "a"
+    names: Annotated[tuple[str, ...], Field(min_length=1, max_length=2)] = ("x",)
+    pair: tuple[int, int] = (1, 2)
+    table: Mapping[str, int] = Field(default_factory=dict)
+    limit: int | None = None
+    either: int | Literal["auto"] = 1
+    deep: Stage = Stage()
+    perhaps: Stage | None = None
+
+
+class Source(Config):
+    path: str
+    weight: float = 1.0
+
+
+class Root(Config):
+    seed: int = 17
+    inputs: Externals = ()
+    sources: tuple[Source, ...] = ()
+    pretrain: Stage = Stage()
+    twin: Stage | None = None
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_later_layers_win_and_mappings_merge_key_by_key(tmp_path: Path) -> None:
+    base = write(tmp_path / "base.yaml", "pretrain: {steps: 5, mixture: {en: 1, zh: 2}, optimizer: {name: sgd}}")
+    mine = write(tmp_path / "mine.yaml", "pretrain: {mixture: {zh: 4}}\nseed: 1")
+    config = load(Root, [base, mine, {"seed": 2}], ["pretrain.mixture.code=8", "pretrain.steps=7"])
+    assert config.pretrain.mixture == {"en": 1, "zh": 4, "code": 8}
+    assert (config.seed, config.pretrain.steps, config.pretrain.optimizer.name) == (2, 7, "sgd")
+    assert load(Root, [write(tmp_path / "empty.yaml", "# nothing yet\n")]) == Root()
+    assert load(Root, [write(tmp_path / "home.yaml", "inputs: [~/texts]")]).inputs == (f"{Path.home()}/texts",)
+
+
+def test_numbers_and_words_are_those_of_yaml_1_2() -> None:
+    """PyYAML takes 1e-3 for text, `on` for true, 12:30:45 for 45045 and 010 for 8."""
+    for text in ("1e-3", "1E-3", "+1e-3", "1.e-3", "0.001", ".001", "1.0e-3"):
+        assert parse_yaml(text) == 1e-3
+    assert [parse_yaml(text) for text in ("0", "-17", "1_000", "0x1F", "0b11", "+2")] == [0, -17, 1000, 31, 3, 2]
+    assert load(Root, [], ["pretrain.optimizer.learning_rate=1e-3"]).pretrain.optimizer.learning_rate == 1e-3
+    for text in ("1e", "e3", "1.2.3", "sha-1e3", ".", "on", "off", "yes", "no", "On", "12:30:45", "1:30.5", "010"):
+        assert parse_yaml(f"[{text}, true, False]") == [text, True, False]
+        assert parse_yaml(f"{text}: 1") == {text: 1}
+
+
+def test_a_list_is_overridden_whole_or_by_index_also_when_only_its_default_is_known() -> None:
+    assert load(Root, [], ["pretrain.optimizer.betas=[0.8, 0.9]"]).pretrain.optimizer.betas == (0.8, 0.9)
+    assert load(Root, [], ["pretrain.optimizer.betas.1=0.99"]).pretrain.optimizer.betas == (0.9, 0.99)
+    layer = {"sources": [{"path": "a"}, {"path": "b"}]}
+    assert load(Root, [layer], ["sources.1.weight=3"]).sources == (Source(path="a"), Source(path="b", weight=3))
+    assert layer == {"sources": [{"path": "a"}, {"path": "b"}]}
+
+
+@pytest.mark.parametrize(
+    ("overrides", "expected"),
+    [
+        (["inputs=notes.txt"], ("notes.txt",)),
+        (["inputs=a.txt,b.jsonl, c"], ("a.txt", "b.jsonl", "c")),
+        (["inputs=a.txt", "seed=3", "inputs=[b, c]"], ("a.txt", "b", "c")),
+        (["inputs='a, b.txt'"], ("a, b.txt",)),
+        (["inputs=2024,true"], ("2024", "true")),
+        (["inputs=~/texts,~me"], (f"{Path.home()}/texts", "~me")),
+        (["inputs=a", "inputs.0=b"], ("b",)),
+    ],
+)
+def test_a_list_takes_one_value_or_several(overrides: list[str], expected: tuple[str, ...]) -> None:
+    assert load(Root, [{"inputs": ["of the file"]}], overrides).inputs == expected
+    assert load(Root, [], ["pretrain.optimizer.betas=0.8,1e-1"]).pretrain.optimizer.betas == (0.8, 0.1)
+
+
+@pytest.mark.parametrize("text", ["2024", "1e3", "true", "2024-01-01"])
+def test_text_needs_no_quotes(text: str) -> None:
+    assert load(Root, [], [f"pretrain.optimizer.name={text}"]).pretrain.optimizer.name == text
+
+
+def test_an_optional_stage_is_switched_on_and_off() -> None:
+    assert load(Root, [], ["twin.steps=3"]).twin == Stage(steps=3)
+    assert load(Root, [{"twin": {"steps": 3}}], ["twin=null"]).twin is None
+    assert load(Root, [{"twin": None}], ["twin.steps=3"]).twin == Stage(steps=3)
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("seed", "'seed' is not of the form stage.field=value"),
+        ("=3", "not of the form"),
+        ("pretrain..steps=3", "not of the form"),
+        ("pretrain.stepz=3", "pretrain.stepz.*pretrain.steps"),
+        ("pretain.steps=3", "pretain.*pretrain"),
+        ("twin.stepz=3", "twin.stepz.*twin.steps"),
+        ("pretrain.steps=many", "pretrain.steps is 'many', allowed: a whole number, such as 10"),
+        ("seed.x=3", "seed is a mapping, allowed: a whole number"),
+        ("sources.0.path=x", "sources has no item; or the whole list"),
+        ("pretrain.optimizer.betas.2=1", "has 2 items; allowed: pretrain.optimizer.betas.0 to 1, or"),
+        ("pretrain.0=1", "pretrain"),
+        ("pretrain.mixture={en: [}", "broken YAML"),
+        *((f"{field}={text}", rf"{re.escape(f'{field}={text}')}\b.*(finite )?number")
+          for field in ("pretrain.mixture.en", "pretrain.optimizer.learning_rate")
+          for text in (".inf", "-.inf", ".nan", "inf")),
+    ],
+)
+def test_a_wrong_override_is_named_with_what_is_allowed(override: str, words: str) -> None:
+    with pytest.raises(InputError, match=words) as raised:
+        load(Root, [], [override])
+    assert override in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("override", "problem"),
+    [
+        ("flag=maybe", "flag is 'maybe', allowed: true or false"),
+        ("flag=3", "flag is 3, allowed: true or false"),
+        ("share=many", "share is 'many', allowed: a number, such as 0.5"),
+        ("share=0", "share is 0, allowed: a number above 0"),
+        ("share=2", "share is 2, allowed: 1 or less"),
+        ("share=.nan", "share is NaN, allowed: a finite number"),
+        ("count=2.5", "count is 2.5, allowed: a whole number, such as 3"),
+        ("count=", "count is empty (null), allowed: a whole number, such as 3"),
+        ("count=0", "count is 0, allowed: 1 or more"),
+        ("count=9", "count is 9, allowed: a number below 9"),
+        ("count=true", "count is true, allowed: a whole number, such as 3"),
+        (f"count={2**63}", f"count is {2**63}, allowed: a smaller whole number"),
+        ("share=true", "share is true, allowed: a number, such as 0.5"),
+        ("table={a: false}", "table.a is false, allowed: a whole number"),
+        ("pair=[1, true]", "pair.1 is true, allowed: a"),
+        ("count=1:30", "count is '1:30', allowed: a whole number, such as 3"),
+        ("which=c", "which is 'c', allowed: 'a' or 'b'"),
+        ("names=[]", "names is [], allowed: a list of 1 or more"),
+        ("names=a,b,c", 'names is ["a", "b", "c"], allowed: a list of 2 or less'),
+        ("names=null", "names is empty (null), allowed: a list, such as [a, b]"),
+        ("names={a: b}", "names is a mapping, allowed: a list, such as [a, b]"),
+        ("pair=[1]", "pair.1 is missing, and has no default"),
+        ("pair=[1, 2, 3]", "pair is [1, 2, 3], allowed: a list of 2 or less"),
+        ("table=x", "table is 'x', allowed: a mapping, such as {name: value}"),
+        ("table={3: 1}", "table has the key 3, allowed: text; write it in quotes"),
+        ("table.a=b", "table.a is 'b', allowed: a whole number"),
+        ("limit=x", "limit is 'x', allowed: a whole number, or null"),
+        ("either=x", "either is 'x', allowed: a whole number, such as 1, or 'auto'"),
+        ("deep=3", "deep is 3, allowed: a mapping of its fields (optimizer, mixture, steps), such as {steps: 10}"),
+        ("perhaps=x", "perhaps is 'x', allowed: a mapping of its fields (optimizer, mixture, steps), such as {steps"),
+        ("deep.optimizer.name=[1]", "deep.optimizer.name is [1], allowed: text"),
+    ],
+)
+def test_every_kind_of_wrong_value_is_told_in_plain_words(override: str, problem: str) -> None:
+    with pytest.raises(InputError) as raised:
+        load(Kinds, [], [override])
+    assert str(raised.value).startswith(f"{override}: {problem}")
+
+
+def test_several_wrong_things_have_a_line_each() -> None:
+    with pytest.raises(InputError) as raised:
+        load(Kinds, [], ["count=0", "flag=x"])
+    assert str(raised.value).splitlines() == ["2 things are wrong:", "  flag=x: flag is 'x', allowed: true or false",
+                                              "  count=0: count is 0, allowed: 1 or more"]
+
+
+def test_a_wrong_key_or_value_in_a_file_is_named_with_its_line(tmp_path: Path) -> None:
+    file = write(tmp_path / "mine.yaml", "seed: 3\npretrain:\n  steps: 5\n  optimiser:\n    name: x\n")
+    with pytest.raises(InputError, match=re.escape(f"{file}, line 4")) as raised:
+        load(Root, [file])
+    assert "pretrain.optimiser" in str(raised.value)
+    assert "pretrain.optimizer" in str(raised.value)
+    write(file, "seed: 3\npretrain:\n  steps: x5\n")
+    with pytest.raises(InputError, match=re.escape(f"{file}, line 3")) as raised:
+        load(Root, [file])
+    assert "'x5'" in str(raised.value)
+
+
+def test_an_override_is_blamed_and_not_the_file_that_it_replaced(tmp_path: Path) -> None:
+    file = write(tmp_path / "mine.yaml", "pretrain: {steps: 5}")
+    with pytest.raises(InputError, match=r"^pretrain.steps=x: pretrain.steps is 'x'") as raised:
+        load(Root, [file], ["pretrain.steps=x"])
+    assert str(file) not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("seed: 3\npretrain: {steps: [1\n", "mine.yaml, line 3: broken YAML"),
+        ("seed: 3\n\tpretrain: 2\n", "mine.yaml, line 2: broken YAML"),
+        ("seed: 3\nseed: 4\n", r"line 2: seed is here twice \(before: line 1\)"),
+        ("- 1\n", "holds list, allowed: a mapping"),
+        ("a: &a [*a]\n", "nested deeper"),
+        ("a: 1\n--- \nb: 1\n", "line 2: broken YAML"),
+        ("a: !!python/object:os.system x\n", "line 1: broken YAML"),
+        ("seed: 3\nname: a\x07b\n", r"mine.yaml, line 2 has the character '.x07', allowed: text in UTF-8"),
+        ('seed: 3\nname: "a\\ud800b"\n', r"mine.yaml, line 2: name has the character '.ud800', allowed: text"),
+        ("seed: 3\nname: 2024-99-99\n", "mine.yaml, line 2: broken YAML: month must be in 1..12"),
+        ("seed: 3\n&a : 4\n", "mine.yaml, line 2: there is no key before ':'"),
+        ("seed: 3\n4: 5\n", "mine.yaml, line 2: 4 is not a field; fields here: "),
+        ("a: " + "[" * 5000, "nested deeper than 50 levels"),
+        ("a: &a [1]\n" + "".join(f"{y}: &{y} [{', '.join([f'*{x}'] * 20)}]\n" for x, y in pairwise("abcdef")),
+         "line [0-9]: more than 200,000 values"),
+    ],
+)
+def test_a_broken_file_is_named_with_its_line(tmp_path: Path, text: str, words: str) -> None:
+    file = write(tmp_path / "mine.yaml", text)
+    with pytest.raises(InputError, match=words):
+        load(Root, [file])
+
+
+def test_a_file_that_is_not_there_or_not_text(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"/dev/zero has more than 10,000,000 bytes, allowed: a file of YAML"):
+        load(Root, [Path("/dev/zero")])
+    with pytest.raises(InputError, match=r"caf.udce9.* has the character '.udce9', allowed: text in UTF-8 without"):
+        load(Root, [], ["inputs=caf\udce9.txt"])
+    with pytest.raises(InputError, match=r"cannot read .*absent\.yaml: No such file"):
+        load(Root, [tmp_path / "absent.yaml"])
+    (tmp_path / "binary.yaml").write_bytes(b"seed: \xff\xfe")
+    with pytest.raises(InputError, match=r"not UTF-8 text \(byte 6\)"):
+        load(Root, [tmp_path / "binary.yaml"])

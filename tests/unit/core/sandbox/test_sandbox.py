@@ -1,0 +1,196 @@
+"""The sandbox for code: what hostile answers try ends as no test passed, with the reason, and nothing escapes."""
+
+import os
+import platform
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from argosy.core.errors import StepError
+from argosy.core.sandbox.run import Job, Limits, Outcome, Sandbox
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the sandbox is of Linux")
+ROOT = Path(__file__).resolve().parents[4]
+MB = 128
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("sandbox")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.setblocking(False)
+        yield listening
+
+
+HOSTILE = {  # by what is tried: the code, and the reason that it ends with
+    "an endless loop": ("while True: pass", "killed: more than 1 s of CPU time"),
+    "a loop that catches all": ("import os\nwhile True:\n    try: os.fork()\n    except OSError: pass",
+                                "killed: more than 1 s of CPU time"),
+    "a fork bomb": ("import os\nwhile True: os.fork()",
+                    "BlockingIOError: [Errno 11] Resource temporarily unavailable"),
+    "threads": ("import threading\nwhile True: threading.Thread(target=print).start()",
+                "RuntimeError: can't start new thread"),
+    "a program": ("import subprocess\nsubprocess.run(['true'])",
+                  "BlockingIOError: [Errno 11] Resource temporarily unavailable"),
+    "a file": ("open({file!r}, 'w').write('x')", "OSError: [Errno 30] Read-only file system: {file!r}"),
+    "a folder": ("import os\nos.mkdir({file!r})", "OSError: [Errno 30] Read-only file system: {file!r}"),
+    "10 GB": ("x = bytearray(10 * 2**30)", f"MemoryError: more than {MB} MiB"),
+    "10 GB by and by": ("x = [0]\nwhile True: x += x", f"MemoryError: more than {MB} MiB"),
+    "a network call": ("import socket\nsocket.create_connection(('127.0.0.1', {port}), 1)",
+                       "OSError: [Errno 100] Network is down"),
+    "our secrets": ("import os\nassert not os.environ\nopen('/proc/%d/environ' % os.getppid())",
+                    ""),  # PermissionError, or FileNotFoundError where it has a namespace of its own
+    "a file of ours": ("open({secret!r})", "PermissionError: [Errno 13] Permission denied: {secret!r}"),
+    "to kill its parent": ("import os\nos.kill({parent}, 9)",
+                           "PermissionError: [Errno 1] Operation not permitted"),
+    "to kill all": ("import os\nos.kill(-1, 9)", "PermissionError: [Errno 1] Operation not permitted"),
+    "to end before its tests": ("import os\nos._exit(0)", "the process ended by itself"),
+    "to exit": ("raise SystemExit(0)", "SystemExit: 0"),
+    "to report by itself": ("import os\nfor n in range(3, 64):\n    try: os.write(n, b'{{\"error\": \"\"}}\\n' * 9)\n"
+                            "    except OSError: pass\nprint('{{\"error\": \"\"}}', flush=True)\nos._exit(0)",
+                            "the process ended by itself"),
+    "to flood reports": ("import os\nwhile True: os.write(4, b'x' * 2**16)",
+                         "killed: it wrote to where reports are read"),
+    "to crash": ("import ctypes\nctypes.string_at(0)", "killed: SIGSEGV"),
+    "no Python": ("def f(:", "SyntaxError: invalid syntax (answer, line 1)"),
+    "an error without a name": ("raise type('', (Exception,), {{}})", "an error without a name"),
+    "an error with a report": ("class E(Exception):\n    def __str__(self): raise SystemExit\nraise E", "E"),
+    "to jump over tests": ("import sys\ndef jump(frame, event, _):\n    if event == 'line': frame.f_lineno += 1\n"
+                           "    return jump if frame.f_code.co_filename == 'test 1' else None\nsys.settrace(jump)",
+                           "test 1: AssertionError"),
+    "to skip tests": ("import builtins\nbuiltins.exec = builtins.compile = print\nbuiltins.abs = lambda x: 5",
+                      "test 1: AssertionError"),
+}  # fmt: skip
+
+
+SLOW = ("an endless loop", "a loop that catches all")  # their time passes once
+
+
+@pytest.fixture(scope="module")
+def others() -> set[int]:
+    """Processes that earlier tests have left, such as the one that renders chat templates."""
+    return {each.pid for each in psutil.Process().children(recursive=True)}
+
+
+@pytest.fixture(scope="module")
+def outcomes(place: Path, server: socket.socket, others: set[int]) -> dict[str, tuple[Outcome, str]]:
+    """All of them in processes without namespaces of their own, as in most pods, and the quick ones with them."""
+    (place / "secret").write_text("told")
+    said = {"file": str(place / "file"), "secret": str(place / "secret"), "port": server.getsockname()[1],
+            "parent": os.getpid()}  # fmt: skip
+    found = {}
+    for namespaces in (True, False):
+        sandbox = Sandbox(Limits(seconds=1, memory_mb=MB), namespaces)
+        names = [name for name in HOSTILE if not (namespaces and name in SLOW)]
+        jobs = [Job(HOSTILE[name][0].format(**said), ["assert abs(-1) == 2"]) for name in names]
+        for name, outcome in zip(names, sandbox.run(jobs), strict=True):
+            found[f"{name}, {namespaces}"] = outcome, HOSTILE[name][1].format(**said)
+    return found
+
+
+@pytest.mark.parametrize("name", [*(f"{name}, False" for name in HOSTILE),
+                                  *(f"{name}, True" for name in HOSTILE if name not in SLOW)])
+def test_what_is_hostile_passes_no_test_and_says_why(outcomes: dict[str, tuple[Outcome, str]], name: str) -> None:
+    outcome, reason = outcomes[name]
+    assert outcome.passed == (False,)
+    assert outcome.reason == reason or (reason == "" and "Error: [Errno" in outcome.reason)
+
+
+def test_nothing_escapes(outcomes: dict[str, tuple[Outcome, str]], place: Path, server: socket.socket,
+                         others: set[int]) -> None:
+    assert outcomes
+    assert sorted(path.name for path in place.iterdir()) == ["secret"]
+    with pytest.raises(BlockingIOError):  # no connection waits
+        server.accept()
+    assert [each for each in psutil.Process().children(recursive=True) if each.pid not in others] == []
+
+
+GOOD = """
+import asyncio, collections, dataclasses, decimal, re, sqlite3
+@dataclasses.dataclass
+class Point:
+    x: int
+async def later():
+    await asyncio.sleep(0.001)
+    return Point(3)
+print("much" * 10**6)
+def f(x):
+    return x + 1
+"""
+
+
+def test_code_that_only_computes_is_judged_by_each_test() -> None:
+    tests = ["assert f(1) == 2", "assert asyncio.run(later()).x == 3", "while True: pass", "assert f(2) == 3"]
+    jobs = [Job(GOOD, tests), Job(GOOD, ["assert f(1) == 3, 'no'", tests[0]]), Job(GOOD, tests[:2]),
+            Job("'\ud800'", ["1"])]  # fmt: skip
+    found = Sandbox(Limits(seconds=1, memory_mb=MB)).run(jobs)
+    assert found[:3] == [
+        Outcome((True, True, False, False), "test 3: killed: more than 1 s of CPU time"),
+        Outcome((False, True), "test 1: AssertionError: no"), Outcome((True, True), "all 2 tests passed")]  # fmt: skip
+    assert found[3].reason.startswith("UnicodeEncodeError")
+
+
+def test_an_answer_that_waits_is_not_waited_for() -> None:
+    sandbox = Sandbox(Limits(memory_mb=MB))
+    sandbox.limits = Limits(wall_seconds=1, memory_mb=MB)
+    (outcome,) = sandbox.run([Job("import time", ["time.sleep(1000)"])])
+    assert outcome == Outcome((False,), "test 1: killed: more than 1 s")
+
+
+def test_a_machine_that_is_not_known_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "riscv64")
+    with pytest.raises(StepError, match="no sandbox for code on linux riscv64: it needs Linux on x86_64 or aarch64"):
+        Sandbox()
+
+
+def test_a_process_that_cannot_begin_is_no_wrong_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("argosy.core.sandbox.run._interpreter", lambda: "/bin/true")
+    with pytest.raises(StepError, match="ended 3 times before they ran any: the process ended by itself; give the"):
+        Sandbox()
+
+
+# A kernel, or a container, without some calls: filters of system calls that answer as such a one does.
+WITHOUT = """
+import ctypes, struct, sys
+from argosy.core.errors import StepError
+from argosy.core.sandbox.run import Job, Limits, Sandbox
+libc = ctypes.CDLL(None)
+for given in sys.argv[1:]:
+    number, argument, error = map(int, given.split(":"))
+    lines = [(0x20, 0, 0, 0), (0x15, 0, 3, number), (0x20, 0, 0, 16),
+             (0x15, 0, 1, argument) if argument else (0x35, 0, 1, 0), (6, 0, 0, 0x50000 | error), (6, 0, 0, 0x7fff0000)]
+    code = ctypes.create_string_buffer(b"".join(struct.pack("<HBBI", *line) for line in lines))
+    assert not libc.prctl(38, 1, 0, 0, 0)
+    assert not libc.prctl(22, 2, (ctypes.c_uint64 * 2)(len(lines), ctypes.addressof(code)), 0, 0)
+try:
+    print(*Sandbox(Limits(1, 30, 128)).run([Job("import sqlite3", ["assert sqlite3.connect(':memory:')"])]))
+except StepError as error:
+    print(error)
+"""
+LANDLOCK, SECCOMP, NAMESPACES = "444:0:38", "157:22:22", "272:0:1"  # number of the call, its argument, the error
+WORKS = "Outcome(passed=(True,), reason='all 1 tests passed')"
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="its numbers of system calls are those of x86_64")
+@pytest.mark.parametrize(("without", "said"), [
+    ([NAMESPACES], WORKS),  # as in most pods
+    ([LANDLOCK], WORKS),
+    ([LANDLOCK, NAMESPACES], "the kernel gives no Landlock (Function not implemented) and no namespaces, and code is "
+                             "not run without: the sandbox needs Linux with seccomp filters"),
+    ([SECCOMP], "the kernel gives no seccomp filters (Invalid argument), and code is not run without"),
+])  # fmt: skip
+def test_code_is_not_run_where_a_promise_cannot_be_kept(without: list[str], said: str) -> None:
+    if without == [LANDLOCK] and subprocess.run(["unshare", "--user", "--mount", "true"], check=False).returncode:
+        pytest.skip("no user namespaces here")
+    given = [sys.executable, "-c", WITHOUT, *without]
+    done = subprocess.run(given, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.stdout.startswith(said), done.stderr

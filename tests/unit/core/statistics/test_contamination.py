@@ -1,0 +1,101 @@
+"""The contamination score on made-up models: who memorised, who knows, and who prefers a letter."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from argosy.core.statistics.calibration import calibrate
+from argosy.core.statistics.contamination import Calibration, Equals, Evidence, Gap, default_calibration, score
+from benchmarks.contamination.__main__ import threshold
+
+ITEMS = 200
+PLACES = {str(n): n % 4 for n in range(ITEMS)}
+
+
+def model(seed: int, *, seen: float = 0.0, knows: float = 0.4, letter: float = 0.0, natural: float = 0.0,
+          spread: float = 3.0) -> list[Evidence]:
+    """seen: share of items whose published order it remembers; letter: nats that it gives A beyond others; natural:
+    nats that published orders (sorted numbers) are likelier for everybody; spread: nats between orders."""
+    rng = np.random.default_rng(seed)
+    texts, letters, plain, permuted = {}, {}, {}, {}
+    for n in range(ITEMS):
+        remembers, known = rng.random() < seen, rng.random() < knows
+        text, answer = rng.normal(-80, spread, 4), rng.normal(-1, 0.3, 4)
+        text[0] += spread * remembers + natural
+        answer[0] += 0.5 * remembers
+        for order in range(4):  # the right option is at each place in one of the orders
+            answer[order] += letter * ((n + order) % 4 == 0)
+        texts[str(n)], letters[str(n)] = text.tolist(), answer.tolist()
+        plain[str(n)] = float(known or remembers)
+        permuted[str(n)] = float(known)
+    return [Equals("text_order", texts), Equals("answer_order", letters), Gap("order_gap", plain, permuted)]
+
+
+def test_clean_models_have_uniform_p_values_and_seen_items_stand_out() -> None:
+    p_values = [score(model(seed), PLACES).p_value for seed in range(100)]
+    assert stats.kstest(p_values, "uniform").pvalue > 0.01
+    assert np.mean(np.array(p_values) < 0.05) <= 0.09
+    for share in (0.3, 1.0):
+        found = score(model(1, seen=share), PLACES)
+        assert found.p_value < 1e-4
+        assert 0 < found.low < found.score < found.high
+
+
+def test_numbers_of_options_count_by_their_items_and_rare_places_are_counted_out() -> None:
+    rng = np.random.default_rng(1)
+    options = [4] * 80 + [2] * 40 + [3] * 12
+    places = {str(i): (i % n, n) for i, n in enumerate(options)}
+    changed = {str(i): float(v) for i, v in enumerate(rng.normal(size=132))}
+    found = score([Gap("order_gap", changed, dict.fromkeys(changed, 0.0))], places)
+    assert (found.items, found.left_out) == (120, 12)  # 4 items at each of 3 places
+    kept = np.array([changed[str(i)] for i in range(120)])
+    expected = sum(kept[[places[str(i)] == (p, n) for i in range(120)]].mean() * share / n
+                   for n, share in ((4, 80 / 120), (2, 40 / 120)) for p in range(n))
+    assert found.score == pytest.approx(expected / math.sqrt((kept**2).mean()))
+    with pytest.raises(ValueError, match="132 items have their right option at a place of fewer than 10"):
+        score([Gap("order_gap", changed, dict.fromkeys(changed, 0.0))], dict.fromkeys(changed, (0, 4)))
+
+
+def test_effects_by_hand() -> None:
+    scores = {str(n): [1.0, 0.0, 0.0, -1.0] if n % 2 else [0.0, 1.0, 0.0, -1.0] for n in range(40)}
+    [part] = score([Equals("x", scores)]).parts
+    values = np.array([1 / np.std([1, 0, 0, -1]) if n % 2 else 0.0 for n in range(40)])
+    assert part.effect == pytest.approx(values.mean() / math.sqrt((values**2).mean()))
+    unit = values / math.sqrt((values**2).mean())
+    assert part.stderr == pytest.approx(math.hypot(stats.sem(unit), unit.max() / 40))
+    assert part.p_value == pytest.approx(stats.norm.sf(part.effect / part.stderr))
+    both = score([Equals("x", scores), Equals("y", scores)])
+    assert both.p_value == pytest.approx(1 - (1 - part.p_value) ** 2)  # Sidak
+    pairs = score([Equals("x", scores)], clusters={str(n): n // 2 for n in range(40)})
+    assert pairs.parts[0].stderr < part.stderr  # one of each pair stands out: pairs are alike
+
+
+def test_probabilities_rise_with_z_and_survive_json() -> None:
+    clean, seen = [model(seed) for seed in range(10)], [model(50 + s, seen=0.2 + 0.08 * s) for s in range(10)]
+    calibration = calibrate(clean, seen, [PLACES] * 20, "made up")
+    assert Calibration.from_json(calibration.as_json()) == calibration
+    values = [calibration.probability(z) for z in (-5.0, 0.0, threshold(calibration), 6.0, 1e6, -1e6)]
+    assert values[0] < values[1] < 0.5 < values[3] == values[4]
+    assert (values[2], values[5]) == (pytest.approx(0.5), values[0])
+    z = np.clip([score(m, PLACES, calibration=calibration).z for m in (*clean, *seen)], -5, 5)
+    targets = np.repeat([1 / 12, 11 / 12], 10)
+    fitted = 1 / (1 + np.exp(-(calibration.intercept + calibration.slope * z)))
+    assert (fitted - targets).sum() == pytest.approx(0, abs=1e-3)  # the score equations of logistic regression
+    assert ((fitted - targets) * z).sum() == pytest.approx(0, abs=1e-2)
+    with pytest.raises(ValueError, match="3 clean models"):
+        calibrate(clean[:3])
+    shipped = default_calibration()
+    assert set(shipped.nulls) == {"text_order", "answer_order", "order_gap"}
+    assert shipped.probability(0.0) < 0.3 < 0.7 < shipped.probability(8.0)
+
+
+def test_too_little_evidence_is_named() -> None:
+    with pytest.raises(ValueError, match="no measure of contamination of 20 or more"):
+        score([Equals("x", {"1": [0.0, 1.0]})])
+    unknown = Equals("other", {str(n): [0.0, float(n)] for n in range(30)})
+    with pytest.raises(ValueError, match="other"):
+        score([unknown], calibration=default_calibration())
+    broken = Equals("x", {str(n): [math.nan if n < 25 else 0.0, 1.0, float(n)] for n in range(60)})
+    assert score([broken]).items == 35

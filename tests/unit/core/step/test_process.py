@@ -1,0 +1,84 @@
+"""Threads of torch come from the config, its device from the rank: the cores of a process do not touch a result."""
+
+import os
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from argosy.core.errors import InputError
+from argosy.core.step.contract import Progress, StepContext
+from argosy.core.step.process import limit_threads, show_one_gpu
+from argosy.core.tracking.tracker import Tracker
+from argosy.training.parallel import join_group
+
+ROOT = Path(__file__).parents[4]
+PROGRAM = """
+import hashlib, sys
+from argosy.core.step.process import limit_threads
+limit_threads()
+from argosy.core.step.process import make_deterministic
+make_deterministic(7, int(sys.argv[1]))
+import torch
+values = torch.randn(3, 1_000_003)
+sums = torch.stack([values.sum(), values.exp().mean(), (values @ values.T).sum()])
+digest = hashlib.sha256(sums.numpy().tobytes()).hexdigest()
+print(torch.get_num_threads(), digest)
+"""
+
+
+def _run(threads: int, given: str | None) -> list[str]:
+    environment = {name: value for name, value in os.environ.items() if not name.endswith("_THREADS")}
+    environment |= {"PYTHONPATH": str(ROOT)} | ({"ARGOSY_THREADS": given, "OMP_NUM_THREADS": given} if given else {})
+    done = subprocess.run([sys.executable, "-c", PROGRAM, str(threads)], env=environment, cwd=ROOT,
+                          capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+def test_threads_of_the_config_change_bytes_and_those_of_the_process_do_not() -> None:
+    """Why `threads` is part of the digest."""
+    results = [_run(2, given) for given in ("1", "4")]
+    assert [count for count, _ in results] == ["2"] * 2
+    assert len({digest for _, digest in results}) == 1
+    assert _run(1, None)[1] != results[0][1]
+
+
+def test_each_rank_has_a_gpu_of_its_own_or_all_are_on_the_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def device(gpus: int, rank: int) -> torch.device:
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: gpus > 0)
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+        found = StepContext(tmp_path, Tracker(None), Progress(None), rank, 2, rank).device
+        assert isinstance(found, torch.device)
+        return found
+
+    assert [device(0, rank).type for rank in (0, 1)] == ["cpu", "cpu"]
+    assert [device(4, rank) for rank in (0, 1)] == [torch.device("cuda:0"), torch.device("cuda:1")]
+    with pytest.raises(InputError, match="processes is 2, and this step sees 1 of the GPUs: each needs its own"):
+        device(1, 0)
+
+
+def test_ranks_wait_for_each_other_longer_than_for_a_sign_of_life(tmp_path: Path,
+                                                                  monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ARGOSY_RANK_TIMEOUT", "7")
+    joined: dict[str, timedelta] = {}
+    monkeypatch.setattr(dist, "init_process_group", lambda backend, **options: joined.update(options))
+    join_group(StepContext(tmp_path, Tracker(None), Progress(None), 0, 2, 0))
+    assert joined["timeout"] == timedelta(seconds=84)
+
+
+@pytest.mark.parametrize(("before", "after"), [("2,3", "2"), ("GPU-x", "GPU-x"), ("", "")])
+def test_a_lone_process_sees_one_gpu(before: str, after: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", before)
+    show_one_gpu()
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == after
+
+
+@pytest.mark.parametrize("given", ["abc", "0", "1.5"])
+def test_threads_that_are_no_number_are_named(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ARGOSY_THREADS", given)
+    with pytest.raises(InputError, match=f"ARGOSY_THREADS={given} is not allowed; it is a number of threads"):
+        limit_threads()

@@ -1,0 +1,132 @@
+"""One writer at a time; a dead one is replaced at once, a silent one after a while, and learns of it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from argosy.core.errors import InputError
+from argosy.core.store.files import remove_temporaries
+from argosy.core.store.lease import LEASE, Holder, Lease, LeaseLost
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from argosy.core.store.lease import Lease
+assert Lease(Path(sys.argv[1])).try_acquire() is None
+print("held", flush=True)
+time.sleep(60)
+"""
+
+def age(directory: Path, seconds: float) -> None:
+    state = (directory / LEASE).stat()
+    os.utime(directory / LEASE, (state.st_atime - seconds, state.st_mtime - seconds))
+
+
+def elsewhere(directory: Path) -> None:
+    """As if the holder were on another machine, where nobody here can tell whether it lives."""
+    record = json.loads((directory / LEASE).read_text())
+    (directory / LEASE).write_text(json.dumps(record | {"machine": "another", "host": "other", "token": "theirs"}))
+
+
+def test_a_killed_holder_is_replaced_at_once(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        assert Lease(tmp_path).try_acquire() is not None
+        process.send_signal(signal.SIGKILL)
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # dead, though its parent has not reaped it
+        mine = Lease(tmp_path)
+        assert mine.try_acquire() is None
+        mine.release()
+
+
+def test_a_reused_pid_is_not_the_holder() -> None:
+    me = Holder.me()
+    assert not me.is_dead()
+    assert Holder(me.host, me.pid, "1", me.machine, me.token).is_dead()
+
+
+def test_a_holder_that_lost_its_lease_may_not_write(tmp_path: Path) -> None:
+    lost = Lease(tmp_path)
+    lost.try_acquire()
+    age(tmp_path, 31)
+    taker = Lease(tmp_path)
+    assert taker.try_acquire() is None
+    with pytest.raises(LeaseLost), lost.held():
+        raise AssertionError("held by another")
+    lost.release()  # must not remove the taker's
+    with taker.held():
+        pass
+    taker.release()
+
+
+def test_the_heartbeat_notices_a_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ARGOSY_LEASE_SECONDS", "0.3")
+    noticed = threading.Event()
+    lease = Lease(tmp_path, on_lost=noticed.set)
+    lease.try_acquire()
+    elsewhere(tmp_path)
+    assert noticed.wait(20)
+
+
+def test_a_holder_elsewhere_is_replaced_only_when_silent_and_of_many_takers_one_wins(tmp_path: Path) -> None:
+    Lease(tmp_path).try_acquire()
+    elsewhere(tmp_path)
+    takers = [Lease(tmp_path) for _ in range(16)]
+    assert takers[0].try_acquire() is not None
+    age(tmp_path, 31)
+    gate = threading.Barrier(len(takers))
+    won: list[Lease] = []
+
+    def take(lease: Lease) -> None:
+        gate.wait()
+        if lease.try_acquire() is None:
+            won.append(lease)
+
+    threads = [threading.Thread(target=take, args=(lease,)) for lease in takers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(won) == 1
+    won[0].release()
+
+
+def test_a_lease_that_was_cut_while_written_is_free(tmp_path: Path) -> None:
+    (tmp_path / LEASE).write_text('{"host": "x", "pi')
+    lease = Lease(tmp_path)
+    assert lease.try_acquire() is None
+    lease.release()
+
+
+def test_waiting_is_told_once_and_ends_when_the_other_is_done(tmp_path: Path) -> None:
+    held = Lease(tmp_path)
+    held.try_acquire()
+    looks = iter([False, False, True])
+    told: list[Holder] = []
+    assert not Lease(tmp_path).acquire(lambda: next(looks), told.append)
+    assert len(told) == 1
+    held.release()
+
+
+def test_a_wrong_number_of_seconds_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ARGOSY_LEASE_SECONDS", "soon")
+    with pytest.raises(InputError, match="ARGOSY_LEASE_SECONDS is 'soon'"):
+        Lease(tmp_path)
+
+
+def test_the_holder_removes_what_dead_writers_left_at_any_depth(tmp_path: Path) -> None:
+    half = tmp_path / "checkpoints/.final.7-abc.tmp"
+    half.mkdir(parents=True)
+    (half / "model.safetensors").write_text("half")
+    (tmp_path / "checkpoints/p050").mkdir()
+    (tmp_path / "train").mkdir()
+    (tmp_path / "train/.web.bin.7-abc.tmp").write_text("half")
+    (tmp_path / "train/web.bin").write_text("whole")
+    remove_temporaries(tmp_path)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["checkpoints", "p050", "train", "web.bin"]

@@ -1,0 +1,213 @@
+"""The spool: what was logged is there, each point once, whatever happens to the process and the disk."""
+
+import errno
+import json
+import math
+import os
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from argosy.core.store.files import write_json
+from argosy.core.tracking.spool import read
+from argosy.core.tracking.tracker import Tracker, end_run
+from workflows.local.shipping import WORKFLOW, PipelineTracker, pipeline_of
+
+
+def records(directory: Path) -> list[dict]:
+    return [json.loads(line) for line in (directory / "spool.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def test_what_is_logged_is_read_back_as_curves(tmp_path):
+    tracker = Tracker(tmp_path / "tracking")
+    for step in range(5):
+        tracker.metrics({"train/loss": 2.0 / (step + 1), "训练/损失 €": step}, step)
+    tracker.metrics({"train/loss": -1.5}, 100)
+    loss = [*((s, 2.0 / (s + 1)) for s in range(5)), (100, -1.5)]
+    expected = {"train/loss": loss, "训练/损失 €": [(s, s) for s in range(5)]}
+    for where in (tmp_path, tmp_path / "tracking", tmp_path / "tracking" / "spool.jsonl"):
+        assert read(where) == expected
+    assert read(tmp_path / "nowhere") == {}
+
+
+def test_not_finite_values_come_back_and_every_line_is_strict_json(tmp_path):
+    tracker = Tracker(tmp_path)
+    tracker.metrics({"a": math.nan, "b": math.inf, "c": -math.inf, "d": 0.1 + 0.2, "e": np.float32(0.5)})
+    curves = read(tmp_path)
+    assert math.isnan(curves["a"][0][1])
+    assert [curves[k][0][1] for k in "bcde"] == [math.inf, -math.inf, 0.1 + 0.2, 0.5]
+
+    def refuse(word: str) -> float:
+        raise AssertionError(word)
+
+    for line in (tmp_path / "spool.jsonl").read_text().splitlines():
+        json.loads(line, parse_constant=refuse)
+
+
+def test_two_models_from_elsewhere_with_one_name_are_two(tmp_path):
+    def key_of(out: str, checkpoint: str, upstream: str = "") -> str:
+        tracker = Tracker(tmp_path / out / "tracking")
+        (tmp_path / out).mkdir()
+        write_json(tmp_path / out / "node.json", {"upstream": {"checkpoint": [upstream] if upstream else []}})
+        tracker.model_metrics(tmp_path / checkpoint, {"acc": 0.5}, tokens=0)
+        return str(records(tmp_path / out / "tracking")[-1]["checkpoint"])
+
+    assert key_of("evaluate-1", "a/models/llama", "directory:12ab") == "directory:12ab/llama"  # by its bytes
+    assert key_of("evaluate-2", "b/models/llama", "directory:34cd") == "directory:34cd/llama"
+    assert key_of("by-hand-1", "a/models/llama") != key_of("by-hand-2", "b/models/llama")
+    (tmp_path / "mine").mkdir()
+    write_json(tmp_path / "mine/node.json", {"digest": "0123456789ab"})
+    assert key_of("evaluate-3", "mine/checkpoints/final") == "0123456789ab/final"
+
+
+def test_a_resumed_step_writes_only_what_is_missing(tmp_path):
+    export = tmp_path / "checkpoints" / "step-4"
+    for last in (7, 12):  # the second process continues from step 4 on
+        tracker = Tracker(tmp_path / "tracking")
+        tracker.header(node="pretrain", digest="0123456789ab")
+        tracker.params({"lr": 0.1, "seed": last})
+        tracker.tags({"phase": str(last), "same": "x"})
+        for step in range(0 if last == 7 else 4, last):
+            tracker.metrics({"loss": step + last / 100}, step)
+        tracker.model("step-4", export, stage="pretrain", step=4, tokens=400)
+        tracker.artifact(tmp_path / "report.txt")
+        tracker.model_metrics(export, {"acc": 0.5}, tokens=400, dataset="facts")
+        tracker.close()
+    assert read(tmp_path)["loss"] == [(s, s + (0.07 if s < 7 else 0.12)) for s in range(12)]
+    found = records(tmp_path / "tracking")
+    assert [r["step"] for r in found if r["kind"] == "metrics"] == list(range(12))
+    assert [r["values"] for r in found if r["kind"] == "params"] == [{"lr": "0.1", "seed": "7"}]
+    assert [r["values"] for r in found if r["kind"] == "tags"] == [{"phase": "7", "same": "x"}, {"phase": "12"}]
+    for kind in ("header", "model", "artifact", "model_metrics"):
+        assert sum(r["kind"] == kind for r in found) == 1, kind
+
+
+@pytest.mark.parametrize("tail", [b'{"kind":"metrics","time":1,"st', b"x" * 200_000, "中".encode()[:2],
+                                  b"\x00\x00\xff garbage\n[1]\n{}\n"])
+def test_a_torn_last_line_is_cut_and_a_damaged_one_costs_that_line(tmp_path, tail):
+    tracker = Tracker(tmp_path)
+    tracker.metrics({"a": 1}, 1)
+    with open(tmp_path / "spool.jsonl", "ab") as file:
+        file.write(tail)
+    assert read(tmp_path) == {"a": [(1, 1.0)]}
+    torn = not tail.endswith(b"\n")
+    (Tracker(tmp_path) if torn else tracker).metrics({"a": 2}, 2)
+    assert read(tmp_path) == {"a": [(1, 1.0), (2, 2.0)]}
+    assert not torn or len(records(tmp_path)) == 2
+
+
+def test_a_disk_that_fails_warns_once_and_gets_everything_when_it_works_again(tmp_path, monkeypatch):
+    tracker = Tracker(tmp_path)
+    tracker.metrics({"a": 0}, 0)
+    real, calls = os.write, iter(range(1000))
+
+    def full(file: int, data: bytes) -> int:
+        if next(calls) % 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(file, data[: len(data) // 2])  # a nearly full disk takes a part
+
+    with warnings.catch_warnings(record=True) as caught, monkeypatch.context() as patch:
+        warnings.simplefilter("always")
+        patch.setattr(os, "write", full)
+        for step in range(1, 50):
+            tracker.metrics({"a": step}, step)
+            assert read(tmp_path) == {"a": [(0, 0.0)]}
+    assert len(caught) == 2  # one for each reason
+    assert "waits in memory" in str(caught[0].message)
+    tracker.metrics({"a": 50}, 50)
+    assert read(tmp_path) == {"a": [(s, float(s)) for s in range(51)]}
+
+
+def test_a_directory_that_cannot_be_made_does_not_raise(tmp_path):
+    (tmp_path / "file").write_text("")
+    tracker = Tracker(tmp_path / "file" / "tracking")
+    with pytest.warns(RuntimeWarning, match="Not a directory"):
+        tracker.metrics({"a": 1}, 1)
+    tracker.metrics({"a": 2}, 2)
+    with pytest.warns(RuntimeWarning, match="2 records are lost"):
+        tracker.close()
+
+
+def test_the_last_to_open_a_spool_is_its_writer(tmp_path):
+    """A process that lost its lease and does not know it yet adds nothing: each step stands once, for MLflow too."""
+    loser = Tracker(tmp_path)
+    loser.metrics({"a": 1}, 1)
+    winner = Tracker(tmp_path)
+    loser.metrics({"a": 2}, 2)
+    winner.metrics({"a": 20}, 2)
+    loser.metrics({"a": 3}, 3)
+    assert [(r["step"], r["values"]) for r in records(tmp_path)] == [(1, {"a": 1.0}), (2, {"a": 20.0})]
+
+
+def test_who_goes_on_keeps_the_spool_though_its_last_process_is_called_dead_meanwhile(tmp_path):
+    Tracker(tmp_path).status("RUNNING")
+    (tmp_path / "spool.jsonl").open("ab").write(b'{"torn')
+    end_run(tmp_path, "KILLED")
+    going_on = Tracker(tmp_path)
+    going_on.status("RUNNING")
+    end_run(tmp_path, "KILLED")
+    going_on.metrics({"loss": 1.0}, step=3)
+    going_on.status("FINISHED")
+    going_on.close()
+    assert read(tmp_path) == {"loss": [(3, 1.0)]}
+    records = [json.loads(line) for line in (tmp_path / "spool.jsonl").read_bytes().splitlines() if b"torn" not in line]
+    assert [each["value"] for each in records if each["kind"] == "status"] == [
+        "RUNNING", "KILLED", "RUNNING", "KILLED", "FINISHED"]
+
+
+def test_a_value_that_is_no_number_is_named_and_the_others_are_logged(tmp_path):
+    tracker = Tracker(tmp_path)
+    with pytest.warns(RuntimeWarning, match=r"'b'.*'x'"):
+        tracker.metrics({"a": 1, "b": "x", "c": 3})
+    assert read(tmp_path) == {"a": [(0, 1.0)], "c": [(0, 3.0)]}
+
+
+def test_a_metric_goes_forward_and_each_metric_for_itself(tmp_path):
+    for _ in range(2):
+        tracker = Tracker(tmp_path)
+        for step in (10, 20, 20, 30):
+            tracker.metrics({"a": step, f"only/{step}": 1}, step)
+    assert read(tmp_path) == {"a": [(10, 10.0), (20, 20.0), (30, 30.0)],
+                              **{f"only/{step}": [(step, 1.0)] for step in (10, 20, 30)}}
+    with pytest.warns(RuntimeWarning, match="metric 'a' goes back to step 5: not logged"):
+        tracker.metrics({"a": 5, "b": 5}, 5)
+    assert read(tmp_path)["b"] == [(5, 5.0)]
+
+
+def test_results_of_one_moment_have_times_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.setattr(time, "time", lambda: 1.5)
+    tracker = Tracker(tmp_path)
+    for dataset in ("facts", "other", "third"):
+        tracker.model_metrics(tmp_path / "checkpoints/final", {"acc": 0.5}, tokens=1, dataset=dataset)
+    assert [r["time"] for r in records(tmp_path)] == [1500, 1501, 1502]
+
+
+def test_a_pipeline_run_that_has_nothing_to_do_logs_nothing(tmp_path):
+    for expected in (5, 5):
+        run = PipelineTracker(tmp_path, "aaaabbbbcccc", "demo")
+        run.start({"nodes": 3}, done=["a-0123456789ab"], todo=3 if expected == 5 and not run.tracker.last_status else 0)
+        run.finish("FINISHED")
+        assert len(records(tmp_path / ".pipelines" / "aaaabbbbcccc" / "tracking")) == expected
+
+
+def test_a_pipeline_run_goes_on_unless_somebody_else_runs_it(tmp_path):
+    def begin(workflow: str = "") -> PipelineTracker:
+        name = pipeline_of(tmp_path, "aaaabbbbcccc", workflow)
+        assert name.startswith("aaaabbbbcccc-")
+        run = PipelineTracker(tmp_path, name, "demo")
+        run.start({WORKFLOW: workflow} if workflow else {})
+        return run
+
+    first, second = begin(), begin("wf-2")  # at one moment: each with a name, and an end, of its own
+    assert first.tracker.directory != second.tracker.directory
+    assert begin("wf-2").tracker.directory == second.tracker.directory  # its plan is tried again
+    first.finish("KILLED")
+    assert second.tracker.last_status == "RUNNING"
+    assert begin().tracker.directory == first.tracker.directory
+    first.finish("FAILED")
+    assert len({pipeline_of(tmp_path, "aaaabbbbcccc") for _ in range(2)}) == 2  # before either of them has begun
+    store = tmp_path / "other"
+    assert pipeline_of(store, "aaaabbbbcccc") != pipeline_of(store, "aaaabbbbcccc")  # as on a server of two stores
