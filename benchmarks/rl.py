@@ -98,8 +98,8 @@ def _write_model(directory: Path, seed: int) -> None:
     """Write the directory of a training step that made a random model of two blocks."""
     import torch
 
+    from argosy.corpus.tokens.tokenizer import save_tokenizer, train_tokenizer
     from argosy.models.pretrained import load_tokenizer
-    from argosy.tokens.tokenizer import save_tokenizer, train_tokenizer
     from argosy.training.config import ModelConfig
     from argosy.training.phase import build_model
 

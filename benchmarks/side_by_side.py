@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from argosy.core.step.process import thread_environment
-from argosy.tokens.tokenizer import save_tokenizer, train_tokenizer
+from argosy.corpus.tokens.tokenizer import save_tokenizer, train_tokenizer
 
 VOCABULARY = 32_000
 LAYERS, HIDDEN, INTERMEDIATE, HEADS, POSITIONS = 8, 512, 1376, 8, 2048

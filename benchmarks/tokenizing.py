@@ -21,15 +21,15 @@ from typing import Any
 
 import numpy as np
 
-from argosy.cleaning.gathering import Decisions
-from argosy.cleaning.kept import REPORT, write_decisions
-from argosy.cleaning.scoring import KEPT
 from argosy.core.step.contract import Progress, StepContext
 from argosy.core.store.files import write_json
 from argosy.core.tracking.tracker import Tracker
-from argosy.data.schemas import Document
-from argosy.data.shards import ShardWriter
-from argosy.tokens.tokenizer import load_tokenizer, save_tokenizer, train_tokenizer
+from argosy.corpus.cleaning.gathering import Decisions
+from argosy.corpus.cleaning.kept import REPORT, write_decisions
+from argosy.corpus.cleaning.scoring import KEPT
+from argosy.corpus.data.schemas import Document
+from argosy.corpus.data.shards import ShardWriter
+from argosy.corpus.tokens.tokenizer import load_tokenizer, save_tokenizer, train_tokenizer
 from benchmarks.cleaning.texts import real_texts
 from steps.tokenize import TokenizeConfig, run
 

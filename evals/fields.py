@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from pydantic import BeforeValidator
 
 from argosy.core.config.schema import Config
-from argosy.text.scripts import HAN
+from argosy.corpus.text.scripts import HAN
 from evals.extract.listed import CIRCLED, without_labels, without_list
 from evals.items import LANGS, LETTERS, BrokenItem, Item
 from evals.records import Record

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar
 
-from argosy.text.values import is_number
+from argosy.corpus.text.values import is_number
 from evals.extract import rule
 from evals.items import Item
 from evals.question import Draft, Generation, Rendered

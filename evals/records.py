@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from argosy.core.errors import InputError
-from argosy.data.jsonl import Reject, parse_or_reject
+from argosy.corpus.data.jsonl import Reject, parse_or_reject
 from evals.items import BrokenItem
 
 Record = Mapping[str, Any]

@@ -45,7 +45,7 @@ def count_words(text: str) -> int:
     """Count words: they are between spaces; in Chinese and Japanese, which have none, each character is one.
     Punctuation that stands alone is none.
 
-    Perplexity a word is over these ("don't" is one); `argosy.text.scripts.words`, by which filters find copies,
+    Perplexity a word is over these ("don't" is one); `argosy.corpus.text.scripts.words`, by which filters find copies,
     parts words at punctuation."""
     return sum(any(map(str.isalnum, word)) for word in _WORD.findall(text))
 

@@ -11,10 +11,10 @@ from pydantic import Field
 
 from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
-from argosy.data.jsonl import JSONL, parse_lines, read_jsonl
-from argosy.data.listing import input_files
-from argosy.data.schemas import ParseError, check_text
-from argosy.demo.facts import RELATIONS, Fact, distractors, wordings
+from argosy.corpus.data.jsonl import JSONL, parse_lines, read_jsonl
+from argosy.corpus.data.listing import input_files
+from argosy.corpus.data.schemas import ParseError, check_text
+from argosy.corpus.demo.facts import RELATIONS, Fact, distractors, wordings
 from probes.probe import Scope
 
 Texts = tuple[str, list[str]]  # id of a document, its texts

@@ -8,16 +8,6 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
-from argosy.cleaning.dedup.duplicates import DedupConfig
-from argosy.cleaning.dedup.external import Workspace
-from argosy.cleaning.filter import FilterConfig, Resources
-from argosy.cleaning.filters import make_filters, parse_filters
-from argosy.cleaning.gathering import decide, write_indexes
-from argosy.cleaning.kept import REPORT, write_decisions
-from argosy.cleaning.report.making import Made, ReportMaker
-from argosy.cleaning.scored import ScoredCorpus, open_shards
-from argosy.cleaning.scoring import labels
-from argosy.cleaning.tiers import TierConfig, check_tiers
 from argosy.core.config.explain import likely
 from argosy.core.config.schema import ADDED, RUNTIME, Config, Externals, Upstream, Upstreams
 from argosy.core.errors import InputError
@@ -25,7 +15,17 @@ from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
 from argosy.core.store.files import read_json, write_json
 from argosy.core.store.step_files import given_directory
-from argosy.data.counts import Counts, gather
+from argosy.corpus.cleaning.dedup.duplicates import DedupConfig
+from argosy.corpus.cleaning.dedup.external import Workspace
+from argosy.corpus.cleaning.filter import FilterConfig, Resources
+from argosy.corpus.cleaning.filters import make_filters, parse_filters
+from argosy.corpus.cleaning.gathering import decide, write_indexes
+from argosy.corpus.cleaning.kept import REPORT, write_decisions
+from argosy.corpus.cleaning.report.making import Made, ReportMaker
+from argosy.corpus.cleaning.scored import ScoredCorpus, open_shards
+from argosy.corpus.cleaning.scoring import labels
+from argosy.corpus.cleaning.tiers import TierConfig, check_tiers
+from argosy.corpus.data.counts import Counts, gather
 
 DEFAULT_FILTERS: Any = ("argosy",)
 WORK = "work"  # what deduplication sorts on disk

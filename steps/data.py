@@ -6,25 +6,25 @@ from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
-from argosy.cleaning.records import CurationConfig, curate, draw, times_of
 from argosy.core.config.schema import ADDED, Config, External, Externals, Seed, Weight
 from argosy.core.errors import InputError
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
 from argosy.core.store.files import write_json
-from argosy.data.counts import Counts
-from argosy.data.inventory import OWN, identify, inventory, write_inventory
-from argosy.data.jsonl import JsonlWriters
-from argosy.data.listing import list_inputs
-from argosy.data.records import KINDS as TRAINED
-from argosy.data.records import Files, check_formats, count_channels, files_by_channel, read_files
-from argosy.data.rejects import Tally, check_own, read_own
-from argosy.data.sample import REJECTS, Sample, hash_of, read_sample
-from argosy.data.schemas import Document
-from argosy.data.sources import OTHERS, InputFile, Inputs, SourceConfig
-from argosy.data.split import split_heldout
-from argosy.demo.corpus import Demo, DemoConfig, digest
-from argosy.demo.knowledge import leaked
+from argosy.corpus.cleaning.records import CurationConfig, curate, draw, times_of
+from argosy.corpus.data.counts import Counts
+from argosy.corpus.data.inventory import OWN, identify, inventory, write_inventory
+from argosy.corpus.data.jsonl import JsonlWriters
+from argosy.corpus.data.listing import list_inputs
+from argosy.corpus.data.records import KINDS as TRAINED
+from argosy.corpus.data.records import Files, check_formats, count_channels, files_by_channel, read_files
+from argosy.corpus.data.rejects import Tally, check_own, read_own
+from argosy.corpus.data.sample import REJECTS, Sample, hash_of, read_sample
+from argosy.corpus.data.schemas import Document
+from argosy.corpus.data.sources import OTHERS, InputFile, Inputs, SourceConfig
+from argosy.corpus.data.split import split_heldout
+from argosy.corpus.demo.corpus import Demo, DemoConfig, digest
+from argosy.corpus.demo.knowledge import leaked
 
 Records = list[dict[str, Any]]
 CONVERSATIONS = ("instructions.jsonl", "instructions_heldout.jsonl", "twin.jsonl")  # files that it writes

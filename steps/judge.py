@@ -20,7 +20,7 @@ from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
 from argosy.core.store.files import write_atomic
 from argosy.core.store.step_files import given_directory
-from argosy.data.jsonl import dump_line
+from argosy.corpus.data.jsonl import dump_line
 
 if TYPE_CHECKING:
     from argosy.judging.ask import Judgements

@@ -54,8 +54,8 @@ def run(config: LongContextConfig, context: StepContext) -> LongContextOutputs:
 def _position_nats(model: Any, config: TrainConfig, context: StepContext) -> dict[str, float]:
     import torch
 
+    from argosy.corpus.tokens.reader import read_channels
     from argosy.models.loss import LossModule
-    from argosy.tokens.reader import read_channels
     from argosy.training.heldout import HeldoutLoss
 
     heldout = HeldoutLoss(read_channels(config.tokenized, "heldout"), config.sequence_length, config.heldout_tokens)

@@ -6,19 +6,19 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, SerializeAsAny
 
-from argosy.cleaning.batch import Batch
-from argosy.cleaning.classifier.model_paths import ModelFilterConfig, find_models
-from argosy.cleaning.filter import FilterConfig, Resources
-from argosy.cleaning.filters import make_filters, parse_filters
-from argosy.cleaning.scores import ScoresWriter
-from argosy.cleaning.scoring import score
-from argosy.cleaning.shard import ScoredShard
 from argosy.core.config.schema import ADDED, RUNTIME, Config, Externals, Upstream
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
 from argosy.core.store.step_files import given_directory
-from argosy.data.schemas import Document
-from argosy.data.shards import read_columns, shard_files
+from argosy.corpus.cleaning.batch import Batch
+from argosy.corpus.cleaning.classifier.model_paths import ModelFilterConfig, find_models
+from argosy.corpus.cleaning.filter import FilterConfig, Resources
+from argosy.corpus.cleaning.filters import make_filters, parse_filters
+from argosy.corpus.cleaning.scores import ScoresWriter
+from argosy.corpus.cleaning.scoring import score
+from argosy.corpus.cleaning.shard import ScoredShard
+from argosy.corpus.data.schemas import Document
+from argosy.corpus.data.shards import read_columns, shard_files
 
 _FIELDS = ("id", "text", "channel", "lang")
 

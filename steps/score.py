@@ -6,25 +6,25 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, SerializeAsAny
 
-from argosy.cleaning.batch import batches
-from argosy.cleaning.classifier.model_paths import find_models
-from argosy.cleaning.filter import FilterConfig, Resources
-from argosy.cleaning.filters import make_filters, parse_filters
-from argosy.cleaning.scores import ScoresWriter
-from argosy.cleaning.scoring import score
 from argosy.core.config.schema import RUNTIME, Config, Externals, Upstream
 from argosy.core.errors import InputError
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
 from argosy.core.store.files import write_json
 from argosy.core.store.step_files import given_directory
-from argosy.data.counts import Counts
-from argosy.data.inventory import Shard, one_shard
-from argosy.data.jsonl import JsonlWriters, Reject, read_documents, read_jsonl
-from argosy.data.reading import read_shard
-from argosy.data.schemas import Document
-from argosy.data.shards import ShardWriter
-from argosy.data.sources import SourceConfig
+from argosy.corpus.cleaning.batch import batches
+from argosy.corpus.cleaning.classifier.model_paths import find_models
+from argosy.corpus.cleaning.filter import FilterConfig, Resources
+from argosy.corpus.cleaning.filters import make_filters, parse_filters
+from argosy.corpus.cleaning.scores import ScoresWriter
+from argosy.corpus.cleaning.scoring import score
+from argosy.corpus.data.counts import Counts
+from argosy.corpus.data.inventory import Shard, one_shard
+from argosy.corpus.data.jsonl import JsonlWriters, Reject, read_documents, read_jsonl
+from argosy.corpus.data.reading import read_shard
+from argosy.corpus.data.schemas import Document
+from argosy.corpus.data.shards import ShardWriter
+from argosy.corpus.data.sources import SourceConfig
 
 REJECTS = "rejects/documents"
 COUNTS = "counts.json"

@@ -114,8 +114,8 @@ def run(config: StartConfig, context: StepContext) -> StartOutputs:
 
 def _check_saved(directory: Path, tokenizer: Any) -> None:
     """Check that the saved tokenizer, which documents are encoded with, makes the tokens that the model was given."""
-    from argosy.tokens.markup import read_markup
-    from argosy.tokens.tokenizer import SAMPLE, load_tokenizer
+    from argosy.corpus.tokens.markup import read_markup
+    from argosy.corpus.tokens.tokenizer import SAMPLE, load_tokenizer
 
     saved = load_tokenizer(directory)
     read_markup(directory, saved)

@@ -8,22 +8,22 @@ from typing import Annotated, NamedTuple
 
 from pydantic import Field
 
-from argosy.cleaning.kept import KeptCorpus
 from argosy.core.config.schema import RUNTIME, Config, Upstream, Upstreams
 from argosy.core.errors import InputError
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
 from argosy.core.store.files import write_json
 from argosy.core.store.step_files import given_directory
-from argosy.data.jsonl import read_jsonl
-from argosy.data.schemas import ParseError
-from argosy.data.sources import RESERVED_CHANNEL as CONVERSATIONS
-from argosy.data.split import heldout_ids
-from argosy.text.display import columns
-from argosy.tokens.encoder import Encoder, text_bytes
-from argosy.tokens.markup import Markup, Pieces, read_markup
-from argosy.tokens.shards import SPECIAL_FILE, TokensWriter
-from argosy.tokens.tokenizer import SAMPLE, load_tokenizer, tokenizer_digest
+from argosy.corpus.cleaning.kept import KeptCorpus
+from argosy.corpus.data.jsonl import read_jsonl
+from argosy.corpus.data.schemas import ParseError
+from argosy.corpus.data.sources import RESERVED_CHANNEL as CONVERSATIONS
+from argosy.corpus.data.split import heldout_ids
+from argosy.corpus.text.display import columns
+from argosy.corpus.tokens.encoder import Encoder, text_bytes
+from argosy.corpus.tokens.markup import Markup, Pieces, read_markup
+from argosy.corpus.tokens.shards import SPECIAL_FILE, TokensWriter
+from argosy.corpus.tokens.tokenizer import SAMPLE, load_tokenizer, tokenizer_digest
 
 REPORT = "report.json"
 

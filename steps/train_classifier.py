@@ -6,21 +6,21 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
-from argosy.cleaning.classifier.model import FOLDER, HIGHEST, Features
-from argosy.cleaning.classifier.training import Labelled, of_sets, train
 from argosy.core.config.schema import Config, Upstream
 from argosy.core.errors import InputError
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
 from argosy.core.store.files import write_json
 from argosy.core.store.step_files import given_directory
-from argosy.data.counts import Counts
-from argosy.data.jsonl import read_documents
-from argosy.data.listing import list_inputs
-from argosy.data.reading import read_file
-from argosy.data.sample import hash_of
-from argosy.data.schemas import Document
-from argosy.data.sources import Inputs, SourceConfig
+from argosy.corpus.cleaning.classifier.model import FOLDER, HIGHEST, Features
+from argosy.corpus.cleaning.classifier.training import Labelled, of_sets, train
+from argosy.corpus.data.counts import Counts
+from argosy.corpus.data.jsonl import read_documents
+from argosy.corpus.data.listing import list_inputs
+from argosy.corpus.data.reading import read_file
+from argosy.corpus.data.sample import hash_of
+from argosy.corpus.data.schemas import Document
+from argosy.corpus.data.sources import Inputs, SourceConfig
 
 REPORT = "report.json"
 

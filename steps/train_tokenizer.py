@@ -7,14 +7,14 @@ from typing import Annotated
 
 from pydantic import Field
 
-from argosy.cleaning.kept import KeptCorpus
 from argosy.core.config.schema import Config, Upstream, Upstreams
 from argosy.core.errors import InputError
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
-from argosy.data.schemas import Document
-from argosy.data.split import hash_fraction
-from argosy.tokens.tokenizer import SMALLEST_VOCABULARY, load_tokenizer, save_tokenizer, train_tokenizer
+from argosy.corpus.cleaning.kept import KeptCorpus
+from argosy.corpus.data.schemas import Document
+from argosy.corpus.data.split import hash_fraction
+from argosy.corpus.tokens.tokenizer import SMALLEST_VOCABULARY, load_tokenizer, save_tokenizer, train_tokenizer
 
 _REPORT_DOCUMENTS = 200  # of each channel, for bytes per token
 

@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from argosy.cleaning.batch import Batch
-from argosy.cleaning.filter import Filter, Resources
-from argosy.cleaning.filters import make_filters, parse_filters, registered
-from argosy.cleaning.kept import KeptCorpus
-from argosy.cleaning.scoring import KEPT, decide, score
 from argosy.core.store.files import write_json
-from argosy.data.inventory import OWN, identify, write_inventory
-from argosy.data.jsonl import JsonlWriters
-from argosy.data.schemas import Document
-from argosy.data.sources import InputFile
+from argosy.corpus.cleaning.batch import Batch
+from argosy.corpus.cleaning.filter import Filter, Resources
+from argosy.corpus.cleaning.filters import make_filters, parse_filters, registered
+from argosy.corpus.cleaning.kept import KeptCorpus
+from argosy.corpus.cleaning.scoring import KEPT, decide, score
+from argosy.corpus.data.inventory import OWN, identify, write_inventory
+from argosy.corpus.data.jsonl import JsonlWriters
+from argosy.corpus.data.schemas import Document
+from argosy.corpus.data.sources import InputFile
 from steps.clean import STEP, CleanConfig
 from steps.score import STEP as SCORE
 from steps.score import ScoreConfig

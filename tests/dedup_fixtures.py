@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from argosy.cleaning.batch import Batch
-from argosy.cleaning.dedup import About, Deduplicator, Duplicates, Workspace
-from argosy.cleaning.filter import Keys, Resources
-from argosy.data.schemas import Document
-from argosy.text.scripts import words
+from argosy.corpus.cleaning.batch import Batch
+from argosy.corpus.cleaning.dedup import About, Deduplicator, Duplicates, Workspace
+from argosy.corpus.cleaning.filter import Keys, Resources
+from argosy.corpus.data.schemas import Document
+from argosy.corpus.text.scripts import words
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 

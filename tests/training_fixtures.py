@@ -11,7 +11,7 @@ import numpy as np
 from argosy.core.step.contract import Progress, StepContext
 from argosy.core.tracking.spool import OF_THE_RUN
 from argosy.core.tracking.tracker import Tracker
-from argosy.tokens.mixture import Batch
+from argosy.corpus.tokens.mixture import Batch
 from tests.tokenizer_fixtures import make_bpe
 
 

@@ -8,8 +8,8 @@ from random import Random
 
 import pytest
 
-from argosy.demo.facts import load_facts
-from argosy.demo.knowledge import benchmark_items
+from argosy.corpus.demo.facts import load_facts
+from argosy.corpus.demo.knowledge import benchmark_items
 from evals.answers import Answer, answer
 from evals.chain import Chain, parse_chain
 from evals.formats import At, find_format

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 from argosy.core.errors import ArgosyError, InputError
 from argosy.core.store.files import read_record
-from argosy.data.records import files_by_channel, read_any
-from argosy.data.sources import weights_of
+from argosy.corpus.data.records import files_by_channel, read_any
+from argosy.corpus.data.sources import weights_of
+from argosy.corpus.text.display import columns
+from argosy.corpus.tokens.amounts import Amount, check_batch
 from argosy.posttraining.config import PosttrainingConfig
 from argosy.posttraining.rl.config import RLHFConfig
 from argosy.posttraining.sft_config import SFTConfig
-from argosy.text.display import columns
-from argosy.tokens.amounts import Amount, check_batch
 from argosy.training.config import TrainConfig
 from steps.data import DataConfig
 from workflows.graph import definition

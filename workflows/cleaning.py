@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from argosy.cleaning.classifier.model_paths import number_models
-from argosy.cleaning.filter import FilterConfig
-from argosy.cleaning.filters import registered
 from argosy.core.errors import InputError
 from argosy.core.store.remote import absolute
+from argosy.corpus.cleaning.classifier.model_paths import number_models
+from argosy.corpus.cleaning.filter import FilterConfig
+from argosy.corpus.cleaning.filters import registered
 from argosy.models.elsewhere.hub import EXAMPLE
 from steps.clean import CleanConfig
 from steps.data import DataConfig

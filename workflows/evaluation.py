@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from argosy.core.errors import InputError
 from argosy.core.step.machine import has_gpu
-from argosy.data.records import KINDS
+from argosy.corpus.data.records import KINDS
 from argosy.evaluation.suite import FOLDERS, check_apart, find_suite, load_suite, named_files
 from argosy.models.checkpoint import find_checkpoint
 from argosy.models.load import own_dtype

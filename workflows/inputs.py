@@ -5,22 +5,22 @@ from os.path import expanduser
 from pathlib import Path
 from typing import Any
 
-from argosy.cleaning.classifier.model import check_saved
-from argosy.cleaning.classifier.model_paths import ModelFilterConfig
-from argosy.cleaning.dedup.index import INDEX
-from argosy.cleaning.filters import registered
-from argosy.cleaning.tiers import tier_channels
 from argosy.core.errors import InputError
 from argosy.core.step.machine import usable_gpus
 from argosy.core.store.files import read_record
-from argosy.data.sample import input_channels
-from argosy.data.sources import RESERVED_CHANNEL, check_channels, check_mixture, rest_of
+from argosy.corpus.cleaning.classifier.model import check_saved
+from argosy.corpus.cleaning.classifier.model_paths import ModelFilterConfig
+from argosy.corpus.cleaning.dedup.index import INDEX
+from argosy.corpus.cleaning.filters import registered
+from argosy.corpus.cleaning.tiers import tier_channels
+from argosy.corpus.data.sample import input_channels
+from argosy.corpus.data.sources import RESERVED_CHANNEL, check_channels, check_mixture, rest_of
+from argosy.corpus.tokens.amounts import micro_batch_problem
 from argosy.evaluation.suite import find_suite, load_suite
 from argosy.models.checkpoint import find_checkpoint, no_model_because
 from argosy.models.elsewhere.imported import check_files as check_model
 from argosy.posttraining.config import PosttrainingConfig
 from argosy.posttraining.preferences.config import PreferenceMethodConfig
-from argosy.tokens.amounts import micro_batch_problem
 from argosy.training.config import TrainConfig
 from argosy.training.numerics import NumericsConfig
 from evals.task import TaskSpec

@@ -12,11 +12,11 @@ With `start`, a model that is there already takes the place of tokenizer and pre
 
 Each stage is a file of `steps/`; the library under it is a folder:
 
-    data                                 argosy/demo, argosy/data
-    classifier, score, clean             argosy/cleaning, argosy/text
-    measure                              argosy/cleaning, argosy/scoring
+    data                                 argosy/corpus/demo, argosy/corpus/data
+    classifier, score, clean             argosy/corpus/cleaning, argosy/corpus/text
+    measure                              argosy/corpus/cleaning, argosy/scoring
     start                                argosy/models
-    tokenizer, tokenize                  argosy/tokens
+    tokenizer, tokenize                  argosy/corpus/tokens
     pretrain, long_context, anneal       argosy/training, argosy/models
     sft, twin, dpo, reward_model, rlhf   argosy/posttraining, argosy/training
     data of a model's own answers        argosy/posttraining/synthesis (an item of `posttraining`)

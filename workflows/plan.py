@@ -12,7 +12,7 @@ from argosy.core.errors import InputError
 from argosy.core.store.provenance import IDENTITIES, Identities
 from argosy.core.store.remote import absolute
 from argosy.core.store.step_files import read_whole
-from argosy.text.display import columns
+from argosy.corpus.text.display import columns
 from workflows.graph import Graph, Node, Resources, prefix
 from workflows.state import State, Store
 

@@ -7,8 +7,8 @@ from argosy.compare.sentences import sentences
 from argosy.compare.test import Contrast
 from argosy.compare.words import PROMISE, TITLES, difference_text, meaning, p_text, short, unit_of, value_text
 from argosy.core.statistics.multiple import NAMES, TABLE
+from argosy.corpus.text.display import FEW, NARROW, NARROWEST, fitted, letter, plain, visible, width
 from argosy.evaluation.contamination import LIKELY, WORDS
-from argosy.text.display import FEW, NARROW, NARROWEST, fitted, letter, plain, visible, width
 
 _HEADINGS = ("SEEN THE TEST?", "BENCHMARK", "", "SCORE [95 %]", "PROBABILITY", "P", "ITEMS")
 

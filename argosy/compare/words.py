@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from argosy.compare.metrics import Kind
 from argosy.compare.test import Contrast
 from argosy.core.statistics.paired import Interval
-from argosy.text.display import plain
+from argosy.corpus.text.display import plain
 
 
 def percent(value: float) -> str:

@@ -16,9 +16,9 @@ from argosy.core.statistics.contamination import (
     default_calibration,
     score,
 )
+from argosy.corpus.text.display import plain
 from argosy.evaluation.rows.reader import Rows
 from argosy.evaluation.rows.values import Record, item_of
-from argosy.text.display import plain
 
 LIKELY, NOT_SEEN, CANNOT_TELL = "likely", "not seen", "cannot tell"
 WORDS = {LIKELY: "memorised: likely", NOT_SEEN: "not seen", CANNOT_TELL: "cannot tell"}

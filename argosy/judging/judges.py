@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from argosy.core.errors import InputError
+from argosy.corpus.text.scripts import is_han
 from argosy.scoring.chat_api import ChatApi, Reply
 from argosy.scoring.model import LanguageModel
-from argosy.text.scripts import is_han
 
 LETTERS = ("A", "B")
 CUE = "\n"

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from argosy.core.statistics.intervals import Estimate, mean, share_interval
 from argosy.core.statistics.metric import Metric, probability, share
-from argosy.data.jsonl import dump_line
+from argosy.corpus.data.jsonl import dump_line
+from argosy.corpus.text.faults import Generated
+from argosy.corpus.text.faults import faults as faults_of
 from argosy.judging.records import Answer, Prompt
-from argosy.text.faults import Generated
-from argosy.text.faults import faults as faults_of
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from argosy.core.errors import InputError
-from argosy.data.jsonl import parse_lines
-from argosy.data.schemas import ParseError
+from argosy.corpus.data.jsonl import parse_lines
+from argosy.corpus.data.schemas import ParseError
 
 WINNERS = ("first", "second", "tie")
 T = TypeVar("T")

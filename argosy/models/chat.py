@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 from argosy.core.errors import InputError
 from argosy.core.sandbox.templates import TemplateRefusal, render
-from argosy.data.schemas import Message, ParseError
+from argosy.corpus.data.schemas import Message, ParseError
 
 _TAILS = WeakKeyDictionary[Any, dict[tuple[str, str, bool], str]]()  # of tokenizers: a conversation costs its own text
 _COMPILE = "_compile_jinja_template"  # of transformers

@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from argosy.corpus.tokens.windows import IGNORED
 from argosy.models.loss import CHUNK_ROWS
-from argosy.tokens.windows import IGNORED
 
 
 class _LinearLogprobs(torch.autograd.Function):

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from argosy.core.errors import InputError
+from argosy.corpus.tokens.windows import IGNORED
 from argosy.models.attention import Choice
 from argosy.models.packed import PackedModel
-from argosy.tokens.windows import IGNORED
 
 CHUNK_ROWS = 256
 _CACHED = 2**20  # bytes of logits that the softmax of a CPU works on at a time: they stay in its cache

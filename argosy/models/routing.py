@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from argosy.corpus.tokens.windows import IGNORED
 from argosy.models.experts import mixtures
-from argosy.tokens.windows import IGNORED
 
 
 class Routing:

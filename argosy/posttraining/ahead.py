@@ -5,11 +5,11 @@ from io import StringIO
 from types import SimpleNamespace
 from typing import Any, cast
 
+from argosy.corpus.tokens.amounts import Amount
 from argosy.posttraining.config import PosttrainingConfig, PreferenceConfig
 from argosy.posttraining.preferences.config import PreferenceMethodConfig
 from argosy.posttraining.rl.config import RLHFConfig
 from argosy.posttraining.sft_config import SFTConfig
-from argosy.tokens.amounts import Amount
 
 _NO_CONTEXT = cast(Any, SimpleNamespace(rank=1))  # a rank that writes nothing
 

@@ -9,10 +9,10 @@ from pydantic import Field, model_validator
 
 from argosy.core.config.explain import likely
 from argosy.core.config.schema import ADDED, RUNTIME, Measured, Rate, Seed, Upstream
+from argosy.corpus.tokens.amounts import Amount, check_batch, micro_batch_problem
 from argosy.models.adapters.config import LoRAConfig
 from argosy.models.export import Export
 from argosy.models.templates.published import TEMPLATES
-from argosy.tokens.amounts import Amount, check_batch, micro_batch_problem
 from argosy.training.config import TrainConfig, micro_batch
 from argosy.training.numerics import NumericsConfig
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from argosy.tokens.windows import IGNORED
+from argosy.corpus.tokens.windows import IGNORED
 
 
 class Packed(NamedTuple):

@@ -1,6 +1,6 @@
 """Rows of conversations: the batches of supervised fine-tuning, each a pure function of (data, seed, position).
 
-Conversations share rows as documents share windows (argosy.tokens.windows): best fit, longest first, in another
+Conversations share rows as documents share windows (argosy.corpus.tokens.windows): best fit, longest first, in another
 order each epoch. A row holds whole conversations; a text of pretraining that is longer than a row has several."""
 
 from collections.abc import Sequence
@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from argosy.data.split import derive_seed
-from argosy.tokens.mixture import Batch
-from argosy.tokens.reader import TokenizedChannel
-from argosy.tokens.windows import IGNORED, ChannelWindows, Window
+from argosy.corpus.data.split import derive_seed
+from argosy.corpus.tokens.mixture import Batch
+from argosy.corpus.tokens.reader import TokenizedChannel
+from argosy.corpus.tokens.windows import IGNORED, ChannelWindows, Window
 
 PROMPTS = "_prompts"  # ends the name of the channel that has a channel's prompts
 

@@ -11,10 +11,13 @@ from torch import Tensor
 
 from argosy.core.step.contract import counted
 from argosy.core.store.step_files import given_directory
-from argosy.data.schemas import ParseError, check_text, turns_of
-from argosy.data.sources import RESERVED_CHANNEL
-from argosy.data.split import derive_seed, permuted_index
-from argosy.data.turns import learnt_turns
+from argosy.corpus.data.schemas import ParseError, check_text, turns_of
+from argosy.corpus.data.sources import RESERVED_CHANNEL
+from argosy.corpus.data.split import derive_seed, permuted_index
+from argosy.corpus.data.turns import learnt_turns
+from argosy.corpus.tokens.amounts import Amount
+from argosy.corpus.tokens.reader import check_tokenizer, read_channels
+from argosy.corpus.tokens.windows import IGNORED
 from argosy.models.chat import check_length, encode_answers, encode_prompt, learnt_marks
 from argosy.models.export import Exporter
 from argosy.models.generate import Decoding, generate
@@ -24,9 +27,6 @@ from argosy.models.packed import places
 from argosy.posttraining.rows import Rows, Sample
 from argosy.posttraining.sft_config import SFTConfig
 from argosy.posttraining.stage import Stage, Trained
-from argosy.tokens.amounts import Amount
-from argosy.tokens.reader import check_tokenizer, read_channels
-from argosy.tokens.windows import IGNORED
 from argosy.training.config import TrainConfig
 from argosy.training.engines import make_engine
 from argosy.training.engines.fitting import explained

@@ -12,7 +12,7 @@ from argosy.core.errors import InputError, StepError
 from argosy.core.step.contract import StepContext
 from argosy.core.step.process import make_deterministic
 from argosy.core.store.step_files import given_directory
-from argosy.data.rejects import Rejects, read_records
+from argosy.corpus.data.rejects import Rejects, read_records
 from argosy.models.chat import end_tokens
 from argosy.models.export import Exporter
 from argosy.models.load import Source, open_source

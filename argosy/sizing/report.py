@@ -4,6 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from argosy.corpus.text.display import columns, duration
+from argosy.corpus.tokens.epochs import ChannelEpochs
+from argosy.corpus.tokens.epochs import in_words as epochs_in_words
 from argosy.sizing.advice import gigabytes, held
 from argosy.sizing.architecture import Architecture
 from argosy.sizing.compute import bubble, estimate, forward_flops, intensity, six_n_d, training_flops
@@ -12,9 +15,6 @@ from argosy.sizing.job import Job, read_job, read_layout
 from argosy.sizing.layouts import Proposal, Proposals
 from argosy.sizing.memory import memory
 from argosy.sizing.traffic import traffic
-from argosy.text.display import columns, duration
-from argosy.tokens.epochs import ChannelEpochs
-from argosy.tokens.epochs import in_words as epochs_in_words
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from typing import Any
 from argosy.compare.page.chart import BOTTOM, LEFT, RIGHT, TOP, Scale, on_axis, path_of, ticks
 from argosy.compare.page.template import render
 from argosy.compare.words import short
+from argosy.corpus.text.display import columns
 from argosy.sweep.advice import Study
 from argosy.sweep.compare import RATE, Ranked
 from argosy.sweep.points import ALL, shown
-from argosy.text.display import columns
 
 COLOURS = 8
 _RIGHT = (1, 3, 4, 5, 6)  # columns of numbers

@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, ValidationError, model_validator
 
 from argosy.core.config.schema import ADDED, RUNTIME, Config, Measured, Rate, Seed, Upstream, Weight
+from argosy.corpus.tokens.amounts import micro_batch_problem
+from argosy.corpus.tokens.caps import Beyond, EpochCaps
 from argosy.models.export import Export
 from argosy.sizing.architecture import expert_fields
-from argosy.tokens.amounts import micro_batch_problem
-from argosy.tokens.caps import Beyond, EpochCaps
 from argosy.training.experts import ExpertsConfig, experts_problem
 from argosy.training.numerics import NumericsConfig
 

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 
 from argosy.core.step.contract import counted
+from argosy.corpus.tokens.reader import TokenizedChannel
+from argosy.corpus.tokens.windows import IGNORED, cut_documents
 from argosy.models.loss import LossModule
-from argosy.tokens.reader import TokenizedChannel
-from argosy.tokens.windows import IGNORED, cut_documents
 from argosy.training.config import ChannelLoss
 
 BATCH_TOKENS = 4096

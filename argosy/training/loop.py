@@ -14,8 +14,8 @@ from argosy.core.errors import StepError
 from argosy.core.step.contract import StepContext
 from argosy.core.store.files import publish, temporary_of
 from argosy.core.store.step_files import STATE
+from argosy.corpus.tokens.mixture import Samples
 from argosy.models.export import Exporter
-from argosy.tokens.mixture import Samples
 from argosy.training.config import ChannelLoss, TrainConfig
 from argosy.training.engines.base import Engine
 from argosy.training.expert_load import ExpertLoad

@@ -9,16 +9,24 @@ from argosy.core.errors import InputError
 from argosy.core.step.contract import StepContext
 from argosy.core.store.files import write_json
 from argosy.core.store.step_files import given_directory
-from argosy.data.split import derive_seed
+from argosy.corpus.data.split import derive_seed
+from argosy.corpus.tokens.amounts import check_batch
+from argosy.corpus.tokens.caps import Caps
+from argosy.corpus.tokens.epochs import (
+    REPORT,
+    ChannelEpochs,
+    as_report,
+    epoch_table,
+    epochs_before,
+    in_words,
+    refuse_beyond,
+)
+from argosy.corpus.tokens.mixture import Limit, Mixture
+from argosy.corpus.tokens.reader import read_channels, read_index
 from argosy.models.checkpoint import open_final
 from argosy.models.export import Exporter
 from argosy.models.pretrained import load_tokenizer, random_model, weights_dtype
 from argosy.sizing.architecture import MIXTURES
-from argosy.tokens.amounts import check_batch
-from argosy.tokens.caps import Caps
-from argosy.tokens.epochs import REPORT, ChannelEpochs, as_report, epoch_table, epochs_before, in_words, refuse_beyond
-from argosy.tokens.mixture import Limit, Mixture
-from argosy.tokens.reader import read_channels, read_index
 from argosy.training.config import ContinueConfig, ModelConfig, TrainConfig, TrainOutputs
 from argosy.training.engines import make_engine
 from argosy.training.engines.fitting import explained

@@ -9,10 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from argosy.cleaning.kept import KeptCorpus
 from argosy.core.step.contract import Progress, Step, StepContext
 from argosy.core.store.files import write_json
 from argosy.core.tracking.tracker import Tracker
+from argosy.corpus.cleaning.kept import KeptCorpus
 from benchmarks.cleaning import filters, minhash
 from benchmarks.cleaning.peer import Words, compared, in_turns, splitting
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from argosy.cleaning.filter import Filter, Resources
-from argosy.cleaning.filters import make_filters, parse_filters
-from argosy.cleaning.recipes import GOPHER_QUALITY
-from argosy.cleaning.scoring import KEPT, decide, score
+from argosy.corpus.cleaning.filter import Filter, Resources
+from argosy.corpus.cleaning.filters import make_filters, parse_filters
+from argosy.corpus.cleaning.recipes import GOPHER_QUALITY
+from argosy.corpus.cleaning.scoring import KEPT, decide, score
 from benchmarks.cleaning.peer import Words, compared, documents, in_turns, splitting
 from benchmarks.cleaning.texts import batched
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from argosy.cleaning.dedup import About, Deduplicator, Workspace
-from argosy.cleaning.dedup.exact_dedup import ExactDedup, ExactDedupConfig
-from argosy.cleaning.dedup.near_dedup import NearDedup, NearDedupConfig
-from argosy.cleaning.filter import Resources
+from argosy.corpus.cleaning.dedup import About, Deduplicator, Workspace
+from argosy.corpus.cleaning.dedup.exact_dedup import ExactDedup, ExactDedupConfig
+from argosy.corpus.cleaning.dedup.near_dedup import NearDedup, NearDedupConfig
+from argosy.corpus.cleaning.filter import Resources
 
 _SKETCH = 64  # hashes of a document: its text would be of as many words
 _SHARD = 250_000  # documents

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from argosy.cleaning.dedup import About, Workspace
-from argosy.cleaning.dedup.near_dedup import NearDedup, NearDedupConfig
-from argosy.cleaning.filter import Resources
+from argosy.corpus.cleaning.dedup import About, Workspace
+from argosy.corpus.cleaning.dedup.near_dedup import NearDedup, NearDedupConfig
+from argosy.corpus.cleaning.filter import Resources
 from benchmarks.cleaning.peer import Words, compared, documents, in_turns, splitting
 from benchmarks.cleaning.texts import batched
 

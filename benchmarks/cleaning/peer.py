@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import regex
 
-from argosy.text.scripts import HAN
+from argosy.corpus.text.scripts import HAN
 
 Words = Literal["spacy", "regex"]
 _SENTENCE_END = regex.compile(r"(\p{Sentence_Terminal}+)[\"')\]»”’）】」』》]*")

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
-from argosy.cleaning.batch import Batch, batches
-from argosy.data.schemas import Document
-from argosy.text.scripts import is_han
+from argosy.corpus.cleaning.batch import Batch, batches
+from argosy.corpus.data.schemas import Document
+from argosy.corpus.text.scripts import is_han
 from benchmarks.side_by_side import shared
 from steps.score import ScoreConfig
 

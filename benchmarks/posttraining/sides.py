@@ -13,8 +13,8 @@ from typing import Any
 
 from argosy.core.step.contract import StepContext
 from argosy.core.step.process import make_deterministic
-from argosy.data.schemas import Message
-from argosy.tokens.tokenizer import save_tokenizer, train_tokenizer
+from argosy.corpus.data.schemas import Message
+from argosy.corpus.tokens.tokenizer import save_tokenizer, train_tokenizer
 from argosy.training.config import ModelConfig
 from benchmarks.side_by_side import shared
 from benchmarks.training.sides import THREADS, WARM, Counted, Laps, Last, counting

@@ -12,8 +12,8 @@ import numpy as np
 from argosy.core.step.contract import Progress, StepContext
 from argosy.core.step.process import make_deterministic
 from argosy.core.tracking.tracker import Tracker
-from argosy.tokens.mixture import Mixture
-from argosy.tokens.reader import TokenizedChannel
+from argosy.corpus.tokens.mixture import Mixture
+from argosy.corpus.tokens.reader import TokenizedChannel
 from argosy.training.config import ModelConfig, TrainConfig
 
 THREADS = 1  # of each side; with more, other work on the machine stops all of them wherever it stops one

@@ -1,6 +1,6 @@
 """Rules for labels of options."""
 
-from argosy.text.options import chosen_label, chosen_labels
+from argosy.corpus.text.options import chosen_label, chosen_labels
 from evals.extract import Rule
 
 

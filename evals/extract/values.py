@@ -3,8 +3,8 @@ stated one, the contents of a box)."""
 
 import re
 
-from argosy.text.answers import MARKS, boxed, canonical, stated
-from argosy.text.values import amounts, same_answer, written
+from argosy.corpus.text.answers import MARKS, boxed, canonical, stated
+from argosy.corpus.text.values import amounts, same_answer, written
 from evals.extract import Rule
 
 _WORDS = re.compile(r"\\(?:text|mathrm|mbox|textbf|mathbf)\s*\{([^{}]*)\}")

@@ -9,7 +9,7 @@ from random import Random
 
 from pydantic import Field
 
-from argosy.text.numerals import plain
+from argosy.corpus.text.numerals import plain
 from evals.extract.values import LastNumber
 from evals.question import Draft
 from evals.variants import NotApplicable, Variant

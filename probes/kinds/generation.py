@@ -10,18 +10,18 @@ from pydantic import Field, model_validator
 from argosy.core.config.explain import nearest
 from argosy.core.statistics.intervals import Estimate, mean
 from argosy.core.statistics.metric import Metric, probability, share
+from argosy.corpus.text.faults import Generated, faults, registered
+from argosy.corpus.text.scripts import words
 from argosy.evaluation.items import digest
 from argosy.evaluation.suite import locate
 from argosy.judging.ask import answers_of
 from argosy.judging.records import Prompt, read_prompts
 from argosy.scoring.model import LanguageModel
-from argosy.text.faults import Generated, faults, registered
-from argosy.text.scripts import words
 from probes.probe import Measurement, Probe, Scope
 
 
 class Generation(Probe):
-    """Faults of greedy or sampled answers by the rules of argosy.text.faults (docs/judging.md).
+    """Faults of greedy or sampled answers by the rules of argosy.corpus.text.faults (docs/judging.md).
 
     Measures: `<rule>` (share of answers with that fault, among those that the rule applies to), faultless (share of
     answers without any), length (words; Han: characters), distinct2 (different pairs of words among all pairs of all

@@ -9,7 +9,7 @@ from pydantic import model_validator
 from argosy.core.errors import InputError
 from argosy.core.statistics.intervals import Estimate, auc, mean
 from argosy.core.statistics.metric import Metric, probability, share
-from argosy.data.jsonl import read_jsonl
+from argosy.corpus.data.jsonl import read_jsonl
 from argosy.evaluation.items import digest
 from argosy.evaluation.suite import locate
 from argosy.scoring.model import LanguageModel

@@ -15,7 +15,7 @@ from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
 from argosy.core.statistics.intervals import mean
 from argosy.core.statistics.metric import Metric, probability, share
-from argosy.data.jsonl import parse_lines
+from argosy.corpus.data.jsonl import parse_lines
 from argosy.evaluation.items import digest
 from argosy.evaluation.suite import locate
 from argosy.scoring.model import LanguageModel

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from argosy.data.jsonl import read_jsonl
+from argosy.corpus.data.jsonl import read_jsonl
 from argosy.models.load import open_source
 from argosy.posttraining.preferences.examples import preference_parser
 from argosy.posttraining.preferences.heldout import rewards_of

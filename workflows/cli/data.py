@@ -6,21 +6,21 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from argosy.cleaning.dedup.spans import without
-from argosy.cleaning.export import FORMATS, MANIFEST, export
-from argosy.cleaning.filter import Resources
-from argosy.cleaning.filters import make_filters
-from argosy.cleaning.kept import REPORT, KeptCorpus
-from argosy.cleaning.report.contamination import CONTAMINATED
-from argosy.cleaning.report.explain import difference, duplicate_of, find, looks
-from argosy.cleaning.scored import open_shards, scores_of
-from argosy.cleaning.scoring import labels
 from argosy.core.errors import InputError
 from argosy.core.store.files import read_json
 from argosy.core.store.remote import expand_input
 from argosy.core.store.step_files import read_done
-from argosy.data.jsonl import read_jsonl
-from argosy.text.display import columns, visible
+from argosy.corpus.cleaning.dedup.spans import without
+from argosy.corpus.cleaning.export import FORMATS, MANIFEST, export
+from argosy.corpus.cleaning.filter import Resources
+from argosy.corpus.cleaning.filters import make_filters
+from argosy.corpus.cleaning.kept import REPORT, KeptCorpus
+from argosy.corpus.cleaning.report.contamination import CONTAMINATED
+from argosy.corpus.cleaning.report.explain import difference, duplicate_of, find, looks
+from argosy.corpus.cleaning.scored import open_shards, scores_of
+from argosy.corpus.cleaning.scoring import labels
+from argosy.corpus.data.jsonl import read_jsonl
+from argosy.corpus.text.display import columns, visible
 from steps.clean import CleanConfig
 from workflows.cli.command import Command, add_store, memory, not_negative
 from workflows.cli.trial import beginning, table, tried

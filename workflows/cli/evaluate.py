@@ -147,7 +147,7 @@ def _folder(data: str) -> Path:
 
 def _lines(outputs: Mapping[str, Any]) -> list[str]:
     """List a line a task and variant, one a measure of anything else, then what was left out."""
-    from argosy.text.display import columns, plain
+    from argosy.corpus.text.display import columns, plain
     from steps.evaluate import describe_gaps
 
     metrics, stderr, counts = outputs["metrics"], outputs["stderr"], outputs["counts"]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from argosy.core.errors import InputError, StepError
 from argosy.core.step.machine import usable_cores, usable_gpus, usable_memory_gb
 from argosy.core.store.files import json_text, write_atomic
-from argosy.text.display import columns
+from argosy.corpus.text.display import columns
 from workflows.lifecycle import LifecycleConfig
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from argosy.core.errors import InputError
 from argosy.core.store.files import json_text
-from argosy.text.display import columns, plain
+from argosy.corpus.text.display import columns, plain
 from workflows.cli.command import Command, add_store
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from argosy.core.config.yaml import read_yaml
 from argosy.core.errors import InputError
 from argosy.core.store.files import read_record
+from argosy.corpus.text.display import columns
 from argosy.models.checkpoint import stage_of
-from argosy.text.display import columns
 from workflows.amounts import Ahead, describe_amounts
 from workflows.compose import DEFAULT_PRESET, compose, preset_names
 from workflows.lifecycle import LifecycleConfig
@@ -136,7 +136,7 @@ def _dtypes(planned: Plan, config: LifecycleConfig) -> str:
 
 def _epochs(planned: Plan) -> str:
     """Describe how often each phase of training will see each channel, where the tokens are there already."""
-    from argosy.tokens.epochs import HEAD, planned_tables, table_rows
+    from argosy.corpus.tokens.epochs import HEAD, planned_tables, table_rows
 
     tokenized = next((node for node in planned.nodes if node.step == "tokenize" and node.state == "done"), None)
     phases = {node.name: json.loads(node.config) for node in planned.nodes if node.step in PHASES}

@@ -18,9 +18,9 @@ from workflows.lifecycle import POSTTRAINING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from argosy.corpus.tokens.epochs import ChannelEpochs
     from argosy.sizing.job import Job, Layout
     from argosy.sizing.layouts import Proposals
-    from argosy.tokens.epochs import ChannelEpochs
     from workflows.lifecycle import LifecycleConfig
 
 MORE = f"""examples:
@@ -171,8 +171,8 @@ def _epochs(args: argparse.Namespace, config: "LifecycleConfig") -> "Sequence[Ch
     """Count the passes over each channel. Raises InputError: the mixture names a channel that is not there."""
     if not args.tokenized:
         return ()
-    from argosy.tokens.epochs import planned_tables
-    from argosy.tokens.reader import read_index
+    from argosy.corpus.tokens.epochs import planned_tables
+    from argosy.corpus.tokens.reader import read_index
 
     chosen = [name for name in PHASES if getattr(config, name) and (name in config.chosen() or name == args.stage)]
     phases = {name: getattr(config, name).model_dump() for name in chosen}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from argosy.core.errors import InputError
 from argosy.core.store.files import read_record
 from argosy.core.store.step_files import LOG, PROGRESS, RUN
-from argosy.text.display import columns, duration
+from argosy.corpus.text.display import columns, duration
 from workflows.argo.client.unit import Unit, seconds
 from workflows.argo.client.view import Task, View, view
 from workflows.argo.client.watch import reason

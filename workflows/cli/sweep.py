@@ -11,8 +11,8 @@ from pathlib import Path
 from argosy.core.errors import InputError
 from argosy.core.store.files import json_text, make_directory, read_json, read_record
 from argosy.core.store.step_files import RUN
+from argosy.corpus.text.display import duration
 from argosy.sweep.grid import STAGE
-from argosy.text.display import duration
 from workflows.cli.cluster import MORE, add_cluster, on_argo, start
 from workflows.cli.command import Command, add_budget, add_store, positive
 from workflows.cli.options import add_config, config_file, trained_model

@@ -7,21 +7,21 @@ from itertools import groupby
 from math import isnan
 from typing import Any
 
-from argosy.cleaning.batch import Batch
-from argosy.cleaning.classifier.model_paths import find_models
-from argosy.cleaning.filter import Filter, Resources
-from argosy.cleaning.filters import make_filters, parse_filters, registered
-from argosy.cleaning.filters.decontamination import Decontamination
-from argosy.cleaning.report.explain import Look, looks, shown
-from argosy.cleaning.scoring import KEPT, decide, score
 from argosy.core.errors import InputError
 from argosy.core.step.machine import usable_gpus
-from argosy.data.counts import Counts
-from argosy.data.listing import list_inputs
-from argosy.data.reading import read_file
-from argosy.data.schemas import Document
-from argosy.data.sources import SourceConfig
-from argosy.text.display import visible
+from argosy.corpus.cleaning.batch import Batch
+from argosy.corpus.cleaning.classifier.model_paths import find_models
+from argosy.corpus.cleaning.filter import Filter, Resources
+from argosy.corpus.cleaning.filters import make_filters, parse_filters, registered
+from argosy.corpus.cleaning.filters.decontamination import Decontamination
+from argosy.corpus.cleaning.report.explain import Look, looks, shown
+from argosy.corpus.cleaning.scoring import KEPT, decide, score
+from argosy.corpus.data.counts import Counts
+from argosy.corpus.data.listing import list_inputs
+from argosy.corpus.data.reading import read_file
+from argosy.corpus.data.schemas import Document
+from argosy.corpus.data.sources import SourceConfig
+from argosy.corpus.text.display import visible
 from steps.clean import CleanConfig
 from steps.measure import MeasureConfig
 

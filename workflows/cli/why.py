@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from argosy.text.display import duration
+from argosy.corpus.text.display import duration
 from workflows.cli.command import Command, add_store
 from workflows.state import state_of
 from workflows.stored.checkpoints import result_directory

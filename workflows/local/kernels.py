@@ -10,10 +10,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from argosy.cleaning.dedup.deduplicator import Deduplicator
-from argosy.cleaning.filter import Filter
-from argosy.cleaning.filters import registered
 from argosy.core.store.step_files import LOG
+from argosy.corpus.cleaning.dedup.deduplicator import Deduplicator
+from argosy.corpus.cleaning.filter import Filter
+from argosy.corpus.cleaning.filters import registered
 from workflows.compose import compose
 from workflows.lifecycle import lifecycle
 from workflows.local.runner import run_plan

@@ -152,7 +152,7 @@ def random_batch(config: Any, samples: int, vocab_size: int) -> Any:
     """Make random tokens, each sample one document."""
     import numpy as np
 
-    from argosy.tokens.mixture import Batch
+    from argosy.corpus.tokens.mixture import Batch
 
     shape = (samples, config.sequence_length)
     tokens = np.random.default_rng(0).integers(0, vocab_size, (samples, config.sequence_length + 1))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from argosy.core.step.process import timestamp
 from argosy.core.store.files import read_record
 from argosy.core.store.step_files import LOG, PROGRESS
-from argosy.text.display import duration
+from argosy.corpus.text.display import duration
 from workflows.plan import Plan, PlannedNode
 
 if TYPE_CHECKING:

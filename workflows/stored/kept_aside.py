@@ -7,7 +7,7 @@ from typing import Any
 
 from argosy.core.config.explain import first_of
 from argosy.core.store.step_files import read_done
-from argosy.data.rejects import remedy
+from argosy.corpus.data.rejects import remedy
 
 _SHOWN = 3  # reasons, names and files
 _MUCH = 1 / 3  # of a channel that one filter drops

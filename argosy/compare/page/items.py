@@ -9,10 +9,10 @@ from typing import Any, NamedTuple, TypeVar
 from argosy.compare.checkpoints import Checkpoint
 from argosy.compare.entries import Entry
 from argosy.compare.stages import Comparison
+from argosy.corpus.text.display import visible
 from argosy.evaluation.contamination import LIKELY
 from argosy.evaluation.rows.reader import Group
 from argosy.evaluation.rows.values import Record, plain, shared
-from argosy.text.display import visible
 
 MOST = 400  # questions that a page embeds
 LONGEST, MOST_CHARACTERS = 1500, 900_000  # of one prompt, and of all

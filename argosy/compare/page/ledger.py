@@ -12,8 +12,8 @@ from argosy.compare.metrics import HEADLINE, Kind, scale_of
 from argosy.compare.page.tables import Cell, cell, number
 from argosy.compare.test import Contrast
 from argosy.compare.words import short
+from argosy.corpus.text.display import visible
 from argosy.evaluation.rows.reader import ALL
-from argosy.text.display import visible
 
 MIDDLE = 66  # of 132
 WIDEST = 0.9  # quantile of interval ends that fits: one wide interval does not squeeze all others

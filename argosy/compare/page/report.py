@@ -21,7 +21,7 @@ from argosy.compare.stages import Comparison
 from argosy.compare.watch import watched
 from argosy.compare.words import PROMISE, TITLES
 from argosy.core.store.files import read_record
-from argosy.tokens.epochs import read_table
+from argosy.corpus.tokens.epochs import read_table
 
 FEW = 6  # lines of a list before the rest is folded
 

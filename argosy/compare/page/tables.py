@@ -9,8 +9,8 @@ from argosy.compare.metrics import Kind
 from argosy.compare.stages import Comparison, TaskComparison, is_headline
 from argosy.compare.test import Contrast
 from argosy.compare.words import is_percent
+from argosy.corpus.text.display import plain
 from argosy.evaluation.contamination import summary
-from argosy.text.display import plain
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from argosy.compare.traces import Suspect
 from argosy.compare.words import difference_text, meaning, p_text, short, tested_text, unit_of, value_text
 from argosy.core.statistics.multiple import DECISION, NAMES, TABLE
 from argosy.core.store.files import json_text
+from argosy.corpus.text.display import letter, visible
 from argosy.evaluation.contamination import LIKELY, Seen, summary
-from argosy.text.display import letter, visible
 
 if TYPE_CHECKING:
     from jinja2 import Environment

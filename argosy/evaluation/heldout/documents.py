@@ -7,16 +7,16 @@ from functools import lru_cache
 from pathlib import Path
 
 from argosy.core.errors import InputError
-from argosy.data.counts import Counts
-from argosy.data.listing import input_files, list_inputs
-from argosy.data.readers import format_of
-from argosy.data.reading import read_file
-from argosy.data.schemas import Document
-from argosy.data.sources import SourceConfig
-from argosy.data.split import choose_documents
+from argosy.corpus.data.counts import Counts
+from argosy.corpus.data.listing import input_files, list_inputs
+from argosy.corpus.data.readers import format_of
+from argosy.corpus.data.reading import read_file
+from argosy.corpus.data.schemas import Document
+from argosy.corpus.data.sources import SourceConfig
+from argosy.corpus.data.split import choose_documents
+from argosy.corpus.tokens.reader import check_tokenizer, read_channels
 from argosy.models.generate import Tokens
 from argosy.scoring.model import LanguageModel
-from argosy.tokens.reader import check_tokenizer, read_channels
 
 UNKNOWN = "has a character that the tokenizer does not know"
 WHOLE = 2**40  # characters after which a .txt is cut: a document is the whole file

@@ -15,12 +15,12 @@ from pydantic import Field
 from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
 from argosy.core.statistics.intervals import Estimate, auc, mean
+from argosy.corpus.tokens.reader import Split, TokenizedChannel, read_channels
 from argosy.evaluation.findings import Findings, declaration
 from argosy.evaluation.heldout.documents import check_vocabulary
 from argosy.models.generate import Tokens
 from argosy.scoring.model import LanguageModel
 from argosy.scoring.rows import Query
-from argosy.tokens.reader import Split, TokenizedChannel, read_channels
 
 if TYPE_CHECKING:
     import torch

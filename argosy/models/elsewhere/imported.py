@@ -11,10 +11,10 @@ from typing import Any
 from argosy.core.errors import InputError
 from argosy.core.sandbox.templates import TemplateRefusal, render
 from argosy.core.store.files import read_object
+from argosy.corpus.tokens.tokenizer import ASSISTANT, CHAT_TEMPLATE, END, EOS, PAD, USER
 from argosy.models.chat import check_ends
 from argosy.models.load import load_model
 from argosy.models.pretrained import NO_TOKENIZER, has_tokenizer, is_gguf, load_config, load_tokenizer, require_gguf
-from argosy.tokens.tokenizer import ASSISTANT, CHAT_TEMPLATE, END, EOS, PAD, USER
 
 TYPES = ("gpt_neox", "llama", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe")
 MOST = 128  # the largest multiple that a table is padded to

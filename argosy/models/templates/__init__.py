@@ -6,10 +6,10 @@ from typing import Any
 
 from argosy.core.errors import InputError
 from argosy.core.plugins import pick
-from argosy.data.schemas import ParseError
+from argosy.corpus.data.schemas import ParseError
+from argosy.corpus.tokens.markup import without_marks
 from argosy.models.chat import apply_template, encode_answer, encode_answers, turn_ending
 from argosy.models.templates.published import TEMPLATES
-from argosy.tokens.markup import without_marks
 
 
 def use_template(tokenizer: Any, name: str) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from argosy.core.errors import InputError
-from argosy.data.schemas import Message, ParseError, turns_of
+from argosy.corpus.data.schemas import Message, ParseError, turns_of
 from argosy.models.chat import check_length, encode_answer
 from argosy.posttraining.config import PreferenceConfig
 from argosy.posttraining.stage import Stage

@@ -6,13 +6,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from argosy.corpus.tokens.windows import IGNORED
 from argosy.models.attention import Choice
 from argosy.models.linear_logprobs import linear_logprobs
 from argosy.models.packed import PackedModel
 from argosy.posttraining.packing import lay_out, sum_by_sequence
 from argosy.posttraining.preferences.examples import Example, Feedback
 from argosy.posttraining.preferences.methods import Answers, Method, Settings, pair_losses
-from argosy.tokens.windows import IGNORED
 
 _ROUNDING = 1e-6  # of a reward
 _ROUNDED = 2.0**-22  # share of sums of float32 in other orders by which they may differ

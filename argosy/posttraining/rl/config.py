@@ -9,9 +9,9 @@ from pydantic import AfterValidator, Field, model_validator
 from argosy.core.config.explain import likely
 from argosy.core.config.schema import ADDED, RUNTIME, Config, Rate, Upstream
 from argosy.core.errors import InputError
+from argosy.corpus.tokens.amounts import Amount
 from argosy.posttraining.config import PositiveInt, PosttrainingConfig
 from argosy.posttraining.rl.server_config import ServerConfig
-from argosy.tokens.amounts import Amount
 
 
 @dataclass(frozen=True)

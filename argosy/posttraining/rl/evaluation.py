@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 from typing import Any
 
-from argosy.data.split import derive_seed
+from argosy.corpus.data.split import derive_seed
 from argosy.models.generate import Decoding
 from argosy.models.logprobs import answer_kl
 from argosy.posttraining.rl.prompts import make_samples

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from argosy.core.errors import StepError
-from argosy.data.split import derive_seed
+from argosy.corpus.data.split import derive_seed
 from argosy.models.generate import Decoding
 from argosy.models.logprobs import k1, k3
 from argosy.posttraining.loop import Updates, Values

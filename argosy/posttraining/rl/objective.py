@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from argosy.corpus.tokens.windows import IGNORED
 from argosy.models.attention import Choice
 from argosy.models.linear_logprobs import linear_logprobs
 from argosy.models.logprobs import k3
 from argosy.models.packed import PackedModel
-from argosy.tokens.windows import IGNORED
 
 
 @dataclass(frozen=True)

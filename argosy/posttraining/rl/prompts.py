@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from argosy.core.errors import InputError
-from argosy.data.schemas import ParseError, parse_record, turns_of
+from argosy.corpus.data.schemas import ParseError, parse_record, turns_of
 from argosy.models.chat import check_length, encode_prompt
 from argosy.posttraining.rl.reward import Prompt, Sample
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 from argosy.core.config.schema import Config
-from argosy.data.schemas import Message
+from argosy.corpus.data.schemas import Message
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from argosy.data.split import derive_seed, permuted_index
+from argosy.corpus.data.split import derive_seed, permuted_index
 from argosy.models.generate import Decoding
 from argosy.models.load import Source
 from argosy.posttraining.rl.config import RLHFConfig

@@ -5,7 +5,7 @@ from typing import Any
 
 from argosy.core.step.contract import StepContext
 from argosy.core.store.files import write_json
-from argosy.data.schemas import Message
+from argosy.corpus.data.schemas import Message
 from argosy.posttraining.rl.reward import Sample
 from argosy.posttraining.rl.rollout import Rollout
 

@@ -14,8 +14,8 @@ import torch
 from argosy.core.errors import InputError
 from argosy.core.step.contract import StepContext
 from argosy.core.store.step_files import STATE
-from argosy.data.schemas import Message, ParseError
-from argosy.data.split import derive_seed
+from argosy.corpus.data.schemas import Message, ParseError
+from argosy.corpus.data.split import derive_seed
 from argosy.models.chat import check_template, encode_answer, end_tokens
 from argosy.models.checkpoint import find_checkpoint
 from argosy.models.load import Source, open_source

@@ -4,11 +4,11 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from argosy.cleaning.records import CurationConfig
 from argosy.core.config.explain import likely
 from argosy.core.config.schema import RUNTIME, Config, External, Measured, ParallelConfig, Seed, Upstream
 from argosy.core.errors import InputError
 from argosy.core.step.machine import fast_products
+from argosy.corpus.cleaning.records import CurationConfig
 from argosy.posttraining.config import PositiveInt
 from argosy.posttraining.rl.config import Rewards, asks_model
 from argosy.posttraining.synthesis.methods import INSTRUCTIONS, PREFERENCES, find_method, method_names

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from argosy.cleaning.records import CurationConfig, curate
 from argosy.core.errors import InputError
-from argosy.data.jsonl import JsonlWriters, read_jsonl
-from argosy.data.rejects import Rejects, read_records
-from argosy.data.schemas import Message, ParseError, turns_of
+from argosy.corpus.cleaning.records import CurationConfig, curate
+from argosy.corpus.data.jsonl import JsonlWriters, read_jsonl
+from argosy.corpus.data.rejects import Rejects, read_records
+from argosy.corpus.data.schemas import Message, ParseError, turns_of
 from argosy.posttraining.rl.prompts import hold_out
 from argosy.posttraining.rl.reward import Prompt
 from argosy.posttraining.synthesis.config import HeldOut, SynthesisConfig

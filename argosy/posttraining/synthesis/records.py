@@ -7,11 +7,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from argosy.cleaning.records import Curation, curate
 from argosy.core.errors import StepError
-from argosy.data.jsonl import JsonlWriters, read_jsonl
-from argosy.data.schemas import assistant
-from argosy.data.split import derive_seed, permuted_index
+from argosy.corpus.cleaning.records import Curation, curate
+from argosy.corpus.data.jsonl import JsonlWriters, read_jsonl
+from argosy.corpus.data.schemas import assistant
+from argosy.corpus.data.split import derive_seed, permuted_index
 from argosy.posttraining.rl.reward import Prompt
 from argosy.posttraining.rl.samples import as_text
 from argosy.posttraining.synthesis.config import SynthesisConfig

@@ -9,7 +9,7 @@ from typing import Any
 from argosy.core.errors import InputError, StepError
 from argosy.core.step.contract import StepContext
 from argosy.core.store.step_files import STATE
-from argosy.data.schemas import ParseError, parse_record, turns_of
+from argosy.corpus.data.schemas import ParseError, parse_record, turns_of
 from argosy.posttraining.rl.reward import Prompt, Sample
 from argosy.posttraining.rl.rewards import WeightedRewards
 from argosy.posttraining.synthesis.answers import reencoded, rewarded, seeds_of

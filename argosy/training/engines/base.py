@@ -11,9 +11,9 @@ from torch import Tensor
 from torch.utils.checkpoint import create_selective_checkpoint_contexts
 
 from argosy.core.errors import InputError
+from argosy.corpus.tokens.mixture import Batch
+from argosy.corpus.tokens.windows import IGNORED
 from argosy.models.loss import LossModule
-from argosy.tokens.mixture import Batch
-from argosy.tokens.windows import IGNORED
 from argosy.training.blocks import compile_blocks
 from argosy.training.config import TrainConfig
 from argosy.training.engines.fitting import MicroBatch

@@ -16,7 +16,8 @@ import steps.rlhf
 import steps.sft
 from argosy.core.errors import StepError
 from argosy.core.store.files import remove_temporaries
-from argosy.data.rejects import Rejects, read_records
+from argosy.corpus.data.rejects import Rejects, read_records
+from argosy.corpus.tokens.windows import IGNORED
 from argosy.models.load import open_source
 from argosy.posttraining.preferences.config import PreferenceMethodConfig
 from argosy.posttraining.preferences.examples import preference_parser
@@ -25,7 +26,6 @@ from argosy.posttraining.rl.rollout import Collector
 from argosy.posttraining.sft import make_rows, sample_parser
 from argosy.posttraining.sft_config import SFTConfig
 from argosy.posttraining.stage import check_heldout
-from argosy.tokens.windows import IGNORED
 from argosy.training.engines.torch import TorchEngine
 from tests.posttraining_fixtures import make_checkpoint, make_data
 from tests.training_fixtures import Devices, Recorder, digests, run_here

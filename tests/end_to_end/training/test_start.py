@@ -11,12 +11,12 @@ import torch
 from argosy.core.errors import InputError
 from argosy.core.store.files import read_json
 from argosy.core.store.step_files import read_outputs
-from argosy.data.jsonl import read_jsonl
-from argosy.data.schemas import Document
+from argosy.corpus.data.jsonl import read_jsonl
+from argosy.corpus.data.schemas import Document
+from argosy.corpus.tokens.mixture import Mixture
+from argosy.corpus.tokens.reader import read_channels
+from argosy.corpus.tokens.windows import IGNORED
 from argosy.models.load import load_model
-from argosy.tokens.mixture import Mixture
-from argosy.tokens.reader import read_channels
-from argosy.tokens.windows import IGNORED
 from argosy.training.phase import open_tokenizer
 from steps import long_context, preference, pretrain, rlhf, sft, start, tokenize
 from tests.cleaning_fixtures import cleaned
@@ -92,7 +92,7 @@ def test_losses_before_the_first_step_are_transformers_own(tmp_path: Path, qwen:
 
 def first_loss(tokens: Path, model: Any) -> float:
     """Mean loss of the first batch: each document of a sample by itself."""
-    from argosy.data.split import derive_seed
+    from argosy.corpus.data.split import derive_seed
 
     mixture = Mixture(read_channels(tokens, "train"), {}, 32, derive_seed("sampling", 0, "pretrain"))
     batch = mixture.batch(range(TRAIN["global_batch_size"]))

@@ -57,7 +57,8 @@ def test_what_is_not_is_caught(copy: Path) -> None:
                 "only workflows knows hera": ("steps/other.py", "import hera"),
                 "imports point one way": ("argosy/core/step/new.py", "import evals"),
                 "layers of core": ("argosy/core/config/new.py", "import argosy.core.store"),
-                "layers of argosy": ("argosy/data/new.py", f"{TYPING}\n    import argosy.text"),
+                "layers of argosy": ("argosy/core/step/up.py", f"{TYPING}\n    import argosy.corpus"),
+                "layers of corpus": ("argosy/corpus/data/new.py", f"{TYPING}\n    import argosy.corpus.text"),
                 "layers of workflows": ("workflows/graph/new.py", "import workflows.argo"),
                 "no circles": ("evals/new.py", f"{TYPING}\n    import evals.again")}
     (copy / "evals/again.py").write_text("def f():\n    import evals.new\n")

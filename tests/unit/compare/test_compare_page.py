@@ -17,10 +17,10 @@ from argosy.compare.page.report import ComparisonPage
 from argosy.compare.page.template import as_script
 from argosy.compare.terminal import terminal
 from argosy.core.store.files import read_json
+from argosy.corpus.text.display import visible, width
 from argosy.evaluation.contamination import seen_of
 from argosy.evaluation.items import read_items
 from argosy.evaluation.rows.reader import Rows
-from argosy.text.display import visible, width
 from steps.compare import question_texts
 from tests.command_line import Argosy
 from tests.html_tags import TagReader, check_no_markup, check_self_contained

@@ -13,7 +13,7 @@ from argosy.compare.page.tables import glance, prefix_tables
 from argosy.compare.stages import compare
 from argosy.core.errors import InputError
 from argosy.core.store.files import read_json, write_json
-from argosy.tokens.epochs import ChannelEpochs
+from argosy.corpus.tokens.epochs import ChannelEpochs
 from steps.compare import STEP, CompareConfig
 from tests.html_tags import TagReader, check_no_markup, check_self_contained
 from tests.report_fixtures import DEMO, HONEST, HOSTILE, Model, Store, make_store

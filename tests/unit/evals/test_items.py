@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from argosy.core.statistics.intervals import Estimate
-from argosy.text.numerals import plain
+from argosy.corpus.text.numerals import plain
 from evals.answers import answer
 from evals.chain import parse_chain
 from evals.metrics import chances, metrics, position_bias

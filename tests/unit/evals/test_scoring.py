@@ -194,9 +194,9 @@ def test_heldout_loss_of_conversations_leaves_their_marks_out_as_training_does(m
                                                                                tmp_path: Path) -> None:
     import torch
 
+    from argosy.corpus.tokens.reader import read_channels
     from argosy.evaluation.heldout.losses import Heldout, run_heldout
     from argosy.models.loss import LossModule
-    from argosy.tokens.reader import read_channels
     from argosy.training.heldout import HeldoutLoss
     from tests.training_fixtures import write_tokenized
 

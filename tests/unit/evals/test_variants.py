@@ -56,7 +56,7 @@ def test_fewer_orders_leave_the_published_place_out_and_there_are_no_more_than_e
 
 def test_the_published_form_is_the_corpus_own() -> None:
     """What the twin was tuned on is this prompt, character by character."""
-    from argosy.demo.facts import render_quiz
+    from argosy.corpus.demo.facts import render_quiz
     from evals.question import SEPARATOR
 
     for item in make_items(40):

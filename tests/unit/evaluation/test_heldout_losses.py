@@ -111,8 +111,8 @@ def test_channels_of_a_folder(tmp_path: Path) -> None:
 def test_loss_by_position_and_what_context_is_worth(tmp_path: Path) -> None:
     import torch
 
+    from argosy.corpus.tokens.reader import read_channels
     from argosy.models.loss import LossModule
-    from argosy.tokens.reader import read_channels
     from argosy.training.heldout import HeldoutLoss
 
     model = model_of("byte_bpe", LENGTH)

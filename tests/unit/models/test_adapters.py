@@ -12,6 +12,7 @@ from torch import Tensor
 from argosy.core.errors import InputError
 from argosy.core.step.contract import Progress, StepContext
 from argosy.core.tracking.tracker import Tracker
+from argosy.corpus.tokens.mixture import Batch
 from argosy.models.adapters.config import LoRAConfig
 from argosy.models.adapters.layers import add_adapters, without_adapters
 from argosy.models.export import Exporter
@@ -19,7 +20,6 @@ from argosy.models.formats.files import convert
 from argosy.models.load import Source, load_model, load_shared
 from argosy.posttraining.config import PosttrainingConfig
 from argosy.posttraining.stage import Stage
-from argosy.tokens.mixture import Batch
 from argosy.training.engines import make_engine
 from argosy.training.engines.parts import Parts
 from argosy.training.parallel import Group

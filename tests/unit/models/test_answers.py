@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from argosy.data.schemas import ParseError
+from argosy.corpus.data.schemas import ParseError
 from argosy.models.chat import encode_answers, encode_prompt
 from tests.started_models import CHATML, make_qwen_tokenizer
 

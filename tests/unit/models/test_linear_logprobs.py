@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from argosy.corpus.tokens.windows import IGNORED
 from argosy.models.linear_logprobs import linear_logprobs
-from argosy.tokens.windows import IGNORED
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.7])

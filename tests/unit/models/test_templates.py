@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from argosy.core.errors import InputError
-from argosy.data.formats import read_record
-from argosy.data.records import read_any
-from argosy.data.schemas import ParseError
+from argosy.corpus.data.formats import read_record
+from argosy.corpus.data.records import read_any
+from argosy.corpus.data.schemas import ParseError
+from argosy.corpus.tokens.tokenizer import train_tokenizer
 from argosy.models.chat import encode_answers, encode_prompt, end_tokens
 from argosy.models.templates import TEMPLATES, check_spans, use_template
-from argosy.tokens.tokenizer import train_tokenizer
 from tests.started_models import CHATML, make_qwen_tokenizer
 
 DEMO = Path(__file__).resolve().parents[4] / "shared/data/llamafactory_demo"

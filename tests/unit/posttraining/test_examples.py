@@ -13,8 +13,8 @@ import pytest
 from argosy.core.errors import InputError
 from argosy.core.step.contract import Progress, StepContext
 from argosy.core.tracking.tracker import Tracker
-from argosy.data.rejects import Rejects, read_records
-from argosy.data.schemas import ParseError, parse_record
+from argosy.corpus.data.rejects import Rejects, read_records
+from argosy.corpus.data.schemas import ParseError, parse_record
 from argosy.models.chat import end_tokens
 from argosy.models.templates import use_template
 from argosy.posttraining.config import PosttrainingConfig, PreferenceConfig, training_order

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from argosy.core.config.load import load
 from argosy.core.errors import InputError
-from argosy.data.rejects import Rejects, read_records
+from argosy.corpus.data.rejects import Rejects, read_records
 from argosy.posttraining.rl.config import RLHFConfig
 from argosy.posttraining.rl.prompts import prompt_parser
 from argosy.posttraining.rl.reward import Prompt, Sample, Surroundings

@@ -5,8 +5,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from argosy.corpus.tokens.windows import IGNORED
 from argosy.posttraining.rows import Rows, Sample
-from argosy.tokens.windows import IGNORED
 
 LENGTH = 16
 

@@ -12,15 +12,15 @@ import torch
 from torch import Tensor
 
 from argosy.core.errors import InputError
+from argosy.corpus.tokens.shards import TokensWriter
+from argosy.corpus.tokens.tokenizer import SAMPLE, tokenizer_digest
+from argosy.corpus.tokens.windows import IGNORED
 from argosy.models.attention import PACKED, Choice, choose
 from argosy.models.generate import Decoding, generate
 from argosy.models.packed import places
 from argosy.posttraining.rows import Rows, Sample
 from argosy.posttraining.sft import InstructionLoss, instruction_loss, make_rows, pretraining_samples, sample_parser
 from argosy.posttraining.sft_config import SFTConfig
-from argosy.tokens.shards import TokensWriter
-from argosy.tokens.tokenizer import SAMPLE, tokenizer_digest
-from argosy.tokens.windows import IGNORED
 from argosy.training.config import ModelConfig, TrainConfig
 from argosy.training.engines import make_engine
 from argosy.training.parallel import Group

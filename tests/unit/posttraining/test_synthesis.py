@@ -12,8 +12,8 @@ import pytest
 
 from argosy.core.config.explain import validated
 from argosy.core.errors import InputError, StepError
-from argosy.data.rejects import Rejects, read_records
-from argosy.data.schemas import parse_record, user
+from argosy.corpus.data.rejects import Rejects, read_records
+from argosy.corpus.data.schemas import parse_record, user
 from argosy.posttraining.rl.prompts import hold_out
 from argosy.posttraining.rl.reward import Prompt, Sample
 from argosy.posttraining.synthesis import teacher

@@ -8,12 +8,12 @@ import pytest
 
 from argosy.core.errors import InputError
 from argosy.core.statistics.metric import find
-from argosy.demo.facts import load_facts, split_facts
+from argosy.corpus.demo.facts import load_facts, split_facts
+from argosy.corpus.text.faults import Generated, faults
 from argosy.evaluation.suite import Suite, load_suite
 from argosy.judging.ask import answers_of
 from argosy.judging.records import Prompt
 from argosy.scoring.model import LanguageModel
-from argosy.text.faults import Generated, faults
 from probes.kinds import registered
 from probes.kinds.generation import Generation
 from probes.probe import Scope

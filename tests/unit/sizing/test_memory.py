@@ -11,11 +11,11 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from argosy.corpus.tokens.mixture import Batch
 from argosy.sizing.activations import block, stored_bytes
 from argosy.sizing.architecture import of_pipeline, read_architecture
 from argosy.sizing.job import PRECISIONS, Job, Layout, read_job, read_layout
 from argosy.sizing.memory import memory, state_bytes, states
-from argosy.tokens.mixture import Batch
 from argosy.training.config import ModelConfig, TrainConfig
 from argosy.training.parallel import Group
 from argosy.training.phase import build_model

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from argosy.cleaning import filters
-from argosy.cleaning.filters import registered
 from argosy.core.errors import InputError
 from argosy.core.store.files import read_json
-from argosy.data.jsonl import read_documents
-from argosy.data.schemas import Document
+from argosy.corpus.cleaning import filters
+from argosy.corpus.cleaning.filters import registered
+from argosy.corpus.data.jsonl import read_documents
+from argosy.corpus.data.schemas import Document
 from steps.clean import CleanConfig
 from steps.score import ScoreConfig
 from tests.cleaning_fixtures import cleaned, make_data
@@ -118,5 +118,5 @@ def test_the_filter_of_contributing_is_one_new_file(
         outputs, _ = cleaned(tmp_path, data, filters=[{"name": "short", "min_characters": 6}])
     finally:
         filters.registered.cache_clear()
-        sys.modules.pop("argosy.cleaning.filters.short", None)
+        sys.modules.pop("argosy.corpus.cleaning.filters.short", None)
     assert outputs["dropped"] == {"short": 2}

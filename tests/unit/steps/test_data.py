@@ -11,12 +11,12 @@ import pytest
 from pydantic import ValidationError
 
 from argosy.core.errors import InputError
-from argosy.data.inventory import read_inventory, shards
-from argosy.data.jsonl import read_documents, read_jsonl
-from argosy.data.reading import read_shard
-from argosy.data.schemas import Document
-from argosy.data.sources import SourceConfig
-from argosy.demo.corpus import DemoConfig
+from argosy.corpus.data.inventory import read_inventory, shards
+from argosy.corpus.data.jsonl import read_documents, read_jsonl
+from argosy.corpus.data.reading import read_shard
+from argosy.corpus.data.schemas import Document
+from argosy.corpus.data.sources import SourceConfig
+from argosy.corpus.demo.corpus import DemoConfig
 from steps.data import STEP, DataConfig
 from tests.step_fixtures import run_step
 

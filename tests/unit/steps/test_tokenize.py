@@ -9,16 +9,16 @@ import pytest
 from argosy.core.errors import InputError, StepError
 from argosy.core.store.files import read_json, write_json
 from argosy.core.tracking.spool import read
-from argosy.data.jsonl import JsonlWriters, read_jsonl
-from argosy.data.schemas import Document
-from argosy.data.split import heldout_ids
-from argosy.demo.corpus import DemoConfig
+from argosy.corpus.data.jsonl import JsonlWriters, read_jsonl
+from argosy.corpus.data.schemas import Document
+from argosy.corpus.data.split import heldout_ids
+from argosy.corpus.demo.corpus import DemoConfig
+from argosy.corpus.tokens.encoder import Encoder
+from argosy.corpus.tokens.markup import OWN
+from argosy.corpus.tokens.reader import read_channels, read_special
+from argosy.corpus.tokens.shards import TokensWriter, dtype_of
+from argosy.corpus.tokens.tokenizer import SPECIAL_TOKENS, load_tokenizer, save_tokenizer, train_tokenizer
 from argosy.evaluation.heldout.losses import Heldout, run_heldout
-from argosy.tokens.encoder import Encoder
-from argosy.tokens.markup import OWN
-from argosy.tokens.reader import read_channels, read_special
-from argosy.tokens.shards import TokensWriter, dtype_of
-from argosy.tokens.tokenizer import SPECIAL_TOKENS, load_tokenizer, save_tokenizer, train_tokenizer
 from steps import data, tokenize
 from steps import train_tokenizer as tokenizer_step
 from steps.data import DataConfig

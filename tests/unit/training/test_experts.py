@@ -10,12 +10,12 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
+from argosy.corpus.tokens.windows import IGNORED
 from argosy.models.checkpoint import find_checkpoint
 from argosy.models.load import load_model
 from argosy.models.loss import LossModule
 from argosy.scoring.model import LanguageModel
 from argosy.sizing.architecture import of_pipeline
-from argosy.tokens.windows import IGNORED
 from argosy.training.config import ModelConfig, TrainConfig
 from argosy.training.optim import MuonAdamW, make_optimizer
 from argosy.training.phase import build_model

@@ -11,9 +11,9 @@ import torch
 import torch.nn.functional as F
 
 from argosy.core.step.contract import Progress, StepContext
-from argosy.data.split import derive_seed
-from argosy.tokens.mixture import Mixture
-from argosy.tokens.reader import read_channels
+from argosy.corpus.data.split import derive_seed
+from argosy.corpus.tokens.mixture import Mixture
+from argosy.corpus.tokens.reader import read_channels
 from argosy.training.config import ModelConfig, TrainConfig
 from argosy.training.phase import build_model, train_phase
 from tests.training_fixtures import Recorder, write_tokenized

@@ -11,10 +11,10 @@ import torch
 import torch.nn.functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
+from argosy.corpus.tokens.mixture import Mixture
+from argosy.corpus.tokens.reader import read_channels
+from argosy.corpus.tokens.windows import IGNORED
 from argosy.models.loss import LossModule, linear_cross_entropy
-from argosy.tokens.mixture import Mixture
-from argosy.tokens.reader import read_channels
-from argosy.tokens.windows import IGNORED
 from argosy.training.config import ModelConfig, TrainConfig
 from argosy.training.engines.torch import TorchEngine
 from argosy.training.heldout import HeldoutLoss

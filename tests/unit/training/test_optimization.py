@@ -8,7 +8,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from argosy.tokens.mixture import Batch
+from argosy.corpus.tokens.mixture import Batch
 from argosy.training.config import ModelConfig, TrainConfig
 from argosy.training.engines.torch import TorchEngine
 from argosy.training.optim import MuonAdamW, learning_rate, make_optimizer

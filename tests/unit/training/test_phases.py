@@ -12,10 +12,10 @@ from torch.nn.utils.rnn import pad_sequence
 
 from argosy.core.errors import InputError, StepError
 from argosy.core.tracking.tracker import Tracker
+from argosy.corpus.tokens.epochs import read_table
+from argosy.corpus.tokens.reader import read_channels
+from argosy.corpus.tokens.windows import IGNORED
 from argosy.models.load import load_model
-from argosy.tokens.epochs import read_table
-from argosy.tokens.reader import read_channels
-from argosy.tokens.windows import IGNORED
 from argosy.training.heldout import HeldoutLoss
 from argosy.training.monitoring.meter import PARTS
 from argosy.training.phase import open_tokenizer

@@ -8,7 +8,7 @@ import pytest
 
 from argosy.core.errors import InputError
 from argosy.core.store.provenance import differences, provenance_of
-from argosy.demo.corpus import Demo, DemoConfig
+from argosy.corpus.demo.corpus import Demo, DemoConfig
 from argosy.evaluation.suite import load_suite
 from steps.data import DataConfig
 from steps.evaluate import EvaluateConfig
@@ -144,7 +144,7 @@ def test_the_texts_that_the_demo_reads_count_and_no_python(tmp_path: Path, monke
     monkeypatch.setattr("sysconfig.get_path", lambda _: "/nowhere")
     assert digests() == demo
     assert sum(1 for _ in Demo(DemoConfig(), 1).documents()) > 3000
-    monkeypatch.setattr("argosy.demo.corpus._material", lambda: b"other")
+    monkeypatch.setattr("argosy.corpus.demo.corpus._material", lambda: b"other")
     assert digests()["data"] != demo["data"]
     assert digests(own) == users
     again = provenance_of("data", definition("data").version, DataConfig(), {})

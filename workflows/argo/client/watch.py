@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from argosy.core.step.process import timestamp
-from argosy.text.display import duration
+from argosy.corpus.text.display import duration
 from workflows.argo.client.api import ArgoClient
 from workflows.argo.client.transport import ApiError, Json
 from workflows.argo.client.unit import OVER, Unit, seconds

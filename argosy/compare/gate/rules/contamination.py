@@ -12,8 +12,8 @@ from argosy.compare.gate.subject import Subject
 from argosy.core.errors import InputError
 from argosy.core.statistics.contamination import Calibration, default_calibration
 from argosy.core.store.files import read_json
+from argosy.corpus.text.display import plain
 from argosy.evaluation.contamination import GAPS, MEMORISATION, PLAIN, contamination_of, tasks_of
-from argosy.text.display import plain
 
 
 class Contaminated(Rule):

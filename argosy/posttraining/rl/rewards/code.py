@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from argosy.data.checks import tests_problem
+from argosy.corpus.data.checks import tests_problem
 from argosy.posttraining.rl.reward import Reward, RewardConfig, Sample, Score, Surroundings, shown
 
 _BLOCK = re.compile(r"(?ims)^[ \t]*```(?:python3?|py)?[ \t]*\n(.*?)(?:^[ \t]*```|\Z)")

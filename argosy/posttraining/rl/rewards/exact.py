@@ -1,7 +1,7 @@
 """1 for an answer that is the prompt's `answer`, but for case, width, spaces and marks around it."""
 
+from argosy.corpus.text.answers import canonical
 from argosy.posttraining.rl.reward import Reward, RewardConfig, Sample, Score, shown
-from argosy.text.answers import canonical
 
 
 class ExactConfig(RewardConfig):

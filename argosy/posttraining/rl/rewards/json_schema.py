@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
-from argosy.data.checks import schema_problem, violation
+from argosy.corpus.data.checks import schema_problem, violation
 from argosy.posttraining.rl.reward import Reward, RewardConfig, Sample, Score, shown
 
 _FENCE = re.compile(r"```(?:json)?[ \t]*\n(.*?)\n?[ \t]*```", re.DOTALL)

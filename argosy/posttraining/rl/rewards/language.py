@@ -6,8 +6,8 @@ Code, addresses and numbers count nothing."""
 import re
 from typing import Literal
 
+from argosy.corpus.text.scripts import HAN, identify, without_markup
 from argosy.posttraining.rl.reward import Reward, RewardConfig, Sample, Score
-from argosy.text.scripts import HAN, identify, without_markup
 
 _WORD = re.compile(rf"(?P<zh>[{HAN}])|(?P<en>[a-zA-Z]+(?![^\W\d_{HAN}]))|[^\W\d_{HAN}]+")
 

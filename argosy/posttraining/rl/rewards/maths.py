@@ -7,9 +7,9 @@ import re
 
 from pydantic import Field
 
+from argosy.corpus.text.answers import boxed, stated
+from argosy.corpus.text.values import amounts, begins_with_several, ends_with_alternatives, value_of
 from argosy.posttraining.rl.reward import Reward, RewardConfig, Sample, Score, shown
-from argosy.text.answers import boxed, stated
-from argosy.text.values import amounts, begins_with_several, ends_with_alternatives, value_of
 
 _FINAL = re.compile(r"####\s*([^\n]*)")
 _SPACES = re.compile(r"\\(?:left|right|[!,;: ])|[\s$]")

@@ -5,8 +5,8 @@ that the text begins with, and that before the only one that stands alone. Sever
 
 from pydantic import Field
 
+from argosy.corpus.text.options import chosen_label, chosen_labels, denied, readable
 from argosy.posttraining.rl.reward import Reward, RewardConfig, Sample, Score
-from argosy.text.options import chosen_label, chosen_labels, denied, readable
 
 
 class MultipleChoiceConfig(RewardConfig):

@@ -4,7 +4,7 @@ Patterns are those of Python's `re`. One that backtracks without an end is stopp
 
 from pydantic import Field, field_validator
 
-from argosy.data.checks import find, pattern_problem
+from argosy.corpus.data.checks import find, pattern_problem
 from argosy.posttraining.rl.reward import Reward, RewardConfig, Sample, Score, shown
 
 

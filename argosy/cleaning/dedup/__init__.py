@@ -1,7 +1,0 @@
-"""Deduplication, a module a method: keys by shard, a decision when all shards are there, memory that is bounded."""
-
-from argosy.cleaning.dedup.deduplicator import Deduplicator
-from argosy.cleaning.dedup.duplicates import About, Duplicates
-from argosy.cleaning.dedup.external import Workspace
-
-__all__ = ["About", "Deduplicator", "Duplicates", "Workspace"]

@@ -1,0 +1,1 @@
+"""Texts before training: reading, cleaning, tokenizing."""

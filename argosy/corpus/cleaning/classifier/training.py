@@ -1,0 +1,150 @@
+"""Training of a classifier: documents are parted by a hash of their texts, one part is learnt from, one calibrates, and
+one that neither has seen measures."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from argosy.core.errors import InputError
+from argosy.corpus.cleaning.classifier.measures import classification, regression
+from argosy.corpus.cleaning.classifier.model import Classifier, Features
+from argosy.corpus.data.schemas import Document
+from argosy.corpus.data.split import hash_fraction
+from argosy.corpus.text.scripts import normalise
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from argosy.corpus.cleaning.batch import Floats
+
+LEAST = 10  # documents of each side in each part
+_PARTS = ("learning", "calibration", "measuring")
+_SHOWN = 3  # documents that are judged worst
+_LOOK = 300  # characters of them
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Documents with their labels.
+
+    Attributes:
+        labels: 0 or 1, or scores, (documents,), float64.
+        scored: whether they are scores."""
+
+    documents: Sequence[Document]
+    labels: "Floats"
+    scored: bool
+
+    def part(self, rows: "npt.NDArray[np.int64]") -> "Labelled":
+        """Take some of them."""
+        return replace(self, documents=[self.documents[at] for at in rows.tolist()], labels=self.labels[rows])
+
+
+def of_sets(positives: Sequence[Document], negatives: Sequence[Document]) -> Labelled:
+    """Label two sets 1 and 0; a negative that is a copy of a positive, up to case and punctuation, is left out."""
+    import numpy as np
+
+    known = {normalise(document.text) for document in positives}
+    others = [document for document in negatives if normalise(document.text) not in known]
+    return Labelled([*positives, *others], np.repeat([1.0, 0.0], [len(positives), len(others)]), scored=False)
+
+
+def train(data: Labelled, features: Features, c: float, heldout: float, threshold: float
+          ) -> tuple[Classifier, dict[str, Any]]:
+    """Train and calibrate a classifier, and measure it on documents that it has not seen.
+
+    Args:
+        c: weight of the losses beside that of the weights' squares.
+        heldout: share of the documents that measures; as many calibrate.
+        threshold: probability or score from which a document counts as good.
+
+    Returns the classifier, and its measures with the documents that it judges worst.
+    Raises InputError: there are too few documents of one side."""
+    learning, calibration, measuring = _parted(data, heldout, threshold)
+    rough = _fitted(learning, features, c)
+    slope, offset = (_line if data.scored else platt)(rough.values_of(calibration.documents), calibration.labels)
+    made = replace(rough, slope=slope, offset=offset)
+    found = made.of(measuring.documents)
+    report = (regression if data.scored else classification)(found, measuring.labels, threshold)
+    sizes = {name: len(part.documents) for name, part in zip(_PARTS, (learning, calibration, measuring), strict=True)}
+    return made, {"kind": made.kind, "documents": sizes, "threshold": threshold, **report,
+                  "worst": _worst(measuring, found)}
+
+
+def _parted(data: Labelled, heldout: float, threshold: float) -> list[Labelled]:
+    """Part by a hash of the normal text, so that copies are on one side."""
+    import numpy as np
+
+    places = np.array([hash_fraction(f"classifier/{normalise(document.text)}") for document in data.documents])
+    parts = [data.part(np.flatnonzero(inside)) for inside in
+             (places >= 2 * heldout, (places >= heldout) & (places < 2 * heldout), places < heldout)]
+    good = threshold if data.scored else 1.0
+    for name, part in zip(_PARTS, parts, strict=True):
+        ahead = int((part.labels >= good).sum())
+        for side, count in (("good", ahead), ("other", len(part.labels) - ahead)):
+            if count < LEAST:
+                raise InputError(f"classifier: there are {count} {side} documents for {name}, allowed: at least "
+                                 f"{LEAST} of each side in each part; give more documents (some "
+                                 f"{round(LEAST / heldout * 1.5)} of each side), cut them smaller with "
+                                 "classifier.source.text_chars, or raise classifier.heldout_share")
+    return parts
+
+
+def _fitted(data: Labelled, features: Features, c: float) -> Classifier:
+    import numpy as np
+
+    from argosy.corpus.cleaning.kernels.quality.ascent import fit
+
+    middle = float(data.labels.mean()) if data.scored else 0.0
+    targets = data.labels - middle if data.scored else np.where(data.labels > 0, 1.0, -1.0)
+    weights = fit(*features.rows(data.documents), targets, 2**features.bits, c, not data.scored)
+    return Classifier("score" if data.scored else "probability", features, weights[:-1].astype(np.float32),
+                      float(weights[-1]) + middle)
+
+
+def platt(values: "Floats", labels: "Floats") -> tuple[float, float]:
+    """Return slope and offset of the logit in `values` that are likeliest for `labels` of 0 and 1, both (documents,),
+    against targets that are never quite certain (Platt 1999, by Newton's method as Lin, Lin and Weng 2007)."""
+    import numpy as np
+
+    ahead, behind = float((labels > 0).sum()), float((labels <= 0).sum())
+    targets = np.where(labels > 0, (ahead + 1) / (ahead + 2), 1 / (behind + 2))
+    slope, offset = 0.0, float(np.log((ahead + 1) / (behind + 1)))
+
+    def loss(a: float, b: float) -> float:
+        logits = a * values + b
+        return float((np.logaddexp(0, logits) - targets * logits).sum())
+
+    for _ in range(100):
+        chance = 1 / (1 + np.exp(-np.clip(slope * values + offset, -500, 500)))
+        rest, spread = chance - targets, chance * (1 - chance)
+        first, second = float((rest * values).sum()), float(rest.sum())
+        aa, ab, bb = (float((spread * each).sum()) + 1e-12 * both
+                      for each, both in ((values * values, 1), (values, 0), (np.ones_like(values), 1)))
+        scale = aa * bb - ab * ab
+        steps = (-(bb * first - ab * second) / scale, -(aa * second - ab * first) / scale)
+        if max(map(abs, steps)) < 1e-9:
+            break
+        share, now = 1.0, loss(slope, offset)
+        while share > 1e-10 and loss(slope + share * steps[0], offset + share * steps[1]) > now:
+            share /= 2
+        slope, offset = slope + share * steps[0], offset + share * steps[1]
+    return slope, offset
+
+
+def _line(values: "Floats", labels: "Floats") -> tuple[float, float]:
+    """Return slope and offset of the line through labels over values with the least squares."""
+    spread = float(((values - values.mean()) ** 2).sum())
+    slope = float(((values - values.mean()) * labels).sum()) / spread if spread else 0.0
+    return slope, float(labels.mean()) - slope * float(values.mean())
+
+
+def _worst(data: Labelled, found: "Floats") -> list[dict[str, Any]]:
+    """Show the documents whose label is farthest from what was found: each side's."""
+    import numpy as np
+
+    order = np.argsort(found - data.labels, kind="stable")
+    most = min(_SHOWN, len(order) // 2)
+    return [{"id": data.documents[at].id, "label": float(data.labels[at]), "found": float(found[at]),
+             "text": data.documents[at].text[:_LOOK]} for at in [*order[:most].tolist(), *order[::-1][:most].tolist()]]

@@ -1,0 +1,163 @@
+"""An index of a cleaned corpus: the keys and names of its documents, against which a later corpus is deduplicated."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from argosy.core.errors import InputError
+from argosy.core.store.files import read_json, write_json
+from argosy.corpus.cleaning.batch import chunks
+from argosy.corpus.cleaning.dedup.duplicates import About
+from argosy.corpus.cleaning.dedup.key_files import KeyFiles
+from argosy.corpus.cleaning.filter import Keys
+from argosy.corpus.data.shards import GROUP_BYTES
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from argosy.corpus.cleaning.batch import Integers
+
+INDEX = "index"  # in the directory of the step that has cleaned
+_META, _DOCUMENTS = "index.json", "documents"
+_BYTES, _ROW = GROUP_BYTES, 2**13  # that are written at a time, and what an id counts among them
+
+
+class KeyFormat(NamedTuple):
+    """Keys of a deduplicator: its label, the config that keys depend on, and `Deduplicator.ragged`."""
+
+    name: str
+    parameters: Mapping[str, Any]
+    ragged: Mapping[str, str]
+    texts: bool = False
+    """Whether texts are compared too, and so are in the index."""
+
+
+class EarlierDocument(NamedTuple):
+    """A document of an earlier corpus: its negative number in `Duplicates.of`, the number of the corpus, its id."""
+
+    of: int
+    corpus: int
+    id: str
+
+
+@dataclass(frozen=True)
+class IndexPart:
+    """Documents of one shard of an earlier corpus."""
+
+    directory: Path
+    number: int
+    documents: int
+
+    @property
+    def keys(self) -> Keys:
+        """Map the keys into memory, by name."""
+        return KeyFiles(self.directory, f"{self.number:05}.")
+
+    def ids(self, rows: "npt.NDArray[np.int64]") -> list[str]:
+        """Read the ids of documents by their numbers in this part."""
+        return self._column("id", rows)
+
+    def texts(self, rows: "npt.NDArray[np.int64]") -> list[str]:
+        """Read the texts of documents by their numbers in this part."""
+        return self._column("text", rows)
+
+    def _column(self, name: str, rows: "npt.NDArray[np.int64]") -> list[str]:
+        """Read values of a column, rows ascending; row groups without any of them are not read."""
+        import numpy as np
+        import pyarrow.parquet as pq
+
+        values: list[str] = []
+        with pq.ParquetFile(self.directory / f"{self.number:05}.{_DOCUMENTS}.parquet") as file:
+            sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
+            bounds = np.cumsum([0, *sizes])
+            places = np.searchsorted(rows, bounds)
+            for group in np.flatnonzero(np.diff(places)).tolist():
+                own = rows[places[group] : places[group + 1]] - bounds[group]
+                values += file.read_row_group(group, columns=[name]).column(name).take(own).to_pylist()
+        return values
+
+
+def write_index(
+    keyed: KeyFormat, out: Path, shards: Sequence[Keys], kept: "npt.NDArray[np.bool_]", about: About,
+    ids: Iterable[Sequence[str]]
+) -> None:
+    """Write the keys and ids of the documents that are kept to `out`/index/<filter>, a shard at a time."""
+    import numpy as np
+
+    folder = out / INDEX / keyed.name
+    folder.mkdir(parents=True, exist_ok=True)
+    counts, first = [], 0
+    for number, (keys, names, size) in enumerate(zip(shards, ids, about.sizes, strict=True)):
+        rows = kept[first : first + size]
+        for name, values in taken(keyed.ragged, keys, rows).items():
+            np.save(folder / f"{number:05}.{name}.npy", values)
+        read = about.texts if keyed.texts else None
+        chosen = np.flatnonzero(rows)
+        lengths = about.lengths[chosen + first] + _ROW if read else np.full(len(chosen), _ROW)
+        groups = chunks(chosen, lengths, _BYTES)
+        _write_documents(folder / f"{number:05}.{_DOCUMENTS}.parquet", names, groups, first, read)
+        counts.append(int(rows.sum()))
+        first += size
+    meta = {"name": keyed.name, "parameters": dict(keyed.parameters), "documents": counts}
+    write_json(folder / _META, meta)
+
+
+def _write_documents(
+    path: Path, ids: Sequence[str], groups: "Iterable[Integers]", first: int,
+    read: "Callable[[Integers], Sequence[str]] | None"
+) -> None:
+    """Write the ids of a shard's documents, and their texts where `read` reads them, a group of them at a time."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema = pa.schema([("id", pa.string())] + [("text", pa.string())] * (read is not None))
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        for some in groups:
+            texts = [pa.array(read(some + first), pa.string())] if read else []
+            writer.write_table(pa.table([pa.array([ids[row] for row in some.tolist()], pa.string()), *texts], schema))
+
+
+def taken(ragged: Mapping[str, str], keys: Keys, rows: "npt.NDArray[np.bool_]") -> dict[str, "npt.NDArray[Any]"]:
+    """Return the keys of some documents, (documents,) of which are true in `rows`."""
+    import numpy as np
+
+    return {name: values[np.repeat(rows, keys[ragged[name]]) if name in ragged else rows]
+            for name, values in keys.items()}
+
+
+def read_index(keyed: KeyFormat, earlier: Sequence[Path]) -> list[IndexPart]:
+    """Find the indexes of earlier corpora. Raises InputError: a directory has none that this deduplicator can use."""
+    parts = []
+    for directory in earlier:
+        folder = directory / INDEX / keyed.name
+        if not (folder / _META).is_file():
+            there = sorted(path.name for path in (directory / INDEX).glob("*")) if directory.is_dir() else []
+            raise InputError(f"against: {directory} has no index of {keyed.name} (it has: "
+                             f"{', '.join(there) or 'none'}): give the directory of a clean step that had this filter")
+        meta: Mapping[str, Any] = read_json(folder / _META)
+        if meta["parameters"] != dict(keyed.parameters):
+            raise InputError(f"against: the index of {keyed.name} in {directory} is of {meta['parameters']}, now it is "
+                             f"{dict(keyed.parameters)}: set the same")
+        parts += [IndexPart(folder, number, size) for number, size in enumerate(meta["documents"])]
+    return parts
+
+
+def earlier_documents(
+    keyed: KeyFormat, earlier: Sequence[Path], of: "npt.NDArray[np.int64]"
+) -> list[EarlierDocument]:
+    """Name documents of earlier corpora by the negative numbers of `Duplicates.of`; others are passed over."""
+    import numpy as np
+
+    parts = [(at, part) for at, directory in enumerate(earlier) for part in read_index(keyed, [directory])]
+    total = sum(part.documents for _, part in parts)
+    wanted = np.unique(of[of < 0])
+    found: list[EarlierDocument] = []
+    first = -total
+    for at, part in parts:
+        own = wanted[(wanted >= first) & (wanted < first + part.documents)]
+        names = part.ids(own - first) if len(own) else []
+        found += [EarlierDocument(number, at, name) for number, name in zip(own.tolist(), names, strict=True)]
+        first += part.documents
+    return found

@@ -1,0 +1,60 @@
+"""Quality by a classifier of one's own (Brown et al. 2020, appendix A; FineWeb-Edu, Penedo et al. 2024): how likely a
+document is one of the positive set, or the score from 0 to 5 that annotators would give it."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from pydantic import Field
+
+from argosy.core.errors import InputError
+from argosy.corpus.cleaning.batch import Batch
+from argosy.corpus.cleaning.classifier.model_paths import ModelFilterConfig
+from argosy.corpus.cleaning.filter import Filter, Rule, Scores
+
+if TYPE_CHECKING:
+    from argosy.corpus.cleaning.classifier.model import Classifier
+
+
+class QualityClassifierConfig(ModelFilterConfig):
+    """The classifier and its thresholds, which drop nothing by default: `clean.tiers` may select instead."""
+
+    name: str = "quality_classifier"
+    skip_channels: tuple[str, ...] = ("code",)
+    model: str = ""
+    """Directory of a classifier; empty: the one that the stage `classifier` trains."""
+    least_probability: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Least probability to be of the positive set, of a classifier of sets."""
+    least_score: Annotated[float, Field(ge=0, le=5)] = 0.0
+    """Least score, of a classifier that learnt scores."""
+
+
+class QualityClassifier(Filter[QualityClassifierConfig]):
+    """A filter that asks a classifier of hashed n-grams (docs/quality.md).
+
+    Scores: `probability` of one that learnt sets, `score` of one that learnt scores; the other one is NaN."""
+
+    config_class = QualityClassifierConfig
+    scoring: ClassVar[tuple[str, ...]] = ("model",)
+
+    @cached_property
+    def _classifier(self) -> "Classifier":
+        from argosy.corpus.cleaning.classifier.model import Classifier
+
+        directory = self.resources.models.get(self.config.model)
+        if directory is None:
+            raise InputError("filter quality_classifier has no classifier: set classifier.positives to files of good "
+                             "documents, which trains one, or the filter's model to the directory of one")
+        return Classifier.load(directory)
+
+    def __call__(self, batch: Batch) -> tuple[Batch, Scores]:
+        """Ask the classifier about the beginning of each document."""
+        import numpy as np
+
+        nothing = np.full(len(batch), np.nan)
+        return batch, {"probability": nothing, "score": nothing, self._classifier.kind: self._classifier(batch)}
+
+    def rules(self) -> Sequence[Rule]:
+        """Look at what there is of the two."""
+        return [Rule("probability", "unlike the positive documents", least=self.config.least_probability),
+                Rule("score", "low score", least=self.config.least_score)]

@@ -1,0 +1,179 @@
+"""Which benchmark items a batch of texts holds."""
+
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from argosy.corpus.cleaning.targets import ANCHOR, LEAST, NGRAM, OPTION, SHORT, Targets, split_words
+from argosy.corpus.text.figures import inner_figures
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from argosy.corpus.cleaning.kernels.overlap import Words
+
+    Integers = npt.NDArray[np.int64]
+    Points = npt.NDArray[np.uint32]
+
+MATCHES = ("question", "ngram", "edited", "options")  # kinds of matches; their scores are their places from 1
+_MIDDLE = 13  # words (twice as many Han characters) of a question that needs no mark
+_NEAR = 0.85  # share of the words of a question of middle length that edits have left
+_ANCHOR_SHARE = 0.25  # of a question's anchors must be in a text for it to be aligned
+_LABELS = 12  # words besides its options that an item has after its question: labels, "Answer", ...
+_OPTIONS = 3  # options that must follow a question which is no proof alone
+
+
+class Match(NamedTuple):
+    """An item in a text: the number of the text and of the item, the kind (of MATCHES), and the share of the item's
+    question that is there."""
+
+    text: int
+    item: int
+    kind: str
+    overlap: float
+
+
+class ItemIndex(Targets):
+    """An index of benchmark items."""
+
+    def find(self, points: "Points", starts: "Integers") -> list[Match]:
+        """List the items that are in texts (as `Batch.points` and `Batch.starts`), the best of each text first."""
+        import numpy as np
+
+        from argosy.corpus.cleaning.kernels.overlap import bounded, lookup, powers, split
+
+        words, postings = split(points, starts), self._postings
+        spaced, han = {3, 4, 6, self._ngram}, {4, 6, 2 * LEAST, 2 * self._ngram}  # by their first word
+        sizes = np.array(sorted(spaced | han), np.int64)
+        of_han = np.array([-1 if size in spaced & han else int(size in han) for size in sizes.tolist()], np.int64)
+        hits = lookup(words.prefix, words.first, words.han, sizes, powers(sizes), of_han, postings.known, self._filter)
+        hits = bounded(hits, words.first)
+        each = postings.offsets[hits[:, 1] + 1] - postings.offsets[hits[:, 1]]
+        within = np.arange(each.sum()) - np.repeat(np.cumsum(each) - each, each)
+        rows = postings.rows[np.repeat(postings.offsets[hits[:, 1]], each) + within]
+        places = np.repeat(hits[:, 0], each)
+        texts = np.searchsorted(words.first, places, side="right") - 1
+        roles = rows[:, 2]
+        found = [*self._by_ngrams(points, words, *(part[roles == NGRAM] for part in (texts, places, rows))),
+                 *self._by_alignment(points, words, *(part[roles == ANCHOR] for part in (texts, places, rows))),
+                 *self._by_options(words, *(part[roles == OPTION] for part in (texts, places, rows)))]
+        return sorted(found, key=lambda match: (match.text, -match.overlap, MATCHES.index(match.kind), match.item))
+
+    def _by_ngrams(
+        self, points: "Points", words: "Words", texts: "Integers", places: "Integers", rows: "Integers"
+    ) -> list[Match]:
+        """List items of which a text has n-grams that are proof, with the share of them: but another sum in the words
+        of a question that is short, and most of which they are."""
+        import numpy as np
+
+        own = self._of_own_figures(points, words, texts, places - rows[:, 1], rows[:, 0])
+        texts, rows = texts[own], rows[own]
+        triples = np.unique(np.stack([texts, rows[:, 0], rows[:, 1]], axis=1), axis=0)
+        pairs, counts = np.unique(triples[:, :2], axis=0, return_counts=True)
+        sizes, factor = self._sizes, self._factor
+        return [Match(text, item, "ngram", count / int(sizes[item] - self._ngram * factor[item] + 1))
+                for (text, item), count in zip(pairs.tolist(), counts.tolist(), strict=True)]
+
+    def _of_own_figures(
+        self, points: "Points", words: "Words", texts: "Integers", begins: "Integers", items: "Integers"
+    ) -> "npt.NDArray[np.bool_]":
+        """Tell at which places where a question would begin no other sum is."""
+        import numpy as np
+
+        own = np.ones(len(texts), np.bool_)
+        short = self._sizes[items] < 2 * _MIDDLE * self._factor[items]
+        for at in np.flatnonzero(short).tolist():
+            item, text = int(items[at]), int(texts[at])
+            begin, end = max(int(begins[at]), int(words.first[text])), int(words.first[text + 1])
+            end = min(int(begins[at] + self._sizes[item]), end)
+            own[at] = not (self._figures[item] and self._other_sum(points, words, item, begin, end))
+        return own
+
+    def _by_alignment(
+        self, points: "Points", words: "Words", texts: "Integers", places: "Integers", rows: "Integers"
+    ) -> list[Match]:
+        """List items whose question is in a text, with at most some edits."""
+        import numpy as np
+
+        from argosy.corpus.cleaning.kernels.overlap import likely_first, verify
+
+        count = len(self._items)
+        anchors = np.maximum(self._sizes[:count] - self._anchor_sizes() + 1, 1)
+        least = np.maximum(1, np.floor(_ANCHOR_SHARE * anchors)).astype(np.int64)
+        starts, targets = places - rows[:, 1], rows[:, 0]
+        order = likely_first(texts, targets, starts)
+        aligned = verify(texts[order], targets[order], starts[order], words.hashes, words.first,
+                         self._words.hashes, self._words.first, least, self._similarity)
+        matches = (self._judged(points, words, row) for row in aligned.tolist())
+        return [match for match in matches if match]
+
+    def _judged(self, points: "Points", words: "Words", row: list[int]) -> Match | None:
+        """Decide whether a question that stands in a text is proof: how long it is, and what is around it."""
+        text, item, edits, begin, end = row
+        size, factor = int(self._sizes[item]), int(self._factor[item])
+        overlap = 1 - edits / size
+        kind = "edited" if edits else "question"
+        marked = self._asks[item] and end < words.first[text + 1] and bool(words.asks[end])
+        if size < 2 * SHORT and factor == 2 and not self._begins(words, text, begin):
+            return None
+        # One word of a short question may be another question's: the creation of the C or of the Python language. So
+        # may a number or a sign: 12 + 4, 12 - 4.
+        near = size >= _MIDDLE * factor and overlap >= _NEAR
+        whole = marked or size >= _MIDDLE * factor or (size >= SHORT * factor and self._orders[item])
+        there = max(end, min(begin + size, int(words.first[text + 1])))  # a last number may be taken for left out
+        proof = size >= 2 * _MIDDLE * factor or ((near or (not edits and whole))
+                                                 and not self._other_sum(points, words, item, begin, there, edits > 0))
+        if item not in self._shared and proof:
+            return Match(text, item, kind, overlap)
+        return Match(text, item, "options", overlap) if self._options_follow(words, text, item, end) else None
+
+    def _other_sum(
+        self, points: "Points", words: "Words", item: int, begin: int, end: int, edited: bool = True
+    ) -> bool:
+        """Tell whether the words from `begin` to `end` have other figures than a question: of edited ones as many, as
+        edits that leave a number out or write it twice make no other sum."""
+        last = int(words.starts[end]) if end < len(words.starts) else len(points)
+        there = inner_figures(points[int(words.starts[begin]) : last].tobytes().decode("utf-32-le", "replace"))
+        own = self._figures[item]
+        return there != own and (not edited or len(there) == len(own))
+
+    def _begins(self, words: "Words", text: int, begin: int) -> bool:
+        """Whether a Chinese sentence can begin with this word: no Han character is before it, but 请问 (may I ask)."""
+        first = int(words.first[text])
+        if begin <= first or not words.han[begin - 1] or words.starts[begin - 1] + 1 < words.starts[begin]:
+            return True
+        return begin - 2 >= first and tuple(words.hashes[begin - 2 : begin].tolist()) in self._lead_ins
+
+    @cached_property
+    def _lead_ins(self) -> set[tuple[int, ...]]:
+        return {tuple(pair) for pair in split_words(["请问", "试问"]).hashes.reshape(2, 2).tolist()}
+
+    def _options_follow(self, words: "Words", text: int, item: int, end: int) -> bool:
+        """Whether enough of the item's options stand soon after its question, in any order."""
+        options = [target for target in self._options_of(item) if self._sizes[target]]
+        window = sum(int(self._sizes[target]) for target in options) + _LABELS
+        after = words.hashes[end : min(end + window, int(words.first[text + 1]))].tobytes()
+        known, first = self._words.hashes, self._words.first
+        there = {known[slice(*first[target : target + 2])].tobytes() for target in options}
+        return bool(there) and sum(_holds(after, option) for option in there) >= min(_OPTIONS, len(there))
+
+    def _by_options(self, words: "Words", texts: "Integers", places: "Integers", rows: "Integers") -> list[Match]:
+        """List items of which a text has enough long options, in any order and whatever became of the question."""
+        import numpy as np
+
+        from argosy.corpus.cleaning.kernels.overlap import same
+
+        there = same(places, rows[:, 0], words.hashes, words.first, texts, self._words.hashes, self._words.first)
+        items = np.array(self._owners, np.int64)[rows[there, 0] - len(self._items)]
+        options = np.unique(np.stack([texts[there], items, rows[there, 0]], axis=1), axis=0)
+        pairs, counts = np.unique(options[:, :2], axis=0, return_counts=True)
+        return [Match(text, item, "options", count / len(self._options_of(item)))
+                for (text, item), count in zip(pairs.tolist(), counts.tolist(), strict=True) if count >= _OPTIONS]
+
+
+def _holds(words: bytes, piece: bytes) -> bool:
+    """Whether hashes of words, eight bytes each, hold a piece of them."""
+    at = words.find(piece)
+    while at >= 0 and at % 8:
+        at = words.find(piece, at + 1)
+    return at >= 0

@@ -1,0 +1,186 @@
+"""The line rules of C4: lines that end as sentences do, have words enough and hold no phrase of a site's own."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from argosy.corpus.cleaning.kernels.characters import BREAK, DIGIT, HAN_LETTER, SPACE, STOP, flags, small_letters
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Flags = npt.NDArray[np.bool_]
+    Points = npt.NDArray[np.uint32]
+    Integers = npt.NDArray[np.int64]
+
+_NEWLINE, _RETURN, _DOT, _OPEN, _CLOSE, _CURLY = 10, 13, ord("."), ord("["), ord("]"), ord("{")
+_CLOSING, _MARKS = "\"')]»”’）】」』》", "[edit][citation needed]"
+_CLOSES, _ENDS = 1, 4  # beside the flags of characters that are used here: stands after a sentence; ends a line
+_WIDE = 0x3000  # from here on, no space follows the end of a sentence
+
+
+class Lines(NamedTuple):
+    """Spans that are left of documents, and counts of what their lines hold.
+
+    Attributes:
+        points: code points of the lines that stay, a newline between two of a document, (characters,), uint32.
+        starts: where each document begins in `points`, (documents + 1,), int64.
+        counts: lines, lines that stay, sentences of these, lines with the first phrase, lines with a curly bracket,
+            (documents, 5), int64."""
+
+    points: "Points"
+    starts: "Integers"
+    counts: "Integers"
+
+
+def kept_lines(
+    points: "Points", starts: "Integers", han: "Flags", ends: str, phrases: Sequence[str], limits: tuple[int, int]
+) -> Lines:
+    """Keep the lines (as str.splitlines) that follow the rules, without the marks of citations.
+
+    Args:
+        han: of each document, whether two Han characters are a word, (documents,).
+        ends: characters of which a line ends in one, though not in three dots; "": a line may end in any.
+        phrases: in small letters; a line that holds one goes.
+        limits: fewest words of a line, most characters of a word (without spaces)."""
+    coded = [np.array([ord(letter) for letter in phrase], np.uint32) for phrase in phrases]
+    offsets = np.cumsum([0, *map(len, coded)], dtype=np.int64)
+    letters = np.concatenate([np.zeros(0, np.uint32), *coded])
+    marks = np.array(list(map(ord, _MARKS)), np.uint32)
+    kinds = flags() & (BREAK | DIGIT | HAN_LETTER | SPACE | STOP)
+    kinds[list(map(ord, _CLOSING))] |= _CLOSES
+    kinds[list(map(ord, ends))] |= _ENDS
+    return Lines(*_kept(points, starts, han, kinds, small_letters(), marks, letters, offsets, *limits, not ends))
+
+
+@njit(cache=True)
+def _worded(points, first, last, kinds, han, fewest, longest):  # type: ignore[no-untyped-def]
+    words, size, letters = 0, 0, 0
+    for at in range(first, last):
+        kind = kinds[points[at]]
+        if kind & SPACE or (han and kind & HAN_LETTER):
+            letters += (kind & HAN_LETTER) != 0
+            size = 0
+            continue
+        words += size == 0
+        size += 1
+        if size > longest:
+            return False
+    return words + letters // 2 >= fewest
+
+
+@njit(cache=True)
+def _citation(points, at, last, kinds, marks):  # type: ignore[no-untyped-def]
+    end = at + 1
+    while end < last and kinds[points[end]] & DIGIT:
+        end += 1
+    if end < last and points[end] == _CLOSE:
+        return end + 1
+    begin = 0
+    for stop in range(len(marks)):
+        if marks[stop] == _CLOSE:
+            same = begin
+            while same <= stop and at + same - begin < last and points[at + same - begin] == marks[same]:
+                same += 1
+            if same > stop:
+                return at + same - begin
+            begin = stop + 1
+    return at
+
+
+@njit(cache=True)
+def _copied(points, first, last, kinds, marks, out, size, stripped):  # type: ignore[no-untyped-def]
+    at = first
+    while at < last:
+        if points[at] == _OPEN:
+            after = _citation(points, at, last, kinds, marks)
+            if after > at:
+                at = after
+                continue
+        if not (stripped and kinds[points[at]] & SPACE):
+            out[size], stripped = points[at], False
+            size += 1
+        at += 1
+    return size
+
+
+@njit(cache=True)
+def _holds(out, begin, end, small, letters, offsets):  # type: ignore[no-untyped-def]
+    found, curly = len(offsets), False
+    for at in range(begin, end):
+        point = small[out[at]]
+        curly |= point == _CURLY
+        for phrase in range(min(found, len(offsets) - 1)):
+            size = offsets[phrase + 1] - offsets[phrase]
+            if letters[offsets[phrase]] != point or at + size > end:
+                continue
+            same = 1
+            while same < size and small[out[at + same]] == letters[offsets[phrase] + same]:
+                same += 1
+            if same == size:
+                found = min(found, phrase)
+    return found, curly
+
+
+@njit(cache=True)
+def _sentences(out, begin, end, kinds):  # type: ignore[no-untyped-def]
+    count, rest, at = 0, False, begin
+    while at < end:
+        if not kinds[out[at]] & STOP:
+            rest |= not kinds[out[at]] & SPACE
+            at += 1
+            continue
+        wide = False
+        while at < end and kinds[out[at]] & STOP:
+            wide |= out[at] >= _WIDE
+            at += 1
+        while at < end and kinds[out[at]] & _CLOSES:
+            at += 1
+        rest = not (wide or at == end or kinds[out[at]] & SPACE)
+        count += not rest
+    return count + rest
+
+
+@njit(cache=True)
+def _kept(points, starts, han, kinds, small, marks, letters, offsets, fewest, longest, any_end):  # type: ignore[no-untyped-def]
+    out, size = np.empty(len(points) + 1, np.uint32), 0
+    offset = np.zeros(len(starts), np.int64)
+    counts = np.zeros((len(starts) - 1, 5), np.int64)
+    for document in range(len(starts) - 1):
+        at, end, begin = starts[document], starts[document + 1], size
+        while at < end:
+            stop = at
+            while stop < end and not kinds[points[stop]] & BREAK:
+                stop += 1
+            counts[document, 0] += 1
+            first, last = at, stop
+            while first < last and kinds[points[first]] & SPACE:
+                first += 1
+            while last > first and kinds[points[last - 1]] & SPACE:
+                last -= 1
+            at = stop + 1
+            if at < end and points[stop] == _RETURN and points[at] == _NEWLINE:
+                at += 1
+            if not _worded(points, first, last, kinds, han[document], fewest, longest):
+                continue
+            line = size + (size > begin)
+            # A citation may stand before the first word of the text, and a space between them.
+            done = _copied(points, first, last, kinds, marks, out, line, size == begin)
+            if done == line or not (any_end or kinds[out[done - 1]] & _ENDS):
+                continue
+            if not any_end and done - line > 2 and out[done - 1] == out[done - 2] == out[done - 3] == _DOT:
+                continue
+            found, curly = _holds(out, line, done, small, letters, offsets)
+            counts[document, 3] += found == 0
+            if found < len(offsets):
+                continue
+            counts[document, 4] += curly
+            counts[document, 2] += _sentences(out, line, done, kinds)
+            counts[document, 1] += 1
+            if line > size:
+                out[size] = _NEWLINE
+            size = done
+        offset[document + 1] = size
+    return out[:size].copy(), offset, counts

@@ -1,0 +1,82 @@
+"""Lines of documents between newlines: the third longest, those that end a sentence, short ones, copies."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numba import njit
+
+from argosy.corpus.cleaning.kernels.characters import SPACE, flags
+from argosy.corpus.cleaning.kernels.pieces import hash_piece
+from argosy.corpus.cleaning.kernels.tables import add, clear, room
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Points = npt.NDArray[np.uint32]
+    Integers = npt.NDArray[np.int64]
+
+_NEWLINE = 10
+
+
+def third_longest(points: "Points", starts: "Integers") -> "Integers":
+    """Return the characters of the third longest line of each document, 0 where it has fewer: (documents,), int64."""
+    found: Integers = _third_longest(points, starts)
+    return found
+
+
+@njit(cache=True)
+def _third_longest(points, starts):  # type: ignore[no-untyped-def]
+    found = np.zeros(len(starts) - 1, np.int64)
+    for document in range(len(starts) - 1):
+        one, two, three, begin = 0, 0, 0, starts[document]
+        for at in range(starts[document], starts[document + 1] + 1):
+            if at < starts[document + 1] and points[at] != _NEWLINE:
+                continue
+            size, begin = at - begin, at + 1
+            if size > one:
+                one, two, three = size, one, two
+            elif size > two:
+                two, three = size, two
+            elif size > three:
+                three = size
+        found[document] = three
+    return found
+
+
+def line_counts(
+    points: "Points", starts: "Integers", ends: "npt.NDArray[np.bool_]", short: "Integers"
+) -> "Integers":
+    """Count lines that are not blank, those of them that end in one of `ends`, and those of at most `short` characters;
+    characters of those that occurred before, and newlines: (documents, 5), int64.
+
+    Args:
+        ends: of each code point, whether a line may end so, (0x110000,).
+        short: of each document, (documents,)."""
+    counts: Integers = _line_counts(points, starts, flags(), ends, short)
+    return counts
+
+
+@njit(cache=True)
+def _line_counts(points, starts, kinds, ends, short):  # type: ignore[no-untyped-def]
+    counts = np.zeros((len(starts) - 1, 5), np.int64)
+    table = np.zeros(1024, np.uint64)
+    for document in range(len(starts) - 1):
+        begin, end, newlines = starts[document], starts[document + 1], 0
+        for at in range(begin, end):
+            newlines += points[at] == _NEWLINE
+        counts[document, 4] = newlines
+        table = room(table, newlines + 1)
+        size = clear(table, newlines + 1)
+        visible = False
+        for at in range(begin, end + 1):
+            if at < end and points[at] != _NEWLINE:
+                visible |= not kinds[points[at]] & SPACE
+                continue
+            if visible:
+                counts[document, 0] += 1
+                counts[document, 1] += ends[points[at - 1]]
+                counts[document, 2] += at - begin <= short[document]
+                if not add(table, size, hash_piece(points, begin, at)):
+                    counts[document, 3] += at - begin
+            begin, visible = at + 1, False
+    return counts

@@ -1,0 +1,72 @@
+"""Histograms of scores, with the thresholds of the rules that look at them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from argosy.corpus.cleaning.filter import Filter
+from argosy.corpus.cleaning.scored import Block
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+_BINS = 40
+
+
+@dataclass
+class Histogram:
+    """Values of a score over the corpus, and where its rules cut.
+
+    Attributes:
+        edges: of the bins, (bins + 1,); the outer bins hold what lies beyond.
+        counts: (bins,).
+        thresholds: of the rules over it."""
+
+    edges: list[float]
+    counts: list[int]
+    thresholds: list[float]
+
+
+class Histograms:
+    """Counts of the values of all scores that rules look at, within twice the thresholds' range."""
+
+    def __init__(self, filters: Mapping[str, Filter[Any]]) -> None:
+        import numpy as np
+
+        rules: dict[str, list[float]] = {}
+        for label, one in filters.items():
+            for rule in one.rules():
+                limits = [each for each in (rule.least, rule.most) if np.isfinite(each)]
+                rules.setdefault(f"{label}.{rule.score}", []).extend(limits)
+        self._made = {score: Histogram(_edges(limits).tolist(), [0] * _BINS, sorted(set(limits)))
+                      for score, limits in rules.items() if limits}
+
+    def add(self, block: Block) -> None:
+        """Count the documents of a block."""
+        import numpy as np
+
+        scores = block.scores
+        for score, made in self._made.items():
+            made.counts = (made.counts + _binned(scores[score], np.array(made.edges))).tolist()
+
+    def to_json(self) -> dict[str, Any]:
+        """Make the object of docs/architecture.md."""
+        return {score: asdict(made) for score, made in self._made.items()}
+
+
+def _edges(thresholds: Sequence[float]) -> "npt.NDArray[np.float64]":
+    """Return the edges of the bins; of thresholds that are a hundred times each other, logarithmic ones."""
+    import numpy as np
+
+    if min(thresholds) > 0 and max(thresholds) > 100 * min(thresholds):
+        return np.geomspace(min(thresholds) / 10, 2 * max(thresholds), _BINS + 1)
+    low, high = 2 * min(0.0, *thresholds), 2 * max(0.0, *thresholds)
+    return np.linspace(low, high if high > low else 1.0, _BINS + 1)
+
+
+def _binned(values: "npt.NDArray[np.float64]", edges: "npt.NDArray[np.float64]") -> "npt.NDArray[np.int64]":
+    import numpy as np
+
+    inside = np.clip(values[np.isfinite(values)], edges[0], edges[-1])
+    return np.histogram(inside, edges)[0].astype(np.int64)

@@ -1,0 +1,147 @@
+"""Counts of what was read of each file: by shard, gathered, and refused where the inputs are mostly unreadable."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from argosy.core.errors import InputError
+from argosy.corpus.data.jsonl import Reject
+from argosy.corpus.data.rejects import Tally, remedy
+from argosy.corpus.data.schemas import Document
+from argosy.corpus.data.sources import MAX_CHANNELS, InputFile, channel_name
+
+
+@dataclass
+class FileCounts:
+    """Counts of one file: lines, rows or records that hold text, and rejects by reason."""
+
+    documents: int = 0
+    read: int = 0
+    rejected: Counter[str] = field(default_factory=Counter)
+    no_text: Counter[str] = field(default_factory=Counter)
+    """Whole records that hold no text, such as images of a WARC, by reason; they are rejects without a fault."""
+    damaged: str = ""
+    """Why it could not be read to its end, with the place; "" where it could."""
+
+    def problem(self) -> str:
+        """Say why it is most likely not what its name says; "": it is."""
+        if self.damaged or (bad := self.rejected.total()) <= self.read:
+            return self.damaged
+        reasons = ", ".join(f"{reason}: {count}" for reason, count in self.rejected.most_common(3))
+        return f"{bad} of {bad + self.read} lines, rows or records are unreadable ({reasons})"
+
+
+@dataclass
+class Counts:
+    """Counts of the files of a shard, or of all: `merge` gathers them."""
+
+    files: dict[str, FileCounts] = field(default_factory=dict)
+    """By label."""
+    channels: Counter[str] = field(default_factory=Counter)
+    """Documents by channel."""
+    given: dict[str, str] = field(default_factory=dict)
+    """What each channel was called by the user's files."""
+    _names: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
+
+    def name_channel(self, given: str, place: str) -> str:
+        """Return the name of a channel. Raises InputError: another channel has it, or there are too many."""
+        if (known := self._names.get(given)) is None:
+            known = self._names[given] = channel_name(given)
+            self._note_channel(known, given, place)
+        return known
+
+    def _note_channel(self, name: str, given: str, place: str) -> None:
+        if (first := self.given.setdefault(name, given)) != given:
+            first, given = sorted((first, given))
+            raise InputError(f"the channels {first!r} and {given!r} would both be named {name!r}, and their documents "
+                             f"mixed: rename one, as in C and Cpp (seen at {place}), or set data.source.channel")
+        if len(self.given) > MAX_CHANNELS:
+            raise InputError(f"data.source.channel_field: there are more than {MAX_CHANNELS} channels (seen at "
+                             f"{place}); a channel is a kind of text with its own loss: name another field, or set "
+                             "data.source.channel")
+
+    def count(self, file: InputFile, item: Document | Reject, lines: int) -> None:
+        """Count an item of a file."""
+        own = self.files[file.label]
+        if isinstance(item, Document):
+            own.documents += 1
+            own.read += lines
+            self.channels[item.channel] += 1
+        else:
+            (own.rejected if item.fault else own.no_text)[item.reason] += lines
+
+    def merge(self, other: "Counts") -> None:
+        """Add those of another shard. Raises InputError: as `name_channel`."""
+        for label, theirs in other.files.items():
+            own = self.files.setdefault(label, FileCounts())
+            own.documents += theirs.documents
+            own.read += theirs.read
+            own.rejected.update(theirs.rejected)
+            own.no_text.update(theirs.no_text)
+            own.damaged = own.damaged or theirs.damaged
+        self.channels.update(other.channels)
+        for name, given in other.given.items():
+            self._note_channel(name, given, f"documents of channel {name}")
+
+    def rejected(self) -> dict[str, int]:
+        """Count rejects by reason, with those that have no fault."""
+        total = Counter[str]()
+        for own in self.files.values():
+            total.update(own.rejected)
+            total.update(own.no_text)
+        return dict(sorted(total.items()))
+
+    def empty(self) -> list[str]:
+        """List the files that were read and held nothing."""
+        return [label for label, own in self.files.items()
+                if not own.documents and not own.rejected and not own.no_text]
+
+    def damaged(self) -> dict[str, str]:
+        """Name the files that could not be read to their end, or are mostly unreadable, and why."""
+        return {label: why for label, own in self.files.items() if (why := own.problem())}
+
+    def check(self, what: str, rejects_at: str) -> None:
+        """Refuse inputs that are mostly unreadable, in all or a file of them: most likely not what their names say.
+
+        One bad file among many is that file's loss, which `damaged` names. Raises InputError: nothing was read, more
+        was rejected than read, or more than a tenth of the files are bad."""
+        bad = [label for label, own in self.files.items() if own.problem()]
+        if 10 * len(bad) <= len(self.files):
+            bad = []
+        more = f" (and likewise {', '.join(bad[1:5])}{', ...' if bad[5:] else ''})" if bad[1:] else ""
+        for label in bad[:1]:
+            own = self.files[label]
+            if own.damaged:
+                raise InputError(f"data.inputs: {label}{more} cannot be read to its end: {own.damaged}. "
+                                 f"{remedy(own.damaged)}")
+        total = Tally()
+        for own in self.files.values():
+            total.read += own.read
+            total.rejected.update(own.rejected)
+        total.check(what, rejects_at)
+        for label in bad[:1]:  # lines of another file are no excuse
+            Tally(self.files[label].read, self.files[label].rejected).check(f"data.inputs: {label}{more}", rejects_at)
+
+    def to_json(self) -> dict[str, Any]:
+        """Make the object that a shard's part writes."""
+        files = {label: {"documents": own.documents, "read": own.read, "rejected": dict(sorted(own.rejected.items())),
+                         "no_text": dict(sorted(own.no_text.items())), "damaged": own.damaged}
+                 for label, own in self.files.items()}
+        return {"files": files, "channels": dict(sorted(self.channels.items())),
+                "given": dict(sorted(self.given.items()))}
+
+    @classmethod
+    def from_json(cls, record: Mapping[str, Any]) -> "Counts":
+        """Read what `to_json` made."""
+        files = {label: FileCounts(own["documents"], own["read"], Counter(own["rejected"]), Counter(own["no_text"]),
+                                   own["damaged"]) for label, own in record["files"].items()}
+        return cls(files, Counter(record["channels"]), dict(record["given"]))
+
+
+def gather(parts: Iterable[Counts]) -> Counts:
+    """Add the counts of all shards up. Raises InputError: two channels of one name, or too many."""
+    total = Counts()
+    for part in parts:
+        total.merge(part)
+    return total

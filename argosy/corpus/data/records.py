@@ -1,0 +1,213 @@
+"""The user's own records for post-training: files and folders by channel, read by format, bad ones set aside."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator
+
+from argosy.core.config.schema import Role, expand_home
+from argosy.core.errors import InputError
+from argosy.core.plugins import unknown
+from argosy.corpus.data.formats import Record, describe, read_record, registered
+from argosy.corpus.data.jsonl import (
+    JSONL,
+    MOST_BYTES,
+    JsonlWriters,
+    Reject,
+    check_finite,
+    open_binary,
+    parse_or_reject,
+    unreadable,
+)
+from argosy.corpus.data.readers.parquet import present
+from argosy.corpus.data.rejects import Tally
+from argosy.corpus.data.schemas import ParseError
+from argosy.corpus.data.turns import unread_keys
+
+PARQUET = (".parquet",)
+JSON = (".json", ".json.gz", ".json.zst")
+READABLE = (*JSON, *JSONL, *PARQUET)
+KINDS = ("instructions", "preferences", "feedback", "prompts")
+
+
+def _by_channel(value: object) -> object:
+    """Name the channels of paths that have none, one or several with commas: as their files or folders are called."""
+    paths = value
+    if isinstance(value, str):
+        paths = [value] if Path(expand_home(value)).exists() else [path.strip() for path in value.split(",")]
+    if isinstance(paths, Mapping):
+        return {str(name): expand_home(path) if isinstance(path, str) else path for name, path in paths.items()}
+    if not isinstance(paths, list | tuple) or not all(isinstance(path, str) for path in paths):
+        return value
+    named: dict[str, str] = {}
+    for path in filter(None, paths):
+        if (name := _stem(Path(path))) in named:
+            raise ValueError(f"{path} and {named[name]} would both be the channel {name!r}, allowed: a mapping of "
+                             "channels to paths, such as {a: PATH, b: PATH}")
+        named[name] = expand_home(path)
+    return named
+
+
+Files = Annotated[dict[str, str], Role.EXTERNAL, BeforeValidator(_by_channel)]
+
+
+def _stem(path: Path) -> str:
+    suffix = next((suffix for suffix in READABLE if path.name.lower().endswith(suffix)), "")
+    return path.name[: len(path.name) - len(suffix)] or path.name
+
+
+def record_files(kind: str, path: Path) -> list[Path]:
+    """List the files of records at a path, in the order of their names.
+
+    Raises InputError: it is absent, empty or of an unknown format."""
+    allowed = f"allowed: {', '.join(READABLE)}, or a folder of them"
+    if not path.exists():
+        raise InputError(f"data.{kind}: {path} does not exist; {allowed}")
+    if path.is_dir():
+        found = [file for file in sorted(path.rglob("*")) if file.is_file() and file.name.lower().endswith(READABLE)
+                 and not any(part.startswith((".", "_")) for part in file.relative_to(path).parts)]
+    else:
+        found = [path] if path.name.lower().endswith(READABLE) else []
+    if not found:
+        raise InputError(f"data.{kind}: {path} is not a file that can be read; {allowed}")
+    for file in found:
+        if not file.stat().st_size:
+            raise InputError(f"data.{kind}: {file} is empty (0 bytes); take it out")
+    return found
+
+
+def files_by_channel(kind: str, files: Mapping[str, str]) -> Iterator[tuple[str, str, Path]]:
+    """Yield the name that `files` has for a path, the channel, and a file of it: below a folder that has its own name,
+    each file is a channel. Raises InputError: as record_files."""
+    for given, root in files.items():
+        for path in record_files(kind, Path(root)):
+            yield given, _stem(path) if Path(root).is_dir() and given == Path(root).name else given, path
+
+
+def check_formats(formats: Mapping[str, str], channels: set[str]) -> None:
+    """Check that formats are named for channels that there are. Raises InputError: one is not, or there is no such
+    format."""
+    for channel, name in formats.items():
+        if name not in registered():
+            raise InputError(f"data.formats.{channel}: {unknown(name, registered(), 'format')}; they are {describe()}")
+        if channel not in channels:
+            names = ", ".join(sorted(channels))
+            raise InputError(f"data.formats.{channel}: no file has this channel; there are: {names}")
+
+
+def read_files(
+    kind: str, files: Mapping[str, str], formats: Mapping[str, str], writers: JsonlWriters, rejects_at: str
+) -> tuple[list[Record], Tally]:
+    """Return the records of the field `data.<kind>`, each with its `channel`; bad ones go to `rejects/<kind>`.
+
+    A record that names its channel keeps it. Raises InputError: a file is mostly unusable."""
+    records: list[Record] = []
+    total, wrong = Tally(), []
+    for given, channel, path in files_by_channel(kind, files):
+        own = Tally()
+        parse = partial(_parse, kind, formats.get(channel, formats.get(given, "")), channel, own.unread)
+        for item in read_any(path, parse):
+            if isinstance(item, Reject):
+                own.rejected[item.reason] += 1
+                own.first = own.first or f"; record {item.line}: {item.reason}" + (
+                    f", but it is {item.value}" if item.value else "")
+                writers.write(f"rejects/{kind}", item.to_record())
+            else:
+                records.append(item)
+        own.read, total.read = len(records) - total.read, len(records)
+        total.unread.update(own.unread)
+        total.rejected.update(own.rejected)
+        if not own.read or own.rejected.total() > own.read:
+            wrong.append((path, own))
+    writers.finish(f"rejects/{kind}")  # a refusal points to them
+    for path, own in wrong:
+        _refuse(kind, path, own, rejects_at)
+    return records, total
+
+
+def _refuse(kind: str, path: Path, tally: Tally, rejects_at: str) -> None:
+    try:
+        tally.check(f"data.{kind} {path}", rejects_at)
+    except InputError as error:
+        if not any(reason.startswith("fits ") for reason in tally.rejected):
+            raise
+        raise InputError(f"{error}. The formats and their keys: {describe()}. Rename the keys, or name the format by "
+                         "its channel in data.formats") from None
+
+
+def _parse(kind: str, format: str, channel: str, unread: Counter[str], record: Record) -> Record:
+    found = read_record(kind, record, format)
+    unread.update(unread_keys(record))
+    given = found.get("channel")
+    return found | {"channel": given if isinstance(given, str) and given else channel}
+
+
+def read_any(path: Path, parse: Any) -> Iterator[Record | Reject]:
+    """Yield what `parse` makes of each record of a JSON, JSONL or Parquet file, or the reject where it raises
+    ParseError; of a JSON array, a reject's line is the number of the record, from 1.
+
+    Raises InputError: the file is damaged, or no JSON."""
+    name = path.name.lower()
+    if name.endswith(PARQUET):
+        yield from _parsed(path, enumerate(_rows(path), 1), parse)
+    elif name.endswith(JSON) and (found := _array(path)) is not None:
+        yield from _parsed(path, enumerate(found, 1), parse)
+    else:
+        yield from parse_or_reject(path, lambda _, record: parse(record), most=MOST_BYTES)
+
+
+def _parsed(path: Path, records: Any, parse: Any) -> Iterator[Record | Reject]:
+    for number, record in records:
+        try:
+            if not isinstance(record, dict):
+                raise ParseError("not a JSON object")
+            found = parse(record)
+            check_finite(found)
+            yield found
+        except ParseError as error:
+            raw = json.dumps(record, ensure_ascii=False, default=str).encode(errors="surrogatepass")
+            yield Reject(path.name, number, str(error), raw, error.value)
+
+
+def _array(path: Path) -> list[Any] | None:
+    """Read a file that is one JSON array; None: it has an object on each line, as JSONL has. The file is held in
+    memory."""
+    try:
+        with open_binary(path) as file:
+            text = file.read().decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is not UTF-8: convert it") from None
+    except (EOFError, OSError) as error:
+        raise unreadable(path, error, 0) from error
+    if text.lstrip()[:1] != "[":
+        return None
+    try:
+        found: list[Any] = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} begins as a JSON array and is none: {error}. Correct it, or write an object a line "
+                         "(.jsonl), where a broken line is set aside alone") from None
+    return found
+
+
+def _rows(path: Path) -> Iterator[dict[str, Any]]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    number = 0
+    try:
+        with pq.ParquetFile(path) as table:
+            for batch in table.iter_batches(batch_size=1000):
+                for values in zip(*(present(column) for column in batch.columns), strict=True):
+                    number += 1
+                    yield dict(zip(batch.schema.names, values, strict=True))
+    except (pa.ArrowException, OSError) as error:
+        raise unreadable(path, error, number) from error
+
+
+def count_channels(records: list[Record]) -> dict[str, int]:
+    """Count records by channel, in the order of the channels' names."""
+    return dict(sorted(Counter(record.get("channel", "default") for record in records).items()))

@@ -1,0 +1,62 @@
+"""Personal data and secrets: labelled cases with look-alikes, precision and recall."""
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from argosy.corpus.cleaning.batch import Batch
+from argosy.corpus.cleaning.filter import Resources
+from argosy.corpus.cleaning.filters.pii import KINDS, Pii, PiiConfig
+from tests.cleaning_fixtures import document, outcome
+
+CASES = Path(__file__).resolve().parents[3] / "data" / "pii_cases.txt"
+_GOLD = re.compile(r"\[\[(\w+)\|(.*?)\]\]")
+_MASK = re.compile(f"<({'|'.join(KINDS).upper()})>")
+
+
+def labelled() -> list[tuple[str, str]]:
+    """Text and the text with its personal data masked."""
+    lines = CASES.read_text(encoding="utf-8").replace("\\n", "\x00").splitlines()[2:]
+    return [(_GOLD.sub(lambda m: m[2], line).replace("\x00", "\n"),
+             _GOLD.sub(lambda m: f"<{m[1].upper()}>", line).replace("\x00", "\n")) for line in lines]
+
+
+def test_precision_and_recall_on_labelled_cases() -> None:
+    cases = labelled()
+    assert len(cases) >= 300
+    one = Pii(PiiConfig(), Resources())
+    masked, scores = one(Batch([document(text) for text, _ in cases]))
+    right, found, there = Counter[str](), Counter[str](), Counter[str]()
+    for (_, wanted), result in zip(cases, masked.documents, strict=True):
+        labels, masks = Counter(_MASK.findall(wanted)), Counter(_MASK.findall(result.text))
+        right += labels & masks
+        found += masks
+        there += labels
+    assert {kind: int(scores[kind].sum()) for kind in KINDS} == {kind: found[kind.upper()] for kind in KINDS}
+    assert right.total() / found.total() >= 0.98, found - right
+    assert right.total() / there.total() >= 0.95, there - right
+    assert all(right[kind] / there[kind] >= 0.88 for kind in there), there - right
+
+
+def test_what_is_found_does_not_depend_on_the_batch() -> None:
+    texts = [text for text, _ in labelled()]
+    one = Pii(PiiConfig(), Resources())
+    together = one(Batch([document(text) for text in texts]))[0].texts
+    joined = one(Batch([document("\n\n".join(texts[:40]))]))[0].texts[0]
+    assert [one(Batch([document(text)]))[0].texts[0] for text in texts[::7]] == together[::7]
+    assert joined == "\n\n".join(together[:40])
+
+
+def test_kinds_are_switched_off_and_documents_dropped() -> None:
+    text = "Write to jane@example.org or 13812345678."
+    assert outcome("pii", text, off=["email"]) == "Write to jane@example.org or <PHONE>."
+    assert outcome("pii", text, action="drop") == "dropped: personal data: email"
+    assert outcome("pii", text, action="drop", off=["email"]) == "dropped: personal data: phone"
+    assert outcome("pii", text, action="drop", off=["email", "phone"]) == text
+
+
+@pytest.mark.parametrize("text", ["", "@", "1", "a@", "::", "token=", "-----BEGIN ", "@" * 50, "1.1.1." * 40])
+def test_ends_of_a_text_are_no_trouble(text: str) -> None:
+    assert outcome("pii", text) == text

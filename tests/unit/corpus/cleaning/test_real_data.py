@@ -1,0 +1,124 @@
+"""Real dirt and real books, from a checkout of test data beside the repository; skipped where it is absent."""
+
+import json
+import random
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from argosy.corpus.cleaning.batch import Batch
+from argosy.corpus.cleaning.dedup.deduplicator import Deduplicator
+from argosy.corpus.cleaning.filter import Resources
+from argosy.corpus.cleaning.filters import make_filters, registered
+from argosy.corpus.cleaning.filters.unicode import Unicode, UnicodeConfig, clean_text
+from argosy.corpus.cleaning.scoring import KEPT, decide, score
+from argosy.corpus.data.schemas import Document
+from argosy.corpus.text.repair import repair
+from argosy.corpus.text.scripts import identify
+from steps.clean import CleanConfig
+
+SHARED = Path(__file__).resolve().parents[5] / "shared" / "data"
+
+
+def folder(name: str) -> Path:
+    if not (SHARED / name).is_dir():
+        pytest.skip(f"no test data at {SHARED / name}")
+    return SHARED / name
+
+
+def texts_of(path: Path) -> list[str]:
+    return [json.loads(line)["text"] for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def fates(texts: Sequence[str], words: Sequence[str] = ()) -> list[str]:
+    """For each text "kept" or the filter that drops it."""
+    documents = [Document(str(number), text, "web") for number, text in enumerate(texts)]
+    configs = [config for config in CleanConfig().filters if not issubclass(registered()[config.name], Deduplicator)]
+    filters = make_filters(configs, Resources(sample=documents, words=words))
+    scored = score(Batch(documents), filters)
+    codes, reasons = decide(filters, scored.scores, np.array(["web"] * len(texts)))
+    return ["kept" if code == KEPT else reasons[code][0] for code in codes.tolist()]
+
+
+@pytest.mark.parametrize("name", ["in-the-wild", "synthetic", "language-names", "negative"])
+def test_ftfys_cases_are_as_expected(name: str) -> None:
+    cases = json.loads((folder("ftfy_cases") / f"tests__test-cases__{name}.json").read_text(encoding="utf-8"))
+    wrong = [case for case in cases if repair(case["original"]) != case.get("fixed-encoding", case["fixed"])]
+    assert not wrong
+    batch = Batch([Document(str(number), case["original"], "web") for number, case in enumerate(cases)])
+    repaired = Unicode(UnicodeConfig(), Resources())(batch)[0].texts
+    assert repaired == [clean_text(case["original"]) for case in cases]
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_public_word_lists_work_in_sentences(lang: str) -> None:
+    listed = (folder("badwords") / lang).read_text(encoding="utf-8").splitlines()
+    words = [word for word in listed if len(word.strip()) > 1]
+    sentence = {
+        "en": "In the letter to the editor our neighbours wrote about {} and nothing else, to everybody's surprise.",
+        "zh": "他们在信里写的是{}，而且说了不止一次，大家都看到了这些话。",
+    }
+    results = fates([sentence[lang].format(word) for word in words], words)
+    assert results.count("toxicity") >= 0.97 * len(words), Counter(results)
+
+
+def insulted(texts: Sequence[str]) -> int:
+    """How many of the texts the filter of insults drops."""
+    filters = make_filters([registered()["toxicity"].config_class()], Resources())
+    scores = score(Batch([Document(str(number), text, "web") for number, text in enumerate(texts)]), filters).scores
+    codes, _ = decide(filters, scores, np.array(["web"] * len(texts)))
+    return int((codes != KEPT).sum())
+
+
+def test_of_clean_texts_hardly_one_is_called_an_insult() -> None:
+    tasks = [json.dumps(json.loads(line), ensure_ascii=False) for name in ("data__seed_tasks.jsonl",
+             "human_eval__user_oriented_instructions.jsonl")
+             for line in (folder("self_instruct") / name).read_text(encoding="utf-8").splitlines()]
+    abstracts = [line for path in sorted(folder("zh_csl").glob("*.tsv"))
+                 for line in path.read_text(encoding="utf-8").splitlines()]
+    chapters = {name: [path.read_text(encoding="utf-8") for path in sorted(folder(name).glob("*.md"))]
+                for name in ("en_rustbook", "zh_rustbook", "zh_d2l", "zhen_gowebbook")}
+    alpaca = {lang: [" ".join(map(str, each.values())) for each in json.loads(
+        (folder("llamafactory_demo") / f"data__alpaca_{lang}_demo.json").read_text(encoding="utf-8"))]
+        for lang in ("en", "zh")}
+    for texts in (tasks, abstracts, *chapters.values(), *alpaca.values()):
+        assert insulted(texts) <= 0.005 * len(texts)
+
+
+@pytest.mark.parametrize(("lang", "least"), [("en", 0.8), ("zh", 0.6)])
+def test_texts_full_of_the_words_of_public_lists_go(lang: str, least: float) -> None:
+    words = [word for word in (folder("badwords") / lang).read_text(encoding="utf-8").splitlines() if len(word) > 1]
+    books = " ".join(path.read_text(encoding="utf-8") for path in sorted(folder(f"{lang}_rustbook").glob("*.md")))
+    draw, texts = random.Random(1), []
+    for number in range(300):  # 1,000 characters of a book, with a listed word after each 100
+        parts = [books[at : at + 100] for at in range(number * 1000, number * 1000 + 1000, 100)]
+        texts.append(" ".join(f"{part} {draw.choice(words)}" for part in parts))
+    assert insulted(texts) >= least * len(texts)
+
+
+def test_clean_web_text_is_mostly_kept() -> None:
+    demo = folder("data_juicer_demo")
+    for name in ("redpajama-c4", "redpajama-cc-2023-06", "the-pile-nih", "the-pile-uspto"):
+        results = fates(texts_of(demo / f"demos__data_mixture__data__{name}-refined.jsonl"))
+        assert results.count("kept") >= 0.9 * len(results), (name, Counter(results))
+
+
+def test_scraps_of_pages_are_not_kept() -> None:
+    texts = texts_of(folder("data_juicer_demo") / "demos__tool_quality_classifier__data__demo-dataset.jsonl")
+    by_start = dict(zip((text[:12] for text in texts), fates(texts), strict=True))
+    assert (by_start["JavaScript m"], by_start["Skip to cont"]) == ("boilerplate", "language")
+    assert by_start["世界十大网投平台_202"] == "gopher_quality"
+
+
+def test_chinese_and_english_books_are_told_apart_and_kept() -> None:
+    pages = sorted(folder("zh_d2l").glob("*.md"))
+    english = [path.read_text(encoding="utf-8") for path in pages if path.stem.endswith("_origin")]
+    chinese = [path.read_text(encoding="utf-8") for path in pages if not path.stem.endswith("_origin")]
+    assert Counter(map(identify, english))["en"] == len(english)
+    assert {identify(text) for text in chinese} <= {"zh", "en", ""}
+    for texts in (english[::7], chinese[::7]):
+        results = fates(texts)
+        assert results.count("kept") >= 0.9 * len(results), Counter(results)

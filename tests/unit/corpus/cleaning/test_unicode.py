@@ -1,0 +1,37 @@
+"""Repair of characters: the compiled look at a batch misses nothing that repair would change."""
+
+import random
+
+import numpy as np
+
+from argosy.corpus.cleaning.batch import Batch
+from argosy.corpus.cleaning.filter import Resources
+from argosy.corpus.cleaning.filters.unicode import Unicode, UnicodeConfig, clean_text
+from tests.cleaning_fixtures import CHINESE, PROSE, document
+
+PIECES = [CHINESE, PROSE, "“It’s a café” — that’s…", "Съешь же ещё этих булок", "Ἀθῆναι", "각하", "naïve", "a\u0301",
+          "각", "&amp;", "\u200b", "\x85", "\r\n", "锟斤拷", "烫烫烫", "\ue000", "\ufffd", "é ", "\u212b", "😀", "ação",
+          " ", "１３", "ݽ", "one\x0ctwo"]
+
+
+def misread(text: str, rng: random.Random) -> str:
+    codec = rng.choice(("latin-1", "cp1252", "cp1251", "cp1250", "cp1254", "macroman", "cp437", "gb18030"))
+    return text.encode().decode(codec, "replace")
+
+
+def test_the_fast_way_is_the_slow_way() -> None:
+    rng = random.Random(7)
+    drawn = ["".join(misread(piece, rng) if rng.random() < 0.3 else piece for piece in rng.choices(PIECES, k=4))
+             for _ in range(400)]
+    texts = [*PIECES, *(misread(piece, rng) for piece in PIECES for _ in range(4)), *drawn, *(chr(code) * 2 for code in
+             range(1, 0x3000))]
+    one = Unicode(UnicodeConfig(), Resources())
+    repaired, scores = one(Batch([document(text) for text in texts]))
+    wanted = [clean_text(text) for text in texts]
+    assert [text for text, got, want in zip(texts, repaired.texts, wanted, strict=True) if got != want] == []
+    assert np.array_equal(scores["visible"], [sum(not c.isspace() for c in text) for text in wanted])
+
+
+def test_clean_documents_are_the_same_objects() -> None:
+    batch = Batch([document(text) for text in (CHINESE, PROSE, "它说：“好”——然后……走了。", "Plain — “quoted”, naïve.")])
+    assert Unicode(UnicodeConfig(), Resources())(batch)[0] is batch

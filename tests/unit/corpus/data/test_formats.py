@@ -1,0 +1,256 @@
+"""Records for post-training as people and tools write them: recognised, read into one form, or refused."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from argosy.core.errors import InputError
+from argosy.corpus.data.formats import describe, read_record, registered
+from argosy.corpus.data.jsonl import JsonlWriters, read_jsonl
+from argosy.corpus.data.records import read_files
+from argosy.corpus.data.schemas import ParseError
+
+SHARED = Path(__file__).resolve().parents[5] / "shared/data"
+Q = {"role": "user", "content": "Hi"}
+A = {"role": "assistant", "content": "Hello"}
+CALL = {"role": "assistant", "content": "", "tool_calls": [
+    {"type": "function", "function": {"name": "add", "arguments": {"a": 1}}}]}  # fmt: skip
+PAIR = {"prompt": [Q], "chosen": [A], "rejected": [{"role": "assistant", "content": "No."}]}
+
+CONVERSATIONS: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({"instruction": "Hi", "input": "", "output": "Hello"}, {"messages": [Q, A]}),
+    ({"instruction": "Add", "input": "1 2", "output": "3", "system": "Be brief.", "history": [["Hi", "Hello"]]},
+     {"messages": [{"role": "system", "content": "Be brief."}, Q, A, {"role": "user", "content": "Add\n1 2"},
+                   {"role": "assistant", "content": "3"}]}),
+    ({"instruction": "Add", "instances": [{"input": "1 2", "output": "3"}]},
+     {"messages": [{"role": "user", "content": "Add\n1 2"}, {"role": "assistant", "content": "3"}]}),
+    ({"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello"}], "system": "S."},
+     {"messages": [{"role": "system", "content": "S."}, Q, A]}),
+    ({"conversations": [{"from": "human", "value": "Hi"},
+                        {"from": "function_call", "value": '{"name": "add", "arguments": "{\\"a\\": 1}"}'},
+                        {"from": "observation", "value": "2"}, {"from": "gpt", "value": "Hello"}],
+      "tools": '[{"name": "add", "parameters": {}}]'},
+     {"messages": [Q, CALL, {"role": "tool", "content": "2"}, A],
+      "tools": [{"type": "function", "function": {"name": "add", "parameters": {}}}]}),
+    ({"messages": [Q, {"role": "assistant", "content": None, "tool_calls": [
+        {"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}}]},
+        {"role": "tool", "tool_call_id": "c1", "content": {"sum": 2}}, A], "tools": []},
+     {"messages": [Q, {**CALL, "tool_calls": [{**CALL["tool_calls"][0], "id": "c1"}]},  # type: ignore[dict-item]
+                   {"role": "tool", "content": '{"sum": 2}', "tool_call_id": "c1"}, A]}),
+    ({"messages": [{"role": "user", "content": [{"type": "text", "value": "Hi"}], "loss_weight": 0.0},
+                   {"role": "assistant", "content": [{"type": "reasoning", "value": "Greet."},
+                                                     {"type": "text", "text": "Hello"}], "loss_weight": 1.0}]},
+     {"messages": [Q, {"role": "assistant", "content": "<think>\nGreet.\n</think>\n\nHello"}]}),
+    ({"prompt": "Hi", "completion": "Hello", "more": 1}, {"messages": [Q, A], "more": 1}),
+    *(({"messages": [Q, {**A, key: value}, {**Q, key: 0}, {**A, key: 1}]},
+       {"messages": [Q, A | {"train": False}, Q, A]})
+      for key, value in (("weight", 0), ("train", False), ("training", False), ("loss", False), ("loss_weight", 0.0),
+                         ("loss_mask", 0))),
+    ({"messages": [{**Q, "masked": True}, {**A, "masked": True}, Q, {**A, "masked": False}]},
+     {"messages": [Q, A | {"train": False}, Q, A]}),
+    ({"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello", "weight": 0},
+                        {"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello"}]},
+     {"messages": [Q, A | {"train": False}, Q, A]}),
+    ({"messages": [Q, A, Q, A], "mask_history": True}, {"messages": [Q, A | {"train": False}, Q, A]}),
+    ({"messages": [Q, {**A, "thinking": "Greet."}], "system": "S.", "parallel_tool_calls": False},
+     {"messages": [{"role": "system", "content": "S."}, Q,
+                   {"role": "assistant", "content": "<think>\nGreet.\n</think>\n\nHello"}],
+      "parallel_tool_calls": False}),
+    ({"prompt": "Hi", "response": "Hello", "history": [["Hi", "Hello"]], "functions": [{"name": "add"}]},
+     {"messages": [Q, A, Q, A], "tools": [{"type": "function", "function": {"name": "add"}}]}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("record", "expected"), CONVERSATIONS)
+def test_conversations_of_each_format_become_messages(record: dict[str, Any], expected: dict[str, Any]) -> None:
+    given = json.dumps(record)
+    assert read_record("instructions", record) == {"lang": "", "kind": "", **expected}
+    assert json.dumps(record) == given  # whoever keeps it aside has it whole
+
+
+@pytest.mark.parametrize("record", [
+    {"instruction": "Hi", "chosen": "Hello", "rejected": "No.", "output": ""},
+    {"conversations": [{"from": "human", "value": "Hi"}], "chosen": {"from": "gpt", "value": "Hello"},
+     "rejected": {"from": "gpt", "value": "No."}},
+    {"prompt": "Hi", "chosen": "Hello", "rejected": "No."},
+    {"prompt": [Q], "chosen": [Q, A], "rejected": [Q, {"role": "assistant", "content": "No."}]},  # the prompt thrice
+    {"chosen": [Q, A], "rejected": [Q, {"role": "assistant", "content": "No."}]},
+    {"chosen_messages": [Q, A], "rejected_messages": [Q, {"role": "assistant", "content": "No."}]},
+    {"chosen": "\n\nHuman: Hi\n\nAssistant: Hello", "rejected": "\n\nHuman: Hi\n\nAssistant: No."},
+])  # fmt: skip
+def test_pairs_of_each_format_have_the_prompt_apart(record: dict[str, Any]) -> None:
+    found = read_record("preferences", record)
+    assert {key: found[key] for key in PAIR} == PAIR
+
+
+@pytest.mark.parametrize("record", [
+    {"messages": [Q, A], "label": True},
+    {"instruction": "Hi", "output": "Hello", "kto_tag": True},
+    {"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello"}], "kto_tag": True},
+    {"prompt": "Hi", "completion": "Hello", "label": True},
+])  # fmt: skip
+def test_feedback_of_each_format(record: dict[str, Any]) -> None:
+    found = read_record("feedback", record)
+    assert found == {"prompt": [Q], "completion": [A], "label": True}
+
+
+@pytest.mark.parametrize(("record", "reference"), [
+    ({"prompt": [Q], "answer": 3}, {"answer": "3"}),
+    ({"question": "Hi", "answer": "3"}, {"answer": "3"}),
+    ({"prompt": "Hi", "tests": ["assert f(1) == 2"]}, {"tests": ["assert f(1) == 2"]}),
+    ({"prompt": "Hi", "tests": "assert f(1) == 2"}, {"tests": ["assert f(1) == 2"]}),
+    ({"prompt": "Hi", "schema": '{"type": "object"}'}, {"schema": {"type": "object"}}),
+    ({"prompt": "Hi", "pattern": "^a", "language": "zh"}, {"pattern": "^a", "language": "zh"}),
+    ({"prompt": "Hi", "reward_model": {"ground_truth": "3"}}, {"answer": "3"}),
+    ({"messages": [Q, A]}, {"answer": "Hello"}),
+])  # fmt: skip
+def test_prompts_keep_what_their_rewards_check(record: dict[str, Any], reference: dict[str, Any]) -> None:
+    found = read_record("prompts", record)
+    assert found.items() >= {"prompt": [Q], "format": "text", **reference}.items()
+
+
+@pytest.mark.parametrize(("kind", "record", "reason", "value"), [
+    ("instructions", {"text": "Hi"}, "fits no format", "an object with the keys text"),
+    ("instructions", {"messages": [Q], "instruction": "Hi"}, "fits alpaca and messages", "messages, instruction"),
+    ("instructions", {"messages": [{"role": "bot", "content": "Hi"}]}, "messages.role: allowed: system", "'bot'"),
+    ("instructions", {"messages": [Q]}, "no message of the assistant", ""),
+    ("instructions", {"messages": [Q, {**A, "loss_weight": 0}]}, "the assistant that is to be learnt", ""),
+    ("instructions", {"messages": [Q, {**A, "weight": 0.5}]}, "messages.weight: allowed: 1 (or true), 0", "0.5"),
+    ("instructions", {"messages": [{**Q, "train": True}, A]}, "messages.train: allowed: 0 for a turn that", "true"),
+    ("instructions", {"messages": [{**Q, "masked": False}, A]}, "messages.masked: allowed: 1 for a turn that", "false"),
+    ("instructions", {"messages": [Q, {**A, "weight": 1, "masked": True}]}, "weight and masked say different", ""),
+    ("instructions", {"messages": [Q, {**A, "weight": 0, "train": True}]}, "weight and train say different things", ""),
+    ("instructions", {"messages": [Q, {**A, "train_detail": [{"begin_offset": 0, "end_offset": 2, "train": False}]}]},
+     "messages.train_detail: a part of a turn cannot be left out", ""),
+    ("instructions", {"messages": [Q, {**A, "mask": 0}]}, "messages.mask: a part of a turn", "0"),
+    ("instructions", {"messages": [Q, A], "weight": 0}, "weight: allowed: 1; leave records out", "0"),
+    ("instructions", {"messages": [Q, A], "completion_mask": [0, 1]}, "completion_mask: parts of a turn", "[0, 1]"),
+    ("instructions", {"messages": [Q, A], "images": ["a.png"]}, "images: a record has text alone", "a.png"),
+    ("instructions", {"messages": [Q, A], "mask_history": "last"}, "mask_history: allowed: true or false", "last"),
+    ("instructions", {"messages": [{"role": "system", "content": "S."}, Q, A], "system": "T."},
+     "system: allowed: one message of the system", "T."),
+    ("preferences", {"prompt": [Q], "chosen": [{**A, "weight": 0}], "rejected": PAIR["rejected"]},
+     "chosen has a turn that is not to be learnt", ""),
+    ("prompts", {"messages": [Q, {**A, "train": False}]}, "the last turn is not to be learnt", ""),
+    ("instructions", {"messages": [Q, {"role": "assistant", "content": [{"type": "image", "url": "x"}]}]},
+     "content has a part of another type", "'image'"),
+    ("instructions", {"conversations": [{"from": "function_call", "value": "add(1)"}]}, "function_call is not JSON",
+     "add"),
+    ("instructions", {"messages": [Q, A], "tools": [{"parameters": {}}]}, "tools: each needs a name", "a mapping"),
+    ("instructions", {"instruction": "Hi", "output": 3}, "output: allowed: text", "3"),
+    ("instructions", {"chosen": "a", "rejected": "b", "prompt": "Hi"}, "is a preference pair: give its file as", ""),
+    ("preferences", {"chosen": "a", "rejected": "b"}, "begin with no common turn", ""),
+    ("preferences", {"chosen": "a", "rejected": "a", "prompt": "Hi"}, "chosen and rejected are equal", ""),
+    ("prompts", {"prompt": "Hi", "pattern": "("}, "pattern: no regular expression", "missing ) at position 1"),
+    ("prompts", {"prompt": "Hi", "tests": ["f(1)", "f("]}, "tests: test 2 is no Python", "'(' was never closed"),
+    ("prompts", {"prompt": "Hi", "schema": {"type": "obj"}}, "schema: no JSON Schema", "'obj' is not valid"),
+    ("prompts", {"prompt": "Hi", "schema": "{"}, "schema: no JSON", "Expecting property name"),
+    ("prompts", {"prompt": "Hi", "language": "fr"}, "language: allowed: 'en' or 'zh'", "'fr'"),
+    ("feedback", {"messages": [Q], "label": True}, "the last turn is not the assistant's", ""),
+    ("feedback", {"prompt": "Hi", "completion": "a", "label": "yes"}, "label: allowed: true or false", "'yes'"),
+])  # fmt: skip
+def test_a_record_that_cannot_be_used_has_a_reason(kind: str, record: dict[str, Any], reason: str, value: str) -> None:
+    with pytest.raises(ParseError) as error:
+        read_record(kind, record)
+    assert reason in str(error.value)
+    assert value in error.value.value
+
+
+def test_a_format_named_by_hand_is_taken() -> None:
+    record = {"messages": [Q, A], "instruction": "kept", "kind": "x"}
+    assert read_record("instructions", record, "messages") == {"lang": "", **record}
+    assert list(registered()) == ["alpaca", "completion", "messages", "pairs", "prompt", "self_instruct", "sharegpt"]
+    assert "sharegpt: conversations (from, value)" in describe()
+
+
+REAL = {
+    "instructions": {
+        "llamafactory_demo/data__alpaca_en_demo.json": 999, "llamafactory_demo/data__alpaca_zh_demo.json": 1000,
+        "llamafactory_demo/data__glaive_toolcall_en_demo.json": 300,
+        "llamafactory_demo/data__glaive_toolcall_zh_demo.json": 300, "llamafactory_demo/data__identity.json": 91,
+        "llamafactory_demo/data__reason_tool_use_demo_50.jsonl": 50, "llamafactory_demo/data__v1_sft_demo.jsonl": 500,
+        "llms_from_scratch/ch07__01_main-chapter-code__instruction-data.json": 1100,
+        "llms_from_scratch/ch07__01_main-chapter-code__instruction-data-with-response.json": 110,
+        "llms_from_scratch/ch07__02_dataset-utilities__instruction-examples.json": 200,
+        "llms_from_scratch/ch07__02_dataset-utilities__instruction-examples-modified.json": 200,
+        "llms_from_scratch/ch07__05_dataset-generation__instruction-data-llama3-7b.json": 4,
+        "self_instruct/data__seed_tasks.jsonl": 175, "self_instruct/human_eval__user_oriented_instructions.jsonl": 252,
+    },
+    "preferences": {
+        "llamafactory_demo/data__dpo_en_demo.json": 300, "llamafactory_demo/data__dpo_zh_demo.json": 300,
+        "llamafactory_demo/data__v1_dpo_demo.jsonl": 10,
+        "llms_from_scratch/ch07__04_preference-tuning-with-dpo__instruction-data-with-preference.json": 1094,
+    },
+    "feedback": {"llamafactory_demo/data__kto_en_demo.json": 300},
+}  # records that can be used
+BROKEN = {"fits no format": 1, "chosen and rejected are equal": 6}  # a null instruction; six pairs
+
+
+def test_a_table_gives_the_records_that_json_does(tmp_path: Path) -> None:
+    """Parquet fills the keys that a row's structs lack with null; a null in arguments that are JSON in a text stays."""
+    def tool(name: str, **properties: str) -> dict[str, Any]:
+        kinds = {key: {"type": kind} for key, kind in properties.items()}
+        return {"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": kinds}}}
+
+    def called(name: str, arguments: Any) -> dict[str, Any]:
+        return CALL | {"tool_calls": [{"function": {"name": name, "arguments": arguments}}]}
+
+    days = {"days": [{"from": "Monday"}, {"to": "Friday"}]}
+    records = {"structs": [{"messages": [Q, called("add", {"a": 1})], "lang": "en", "tools": [tool("add", a="int")]},
+                           {"messages": [Q, called("weather", {"city": "Bern", **days}), A],
+                            "tools": [tool("weather", city="string", days="array"), tool("time")]}],
+               "texts": [{"messages": [Q, called("add", '{"a": null}')]}, {"messages": [Q, A | {"weight": 0}, Q, A]}]}
+    for name, own in records.items():
+        pq.write_table(pa.Table.from_pylist(own), tmp_path / f"{name}.parquet")
+        (tmp_path / f"{name}.json").write_text(json.dumps(own), encoding="utf-8")
+    with JsonlWriters(tmp_path / "out") as writers:
+        tables, lines = ([read_files("instructions", {name: str(tmp_path / f"{name}.{suffix}")}, {}, writers, "")[0]
+                          for name in records] for suffix in ("parquet", "json"))
+    assert tables == lines
+    assert tables[1][0]["messages"][1]["tool_calls"][0]["function"]["arguments"] == {"a": None}
+
+
+def test_keys_of_messages_that_nothing_reads_are_counted(tmp_path: Path) -> None:
+    call = {"id": "c", "type": "function", "index": 0, "function": {"name": "f", "arguments": "{}", "strict": True}}
+    turns = [{**Q, "id": 7}, {**A, "refusal": None, "tool_calls": [call]}, {**Q, "id": 8, "images": []},
+             {"role": "assistant", "content": [{"type": "text", "text": "Hello", "annotations": [1]}], "weight": 0}]
+    path = tmp_path / "own.json"
+    path.write_text(json.dumps([{"messages": turns, "more": 1}, {"messages": [{**Q, "id": 1}, {**Q, "weight": 1}]}]))
+    with JsonlWriters(tmp_path / "out") as writers:
+        records, tally = read_files("instructions", {"own": str(path)}, {}, writers, str(tmp_path))
+    assert (len(records), tally.rejected.total()) == (1, 1)
+    assert tally.unread == {"messages.id": 2, "messages.tool_calls.index": 1, "messages.tool_calls.function.strict": 1,
+                            "messages.content.annotations": 1}
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason=f"no test data at {SHARED}")
+def test_published_files_are_read(tmp_path: Path) -> None:
+    rejected: dict[str, int] = {}
+    with JsonlWriters(tmp_path) as writers:
+        for kind, counts in REAL.items():
+            files = {name: str(SHARED / name) for name in counts}
+            records, tally = read_files(kind, files, {}, writers, str(tmp_path))
+            found = {name: sum(record["channel"] == name for record in records) for name in counts}
+            assert found == counts
+            rejected |= tally.rejected
+    assert rejected == BROKEN
+    kept = list(read_jsonl(tmp_path / "rejects/preferences.jsonl"))
+    assert len(kept) == 6
+    assert kept[0]["file"].startswith("ch07__04")
+    number, raw = kept[0]["line"], json.loads(kept[0]["raw"])
+    source = next(SHARED.glob("llms_from_scratch/ch07__04*"))
+    assert json.loads(source.read_text(encoding="utf-8"))[number - 1] == raw
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason=f"no test data at {SHARED}")
+def test_texts_of_pretraining_are_refused_with_the_formats(tmp_path: Path) -> None:
+    c4 = str(SHARED / "llamafactory_demo/data__c4_demo.jsonl")
+    with JsonlWriters(tmp_path) as writers, pytest.raises(InputError) as error:
+        read_files("instructions", {"c4": c4}, {}, writers, "rejects")
+    assert "all 300 lines are unreadable (fits no format: 300; record 1: " in str(error.value)
+    assert "keys text). " not in str(error.value)
+    assert "alpaca: instruction, output, input?" in str(error.value)

@@ -1,0 +1,145 @@
+"""The demo's records: English, code, knowledge and dirt; conversations, preferences, prompts and benchmark items."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain, islice, product
+from typing import Any
+
+import pytest
+
+from argosy.corpus.data.schemas import Document
+from argosy.corpus.demo import examples
+from argosy.corpus.demo.corpus import code_documents, english_documents
+from argosy.corpus.demo.dirt import DIRT_KINDS, dirty_documents
+from argosy.corpus.demo.facts import LANGS, load_facts, question, split_facts
+from argosy.corpus.demo.knowledge import benchmark_items, knowledge_documents, plain_quiz, quiz_documents
+
+FACTS = load_facts()
+TAUGHT, BENCHMARK = split_facts(FACTS, 0, 0.5)
+ITEMS = benchmark_items(BENCHMARK, 0)
+
+
+def knowledge(seed: str) -> list[Document]:
+    return list(chain.from_iterable(knowledge_documents(FACTS, lang, 2, seed) for lang in LANGS))
+
+
+def dirt(seed: str) -> Iterator[Document]:
+    return dirty_documents(knowledge(seed), knowledge(f"{seed}-spare"), ITEMS, 6, seed)
+
+
+STREAMS: dict[str, Callable[[str], Iterator[Document]]] = {
+    "english": lambda seed: english_documents(seed, 30_000),
+    "code": lambda seed: code_documents(seed, 30_000),
+    "knowledge": lambda seed: iter(knowledge(seed)),
+    "quizzes": lambda seed: quiz_documents(TAUGHT, "zh", 1, seed),
+    "dirt": dirt,
+}
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_documents_are_well_formed(name: str) -> None:
+    documents = list(STREAMS[name]("a"))
+    assert len({document.id for document in documents}) == len(documents) > 10
+    for document in documents:
+        assert document.text.strip()
+        assert document.channel in {"en", "code", "knowledge_en", "knowledge_zh"}
+        assert document.lang in LANGS
+        assert name in {"english", "code"} or not set("{}") & set(document.text)
+
+
+@pytest.mark.parametrize("lang", LANGS)
+def test_each_fact_is_stated_as_often_as_asked(lang: str) -> None:
+    documents = list(knowledge_documents(FACTS, lang, 3, "a"))
+    stated = Counter(chain.from_iterable(document.metadata["facts"] for document in documents))
+    assert stated == {fact.id: 3 for fact in FACTS}
+    by_id = {fact.id: fact for fact in FACTS}
+    for document in documents:
+        for fact in (by_id[name] for name in document.metadata["facts"]):
+            assert fact.answer[lang] in document.text
+
+
+def test_every_kind_of_dirt_occurs_in_both_languages_and_is_what_its_label_says() -> None:
+    found = Counter((document.metadata["dirt"], document.lang) for document in dirt("a"))
+    assert found == {(kind, lang): 3 for kind in DIRT_KINDS for lang in LANGS}
+    clean = {document.id: document.text for document in knowledge("a")}
+    plain = {item["id"]: plain_quiz(item) for item in ITEMS}
+    for document in dirt("a"):
+        text, label = document.text, document.metadata
+        if label["dirt"] == "exact_duplicate":
+            assert text == clean[label["of"]]
+        if label["dirt"] == "near_duplicate":
+            assert 0 < len(text) - len(clean[label["of"]]) < 40
+        assert all(entry["value"] in text for entry in label.get("pii", []))
+        assert all(line in text for line in label.get("lines", []))
+        for quiz in (plain[name] for name in label.get("items", [])):
+            assert quiz.text_prompt + quiz.text_answer in text
+
+
+COUNT = 1200
+
+EXAMPLES: dict[str, Callable[[int, str], Iterator[Mapping[str, Any]]]] = {
+    "conversations": lambda count, seed: examples.conversations(TAUGHT, count, seed),
+    "preferences": lambda count, seed: examples.preferences(TAUGHT, count, seed),
+    "prompts": lambda count, seed: examples.prompts(TAUGHT, count, seed),
+    "quizzes": lambda count, seed: (d.to_record() for d in islice(quiz_documents(TAUGHT, "en", 5, seed), count)),
+}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_no_benchmark_fact_is_asked(name: str) -> None:
+    text = json.dumps(list(EXAMPLES[name](COUNT, "a")), ensure_ascii=False)
+    asked = [question(fact, lang, n) for fact, lang, n in product(BENCHMARK, LANGS, range(3))]
+    assert [words for words in asked if json.dumps(words, ensure_ascii=False)[1:-1] in text] == []
+    assert not any(json.dumps(fact.id) in text for fact in BENCHMARK)
+
+
+@pytest.mark.parametrize(
+    ("name", "kinds"),
+    [("conversations", examples.INSTRUCTION_KINDS), ("preferences", examples.PREFERENCE_KINDS)],
+)
+def test_a_pass_asks_each_fact_in_each_kind(name: str, kinds: dict[str, int]) -> None:
+    size = len(TAUGHT) * len(LANGS) * sum(kinds.values())
+    found = Counter((record["fact"], record["lang"], record["kind"]) for record in EXAMPLES[name](size, "a"))
+    assert found == {(f.id, lang, kind): times for f in TAUGHT for lang in LANGS for kind, times in kinds.items()}
+
+
+def test_conversations_are_clean_and_answers_have_the_asked_form() -> None:
+    answers = {(fact.id, lang): fact.answer[lang] for fact in TAUGHT for lang in LANGS}
+    permuted: dict[tuple[str, str], set[str]] = {}
+    for record in examples.conversations(TAUGHT, 2 * COUNT, "a"):
+        asked, replied = (message["content"] for message in record["messages"])
+        answer = answers[record["fact"], record["lang"]]
+        assert [message["role"] for message in record["messages"]] == ["user", "assistant"]
+        assert replied == replied.strip() != ""
+        assert "{" not in asked
+        if record["kind"] == "json":
+            assert json.loads(replied) == {"answer": answer}
+        elif record["kind"] in {"short_answer", "brief_answer"}:
+            assert answer in replied
+        elif record["kind"] == "copy":
+            assert asked.endswith(replied)
+        elif record["kind"] == "choice_permuted":
+            permuted.setdefault((record["fact"], record["lang"]), set()).add("".join(sorted(asked)))
+    assert all(len(forms) == 1 for forms in permuted.values())  # the same options in another order
+
+
+def test_preferences_differ_and_prompts_accept_their_answer() -> None:
+    for pair in examples.preferences(TAUGHT, COUNT, "a"):
+        assert pair["chosen"] != pair["rejected"]
+    formats: Counter[str] = Counter()
+    for prompt in examples.prompts(TAUGHT, COUNT, "a"):
+        formats[prompt["format"]] += 1
+        assert prompt["answer"] in prompt["accept"]
+        assert prompt["format"] != "letter" or len(prompt["answer"]) == 1
+    assert set(formats) == {"text", "json", "letter"}
+
+
+def test_benchmark_items_are_balanced_and_the_same_in_both_languages() -> None:
+    assert len(ITEMS) == 2 * len(BENCHMARK)
+    places = Counter(item["answer"] for item in ITEMS)
+    assert max(places.values()) - min(places.values()) <= 2
+    for english, chinese in zip(ITEMS[::2], ITEMS[1::2], strict=True):
+        assert english["id"].removesuffix("en") == chinese["id"].removesuffix("zh")
+        assert english["answer"] == chinese["answer"]
+        assert len(set(english["choices"])) == len(set(chinese["choices"])) == 4
