@@ -160,8 +160,8 @@ def prepare(store: Path) -> None:
     os.environ.update(DS_ACCELERATOR="cpu", OMP_NUM_THREADS="1")
     with contextlib.suppress(ImportError):
         importlib.import_module("deepspeed")
-    for name in ("argosy.training.phase", "argosy.posttraining.sft", "argosy.posttraining.preferences.learning",
-                 "argosy.posttraining.rl.learning", "transformers.models.llama.modeling_llama"):
+    for name in ("argosy.model.train.phase", "argosy.model.post.sft", "argosy.model.post.preferences.learning",
+                 "argosy.model.post.rl.learning", "transformers.models.llama.modeling_llama"):
         importlib.import_module(name)
 
 

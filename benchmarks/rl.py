@@ -99,9 +99,9 @@ def _write_model(directory: Path, seed: int) -> None:
     import torch
 
     from argosy.corpus.tokens.tokenizer import save_tokenizer, train_tokenizer
-    from argosy.models.pretrained import load_tokenizer
-    from argosy.training.config import ModelConfig
-    from argosy.training.phase import build_model
+    from argosy.model.train.config import ModelConfig
+    from argosy.model.train.phase import build_model
+    from argosy.model.weights.pretrained import load_tokenizer
 
     final = directory / "checkpoints" / "final"
     final.mkdir(parents=True)

@@ -51,8 +51,8 @@ def measure(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _ours(model: str) -> Any:
-    from argosy.models.checkpoint import find_checkpoint
-    from argosy.scoring.model import LanguageModel
+    from argosy.model.infer.model import LanguageModel
+    from argosy.model.weights.checkpoint import find_checkpoint
     from evals.runner import run_benchmarks
     from evals.section import Benchmarks
 

@@ -12,8 +12,8 @@ from argosy.core.config.schema import Config
 from argosy.core.statistics.intervals import Estimate, balanced_weights, mean
 from argosy.core.statistics.metric import Metric, share
 from argosy.evaluation.findings import Findings
-from argosy.scoring.model import LanguageModel
-from argosy.scoring.rows import problem
+from argosy.model.infer.model import LanguageModel
+from argosy.model.infer.rows import problem
 from evals.chain import parse_chain
 from evals.items import Item
 from evals.question import SEPARATOR, Question

@@ -8,10 +8,10 @@ from typing import Any
 
 from argosy.evaluation.findings import Findings
 from argosy.evaluation.items import digest
-from argosy.models.chat import answer_start
-from argosy.scoring.model import LanguageModel, Pair
-from argosy.scoring.rows import JOINED, NO_NUMBER, TOO_LONG
-from argosy.scoring.scorer import Fit
+from argosy.model.infer.model import LanguageModel, Pair
+from argosy.model.infer.rows import JOINED, NO_NUMBER, TOO_LONG
+from argosy.model.infer.scorer import Fit
+from argosy.model.weights.chat import answer_start
 from evals.answers import Answer, answer, generated
 from evals.items import Item
 from evals.memorisation import memorisation

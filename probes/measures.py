@@ -16,10 +16,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from argosy.models.generate import Tokens
-from argosy.scoring.encoder import TokenBytes, token_bytes
-from argosy.scoring.model import LanguageModel
-from argosy.scoring.rows import Score, common, problem
+from argosy.model.infer.encoder import TokenBytes, token_bytes
+from argosy.model.infer.generate import Tokens
+from argosy.model.infer.model import LanguageModel
+from argosy.model.infer.rows import Score, common, problem
 
 UNKNOWN = "the tokenizer does not know a character of the text"
 NO_TOKENS = "the text adds no token to the prefix"

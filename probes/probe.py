@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field
 from argosy.core.config.schema import Config
 from argosy.core.statistics.intervals import Estimate, mean
 from argosy.core.statistics.metric import BITS, Metric, find, probability
-from argosy.scoring.model import LanguageModel
+from argosy.model.infer.model import LanguageModel
 
 NATS = Metric("lower", matters=BITS, minor=True)
 AUC = probability(chance=0.5)

@@ -11,7 +11,7 @@ from argosy.core.errors import InputError
 from argosy.core.plugins import unknown
 from argosy.evaluation.findings import Findings, reason
 from argosy.evaluation.suite import NoFileError, Suite, check_names
-from argosy.scoring.model import LanguageModel
+from argosy.model.infer.model import LanguageModel
 from probes.kinds import registered
 from probes.probe import Probe, Scope
 

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
-from argosy.training.config import ContinueConfig, TrainOutputs
+from argosy.model.train.config import ContinueConfig, TrainOutputs
 
 
 class AnnealConfig(ContinueConfig):
@@ -26,9 +26,9 @@ def run(config: AnnealConfig, context: StepContext) -> TrainOutputs:
     from argosy.core.step.process import make_deterministic
 
     make_deterministic(config.seed, config.threads)
-    from argosy.models.checkpoint import open_final
-    from argosy.models.load import load_model
-    from argosy.training.phase import open_tokenizer, train_phase
+    from argosy.model.train.phase import open_tokenizer, train_phase
+    from argosy.model.weights.checkpoint import open_final
+    from argosy.model.weights.load import load_model
 
     start = open_final("checkpoint", config.checkpoint)
     model, tokenizer = load_model(start.path), open_tokenizer(start.path)

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from argosy.evaluation.findings import Findings
     from argosy.evaluation.heldout.losses import Heldout
     from argosy.evaluation.suite import Suite
-    from argosy.models.checkpoint import Checkpoint
-    from argosy.scoring.model import LanguageModel
+    from argosy.model.infer.model import LanguageModel
+    from argosy.model.weights.checkpoint import Checkpoint
     from evals.section import Benchmarks
 
     Sections = dict[str, Callable[[LanguageModel, bool], Findings]]  # model, whether prompts are turns of a chat
@@ -128,8 +128,8 @@ def run(config: EvaluateConfig, context: StepContext) -> EvaluateOutputs:
     """
     from argosy.core.step.process import make_deterministic
     from argosy.evaluation.suite import load_suite
-    from argosy.models.checkpoint import find_checkpoint
-    from argosy.scoring.backends import KNOWN, open_model
+    from argosy.model.infer.backends import KNOWN, open_model
+    from argosy.model.weights.checkpoint import find_checkpoint
 
     suite = load_suite(os.path.abspath(config.suite_file) if config.suite_file else config.suite)
     sections = _sections(config, suite)
@@ -153,7 +153,7 @@ def _evaluate(
     config: EvaluateConfig, context: StepContext, sections: "Sections", checkpoint: "Checkpoint", model: "LanguageModel"
 ) -> "Findings":
     from argosy.evaluation.findings import Findings
-    from argosy.scoring.workers import reporter
+    from argosy.model.infer.workers import reporter
 
     chat = config.chat == "on" or (config.chat == "auto" and checkpoint.chat)
     findings = Findings()
@@ -252,7 +252,7 @@ def _log(
     checkpoint: "Checkpoint",
 ) -> None:
     from argosy.evaluation.contamination import contamination_metrics
-    from argosy.models.checkpoint import base_of
+    from argosy.model.weights.checkpoint import base_of
 
     context.tracker.artifact(context.out / "results.json")  # all standard errors and counts, beside the metrics
     # The checkpoints after SFT are alternatives at the same point of the line: each has a curve of its own, which

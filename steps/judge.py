@@ -80,7 +80,7 @@ class JudgeConfig(Config):
 
     def settled(self, *, gpu: bool) -> Self:
         """Settle dtype=auto."""
-        from argosy.models.load import settled_for
+        from argosy.model.weights.load import settled_for
 
         if self.dtype != "auto":
             return self
@@ -201,7 +201,7 @@ def _answers(
 def _judge(config: JudgeConfig) -> "Judge":
     if config.judge_url:
         from argosy.judging.judges import ChatApiJudge
-        from argosy.scoring.chat_api import ChatApi
+        from argosy.model.infer.chat_api import ChatApi
 
         key = os.environ.get(config.judge_key_variable, "")
         api = ChatApi(config.judge_url, config.judge_model, key, config.judge_parallel)
@@ -214,8 +214,8 @@ def _judge(config: JudgeConfig) -> "Judge":
 
 def _load(field: str, config: JudgeConfig) -> tuple[Any, bool, str]:
     """Load a model; whether its prompts are turns of its chat template; its name."""
-    from argosy.models.checkpoint import find_checkpoint
-    from argosy.scoring.model import LanguageModel
+    from argosy.model.infer.model import LanguageModel
+    from argosy.model.weights.checkpoint import find_checkpoint
 
     directory = given_directory(field, getattr(config, field), "training")
     checkpoint = find_checkpoint(directory, getattr(config, f"{field}_export"))

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
-from argosy.training.config import ContinueConfig, TrainConfig, TrainOutputs
+from argosy.model.train.config import ContinueConfig, TrainConfig, TrainOutputs
 
 
 class LongContextConfig(ContinueConfig):
@@ -36,9 +36,9 @@ def run(config: LongContextConfig, context: StepContext) -> LongContextOutputs:
     from argosy.core.step.process import make_deterministic
 
     make_deterministic(config.seed, config.threads)
-    from argosy.models.checkpoint import open_final
-    from argosy.models.load import load_model
-    from argosy.training.phase import lengthen, open_tokenizer, train_phase
+    from argosy.model.train.phase import lengthen, open_tokenizer, train_phase
+    from argosy.model.weights.checkpoint import open_final
+    from argosy.model.weights.load import load_model
 
     start = open_final("checkpoint", config.checkpoint)
     model = load_model(start.path)
@@ -55,8 +55,8 @@ def _position_nats(model: Any, config: TrainConfig, context: StepContext) -> dic
     import torch
 
     from argosy.corpus.tokens.reader import read_channels
-    from argosy.models.loss import LossModule
-    from argosy.training.heldout import HeldoutLoss
+    from argosy.model.train.heldout import HeldoutLoss
+    from argosy.model.train.layers.loss import LossModule
 
     heldout = HeldoutLoss(read_channels(config.tokenized, "heldout"), config.sequence_length, config.heldout_tokens)
     model = model.to(context.device)

@@ -45,7 +45,7 @@ class MeasureConfig(Config):
 
     def settled(self, *, gpu: bool) -> Self:
         """Settle dtype=auto."""
-        from argosy.models.load import settled_for
+        from argosy.model.weights.load import settled_for
 
         if self.dtype != "auto":
             return self
@@ -67,7 +67,7 @@ def run(config: MeasureConfig, context: StepContext) -> MeasureOutputs:
     from argosy.core.step.process import make_deterministic
 
     make_deterministic(0, config.threads)
-    from argosy.scoring.documents import Models
+    from argosy.model.infer.documents import Models
 
     directory = given_directory("scored", config.scored, "score")
     places = find_models(config.filters, config.models)

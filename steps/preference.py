@@ -4,19 +4,19 @@ python -m steps.preference --config '{"checkpoint": SFT_DIR, "data": DIR, "metho
 
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
-from argosy.posttraining.config import PosttrainingOutputs
-from argosy.posttraining.preferences.config import PreferenceMethodConfig
+from argosy.model.post.config import PosttrainingOutputs
+from argosy.model.post.preferences.config import PreferenceMethodConfig
 
 
 def run(config: PreferenceMethodConfig, context: StepContext) -> PosttrainingOutputs:
     """Train, evaluate before and after, export."""
-    from argosy.posttraining.stage import begin
+    from argosy.model.post.stage import begin
 
     stage = begin(config, context)
-    from argosy.posttraining.preferences.examples import read_answers, read_pairs
-    from argosy.posttraining.preferences.heldout import HeldOut
-    from argosy.posttraining.preferences.learning import learn
-    from argosy.posttraining.preferences.methods import find_method
+    from argosy.model.post.preferences.examples import read_answers, read_pairs
+    from argosy.model.post.preferences.heldout import HeldOut
+    from argosy.model.post.preferences.learning import learn
+    from argosy.model.post.preferences.methods import find_method
 
     method = find_method(config.method)
     examples, heldout = read_answers(stage) if method.single else read_pairs(stage)

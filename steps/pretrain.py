@@ -7,7 +7,7 @@ from argosy.core.config.schema import Upstream
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
 from argosy.core.store.step_files import given_directory
-from argosy.training.config import ModelConfig, TrainConfig, TrainOutputs
+from argosy.model.train.config import ModelConfig, TrainConfig, TrainOutputs
 
 
 class PretrainConfig(TrainConfig):
@@ -26,11 +26,11 @@ def run(config: PretrainConfig, context: StepContext) -> TrainOutputs:
     from argosy.core.step.process import make_deterministic
 
     make_deterministic(config.seed, config.threads)
-    from argosy.training.phase import build_model, open_tokenizer, train_phase
+    from argosy.model.train.phase import build_model, open_tokenizer, train_phase
 
     if config.checkpoint:
-        from argosy.models.checkpoint import open_final
-        from argosy.models.load import load_model
+        from argosy.model.weights.checkpoint import open_final
+        from argosy.model.weights.load import load_model
 
         start = open_final("checkpoint", config.checkpoint)
         model, tokenizer = load_model(start.path), open_tokenizer(start.path)

@@ -130,7 +130,7 @@ def _log(config: RegressionsConfig, found: "Sequence[Judged]", context: StepCont
 
 def _checkpoint(evaluation: Path) -> Path | None:
     """The checkpoint that an evaluation was of, where it is still there."""
-    from argosy.models.checkpoint import find_checkpoint
+    from argosy.model.weights.checkpoint import find_checkpoint
 
     settings = read_record(evaluation / RUN).get("config", {})
     try:

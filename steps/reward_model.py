@@ -8,7 +8,7 @@ from pydantic import Field
 
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
-from argosy.posttraining.config import PositiveInt, PosttrainingOutputs, PreferenceConfig
+from argosy.model.post.config import PositiveInt, PosttrainingOutputs, PreferenceConfig
 
 
 class RewardModelConfig(PreferenceConfig):
@@ -24,12 +24,12 @@ class RewardModelConfig(PreferenceConfig):
 
 def run(config: RewardModelConfig, context: StepContext) -> PosttrainingOutputs:
     """Train, evaluate before and after, export for AutoModelForSequenceClassification."""
-    from argosy.posttraining.stage import begin
+    from argosy.model.post.stage import begin
 
     stage = begin(config, context)
-    from argosy.posttraining.preferences.examples import read_pairs
-    from argosy.posttraining.preferences.heldout import reward_metrics
-    from argosy.posttraining.preferences.rewards import start_reward_model, train_reward_model
+    from argosy.model.post.preferences.examples import read_pairs
+    from argosy.model.post.preferences.heldout import reward_metrics
+    from argosy.model.post.preferences.rewards import start_reward_model, train_reward_model
 
     pairs, heldout = read_pairs(stage)
     config.amount(len(pairs), "examples for training")  # before a model is loaded

@@ -7,25 +7,25 @@ from typing import Any
 from argosy.core.errors import InputError
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
-from argosy.posttraining.config import PosttrainingOutputs
-from argosy.posttraining.rl.config import RLHFConfig
+from argosy.model.post.config import PosttrainingOutputs
+from argosy.model.post.rl.config import RLHFConfig
 
 
 def run(config: RLHFConfig, context: StepContext) -> PosttrainingOutputs:
     """Train, evaluate before and after, export."""
-    from argosy.posttraining.rl.prompts import hold_out, prompt_parser
-    from argosy.posttraining.rl.reward import Surroundings
-    from argosy.posttraining.rl.rewards import WeightedRewards, check_model
-    from argosy.posttraining.rl.server.process import check_installed
-    from argosy.posttraining.stage import begin
+    from argosy.model.post.rl.prompts import hold_out, prompt_parser
+    from argosy.model.post.rl.reward import Surroundings
+    from argosy.model.post.rl.rewards import WeightedRewards, check_model
+    from argosy.model.post.rl.server.process import check_installed
+    from argosy.model.post.stage import begin
 
     for given in (config.rewards, config.guards.true_reward):
         check_model(given, config.reward_model)
     if config.generation == "vllm":
         check_installed(config.server)
     stage = begin(config, context)
-    from argosy.posttraining.rl.evaluation import PolicyEvaluation, evaluate_policy
-    from argosy.posttraining.rl.learning import train_policy
+    from argosy.model.post.rl.evaluation import PolicyEvaluation, evaluate_policy
+    from argosy.model.post.rl.learning import train_policy
 
     source = stage.source
     room = (config.max_length or source.context) - config.max_new_tokens

@@ -6,16 +6,16 @@ from typing import Any
 
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
-from argosy.posttraining.config import PosttrainingOutputs
-from argosy.posttraining.sft_config import SFTConfig
+from argosy.model.post.config import PosttrainingOutputs
+from argosy.model.post.sft_config import SFTConfig
 
 
 def run(config: SFTConfig, context: StepContext) -> PosttrainingOutputs:
     """Train on the conversations, evaluate before and after, export."""
-    from argosy.posttraining.stage import begin
+    from argosy.model.post.stage import begin
 
     stage = begin(config, context)
-    from argosy.posttraining.sft import (
+    from argosy.model.post.sft import (
         amount_of,
         choose,
         exact_match,

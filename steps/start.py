@@ -15,8 +15,8 @@ from argosy.core.config.schema import ADDED, Config, External
 from argosy.core.errors import InputError
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
-from argosy.models.checkpoint import model_of_step
-from argosy.models.export import Export
+from argosy.model.weights.checkpoint import model_of_step
+from argosy.model.weights.export import Export
 
 TOKENIZER = "tokenizer"
 
@@ -38,7 +38,7 @@ class StartConfig(Config):
     @model_validator(mode="before")
     @classmethod
     def _move_hub_name(cls, values: Any) -> Any:
-        from argosy.models.elsewhere.hub import is_hub_name
+        from argosy.model.weights.elsewhere.hub import is_hub_name
 
         model = values.get("model") if isinstance(values, dict) else None
         if not isinstance(model, str) or not is_hub_name(model):
@@ -47,7 +47,7 @@ class StartConfig(Config):
 
     @model_validator(mode="after")
     def _check_hub(self) -> Self:
-        from argosy.models.elsewhere.hub import is_hub_name
+        from argosy.model.weights.elsewhere.hub import is_hub_name
 
         if self.hub and (self.model or not is_hub_name(self.hub)):
             raise ValueError(f"hub is {self.hub!r}: it is set from `model`; leave it out")
@@ -82,12 +82,12 @@ def run(config: StartConfig, context: StepContext) -> StartOutputs:
     from argosy.core.step.process import make_deterministic
 
     make_deterministic(0, 1)
-    from argosy.models.checkpoint import find_checkpoint
-    from argosy.models.elsewhere.gguf import describe, in_words
-    from argosy.models.elsewhere.hub import download
-    from argosy.models.elsewhere.imported import import_model
-    from argosy.models.export import Exporter
-    from argosy.models.pretrained import is_gguf, weights_dtype
+    from argosy.model.weights.checkpoint import find_checkpoint
+    from argosy.model.weights.elsewhere.gguf import describe, in_words
+    from argosy.model.weights.elsewhere.hub import download
+    from argosy.model.weights.elsewhere.imported import import_model
+    from argosy.model.weights.export import Exporter
+    from argosy.model.weights.pretrained import is_gguf, weights_dtype
 
     if not (config.model or config.hub):
         raise InputError("start.model is empty: name the directory of a model, or org/name@commit of the hub")

@@ -22,14 +22,14 @@ from argosy.core.store.files import write_json
 from argosy.core.store.step_files import given_directory
 from argosy.corpus.data.jsonl import JsonlWriters, read_jsonl
 from argosy.corpus.data.rejects import Rejects
-from argosy.posttraining.synthesis.config import SynthesisConfig, SynthesisOutputs
+from argosy.model.post.synthesis.config import SynthesisConfig, SynthesisOutputs
 
 if TYPE_CHECKING:
-    from argosy.posttraining.rl.reward import Prompt
-    from argosy.posttraining.rl.rewards import WeightedRewards
-    from argosy.posttraining.synthesis.methods import Answer
-    from argosy.posttraining.synthesis.prompts import Parse
-    from argosy.training.parallel import Group
+    from argosy.model.post.rl.reward import Prompt
+    from argosy.model.post.rl.rewards import WeightedRewards
+    from argosy.model.post.synthesis.methods import Answer
+    from argosy.model.post.synthesis.prompts import Parse
+    from argosy.model.train.parallel import Group
 
 UNUSED, COUNTS = "unused", "synthesis.json"
 
@@ -68,9 +68,9 @@ def run(config: SynthesizeConfig, context: StepContext) -> SynthesisOutputs:
     Raises InputError: a field is missing or wrong, a teacher refuses, no prompt is left; StepError: no answer can be
     used."""
     data, teacher = _begin(config)
-    from argosy.posttraining.synthesis.prompts import read_prompts
-    from argosy.posttraining.synthesis.records import make_records, metrics_of, table_rows, write_records
-    from argosy.training.parallel import join_group
+    from argosy.model.post.synthesis.prompts import read_prompts
+    from argosy.model.post.synthesis.records import make_records, metrics_of, table_rows, write_records
+    from argosy.model.train.parallel import join_group
 
     group = join_group(context)
     rejects, benchmark = Rejects(), _benchmark(config, data)
@@ -98,9 +98,9 @@ def run(config: SynthesizeConfig, context: StepContext) -> SynthesisOutputs:
 
 def _begin(config: SynthesizeConfig) -> tuple[Path, str]:
     """Check the fields, download a teacher, prepare the process; returns the data's and a local teacher's directory."""
-    from argosy.models.elsewhere.hub import download
-    from argosy.posttraining.rl.rewards import check_model
-    from argosy.posttraining.synthesis.prompts import kind_of
+    from argosy.model.post.rl.rewards import check_model
+    from argosy.model.post.synthesis.prompts import kind_of
+    from argosy.model.weights.elsewhere.hub import download
 
     kind_of(config.prompts)
     data = given_directory("data", config.data, "data")
@@ -112,15 +112,15 @@ def _begin(config: SynthesizeConfig) -> tuple[Path, str]:
     if config.teacher_url and "length" in config.rewards and not config.reward_model:
         raise InputError("rewards.length counts tokens, and a teacher with a URL has no tokenizer here: leave it out")
     teacher = str(download(config.teacher_hub, "teacher")) if config.teacher_hub else config.teacher
-    from argosy.posttraining.stage import prepare_process
+    from argosy.model.post.stage import prepare_process
 
     prepare_process(config.seed, config.threads)
     return data, teacher
 
 
 def _rewards(config: SynthesizeConfig, device: Any) -> "WeightedRewards | None":
-    from argosy.posttraining.rl.reward import Surroundings
-    from argosy.posttraining.rl.rewards import WeightedRewards
+    from argosy.model.post.rl.reward import Surroundings
+    from argosy.model.post.rl.rewards import WeightedRewards
 
     if not config.rewards:
         return None
@@ -143,21 +143,21 @@ def _answered(
     read: Any,
 ) -> "tuple[Answered, Any]":
     """Read the prompts as who answers them takes them, and get the answers."""
-    from argosy.posttraining.rl.prompts import prompt_parser
+    from argosy.model.post.rl.prompts import prompt_parser
 
     def problem(fields: dict[str, Any]) -> str:
         return rewards.problem(fields) if rewards else ""
 
     judge = _reward_tokenizer(config) if config.has_teacher else None
     if config.teacher_url:
-        from argosy.posttraining.synthesis.teacher import ask_teacher, plain_parser
+        from argosy.model.post.synthesis.teacher import ask_teacher, plain_parser
 
         prompts, unused = read(plain_parser(problem))
         taught = ask_teacher(config, context, prompts, rewards, judge)
         model = f"{config.teacher_model} at {config.teacher_url}"
         return Answered(prompts, taught.answers, model, taught.missing), unused
-    from argosy.models.checkpoint import find_checkpoint
-    from argosy.posttraining.synthesis.answers import Answering, open_model
+    from argosy.model.post.synthesis.answers import Answering, open_model
+    from argosy.model.weights.checkpoint import find_checkpoint
 
     source = open_model(config, teacher, group.device)
     room = (config.max_length or source.context) - config.max_new_tokens
@@ -175,14 +175,14 @@ def _reward_tokenizer(config: SynthesizeConfig) -> Any:
     """Load the tokenizer of the reward model, which reads no other one's ids; None: no reward model is asked."""
     if not config.asks_model:
         return None
-    from argosy.models.load import open_source
+    from argosy.model.infer.source import open_source
 
     return open_source("reward_model", config.reward_model, "cpu").tokenizer
 
 
 def _report(context: StepContext, outputs: SynthesisOutputs, rows: "Sequence[Mapping[str, Any]]") -> None:
     """Write counts and samples, log them, and say what there is."""
-    from argosy.posttraining.rl.samples import write_table
+    from argosy.model.post.rl.samples import write_table
 
     write_json(context.out / COUNTS, outputs.model_dump(mode="json", exclude={"metrics"}))
     context.tracker.metrics(outputs.metrics, step=0)

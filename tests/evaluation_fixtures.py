@@ -6,9 +6,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from argosy.models.checkpoint import Checkpoint
-from argosy.scoring.encoder import Encoder
-from argosy.scoring.model import LanguageModel
+from argosy.model.infer.encoder import Encoder
+from argosy.model.infer.model import LanguageModel
+from argosy.model.weights.checkpoint import Checkpoint
 from evals.formats import At, find_format
 from evals.items import Item
 from tests.step_fixtures import run_step, write_lines

@@ -67,8 +67,8 @@ class FakeVLLM:
         self.loaded.append(directory)
 
     def _generate(self, body: Any) -> Any:
-        from argosy.models.generate import Decoding
-        from argosy.posttraining.rl.sampling import sample
+        from argosy.model.infer.generate import Decoding
+        from argosy.model.post.rl.sampling import sample
 
         chosen = body["sampling_params"]
         assert set(body) == {"token_ids", "sampling_params"}

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from argosy.scoring.encoder import Encoder
-from argosy.scoring.model import LanguageModel
+from argosy.model.infer.encoder import Encoder
+from argosy.model.infer.model import LanguageModel
 from tests.evaluation_fixtures import TEMPLATE, make_model
 from tests.tokenizer_kinds import tokenizers_by_kind
 

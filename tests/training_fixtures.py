@@ -147,10 +147,10 @@ def tiny_engine(channels: int = 1, **fields: Any) -> Any:
     """An engine of one process around a model of one block, whose weights are always the same."""
     import torch
 
-    from argosy.training.config import ModelConfig, TrainConfig
-    from argosy.training.engines import make_engine
-    from argosy.training.parallel import Group
-    from argosy.training.phase import build_model
+    from argosy.model.train.config import ModelConfig, TrainConfig
+    from argosy.model.train.engines import make_engine
+    from argosy.model.train.parallel import Group
+    from argosy.model.train.phase import build_model
 
     torch.manual_seed(0)
     config = TrainConfig(**{"sequence_length": 16, "global_batch_size": 4, "dtype": "float32", **fields})

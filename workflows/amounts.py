@@ -11,10 +11,10 @@ from argosy.corpus.data.records import files_by_channel, read_any
 from argosy.corpus.data.sources import weights_of
 from argosy.corpus.text.display import columns
 from argosy.corpus.tokens.amounts import Amount, check_batch
-from argosy.posttraining.config import PosttrainingConfig
-from argosy.posttraining.rl.config import RLHFConfig
-from argosy.posttraining.sft_config import SFTConfig
-from argosy.training.config import TrainConfig
+from argosy.model.post.config import PosttrainingConfig
+from argosy.model.post.rl.config import RLHFConfig
+from argosy.model.post.sft_config import SFTConfig
+from argosy.model.train.config import TrainConfig
 from steps.data import DataConfig
 from workflows.graph import definition
 from workflows.plan import Plan, PlannedNode
@@ -71,7 +71,7 @@ def _ahead(node: PlannedNode, config: Any, done: set[str], data: DataConfig) -> 
         amount = _of_phase(config) if there else None
         return Ahead(node.name, config.global_batch_size, config.steps, amount, "" if there else "rows: after tokenize")
     if {config.checkpoint, config.data} <= done and _size(_files(config)) <= MOST_BYTES:
-        from argosy.posttraining.ahead import amount_ahead
+        from argosy.model.post.ahead import amount_ahead
 
         return Ahead(node.name, config.batch_size, 0, amount_ahead(config))
     known = _examples(config, done, data)

@@ -10,10 +10,10 @@ from pydantic import ConfigDict, Field
 from argosy.core.config.explain import likely, validated
 from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
-from argosy.posttraining.preferences.config import PreferenceMethodConfig
-from argosy.posttraining.rl.config import METHODS, RLHFConfig
-from argosy.posttraining.sft_config import SFTConfig
-from argosy.posttraining.synthesis.config import HeldOut
+from argosy.model.post.preferences.config import PreferenceMethodConfig
+from argosy.model.post.rl.config import METHODS, RLHFConfig
+from argosy.model.post.sft_config import SFTConfig
+from argosy.model.post.synthesis.config import HeldOut
 from steps.reward_model import RewardModelConfig
 from steps.synthesize import SynthesizeConfig
 from workflows.graph import Node, Stages
@@ -71,8 +71,8 @@ class Branch(Config):
 @cache
 def steps_of_methods() -> Mapping[str, str]:
     """Map each method to its step."""
-    from argosy.posttraining.preferences.methods import method_names
-    from argosy.posttraining.synthesis.methods import method_names as synthesis_methods
+    from argosy.model.post.preferences.methods import method_names
+    from argosy.model.post.synthesis.methods import method_names as synthesis_methods
 
     return {"sft": "sft", "reward_model": "reward_model", **dict.fromkeys(method_names(), "preference"),
             **dict.fromkeys(METHODS, "rlhf"), **dict.fromkeys(synthesis_methods(), "synthesize")}  # fmt: skip

@@ -11,10 +11,10 @@ from argosy.core.errors import InputError
 from argosy.core.step.machine import has_gpu
 from argosy.corpus.data.records import KINDS
 from argosy.evaluation.suite import FOLDERS, check_apart, find_suite, load_suite, named_files
-from argosy.models.checkpoint import find_checkpoint
-from argosy.models.load import own_dtype
-from argosy.models.pretrained import settled_dtype
-from argosy.training.config import TrainConfig
+from argosy.model.train.config import TrainConfig
+from argosy.model.weights.checkpoint import find_checkpoint
+from argosy.model.weights.load import own_dtype
+from argosy.model.weights.pretrained import settled_dtype
 from steps.data import DataConfig
 from steps.evaluate import EvaluateConfig, check_suite
 from steps.start import StartConfig

@@ -17,12 +17,12 @@ from argosy.corpus.data.sample import input_channels
 from argosy.corpus.data.sources import RESERVED_CHANNEL, check_channels, check_mixture, rest_of
 from argosy.corpus.tokens.amounts import micro_batch_problem
 from argosy.evaluation.suite import find_suite, load_suite
-from argosy.models.checkpoint import find_checkpoint, no_model_because
-from argosy.models.elsewhere.imported import check_files as check_model
-from argosy.posttraining.config import PosttrainingConfig
-from argosy.posttraining.preferences.config import PreferenceMethodConfig
-from argosy.training.config import TrainConfig
-from argosy.training.numerics import NumericsConfig
+from argosy.model.post.config import PosttrainingConfig
+from argosy.model.post.preferences.config import PreferenceMethodConfig
+from argosy.model.train.config import TrainConfig
+from argosy.model.train.numerics import NumericsConfig
+from argosy.model.weights.checkpoint import find_checkpoint, no_model_because
+from argosy.model.weights.elsewhere.imported import check_files as check_model
 from evals.task import TaskSpec
 from evals.task_sources import check_there
 from steps.clean import CleanConfig
@@ -164,7 +164,7 @@ def _check_models(config: CleanConfig) -> None:
     for at, one in enumerate(config.filters):
         model = getattr(one, "model", "") if isinstance(one, ModelFilterConfig) else ""
         if model and registered()[one.name].measured:
-            from argosy.scoring.documents import check_model
+            from argosy.model.infer.documents import check_model
 
             check_model(expanduser(model), one.name == "edu_quality", f"clean.filters[{at}].model")
         elif model:

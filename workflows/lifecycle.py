@@ -14,13 +14,13 @@ Each stage is a file of `steps/`; the library under it is a folder:
 
     data                                 argosy/corpus/demo, argosy/corpus/data
     classifier, score, clean             argosy/corpus/cleaning, argosy/corpus/text
-    measure                              argosy/corpus/cleaning, argosy/scoring
-    start                                argosy/models
+    measure                              argosy/corpus/cleaning, argosy/model/infer
+    start                                argosy/model/weights
     tokenizer, tokenize                  argosy/corpus/tokens
-    pretrain, long_context, anneal       argosy/training, argosy/models
-    sft, twin, dpo, reward_model, rlhf   argosy/posttraining, argosy/training
-    data of a model's own answers        argosy/posttraining/synthesis (an item of `posttraining`)
-    evaluate                             evals, probes, argosy/evaluation, argosy/scoring
+    pretrain, long_context, anneal       argosy/model/train, argosy/model/weights
+    sft, twin, dpo, reward_model, rlhf   argosy/model/post, argosy/model/train
+    data of a model's own answers        argosy/model/post/synthesis (an item of `posttraining`)
+    evaluate                             evals, probes, argosy/evaluation, argosy/model/infer
     compare                              argosy/compare, argosy/core/statistics
 
 A new stage is a file of `steps/`, a field of LifecycleConfig and a line of `lifecycle`.
@@ -36,9 +36,9 @@ from argosy.compare.gate.config import Gate
 from argosy.core.config.explain import likely
 from argosy.core.config.schema import Config, Role, Seed, models_at
 from argosy.core.errors import InputError
-from argosy.posttraining.preferences.config import PreferenceMethodConfig
-from argosy.posttraining.rl.config import RLHFConfig
-from argosy.posttraining.sft_config import SFTConfig
+from argosy.model.post.preferences.config import PreferenceMethodConfig
+from argosy.model.post.rl.config import RLHFConfig
+from argosy.model.post.sft_config import SFTConfig
 from steps.anneal import AnnealConfig
 from steps.clean import CleanConfig
 from steps.compare import CompareConfig

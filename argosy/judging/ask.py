@@ -8,8 +8,8 @@ from typing import NamedTuple
 from argosy.judging.judges import Comparison, Judge, Preference
 from argosy.judging.metrics import Verdict
 from argosy.judging.records import Answer, Prompt
-from argosy.scoring.model import LanguageModel
-from argosy.scoring.workers import Journal, key_of
+from argosy.model.infer.model import LanguageModel
+from argosy.model.infer.workers import Journal, key_of
 
 NO_ANSWER = "one of the two has no answer"
 FORWARD, BACKWARD = "forward", "backward"

@@ -10,8 +10,8 @@ from typing import Protocol
 
 from argosy.core.errors import InputError
 from argosy.corpus.text.scripts import is_han
-from argosy.scoring.chat_api import ChatApi, Reply
-from argosy.scoring.model import LanguageModel
+from argosy.model.infer.chat_api import ChatApi, Reply
+from argosy.model.infer.model import LanguageModel
 
 LETTERS = ("A", "B")
 CUE = "\n"

@@ -12,12 +12,12 @@ from argosy.core.config.explain import likely
 from argosy.core.errors import InputError
 from argosy.core.store.files import read_record
 from argosy.core.store.step_files import RUN, read_done, read_outputs
-from argosy.sizing.architecture import open_architecture
+from argosy.model.train.sizing.architecture import open_architecture
 from argosy.sweep.grid import STAGE
 
 ALL = "all"
 Setting = tuple[str, Any]
-DIVERGED = "is not a finite number"  # of the error that training ends with (argosy/training/loop.py)
+DIVERGED = "is not a finite number"  # of the error that training ends with (argosy/model/train/loop.py)
 
 
 @dataclass(frozen=True)

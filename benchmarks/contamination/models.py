@@ -10,8 +10,8 @@ from random import Random
 from typing import Any
 
 from argosy.core.statistics.contamination import Equals, Evidence, Gap
-from argosy.scoring.encoder import Encoder
-from argosy.scoring.model import LanguageModel
+from argosy.model.infer.encoder import Encoder
+from argosy.model.infer.model import LanguageModel
 from evals.answers import answer
 from evals.chain import parse_chain
 from evals.items import Item

@@ -15,7 +15,7 @@ from argosy.core.step.contract import StepContext
 from argosy.core.step.process import make_deterministic
 from argosy.corpus.data.schemas import Message
 from argosy.corpus.tokens.tokenizer import save_tokenizer, train_tokenizer
-from argosy.training.config import ModelConfig
+from argosy.model.train.config import ModelConfig
 from benchmarks.side_by_side import shared
 from benchmarks.training.sides import THREADS, WARM, Counted, Laps, Last, counting
 
@@ -65,9 +65,9 @@ def start() -> tuple[Any, Any, list[list[Message]]]:
     a row, so that neither side cuts any."""
     import torch
 
-    from argosy.models.chat import encode_answers
-    from argosy.models.pretrained import load_tokenizer
-    from argosy.training.phase import build_model
+    from argosy.model.train.phase import build_model
+    from argosy.model.weights.chat import encode_answers
+    from argosy.model.weights.pretrained import load_tokenizer
 
     torch.set_num_threads(THREADS)
     torch.manual_seed(0)
@@ -85,12 +85,12 @@ def start() -> tuple[Any, Any, list[list[Message]]]:
 def sft_ours() -> Turn:
     """Make the turn of our SFT as a step runs it, with its determinism, tracker and progress."""
     make_deterministic(0, THREADS)
-    from argosy.posttraining.rows import Rows
-    from argosy.posttraining.sft import InstructionLoss, make_rows, sample_parser
-    from argosy.posttraining.sft_config import SFTConfig
-    from argosy.training.engines import make_engine
-    from argosy.training.loop import Loop
-    from argosy.training.parallel import Group
+    from argosy.model.post.rows import Rows
+    from argosy.model.post.sft import InstructionLoss, make_rows, sample_parser
+    from argosy.model.post.sft_config import SFTConfig
+    from argosy.model.train.engines import make_engine
+    from argosy.model.train.loop import Loop
+    from argosy.model.train.parallel import Group
 
     model, tokenizer, conversations = start()
     config = SFTConfig(max_steps=1, batch_size=BATCH, micro_batch_size=BATCH, learning_rate=RATE, schedule="constant",
@@ -149,7 +149,7 @@ def sft_trl() -> Turn:
 
 def _questions(tokenizer: Any, conversations: Sequence[Sequence[Message]]) -> list[list[Message]]:
     """Return the questions of at most ASKED tokens."""
-    from argosy.models.chat import encode_prompt
+    from argosy.model.weights.chat import encode_prompt
 
     asked = [list(messages[:1]) for messages in conversations]
     return [messages for messages in asked if len(encode_prompt(tokenizer, messages)) <= ASKED]
@@ -163,17 +163,17 @@ def _reward(answers: Sequence[Sequence[int]]) -> list[float]:
 def grpo_ours() -> Turn:
     """Make the turn of our GRPO as a step runs it; an answer has ANSWER tokens, whatever it says."""
     make_deterministic(0, THREADS)
-    from argosy.models.chat import encode_prompt
-    from argosy.models.generate import Decoding
-    from argosy.models.load import Source
-    from argosy.posttraining.rl.config import RLHFConfig
-    from argosy.posttraining.rl.learning import Learner
-    from argosy.posttraining.rl.networks import make_networks
-    from argosy.posttraining.rl.reward import Prompt
-    from argosy.posttraining.rl.rewards import Rewarded
-    from argosy.posttraining.rl.rollout import Collector, Stream, TransformersSampler
-    from argosy.posttraining.stage import Stage
-    from argosy.training.parallel import Group
+    from argosy.model.infer.generate import Decoding
+    from argosy.model.infer.source import Source
+    from argosy.model.post.rl.config import RLHFConfig
+    from argosy.model.post.rl.learning import Learner
+    from argosy.model.post.rl.networks import make_networks
+    from argosy.model.post.rl.reward import Prompt
+    from argosy.model.post.rl.rewards import Rewarded
+    from argosy.model.post.rl.rollout import Collector, Stream, TransformersSampler
+    from argosy.model.post.stage import Stage
+    from argosy.model.train.parallel import Group
+    from argosy.model.weights.chat import encode_prompt
 
     model, tokenizer, conversations = start()
     config = RLHFConfig.model_validate({

@@ -14,7 +14,7 @@ from argosy.core.step.process import make_deterministic
 from argosy.core.tracking.tracker import Tracker
 from argosy.corpus.tokens.mixture import Mixture
 from argosy.corpus.tokens.reader import TokenizedChannel
-from argosy.training.config import ModelConfig, TrainConfig
+from argosy.model.train.config import ModelConfig, TrainConfig
 
 THREADS = 1  # of each side; with more, other work on the machine stops all of them wherever it stops one
 CHANNELS = ("code", "en", "zh")
@@ -68,7 +68,7 @@ def start(size: str) -> tuple[Any, Mixture, Any]:
     """Return the model with the weights that all sides begin with, the samples, and the device."""
     import torch
 
-    from argosy.training.phase import build_model
+    from argosy.model.train.phase import build_model
 
     torch.set_num_threads(THREADS)
     torch.manual_seed(0)
@@ -101,9 +101,9 @@ def ours(size: str) -> Work:
     """Make the work of our loop as a step runs it, with its determinism, tracker and progress; of 0 steps, it is to sum
     a step's losses by channel."""
     make_deterministic(0, THREADS)
-    from argosy.training.engines import make_engine
-    from argosy.training.loop import Loop
-    from argosy.training.parallel import Group
+    from argosy.model.train.engines import make_engine
+    from argosy.model.train.loop import Loop
+    from argosy.model.train.parallel import Group
 
     model, mixture, device = start(size)
     engine = make_engine(model, len(CHANNELS), config(), Group(device=device))
@@ -128,8 +128,8 @@ def _channels(mixture: Mixture, group: Any) -> float:
     """Return the seconds a step that losses by channel take: all that would not be there without them."""
     import torch
 
-    from argosy.models.loss import sum_by_channel
-    from argosy.training.loop import LossWindow
+    from argosy.model.train.layers.loss import sum_by_channel
+    from argosy.model.train.loop import LossWindow
 
     batch, window, often = mixture.batch(range(config().global_batch_size)), LossWindow(CHANNELS, group), 100
     channels = torch.from_numpy(batch.channels).to(group.device)

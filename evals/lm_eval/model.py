@@ -8,9 +8,9 @@ from typing import Any
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM
 
-from argosy.models.generate import before_stops
-from argosy.scoring.model import LanguageModel, Pair
-from argosy.scoring.scorer import Fit
+from argosy.model.infer.generate import before_stops
+from argosy.model.infer.model import LanguageModel, Pair
+from argosy.model.infer.scorer import Fit
 from evals.lm_eval.results import option_items
 
 

@@ -6,9 +6,9 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from argosy.evaluation.items import digest
-from argosy.scoring.model import LanguageModel, Pair
-from argosy.scoring.rows import JOINED, NO_NUMBER, TOO_LONG
-from argosy.scoring.scorer import Fit
+from argosy.model.infer.model import LanguageModel, Pair
+from argosy.model.infer.rows import JOINED, NO_NUMBER, TOO_LONG
+from argosy.model.infer.scorer import Fit
 from evals.answers import OTHER_ANSWER
 from evals.fields import language_of
 from evals.lm_eval.documents import rights_of

@@ -16,8 +16,8 @@ from lm_eval.filters import build_filter_ensemble
 from argosy.core.errors import InputError
 from argosy.core.statistics.intervals import Estimate
 from argosy.evaluation.suite import load_suite
-from argosy.models.chat import answer_start
-from argosy.scoring.rows import NO_NUMBER
+from argosy.model.infer.rows import NO_NUMBER
+from argosy.model.weights.chat import answer_start
 from evals.answers import Answer, answer, generated
 from evals.chain import parse_chain
 from evals.metrics import METRICS, metric_names, metrics

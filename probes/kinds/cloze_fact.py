@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 
 from argosy.core.statistics.metric import Metric, probability, share
 from argosy.evaluation.items import digest
-from argosy.scoring.model import LanguageModel
-from argosy.scoring.rows import problem
+from argosy.model.infer.model import LanguageModel
+from argosy.model.infer.rows import problem
 from probes.measures import closed_set
 from probes.probe import Measurement, Probe, Scope
 from probes.sources import ClozeFact, FactSource, read_facts

@@ -9,8 +9,8 @@ from pydantic import Field, model_validator
 from argosy.core.statistics.metric import Metric, share
 from argosy.evaluation.items import digest
 from argosy.evaluation.suite import locate
-from argosy.scoring.model import LanguageModel
-from argosy.scoring.rows import Score, problem
+from argosy.model.infer.model import LanguageModel
+from argosy.model.infer.rows import Score, problem
 from probes.probe import Measurement, Probe, Scope
 from probes.sources import Case, FactSource, Pair, read_facts, read_pairs
 

@@ -10,9 +10,9 @@ from argosy.core.config.schema import Config
 from argosy.core.statistics.intervals import auc
 from argosy.core.statistics.metric import Metric, probability, share
 from argosy.evaluation.items import digest
-from argosy.models.chat import end_tokens
-from argosy.scoring.model import LanguageModel
-from argosy.scoring.rows import NO_NUMBER
+from argosy.model.infer.model import LanguageModel
+from argosy.model.infer.rows import NO_NUMBER
+from argosy.model.weights.chat import end_tokens
 from probes.probe import AUC, FILLED, NATS, Measurement, PromptProbe, Scope
 
 

@@ -16,7 +16,7 @@ from argosy.evaluation.items import digest
 from argosy.evaluation.suite import locate
 from argosy.judging.ask import answers_of
 from argosy.judging.records import Prompt, read_prompts
-from argosy.scoring.model import LanguageModel
+from argosy.model.infer.model import LanguageModel
 from probes.probe import Measurement, Probe, Scope
 
 

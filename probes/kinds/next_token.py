@@ -10,7 +10,7 @@ from argosy.core.config.schema import Config
 from argosy.core.statistics.intervals import mean
 from argosy.core.statistics.metric import Metric, probability, share
 from argosy.evaluation.items import digest
-from argosy.scoring.model import LanguageModel
+from argosy.model.infer.model import LanguageModel
 from probes.measures import Continuation, distinct, grouped_continuations, log_sum
 from probes.probe import FILLED, NATS, Measurement, Probe, Scope
 

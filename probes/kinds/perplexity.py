@@ -10,8 +10,8 @@ from argosy.core.statistics.intervals import Estimate, exponential, ratio
 from argosy.core.statistics.metric import BITS, Metric
 from argosy.evaluation.items import digest
 from argosy.evaluation.suite import locate
-from argosy.scoring.model import LanguageModel
-from argosy.scoring.rows import Score, problem
+from argosy.model.infer.model import LanguageModel
+from argosy.model.infer.rows import Score, problem
 from probes.measures import count_words
 from probes.probe import Measurement, Probe, Scope
 from probes.sources import read_texts

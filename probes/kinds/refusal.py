@@ -12,7 +12,7 @@ from argosy.core.statistics.metric import Metric, probability, share
 from argosy.corpus.data.jsonl import read_jsonl
 from argosy.evaluation.items import digest
 from argosy.evaluation.suite import locate
-from argosy.scoring.model import LanguageModel
+from argosy.model.infer.model import LanguageModel
 from probes.measures import distinct, grouped_continuations, log_sum
 from probes.probe import AUC, Measurement, PromptProbe, Scope
 

@@ -18,8 +18,8 @@ from argosy.core.statistics.metric import Metric, probability, share
 from argosy.corpus.data.jsonl import parse_lines
 from argosy.evaluation.items import digest
 from argosy.evaluation.suite import locate
-from argosy.scoring.model import LanguageModel
-from argosy.scoring.rows import problem
+from argosy.model.infer.model import LanguageModel
+from argosy.model.infer.rows import problem
 from probes.measures import branch_scores, closed_set
 from probes.probe import Measurement, Probe, Scope
 

@@ -10,9 +10,9 @@ from pydantic import Field
 from argosy.core.statistics.intervals import mean
 from argosy.core.statistics.metric import Metric, probability, share
 from argosy.evaluation.items import digest
-from argosy.scoring.encoder import token_bytes
-from argosy.scoring.model import LanguageModel
-from argosy.scoring.rows import NO_NUMBER
+from argosy.model.infer.encoder import token_bytes
+from argosy.model.infer.model import LanguageModel
+from argosy.model.infer.rows import NO_NUMBER
 from probes.probe import Measurement, PromptProbe, Scope
 
 if TYPE_CHECKING:

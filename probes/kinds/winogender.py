@@ -16,8 +16,8 @@ from argosy.core.statistics.intervals import Estimate, mean
 from argosy.core.statistics.metric import Metric, share
 from argosy.evaluation.items import digest
 from argosy.evaluation.suite import locate
-from argosy.scoring.model import LanguageModel
-from argosy.scoring.rows import problem
+from argosy.model.infer.model import LanguageModel
+from argosy.model.infer.rows import problem
 from probes.probe import Measurement, Probe, Scope
 
 PRONOUNS = {

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from argosy.models.load import load_model
+from argosy.model.weights.load import load_model
 from tests.command_line import Argosy
 from tests.real_model.reference import Reference, logits
 

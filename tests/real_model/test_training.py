@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from argosy.corpus.data.jsonl import read_jsonl
-from argosy.models.load import open_source
-from argosy.posttraining.preferences.examples import preference_parser
-from argosy.posttraining.preferences.heldout import rewards_of
-from argosy.posttraining.preferences.rewards import load_reward_model
+from argosy.model.infer.source import open_source
+from argosy.model.post.preferences.examples import preference_parser
+from argosy.model.post.preferences.heldout import rewards_of
+from argosy.model.post.preferences.rewards import load_reward_model
 from steps import preference, reward_model, rlhf, sft
 from tests.real_model.reference import Reference, logits
 from tests.step_fixtures import write_lines

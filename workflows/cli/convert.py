@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     if args.tensor > 1 and args.to != "megatron":
         raise InputError(f"--tensor is {args.tensor}, and --to {args.to} has no shards: leave it out, or give "
                          "--to megatron")
-    from argosy.models.formats.files import convert
+    from argosy.model.weights.formats.files import convert
 
     source = _directory(args)
     shape = convert(source, args.to, args.out.expanduser().absolute(), tensor=args.tensor, like=args.like)
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _directory(args: argparse.Namespace) -> Path:
     """Find the directory of the weights: of another trainer as it is, else as every command finds a checkpoint."""
-    from argosy.models.checkpoint import find_checkpoint
+    from argosy.model.weights.checkpoint import find_checkpoint
     from workflows.stored.checkpoints import model_directory
     from workflows.stored.last_run import node_of
 

@@ -89,7 +89,7 @@ def _evaluate(common: Mapping[str, Any], suite: str, args: argparse.Namespace) -
 
 def _header(store: Path, directory: Path, suite: str) -> dict[str, str]:
     """Name the model line of the checkpoint, and the run in MLflow as a pipeline names it."""
-    from argosy.models.checkpoint import find_checkpoint
+    from argosy.model.weights.checkpoint import find_checkpoint
     from workflows.stored.last_run import line_of_model
 
     found = find_checkpoint(directory)
@@ -117,7 +117,7 @@ def _config(args: argparse.Namespace) -> dict[str, Any]:
 def _dtype(args: argparse.Namespace, directory: Path) -> str:
     """Settle the precision, and say on stderr where it is not the weights' own and nobody asked for that."""
     from argosy.core.step.machine import usable_gpus
-    from argosy.models.checkpoint import find_checkpoint
+    from argosy.model.weights.checkpoint import find_checkpoint
     from workflows.cli.generate import settle_dtype
 
     gpu = args.backend == "vllm" or bool(usable_gpus())

@@ -10,8 +10,8 @@ from workflows.cli.command import Command, add_store, positive
 from workflows.stored.checkpoints import model_directory
 
 if TYPE_CHECKING:
-    from argosy.models.checkpoint import Checkpoint
-    from argosy.scoring.model import LanguageModel
+    from argosy.model.infer.model import LanguageModel
+    from argosy.model.weights.checkpoint import Checkpoint
 
 MORE = """A checkpoint is named by a stage of the last run (pretrain, sft/final), or is the directory of a model that
 transformers loads, or a GGUF file. Without PROMPT the text of stdin is the prompt."""
@@ -56,8 +56,8 @@ def open_model(args: argparse.Namespace, *, chat: bool) -> "LanguageModel":
     """Load the checkpoint that the command line names, and seed what is drawn from it; say if it has learnt no chat."""
     import torch
 
-    from argosy.models.checkpoint import find_checkpoint
-    from argosy.scoring.model import LanguageModel
+    from argosy.model.infer.model import LanguageModel
+    from argosy.model.weights.checkpoint import find_checkpoint
 
     checkpoint = find_checkpoint(model_directory(args.store, args.checkpoint))
     if chat and checkpoint.ours and not checkpoint.chat:
@@ -69,8 +69,8 @@ def open_model(args: argparse.Namespace, *, chat: bool) -> "LanguageModel":
 
 def settle_dtype(asked: str, checkpoint: "Checkpoint", *, gpu: bool) -> str:
     """Settle the precision that a checkpoint is computed in; say on stderr where auto is not that of its weights."""
-    from argosy.models.load import own_dtype
-    from argosy.models.pretrained import settled_dtype
+    from argosy.model.weights.load import own_dtype
+    from argosy.model.weights.pretrained import settled_dtype
 
     own = own_dtype(checkpoint.path)
     dtype = settled_dtype(asked, own, gpu=gpu)
@@ -85,7 +85,7 @@ def say(model: "LanguageModel", prompt: str, args: argparse.Namespace, *, chat: 
     Raises:
         InputError: the prompt leaves no room in the model's context.
     """
-    from argosy.models.generate import Decoding, stream
+    from argosy.model.infer.generate import Decoding, stream
 
     [ids] = model.encode([prompt])
     ids = ids or (model.prefix_token,)

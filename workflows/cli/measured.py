@@ -15,10 +15,10 @@ from argosy.corpus.text.display import columns
 from workflows.lifecycle import LifecycleConfig
 
 if TYPE_CHECKING:
-    from argosy.sizing.architecture import Architecture
-    from argosy.sizing.choice import Candidate
-    from argosy.sizing.gpus import Gpu
-    from argosy.sizing.job import Job
+    from argosy.model.train.sizing.architecture import Architecture
+    from argosy.model.train.sizing.gpus import Gpu
+    from argosy.model.train.sizing.job import Job
+    from argosy.planning.choice import Candidate
     from workflows.local.measure import Measured
 
 LAYOUTS = 4
@@ -38,10 +38,10 @@ def add_measure(parser: argparse.ArgumentParser) -> None:
 
 def measure_layouts(args: argparse.Namespace, config: LifecycleConfig, model: "Architecture") -> int:
     """Try the layouts and print the table. Raises InputError: another option says otherwise; StepError: none ran."""
-    from argosy.sizing.choice import candidates
-    from argosy.sizing.gpus import MFU
-    from argosy.sizing.job import read_job
-    from argosy.training.config import TrainConfig
+    from argosy.model.train.config import TrainConfig
+    from argosy.model.train.sizing.gpus import MFU
+    from argosy.model.train.sizing.job import read_job
+    from argosy.planning.choice import candidates
 
     _check(args)
     on_gpu = bool(usable_gpus())
@@ -74,7 +74,7 @@ def _check(args: argparse.Namespace) -> None:
 
 def _cpu(task: dict[str, Any], job: "Job") -> "Gpu":
     """Measure a process's share of this CPU, with as many processes as the task has."""
-    from argosy.sizing.choice import of_cpu
+    from argosy.planning.choice import of_cpu
     from workflows.local.probe import probe
 
     print("measuring this machine", file=sys.stderr)
@@ -83,7 +83,7 @@ def _cpu(task: dict[str, Any], job: "Job") -> "Gpu":
 
 
 def _gpu(args: argparse.Namespace) -> "Gpu":
-    from argosy.sizing.gpus import GPUS, find_gpu
+    from argosy.model.train.sizing.gpus import GPUS, find_gpu
 
     if args.gpu:
         return find_gpu(args.gpu)
@@ -98,7 +98,7 @@ def _gpu(args: argparse.Namespace) -> "Gpu":
 
 def _allowed(phase: Mapping[str, Any], values: Mapping[str, Any], *, on_gpu: bool) -> bool:
     """Tell whether a phase can have these fields; nothing is moved to a CPU's memory on a CPU."""
-    from argosy.training.config import with_fields
+    from argosy.model.train.config import with_fields
 
     return with_fields(phase, values) is not None and (on_gpu or "offload" not in values)
 
@@ -111,8 +111,8 @@ def _model_of(args: argparse.Namespace, config: LifecycleConfig) -> dict[str, An
 
 
 def _try(each: "Candidate", task: dict[str, Any], model: "Architecture", *, on_gpu: bool) -> Row:
-    from argosy.sizing.job import read_job, read_layout
-    from argosy.sizing.memory import memory
+    from argosy.model.train.sizing.job import read_job, read_layout
+    from argosy.model.train.sizing.memory import memory
     from workflows.local.measure import measure
 
     config = task["config"]
@@ -150,7 +150,7 @@ def _report(args: argparse.Namespace, rows: list[Row], phase: Mapping[str, Any])
 
 def _verdict(ran: list[tuple["Candidate", "Measured"]]) -> str:
     """Compare the two orders, where neither the expected nor the measured times of two layouts are alike."""
-    from argosy.sizing.choice import ALIKE
+    from argosy.planning.choice import ALIKE
 
     alike, wrong = [], []
     for place, (early, first) in enumerate(ran):

@@ -11,16 +11,16 @@ from argosy.core.config.yaml import read_yaml
 from argosy.core.errors import InputError
 from argosy.core.store.files import read_record
 from argosy.corpus.text.display import columns
-from argosy.models.checkpoint import stage_of
+from argosy.model.weights.checkpoint import stage_of
 from workflows.amounts import Ahead, describe_amounts
 from workflows.compose import DEFAULT_PRESET, compose, preset_names
 from workflows.lifecycle import LifecycleConfig
 from workflows.plan import Plan, describe
 
 if TYPE_CHECKING:
-    from argosy.sizing.architecture import Architecture
+    from argosy.model.train.sizing.architecture import Architecture
 
-PHASES = ("pretrain", "long_context", "anneal")  # steps of argosy/training
+PHASES = ("pretrain", "long_context", "anneal")  # steps of argosy/model/train
 PROJECT_FILE = "argosy.yaml"
 OVERRIDES = """overrides:
   sft.learning_rate=1e-4         a field of a stage; its value is YAML
@@ -76,7 +76,7 @@ def trained_model(config: LifecycleConfig) -> "Architecture":
     """Read the shapes of the model that the config trains: a new one, or that of `start.model`.
 
     Raises InputError: its type is not known to the planner of training, or it is not a directory with config.json."""
-    from argosy.sizing.architecture import of_pipeline, open_architecture
+    from argosy.model.train.sizing.architecture import of_pipeline, open_architecture
 
     if config.start is None:
         return of_pipeline(config.pretrain.model.model_dump(), config.tokenizer.vocab_size)
@@ -89,7 +89,7 @@ def trained_model(config: LifecycleConfig) -> "Architecture":
 def describe_all(planned: Plan, config: LifecycleConfig, ahead: Sequence[Ahead]) -> str:
     """Describe what each phase of training takes, where the shapes of the model are known here, the amounts of all
     training, and the plan."""
-    from argosy.sizing.report import phase_rows
+    from argosy.planning.report import phase_rows
 
     phases = {node.name: (json.loads(node.config), node.resources.processes, bool(node.resources.gpus))
               for node in planned.nodes if node.step in PHASES and node.selected}

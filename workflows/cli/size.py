@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from argosy.corpus.tokens.epochs import ChannelEpochs
-    from argosy.sizing.job import Job, Layout
-    from argosy.sizing.layouts import Proposals
+    from argosy.model.train.sizing.job import Job, Layout
+    from argosy.model.train.sizing.layouts import Proposals
     from workflows.lifecycle import LifecycleConfig
 
 MORE = f"""examples:
@@ -102,9 +102,9 @@ def _price(text: str) -> float:
 
 def run(args: argparse.Namespace) -> int:
     """Print the tables. Raises InputError: no such stage or GPU, or a layout that cannot be."""
-    from argosy.sizing.gpus import MFU, find_gpu
-    from argosy.sizing.layouts import Proposals, fit, propose
-    from argosy.sizing.report import Question, as_data, in_words
+    from argosy.model.train.sizing.gpus import MFU, find_gpu
+    from argosy.model.train.sizing.layouts import Proposals, fit, propose
+    from argosy.planning.report import Question, as_data, in_words
 
     config = load_config(args)
     job = _job(args, config)
@@ -131,8 +131,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _job(args: argparse.Namespace, config: "LifecycleConfig") -> "Job":
     """Read the stage's job, with the options that replace parts of it."""
-    from argosy.sizing.architecture import open_architecture
-    from argosy.sizing.job import read_job
+    from argosy.model.train.sizing.architecture import open_architecture
+    from argosy.model.train.sizing.job import read_job
 
     if args.stage not in PHASES:
         raise InputError(f"--stage is {args.stage!r}, allowed: {', '.join(PHASES)}; {likely(args.stage, PHASES)}")
@@ -151,8 +151,8 @@ def _job(args: argparse.Namespace, config: "LifecycleConfig") -> "Job":
 
 def _layout(args: argparse.Namespace, job: "Job", gpus: int) -> "Layout | None":
     """Read the layout that options name; None where they name none. Raises InputError: it cannot be."""
-    from argosy.sizing.job import Layout
-    from argosy.sizing.layouts import check_layout
+    from argosy.model.train.sizing.job import Layout
+    from argosy.model.train.sizing.layouts import check_layout
 
     named = (args.zero, args.fsdp, args.shard, args.offload, args.tensor, args.pipeline, args.expert, args.recompute,
              args.sequence)
@@ -181,7 +181,7 @@ def _epochs(args: argparse.Namespace, config: "LifecycleConfig") -> "Sequence[Ch
 
 def _hints(args: argparse.Namespace, found: "Proposals") -> dict[str, str]:
     """Say how each layout that fits is set, where the config of the stage has the fields for it."""
-    from argosy.sizing.layouts import fields
+    from argosy.model.train.sizing.layouts import fields
 
     hints = {}
     for each in found.fitting:

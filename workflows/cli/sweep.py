@@ -137,7 +137,7 @@ def _hours(points: Sequence[PlannedNode], sweep: Sweep, gpu: str | None) -> list
     """Tell how long the new points take together: on a GPU as the planner sees it, else as fast as those that ran.
 
     Raises InputError: there is no such type of GPU."""
-    from argosy.sizing.gpus import MFU, find_gpu
+    from argosy.model.train.sizing.gpus import MFU, find_gpu
 
     work = {node.id: _flops(node, sweep) for node in points}
     todo = sum(work[node.id] for node in points if node.to_run)
@@ -158,9 +158,9 @@ def _hours(points: Sequence[PlannedNode], sweep: Sweep, gpu: str | None) -> list
 
 def _flops(node: PlannedNode, sweep: Sweep) -> float:
     """Return the FLOPs of a point; 0 where the shapes of its model are not known here."""
-    from argosy.sizing.architecture import of_pipeline
-    from argosy.sizing.compute import training_flops
-    from argosy.sizing.job import read_job, read_layout
+    from argosy.model.train.sizing.architecture import of_pipeline
+    from argosy.model.train.sizing.compute import training_flops
+    from argosy.model.train.sizing.job import read_job, read_layout
 
     config = json.loads(node.config)
     try:

@@ -115,7 +115,7 @@ def _resources(config: CleanConfig, documents: list[Document]) -> Resources:
     asking = tuple(one for one in config.filters if registered()[one.name].measured)
     if not asking:
         return Resources(sample=documents, models=places)
-    from argosy.scoring.documents import Models
+    from argosy.model.infer.documents import Models
 
     settled = MeasureConfig(filters=asking, dtype=config.model_dtype).settled(gpu=bool(usable_gpus()))
     return Resources(sample=documents, models=places, torch=Models(places, dtype=settled.dtype))

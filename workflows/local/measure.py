@@ -99,9 +99,9 @@ def run_rank(folder: Path, rank: int, world: int) -> dict[str, float]:
 
     from argosy.core.step.contract import Progress, StepContext
     from argosy.core.tracking.tracker import Tracker
-    from argosy.training.config import TrainConfig
-    from argosy.training.engines import make_engine
-    from argosy.training.parallel import join_group
+    from argosy.model.train.config import TrainConfig
+    from argosy.model.train.engines import make_engine
+    from argosy.model.train.parallel import join_group
 
     task = json.loads((folder / TASK).read_text())
     config = TrainConfig.model_validate(task["config"])
@@ -131,7 +131,7 @@ def run_rank(folder: Path, rank: int, world: int) -> dict[str, float]:
 def make_model(task: Mapping[str, Any], blocks: int = 0) -> Any:
     """Make the task's model with random weights, of at most `blocks` blocks where that is not 0."""
     if task.get("directory"):
-        from argosy.models.pretrained import load_config, random_model
+        from argosy.model.weights.pretrained import load_config, random_model
 
         config = load_config(Path(task["directory"]))
         if blocks:
@@ -139,8 +139,8 @@ def make_model(task: Mapping[str, Any], blocks: int = 0) -> Any:
             if getattr(config, "layer_types", None):
                 config.layer_types = config.layer_types[:blocks]
         return random_model(config)
-    from argosy.training.config import ModelConfig
-    from argosy.training.phase import build_model
+    from argosy.model.train.config import ModelConfig
+    from argosy.model.train.phase import build_model
 
     model = dict(task["model"])
     if blocks:

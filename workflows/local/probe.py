@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from argosy.core.step.process import die_with_parent, make_deterministic
-from argosy.sizing.architecture import read_architecture
-from argosy.sizing.choice import OPERATIONS, Speed, engine_name, of_cpu, step_seconds
-from argosy.sizing.compute import head_flops, training_flops
-from argosy.sizing.job import Job, Layout
-from argosy.sizing.traffic import traffic
+from argosy.model.train.sizing.architecture import read_architecture
+from argosy.model.train.sizing.compute import head_flops, training_flops
+from argosy.model.train.sizing.job import Job, Layout
+from argosy.planning.choice import OPERATIONS, Speed, engine_name, of_cpu, step_seconds
+from argosy.planning.traffic import traffic
 from workflows.local.measure import TASK, make_model, random_batch, run_ranks
 
 if TYPE_CHECKING:
-    from argosy.sizing.gpus import Gpu
-    from argosy.training.parallel import Group
+    from argosy.model.train.parallel import Group
+    from argosy.model.train.sizing.gpus import Gpu
 
 BLOCKS = 2  # of the model, and of the small one
 SMALL = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": BLOCKS, "num_attention_heads": 4,
@@ -105,8 +105,8 @@ def run_rank(folder: Path, rank: int, world: int) -> Found:
     """Time everything as one of the processes; returns seconds, and bytes a second."""
     from argosy.core.step.contract import Progress, StepContext
     from argosy.core.tracking.tracker import Tracker
-    from argosy.training.config import TrainConfig
-    from argosy.training.parallel import join_group
+    from argosy.model.train.config import TrainConfig
+    from argosy.model.train.parallel import join_group
 
     task = json.loads((folder / TASK).read_text())
     phase = {**task["config"], "processes": 1}
@@ -136,7 +136,7 @@ def _fastest(run: Callable[[], Any], group: "Group", times: int = 5, warm: int =
 def _block_seconds(model: Any, config: Any, samples: int, group: "Group") -> float:
     import torch
 
-    from argosy.models.loss import LossModule
+    from argosy.model.train.layers.loss import LossModule
 
     module = LossModule(model, 1, getattr(torch, config.dtype), config.z_loss, config.sequence_length, config.attention)
     batch = random_batch(config, samples, model.config.vocab_size)
@@ -183,8 +183,8 @@ def _links(group: "Group") -> dict[str, float]:
 
 def _engines(phase: Found, group: "Group") -> Iterator[tuple[str, float]]:
     """Yield the seconds of the small model's step by engine: plain torch's, and those that the optimizer can have."""
-    from argosy.training.config import TrainConfig
-    from argosy.training.engines import make_engine
+    from argosy.model.train.config import TrainConfig
+    from argosy.model.train.engines import make_engine
 
     plain = {name: phase[name] for name in ("optimizer", "seed", "threads")}
     plain |= {"engine": "torch", "dtype": "float32", "sequence_length": SMALL_LENGTH, "global_batch_size": group.world,

@@ -10,7 +10,7 @@ from typing import Any
 from argosy.core.errors import InputError
 from argosy.core.store.provenance import Identities
 from argosy.core.store.step_files import OUTPUTS, read_done
-from argosy.models.checkpoint import no_language_model
+from argosy.model.weights.checkpoint import no_language_model
 from workflows.graph import Finished
 from workflows.stored.lineage import TrainingStep, step_directories, step_directory, training_step
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from argosy.core.config.explain import likely
 from argosy.core.errors import InputError
 from argosy.core.store.step_files import NODE, OUTPUTS, read_done
-from argosy.models.pretrained import is_gguf
+from argosy.model.weights.pretrained import is_gguf
 from workflows.evaluation import FINAL
 from workflows.state import blocked_by, state_of
 from workflows.stored.last_run import directory_of, node_of, nodes
@@ -65,7 +65,7 @@ def model_directory(store: Path, name: str) -> Path:
 
     Raises InputError: there is no such thing, or it is not done."""
     if is_gguf(file := Path(name).expanduser()):
-        from argosy.models.elsewhere.gguf import unpack
+        from argosy.model.weights.elsewhere.gguf import unpack
 
         return unpack(file, store / UNPACKED)
     if name not in ("", ".", ".."):

@@ -19,7 +19,7 @@ from argosy.core.tracking.mlflow.read import Result, Results
 from argosy.core.tracking.mlflow.server import Server, tracking_uri
 from argosy.core.tracking.ship import Unavailable
 from argosy.evaluation.contamination import PREFIX, seen_in
-from argosy.models.checkpoint import no_language_model
+from argosy.model.weights.checkpoint import no_language_model
 from workflows.stored.checkpoints import checkpoint_directory, export_name, unfinished
 from workflows.stored.last_run import line_of_model
 from workflows.stored.lineage import ASIDE, step_directory, training_step

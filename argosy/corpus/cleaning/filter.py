@@ -45,7 +45,7 @@ class Rule(NamedTuple):
 
 
 class Measurer(Protocol):
-    """Models of torch, by what a filter's `model` says (`argosy.scoring.documents`)."""
+    """Models of torch, by what a filter's `model` says (`argosy.model.infer.documents`)."""
 
     def losses(self, model: str, texts: Sequence[str]) -> "tuple[Floats, Floats]":
         """Return nats and tokens of each text under a language model, (texts,) each."""

@@ -15,8 +15,8 @@ from argosy.corpus.data.schemas import Document
 from argosy.corpus.data.sources import SourceConfig
 from argosy.corpus.data.split import choose_documents
 from argosy.corpus.tokens.reader import check_tokenizer, read_channels
-from argosy.models.generate import Tokens
-from argosy.scoring.model import LanguageModel
+from argosy.model.infer.generate import Tokens
+from argosy.model.infer.model import LanguageModel
 
 UNKNOWN = "has a character that the tokenizer does not know"
 WHOLE = 2**40  # characters after which a .txt is cut: a document is the whole file
@@ -40,7 +40,7 @@ class Documents:
 
 
 def tokenized_documents(model: LanguageModel, directory: Path, most: int) -> dict[str, Documents]:
-    """Read the documents that training scores (argosy.training.heldout), up to `most` tokens a channel,
+    """Read the documents that training scores (argosy.model.train.heldout), up to `most` tokens a channel,
     one at least.
 
     Raises InputError: no held-out files, files that do not fit each other, or another tokenizer's."""

@@ -18,8 +18,8 @@ from argosy.evaluation.heldout.documents import Documents, text_documents, token
 from argosy.evaluation.heldout.memorisation import MemorisationProbe, memorisation
 from argosy.evaluation.heldout.positions import Positions, loss_by_position
 from argosy.evaluation.suite import NoFileError, locate
-from argosy.scoring.model import LanguageModel
-from argosy.scoring.scorer import Request
+from argosy.model.infer.model import LanguageModel
+from argosy.model.infer.scorer import Request
 
 
 class Heldout(Config):

@@ -18,9 +18,9 @@ from argosy.core.statistics.intervals import Estimate, auc, mean
 from argosy.corpus.tokens.reader import Split, TokenizedChannel, read_channels
 from argosy.evaluation.findings import Findings, declaration
 from argosy.evaluation.heldout.documents import check_vocabulary
-from argosy.models.generate import Tokens
-from argosy.scoring.model import LanguageModel
-from argosy.scoring.rows import Query
+from argosy.model.infer.generate import Tokens
+from argosy.model.infer.model import LanguageModel
+from argosy.model.infer.rows import Query
 
 if TYPE_CHECKING:
     import torch

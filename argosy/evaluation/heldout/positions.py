@@ -14,9 +14,9 @@ from argosy.core.errors import InputError
 from argosy.core.statistics.intervals import ratio
 from argosy.evaluation.findings import HELDOUT, Findings
 from argosy.evaluation.heldout.documents import Documents
-from argosy.models.generate import Tokens
-from argosy.scoring.model import LanguageModel
-from argosy.scoring.scorer import Request
+from argosy.model.infer.generate import Tokens
+from argosy.model.infer.model import LanguageModel
+from argosy.model.infer.scorer import Request
 
 
 class Positions(Config):

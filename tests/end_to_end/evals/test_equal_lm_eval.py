@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from argosy.scoring.encoder import Encoder
-from argosy.scoring.model import LanguageModel
+from argosy.model.infer.encoder import Encoder
+from argosy.model.infer.model import LanguageModel
 from evals.answers import Answer, generated
 from evals.chain import parse_chain
 from evals.lm_eval.model import ArgosyLM

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from argosy.evaluation.suite import load_suite
-from argosy.scoring.model import LanguageModel
+from argosy.model.infer.model import LanguageModel
 from evals.runner import run_benchmarks
 from evals.section import Benchmarks
 from evals.variants import registered

@@ -10,7 +10,7 @@ import pytest
 
 from argosy.core.errors import InputError, StepError
 from argosy.core.store.step_files import OUTPUTS
-from argosy.scoring.scorer import Scorer
+from argosy.model.infer.scorer import Scorer
 from evals import questions
 from evals.task import TaskSpec
 from tests.command_line import Argosy

@@ -23,7 +23,7 @@ benchmarks:
 # Processes that begin with all imports done, so that starting one takes no time.
 SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload(["transformers.models.llama.modeling_llama", "steps.evaluate", "evals.runner",
-                               "argosy.scoring.backends"])  # fmt: skip
+                               "argosy.model.infer.backends"])  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import pytest
 from argosy.core.step.command import parse_config
 from argosy.core.step.runner import Item, Outcome, run_item
 from argosy.core.store.files import read_json
-from argosy.scoring.model import LanguageModel
+from argosy.model.infer.model import LanguageModel
 from steps.judge import STEP, JudgeConfig
 from tests.evaluation_fixtures import save_checkpoint
 from tests.judge_server import judge_server

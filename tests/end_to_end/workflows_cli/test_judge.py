@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from argosy.scoring import chat_api
+from argosy.model.infer import chat_api
 from tests.command_line import Argosy
 from tests.judge_server import judge_server
 

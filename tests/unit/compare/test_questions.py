@@ -17,7 +17,7 @@ from argosy.core.statistics.multiple import TABLE
 from argosy.evaluation.findings import Findings
 from argosy.evaluation.rows.values import total
 from argosy.evaluation.suite import Suite
-from argosy.scoring.model import LanguageModel
+from argosy.model.infer.model import LanguageModel
 from evals.runner import run_benchmarks
 from evals.section import Benchmarks
 from probes.runner import run_probes

@@ -9,7 +9,7 @@ import pytest
 from argosy.compare.checkpoints import Checkpoint
 from argosy.compare.traces import Suspicion, Trace, suspicions
 from argosy.evaluation.contamination import Seen
-from argosy.scoring.rows import Score
+from argosy.model.infer.rows import Score
 from evals.chain import parse_chain
 from evals.items import Item
 from evals.memorisation import Memorisation, memorisation

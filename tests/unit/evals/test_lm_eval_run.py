@@ -7,7 +7,7 @@ import pytest
 
 from argosy.core.errors import InputError, StepError
 from argosy.evaluation.findings import Findings
-from argosy.scoring.model import LanguageModel
+from argosy.model.infer.model import LanguageModel
 from evals.lm_eval.run import kind_of, load_tasks
 from evals.runner import run_benchmarks
 from evals.section import Benchmarks

@@ -8,8 +8,8 @@ import pytest
 
 from argosy.evaluation.findings import Findings
 from argosy.evaluation.suite import Suite
-from argosy.scoring.model import LanguageModel
-from argosy.scoring.scorer import Fit
+from argosy.model.infer.model import LanguageModel
+from argosy.model.infer.scorer import Fit
 from evals.lm_eval.model import ArgosyLM
 from evals.runner import run_benchmarks
 from evals.section import Benchmarks

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from argosy.evaluation.suite import Suite
-from argosy.scoring.encoder import Encoder
-from argosy.scoring.model import LanguageModel
-from argosy.scoring.rows import JOINED, NOT_SCORED, TOO_LONG
-from argosy.scoring.scorer import Scorer
+from argosy.model.infer.encoder import Encoder
+from argosy.model.infer.model import LanguageModel
+from argosy.model.infer.rows import JOINED, NOT_SCORED, TOO_LONG
+from argosy.model.infer.scorer import Scorer
 from evals.chain import parse_chain
 from evals.lm_eval.model import ArgosyLM
 from evals.tasks.variant_task import VariantTask
@@ -196,8 +196,8 @@ def test_heldout_loss_of_conversations_leaves_their_marks_out_as_training_does(m
 
     from argosy.corpus.tokens.reader import read_channels
     from argosy.evaluation.heldout.losses import Heldout, run_heldout
-    from argosy.models.loss import LossModule
-    from argosy.training.heldout import HeldoutLoss
+    from argosy.model.train.heldout import HeldoutLoss
+    from argosy.model.train.layers.loss import LossModule
     from tests.training_fixtures import write_tokenized
 
     mark = len(model.tokenizer) - 1

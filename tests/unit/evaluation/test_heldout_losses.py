@@ -11,7 +11,7 @@ from argosy.core.errors import InputError
 from argosy.evaluation.heldout.documents import UNKNOWN, text_documents
 from argosy.evaluation.heldout.losses import Heldout, run_heldout
 from argosy.evaluation.suite import load_suite, named_files
-from argosy.scoring.model import LanguageModel
+from argosy.model.infer.model import LanguageModel
 from tests.plain_forward import bare, distributions, language_model, model_of
 from tests.tokenizer_kinds import TEXTS, UNSEEN, make_lossy, tokenizers_by_kind
 from tests.training_fixtures import write_tokens
@@ -112,8 +112,8 @@ def test_loss_by_position_and_what_context_is_worth(tmp_path: Path) -> None:
     import torch
 
     from argosy.corpus.tokens.reader import read_channels
-    from argosy.models.loss import LossModule
-    from argosy.training.heldout import HeldoutLoss
+    from argosy.model.train.heldout import HeldoutLoss
+    from argosy.model.train.layers.loss import LossModule
 
     model = model_of("byte_bpe", LENGTH)
     documents = [TEXTS[n % 4] * (n + 1) for n in range(5)]

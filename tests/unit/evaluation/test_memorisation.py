@@ -13,7 +13,7 @@ from argosy.core.errors import InputError
 from argosy.corpus.tokens.reader import read_channels
 from argosy.evaluation.heldout.losses import Heldout, run_heldout
 from argosy.evaluation.heldout.memorisation import ATTACKS
-from argosy.scoring.model import LanguageModel
+from argosy.model.infer.model import LanguageModel
 from tests.plain_forward import distributions, language_model
 from tests.tokenizer_kinds import tokenizers_by_kind
 from tests.training_fixtures import write_tokens

@@ -13,7 +13,7 @@ from argosy.judging.ask import answers_of, ask
 from argosy.judging.judges import ChatApiJudge, CheckpointJudge, Comparison, Preference, question, read_verdict
 from argosy.judging.metrics import Verdict, kappa, length_controlled, metrics
 from argosy.judging.records import Answer, Prompt, read_answers, read_labels, read_prompts
-from argosy.scoring.chat_api import ChatApi
+from argosy.model.infer.chat_api import ChatApi
 from tests.evaluation_fixtures import make_language_model
 from tests.judge_server import judge_server
 

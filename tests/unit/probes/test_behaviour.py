@@ -9,7 +9,7 @@ import pytest
 
 from argosy.core.statistics.intervals import auc, ratio
 from argosy.evaluation.suite import load_suite
-from argosy.scoring.model import LanguageModel
+from argosy.model.infer.model import LanguageModel
 from probes.kinds.refusal import COMPLIANCES, REFUSALS, Language
 from probes.measures import count_words, distinct
 from probes.probe import Measurement, Scope

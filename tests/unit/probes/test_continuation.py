@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from argosy.scoring.encoder import token_bytes
+from argosy.model.infer.encoder import token_bytes
 from probes.measures import NO_TOKENS, UNKNOWN, continuations
 from probes.probe import Scope
 from probes.runner import parse_probe

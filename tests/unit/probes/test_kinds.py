@@ -13,7 +13,7 @@ from argosy.corpus.text.faults import Generated, faults
 from argosy.evaluation.suite import Suite, load_suite
 from argosy.judging.ask import answers_of
 from argosy.judging.records import Prompt
-from argosy.scoring.model import LanguageModel
+from argosy.model.infer.model import LanguageModel
 from probes.kinds import registered
 from probes.kinds.generation import Generation
 from probes.probe import Scope
@@ -66,7 +66,7 @@ def test_facts_are_worded_as_the_corpus_and_split_as_asked(data: Path, lang: Any
 
 
 def test_a_model_that_knows_scores_one_and_a_model_that_hates_zero(model: LanguageModel, data: Path) -> None:
-    from argosy.scoring.rows import Score
+    from argosy.model.infer.rows import Score
 
     facts, _ = read_facts(FactSource(lang="zh"), scope(data))
     right = {fact.candidates[0] for fact in facts}

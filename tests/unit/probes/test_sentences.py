@@ -14,7 +14,7 @@ from argosy.core.errors import InputError
 from argosy.evaluation.rows.reader import Rows
 from argosy.evaluation.rows.values import total
 from argosy.evaluation.suite import load_suite
-from argosy.scoring.model import LanguageModel
+from argosy.model.infer.model import LanguageModel
 from probes.kinds.relation import Relation, fill, questions, read_relations
 from probes.probe import Measurement, Scope
 from probes.runner import parse_probe, run_probes

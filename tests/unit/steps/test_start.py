@@ -10,9 +10,9 @@ from unittest.mock import Mock
 import pytest
 
 from argosy.core.errors import InputError, StepError
-from argosy.models.checkpoint import open_final
-from argosy.models.elsewhere.hub import download
-from argosy.models.load import load_model
+from argosy.model.weights.checkpoint import open_final
+from argosy.model.weights.elsewhere.hub import download
+from argosy.model.weights.load import load_model
 from steps import start
 from tests.posttraining_fixtures import make_checkpoint
 from tests.started_models import make_model, make_qwen_tokenizer

@@ -12,7 +12,7 @@ import pytest
 from argosy.core.errors import InputError
 from argosy.core.store.lease import LEASE
 from argosy.core.store.step_files import OUTPUTS
-from argosy.models.checkpoint import Checkpoint, base_of, find_checkpoint
+from argosy.model.weights.checkpoint import Checkpoint, base_of, find_checkpoint
 from tests.object_store import busy_server
 from workflows.argo.manifests.containers import volumes
 from workflows.argo.objectstore.files import PIECE, Remote, RemoteError

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from argosy.sizing.gpus import GPUS
-from argosy.sizing.job import read_job, read_layout
-from argosy.sizing.layouts import propose
-from argosy.sizing.memory import memory
+from argosy.model.train.sizing.gpus import GPUS
+from argosy.model.train.sizing.job import read_job, read_layout
+from argosy.model.train.sizing.layouts import propose
+from argosy.model.train.sizing.memory import memory
 from tests.command_line import Argosy
 from workflows.cli.options import trained_model
 from workflows.compose import compose

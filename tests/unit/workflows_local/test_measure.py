@@ -9,7 +9,7 @@ import pytest
 import workflows.local.measure as measuring
 import workflows.local.probe as probing
 from argosy.core.errors import StepError
-from argosy.sizing.choice import Speed
+from argosy.planning.choice import Speed
 from tests.command_line import Argosy
 from workflows.local.measure import TASK, Measured, measure, run_rank
 

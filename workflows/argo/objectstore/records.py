@@ -13,7 +13,7 @@ from argosy.core.store.provenance import DIGITS
 from argosy.core.store.step_files import ERROR, LOG, NODE, OUTPUTS, RUN, STATE, TRACKING
 from argosy.core.tracking.ship import SHIPPED
 from argosy.core.tracking.spool import PIPELINES, SPOOL
-from argosy.models.adapters.files import BASE, base_path
+from argosy.model.weights.adapters.files import BASE, base_path
 from workflows.argo.handoff import read_handoff
 from workflows.argo.objectstore.files import Entry, Remote
 from workflows.argo.objectstore.lease import held_for

@@ -18,8 +18,8 @@ from argosy.core.errors import InputError, StepError
 from argosy.core.sandbox import templates
 from argosy.core.sandbox.templates import TemplateRefusal, render
 from argosy.corpus.tokens.tokenizer import CHAT_TEMPLATE
-from argosy.models import chat
-from argosy.models.templates.published import TEMPLATES
+from argosy.model.weights import chat
+from argosy.model.weights.templates.published import TEMPLATES
 from tests.tokenizer_fixtures import make_bpe
 
 ROOT = Path(__file__).parents[4]

@@ -16,7 +16,7 @@ from argosy.core.errors import InputError
 from argosy.core.plugins import names
 from argosy.core.step.command import _configs, field_descriptions
 from argosy.core.store.step_files import LOG, OUTPUTS, RUN, given_directory
-from argosy.models.checkpoint import open_final
+from argosy.model.weights.checkpoint import open_final
 from workflows.graph import definition
 from workflows.lifecycle import LifecycleConfig
 

@@ -17,7 +17,7 @@ from argosy.corpus.cleaning.kept import KeptCorpus
 from argosy.corpus.cleaning.scored import open_shards
 from argosy.corpus.cleaning.scoring import KEPT, decide
 from argosy.corpus.data.schemas import Document
-from argosy.scoring.documents import Models
+from argosy.model.infer.documents import Models
 from steps.clean import STEP as CLEAN
 from steps.clean import CleanConfig
 from steps.measure import STEP as MEASURE

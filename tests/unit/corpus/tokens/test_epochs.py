@@ -15,8 +15,8 @@ from argosy.corpus.data.sources import weights_of
 from argosy.corpus.tokens.caps import Caps
 from argosy.corpus.tokens.epochs import REPORT, planned_tables
 from argosy.corpus.tokens.mixture import PERIOD, most_of_a_period, quotas
-from argosy.training.config import ContinueConfig, TrainConfig
-from argosy.training.phase import _data
+from argosy.model.train.config import ContinueConfig, TrainConfig
+from argosy.model.train.phase import _data
 from tests.training_fixtures import Recorder, write_tokenized
 
 PHASE = {"sequence_length": 32, "global_batch_size": 10, "tokens": 2 * PERIOD * 32, "heldout_tokens": 100}

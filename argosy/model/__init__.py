@@ -1,0 +1,1 @@
+"""Models: weights, inference, training, post-training."""

@@ -1,0 +1,172 @@
+"""The backends that compute scores, transformers or vLLM, and the model of a checkpoint opened with one of them.
+
+vLLM schedules and keeps prefixes itself, so requests are neither joined nor packed for it. Its scores are the engine's
+`prompt_logprobs`; in another precision or with other kernels than transformers' they differ in their last digits."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from argosy.core.errors import InputError
+from argosy.model.infer.cache import ScoreCache, model_directory
+from argosy.model.infer.encoder import Encoder, load_encoder
+from argosy.model.infer.generate import Tokens
+from argosy.model.infer.model import LanguageModel, load_helper
+from argosy.model.infer.plan import Limits
+from argosy.model.infer.rows import Query, TokenScores
+from argosy.model.infer.scorer import Scorer
+from argosy.model.infer.workers import Helper, Journal, Work
+from argosy.model.weights.checkpoint import Checkpoint
+from argosy.model.weights.load import check_files
+from argosy.model.weights.pretrained import load_config, loading
+
+if TYPE_CHECKING:
+    import torch
+
+JOURNAL = "scores"  # below a step's `state`
+KNOWN = "known"  # beside it: scores for a retry of the step, whose batches will be others
+_AT_ONCE = 32  # times batch_tokens that the engine is given at a time, to schedule as it likes
+
+
+@contextmanager
+def open_model(
+    checkpoint: Checkpoint, state: Path, *, seed: int = 0, threads: int = 1, batch_tokens: int = 8192,
+    backend: str = "transformers", processes: int = 1, cache: str = "", dtype: str = "weights",
+) -> Iterator[LanguageModel]:
+    """Open the model of a checkpoint; processes that help it end with the block. Args as EvaluateConfig has them.
+
+    `state`: a directory that outlives a kill; batches that are there are not computed again. `seed`: of torch in
+    each process. Raises InputError: it cannot be loaded, or the backend is not installed; StepError: it has
+    disappeared meanwhile."""
+    scores = Path(cache).expanduser() if cache else None
+    work = Work(Journal(state / JOURNAL))
+    if work.journal:
+        print(f"{len(work.journal)} batches are computed already", flush=True)
+    if backend == "transformers":
+        work.helpers = [Helper(load_helper, checkpoint.path, batch_tokens, threads, seed, number, dtype)
+                        for number in range(1, processes)]  # fmt: skip
+    try:
+        if backend == "vllm":
+            model: LanguageModel = _open_vllm(checkpoint, batch_tokens, processes, work, scores, seed, dtype)
+        else:
+            model = LanguageModel.load(checkpoint, batch_tokens, work=work, cache=scores, dtype=dtype)
+        model.scorer.cache.load(state / KNOWN)
+        yield model
+    finally:
+        work.close()
+
+
+def _open_vllm(
+    checkpoint: Checkpoint, batch_tokens: int, processes: int, work: Work, cache: Path | None, seed: int,
+    dtype: str = "weights",
+) -> "VLLMLanguageModel":
+    """Load an export into vLLM's engine; `processes` are GPUs that one model is spread over."""
+    try:
+        import vllm  # type: ignore[import-not-found]
+    except ImportError:
+        raise InputError("backend is vllm, which is not installed: `pip install vllm` on a machine with a GPU, or "
+                         "take backend: transformers") from None
+    check_files(checkpoint.path)
+    with loading(checkpoint.path):
+        encoder = load_encoder(checkpoint.path)
+        config: Any = load_config(checkpoint.path)
+        named: dict[str, Any] = {} if dtype == "weights" else {"dtype": dtype}
+        engine: Any = vllm.LLM(model=str(checkpoint.path), seed=seed, tensor_parallel_size=processes,
+                               max_logprobs=int(config.get_text_config().vocab_size),
+                               enable_prefix_caching=True, trust_remote_code=False, **named)  # fmt: skip
+    about = ("vllm", str(vllm.__version__), str(processes), *named.values())
+    scores = ScoreCache(model_directory(cache, checkpoint.path, about)) if cache else None
+    return VLLMLanguageModel(engine, config, encoder, batch_tokens, work, scores)
+
+
+class VLLMScorer(Scorer):
+    """The Scorer over an engine. Args as Scorer's; `engine`: a vllm.LLM."""
+
+    def __init__(
+        self, engine: Any, vocabulary: int, max_length: int, batch_tokens: int, work: Work | None,
+        cache: ScoreCache | None,
+    ) -> None:
+        self.engine, self.vocabulary = engine, vocabulary
+        self.max_length = max_length - 2  # the engine wants room for the last token and one more
+        self.batch_tokens = batch_tokens
+        self.work, self.cache = work or Work(), cache or ScoreCache()
+
+    @property
+    def branching(self) -> bool:
+        """No: the engine keeps prefixes."""
+        return False
+
+    def compute(self, task: tuple[Tokens, Sequence[Sequence[Query]]]) -> list[list[list[Any]]]:
+        """Compute a batch's scores as Scorer does."""
+        queries = [query for row in task[1] for query in row]
+        prompts = [(*query.tokens, query.targets[-1]) for query in queries]
+        outputs = self.run(prompts, temperature=0, max_tokens=1, prompt_logprobs=1, detokenize=False)
+        return [_scores(query, output.prompt_logprobs).dump() for query, output in zip(queries, outputs, strict=True)]
+
+    def next_token(self, contexts: Sequence[Tokens]) -> "Iterator[tuple[int, torch.Tensor]]":
+        """Yield distributions as Scorer does; the engine gives the log-probability of every token."""
+        import torch
+
+        chosen = [index for index, context in enumerate(contexts) if context]
+        prompts = [contexts[index][-self.max_length :] for index in chosen]
+        self.cut += sum(len(context) > self.max_length for context in contexts)
+        outputs = self.run(prompts, temperature=0, max_tokens=1, logprobs=self.vocabulary, detokenize=False)
+        for index, output in zip(chosen, outputs, strict=True):
+            values = torch.full((self.vocabulary,), -torch.inf)
+            for token, logprob in output.outputs[0].logprobs[0].items():
+                values[token] = logprob.logprob
+            yield index, values
+
+    def run(self, prompts: Sequence[Tokens], **sampling: Any) -> list[Any]:
+        """Run the engine on prompts; `sampling`: vLLM's SamplingParams."""
+        from vllm import SamplingParams, TokensPrompt
+
+        given = [TokensPrompt(prompt_token_ids=list(prompt)) for prompt in prompts]
+        outputs: list[Any] = self.engine.generate(given, SamplingParams(**sampling), use_tqdm=False)
+        return outputs
+
+    def _limits(self) -> Limits:
+        # No limit of logits: the engine keeps those of a position at a time.
+        return Limits(self.batch_tokens * _AT_ONCE, self.max_length, 0, None, self.batch_tokens * _AT_ONCE)
+
+
+class VLLMLanguageModel(LanguageModel):
+    """A LanguageModel whose scores and texts come from vLLM. `model` has the configuration alone."""
+
+    def __init__(
+        self, engine: Any, config: Any, encoder: Encoder, batch_tokens: int, work: Work | None,
+        cache: ScoreCache | None,
+    ) -> None:
+        self._engine = engine
+        super().__init__(SimpleNamespace(config=config), encoder, batch_tokens, work, cache)
+
+    def _make_scorer(self, batch_tokens: int, work: Work | None, cache: ScoreCache | None) -> VLLMScorer:
+        vocabulary = int(self.model.config.get_text_config().vocab_size)
+        self._vllm = VLLMScorer(self._engine, vocabulary, self.max_length, batch_tokens, work, cache)
+        return self._vllm
+
+    def _decode_greedily(
+        self, prompts: Sequence[Tokens], stops: Sequence[str], max_tokens: int, ends: Sequence[int]
+    ) -> list[list[int]]:
+        return self._generate(prompts, ends, max_tokens=max_tokens, temperature=0, stop=list(stops))
+
+    def _sampled(
+        self, prompts: Sequence[Tokens], ends: Sequence[int], max_tokens: int, temperature: float, seed: int
+    ) -> list[list[int]]:
+        return self._generate(prompts, ends, max_tokens=max_tokens, temperature=temperature, seed=seed)
+
+    def _generate(self, prompts: Sequence[Tokens], ends: Sequence[int], **sampling: Any) -> list[list[int]]:
+        outputs = self._vllm.run(prompts, stop_token_ids=[*ends], **sampling)
+        return [[token for token in output.outputs[0].token_ids if token not in ends] for output in outputs]
+
+
+def _scores(query: Query, logprobs: Sequence[Any]) -> TokenScores:
+    """Read the targets' scores from the engine's {token: logprob} of each token of the prompt given those before it."""
+    first = query.first + 1
+    each = [logprobs[first + at][token] for at, token in enumerate(query.targets)]
+    return TokenScores(np.array([logprob.logprob for logprob in each], dtype=np.float64),
+                       np.array([logprob.rank == 1 for logprob in each], dtype=np.bool_))  # fmt: skip

@@ -1,0 +1,206 @@
+"""Config and outputs that all post-training steps share, and the order of examples that follows from them."""
+
+import math
+import random
+from collections.abc import Sequence
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from argosy.core.config.explain import likely
+from argosy.core.config.schema import ADDED, RUNTIME, Measured, Rate, Seed, Upstream
+from argosy.corpus.tokens.amounts import Amount, check_batch, micro_batch_problem
+from argosy.model.train.config import TrainConfig, micro_batch
+from argosy.model.train.numerics import NumericsConfig
+from argosy.model.weights.adapters.config import LoRAConfig
+from argosy.model.weights.export import Export
+from argosy.model.weights.templates.published import TEMPLATES
+
+POOL = 16  # batches that are sorted by length together
+
+
+def training_order(
+    lengths: Sequence[int], batch_size: int, epochs: float, seed: int, max_steps: int = 0
+) -> list[int]:
+    """Return the indices of the examples in the order of training, over all epochs: a pure function of its arguments.
+
+    `max_steps` above 0 overrides `epochs`: as many passes, each shuffled anew, as so many batches take.
+
+    The whole order is known before the first step, so a resumed run skips to its place and reads the same
+    batches. Within pools of POOL batches of the shuffled data, examples are sorted by length, cut into batches
+    and the batches shuffled: batches of near-equal lengths need little padding (Trainer's own length grouping
+    draws from the global random state and cannot be resumed to the same bytes).
+
+    Returns:
+        max_steps * batch_size, or ceil(epochs * len(lengths)), indices. Each example comes once an epoch;
+        fewer than `batch_size` of them, those that fill no batch, come at the beginning of the next one."""
+    order: list[int] = []
+    waiting: list[int] = []
+    total = max_steps * batch_size or math.ceil(epochs * len(lengths))
+    for epoch in range(math.ceil(total / len(lengths)) if lengths else 0):
+        generator = random.Random(f"{seed}/{epoch}")
+        stream = waiting + generator.sample(range(len(lengths)), len(lengths))
+        full = len(stream) - len(stream) % batch_size
+        stream, waiting = stream[:full], stream[full:]
+        for start in range(0, full, POOL * batch_size):
+            pool = sorted(stream[start : start + POOL * batch_size], key=lambda index: lengths[index])
+            batches = [pool[at : at + batch_size] for at in range(0, len(pool), batch_size)]
+            generator.shuffle(batches)
+            order.extend(index for batch in batches for index in batch)
+    return (order + waiting)[:total]
+
+
+PositiveInt = Annotated[int, Field(gt=0)]
+
+
+class PosttrainingConfig(NumericsConfig):
+    """Data, optimizer and bookkeeping of a post-training step; engine and precision as in the phases of training."""
+
+    rows_of_one_length: ClassVar[bool] = False
+    """Whether a sample can be shared out over processes."""
+
+    checkpoint: Upstream = ""
+    """Directory of the training step that this one continues; its `final` export is loaded."""
+    data: Upstream = ""
+    """Directory of the data step."""
+    seed: Seed = 0
+    """Seed of the examples' order and of all that is sampled."""
+    lora: Annotated[LoRAConfig | None, ADDED] = None
+    """Adapters that are trained in place of the weights, such as `{kind: dora, rank: 8}`; null: the weights are."""
+    template: Annotated[str, ADDED] = ""
+    """Chat template that takes the place of the tokenizer's, in which the checkpoint then answers: chatml, qwen,
+    llama3, mistral, zephyr or gemma; "" keeps the tokenizer's."""
+    epochs: float = Field(default=1.0, gt=0)
+    """Passes over the data."""
+    max_steps: int = Field(default=0, ge=0)
+    """Optimizer steps, in as many passes as they take; 0 leaves the number to `epochs`."""
+    batch_size: PositiveInt = 32
+    """Examples (conversations, pairs) of an optimizer step, over all processes."""
+    micro_batch_size: PositiveInt = 32
+    """Examples of one forward and backward of a process, at most; `batch_size` is a multiple."""
+    max_length: int = Field(default=0, ge=0)
+    """Tokens of the longest example; 0 means the checkpoint's context."""
+    learning_rate: Rate = 1e-3
+    """Highest learning rate."""
+    schedule: Literal["cosine", "wsd", "linear", "constant"] = "cosine"
+    """Course of the learning rate after the warm-up; wsd holds, then falls linearly over its last `decay_fraction`."""
+    decay_fraction: Annotated[float, Field(gt=0, le=1), ADDED] = 0.2
+    """Last part of what follows the warm-up, over which wsd falls."""
+    final_learning_rate: Annotated[float, Field(ge=0, le=1), ADDED] = 0.0
+    """End of the schedule, as a share of `learning_rate`."""
+    warmup_ratio: float = Field(default=0.05, ge=0, lt=1)
+    """Part of the steps over which the learning rate rises from 0."""
+    weight_decay: float = Field(default=0.0, ge=0)
+    """Decoupled weight decay."""
+    beta1: Annotated[float, Field(ge=0, lt=1), ADDED] = 0.9
+    """Decay of AdamW's mean of gradients."""
+    beta2: Annotated[float, Field(ge=0, lt=1), ADDED] = 0.999
+    """Decay of AdamW's mean of squared gradients."""
+    max_grad_norm: float = Field(default=1.0, gt=0)
+    """Norm to which gradients are clipped."""
+    threads: PositiveInt = 1
+    """Threads of torch on a CPU, of each process; they decide the last bits of sums, whatever cores there are."""
+    heldout_limit: PositiveInt = 128
+    """Number of held-out records that are evaluated before and after."""
+    log_every: Annotated[PositiveInt, RUNTIME] = 5
+    """Optimizer steps between two logged metrics."""
+    save_every: Annotated[PositiveInt, RUNTIME] = 50
+    """Optimizer steps between two resumable states."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if problem := micro_batch_problem(self, "batch_size"):
+            raise ValueError(problem)
+        _ = self.micro_batch
+        if self.template not in ("", *TEMPLATES):
+            raise ValueError(f"template is {self.template!r}, which is not there; {likely(self.template, TEMPLATES)}")
+        if problem := self._lora_problem():
+            raise ValueError(problem)
+        divided = next((name for name, size in self.divisors.items() if size > 1), "")
+        if divided and not self.rows_of_one_length:
+            raise ValueError(f"{divided}={getattr(self, divided)} is not for this step, whose examples are of several "
+                             f"lengths: set {divided}=1 (engine=fsdp or zero_stage=3 shards the weights)")
+        if self.save_every % self.log_every:
+            raise ValueError(
+                f"save_every={self.save_every} is not a multiple of log_every={self.log_every}: "
+                "a resumed run would average its metrics over other steps"
+            )
+        return self
+
+    def _lora_problem(self) -> str:
+        if not self.lora:
+            return ""
+        for name in ("tensor_parallel", "pipeline_parallel", "expert_parallel"):
+            if getattr(self, name) > 1:
+                return (f"lora is for whole layers, which {name}={getattr(self, name)} divides: set {name}=1 "
+                        "(engine=fsdp or zero_stage=3 shards the weights), or lora=null")
+        if self.fp8:
+            return "lora and fp8=true exclude each other: set fp8=false, or lora=null"
+        if self.lora.kind == "qlora" and (self.zero_stage or self.engine not in ("auto", "torch")):
+            return (f"lora.kind=qlora has weights of 4 bits, which engine={self.engine} with zero_stage="
+                    f"{self.zero_stage} would shard: set engine=torch and zero_stage=0, or lora.kind=lora")
+        return ""
+
+    def cpu_problem(self) -> str:
+        """Say which field a CPU cannot compute, and what can; "" where it can compute all."""
+        if self.lora and self.lora.on_gpus_alone:
+            return ("lora.kind=qlora computes with weights of 4 bits, for which bitsandbytes has kernels on CUDA GPUs, "
+                    "and this phase runs on a CPU: set lora.kind=lora")
+        return super().cpu_problem()
+
+    def amount(self, rows: int, what: str, tokens: int | None = None) -> Amount:
+        """Return what training over `rows` (of an epoch, in words `what`) comes to.
+
+        Raises InputError: a batch has more than there are."""
+        check_batch("batch_size", self.batch_size, rows, what)
+        return Amount(rows, self.batch_size, self.max_steps or max(1, self.whole_steps(rows)), tokens)
+
+    def whole_steps(self, rows: int) -> int:
+        """Return the steps of `epochs` passes: as many as come nearest."""
+        return round(self.epochs * rows / self.batch_size)
+
+    @property
+    def micro_batch(self) -> int:
+        """Return the examples of one forward and backward of a process."""
+        return micro_batch("batch_size", self.batch_size, self.micro_batch_size, self.sample_groups)
+
+    def phase(self, steps: int, samples: int, length: int) -> TrainConfig:
+        """Return what an engine and the schedule of the learning rate read: a phase of `steps` optimizer steps of
+        `samples` examples over all processes, of at most `length` tokens each."""
+        shared = self.model_dump(include=set(TrainConfig.model_fields) - {"micro_batch_size"})
+        if self.engine == "auto" and not self.zero_stage:
+            shared["engine"] = "torch"
+        tokens = steps * samples * length
+        micro = micro_batch("batch_size", samples, self.micro_batch_size, self.sample_groups)
+        return TrainConfig(**{**shared, "tokens": tokens, "global_batch_size": samples, "micro_batch_size": micro,
+                              "sequence_length": length, "warmup_tokens": int(self.warmup_ratio * tokens)})
+
+
+class PreferenceConfig(PosttrainingConfig):
+    """Config of a step that learns from preference pairs."""
+
+    preferences: str = "preferences.jsonl"
+    """File of the data step to learn from."""
+    heldout: str = "preferences_heldout.jsonl"
+    """File of the data step that is evaluated before and after; "" holds out `heldout_limit` examples of those to learn
+    from, a quarter at most, by their prompts."""
+    loss_weights: dict[str, Rate] = Field({})
+    """Weight of a channel's examples in the loss, such as {code: 0.5}; 1 where none is given."""
+
+    def batches(self, lengths: Sequence[int]) -> list[list[int]]:
+        """Return the indices of the examples of each optimizer step, `batch_size` in each: `max_steps` steps, or as
+        many as come nearest to `epochs` passes, at least one. Raises InputError: the examples do not fill a batch."""
+        steps = self.amount(len(lengths), "examples that there are").steps
+        order = training_order(lengths, self.batch_size, self.epochs, self.seed, steps)
+        return [order[at : at + self.batch_size] for at in range(0, len(order), self.batch_size)]
+
+
+class PosttrainingOutputs(Measured):
+    """Outputs of every post-training step."""
+
+    exports: list[Export]
+    final: str
+    metrics: dict[str, float] = Field(default_factory=dict)
+    """Held-out results as `<name>/before` and `<name>/after`."""
+    rejected: dict[str, int] = Field(default_factory=dict)
+    """Number of records that were set aside, by reason; they are in `rejects/`."""

@@ -1,0 +1,27 @@
+"""Odds Ratio Preference Optimization (Hong et al. 2024, equations 4 to 7): fine-tuning on the chosen answers with their
+prompts, and `beta` times the log-odds of chosen over rejected ones; no reference."""
+
+from typing import TYPE_CHECKING
+
+from argosy.model.post.preferences.methods import Answers, Method, Settings
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_LEAST = 2.0**-24  # from 1 to the float32 below it
+
+
+def _log_odds(answers: Answers) -> "Tensor":
+    """Return log(P / (1 - P)), P being the geometric mean of an answer's probabilities.
+
+    1 - P is at least _LEAST, so that a P that rounding has made 1 has finite odds and a gradient."""
+    return answers.means - (-answers.means.expm1()).clamp(min=_LEAST).log()
+
+
+def _losses(config: Settings, chosen: Answers, rejected: Answers) -> "Tensor":
+    from torch.nn.functional import logsigmoid
+
+    return -chosen.likelihood - config.beta * logsigmoid(_log_odds(chosen) - _log_odds(rejected))
+
+
+METHOD = Method(lambda config, answers: config.beta * answers.means, _losses, reference=False, prompts=True)

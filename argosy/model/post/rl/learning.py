@@ -1,0 +1,280 @@
+"""The loop of reinforcement learning: sample, score, update; resumable to the same bytes."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from argosy.core.errors import StepError
+from argosy.corpus.data.split import derive_seed
+from argosy.model.infer.generate import Decoding
+from argosy.model.infer.logprobs import k1, k3
+from argosy.model.post.loop import Updates, Values
+from argosy.model.post.rl.ahead import Ahead
+from argosy.model.post.rl.config import RLHFConfig
+from argosy.model.post.rl.guards import Guards, Judged
+from argosy.model.post.rl.methods import Outcome, advantages_of, deductions, masked_mean, token_weights
+from argosy.model.post.rl.networks import Networks, Rows, laid_out, make_networks
+from argosy.model.post.rl.prompts import make_samples
+from argosy.model.post.rl.reward import Prompt
+from argosy.model.post.rl.rewards import WeightedRewards
+from argosy.model.post.rl.rollout import Collector, Rollout, Sampler, Stream, TransformersSampler
+from argosy.model.post.rl.samples import SampleTable
+from argosy.model.post.stage import Stage, Trained
+from argosy.model.train.engines.fitting import explained
+from argosy.model.train.optim import learning_rate
+
+PROBE = 8  # one of so many answers of a rollout, by which the policy checks the log-probabilities of a server
+
+
+@dataclass
+class KLController:
+    """The KL coefficient; steered to `target` nats a token if that is above 0 (Ziegler et al. 2019, sec. 2.2)."""
+
+    coef: float
+    target: float
+    horizon: int
+
+    def update(self, kl: float, answers: int) -> None:
+        """Move the coefficient after a batch of `answers` whose mean divergence is `kl`."""
+        if self.target:
+            error = min(max(kl / self.target - 1, -0.2), 0.2)
+            self.coef *= 1 + error * answers / self.horizon
+
+
+@dataclass(frozen=True)
+class Experience:
+    """A rollout as an update needs it: (answers, longest answer) each, on the CPU, the same in every process.
+
+    Attributes:
+        facts: what PolicyLoss reads, (5, answers, T); of: what ValueLoss reads, (3, answers, T), or None.
+        total: gives what the loss of a minibatch's rows is divided by."""
+
+    rows: Rows
+    mask: Tensor
+    facts: Tensor
+    total: Any
+    values: Tensor | None = None
+
+
+class Learner:
+    """Updates of the networks on rollouts.
+
+    Attributes:
+        ahead: the rollouts that are made and wait for their update."""
+
+    def __init__(self, stage: Stage[RLHFConfig], networks: Networks, collector: Collector, steps: int,
+                 guards: Guards | None = None) -> None:
+        config = stage.config
+        self.stage, self.networks, self.collector, self.steps = stage, networks, collector, steps
+        self.controller = KLController(config.kl_coef, config.ppo.kl_target, config.ppo.kl_horizon)
+        self.ahead = Ahead(collector, config, steps)
+        self.tokens = 0
+        self.guards, self.table = guards or Guards(config), SampleTable(stage.context)
+
+    def train(self) -> int:
+        """Take all updates, from the newest state on; returns the number of rollouts."""
+        engines: Any = self.networks
+        try:
+            return Updates(self.stage, engines, self.steps, self.carried, self.restore).run(self.update)
+        finally:
+            self.ahead.close()
+
+    def carried(self) -> Mapping[str, Any]:
+        """Return what a resumable state has besides the networks."""
+        pending = self.ahead.state()  # first: prompts are taken from the stream until they are made
+        return {"kl_coef": self.controller.coef, "next": self.collector.stream.next, "tokens": self.tokens,
+                "guards": self.guards.state(), "samples": self.table.rows, "pending": pending}
+
+    def restore(self, carried: Mapping[str, Any]) -> None:
+        """Take that over."""
+        self.controller.coef, self.tokens = carried["kl_coef"], carried["tokens"]
+        self.collector.stream.next, self.table.rows = carried["next"], list(carried["samples"])
+        self.guards.restore(carried["guards"])
+        self.ahead.restore(carried["pending"])
+
+    def update(self, number: int) -> Values:
+        """Sample the answers that are due and learn from the oldest ones; returns what is logged."""
+        begun = time.perf_counter()
+        self.ahead.prepare(number, wanted=self.guards.due(number))
+        judged = self.guards.begin(number)
+        with self.stage.context.progress.during("rollout"):
+            rollout = self.ahead.take(number)
+        if number % self.stage.config.log_every == 0 or number + 1 == self.steps:
+            self.table.add(number + 1, rollout, self.collector.samples(rollout))
+        self.ahead.start(number)  # from here on the sampler, the rewards and the tokenizer may be in use
+        ready = time.perf_counter()
+        experience, values = self.experience(rollout)
+        values |= judged | self.guards.check(number, values, rollout.answers)
+        values |= self.learn(experience, number)
+        self.controller.update(values.get("rlhf/kl_k1", 0.0), len(rollout.scores))
+        self.tokens += sum(len(prompt) + len(answer) for prompt, answer in experience.rows)
+        done = time.perf_counter()
+        return values | {"rlhf/staleness": float(number - rollout.version), "time/update_ms": 1000 * (done - ready),
+                         "time/step_ms": 1000 * (done - begun), **timing(rollout)}
+
+    def experience(self, rollout: Rollout) -> tuple[Experience, Values]:
+        """Score a rollout's answers; returns what to learn from it, and its means."""
+        config, networks, stream = self.stage.config, self.networks, self.collector.stream
+        rows = [(stream.at(place).ids, answer) for place, answer in zip(rollout.places, rollout.answers, strict=True)]
+        sampled = padded(rollout.sampled)
+        mask = padded([[1.0] * len(answer) for answer in rollout.answers])
+        reference = networks.reference_logprobs(rows)
+        values = networks.score(networks.value.module, rows) if networks.value else None
+        old = self._old(sampled, rows)
+        apart = self._difference(rollout, sampled, rows)
+        ended, scores = torch.tensor(rollout.ended), torch.tensor(rollout.scores)
+        scores = scores - deductions(config, mask.sum(1), ended)
+        kl = k1(sampled, reference) if networks.reference and config.choice("kl") == "reward" else 0 * sampled
+        advantages, returns = advantages_of(Outcome(scores, kl, mask, values), config, self.controller.coef)
+        weights, total = token_weights(config, mask, (1 - ended) * config.length.masked)
+        facts = torch.stack([old, sampled, reference, advantages, weights])
+        valued = None if values is None else torch.stack([values, returns, mask])
+        return Experience(rows, mask, facts, total, valued), apart | self._means(rollout, sampled, reference, mask)
+
+    def _old(self, sampled: Tensor, rows: Rows) -> Tensor:
+        """Return the log-probabilities that ratios are of: those of the sampler, where it computes as the update does;
+        else those of the policy before the update, which NaN stands for if the rollout serves one optimizer step."""
+        if self.stage.config.dtype == "float32" and self.collector.sampler.exact:
+            return sampled
+        if self.stage.config.updates == 1:
+            return torch.full_like(sampled, torch.nan)
+        return self.networks.score(self.networks.policy.module, rows)
+
+    def _difference(self, rollout: Rollout, sampled: Tensor, rows: Rows) -> Values:
+        """Compare a server's log-probabilities of the first answers with the policy's own; returns what is logged.
+
+        Raises StepError: they are further apart than other kernels and `staleness` updates can bring them."""
+        if self.collector.sampler.exact:
+            return {}
+        group, limit = self.networks.group, self.stage.config.server.tolerance
+        some = rows[: max(1, len(rows) // (PROBE * group.world)) * group.world]
+        own = self.networks.score(self.networks.policy.module, some)
+        lengths = torch.tensor([len(answer) for _, answer in some])
+        counted = torch.arange(own.shape[1]) < lengths[:, None]
+        found = float(masked_mean((own - sampled[: len(some), : own.shape[1]]).abs(), counted.float()))
+        if not found <= limit:
+            raise StepError(f"the server's log-probabilities are {found:.3g} nats a token from the policy's own, "
+                            f"allowed: {limit:g} (server.tolerance): it has other weights than those of version "
+                            f"{rollout.version}, or computes something else; nothing was learnt from its answers")
+        return {"rlhf/sampler_difference": found}
+
+    def _means(self, rollout: Rollout, sampled: Tensor, reference: Tensor, mask: Tensor) -> Values:
+        config = self.stage.config
+        scores = torch.tensor(rollout.scores).view(-1, config.copies)
+        found = {"rlhf/reward": fmean(rollout.scores), "rlhf/length": float(mask.sum(1).mean()),
+                 "rlhf/truncated": 1 - fmean(rollout.ended),
+                 **{f"rlhf/reward/{name}": fmean(part) for name, part in rollout.parts.items()}}
+        if config.copies > 1:
+            found["rlhf/groups_of_equal_reward"] = float((scores == scores[:, :1]).all(1).float().mean())
+        if config.dynamic_sampling:
+            found["rlhf/resampled_prompts"] = float(rollout.resampled)
+        if self.networks.reference:
+            found |= {"rlhf/kl": float(masked_mean(k3(sampled, reference), mask)),
+                      "rlhf/kl_k1": float(masked_mean(k1(sampled, reference), mask)),
+                      "rlhf/kl_answer": float((k1(sampled, reference) * mask).sum(1).mean()),
+                      "rlhf/kl_coef": self.controller.coef}
+        return found
+
+    def learn(self, experience: Experience, number: int) -> Values:
+        """Take the optimizer steps that the rollout serves; returns means over its tokens."""
+        config, networks = self.stage.config, self.networks
+        generator = torch.Generator()
+        totals: dict[str, float] = {}
+        step = number * config.updates
+        for turn in range(config.passes):
+            generator.manual_seed(derive_seed("passes", config.seed, number, turn))
+            order = torch.randperm(len(experience.rows), generator=generator).tolist()
+            size = len(order) // config.minibatches
+            for start in range(0, len(order), size):
+                found = self._minibatch(experience, order[start : start + size], step)
+                totals = {name: totals.get(name, 0.0) + value / config.updates for name, value in found.items()}
+                step += 1
+        return totals | {"train/lr": self.guards.rate * learning_rate(networks.phase, step - 1)}
+
+    def _minibatch(self, experience: Experience, rows: list[int], step: int) -> Values:
+        networks, group = self.networks, self.networks.group
+        total = experience.total(rows)
+        own = rows[group.rank :: group.world]
+        sums, norm = self._step(networks.policy, experience, own, experience.facts, total, step)
+        found = group.sum(sums).tolist()
+        values = {"train/loss": found[0] / total, "train/clipped": found[1] / total,
+                  "rlhf/entropy": found[2] / found[3], "train/grad_norm": float(norm)}
+        if networks.value and experience.values is not None:
+            tokens = float(experience.mask[rows].sum())
+            sums, _ = self._step(networks.value, experience, own, experience.values, tokens, step)
+            values["train/value_loss"] = float(group.sum(sums)) / tokens
+        return values
+
+    def _step(self, engine: Any, experience: Experience, own: Sequence[int], facts: Tensor, total: float,
+              step: int) -> tuple[Tensor, Tensor]:
+        """Take an optimizer step over this process's rows of a minibatch."""
+        engine.module.train()
+        rate = self.guards.rate * learning_rate(engine.config, step)
+        device, micro, parts = engine.group.device, engine.config.micro_batch, []
+        for at in range(0, len(own), micro):
+            rows = list(own[at : at + micro])
+            chosen = facts[:, rows][:, experience.mask[rows] > 0].to(device)
+            parts.append((*laid_out([experience.rows[row] for row in rows], device), chosen))
+        found: tuple[Tensor, Tensor] = engine.update(parts, total, rate)
+        return found
+
+
+def timing(rollout: Rollout) -> Values:
+    """Return how long a rollout took, the part of that in which an update ran, and its speed."""
+    return {"time/generation_ms": 1000 * rollout.seconds,
+            "time/overlap_ms": 1000 * max(0.0, rollout.seconds - rollout.waited),
+            "perf/generated_tokens_per_second": rollout.tokens / max(rollout.seconds, 1e-9)}
+
+
+def padded(rows: Sequence[Sequence[float]]) -> Tensor:
+    """Return the rows as (rows, longest row), float32, 0 behind an end."""
+    return torch.nn.utils.rnn.pad_sequence([torch.tensor(row, dtype=torch.float32) for row in rows], batch_first=True)
+
+
+def train_policy(
+    stage: Stage[RLHFConfig], model: Any, prompts: Sequence[Prompt], heldout: Sequence[Prompt],
+    rewards: WeightedRewards, true: WeightedRewards | None,
+) -> Trained:
+    """Train the policy `model`; its steps are rollouts, its tokens those of prompts and answers.
+
+    `true`: a reward that is held out from training, measured on the prompts `heldout`. Raises StepError: a weight or a
+    metric is not a finite number, or a guard stops the run."""
+    config, source = stage.config, stage.source
+    steps = config.amount_of_prompts(len(prompts)).steps
+    length = max(len(prompt.ids) for prompt in prompts) + config.max_new_tokens
+    phase = config.phase(steps, config.batch_size, length)
+    with explained(phase, model, stage.group):
+        networks = make_networks(stage, model, steps, length)
+        decoding = replace(source.decoding(config.max_new_tokens, config.temperature, config.seed),
+                           batch_size=config.generation_batch_size)
+        longest = max(len(prompt.ids) for prompt in (*prompts, *heldout)) + config.max_new_tokens
+        sampler = _sampler(stage, networks, decoding, longest)
+        collector = Collector(sampler, Stream(prompts, config.seed), rewards, config, source, stage.group)
+
+        def judge() -> Judged:
+            seeds = [[derive_seed("true", config.seed, place)] for place in range(len(heldout))]
+            answers, _ = sampler([prompt.ids for prompt in heldout], seeds)
+            samples = make_samples(source.tokenizer, heldout, answers, source.stop_ids)
+            return rewards(samples).totals, true(samples).totals if true else []
+
+        learner = Learner(stage, networks, collector, steps, Guards(config, judge if true else None))
+        try:
+            return Trained(learner.train(), learner.tokens, networks.whole.refresh())
+        finally:
+            sampler.close()
+
+
+def _sampler(stage: Stage[RLHFConfig], networks: Networks, decoding: Decoding, length: int) -> Sampler:
+    """Return what answers, of prompts that have with their answers at most `length` tokens."""
+    config = stage.config
+    if config.generation == "vllm":
+        from argosy.model.post.rl.server.sampler import VLLMSampler
+
+        return VLLMSampler(stage, networks.whole, decoding, length)
+    return TransformersSampler(networks.whole, decoding, getattr(torch, config.dtype),
+                               apart=bool(config.staleness and config.overlap))

@@ -1,0 +1,203 @@
+"""Rollouts: answers of the policy to the next prompts, with their rewards; the same whatever number of processes
+samples them, since each answer's seed is of its place in the run."""
+
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+
+from argosy.corpus.data.split import derive_seed, permuted_index
+from argosy.model.infer.generate import Decoding
+from argosy.model.infer.source import Source
+from argosy.model.post.rl.config import RLHFConfig
+from argosy.model.post.rl.prompts import make_samples
+from argosy.model.post.rl.reward import Prompt, Sample
+from argosy.model.post.rl.rewards import WeightedRewards
+from argosy.model.post.rl.sampling import sample
+from argosy.model.train.engines.whole import WholeModel
+from argosy.model.train.parallel import Group
+
+Sampled = tuple[list[list[int]], list[list[float]]]
+
+
+@dataclass
+class Rollout:
+    """Answers with their rewards, group by group; every process has all of them.
+
+    Attributes:
+        places: places of the prompts in the run's stream of prompts, one an answer.
+        answers: token ids, with the stop token if the answer ended by itself.
+        sampled: log-probabilities of the tokens under the sampler.
+        ended: 1.0 for an answer that ended by itself.
+        scores: the weighted rewards; parts: each reward; reasons: why, in words.
+        resampled: prompts that were replaced because their answers were rewarded alike.
+        version: updates that the weights had had which sampled them.
+        seconds: time that the answers and their rewards took; waited: the part of it in which nothing else ran."""
+
+    places: list[int] = field(default_factory=list)
+    answers: list[list[int]] = field(default_factory=list)
+    sampled: list[list[float]] = field(default_factory=list)
+    ended: list[float] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)
+    parts: dict[str, list[float]] = field(default_factory=dict)
+    reasons: dict[str, list[str]] = field(default_factory=dict)
+    resampled: int = 0
+    version: int = 0
+    seconds: float = 0.0
+    waited: float = 0.0
+
+    def take(self, other: "Rollout", rows: Sequence[int]) -> None:
+        """Add these answers of another rollout."""
+        for name in ("places", "answers", "sampled", "ended", "scores"):
+            getattr(self, name).extend(getattr(other, name)[row] for row in rows)
+        for name, values in other.parts.items():
+            self.parts.setdefault(name, []).extend(values[row] for row in rows)
+        for name, texts in other.reasons.items():
+            self.reasons.setdefault(name, []).extend(texts[row] for row in rows)
+
+    @property
+    def tokens(self) -> int:
+        """Return the tokens of the answers."""
+        return sum(map(len, self.answers))
+
+    def state(self) -> dict[str, Any]:
+        """Return the fields, for a resumable state."""
+        return asdict(self)
+
+
+@dataclass
+class Stream:
+    """The prompts of a run without an end: each comes once before one comes twice.
+
+    Attributes:
+        next: place of the next prompt, which a resumable state has."""
+
+    prompts: Sequence[Prompt]
+    seed: int
+    next: int = 0
+
+    def at(self, place: int) -> Prompt:
+        """Return the prompt at a place of the stream, a pure function of it."""
+        turn, index = divmod(place, len(self.prompts))
+        return self.prompts[permuted_index(index, len(self.prompts), derive_seed("prompts", self.seed, turn))]
+
+    def take(self, count: int) -> list[int]:
+        """Return the next `count` places."""
+        self.next += count
+        return list(range(self.next - count, self.next))
+
+
+class Sampler(ABC):
+    """Answers prompts with the policy's weights.
+
+    Attributes:
+        exact: whether its log-probabilities of float32 are those of the update, bit for bit but for the batch.
+        cancelled: set by another thread: answers that are being sampled are given up with an error."""
+
+    exact = False
+
+    def __init__(self) -> None:
+        self.cancelled = threading.Event()
+
+    @abstractmethod
+    def publish(self, version: int) -> None:
+        """Take over the policy's weights as they are, after `version` updates; every process calls it, between two
+        calls of the sampler."""
+
+    @abstractmethod
+    def __call__(self, prompts: Sequence[Sequence[int]], seeds: Sequence[Sequence[int]]) -> Sampled:
+        """Return answers and the log-probabilities of their tokens, prompt by prompt, one for each seed."""
+
+    def close(self) -> None:  # noqa: B027 - one that opens nothing has nothing to close
+        """Give back what it has opened."""
+
+
+class TransformersSampler(Sampler):
+    """Answers by transformers in this process; none ends before it has `shortest` tokens.
+
+    `apart`: from a copy of the weights, which updates leave as it is."""
+
+    exact = True
+
+    def __init__(self, whole: WholeModel, decoding: Decoding, dtype: torch.dtype, shortest: int = 0,
+                 *, apart: bool = False) -> None:
+        super().__init__()
+        self._decoding, self._dtype, self._shortest = decoding, dtype, shortest
+        self._weights = whole.copied if apart else whole.refresh
+        self._model: Any = None
+
+    def publish(self, version: int) -> None:
+        """Take over the weights as they are."""
+        self._model = self._weights()
+
+    def __call__(self, prompts: Sequence[Sequence[int]], seeds: Sequence[Sequence[int]]) -> Sampled:
+        """Return answers and the log-probabilities of their tokens, prompt by prompt."""
+        return sample(self._model, prompts, seeds, self._decoding, self._dtype, self._shortest,
+                      self.cancelled.is_set)
+
+
+class Collector:
+    """Parts that make a rollout: sampler, prompts and rewards, shared out over the processes."""
+
+    def __init__(self, sampler: Sampler, stream: Stream, rewards: WeightedRewards, config: RLHFConfig, source: Source,
+                 group: Group) -> None:
+        self.sampler, self.stream, self._rewards = sampler, stream, rewards
+        self._config, self._source, self._group = config, source, group
+        self._version = 0
+
+    @property
+    def device(self) -> torch.device:
+        """Return the device of this process."""
+        return self._group.device
+
+    def use_group_of_its_own(self) -> None:
+        """Speak to the other processes apart from whoever trains at the same time; every process calls it."""
+        self._group = self._group.apart()
+
+    def publish(self, version: int) -> None:
+        """Have the sampler answer with the weights as they are, after `version` updates; every process calls it."""
+        self.sampler.publish(version)
+        self._version = version
+
+    def collect(self) -> Rollout:
+        """Return the next rollout of `batch_size` answers; prompts whose answers are all rewarded alike are replaced by
+        the next ones, `dynamic_sampling` times at most, and stay where that does not suffice."""
+        config, made, spare, begun = self._config, Rollout(version=self._version), Rollout(), time.perf_counter()
+        copies, wanted = config.copies, config.batch_size
+        for turn in range(config.dynamic_sampling + 1):
+            found = self._answers(self.stream.take(wanted // copies))
+            for start in range(0, wanted, copies):
+                rows = range(start, start + copies)
+                alike = config.dynamic_sampling and len({found.scores[row] for row in rows}) == 1
+                full = len(made.scores) == wanted
+                (spare if alike or full else made).take(found, rows)
+                made.resampled += bool(alike) and turn < config.dynamic_sampling
+            if len(made.scores) == wanted:
+                break
+        made.take(spare, range(wanted - len(made.scores)))
+        made.seconds = time.perf_counter() - begun
+        return made
+
+    def samples(self, rollout: Rollout) -> list[Sample]:
+        """Return the answers of a rollout as rewards see them."""
+        prompts = [self.stream.at(place) for place in rollout.places]
+        return make_samples(self._source.tokenizer, prompts, rollout.answers, self._source.stop_ids)
+
+    def _answers(self, places: Sequence[int]) -> Rollout:
+        """Return the answers to the prompts at these places, of which each process samples its share."""
+        config, copies = self._config, self._config.copies
+        own = self._group.share(places)
+        seeds = [[derive_seed("rl", config.seed, place, copy) for copy in range(copies)] for place in own]
+        made = Rollout([place for place in own for _ in range(copies)])
+        made.answers, made.sampled = self.sampler([self.stream.at(place).ids for place in own], seeds)
+        samples = self.samples(made)
+        made.scores, made.parts, made.reasons = self._rewards(samples)
+        made.ended = [float(each.ended) for each in samples]
+        together = Rollout()
+        for part in self._group.gathered(made):
+            together.take(part, range(len(part.scores)))
+        return together

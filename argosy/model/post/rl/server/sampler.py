@@ -1,0 +1,148 @@
+"""Answers by vLLM as a server: it gets the policy's weights through a directory, and one request for each answer."""
+
+import shutil
+import uuid
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from argosy.core.errors import ArgosyError, Stopped
+from argosy.core.store.files import temporary_of
+from argosy.core.store.step_files import SERVER_LOG
+from argosy.model.infer.generate import Decoding
+from argosy.model.post.rl.config import RLHFConfig
+from argosy.model.post.rl.rollout import Sampled, Sampler
+from argosy.model.post.rl.server.client import Client, Sampling
+from argosy.model.post.rl.server.process import ServerProcess
+from argosy.model.post.stage import Stage
+from argosy.model.train.engines.whole import WholeModel
+from argosy.model.weights.export import save_weights, whole_weights
+
+_PARALLEL = 256  # requests of a process at a time, at most
+_LOOK_S = 0.2  # between two looks whether the answers are given up
+
+
+class VLLMSampler(Sampler):
+    """A server's answers; rank 0 starts it, sends it weights and ends it, and every process asks it for its share.
+
+    Weights travel as a directory of safetensors, in the precision that the server computes in, adapters merged: one
+    write, one read, and no server that restarts. Each version of them has a name of this run's own, which the server
+    gives back with every token, so that an answer by other weights is an error and is not learnt from.
+
+    Args:
+        length: tokens of the longest prompt with its answer."""
+
+    def __init__(self, stage: Stage[RLHFConfig], whole: WholeModel, decoding: Decoding, length: int) -> None:
+        super().__init__()
+        self._stage, self._whole, self._length = stage, whole, length
+        self._parallel = min(_PARALLEL, decoding.batch_size)
+        self._sampling = Sampling(decoding.temperature, decoding.max_new_tokens, frozenset(decoding.stop_ids), 0)
+        self._run = stage.group.agreed(uuid.uuid4().hex[:8])
+        self._process: ServerProcess | None = None
+        self._client: Client | None = None
+        self._version = ""
+        out, folder = stage.context.out, stage.config.server.folder
+        self._folder = Path(folder).absolute() / f"argosy-{self._run}" if folder else temporary_of(out / "weights")
+
+    def publish(self, version: int) -> None:
+        """Have the server answer with the weights as they are; every process calls it. The first time it is started."""
+        model = self._whole.refresh()
+        self._version, url, problem = f"{self._run}-{version}", "", None
+        if self._stage.group.rank == 0:
+            try:
+                self._send(model, version)
+                url = self._client.url if self._client else ""
+            except ArgosyError as error:  # the others wait for it
+                problem = error
+        url, problem = self._stage.group.agreed((url, problem))
+        if problem:
+            raise problem
+        if self._client is None:
+            self._client = Client(url, self._stage.config.server.seconds, self._said)
+        self._sampling = Sampling(self._sampling.temperature, self._sampling.max_new_tokens, self._sampling.stop_ids,
+                                  int(model.config.get_text_config().vocab_size))
+
+    def __call__(self, prompts: Sequence[Sequence[int]], seeds: Sequence[Sequence[int]]) -> Sampled:
+        """Return answers and the log-probabilities of their tokens, prompt by prompt, one for each seed.
+
+        Raises StepError: the server has died, is silent, or its answers cannot be what was asked for."""
+        assert self._client
+        client, pool = self._client, ThreadPoolExecutor(self._parallel, "vllm")
+
+        def ask(prompt: Sequence[int], seed: int) -> tuple[list[int], list[float]]:
+            return client.generate(prompt, seed >> 1, self._sampling, self._version)  # its seeds have a sign
+
+        asked = [pool.submit(ask, prompt, seed) for prompt, own in zip(prompts, seeds, strict=True) for seed in own]
+        try:
+            while wait(asked, _LOOK_S, FIRST_EXCEPTION).not_done:
+                if self.cancelled.is_set():
+                    raise Stopped("the generation was given up")
+                for each in asked:
+                    if each.done():
+                        each.result()  # raises what it failed with
+            found = [each.result() for each in asked]
+            return [tokens for tokens, _ in found], [logprobs for _, logprobs in found]
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def close(self) -> None:
+        """End the server that this step has started, and remove what it was sent."""
+        if self._process:
+            self._process.close()
+        if self._stage.group.rank == 0:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _said(self) -> str:
+        log = "its log" if self._stage.config.server.url else self._stage.context.out / SERVER_LOG
+        return self._process.said() if self._process else f"see {log}"
+
+    def _send(self, model: Any, version: int) -> None:
+        """Give the server the weights, in a directory that goes when it has read them."""
+        config, directory = self._stage.config.server, self._folder / str(version)
+        self._write(model, directory)
+        if self._client is None:
+            self._client = self._connect(directory)
+            if not config.url:
+                self._client.name_weights(self._version)
+                return
+        self._client.load(directory, self._version)
+        for old in self._folder.iterdir():
+            if old != directory:
+                shutil.rmtree(old, ignore_errors=True)
+
+    def _connect(self, directory: Path) -> Client:
+        """Start the server from a directory, or find the one that runs."""
+        config = self._stage.config
+        if not config.server.url:
+            log = self._stage.context.out / SERVER_LOG
+            self._process = ServerProcess(config.server, directory, config.dtype, self._length, log)
+        url = self._process.url if self._process else config.server.url
+        client = Client(url, config.server.seconds, self._said)
+        if self._process:
+            self._process.wait(client)
+        client.check()
+        return client
+
+    def _write(self, model: Any, directory: Path) -> None:
+        directory.mkdir(parents=True)
+        dtype = getattr(torch, self._stage.config.dtype)
+        weights = {name: each.to(dtype) for name, each in whole_weights(model).items()}
+        with _kept(model.config):
+            save_weights(model, directory, weights)
+        if self._client is None:
+            self._stage.source.tokenizer.save_pretrained(directory)
+
+
+@contextmanager
+def _kept(config: Any) -> Iterator[None]:
+    """Let a writer of config.json leave no trace in the config of a model that is trained on."""
+    before = dict(vars(config))
+    try:
+        yield
+    finally:
+        vars(config).clear()
+        vars(config).update(before)

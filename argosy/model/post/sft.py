@@ -1,0 +1,202 @@
+"""Supervised fine-tuning on conversations (the loss is on the assistant's tokens) and its held-out evaluation."""
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from argosy.core.step.contract import counted
+from argosy.core.store.step_files import given_directory
+from argosy.corpus.data.schemas import ParseError, check_text, turns_of
+from argosy.corpus.data.sources import RESERVED_CHANNEL
+from argosy.corpus.data.split import derive_seed, permuted_index
+from argosy.corpus.data.turns import learnt_turns
+from argosy.corpus.tokens.amounts import Amount
+from argosy.corpus.tokens.reader import check_tokenizer, read_channels
+from argosy.corpus.tokens.windows import IGNORED
+from argosy.model.infer.generate import Decoding, generate
+from argosy.model.infer.logprobs import by_length, pad_right
+from argosy.model.post.rows import Rows, Sample
+from argosy.model.post.sft_config import SFTConfig
+from argosy.model.post.stage import Stage, Trained
+from argosy.model.train.config import TrainConfig
+from argosy.model.train.engines import make_engine
+from argosy.model.train.engines.fitting import explained
+from argosy.model.train.engines.whole import WholeModel
+from argosy.model.train.layers.loss import LossModule
+from argosy.model.train.layers.packed import places
+from argosy.model.train.loop import Loop
+from argosy.model.train.phase import loss_weights
+from argosy.model.weights.chat import check_length, encode_answers, encode_prompt, learnt_marks
+from argosy.model.weights.export import Exporter
+
+CHANNEL = "default"  # of a record that names none
+
+
+def sample_parser(tokenizer: Any, max_length: int, *, prompts: bool = False) -> Callable[[dict[str, Any]], Sample]:
+    """Return a function that makes a Sample of a JSON record, or raises ParseError with the reason.
+
+    `prompts`: its last answer is to be generated."""
+
+    def parse(record: dict[str, Any]) -> Sample:
+        channel = str(record.get("channel") or CHANNEL)
+        if "text" in record and "messages" not in record:
+            text = tokenizer(check_text(record, "text"), add_special_tokens=False)["input_ids"]
+            ids = [token for token in (tokenizer.bos_token_id, *text, tokenizer.eos_token_id) if token is not None]
+            return Sample(np.array(ids, np.int32), np.ones(len(ids), np.bool_), channel)
+        (messages,) = turns_of("instructions", record, "messages")
+        tools = record.get("tools")
+        learnt = learnt_turns(record)
+        ids, marks = encode_answers(tokenizer, messages, tools)
+        marks = learnt_marks(marks, [learnt[at] for at, each in enumerate(messages) if each["role"] == "assistant"])
+        check_length(ids, max_length)
+        if not any(marks[1:]):
+            raise ParseError("the chat template renders no words of the assistant")
+        sample = Sample(np.array(ids, np.int32), np.array(marks, np.bool_), channel)
+        if not prompts:
+            return sample
+        last = max(index for index, each in enumerate(learnt) if each)
+        prompt, reply = tuple(encode_prompt(tokenizer, messages[:last], tools)), messages[last]["content"].strip()
+        return Sample(sample.ids, sample.answers, channel, prompt, reply or None)  # none of a call without words
+
+    return parse
+
+
+def pretraining_samples(config: SFTConfig, tokenizer: Any, tokens: int) -> list[Sample]:
+    """Draw documents of the tokenize step that training may see, until they are the config's share beside `tokens` of
+    conversations; the last one is cut there. Conversations that were tokenized with them are passed over.
+
+    Raises InputError: the files are of another tokenizer."""
+    directory = given_directory("tokenized", config.tokenized, "tokenize")
+    check_tokenizer(directory, tokenizer, "tokenize with the checkpoint's, or set pretraining_share=0")
+    found = [channel for name, channel in read_channels(directory, "train").items() if name != RESERVED_CHANNEL]
+    firsts = np.cumsum([0, *(channel.documents for channel in found)])
+    missing = round(tokens * config.pretraining_share / (1 - config.pretraining_share))
+    samples: list[Sample] = []
+    for position in range(int(firsts[-1])):
+        number = permuted_index(position, int(firsts[-1]), derive_seed("pretraining", config.seed))
+        which = int(np.searchsorted(firsts, number, side="right")) - 1
+        channel, document = found[which], number - int(firsts[which])
+        ids = channel.tokens[channel.offsets[document] : channel.offsets[document + 1]][:missing].astype(np.int32)
+        if len(ids) > 1:  # of one token, nothing is learnt
+            samples.append(Sample(ids, np.ones(len(ids), np.bool_), f"pretraining/{channel.name}"))
+        missing -= len(ids)
+        if missing < 1:
+            break
+    else:
+        print(f"the tokenized texts end {missing:,} tokens before pretraining_share={config.pretraining_share} is met")
+    return samples
+
+
+class InstructionLoss(LossModule):
+    """The losses of packed conversations: positions begin anew in each, and its embeddings may be noisy.
+
+    NEFTune (Jain et al. 2023): to each number of the embeddings of a conversation of n tokens is added, in training
+    alone, noise that is uniform in +-`noise` / sqrt(n * hidden_size). A row's noise depends on the phase's seed and the
+    row's place in the run, whatever process trains on it, and however often the run was resumed."""
+
+    def __init__(self, model: Any, channels: int, phase: TrainConfig, noise: float) -> None:
+        dtype = getattr(torch, phase.dtype)
+        super().__init__(model, channels, dtype, phase.z_loss, phase.sequence_length, phase.attention)
+        self._noise, self._seed = noise, phase.seed
+        self.skips_ignored = True
+
+    def hidden(self, given: Tensor, documents: Tensor | None = None, positions: Tensor | None = None) -> Tensor:
+        """Return the last hidden states, as PackedModel does; `documents` has numbers that no other row has."""
+        if documents is not None:
+            within, sizes = places(documents)
+            own = slice(self.offset or 0, (self.offset or 0) + given.shape[1])
+            positions = within[:, own]
+            if self._noise and self.training and given.ndim == 2:
+                given = self.model.get_input_embeddings()(given)
+                given = given + self._drawn(documents, sizes, given)[:, own]
+        return super().hidden(given, documents, positions)
+
+    def _drawn(self, documents: Tensor, sizes: Tensor, embedded: Tensor) -> Tensor:
+        """Return the noise of whole rows, (rows, whole length, hidden_size)."""
+        width, generator = embedded.shape[2], torch.Generator(embedded.device)
+        drawn = torch.empty(*documents.shape, width, dtype=embedded.dtype, device=embedded.device)
+        for row, first in zip(drawn, documents[:, 0].tolist(), strict=True):
+            row.uniform_(-1, 1, generator=generator.manual_seed(derive_seed(self._seed, "noise", first)))
+        return drawn * (self._noise / (sizes * width).sqrt()).unsqueeze(2).to(drawn.dtype)
+
+
+def finetune(stage: Stage[SFTConfig], model: Any, rows: Rows) -> Trained:
+    """Train `model`, on the step's device, in each of the step's processes."""
+    config, group = stage.config, stage.group
+    phase = config.phase(amount_of(config, rows).steps, config.batch_size, rows.length)
+    weights = rows.weights(loss_weights(phase, rows.channels), config.prompt_weight)
+    exporter = Exporter(stage.context, config.stage, stage.source.tokenizer, stage.source.tokens, chat=True)
+    with explained(phase, model, group):
+        engine = make_engine(model, len(rows.names), phase, group,
+                             lambda model: InstructionLoss(model, len(rows.names), phase, config.neftune_noise))
+        if config.loss_weights or config.prompt_weight:
+            engine.weigh(weights)
+        Loop(phase, stage.context, engine, rows, None, exporter).run()
+        whole = WholeModel(engine, stage.model).refresh()
+    return Trained(phase.steps, phase.steps * phase.tokens_per_step, whole)
+
+
+def amount_of(config: SFTConfig, rows: Rows) -> Amount:
+    """Return what training over `rows` comes to. Raises InputError: they do not fill a batch."""
+    return config.amount(len(rows), f"rows of {rows.length:,} tokens that the conversations fill", rows.tokens)
+
+
+def make_rows(config: SFTConfig, samples: Sequence[Sample], longest: int) -> Rows:
+    """Lay the samples out in rows of at most `longest` tokens, and say how full they are."""
+    if not config.packing:
+        longest = min(longest, max(len(sample.ids) for sample in samples))
+    length = longest - longest % config.sequence_parallel
+    rows = Rows(samples, length, derive_seed("sampling", config.seed, config.stage), packing=config.packing,
+                prompts=config.prompt_weight > 0)
+    rows.limit = None if config.max_steps else math.ceil(config.epochs * len(rows))
+    print(f"{len(samples):,} samples in {len(rows):,} rows of {length:,} tokens, {rows.fill:.0%} full", flush=True)
+    return rows
+
+
+def choose(samples: Sequence[Sample], count: int) -> list[Sample]:
+    """Choose `count` samples (all, where there are fewer) from all over them, always the same ones, in their order."""
+    chosen = random.Random(0).sample(range(len(samples)), min(count, len(samples)))
+    return [samples[index] for index in sorted(chosen)]
+
+
+def instruction_loss(model: Any, samples: Sequence[Sample], pad_id: int, batch_size: int) -> dict[str, float]:
+    """Return the mean cross-entropy of the assistant's tokens in nats, as `heldout/instruction_loss`, and that of each
+    channel, where there are several, as `heldout/instruction_loss/<channel>`."""
+    sums: dict[str, Tensor] = {}
+    model.eval()
+    batches = by_length([sample.ids.tolist() for sample in samples], batch_size)
+    for batch in counted(batches, len(samples), "conversations"):
+        rows = [samples[index] for index in batch]
+        for row, nats in zip(rows, _answer_nats(model, rows, pad_id), strict=True):
+            sums[row.channel] = sums.get(row.channel, torch.zeros(2)) + nats
+    found = {f"/{name}": nats / count for name, (nats, count) in sorted(sums.items())} if len(sums) > 1 else {}
+    total = torch.stack(list(sums.values())).sum(dim=0)
+    return {f"heldout/instruction_loss{name}": float(loss) for name, loss in {"": total[0] / total[1], **found}.items()}
+
+
+@torch.no_grad()
+def _answer_nats(model: Any, samples: Sequence[Sample], pad_id: int) -> Tensor:
+    """Return of each sample the summed nats of the assistant's tokens and their number, (samples, 2), float64."""
+    ids = pad_right([sample.ids.tolist() for sample in samples], pad_id).to(model.device)
+    mask = pad_right([[1] * len(sample.ids) for sample in samples], 0).to(model.device)
+    labels = pad_right([np.where(sample.answers, sample.ids, IGNORED).tolist() for sample in samples], IGNORED)
+    logits = model(input_ids=ids, attention_mask=mask).logits[:, :-1].float()
+    target = labels[:, 1:].to(model.device)
+    nats = torch.nn.functional.cross_entropy(logits.transpose(1, 2), target, ignore_index=IGNORED,
+                                             reduction="none")
+    return torch.stack([nats.double().sum(dim=1), (target != IGNORED).sum(dim=1).double()], dim=1).cpu()
+
+
+def exact_match(model: Any, tokenizer: Any, samples: Sequence[Sample], decoding: Decoding) -> dict[str, float]:
+    """Return as `heldout/exact_match` the part of the conversations whose last turn the model answers with the same
+    text; nothing where there is none."""
+    asked = [(sample.prompt, sample.reply) for sample in samples if sample.reply is not None]
+    answers = generate(model, [prompt for prompt, _ in asked], decoding)
+    texts = tokenizer.batch_decode(answers, skip_special_tokens=True)
+    right = [text.strip() == reply.strip() for text, (_, reply) in zip(texts, asked, strict=True)]
+    return {"heldout/exact_match": sum(right) / len(right)} if right else {}

@@ -1,0 +1,211 @@
+"""A post-training step from its beginning to its end: process and checkpoint, records, evaluations, checks for
+divergence, export."""
+
+import importlib
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+from argosy.core.errors import InputError, StepError
+from argosy.core.step.contract import StepContext
+from argosy.core.step.process import make_deterministic
+from argosy.core.store.step_files import given_directory
+from argosy.corpus.data.rejects import Rejects, read_records
+from argosy.model.infer.source import Source, open_source
+from argosy.model.post.config import PosttrainingConfig, PosttrainingOutputs
+from argosy.model.train.precision import missing, speed_up_bfloat16
+from argosy.model.weights.chat import end_tokens
+from argosy.model.weights.export import Exporter
+from argosy.model.weights.pretrained import weights_dtype
+from argosy.model.weights.templates import check_spans, use_template
+
+if TYPE_CHECKING:
+    from argosy.model.train.parallel import Group
+
+R = TypeVar("R")
+C = TypeVar("C", bound=PosttrainingConfig, covariant=True)
+_C = TypeVar("_C", bound=PosttrainingConfig)
+NAME = "final"
+
+
+class Trained(NamedTuple):
+    """The end of training: optimizer steps, tokens of the stage, and the whole model on the device (None: the one that
+    was given)."""
+
+    steps: int
+    tokens: int
+    model: Any = None
+
+
+@dataclass(frozen=True)
+class Stage(Generic[C]):
+    """A post-training step at work: its config, its processes, the checkpoint that it starts from, its rejects."""
+
+    config: C
+    context: StepContext
+    group: "Group"
+    source: Source
+    rejects: Rejects = field(default_factory=Rejects)
+
+    def read(self, parse: Callable[[dict[str, Any]], R], *files: str) -> list[R]:
+        """Read the data step's files; records that `parse` refuses are set aside.
+
+        Raises InputError: a file has no usable record."""
+        data = given_directory("data", self.config.data, "data")
+        return [record for name in files for record in read_records(data / name, parse, self.rejects)]
+
+    def keep_rejects(self) -> None:
+        """Write the records that were set aside; of several processes, rank 0 does."""
+        if self.context.rank == 0:
+            self.rejects.write(self.context.out)
+
+    def model(self) -> Any:
+        """Load the language model that is trained: with the adapters of `lora`, where that is set.
+
+        Raises InputError: the adapters do not fit the model, or a package is missing."""
+        return self.adapt(self.source.causal_model())
+
+    def adapt(self, model: Any, whole: Sequence[str] = ()) -> Any:
+        """Give a model of the checkpoint's weights the adapters of `lora`, where that is set; returns it.
+
+        `whole`: modules that are trained whole beside them, such as a new head; tables with rows of tokens that were
+        just added are so too."""
+        if not self.config.lora:
+            return model
+        from argosy.model.weights.adapters.layers import add_adapters, tables_of_new_tokens
+
+        whole = (*whole, *tables_of_new_tokens(model, self.source.tokenizer))
+        return add_adapters(model, self.config.lora, self.config.seed, self.source.path, whole)
+
+    def run(
+        self, name: str, model: Any, evaluate: Callable[[Any], Mapping[str, float]], train: Callable[[], Trained]
+    ) -> PosttrainingOutputs:
+        """Evaluate `model`, train it, evaluate what came of it, and export that as the stage `name`.
+
+        Raises StepError: a result is not a finite number."""
+        progress = self.context.progress
+        with progress.during("held-out before training"):
+            before = evaluate(model)
+        self.context.tracker.metrics(before, step=0)
+        step, tokens, trained = train()
+        model = model if trained is None else trained
+        with progress.during("held-out after training"):
+            after = evaluate(model)
+        check_heldout(before, after, step)
+        self.context.tracker.metrics(after, step=step)
+        auto = self.config.export_dtype == "auto"
+        dtype = weights_dtype(self.source.path) if auto else self.config.export_dtype
+        exporter = Exporter(self.context, name, self.source.tokenizer, self.source.tokens, chat=True, dtype=dtype)
+        exporter.write(NAME, model.eval(), step, tokens)
+        export = exporter.describe(NAME, step, tokens)
+        metrics = {f"{name}/before": value for name, value in before.items()}
+        metrics |= {f"{name}/after": value for name, value in after.items()}
+        return PosttrainingOutputs(exports=[export], final=export.path, metrics=metrics,
+                                   rejected=self.rejects.counts())  # fmt: skip
+
+
+def begin(config: _C, context: StepContext) -> Stage[_C]:
+    """Prepare this process and open the checkpoint on its device; call it before importing torch or TRL.
+
+    Raises InputError: the checkpoint cannot be continued, its context is shorter than `max_length`, or its chat
+    template marks other words than the assistant's."""
+    prepare_process(config.seed, config.threads)
+    from argosy.model.train.parallel import join_group
+
+    group = join_group(context)
+    if group.device.type == "cpu" and (problem := config.cpu_problem()):
+        raise InputError(problem)
+    source = open_source("checkpoint", config.checkpoint, group.device)
+    if config.template:
+        use_template(source.tokenizer, config.template)
+        source = replace(source, stop_ids=end_tokens(source.tokenizer))
+    check_spans(source.tokenizer)
+    if config.max_length > source.context:
+        raise InputError(f"max_length={config.max_length} is more than the {source.context} tokens of the checkpoint's "
+                         "context, which it has not learnt beyond; lower it, or set 0 for the context")
+    if config.lora and config.lora.kind == "qlora":
+        source = replace(source, quantization=quantization(group.device, config.dtype))
+    return Stage(config, context, group, source)
+
+
+def quantization(device: Any, dtype: str) -> dict[str, Any]:
+    """Return how weights are loaded on a device as NF4 numbers of 4 bits with scales of 8 (Dettmers et al. 2023), for
+    products in `dtype`.
+
+    Raises InputError: bitsandbytes is not installed."""
+    if problem := missing("lora.kind=qlora", "bitsandbytes", "set lora.kind=lora"):
+        raise InputError(problem)
+    import torch
+    from transformers import BitsAndBytesConfig
+
+    config = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True,
+                                bnb_4bit_compute_dtype=getattr(torch, dtype))
+    return {"quantization_config": config, "device_map": {"": device}}
+
+
+def prepare_process(seed: int, threads: int) -> None:
+    """Set what transformers, datasets and TRL read when they are imported.
+
+    No telemetry, no hub, no progress bars (the log is a file), no import of packages that are not used,
+    `make_deterministic(seed, threads)`, and bfloat16 at a usable speed."""
+    os.environ.update(
+        HF_HUB_OFFLINE="1", HF_HUB_DISABLE_TELEMETRY="1", HF_DATASETS_OFFLINE="1", HF_HUB_DISABLE_PROGRESS_BARS="1",
+        TRL_EXPERIMENTAL_SILENCE="1"
+    )
+    make_deterministic(seed, threads)
+    speed_up_bfloat16()
+    _skip_unused_packages()
+    import datasets
+    import transformers
+
+    datasets.disable_progress_bars()
+    transformers.logging.disable_progress_bar()
+
+
+def _skip_unused_packages() -> None:
+    """Let the libraries think that these packages are not installed: importing them costs seconds at each start.
+
+    scipy serves only detection losses, and accelerate imports DeepSpeed (3 s) to ask whether a model is one of its
+    engines. A run that a DeepSpeed launcher started keeps it."""
+    unused = [
+        ("transformers.utils", "is_scipy_available"),
+    ]
+    if os.environ.get("ACCELERATE_USE_DEEPSPEED", "false") != "true":
+        unused.append(("accelerate.utils.other", "is_deepspeed_available"))
+    for module, question in unused:
+        setattr(importlib.import_module(module), question, lambda *_: False)
+
+
+_ADVICE = "training has diverged: lower learning_rate or max_grad_norm, or raise warmup_ratio"
+
+
+def check_values(values: Mapping[str, float], step: int) -> None:
+    """Check that the values measured after `step` optimizer steps are finite.
+
+    Raises StepError: names each value that is not."""
+    wrong = [f"{name} is {value}" for name, value in values.items() if not math.isfinite(value)]
+    if wrong:
+        raise StepError(f"after step {step}, {', '.join(wrong)}; {_ADVICE}")
+
+
+def check_weights(model: Any, step: int) -> None:
+    """Check that optimizer step `step` left finite weights.
+
+    Clipping by the gradients' norm makes all of them NaN when one is not finite, so the smallest tensor tells.
+    Raises StepError: they are not."""
+    weights = min((p for p in model.parameters() if p.requires_grad and p.numel()), key=lambda p: p.numel())
+    if not bool(weights.isfinite().all()):
+        raise StepError(f"step {step} made weights that are not finite numbers; {_ADVICE}")
+
+
+def check_heldout(before: Mapping[str, float], after: Mapping[str, float], step: int) -> None:
+    """Check that held-out results are finite, before training and after `step` steps.
+
+    Raises StepError: they are not."""
+    wrong = [f"{name} is {value}" for name, value in before.items() if not math.isfinite(value)]
+    if wrong:
+        raise StepError(f"before training, {', '.join(wrong)}: the checkpoint that it starts from cannot be scored; "
+                        "train the step before again with a lower learning_rate")
+    check_values(after, step)

@@ -1,0 +1,145 @@
+"""Answers of a model on this machine, batch by batch, with their rewards; a kill loses one batch.
+
+Batches are planned before the first is sampled, from all prompts: so what is in a batch, and with it every last digit,
+is the same whatever number of processes samples them, and after a kill."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from argosy.core.errors import InputError
+from argosy.core.step.contract import StepContext
+from argosy.core.store.step_files import STATE
+from argosy.corpus.data.schemas import Message, ParseError
+from argosy.corpus.data.split import derive_seed
+from argosy.model.infer.logprobs import by_length
+from argosy.model.infer.source import Source, open_source
+from argosy.model.infer.workers import Journal, key_of
+from argosy.model.post.rl.prompts import make_samples
+from argosy.model.post.rl.reward import Prompt, Sample
+from argosy.model.post.rl.rewards import WeightedRewards
+from argosy.model.post.rl.sampling import sample
+from argosy.model.post.synthesis.config import SynthesisConfig
+from argosy.model.post.synthesis.methods import Answer
+from argosy.model.post.synthesis.prompts import prompt_digest
+from argosy.model.train.parallel import Group
+from argosy.model.weights.chat import check_template, encode_answer, end_tokens
+from argosy.model.weights.checkpoint import find_checkpoint
+from argosy.model.weights.pretrained import load_config, load_tokenizer
+from argosy.model.weights.templates import use_template
+
+
+def seeds_of(config: SynthesisConfig, prompt: Prompt) -> list[int]:
+    """Return the seeds of the answers to a prompt, by its text: they are the same in whatever file it stands."""
+    digest = prompt_digest(prompt.messages)
+    return [derive_seed("synthesis", config.seed, digest, copy) for copy in range(config.copies)]
+
+
+def open_model(config: SynthesisConfig, directory: str, device: Any) -> Source:
+    """Open the model that answers: the one in `directory`, where a teacher has one, else the checkpoint.
+
+    Raises InputError: it cannot be continued, has no chat template, or its context is shorter than `max_length`."""
+    source = _open_teacher(Path(directory), device, config.template) if directory else (
+        open_source("checkpoint", config.checkpoint, device))
+    if config.template:
+        use_template(source.tokenizer, config.template)
+        source = replace(source, stop_ids=end_tokens(source.tokenizer))
+    if config.max_length > source.context:
+        raise InputError(f"max_length={config.max_length} is more than the {source.context} tokens of the model's "
+                         "context; lower it, or set 0 for the context")
+    return source
+
+
+def _open_teacher(directory: Path, device: Any, template: str) -> Source:
+    """Open a model that transformers loads."""
+    found = find_checkpoint(directory)
+    tokenizer, configured = load_tokenizer(found.path), load_config(found.path)
+    if not template:
+        check_template(tokenizer)
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    ends = end_tokens(tokenizer, chat=bool(tokenizer.chat_template), configured=configured.eos_token_id)
+    return Source(found.path, tokenizer, found.tokens, configured.max_position_embeddings, ends, device)
+
+
+class Answering:
+    """A model that answers prompts in planned batches.
+
+    Args:
+        foreign: tokenizer of the reward model, where it is another one's than the model's; None: it is the same."""
+
+    def __init__(self, config: SynthesisConfig, context: StepContext, group: Group, source: Source,
+                 rewards: WeightedRewards | None, foreign: Any = None) -> None:
+        self._config, self._context, self._group, self._source = config, context, group, source
+        self._rewards, self._foreign = rewards, foreign
+
+    @cached_property
+    def _model(self) -> Any:
+        return self._source.causal_model().eval()  # of a run that goes on, perhaps nothing is left to be sampled
+
+    def answer(self, prompts: Sequence[Prompt]) -> list[list[Answer]]:
+        """Return the answers to each prompt, in the order of their numbers; every process has all of them."""
+        together = max(1, self._config.generation_batch_size // self._config.copies)
+        batches = list(by_length([prompt.ids for prompt in prompts], together))
+        own = batches[self._group.rank :: self._group.world]
+        journal = Journal(self._context.out / STATE / f"answers-{self._group.rank}")
+        found: dict[int, list[Answer]] = {}
+        for places in own:
+            batch = [prompts[place] for place in places]
+            seeds = [seeds_of(self._config, prompt) for prompt in batch]
+            key = key_of("answers", [(prompt.ids, row) for prompt, row in zip(batch, seeds, strict=True)])
+            rows = journal.get(key)
+            if rows is None:
+                rows = [[asdict(answer) for answer in answers] for answers in self._sampled(batch, seeds)]
+                journal.put(key, rows)
+            found |= {place: [Answer(**each) for each in row] for place, row in zip(places, rows, strict=True)}
+            self._context.progress.update(len(found) * self._group.world, len(prompts), "prompts")
+        every = {place: row for part in self._group.gathered(found) for place, row in part.items()}
+        return [every[place] for place in range(len(prompts))]
+
+    def _sampled(self, prompts: Sequence[Prompt], seeds: Sequence[Sequence[int]]) -> list[list[Answer]]:
+        config, source = self._config, self._source
+        rows = config.copies * len(prompts)
+        decoding = replace(source.decoding(config.max_new_tokens, config.temperature), batch_size=rows)
+        ids, _ = sample(self._model, [prompt.ids for prompt in prompts], seeds, decoding, getattr(torch, config.dtype))
+        asked = [prompt for prompt in prompts for _ in range(config.copies)]
+        samples = make_samples(source.tokenizer, asked, ids, source.stop_ids)
+        if self._foreign is not None:
+            samples = [reencoded(each, self._foreign) for each in samples]
+        answers = rewarded(samples, [seed for row in seeds for seed in row], self._rewards, [len(each) for each in ids])
+        return [answers[at : at + config.copies] for at in range(0, rows, config.copies)]
+
+
+def reencoded(given: Sample, tokenizer: Any) -> Sample:
+    """Return a sample in the token ids of another tokenizer, in its chat template.
+
+    Raises InputError: that template refuses it."""
+    said: Message = {"role": "assistant", "content": given.text}
+    try:
+        prompt, ids = encode_answer(tokenizer, given.prompt.messages, [said])
+    except ParseError as error:
+        raise InputError(f"reward_model cannot judge an answer: {error}") from None
+    ended = ids[len(prompt) :]
+    if not given.ended and ended and ended[-1] in end_tokens(tokenizer):
+        ended.pop()
+    return replace(given, prompt=replace(given.prompt, ids=prompt), answer_ids=ended)
+
+
+def rewarded(
+    samples: Sequence[Sample], seeds: Sequence[int], rewards: WeightedRewards | None, tokens: Sequence[int]
+) -> list[Answer]:
+    """Return samples as answers, with their rewards where there are any. `tokens`: of each answer."""
+    if rewards is None:
+        return [Answer(each.text, each.ended, count, seed=seed)
+                for each, seed, count in zip(samples, seeds, tokens, strict=True)]  # fmt: skip
+    found = rewards(samples)
+
+    def at(columns: Mapping[str, Sequence[Any]], row: int) -> dict[str, Any]:
+        return {name: column[row] for name, column in columns.items()}
+
+    return [Answer(each.text, each.ended, tokens[row], found.totals[row], at(found.parts, row), at(found.reasons, row),
+                   seeds[row]) for row, each in enumerate(samples)]  # fmt: skip

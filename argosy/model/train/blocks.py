@@ -1,0 +1,50 @@
+"""The blocks of a model: which modules they are, and torch.compile for each of them.
+
+One block at a time (regional compilation) takes the compiler as long for 80 blocks as for one, and leaves the names of
+weights, states and exports as they are."""
+
+import importlib.util
+import os
+import shutil
+from typing import Any
+
+import torch
+from torch import nn
+
+from argosy.core.errors import InputError
+from argosy.model.train.layers.experts import mixtures
+
+_COMPILERS = {"cpu": ("CXX", "g++", "clang++"), "cuda": ("CC", "gcc", "clang")}  # a variable, then programs
+
+
+def blocks(model: Any) -> list[Any]:
+    """List the blocks of a causal model: the longest of its lists of modules."""
+    lists: list[list[Any]] = [list(each) for each in model.get_decoder().children() if isinstance(each, nn.ModuleList)]
+    return max(lists, key=len)
+
+
+def no_compiler(device: torch.device) -> str:
+    """Say what torch.compile lacks for `device`; "" where it has all: a C++ compiler for a CPU, Triton and a C compiler
+    for GPUs."""
+    if device.type == "cuda" and not importlib.util.find_spec("triton"):
+        return "torch.compile needs the package triton on GPUs, which is not installed"
+    variable, *programs = _COMPILERS[device.type]
+    given = os.environ.get(variable)
+    if any(shutil.which(program) for program in ([given] if given else programs)):
+        return ""
+    named = f"{variable}={given} is no program" if given else f"there is neither {' nor '.join(programs)}"
+    return (f"torch.compile needs a C compiler, and {named}: install one (apt-get install g++; on a cluster in the "
+            "image train, which has none)")
+
+
+def compile_blocks(model: Any, device: torch.device) -> None:
+    """Have each block compiled when it first runs, which takes the first steps minutes.
+
+    Raises InputError: there is no compiler, or the blocks note what their routers do, which a compiled one does not."""
+    if problem := no_compiler(device):
+        raise InputError(f"compile=true: {problem}; or set compile=false")
+    if mixtures(model):
+        raise InputError(f"compile=true is for dense models, and {model.config.model_type} routes tokens to experts: "
+                         "set compile=false")
+    for block in blocks(model):
+        block.compile()

@@ -1,0 +1,291 @@
+"""Config and outputs of the phases of training."""
+
+import math
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, ValidationError, model_validator
+
+from argosy.core.config.schema import ADDED, RUNTIME, Config, Measured, Rate, Seed, Upstream, Weight
+from argosy.corpus.tokens.amounts import micro_batch_problem
+from argosy.corpus.tokens.caps import Beyond, EpochCaps
+from argosy.model.train.experts import ExpertsConfig, experts_problem
+from argosy.model.train.numerics import NumericsConfig
+from argosy.model.train.sizing.architecture import expert_fields
+from argosy.model.weights.export import Export
+
+PositiveInt = Annotated[int, Field(gt=0)]
+Fraction = Annotated[float, Field(gt=0, le=1)]
+
+
+def micro_batch(name: str, size: int, micro: int, processes: int) -> int:
+    """Return the samples of one forward and backward: `micro`, but at most a process's share of the batch; 0 is all.
+
+    `name`: the field that holds `size`, the samples of an optimizer step over all processes. Raises ValueError: the
+    processes do not divide the batch, or micro-batches do not divide a process's share."""
+    share, rest = divmod(size, processes)
+    if rest or not share:
+        raise ValueError(f"processes={processes} does not divide {name}={size}; choose a divisor")
+    micro = min(micro or share, share)
+    if share % micro:
+        of = f" / processes={processes}" if processes > 1 else ""
+        raise ValueError(f"micro_batch_size={micro} does not divide {name}={size}{of}; choose a divisor")
+    return micro
+
+
+class ProfileConfig(Config):
+    """The optimizer steps that torch's profiler traces."""
+
+    steps: tuple[int, int]
+    """First and last of them; a phase begins with step 1."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        first, last = self.steps
+        if not 1 <= first <= last:
+            raise ValueError(f"steps=[{first}, {last}] must be 1 or more and rise, such as [10, 15]")
+        return self
+
+
+class TrainConfig(NumericsConfig):
+    """Config of every phase: data, length, batch, optimizer, schedule, held-out evaluation, exports."""
+
+    tokenized: Upstream = ""
+    """Directory of the tokenize step."""
+    mixture: dict[str, Weight] = Field(default_factory=dict)
+    """Share of the samples by channel, relative, such as {wiki: 2, web: 8, other: 1}: 0 leaves a channel out, and
+    `other` is for those without a name here, together. Empty: in proportion to the channels' tokens."""
+    max_epochs: Annotated[EpochCaps, ADDED] = Field({})
+    """Passes over a channel in this phase at most, such as {wiki: 4, "*": 8} (`*`: the others), or a number for all."""
+    max_epochs_in_all: Annotated[EpochCaps, ADDED] = Field({})
+    """The same over this phase and all before it; 4 for a channel that neither of the two names."""
+    over_max_epochs: Annotated[Beyond, ADDED] = "warn"
+    """What becomes of a channel beyond its cap: a warning; refuse the mixture; or redistribute: it gets fewer samples,
+    and the others the rest in proportion."""
+    seed: Seed = 0
+    """Seed of the samples' order, the initial weights and all else that is drawn."""
+    sequence_length: Annotated[int, Field(ge=2)] = 128
+    """Tokens of a sample."""
+    tokens: PositiveInt = 1_000_000
+    """Budget of the phase, rounded up to whole steps."""
+    global_batch_size: PositiveInt = 32
+    """Samples of an optimizer step, over all processes."""
+    micro_batch_size: Annotated[int, Field(ge=0)] | Literal["auto"] = 0
+    """Samples of one forward and backward of a process, at most; 0 means all of a process's, auto the largest number
+    that fits: tried on a GPU, by the planner's figure where processes wait for each other, and on a CPU."""
+    learning_rate: Rate = 3e-3
+    """Highest learning rate."""
+    weight_decay: Annotated[float, Field(ge=0)] = 0.1
+    """Decoupled weight decay of the matrices."""
+    beta1: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    """Decay of AdamW's mean of gradients."""
+    beta2: Annotated[float, Field(ge=0, lt=1)] = 0.95
+    """Decay of AdamW's mean of squared gradients."""
+    max_grad_norm: Annotated[float, Field(gt=0)] = 1.0
+    """Norm to which gradients are clipped."""
+    schedule: Literal["cosine", "wsd", "linear", "constant"] = "cosine"
+    """Course of the learning rate after the warm-up; wsd holds, then falls linearly over its last `decay_fraction`."""
+    warmup_tokens: Annotated[int, Field(ge=0)] = 0
+    """Tokens over which the learning rate rises from 0."""
+    decay_fraction: Fraction = 0.2
+    """Last part of what follows the warm-up, over which wsd falls."""
+    final_learning_rate: Annotated[float, Field(ge=0, le=1)] = 0.1
+    """End of the schedule, as a share of `learning_rate`."""
+    z_loss: Annotated[float, Field(ge=0)] = 0.0
+    """Weight of log(Z)^2 (Chowdhery et al. 2022), which keeps logits from drifting."""
+    loss_weights: Annotated[dict[str, Rate], ADDED] = Field({})
+    """Weight of a channel's targets in the loss, such as {code: 0.5}; 1 where none is given."""
+    document_mask: bool = True
+    """Attention stays within a document; else within the sample."""
+    threads: PositiveInt = 1
+    """Threads of torch on a CPU, of each process; they decide the last bits of sums, whatever cores there are."""
+    keep_optimizer: Annotated[bool, ADDED] = False
+    """What the optimizer ends with is kept beside the checkpoints, for a phase with `carry_optimizer`; AdamW's takes 8
+    bytes a parameter."""
+    exports: tuple[Fraction, ...] = (1.0,)
+    """Shares of the budget at which a checkpoint is exported; the last one is always 1."""
+    heldout_points: PositiveInt = 4
+    """Number of evenly spaced held-out evaluations, besides the one at the start."""
+    heldout_tokens: PositiveInt = 20_000
+    """Tokens of whole held-out documents that are evaluated, of each channel."""
+    log_every: Annotated[PositiveInt, RUNTIME] = 10
+    """Steps between two logged training losses."""
+    save_every: Annotated[PositiveInt, RUNTIME] = 200
+    """Steps between two resumable states."""
+    profile: Annotated[ProfileConfig | None, RUNTIME] = None
+    """Steps that torch's profiler traces, such as `{steps: [10, 15]}`."""
+    tensorboard: Annotated[bool, RUNTIME] = False
+    """Whether what is logged is written as event files for TensorBoard too."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if problem := micro_batch_problem(self, "global_batch_size"):
+            raise ValueError(problem)
+        _ = self.micro_batch
+        self._check_parallelism()
+        if not self.exports or self.exports[-1] != 1.0 or list(self.exports) != sorted(set(self.exports)):
+            raise ValueError(f"exports={list(self.exports)} must rise and end with 1.0, such as [0.5, 1.0]")
+        self._check_exports()
+        if self.warmup_tokens >= self.tokens:
+            raise ValueError(f"warmup_tokens={self.warmup_tokens} is not below tokens={self.tokens}, so that the "
+                             "learning rate would never be reached: lower it")
+        if self.profile and self.profile.steps[1] > self.steps:
+            raise ValueError(f"profile.steps={list(self.profile.steps)} ends after the phase, which has {self.steps} "
+                             "steps")
+        return self
+
+    def _check_parallelism(self) -> None:
+        """Check that the samples can be shared out as the fields of parallelism say."""
+        parts, stages = self.sequence_parallel, self.pipeline_parallel
+        if self.sequence_length % parts:
+            raise ValueError(f"sequence_parallel={parts} does not divide sequence_length={self.sequence_length}; "
+                             "choose a divisor")
+        if parts > 1 and self.attention not in ("auto", "varlen"):
+            raise ValueError(f"sequence_parallel={parts} knows whole samples by their documents' ends alone, and not "
+                             f"attention={self.attention}: set attention=varlen, or auto")
+        if stages > 1 and self.micro_batch_size == "auto":
+            raise ValueError(f"micro_batch_size=auto is not for pipeline_parallel={stages}, whose schedule counts "
+                             "them: give a number (argosy size proposes one)")
+        if stages > 1 and self.micro_batches % stages:
+            share = self.global_batch_size // self.sample_groups
+            fit = [size for size in range(1, share + 1) if share % size == 0 and share // size % stages == 0]
+            advice = f"set micro_batch_size={fit[-1]}" if fit else (
+                f"set global_batch_size to a multiple of {self.sample_groups * stages}")
+            raise ValueError(f"pipeline_parallel={stages} needs a multiple of {stages} micro-batches a step, and "
+                             f"micro_batch_size={self.micro_batch} gives {self.micro_batches}: {advice}")
+
+    def _check_exports(self) -> None:
+        """Check that no two exports have one name, or come after one step."""
+        named: dict[object, float] = {}
+        for fraction in self.exports:
+            step = max(1, round(fraction * self.steps))
+            for same, what in ((export_name(fraction), "name"), (step, "step")):
+                if same in named:
+                    raise ValueError(
+                        f"exports={named[same]} and {fraction} have the same {what}, {same}: leave one out, or give "
+                        f"the phase more than tokens={self.tokens} ({self.steps} steps)"
+                    )
+                named[same] = fraction
+
+    @property
+    def micro_batch(self) -> int:
+        """Return the samples of one forward and backward of a process."""
+        size = 0 if self.micro_batch_size == "auto" else self.micro_batch_size
+        return micro_batch("global_batch_size", self.global_batch_size, size, self.sample_groups)
+
+    @property
+    def micro_batches(self) -> int:
+        """Return the forwards and backwards of an optimizer step of a process."""
+        return self.global_batch_size // (self.sample_groups * self.micro_batch)
+
+    @property
+    def tokens_per_step(self) -> int:
+        """Return the tokens of an optimizer step."""
+        return self.global_batch_size * self.sequence_length
+
+    @property
+    def steps(self) -> int:
+        """Return the optimizer steps of the phase."""
+        return math.ceil(self.tokens / self.tokens_per_step)
+
+    def export_steps(self) -> dict[str, int]:
+        """Return the checkpoints' names with the step after which each is exported."""
+        return {export_name(fraction): max(1, round(fraction * self.steps)) for fraction in self.exports}
+
+
+def with_fields(phase: Mapping[str, Any], values: Mapping[str, Any]) -> TrainConfig | None:
+    """Return a phase with other `values` for some of its fields; None where it cannot have them."""
+    try:
+        return TrainConfig.model_validate({**phase, **values})
+    except ValidationError:
+        return None
+
+
+class ContinueConfig(TrainConfig):
+    """Config of a phase that continues a checkpoint."""
+
+    checkpoint: Upstream = ""
+    """Directory of the training step whose `final` export is continued, tokenizer included."""
+    carry_optimizer: Annotated[bool, ADDED] = False
+    """The optimizer goes on with the moments of the phase before, which has `keep_optimizer`; else it begins anew."""
+
+
+class ModelConfig(Config):
+    """A Llama-type model of transformers; the vocabulary comes from the tokenizer."""
+
+    model_type: str = "llama"
+    """An architecture of `AutoModelForCausalLM` with these fields (llama, qwen3, mistral; with experts mixtral,
+    qwen3_moe)."""
+    hidden_size: PositiveInt = 128
+    """Width of the residual stream."""
+    intermediate_size: PositiveInt = 352
+    """Width of the feed-forward layers."""
+    num_hidden_layers: PositiveInt = 6
+    """Number of blocks."""
+    num_attention_heads: PositiveInt = 4
+    """Heads of queries."""
+    num_key_value_heads: PositiveInt = 4
+    """Heads of keys and values; a divisor of the heads of queries."""
+    max_position_embeddings: PositiveInt = 128
+    """Longest context, in tokens."""
+    rope_theta: Annotated[float, Field(gt=0)] = 10_000.0
+    """Base of the rotary frequencies."""
+    tie_word_embeddings: bool = True
+    """The output layer shares the input embedding's weights."""
+    initializer_range: Annotated[float, Field(gt=0)] = 0.02
+    """Standard deviation of the initial weights."""
+    experts: Annotated[ExpertsConfig | None, ADDED] = None
+    """Experts that tokens are routed to, such as `{count: 8, per_token: 2}`; null for a dense model."""
+
+    @property
+    def shapes(self) -> dict[str, Any]:
+        """Return the fields by the names that transformers has for them, but for `rope_theta`."""
+        fields = self.model_dump(exclude={"rope_theta", "experts"})
+        experts = self.experts.model_dump() if self.experts else None
+        return fields | expert_fields(self.model_type, self.intermediate_size, experts)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if problem := experts_problem(self.experts, self.model_type, self.num_hidden_layers):
+            raise ValueError(problem)
+        if self.hidden_size % (2 * self.num_attention_heads):
+            raise ValueError(
+                f"hidden_size={self.hidden_size} must be num_attention_heads={self.num_attention_heads} times an even "
+                "number"
+            )
+        if self.num_attention_heads % self.num_key_value_heads:
+            raise ValueError(
+                f"num_key_value_heads={self.num_key_value_heads} does not divide num_attention_heads="
+                f"{self.num_attention_heads}"
+            )
+        return self
+
+
+class ChannelLoss(Measured):
+    """Held-out loss of a channel."""
+
+    nats: float
+    """Mean of a token."""
+    ppl: float
+    """exp(nats)."""
+    bpb: float
+    """Bits per UTF-8 byte of the documents."""
+
+
+class TrainOutputs(Measured):
+    """Outputs of a phase."""
+
+    exports: list[Export]
+    final: str
+    heldout: dict[str, ChannelLoss]
+    """Loss at the end, by channel."""
+    heldout_before: dict[str, ChannelLoss]
+    """Loss at the start."""
+    epochs: dict[str, float]
+    """Passes over each channel."""
+
+
+def export_name(fraction: float) -> str:
+    """Return the name of the checkpoint at this share of the budget: 0.25 -> `p025`; `p100` is the final one."""
+    percent = fraction * 100
+    return f"p{round(percent):03d}" if abs(percent - round(percent)) < 1e-6 else f"p{percent:07.3f}".replace(".", "_")

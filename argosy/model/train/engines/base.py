@@ -1,0 +1,227 @@
+"""Base of every engine: one optimizer step over this process's share of a batch, its state, its weights."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import create_selective_checkpoint_contexts
+
+from argosy.core.errors import InputError
+from argosy.corpus.tokens.mixture import Batch
+from argosy.corpus.tokens.windows import IGNORED
+from argosy.model.train.blocks import compile_blocks
+from argosy.model.train.config import TrainConfig
+from argosy.model.train.engines.fitting import MicroBatch
+from argosy.model.train.engines.parts import WEIGHT, Parts, Whole, write_parts
+from argosy.model.train.layers.loss import LossModule
+from argosy.model.train.monitoring.meter import Clock
+from argosy.model.train.parallel import Group
+from argosy.model.train.parallelism.mesh import Mesh
+from argosy.model.train.parallelism.sequence import divide_sequence
+from argosy.model.train.parallelism.shares import Shares
+from argosy.model.train.precision import set_precision
+
+_ATTENTION = ("flash_attention", "efficient_attention", "cudnn_attention", "flash_attention_for_cpu")
+
+
+Wrap = Callable[[Any], Any] | None
+
+
+class Engine(ABC):
+    """One optimizer step at a time over this process's share of a global batch.
+
+    Args:
+        wrap: makes the module of `model`, on its device; None: LossModule. The module has the model as `model`, and its
+            forward returns the loss of a micro-batch as a sum, (), and sums to be logged, (k,) float64, detached.
+
+    Attributes:
+        module: the loss module, on the group's device.
+        clock: the times of a step's parts, which the step's laps are of."""
+
+    def __init__(self, model: Any, channels: int, config: TrainConfig, group: Group, wrap: Wrap = None) -> None:
+        set_precision(model, config, group.device)
+        self.config, self.group = config, group
+        self.micro_batch = MicroBatch(config, group)
+        self.channel_weights: Tensor | None = None
+        dtype = getattr(torch, config.dtype)
+        if problem := config.shape_problem(model.config.to_dict()):
+            raise InputError(problem)
+        self.mesh = Mesh(group, {name.removesuffix("_parallel"): size for name, size in config.divisors.items()})
+        _recompute(model, config.recompute)
+        if config.compile:
+            compile_blocks(model, group.device)
+        self.shares = Shares(model, self.mesh)
+        model = model.to(group.device)
+        self.module: Any = wrap(model) if wrap else LossModule(model, channels, dtype, config.z_loss,
+                                                               config.sequence_length, config.attention)
+        self.clock = Clock(group.device)
+        model.get_decoder().register_forward_hook(lambda *_: self.clock.lap("forward"))
+        self.module.register_forward_hook(lambda *_: self.clock.lap("loss"))
+        if config.sequence_parallel > 1:
+            divide_sequence(model, self.mesh)
+            self.module.offset = self._own_positions.start
+
+    @property
+    def _named(self) -> list[tuple[str, Any]]:
+        """List the trained parameters by name, tied ones once; an engine may have replaced them by parts."""
+        return [(name, each) for name, each in self.module.model.named_parameters() if each.requires_grad]
+
+    def positions(self, step: int) -> range:
+        """Return this process's samples of step `step` (0, 1, ...)."""
+        place, groups = self.mesh.samples
+        share = self.config.global_batch_size // groups
+        start = step * self.config.global_batch_size + place * share
+        return range(start, start + share)
+
+    def train_step(self, batch: Batch, learning_rate: float) -> tuple[Tensor, Tensor, Tensor]:
+        """Train on this process's samples.
+
+        Returns:
+            Summed nats by channel, (channels,) float64; number of targets by channel, (channels,); the gradient's
+            norm before clipping, (). The first two are this process's alone, and nothing waits for the device."""
+        tensors = self._tensors(batch)
+        own = self._own_positions
+        scored = torch.from_numpy(batch.channels[:, own][batch.targets[:, own] != IGNORED])
+        counts = torch.bincount(scored, minlength=self.module.channels).double().to(self.group.device)
+        counts *= self.mesh.counts
+        targets = self.group.sum((counts if self.channel_weights is None else counts * self.channel_weights).sum())
+        self.clock.lap("collate")
+        sums = self.micro_batch.run(lambda: self._accumulate(tensors, targets), self._forget) * self.mesh.counts
+        self.clock.lap("backward")
+        norm = self._update(learning_rate)
+        self.clock.lap("optimizer")
+        return sums, counts, norm
+
+    def update(self, parts: Sequence[tuple[Any, ...]], total: Tensor | float,
+               learning_rate: float) -> tuple[Tensor, Tensor]:
+        """Take an optimizer step over micro-batches, as many in each process, one a forward of the module.
+
+        `total`: what the summed losses of all processes are divided by. Returns the modules' sums, (k,), of this
+        process alone, and the gradient's norm before clipping, ()."""
+        sums = self._sum_parts(parts, torch.as_tensor(total, device=self.group.device))
+        norm = self._update(learning_rate)
+        self.clock.lap("optimizer")
+        return sums, norm
+
+    def _accumulate(self, tensors: list[Tensor], targets: Tensor) -> Tensor:
+        """Add the gradients of all micro-batches; returns summed nats by channel."""
+        parts = zip(*(torch.split(tensor, self.micro_batch.size) for tensor in tensors), strict=True)
+        return self._sum_parts(list(parts), targets)
+
+    def _sum_parts(self, parts: Sequence[tuple[Any, ...]], total: Tensor) -> Tensor:
+        sums: Tensor | float = 0.0
+        for number, part in enumerate(parts):
+            sums = sums + self._backward(part, total, last=number == len(parts) - 1)
+            self.clock.lap("backward")
+        return torch.as_tensor(sums)
+
+    def _forget(self) -> None:
+        """Drop the gradients of an attempt that ran out of memory, and what the allocator keeps of it."""
+        for _, parameter in self._named:
+            parameter.grad = None
+        torch.cuda.empty_cache()
+
+    def weigh(self, weights: Sequence[float]) -> None:
+        """Have the targets of each channel weigh so much in the loss, (channels,)."""
+        self.channel_weights = torch.tensor(weights, dtype=torch.float64, device=self.group.device)
+        self.module.weights = self.channel_weights.float()
+
+    def _tensors(self, batch: Batch) -> list[Tensor]:
+        """Return the arguments of the loss module, on the device."""
+        arrays = [each[:, self._own_positions] for each in (batch.inputs, batch.targets, batch.channels)]
+        if self.config.document_mask:
+            arrays.append(batch.documents)
+        return [torch.from_numpy(array).to(self.group.device) for array in arrays]
+
+    @property
+    def _own_positions(self) -> slice:
+        """Return the positions of each sample that this process trains on."""
+        length = self.config.sequence_length // self.config.sequence_parallel
+        start = length * self.mesh.place["sequence"]
+        return slice(start, start + length)
+
+    @abstractmethod
+    def _backward(self, part: tuple[Any, ...], targets: Tensor, *, last: bool) -> Tensor:
+        """Add a micro-batch's gradient, of the mean over `targets`; returns its summed nats by channel."""
+
+    @abstractmethod
+    def _update(self, learning_rate: float) -> Tensor:
+        """Clip, step, zero; returns the gradient's norm before clipping."""
+
+    @property
+    def holds_whole(self) -> bool:
+        """Whether each process has all of the model as plain tensors, so that it can generate with it."""
+        return not self.mesh.divides
+
+    def measures(self) -> dict[str, float]:
+        """Return what the engine adds to the log."""
+        return {}
+
+    def save(self, directory: Path, *, weights: bool = True) -> None:
+        """Write the optimizer below `directory`, and the `weights` unless that is false; every process calls it."""
+        wanted = ((name, whole) for name, whole in self._state() if weights or not name.startswith(f"{WEIGHT}/"))
+        write_parts(directory, self.group, wanted, self.group.world // self.mesh.sizes["pipeline"])
+
+    def load(self, directory: Path) -> None:
+        """Read back what an engine of any kind and number of processes wrote. Raises StepError: it is no state."""
+        self.restore(Parts(directory))
+
+    def restore(self, parts: Parts) -> None:
+        """Take over the weights and the optimizer's tensors of a state."""
+        with torch.no_grad():
+            self._restore(parts)
+
+    def weights(self) -> dict[str, Tensor] | None:
+        """Return the whole weights as `state_dict` names them, tied ones once, on the CPU; None on all ranks but 0,
+        which have to call this too."""
+        model = self.module.model
+        tied = set(model.all_tied_weights_keys)
+        held = {}
+        for name, tensor in sorted(model.state_dict(keep_vars=True).items()):
+            if name not in tied:
+                whole = self._whole(tensor, name)
+                if self.group.rank == 0:
+                    held[name] = whole.detach().cpu().contiguous()
+        return held if self.group.rank == 0 else None
+
+    @abstractmethod
+    def _whole(self, tensor: Tensor, name: str) -> Tensor:
+        """Put weight `name`, or what the optimizer keeps of it, together; a process may hold a part only."""
+
+    def weights_by_name(self) -> Iterator[tuple[str, Whole]]:
+        """Yield the weights as they are named in a state, with how they are put together."""
+        for name, parameter in self._named:
+            yield f"{WEIGHT}/{name}", partial(self._whole, parameter, name)
+
+    @abstractmethod
+    def _state(self) -> Iterator[tuple[str, Whole]]:
+        """Yield the weights, and what the optimizer keeps of each, by name, with how they are put together."""
+
+    @abstractmethod
+    def _restore(self, parts: Parts) -> None:
+        """Take over the weights and the optimizer's tensors of a state."""
+
+
+def _recompute(model: Any, how: str) -> None:
+    """Have each block of a causal model of transformers keep its input alone (`how` full), or its matrix products and
+    attention too (selective); none changes nothing. The numbers stay as they are."""
+    if how == "none":
+        return
+    settings: dict[str, Any] = {"use_reentrant": False}
+    if how == "selective":
+        settings["context_fn"] = partial(create_selective_checkpoint_contexts, _kept())
+    model.activation_checkpointing_enable(activation_checkpointing_kwargs=settings)
+
+
+def _kept() -> list[Any]:
+    """List the operations whose results are kept."""
+    import torch.nn.attention.varlen  # which names its operation when it is imported
+
+    aten = torch.ops.aten
+    attention = [getattr(aten, f"_scaled_dot_product_{name}") for name in _ATTENTION]
+    packed = torch.ops.torch_attn._varlen_attn
+    return [each.default for each in (aten.mm, aten.addmm, aten.bmm, *attention, packed)]

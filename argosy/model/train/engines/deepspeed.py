@@ -1,0 +1,211 @@
+"""DeepSpeed's ZeRO (Rajbhandari et al. 2020), with offload to the CPU's memory (Ren et al. 2021) or to NVMe
+(Rajbhandari et al. 2021), around our module and our optimizer; autocast stays ours, so the arithmetic is torch's."""
+
+import logging
+import os
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from argosy.core.errors import InputError
+from argosy.core.step.machine import free_port
+from argosy.model.train.config import TrainConfig
+from argosy.model.train.engines.base import Engine, Wrap
+from argosy.model.train.engines.parts import WEIGHT, Parts, Whole
+from argosy.model.train.optim import make_optimizer
+from argosy.model.train.parallel import Group
+
+MOMENTS = ("exp_avg", "exp_avg_sq")
+
+
+class DeepSpeedEngine(Engine):
+    """Stage 0 partitions nothing, 1 the optimizer, 2 gradients too, 3 weights too."""
+
+    def __init__(self, model: Any, channels: int, config: TrainConfig, group: Group, wrap: Wrap = None) -> None:
+        _check_biases(model, config)
+        super().__init__(model, channels, config, group, wrap)
+        on_gpu = group.device.type == "cuda"
+        _prepare_environment(on_gpu)
+        import deepspeed
+
+        logging.getLogger("DeepSpeed").setLevel(logging.WARNING)
+        # DeepSpeed would compile this shared-memory collective at the first use and fail without a compiler.
+        deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
+        deepspeed.init_distributed("nccl" if on_gpu else "gloo", auto_mpi_discovery=False, verbose=False)
+        self._accumulation = config.global_batch_size // (config.micro_batch * group.world)
+        head = model.get_output_embeddings()
+        if config.zero_stage == 3 and head is not None:  # the loss reads its weight outside of its own forward
+            deepspeed.zero.register_external_parameter(self.module, head.weight)
+        self._engine = deepspeed.initialize(model=self.module, optimizer=make_optimizer(model, config),
+                                            config=settings(config, group.world))[0]
+
+    @property
+    def holds_whole(self) -> bool:
+        """Whether each process has all weights: up to stage 2."""
+        return self.config.zero_stage < 3
+
+    def _backward(self, part: tuple[Any, ...], targets: Tensor, *, last: bool) -> Tensor:
+        sums: Tensor
+        loss, sums = self._engine(*part)
+        # DeepSpeed averages over processes and micro-batches; ours is the mean over the global batch's targets.
+        self._engine.backward(loss / targets * self.group.world * self._accumulation)
+        if not last:
+            self._engine.step()
+        return sums
+
+    def _update(self, learning_rate: float) -> Tensor:
+        for group in self._engine.optimizer.param_groups:
+            group["lr"] = learning_rate
+        norm = None
+        if not self.config.zero_stage:  # gradients are whole after the last backward, and DeepSpeed tells no norm
+            parameters = [parameter for _, parameter in self._named]
+            norm = torch.nn.utils.clip_grad_norm_(parameters, self.config.max_grad_norm, foreach=True)
+        self._engine.step()
+        return torch.as_tensor(self._engine.get_global_grad_norm()) if norm is None else norm
+
+    @property
+    def _states(self) -> dict[Any, Any]:
+        """Return the state of torch's optimizer, which has DeepSpeed's flat partitions for parameters."""
+        optimizer = self._engine.optimizer
+        states: dict[Any, Any] = (optimizer.optimizer if self.config.zero_stage else optimizer).state
+        return states
+
+    def _whole(self, tensor: Tensor, name: str) -> Tensor:
+        from deepspeed.runtime.zero import GatheredParameters
+
+        if not hasattr(tensor, "ds_id"):
+            return tensor
+        with GatheredParameters([tensor]):
+            return tensor.detach().clone()
+
+    def _state(self) -> Iterator[tuple[str, Whole]]:
+        yield from self.weights_by_name()
+        self._link()
+        for name, parameter in self._named:
+            if self.config.zero_stage:
+                for kind in MOMENTS:
+                    yield f"{kind}/{name}", partial(self._moment, parameter, kind)
+                yield f"step/{name}", self._step_of
+            else:
+                yield from ((f"{kind}/{name}", value.clone) for kind, value in sorted(self._states[parameter].items()))
+
+    def _moment(self, parameter: Any, kind: str) -> Tensor:
+        from deepspeed.utils import safe_get_full_optimizer_state
+
+        moment: Tensor = safe_get_full_optimizer_state(parameter, kind)
+        return moment
+
+    def _step_of(self) -> Tensor:
+        step: Tensor = next(iter(self._states.values()))["step"]
+        return step.clone()
+
+    def _link(self) -> None:
+        """Have stages 1 and 2 find each parameter's part of the flat moments: DeepSpeed looks when its first group has
+        stepped, too early for the others."""
+        if self.config.zero_stage in (1, 2):
+            self._engine.optimizer._hp_optimizer_states_linked = False
+            self._engine.optimizer._lazy_init_hp_params_optimizer_state()
+
+    def _restore(self, parts: Parts) -> None:
+        if not self.config.zero_stage:
+            for name, parameter in self._named:
+                parameter.data.copy_(parts[f"{WEIGHT}/{name}"])
+                self._states[parameter] = {kind: value.to(parameter.device) for kind, value in parts.of(name).items()}
+            return
+        steps = parts[f"step/{self._named[0][0]}"]
+        for flat in self._partitions():
+            self._fill(flat, steps)
+        self._link()
+        for name, parameter in self._named:
+            self._set(parameter, parts[f"{WEIGHT}/{name}"], None)
+            for kind in MOMENTS:
+                self._set(parameter, parts[f"{kind}/{name}"], kind)
+
+    def _partitions(self) -> list[Tensor]:
+        """List the flat tensors that this process's optimizer updates."""
+        optimizer = self._engine.optimizer
+        if self.config.zero_stage == 3:
+            return list(optimizer.fp32_partitioned_groups_flat)
+        return list(optimizer.single_partition_of_fp32_groups)
+
+    def _fill(self, flat: Tensor, steps: Tensor) -> None:
+        """Make a flat partition's moments, which torch makes at its first step."""
+        state = self._states[flat]
+        for kind in MOMENTS:
+            state.setdefault(kind, torch.zeros_like(flat))
+        state["step"] = steps.to(flat.device, copy=True)
+
+    def _set(self, parameter: Any, value: Tensor, kind: str | None) -> None:
+        """Write a weight (`kind` None) or a moment, where this process holds a part of it."""
+        from deepspeed.utils import safe_set_full_fp32_param, safe_set_full_optimizer_state
+
+        value = value.to(self.group.device)
+        if self.config.zero_stage == 3:
+            self._set_part(parameter, value, kind)
+        elif kind is None:
+            safe_set_full_fp32_param(parameter, value)
+            parameter.data.copy_(value)
+        else:
+            safe_set_full_optimizer_state(parameter, value, kind)
+
+    def _set_part(self, parameter: Any, value: Tensor, kind: str | None) -> None:
+        """Write this process's part in stage 3: parts are of one size, the last one padded."""
+        from deepspeed.utils import safe_set_local_fp32_param, safe_set_local_optimizer_state
+
+        size = parameter.ds_tensor.numel()
+        flat = torch.nn.functional.pad(value.flatten(), (0, size * self.group.world - value.numel()))
+        own = flat.narrow(0, size * self.group.rank, size)
+        if kind is None:
+            safe_set_local_fp32_param(parameter, own)
+            parameter.ds_tensor.data.copy_(own)
+        else:
+            safe_set_local_optimizer_state(parameter, own, kind)
+
+
+def _check_biases(model: Any, config: TrainConfig) -> None:
+    """Refuse what would be wrong gradients: stage 3 adds a bias in place to the product that selective recomputation
+    keeps, so that the recomputed output has it twice. Raises InputError."""
+    if config.zero_stage < 3 or config.recompute != "selective":
+        return
+    for name, module in model.named_modules():
+        if isinstance(module, torch.nn.Linear) and module.bias is not None:
+            raise InputError(f"recompute=selective under zero_stage=3 is for layers without biases, and {name} of this "
+                             f"{model.config.model_type} model has one: set recompute=full, zero_stage=2, or "
+                             "engine=fsdp with zero_stage=0")
+
+
+def settings(config: TrainConfig, world: int) -> dict[str, Any]:
+    """Return DeepSpeed's configuration for a phase of `world` processes."""
+    zero: dict[str, Any] = {"stage": config.zero_stage}
+    if config.offload != "none":
+        place: dict[str, Any] = {"device": config.offload_to, "pin_memory": torch.cuda.is_available()}
+        if config.offload_to == "nvme":
+            place["nvme_path"] = config.nvme_path
+        zero["offload_optimizer"] = place
+        if config.offload == "all":
+            zero["offload_param"] = dict(place)
+    if config.zero_partition > 1:
+        zero["zero_hpz_partition_size"] = config.zero_partition
+    if config.quantized_communication:
+        zero |= {"zero_quantized_weights": True, "zero_quantized_gradients": True}
+    made: dict[str, Any] = {
+        "train_micro_batch_size_per_gpu": config.micro_batch,
+        "gradient_accumulation_steps": config.global_batch_size // (config.micro_batch * world),
+        "zero_optimization": zero, "zero_allow_untested_optimizer": True, "zero_force_ds_cpu_optimizer": False,
+        "steps_per_print": 10**12,
+    }
+    if config.zero_stage:
+        made["gradient_clipping"] = config.max_grad_norm
+    return made
+
+
+def _prepare_environment(on_gpu: bool) -> None:
+    """Set what DeepSpeed reads when it is imported: the accelerator, and the rendezvous of a lone process."""
+    if not on_gpu:
+        os.environ.setdefault("DS_ACCELERATOR", "cpu")
+    if "WORLD_SIZE" not in os.environ:
+        os.environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1",
+                          MASTER_PORT=str(free_port()))

@@ -1,0 +1,1 @@
+"""Parts of a model's forward pass that training puts in place of transformers' own."""

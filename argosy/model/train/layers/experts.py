@@ -1,0 +1,146 @@
+"""The experts of a mixture: their matrix products, and their division over processes.
+
+Expert parallelism is that of Lepikhin et al. 2020, "GShard": each process holds some experts and sends each of its
+tokens to the processes that hold the token's experts. No token is ever dropped, as no expert has a capacity.
+
+It is an experts function of transformers (5.x keeps the experts of a block as two tensors), by its name in
+`model.config._experts_implementation`."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from argosy.core.errors import InputError
+from argosy.model.train.layers.collectives import exchange
+
+EXPERTS = "argosy_experts"  # what this is called among transformers' experts functions
+Act = Callable[[Tensor], Tensor]
+
+
+def use_experts(model: Any) -> None:
+    """Have the experts of a causal model of transformers computed here."""
+    from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS
+
+    ALL_EXPERTS_FUNCTIONS.register(EXPERTS, _forward)
+    model.set_experts_implementation(EXPERTS)
+
+
+def mixtures(model: Any) -> list[Any]:
+    """List the modules of a causal model that route tokens (`gate`) to `experts`, one of each sparse block."""
+    return [each for each in model.modules()
+            if isinstance(getattr(each, "experts", None), nn.Module) and hasattr(each, "gate")]
+
+
+def _forward(module: Any, hidden_states: Tensor, top_k_index: Tensor, top_k_weights: Tensor) -> Tensor:
+    given = (hidden_states, top_k_index, top_k_weights, module.gate_up_proj, module.down_proj, module.act_fn)
+    group = getattr(module, "expert_group", None)
+    return compute_experts(*given) if group is None else exchange_tokens(*given, group)
+
+
+def compute_experts(hidden: Tensor, top_k_index: Tensor, top_k_weights: Tensor, gate_up_proj: Tensor,
+                    down_proj: Tensor, act: Act) -> Tensor:
+    """Return the weighted sum of what each token's experts make of it, (tokens, H).
+
+    Args:
+        hidden: (tokens, H).
+        top_k_index, top_k_weights: (tokens, k), each token's experts and their weights.
+        gate_up_proj: (experts, 2 * I, H), the gate above the other half.
+        down_proj: (experts, H, I).
+        act: of the gate."""
+    order, ends = _by_expert(top_k_index.flatten(), len(gate_up_proj))
+    rows = _feed_forward(hidden[order // top_k_index.shape[1]], ends, gate_up_proj, down_proj, act)
+    return _combined(rows, order, top_k_weights).to(hidden.dtype)
+
+
+def exchange_tokens(hidden: Tensor, top_k_index: Tensor, top_k_weights: Tensor, gate_up_proj: Tensor,
+                    down_proj: Tensor, act: Act, group: Any) -> Tensor:
+    """Return what `compute_experts` does, where each process of `group` holds an equal part of the experts, in order.
+
+    Tokens go to their experts and come back by all-to-all, and their gradients likewise. The processes, each with
+    tokens of its own, or none, call this together. A weight's gradient is of the tokens of all of them."""
+    size, local = dist.get_world_size(group), len(gate_up_proj)
+    order, ends = _by_expert(top_k_index.flatten(), size * local)
+    sent = ends.diff(prepend=ends.new_zeros(1))  # tokens by expert, from here
+    received = torch.empty_like(sent)  # tokens by process and local expert, to here
+    dist.all_to_all_single(received, sent, group=group)
+    there, here = (each.view(size, local).sum(dim=1).tolist() for each in (sent, received))
+    rows = hidden[order // top_k_index.shape[1]].to(_dtype(hidden))
+    rows = exchange(rows, group, there, here)
+    expert = torch.arange(local, device=rows.device).repeat(size).repeat_interleave(received)
+    sort, ends = _by_expert(expert, local)
+    rows = _feed_forward(rows[sort], ends, gate_up_proj, down_proj, act)[sort.argsort()]
+    rows = exchange(rows, group, here, there)
+    return _combined(rows, order, top_k_weights).to(hidden.dtype)
+
+
+def parallelize_experts(model: Any, group: Any) -> list[str]:
+    """Leave of each of a model's experts tensors this process's part, and have tokens exchanged within `group`.
+
+    Rank r of the n processes of `group` (of torch.distributed) keeps the experts [r * E / n, (r + 1) * E / n). The
+    parameters `gate_up_proj` and `down_proj` keep their names, are new objects, cut along the first dimension, and have
+    the attribute `expert_parallel`, True: an optimizer is made after this, and their gradients are no part of a sum
+    over `group`. The model is one that `use_experts` was called with, or is called with before its first forward.
+
+    Returns:
+        The names of the parameters that were cut.
+
+    Raises InputError: the model has no experts, or the processes do not divide them."""
+    size, rank = dist.get_world_size(group), dist.get_rank(group)
+    found = {id(each.experts) for each in mixtures(model)}
+    if not found:
+        raise InputError(f"expert_parallel={size} needs a model of experts, and this one ({model.config.model_type}) "
+                         "is dense: leave it out")
+    cut = []
+    for name, module in model.named_modules():
+        if id(module) not in found:
+            continue
+        count = len(module.gate_up_proj)
+        if count % size:
+            raise InputError(f"expert_parallel={size} does not divide the model's {count} experts: choose a divisor")
+        for kind in ("gate_up_proj", "down_proj"):
+            whole = getattr(module, kind)
+            part = nn.Parameter(whole.detach().chunk(size)[rank].clone(), requires_grad=whole.requires_grad)
+            part.expert_parallel = True  # type: ignore[attr-defined]
+            setattr(module, kind, part)
+            cut.append(f"{name}.{kind}")
+        module.expert_group = group
+    return cut
+
+
+def _by_expert(expert: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Return the order that sorts rows by their `expert`, (rows,), and where each expert's end, (count,)."""
+    ids, order = expert.sort(stable=True)
+    return order, torch.searchsorted(ids, torch.arange(count, device=ids.device), right=True)
+
+
+def _combined(rows: Tensor, order: Tensor, weights: Tensor) -> Tensor:
+    """Return the weighted sum of each token's rows, (tokens, H), of rows that are in another `order`."""
+    back = rows[order.argsort()].view(*weights.shape, rows.shape[1])
+    return (back * weights.unsqueeze(-1)).sum(dim=1)
+
+
+def _feed_forward(rows: Tensor, ends: Tensor, gate_up_proj: Tensor, down_proj: Tensor, act: Act) -> Tensor:
+    gate, up = _product(rows, gate_up_proj, ends).chunk(2, dim=-1)
+    return _product(act(gate) * up, down_proj, ends)
+
+
+def _product(rows: Tensor, weights: Tensor, ends: Tensor) -> Tensor:
+    """Multiply the rows up to each of `ends` by an expert's matrix of `weights`, (experts, out, in)."""
+    dtype = _dtype(rows)
+    if rows.is_cuda and dtype is torch.bfloat16 and torch.cuda.get_device_capability(rows.device) >= (8, 0):
+        product: Any = getattr(nn.functional, "grouped_mm", None) or torch._grouped_mm
+        return product(rows.to(dtype), weights.to(dtype).mT, offs=ends.int())  # type: ignore[no-any-return]
+    if not len(rows):
+        return nn.functional.linear(rows, weights[0])
+    parts = rows.split(ends.diff(prepend=ends.new_zeros(1)).tolist())
+    return torch.cat([nn.functional.linear(part, weight)
+                      for part, weight in zip(parts, weights.unbind(), strict=True) if len(part)])
+
+
+def _dtype(rows: Tensor) -> torch.dtype:
+    """Return the precision of the matrix products."""
+    kind = rows.device.type
+    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else rows.dtype

@@ -1,0 +1,170 @@
+"""Cross-entropy of a causal model's tokens, without ever holding all logits.
+
+The gradient of the logits is made while a chunk's logits are in the cache (the method of Liger Kernel, Hsu et al.
+2024, here in plain torch). On a CPU it halves the time that the output layer costs a small model."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from argosy.core.errors import InputError
+from argosy.corpus.tokens.windows import IGNORED
+from argosy.model.train.layers.attention import Choice
+from argosy.model.train.layers.packed import PackedModel
+
+CHUNK_ROWS = 256
+_CACHED = 2**20  # bytes of logits that the softmax of a CPU works on at a time: they stay in its cache
+_FEWEST_ROWS = 16  # of them; torch sums a single row in another order, over its threads
+
+
+class _LinearCrossEntropy(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, z_loss: float, dtype: torch.dtype,
+        shares: Tensor | None,
+    ) -> tuple[Tensor, Tensor]:
+        need_grad = ctx.needs_input_grad[0]
+        in_place = hidden.device.type == "cpu" and dtype == weight.dtype  # to the same bytes
+        rows, matrix = hidden.to(dtype), weight.to(dtype)
+        nats = torch.zeros(len(targets), dtype=torch.float32, device=hidden.device)
+        penalty = torch.zeros((), dtype=torch.float32, device=hidden.device)
+        grad_hidden = torch.empty_like(rows) if need_grad else None
+        grad_weight = torch.zeros_like(weight) if need_grad else None
+        for start in range(0, len(targets), CHUNK_ROWS):
+            chunk = slice(start, start + CHUNK_ROWS)
+            target = targets[chunk]
+            scored = target != IGNORED
+            share = scored if shares is None else scored * shares[chunk]
+            logits = (rows[chunk] @ matrix.T).float()
+            log_z = _softmax(logits, target, nats[chunk], share, z_loss, need_grad=need_grad)
+            if z_loss:
+                penalty += (log_z.square() * share).sum()
+            if grad_hidden is None or grad_weight is None:
+                continue
+            low = logits.to(dtype)
+            torch.mm(low, matrix, out=grad_hidden[chunk])
+            if in_place and len(low) == CHUNK_ROWS:  # a lone row is multiplied in another order
+                grad_weight.addmm_(low.T, rows[chunk])
+            else:
+                grad_weight += low.T @ rows[chunk]
+        ctx.save_for_backward(grad_hidden, grad_weight)
+        ctx.hidden_dtype = hidden.dtype
+        ctx.mark_non_differentiable(nats)
+        return (nats if shares is None else nats * shares).sum() + z_loss * penalty, nats
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        grad_hidden, grad_weight = ctx.saved_tensors
+        scale = grads[0]
+        if grad_hidden.dtype == torch.float16:  # a scaled loss may exceed its range
+            grad_hidden = grad_hidden.float()
+        return (grad_hidden * scale).to(ctx.hidden_dtype), grad_weight * scale, None, None, None, None
+
+
+def _softmax(logits: Tensor, targets: Tensor, nats: Tensor, shares: Tensor, z_loss: float, *,
+             need_grad: bool) -> Tensor:
+    """Write the nats of each row, (rows,), and in place of `logits`, (rows, vocabulary), their gradient times `shares`,
+    (rows,), where that is needed; returns the logarithms of the sums, (rows,).
+
+    Rows do not depend on each other, so that a CPU takes as many at a time as its cache holds."""
+    on_cpu = logits.device.type == "cpu"
+    rows = max(_FEWEST_ROWS, _CACHED // (4 * logits.shape[1])) if on_cpu else len(logits)
+    parts = max(1, len(logits) // rows)
+    sums = []
+    split = (each.tensor_split(parts) for each in (logits, targets, nats, shares))
+    for part, target, found, share in zip(*split, strict=True):
+        scored = target != IGNORED
+        index = target.clamp(min=0).unsqueeze(1)
+        log_z = part.logsumexp(dim=1)
+        torch.mul(log_z - part.gather(1, index).squeeze(1), scored, out=found)
+        sums.append(log_z)
+        if not need_grad:
+            continue
+        part.sub_(log_z.unsqueeze(1)).exp_()
+        if z_loss:
+            part *= (1 + 2 * z_loss * log_z).unsqueeze(1)
+        part.scatter_add_(1, index, part.new_full(index.shape, -1.0))
+        if not (on_cpu and bool((share == 1).all())):  # a GPU would have to be waited for
+            part.mul_(share.unsqueeze(1))
+    return torch.cat(sums)
+
+
+def linear_cross_entropy(
+    hidden: Tensor, weight: Tensor, targets: Tensor, z_loss: float = 0.0, dtype: torch.dtype = torch.float32,
+    shares: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Return the cross-entropy of `hidden @ weight.T` against `targets`.
+
+    Args:
+        hidden: (tokens, hidden_size).
+        weight: (vocabulary, hidden_size).
+        targets: (tokens,), int64; IGNORED rows cost nothing.
+        z_loss: weight of log(Z)^2.
+        dtype: of the matrix products; the softmax is float32.
+        shares: (tokens,), float32: what each token's loss is multiplied by in the sum; None is 1.
+
+    Returns:
+        The summed loss in nats (differentiable, z-loss included) and the nats of each token, (tokens,), detached."""
+    with torch.autocast(hidden.device.type, enabled=False):
+        loss, nats = _LinearCrossEntropy.apply(hidden, weight, targets, z_loss, dtype, shares)  # type: ignore[no-untyped-call]
+    return loss, nats
+
+
+def sum_by_channel(nats: Tensor, channels: Tensor, count: int) -> Tensor:
+    """Return the sums of `nats` by channel, (count,), float64; `channels`: of each of them, 0 to count - 1."""
+    index = torch.arange(count, device=nats.device).unsqueeze(1)
+    return (nats.double() * (channels.reshape(1, -1) == index)).sum(dim=1)
+
+
+class LossModule(PackedModel):
+    """A causal model whose forward gives losses instead of logits: one pass, nothing of the vocabulary's size kept.
+
+    Args:
+        model: a transformers causal model with a decoder and a linear output layer without bias.
+        channels: number of channels that losses are summed by.
+        z_loss: weight of log(Z)^2.
+        dtype, sequence_length, attention: see PackedModel.
+
+    Raises InputError: the output layer has another form; the device has no such attention."""
+
+    def __init__(self, model: Any, channels: int, dtype: torch.dtype, z_loss: float, sequence_length: int,
+                 attention: Choice = "auto") -> None:
+        head = model.get_output_embeddings()
+        if head is None or getattr(head, "bias", None) is not None:
+            raise InputError(f"a {model.config.model_type} model has no linear output layer without bias: "
+                             "choose model_type llama, qwen3 or mistral")
+        super().__init__(model, dtype, sequence_length, attention)
+        self.channels = channels
+        self._z_loss = z_loss
+        self.weights: Tensor | None = None  # of the channels, (channels,), float32; None is 1 each
+        self.skips_ignored = False  # whether no logits are made where a target is IGNORED, as most of a prompt's are
+
+    def forward(
+        self, inputs: Tensor, targets: Tensor, channels: Tensor | None = None, documents: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return the summed loss in nats (differentiable; while training, with that of routers), and detached nats: by
+        channel, (channels,), float64, or of each token, (samples * length,), where no `channels` are given.
+
+        `inputs`, `targets`, `channels`: (samples, length), int64; a target of IGNORED costs nothing. `documents`:
+        (samples, length); where given, attention stays within equal numbers."""
+        return self.score(self.hidden(inputs, documents), targets, channels)
+
+    def score(self, hidden: Tensor, targets: Tensor, channels: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return the loss of hidden states, as `forward` does."""
+        weight = self.model.get_output_embeddings().weight
+        rows, goals = hidden.flatten(0, 1), targets.flatten()
+        if channels is not None and self.skips_ignored:
+            kept = (goals != IGNORED).nonzero().flatten()
+            rows, goals, channels = rows[kept], goals[kept], channels.flatten()[kept]
+        shares = None if channels is None or self.weights is None else self.weights[channels.flatten()]
+        loss, nats = linear_cross_entropy(rows, weight, goals, self._z_loss, self._dtype, shares)
+        if self.routing and self.training:
+            routing = self.routing.loss(targets)
+            if shares is not None:  # the sum is divided by the sum of weights, and no more by the number of targets
+                scored = goals != IGNORED
+                routing = routing * (shares * scored).sum() / scored.sum().clamp(min=1)
+            loss = loss + routing
+        if channels is None:
+            return loss, nats
+        return loss, sum_by_channel(nats, channels, self.channels)

@@ -1,0 +1,78 @@
+"""A model of transformers over sequences that are laid end to end: what losses, rewards and log-probabilities start
+from."""
+
+import copy
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from argosy.model.train.layers.attention import Choice, arguments, choose
+from argosy.model.train.layers.experts import use_experts
+from argosy.model.train.layers.routing import routing_of
+
+
+def places(documents: Tensor) -> tuple[Tensor, Tensor]:
+    """Return of each token its position within its document, and the tokens of that document.
+
+    `documents`: (samples, length), the number of each token's document, equal ones side by side; so are both results
+    shaped, int64."""
+    index = torch.arange(documents.shape[1], device=documents.device).expand_as(documents)
+    border = documents[:, 1:] != documents[:, :-1]
+    edge = torch.ones_like(border[:, :1])
+    starts = torch.where(torch.cat([edge, border], dim=1), index, 0).cummax(dim=1).values
+    ends = torch.where(torch.cat([border, edge], dim=1), index + 1, documents.shape[1])
+    ends = ends.flip(1).cummin(dim=1).values.flip(1)
+    return index - starts, ends - starts
+
+
+class PackedModel(nn.Module):
+    """A model with a decoder, whose attention stays within documents.
+
+    Args:
+        model: of transformers, such as AutoModelForCausalLM's.
+        dtype: of matrix products.
+        sequence_length, attention: decide the attention function.
+
+    Raises InputError: the device has no such attention."""
+
+    def __init__(self, model: Any, dtype: torch.dtype, sequence_length: int, attention: Choice = "auto") -> None:
+        super().__init__()
+        self.model = model
+        self._dtype = dtype
+        self.offset: int | None = None  # of the part of each sample that this process trains on, under parallelism
+        self.routing = routing_of(model)
+        if self.routing:
+            use_experts(model)
+        model.set_attn_implementation(choose(attention, next(model.parameters()).device, sequence_length))
+
+    def hidden(self, given: Tensor, documents: Tensor | None = None, positions: Tensor | None = None) -> Tensor:
+        """Return the last hidden states, (samples, length, hidden_size), of tokens (samples, length), or of hidden
+        states that other blocks made.
+
+        `documents`: (samples, whole length). `positions`: (samples, length), of each token within its document; None:
+        within its sample."""
+        if self.routing and self.training:
+            self.routing.begin()
+        place = arguments(self.model.config, documents, self._dtype)
+        place["input_ids" if given.ndim == 2 else "inputs_embeds"] = given
+        if positions is not None:
+            place["position_ids"] = positions
+        elif self.training and self.offset is not None:
+            place["position_ids"] = self.offset + torch.arange(given.shape[1], device=given.device).unsqueeze(0)
+        with torch.autocast(given.device.type, dtype=self._dtype, enabled=self._dtype != torch.float32):
+            states: Tensor = self.model.get_decoder()(use_cache=False, **place).last_hidden_state
+        return states
+
+    def auxiliary(self, ids: Tensor, weight: Tensor) -> Tensor | float:
+        """Return the losses of the routers in the forward before, as a mean over its tokens `ids`, times `weight`; 0 of
+        a dense model."""
+        if not (self.routing and self.training):
+            return 0.0
+        return self.routing.loss(ids) / ids.numel() * weight
+
+    def around(self, model: Any) -> Self:
+        """Return the same losses around another model, such as a part of this one."""
+        other = copy.copy(self)
+        other._modules = {**self._modules, "model": model}
+        return other

@@ -1,0 +1,114 @@
+"""In which numbers a phase computes and with which optimizer. What cannot go together is refused with what can."""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import model_validator
+
+from argosy.core.config.schema import ADDED
+from argosy.core.step.machine import fast_products
+from argosy.model.train.computing import EngineConfig
+
+
+class NumericsConfig(EngineConfig):
+    """Fields of every phase that name its precision, its kernels and its optimizer."""
+
+    optimizer: Literal["adamw", "muon", "adafactor", "adamw_8bit"] = "adamw"
+    """AdamW; Muon (Jordan et al. 2024) for the matrices with AdamW for the rest; Adafactor (Shazeer & Stern 2018), a
+    mean for each row and column; AdamW whose moments have 8 bits (Dettmers et al. 2022; needs torchao)."""
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "bfloat16"
+    """Precision of matrix products; weights and optimizer are float32 either way. auto: bfloat16, or float32 on a CPU
+    without instructions for it. float16 scales its loss (Micikevicius et al. 2018), on GPUs without bfloat16."""
+    export_dtype: Annotated[Literal["auto", "float32", "bfloat16", "float16"], ADDED] = "auto"
+    """Precision of the weights of exported checkpoints, which are rounded to it; auto: that of the checkpoint which the
+    step starts from, float32 for a new model. The state that a run resumes from is float32 either way."""
+    tf32: Annotated[bool, ADDED] = False
+    """GPUs multiply float32 matrices with 10 bits of mantissa (TensorFloat-32)."""
+    fp8: Annotated[bool, ADDED] = False
+    """The blocks' matrix products are in 8 bits (Micikevicius et al. 2022), on GPUs since Ada; needs torchao."""
+    attention: Annotated[Literal["auto", "eager", "sdpa", "flex", "varlen"], ADDED] = "auto"
+    """varlen needs the documents' ends and no mask (FlashAttention on GPUs, torch's fused attention on a CPU), flex
+    (GPUs) a mask of blocks, eager and sdpa one of all pairs. auto is varlen on GPUs, and above 512 tokens on a CPU."""
+    compile: Annotated[bool, ADDED] = False
+    """torch.compile for the blocks (Ansel et al. 2024): faster steps after the first ones, which take minutes."""
+
+    @model_validator(mode="after")
+    def _check_numerics(self) -> Self:
+        for problem in (self._optimizer_problem(), self._float16_problem(), self._fp8_problem(),
+                        self._pipeline_problem(), self._compile_problem()):
+            if problem:
+                raise ValueError(problem)
+        return self
+
+    def _optimizer_problem(self) -> str:
+        if self.optimizer == "muon" and self.zero_stage:
+            return ("optimizer=muon needs whole matrices, which ZeRO cuts up: set zero_stage=0 (engine=fsdp "
+                    "shards weights all the same), or optimizer=adamw")
+        if self.optimizer == "muon" and self.tensor_parallel > 1:
+            return (f"optimizer=muon needs whole matrices, which tensor_parallel={self.tensor_parallel} cuts up: set "
+                    "tensor_parallel=1 (engine=fsdp shards weights all the same), or optimizer=adamw")
+        if self.optimizer not in ("adafactor", "adamw_8bit"):
+            return ""
+        what = "rows and columns" if self.optimizer == "adafactor" else "blocks of 256 numbers"
+        if self.zero_stage:
+            return (f"optimizer={self.optimizer} needs whole {what}, which ZeRO cuts up: set zero_stage=0, or "
+                    "optimizer=adamw")
+        if self.tensor_parallel * self.expert_parallel > 1:
+            return (f"optimizer={self.optimizer} needs whole {what}, which tensor_parallel={self.tensor_parallel} and "
+                    f"expert_parallel={self.expert_parallel} cut up: set both to 1, or optimizer=adamw")
+        if self.engine not in ("auto", "torch"):
+            return (f"optimizer={self.optimizer} needs whole {what}, which engine={self.engine} cuts up or flattens: "
+                    "set engine=torch, or optimizer=adamw")
+        return ""
+
+    def _float16_problem(self) -> str:
+        if self.dtype == "float16" and (self.zero_stage or self.engine == "deepspeed"):
+            return ("dtype=float16 scales the loss, which is done under engine=torch, ddp and fsdp alone: set one of "
+                    "these (with zero_stage=0), or dtype=bfloat16")
+        return ""
+
+    def _pipeline_problem(self) -> str:
+        for name, value, instead in (("dtype", "float16", "bfloat16"), ("fp8", True, "false")):
+            if self.pipeline_parallel > 1 and getattr(self, name) == value:
+                return (f"{name}={value} is not for pipeline_parallel={self.pipeline_parallel}, whose last stage alone "
+                        f"has the loss: set {name}={instead}, or pipeline_parallel=1")
+        return ""
+
+    def _fp8_problem(self) -> str:
+        if self.fp8 and self.dtype != "bfloat16":
+            return f"fp8=true is with dtype=bfloat16, and this is {self.dtype}: set dtype=bfloat16, or fp8=false"
+        if self.fp8 and (self.zero_stage or self.engine == "deepspeed"):
+            return "fp8=true is for engine=torch, ddp and fsdp: set one of these (with zero_stage=0), or fp8=false"
+        if self.fp8 and self.tensor_parallel > 1:
+            return (f"fp8=true is for whole matrices, which tensor_parallel={self.tensor_parallel} cuts up: set "
+                    "tensor_parallel=1, or fp8=false")
+        return ""
+
+    def _compile_problem(self) -> str:
+        if not self.compile:
+            return ""
+        if self.recompute == "selective":
+            return ("compile=true and recompute=selective exclude each other, since a compiled block shows no single "
+                    "operations: set recompute=full or none, or compile=false")
+        if divided := next((name for name, size in self.divisors.items() if size > 1), ""):
+            return f"compile=true is for whole blocks, which {divided} divides: set {divided}=1, or compile=false"
+        return ""
+
+    def settled(self, *, gpu: bool) -> Self:
+        """Settle dtype=auto."""
+        return self.model_copy(update={"dtype": fast_products(gpu=gpu)}) if self.dtype == "auto" else self
+
+    def cpu_problem(self) -> str:
+        """Say which field a CPU cannot compute, and what can; "" where it can compute all."""
+        for name, wrong, instead, why in _OF_GPUS:
+            if getattr(self, name) == wrong:
+                return f"{name}={str(wrong).lower()} {why}, and this phase runs on a CPU: set {name}={instead}"
+        return ""
+
+
+_OF_GPUS: tuple[tuple[str, Any, str, str], ...] = (
+    ("dtype", "float16", "bfloat16, or float32", "scales its loss for the GPUs that have no bfloat16"),
+    ("tf32", True, "false", "needs a GPU of compute capability 8.0 or more"),
+    ("fp8", True, "false", "needs a GPU of compute capability 8.9 or more"),
+    ("quantized_communication", True, "false", "needs GPUs"),
+    ("attention", "flex", "varlen, which needs no mask either, or auto", "has a backward on GPUs alone"),
+)

@@ -1,0 +1,162 @@
+"""Optimizers, their parameter groups and learning-rate schedules.
+
+Muon for the matrices, AdamW for the rest, as one optimizer. Jordan et al. 2024, "Muon: an optimizer for hidden layers
+in neural networks"; the update is scaled to AdamW's size (0.2 * sqrt(max(rows, columns)), Liu et al. 2025, "Muon is
+scalable for LLM training"), so that one learning rate serves both. Matrices of one shape are orthogonalised in one
+batched product, which is what makes it cheap on a CPU."""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor, distribute_tensor
+
+from argosy.core.errors import InputError
+from argosy.model.train.blocks import no_compiler
+from argosy.model.train.config import TrainConfig
+from argosy.model.train.parallel import local_part
+from argosy.model.train.precision import missing
+
+MOMENTUM = 0.95
+COEFFICIENTS = (3.4445, -4.7750, 2.0315)
+ITERATIONS = 5
+
+
+class MuonAdamW(torch.optim.AdamW):
+    """AdamW whose groups with `muon=True` hold matrices that are updated by Muon instead, in products of `dtype`."""
+
+    def __init__(self, groups: Iterable[dict[str, Any]], dtype: torch.dtype = torch.bfloat16, **adamw: Any) -> None:
+        super().__init__([{"muon": False, **group} for group in groups], **adamw)
+        self._dtype = dtype
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """Update every parameter that has a gradient."""
+        every = self.param_groups
+        self.param_groups = [group for group in every if not group["muon"]]
+        try:
+            super().step()
+        finally:
+            self.param_groups = every
+        for group in every:
+            if group["muon"]:
+                self._update_matrices(group)
+
+    def _update_matrices(self, group: dict[str, Any]) -> None:
+        by_shape: dict[tuple[int, ...], list[Tensor]] = {}
+        for parameter in group["params"]:
+            if parameter.grad is not None:
+                by_shape.setdefault(tuple(parameter.shape), []).append(parameter)
+        for shape, parameters in by_shape.items():
+            momenta = [local_part(self._momentum(parameter)) for parameter in parameters]
+            grads = [local_part(parameter.grad) for parameter in parameters if parameter.grad is not None]
+            torch._foreach_lerp_(momenta, grads, 1 - MOMENTUM)
+            nesterov = torch.stack(_whole(torch._foreach_lerp(grads, momenta, MOMENTUM), parameters))
+            # each expert's matrix by itself
+            update = orthogonalize(nesterov.flatten(0, -3).to(self._dtype)).view_as(nesterov)
+            updates = _parts(update.to(parameters[0].dtype).unbind(), parameters)
+            weights = [local_part(parameter) for parameter in parameters]
+            torch._foreach_mul_(weights, 1 - group["lr"] * group["weight_decay"])
+            torch._foreach_add_(weights, updates, alpha=-group["lr"] * 0.2 * max(shape[-2:]) ** 0.5)
+
+    def _momentum(self, parameter: Tensor) -> Tensor:
+        state = self.state[parameter]
+        if "momentum_buffer" not in state:
+            state["momentum_buffer"] = torch.zeros_like(parameter)
+        buffer: Tensor = state["momentum_buffer"]
+        return buffer
+
+
+def _whole(locals_: Sequence[Tensor], parameters: Sequence[Tensor]) -> list[Tensor]:
+    """Put matrices together, of which the processes hold what they hold of `parameters`."""
+    return [DTensor.from_local(local, each.device_mesh, each.placements, shape=each.shape, stride=each.stride())
+            .full_tensor() if isinstance(each, DTensor) else local
+            for local, each in zip(locals_, parameters, strict=True)]
+
+
+def _parts(wholes: Sequence[Tensor], parameters: Sequence[Tensor]) -> list[Tensor]:
+    """Return this process's part of each matrix."""
+    return [distribute_tensor(whole, each.device_mesh, each.placements, src_data_rank=None).to_local()
+            if isinstance(each, DTensor) else whole for whole, each in zip(wholes, parameters, strict=True)]
+
+
+def orthogonalize(matrices: Tensor) -> Tensor:
+    """Return roughly the nearest semi-orthogonal matrices: Newton-Schulz.
+
+    Args:
+        matrices: (n, rows, columns); bfloat16 is enough (Jordan et al. 2024).
+
+    Returns:
+        The same shape and type; singular values are in about [0.7, 1.2]."""
+    a, b, c = COEFFICIENTS
+    tall = matrices.shape[1] > matrices.shape[2]
+    x = matrices.mT if tall else matrices
+    x = x / (x.norm(dim=(1, 2), keepdim=True) + 1e-7)
+    for _ in range(ITERATIONS):
+        gram = x @ x.mT
+        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+    return x.mT if tall else x
+
+
+def make_optimizer(model: Any, config: TrainConfig) -> torch.optim.Optimizer:
+    """Make the optimizer that the config names.
+
+    Only the hidden layers' matrices decay: decaying norms and embeddings costs stability (OLMo 2, 2025).
+
+    Raises InputError: its package is not installed."""
+    embedding = {id(parameter) for module in model.modules() if isinstance(module, nn.Embedding)
+                 for parameter in module.parameters()}
+    if (head := model.get_output_embeddings()) is not None:  # a stage of a pipeline may have none
+        embedding.add(id(head.weight))
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    matrices = [p for p in parameters if p.ndim > 1 and id(p) not in embedding]  # of experts too, in one tensor
+    others = [p for p in parameters if p.ndim < 2 or id(p) in embedding]
+    adamw: dict[str, Any] = {"lr": config.learning_rate, "betas": (config.beta1, config.beta2), "fused": True}
+    if config.optimizer == "muon":
+        groups = [{"params": matrices, "weight_decay": config.weight_decay, "muon": True},
+                  {"params": others, "weight_decay": 0.0}]
+        # A phase in float32 may be on a CPU without instructions for bfloat16, where that takes three times as long.
+        return MuonAdamW(groups, torch.float32 if config.dtype == "float32" else torch.bfloat16, **adamw)
+    groups = [{"params": matrices, "weight_decay": config.weight_decay}, {"params": others, "weight_decay": 0.0}]
+    if config.optimizer == "adafactor":  # its rate is a share of the root mean square of a parameter
+        return torch.optim.Adafactor(groups, lr=config.learning_rate)
+    if config.optimizer == "adamw_8bit":
+        return _adamw_8bit(groups, config)
+    return torch.optim.AdamW(groups, **adamw)
+
+
+def _adamw_8bit(groups: list[dict[str, Any]], config: TrainConfig) -> torch.optim.Optimizer:
+    if problem := missing("optimizer=adamw_8bit", "torchao", "optimizer=adafactor, which needs less memory still"):
+        raise InputError(problem)
+    if problem := no_compiler(groups[0]["params"][0].device):  # it compiles its update
+        raise InputError(f"optimizer=adamw_8bit: {problem}; or set optimizer=adafactor")
+    from torchao.optim import AdamW8bit
+
+    made: torch.optim.Optimizer = AdamW8bit(groups, lr=config.learning_rate, betas=(config.beta1, config.beta2))
+    return made
+
+
+def learning_rate(config: TrainConfig, step: int) -> float:
+    """Return the learning rate of step `step` (0, 1, ..., config.steps - 1).
+
+    Linear warm-up, then the decay: no step is wasted on a rate of 0 at either end, so it equals transformers'
+    schedules of `warmup + 1` and `steps + 1` steps at `step + 1`."""
+    warmup = min(math.ceil(config.warmup_tokens / config.tokens_per_step), config.steps - 1)
+    if step < warmup:
+        return config.learning_rate * (step + 1) / (warmup + 1)
+    progress = (step - warmup) / (config.steps - warmup)  # in [0, 1)
+    floor = config.final_learning_rate
+    return config.learning_rate * (floor + (1 - floor) * _decay(config, progress))
+
+
+def _decay(config: TrainConfig, progress: float) -> float:
+    """Return 1 down to 0 as `progress` goes from 0 to 1."""
+    if config.schedule == "cosine":
+        return 0.5 * (1 + math.cos(math.pi * progress))
+    if config.schedule == "linear":
+        return 1 - progress
+    if config.schedule == "wsd":  # Hu et al. 2024, MiniCPM: warm-up, stable, decay
+        return min(1.0, (1 - progress) / config.decay_fraction)
+    return 1.0

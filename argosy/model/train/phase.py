@@ -1,0 +1,189 @@
+"""One phase of training, from its config to its outputs: model, data, engine, loop."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from argosy.core.config.explain import likely
+from argosy.core.errors import InputError
+from argosy.core.step.contract import StepContext
+from argosy.core.store.files import write_json
+from argosy.core.store.step_files import given_directory
+from argosy.corpus.data.split import derive_seed
+from argosy.corpus.tokens.amounts import check_batch
+from argosy.corpus.tokens.caps import Caps
+from argosy.corpus.tokens.epochs import (
+    REPORT,
+    ChannelEpochs,
+    as_report,
+    epoch_table,
+    epochs_before,
+    in_words,
+    refuse_beyond,
+)
+from argosy.corpus.tokens.mixture import Limit, Mixture
+from argosy.corpus.tokens.reader import read_channels, read_index
+from argosy.model.train.config import ContinueConfig, ModelConfig, TrainConfig, TrainOutputs
+from argosy.model.train.engines import make_engine
+from argosy.model.train.engines.fitting import explained
+from argosy.model.train.heldout import HeldoutLoss
+from argosy.model.train.loop import Loop
+from argosy.model.train.parallel import join_group
+from argosy.model.train.resume import carry_optimizer, keep_optimizer
+from argosy.model.train.sizing.architecture import MIXTURES
+from argosy.model.weights.checkpoint import open_final
+from argosy.model.weights.export import Exporter
+from argosy.model.weights.pretrained import load_tokenizer, random_model, weights_dtype
+
+
+def train_phase(
+    config: TrainConfig, context: StepContext, stage: str, model: Any, tokenizer: Any, tokens_before: int = 0
+) -> TrainOutputs:
+    """Train `model`, on the step's device, in each of the step's processes.
+
+    Args:
+        stage: name of the step, written into the checkpoints.
+        tokenizer: written into the checkpoints.
+        tokens_before: tokens of the phases before.
+
+    Raises InputError: the data, the mixture, the tokenizer and the model do not fit together; StepError: the loss is
+    not a number any more."""
+    _check_model(config, model.config)
+    mixture, heldout = _data(config, context, stage)
+    exporter = Exporter(context, stage, tokenizer, tokens_before, dtype=_export_dtype(config))
+    group = join_group(context)
+    weights = loss_weights(config, mixture.names)
+    with explained(config, model, group):
+        engine = make_engine(model, len(mixture.names), config, group)
+        if config.loss_weights:
+            engine.weigh(weights)
+        if isinstance(config, ContinueConfig) and config.carry_optimizer:
+            carry_optimizer(config, engine)
+        results = Loop(config, context, engine, mixture, heldout, exporter).run()
+    if config.keep_optimizer:
+        keep_optimizer(config, engine, context.out)
+    exports = [exporter.describe(name, step, step * config.tokens_per_step)
+               for name, step in config.export_steps().items()]
+    return TrainOutputs(
+        exports=exports, final=exports[-1].path, heldout=results["after"], heldout_before=results["before"],
+        epochs=mixture.epochs(config.steps * config.global_batch_size),
+    )
+
+
+def _export_dtype(config: TrainConfig) -> str:
+    """Return the precision of the phase's exports."""
+    before = getattr(config, "checkpoint", "") if config.export_dtype == "auto" else ""
+    if before:
+        return weights_dtype(open_final("checkpoint", before).path)
+    return "float32" if config.export_dtype == "auto" else config.export_dtype
+
+
+def loss_weights(config: TrainConfig, channels: tuple[str, ...]) -> list[float]:
+    """List the weights of the channels in the loss. Raises InputError: a name is no channel's."""
+    for name in config.loss_weights:
+        if name not in channels:
+            raise InputError(f"loss_weights.{name}: no channel of the data has this name; {likely(name, channels)}")
+    return [config.loss_weights.get(name, 1.0) for name in channels]
+
+
+def _check_model(config: TrainConfig, model: Any) -> None:
+    """Check that the model of config `model` can be trained on these data, with these losses and at this length."""
+    check_vocabulary(config.tokenized, model.vocab_size)
+    experts = getattr(model, "num_local_experts", 0) or getattr(model, "num_experts", 0)
+    if experts and model.model_type not in MIXTURES:
+        raise InputError(f"the model ({model.model_type}) routes tokens to {experts} experts in a way that the losses "
+                         f"here do not know: choose {' or '.join(MIXTURES)}, or a dense model")
+    longest = model.max_position_embeddings
+    if config.sequence_length > longest:
+        raise InputError(f"sequence_length={config.sequence_length} exceeds the model's max_position_embeddings="
+                         f"{longest}: lower the one or raise the other")
+
+
+def _data(config: TrainConfig, context: StepContext, stage: str) -> tuple[Mixture, HeldoutLoss]:
+    """Open what a phase trains on and what it is evaluated on; tell how often it will see each channel."""
+    train = read_channels(config.tokenized, "train")
+    caps, samples = Caps.of(config.model_dump(), train), config.steps * config.global_batch_size
+    before, note = epochs_before(getattr(config, "checkpoint", ""), config.tokenized)
+    limit = None
+    if caps.beyond == "redistribute":
+        limit = Limit(samples, {name: caps.left(name, before.get(name, 0.0)) for name in train})
+    # Phases of one run have one seed: with the stage's name in it, a phase does not begin with what the last one began.
+    seed = derive_seed("sampling", config.seed, stage)
+    mixture = Mixture(train, config.mixture, config.sequence_length, seed, limit)
+    whole = sum(mixture.windows.values())
+    check_batch("global_batch_size", config.global_batch_size, whole,
+                f"samples of sequence_length={config.sequence_length} that the channels of the mixture have")
+    tokens = {name: len(channel.tokens) for name, channel in train.items()}
+    rows = epoch_table(tokens, mixture.weights, mixture.shares, samples, mixture.windows, caps, before)
+    if context.rank == 0:
+        report = as_report(rows, before, config.tokenized)
+        _tell(rows, context, report, note, "" if limit else mixture.deviations(samples))
+    if caps.beyond == "refuse":
+        refuse_beyond(rows)
+    scored = read_channels(config.tokenized, "heldout")
+    return mixture, HeldoutLoss(scored, config.sequence_length, config.heldout_tokens)
+
+
+def _tell(rows: Sequence[ChannelEpochs], context: StepContext, report: Mapping[str, Any], *notes: str) -> None:
+    """Print the epochs of the channels, log them, and write them to the report."""
+    print("\n".join([in_words(rows), *filter(None, notes)]), flush=True)
+    write_json(context.out / REPORT, report)
+    context.tracker.artifact(context.out / REPORT)
+    context.tracker.metrics({f"mixture/{name}/{row.channel}": getattr(row, name)
+                             for row in rows for name in ("share", "epochs", "epochs_in_all")}, step=0)
+
+
+def build_model(config: ModelConfig, vocab_size: int, special_ids: dict[str, int | None]) -> Any:
+    """Return a randomly initialised model, float32.
+
+    `special_ids`: bos_token_id, eos_token_id, pad_token_id of the tokenizer. Raises InputError: transformers has no
+    causal model of this type."""
+    from transformers import AutoConfig
+
+    fields = config.shapes
+    fields["rope_parameters"] = {"rope_type": "default", "rope_theta": config.rope_theta}
+    fields["head_dim"] = config.hidden_size // config.num_attention_heads
+    try:
+        architecture = AutoConfig.for_model(fields.pop("model_type"), vocab_size=vocab_size, **fields, **special_ids)
+        return random_model(architecture)
+    except (ValueError, KeyError) as error:
+        raise InputError(f"model.model_type={config.model_type!r} is not a causal model of transformers: {error}; "
+                         "try llama, qwen3 or mistral") from None
+
+
+def lengthen(model: Any, max_position_embeddings: int, rope_theta: float) -> Any:
+    """Return a model of the same weights with a longer context and another RoPE base (Xiong et al. 2023, "Effective
+    long-context scaling"): a larger base slows the rotations, so that far positions stay within angles that were
+    trained.
+
+    Raises InputError: either is less than the model's own."""
+    given = {"sequence_length": (max_position_embeddings, model.config.max_position_embeddings),
+             "rope_theta": (rope_theta, model.config.rope_parameters["rope_theta"])}
+    for name, (value, own) in given.items():
+        if value < own:
+            raise InputError(f"{name}={value:g} is less than the model's own {own:g}, which would shorten its context: "
+                             "raise it, or leave long_context out (long_context=null)")
+    config = type(model.config).from_dict(model.config.to_dict())
+    config.max_position_embeddings = max_position_embeddings
+    config.rope_parameters = {**config.rope_parameters, "rope_theta": rope_theta}
+    longer = random_model(config)
+    longer.load_state_dict(model.state_dict())
+    return longer
+
+
+def open_tokenizer(path: Path) -> Any:
+    """Load the tokenizer in `path`. Raises InputError: there is none."""
+    if not (path / "tokenizer.json").is_file():
+        raise InputError(f"{path} holds no tokenizer.json: name the directory of a finished train_tokenizer step")
+    return load_tokenizer(path)
+
+
+def check_vocabulary(tokenized: str, vocab_size: int) -> None:
+    """Check that no token of the data is outside the model's vocabulary.
+
+    Raises InputError: one is, or `tokenized` is no tokenize step's directory."""
+    given_directory("tokenized", tokenized, "tokenize")
+    needed = int(read_index(tokenized)["vocab_size"])
+    if needed > vocab_size:
+        raise InputError(f"tokenized={tokenized} has {needed} tokens in its vocabulary and the model {vocab_size}: "
+                         "tokenize with the model's own tokenizer")

@@ -1,0 +1,126 @@
+"""Precision of a device's matrix products: refusals, TensorFloat-32, 8 bits, bfloat16 on a CPU.
+
+A CPU may have no instructions for bfloat16. torch then multiplies number by number, 20 to 50 times slower than in
+float32. What the instructions compute is cheap to repeat: a product of two bfloat16 numbers is exact in float32, sums
+are float32, and the result is rounded once."""
+
+import functools
+import importlib.util
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from argosy.core.errors import InputError
+
+if TYPE_CHECKING:
+    import torch
+
+    from argosy.model.train.numerics import NumericsConfig
+
+PRODUCTS = ("mm", "mm.out", "bmm", "addmm", "baddbmm")
+ATTENTION = "_scaled_dot_product_flash_attention_for_cpu"  # its second result, the logarithms of the sums, is float32
+_ADA, _AMPERE = (8, 9), (8, 0)  # compute capabilities
+
+
+def set_precision(model: Any, config: "NumericsConfig", device: "torch.device") -> None:
+    """Bring the process and the linear layers of `model`'s blocks to the config's precision.
+
+    Raises InputError: the device, or what is installed, cannot compute it; says what can."""
+    import torch
+
+    from argosy.model.train.layers.experts import mixtures
+
+    speed_up_bfloat16()
+    capability = torch.cuda.get_device_capability(device) if device.type == "cuda" else None
+    if problem := _problem(config, capability):
+        raise InputError(problem)
+    if config.tf32:
+        torch.set_float32_matmul_precision("high")
+    if config.fp8 and mixtures(model):
+        raise InputError(f"fp8=true computes linear layers, and the experts of this model ({model.config.model_type}) "
+                         "are none: set fp8=false")
+    if config.fp8:
+        _to_float8(model)
+
+
+def _problem(config: "NumericsConfig", capability: tuple[int, int] | None) -> str:
+    """Say what the device lacks. `capability`: of the GPU; None: it is a CPU."""
+    if capability is None:
+        return config.cpu_problem()
+    where = "this GPU is of {}.{}".format(*capability)
+    if config.tf32 and capability < _AMPERE:
+        return f"tf32=true needs a GPU of compute capability 8.0 or more, and {where}: set tf32=false"
+    if config.fp8 and capability < _ADA:
+        return f"fp8=true needs a GPU of compute capability 8.9 or more, and {where}: set fp8=false"
+    if config.fp8:
+        return missing("fp8=true", "torchao", "set fp8=false")
+    return ""
+
+
+def missing(field: str, package: str, otherwise: str) -> str:
+    """Say how the package that a field needs is installed; "" where it is."""
+    if importlib.util.find_spec(package):
+        return ""
+    return (f"{field} needs the package {package}, which is not installed: `pip install {package}`, on a cluster in "
+            "the image train (a line of `dependencies` in pyproject.toml, make lock, make image-train); or "
+            f"{otherwise}")
+
+
+def _to_float8(model: Any) -> None:
+    """Replace the linear layers of the blocks, whose sides 16 divides; weights stay as they are."""
+    from torchao.float8 import convert_to_float8_training
+
+    head = model.get_output_embeddings()
+
+    def fits(module: Any, name: str) -> bool:
+        return module is not head and module.in_features % 16 == module.out_features % 16 == 0
+
+    convert_to_float8_training(model, module_filter_fn=fits)
+
+
+@functools.cache
+def speed_up_bfloat16() -> Any:
+    """Make torch multiply bfloat16 matrices on the CPU in float32, forward and backward, for the whole process.
+
+    Where the CPU has the instructions nothing is changed, so results there stay as they are.
+
+    Returns:
+        The library that keeps the replaced kernels alive; None where none was replaced."""
+    import torch
+    from torch.library import Library
+
+    if not torch.backends.mkldnn.is_available() or torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        return None
+    library = Library("aten", "IMPL")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch warns of every kernel that is replaced
+        for name in (*PRODUCTS, ATTENTION, f"{ATTENTION}_backward"):
+            library.impl(name, _in_float32(name), "CPU", with_keyset=True)
+    return library
+
+
+def _in_float32(name: str) -> Callable[..., Any]:
+    """Return the CPU's kernel `name`, which for bfloat16 computes in float32 and rounds its bfloat16 results."""
+    import torch
+    from torch.library import get_kernel
+
+    kernel = get_kernel(f"aten::{name}", "CPU")
+
+    def widen(value: Any) -> Any:
+        return value.float() if isinstance(value, torch.Tensor) and value.dtype == torch.bfloat16 else value
+
+    def call(keys: Any, *arguments: Any, **named: Any) -> Any:
+        if arguments[0].dtype != torch.bfloat16:
+            return kernel.call_boxed(keys, *arguments, **named)
+        target = named.pop("out", None)
+        if target is not None:
+            named["out"] = torch.empty_like(target, dtype=torch.float32)
+        result = kernel.call_boxed(keys, *map(widen, arguments), **{key: widen(one) for key, one in named.items()})
+        if target is not None:
+            return target.copy_(result)
+        if isinstance(result, torch.Tensor):
+            return result.bfloat16()
+        kept = 1 if name == ATTENTION else len(result)
+        return (*(one.bfloat16() for one in result[:kept]), *result[kept:])
+
+    return call

@@ -1,0 +1,158 @@
+"""A training job and its layout over GPUs: what the planner is asked about."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from argosy.model.train.sizing.architecture import Architecture
+
+Engine = Literal["torch", "ddp", "deepspeed", "fsdp"]
+Recompute = Literal["none", "selective", "full"]
+Offload = Literal["none", "optimizer", "all"]
+MASKED_LENGTH = 512  # up to it a CPU's attention has a mask (argosy/model/train/layers/attention.py)
+
+
+@dataclass(frozen=True)
+class Precision:
+    """Bytes of a number, by what it is of."""
+
+    weight: int
+    gradient: int
+    master: int
+    """Of a float32 copy of the weights that the optimizer keeps; 0 where the weights are that."""
+    moment: int
+    residual: int
+    """Of the residual stream."""
+    product: int
+    """Of the inputs and outputs of matrix products."""
+
+    @property
+    def casts(self) -> bool:
+        """Whether each product casts its inputs, as autocast does."""
+        return self.product < self.weight
+
+
+PRECISIONS: Mapping[str, Precision] = {
+    "autocast": Precision(4, 4, 0, 4, 4, 2),  # ours: float32 weights, products in bfloat16
+    "mixed": Precision(2, 2, 4, 4, 2, 2),  # Micikevicius et al. 2018; 2 + 2 + 12 bytes with Adam
+    "float32": Precision(4, 4, 0, 4, 4, 4),
+    "bfloat16": Precision(2, 2, 0, 2, 2, 2),
+}
+OPTIMIZERS = ("adamw", "adamw_8bit", "adafactor", "muon")
+
+
+@dataclass(frozen=True)
+class Job:
+    """A model and how it is trained, whatever it is trained on."""
+
+    model: Architecture
+    sequence_length: int
+    global_batch_size: int
+    """Samples of an optimizer step."""
+    micro_batch_size: int = 0
+    """Samples of one forward and backward, at most; 0 is all of a process's."""
+    tokens: int = 0
+    optimizer: str = "adamw"
+    precision: str = "autocast"
+    document_mask: bool = True
+    """Whether there is a mask of each pair of a sample's tokens."""
+    attention: Literal["fused", "plain"] = "fused"
+    """Whether the scores are kept (plain), or made anew in the backward (FlashAttention, Dao et al. 2022)."""
+    kernels: Literal["transformers", "fused"] = "transformers"
+    """transformers as it is, which keeps what each small operation needs; or a kernel for each norm and activation."""
+    loss: Literal["chunked", "whole"] = "chunked"
+    """argosy/model/train/layers/loss.py, which holds the logits of few tokens at a time; or the logits of all."""
+
+    @property
+    def divisible(self) -> bool:
+        """Whether ZeRO divides the optimizer's state; others need whole matrices, which it cuts up."""
+        return self.optimizer == "adamw"
+
+    @property
+    def shardable(self) -> bool:
+        """Whether fsdp does, which puts Muon's matrices together."""
+        return self.optimizer in ("adamw", "muon")
+
+    @property
+    def bytes(self) -> Precision:
+        """Bytes of a number, by what it is of."""
+        return PRECISIONS[self.precision]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The parts that a job is divided into, over all GPUs."""
+
+    gpus: int = 1
+    tensor: int = 1
+    pipeline: int = 1
+    expert: int = 1
+    """Groups that the experts are divided into, among the data-parallel processes."""
+    zero: int = 0
+    """ZeRO's stage; fsdp divides as 3 does."""
+    engine: Engine = "deepspeed"
+    shard: int = 0
+    """Processes that share one copy of the states, such as those of a node; 0 is all that see different samples."""
+    sequence: bool = False
+    """Whether tensor parallelism divides the sequence where it does not divide the heads (Korthikanti et al. 2022)."""
+    offload: Offload = "none"
+    """What is in the CPU's memory: the optimizer's state and the gradients (Ren et al. 2021), or the weights too."""
+    recompute: Recompute = "none"
+    context: int = 1
+    """Processes that have a part of each sample (Ulysses, Jacobs et al. 2023)."""
+
+    @property
+    def data(self) -> int:
+        """Copies of the model that see different samples."""
+        return self.gpus // (self.tensor * self.pipeline * self.context)
+
+    @property
+    def shards(self) -> int:
+        """Parts that states are divided into."""
+        return min(self.shard or self.data * self.context, self.data * self.context)
+
+    def micro_batch(self, job: Job) -> int:
+        """Return the samples of one forward and backward."""
+        share = math.ceil(job.global_batch_size / self.data)
+        return min(job.micro_batch_size or share, share)
+
+    def accumulation(self, job: Job) -> int:
+        """Return the micro-batches of an optimizer step."""
+        return math.ceil(job.global_batch_size / self.data / self.micro_batch(job))
+
+
+def read_job(config: Mapping[str, Any], model: Architecture, *, on_cpu: bool = False) -> Job:
+    """Read the fields of a phase of training (`TrainConfig`, as a mapping). `on_cpu`: with the attention of there."""
+    length, attention = config["sequence_length"], config.get("attention", "auto")
+    if attention == "auto":
+        attention = "sdpa" if on_cpu and length <= MASKED_LENGTH else "varlen"
+    micro = 0 if config["micro_batch_size"] == "auto" else config["micro_batch_size"]
+    return Job(
+        model, length, config["global_batch_size"], micro, config["tokens"], config["optimizer"],
+        "float32" if config["dtype"] == "float32" else "autocast",
+        config["document_mask"] and attention in ("eager", "sdpa"), "plain" if attention == "eager" else "fused",
+    )
+
+
+def engine_of(config: Mapping[str, Any], *, on_cpu: bool) -> str:
+    """Return the engine of a phase, where `auto` is torch on a CPU and for what DeepSpeed does not compute here."""
+    engine: str = config["engine"]
+    if engine != "auto":
+        return engine
+    own = config["optimizer"] != "adamw" or config["dtype"] == "float16" or config.get("fp8")
+    own = own or config["micro_batch_size"] == "auto"  # its micro-batches are counted beforehand
+    own = own or any(config.get(f"{axis}_parallel", 1) > 1 for axis in ("tensor", "pipeline", "sequence", "expert"))
+    return "torch" if (on_cpu or own) and not config["zero_stage"] else "deepspeed"
+
+
+def read_layout(config: Mapping[str, Any], processes: int, *, on_cpu: bool = False) -> Layout:
+    """Read the layout that a phase of training has, on so many processes."""
+    engine: Any = engine_of(config, on_cpu=on_cpu)
+    zero = 3 if engine == "fsdp" else config["zero_stage"]
+    axes = {ours: config.get(f"{name}_parallel", 1) for ours, name in
+            (("tensor", "tensor"), ("pipeline", "pipeline"), ("expert", "expert"), ("context", "sequence"))}
+    plain = Layout(processes, zero=zero, engine=engine, shard=config.get("shard_size", 0),
+                   offload=config.get("offload", "none"),
+                   recompute="full" if config.get("recompute") == "full" else "none")
+    return replace(plain, **axes)

@@ -1,0 +1,195 @@
+"""Layouts of a job over GPUs, in the order in which practitioners try them, each with why it does or does not fit.
+
+Data parallelism alone while it fits; then ZeRO's stages, offload before the third; then experts, tensors and pipelines,
+which no layout has that does without them; recomputation, which costs a third more arithmetic, last."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from argosy.core.errors import InputError
+from argosy.model.train.sizing.activations import block
+from argosy.model.train.sizing.gpus import divisors
+from argosy.model.train.sizing.job import Job, Layout
+from argosy.model.train.sizing.memory import Memory, memory
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A layout with what it needs: at the job's micro-batch, or at the largest that fits."""
+
+    layout: Layout
+    job: Job
+    """With the micro-batch that this is about."""
+    memory: Memory
+    fits: bool
+
+    @property
+    def name(self) -> str:
+        """Return it in words."""
+        return describe(self.layout)
+
+
+@dataclass(frozen=True)
+class Proposals:
+    """The layouts that fit, the best first, and those before the first of them, which do not."""
+
+    fitting: tuple[Proposal, ...]
+    failing: tuple[Proposal, ...]
+
+
+def describe(layout: Layout) -> str:
+    """Return a layout in words."""
+    words = []
+    if layout.pipeline > 1:
+        words.append(f"pipeline of {layout.pipeline}")
+    if layout.tensor > 1:
+        words.append(f"tensors over {layout.tensor}" + (" with their sequence" if layout.sequence else ""))
+    if layout.expert > 1:
+        words.append(f"experts over {layout.expert}")
+    if layout.context > 1:
+        words.append(f"samples over {layout.context}")
+    if layout.zero:
+        words.append("FSDP2" if layout.engine == "fsdp" else f"ZeRO-{layout.zero}")
+    elif layout.data > 1:
+        words.append("data parallelism")
+    if layout.offload != "none":
+        words.append(("optimizer" if layout.offload == "optimizer" else "all states") + " in the CPU's memory")
+    if layout.recompute != "none":
+        words.append("recomputation of " + ("scores" if layout.recompute == "selective" else "all"))
+    return ", ".join(words) or "one GPU"
+
+
+def fields(layout: Layout) -> dict[str, str | int] | None:
+    """Return the fields of a phase that set the layout; None: Argosy's engines do not divide a model that way."""
+    if layout.sequence or layout.recompute == "selective" or (_divides(layout) and layout.engine == "deepspeed"):
+        return None
+    if layout.zero and layout.pipeline * layout.expert > 1:
+        return None
+    found: dict[str, str | int] = {"processes": layout.gpus} if layout.gpus > 1 else {}
+    axes = {"tensor": layout.tensor, "pipeline": layout.pipeline, "sequence": layout.context, "expert": layout.expert}
+    found |= {f"{axis}_parallel": size for axis, size in axes.items() if size > 1}
+    if layout.zero and layout.engine == "fsdp":
+        found |= {"engine": "fsdp"} | ({"shard_size": layout.shard} if layout.shard else {})
+    elif layout.zero:
+        found["zero_stage"] = layout.zero
+    if layout.offload != "none":
+        found["offload"] = layout.offload
+    if layout.recompute == "full":
+        found["recompute"] = "full"
+    return found
+
+
+def check_layout(job: Job, layout: Layout, per_node: int) -> None:
+    """Check that GPUs, heads, blocks and experts divide as the layout says. Raises InputError: they do not."""
+    model, world = job.model, layout.gpus
+    rules = (
+        ("--tensor", layout.tensor, "GPUs of a node", per_node), ("--tensor", layout.tensor, "heads", model.heads),
+        ("--tensor", layout.tensor, "heads of keys and values", model.kv_heads),
+        ("--pipeline", layout.pipeline, "blocks", model.layers),
+        ("--expert", layout.expert, "experts", model.experts or 1),
+        ("--tensor times --pipeline", layout.tensor * layout.pipeline, "GPUs", world),
+        ("--expert", layout.expert, "GPUs that see different samples", layout.data),
+        ("--shard", layout.shard or 1, "GPUs that see different samples", layout.data),
+    )
+    for option, number, what, whole in rules:
+        if whole % number:
+            raise InputError(f"{option} is {number}, allowed: a divisor of the {whole} {what}")
+    if layout.sequence and layout.tensor == 1:
+        raise InputError("--sequence divides what --tensor leaves whole: give --tensor 2 or more, or leave it out")
+    least = 3 if layout.offload == "all" else 1
+    if layout.offload != "none" and (layout.zero < least or layout.engine == "fsdp"):
+        raise InputError(f"--offload {layout.offload} is of DeepSpeed's ZeRO: give --zero {least}" +
+                         (" or more" if least == 1 else ""))
+    if layout.shard and layout.engine != "fsdp":
+        raise InputError("--shard is of FSDP2: give --fsdp too, or leave it out")
+    if layout.zero and not (job.shardable if layout.engine == "fsdp" else job.divisible):
+        fsdp = ", --fsdp" if job.shardable else ""
+        raise InputError(f"optimizer={job.optimizer} needs whole matrices, which are cut up there: give --zero 0{fsdp} "
+                         "or --optimizer adamw")
+
+
+def ladder(job: Job, gpus: int, per_node: int) -> Iterator[Layout]:
+    """Yield the layouts of `gpus` in the order in which they are tried."""
+    selective = any(each.scores for each in block(job))
+    for recompute in ("none", "selective", "full") if selective else ("none", "full"):
+        for layout in (*_divided(job, gpus), *_parallel(job, gpus, per_node)):
+            yield replace(layout, recompute=recompute)
+
+
+def _divided(job: Job, gpus: int) -> Iterator[Layout]:
+    """Yield the layouts that divide states alone."""
+    plain = Layout(gpus)
+    yield plain
+    if job.divisible:
+        if gpus > 1:
+            yield replace(plain, zero=1)
+            yield replace(plain, zero=2)
+        yield replace(plain, zero=2, offload="optimizer")
+        if gpus > 1:
+            yield replace(plain, zero=3)
+    if gpus > 1 and job.shardable:
+        yield replace(plain, zero=3, engine="fsdp")
+
+
+def _parallel(job: Job, gpus: int, per_node: int) -> Iterator[Layout]:
+    """Yield the layouts that divide the computation, the least division first."""
+    model = job.model
+    node = min(gpus, per_node)
+    widths = divisors(model.kv_heads, divisors(model.heads, divisors(gpus, (2, 4, 8, 16))))
+    widths = [width for width in widths if width <= node]
+    if model.experts and job.shardable:  # the others need whole tensors, of all experts
+        for expert in divisors(model.experts, divisors(gpus, range(2, node + 1))):
+            yield Layout(gpus, expert=expert, engine="torch")
+    if not job.divisible:  # they need whole matrices
+        widths = []
+    for width in widths:
+        several = gpus > width
+        yield Layout(gpus, tensor=width, zero=3 if several else 0, engine="fsdp" if several else "torch")
+    width = max(widths, default=1)
+    for stages in divisors(model.layers, divisors(gpus // width, range(2, gpus // width + 1))):
+        yield Layout(gpus, tensor=width, pipeline=stages, engine="torch")
+
+
+def fit(job: Job, layout: Layout, usable: float) -> Proposal:
+    """Try the job's micro-batch, then smaller ones, which change no result and cost the least.
+
+    Returns the first that fits in `usable` bytes, or that of one sample, which does not."""
+    samples = layout.micro_batch(job)
+    for micro in (each for each in range(samples, 0, -1) if samples % each == 0):
+        tried = replace(job, micro_batch_size=micro)
+        found = memory(tried, layout)
+        if found.total <= usable:
+            break
+    return Proposal(layout, tried, found, found.total <= usable)
+
+
+def propose(job: Job, usable: float, gpus: int, per_node: int, most: int = 3,
+            allowed: Callable[[Proposal], bool] = lambda tried: True) -> Proposals:
+    """Try the layouts in order, until `most` are worth a look. `usable`: bytes of a GPU; `per_node`: GPUs of a node;
+    `allowed`: whether what fits can be had at all."""
+    fitting: list[Proposal] = []
+    failing: list[Proposal] = []
+    for layout in ladder(job, gpus, per_node):
+        tried = fit(job, layout, usable)
+        if not tried.fits:
+            failing += [] if fitting else [tried]
+        elif allowed(tried) and _worth(tried, fitting):
+            fitting.append(tried)
+        if len(fitting) == most:
+            break
+    return Proposals(tuple(fitting), tuple(failing))
+
+
+def _worth(tried: Proposal, before: Sequence[Proposal]) -> bool:
+    """Tell whether a layout that fits has something that those before it lack: it divides no computation where the
+    first does, or it needs no other's help and takes a larger micro-batch."""
+    if not before:
+        return True
+    if _divides(tried.layout) or tried.layout.offload != "none":
+        return False
+    largest = max(each.job.micro_batch_size for each in before)
+    return all(_divides(each.layout) for each in before) or tried.job.micro_batch_size > largest
+
+
+def _divides(layout: Layout) -> bool:
+    return layout.tensor * layout.pipeline * layout.expert * layout.context > 1

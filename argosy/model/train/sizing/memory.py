@@ -1,0 +1,210 @@
+"""Memory of one GPU at the moment of the step that needs the most, by what it holds.
+
+States: Rajbhandari et al. 2020, "ZeRO: memory optimizations toward training trillion parameter models", figure 1."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from argosy.model.train.sizing.activations import block_bytes, norm, stored_bytes
+from argosy.model.train.sizing.architecture import Weight
+from argosy.model.train.sizing.job import Job, Layout, Precision
+
+CUDA_CONTEXT = 1.3e9  # context and kernels, as "Model training anatomy" of transformers' documentation measures them
+BUCKET = 500_000_000  # numbers of DeepSpeed's reduce_bucket_size and allgather_bucket_size, by default
+LIVE = 1_000_000_000  # and of stage3_max_live_parameters
+CHUNK = 256  # tokens whose logits argosy/model/train/layers/loss.py holds at once
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes of a GPU at the peak of a step."""
+
+    moment: str
+    """When that is: `loss`, `backward` (as it enters the blocks), `end_of_backward` or `update`."""
+    parts: Mapping[str, float]
+    """Bytes by what they are of."""
+    cpu: float = 0.0
+    """Bytes of the machine's memory that offload takes, of this GPU's process."""
+
+    @property
+    def total(self) -> float:
+        """Bytes of all parts."""
+        return sum(self.parts.values())
+
+
+def on_gpu(job: Job, layout: Layout) -> Iterator[tuple[Weight, float, int]]:
+    """Yield each weight, how many of its parameters a GPU computes with, and the processes that share these.
+
+    The stage of a pipeline is the first one, which has the embedding and the most activations."""
+    stage = -(-job.model.layers // layout.pipeline) / job.model.layers
+    for weight in job.model.weights():
+        size, shards = float(weight.size), layout.shards
+        if weight.part == "head" and layout.pipeline > 1:
+            continue
+        if weight.part != "embedding":
+            size *= 1.0 if weight.part == "head" else stage
+        if weight.part in ("attention", "mlp"):  # the vocabulary's are whole, as the loss takes few tokens
+            size /= layout.tensor
+        if weight.part == "experts":
+            size /= layout.expert
+            shards = max(1, shards // layout.expert)
+        yield weight, size, shards
+
+
+def parameters_on_gpu(job: Job, layout: Layout) -> float:
+    """Return the parameters that a GPU computes with, before ZeRO."""
+    return sum(size for _, size, _ in on_gpu(job, layout))
+
+
+def moments(job: Job, weight: Weight) -> float:
+    """Return the bytes that the optimizer keeps of a parameter, its float32 copy aside."""
+    number = job.bytes.moment
+    hidden = weight.is_matrix and weight.part in ("attention", "mlp", "router")
+    if job.optimizer == "muon" and hidden:
+        return number  # Jordan et al. 2024: a momentum alone
+    if job.optimizer == "adafactor":  # Shazeer & Stern 2018: a mean for each row and column
+        return 4 * (weight.rows + weight.columns) / (weight.rows * weight.columns) if weight.is_matrix else 4
+    if job.optimizer == "adamw_8bit" and weight.is_matrix:
+        return 2 + 8 / 256  # Dettmers et al. 2022: a float32 scale for a block of 256
+    return 2 * number
+
+
+def states(job: Job, layout: Layout) -> dict[str, float]:
+    """Return the bytes of weights, gradients and optimizer that a GPU holds, as ZeRO's stage divides them."""
+    size = job.bytes
+    copy = size.master or (size.weight if layout.zero and layout.engine == "deepspeed" else 0)  # ZeRO's own partition
+    found = dict.fromkeys(("weights", "gradients", "optimizer"), 0.0)
+    for weight, count, shards in on_gpu(job, layout):
+        kept = copy + moments(job, weight)
+        for stage, name, each in ((3, "weights", size.weight), (2, "gradients", size.gradient), (1, "optimizer", kept)):
+            found[name] += each * count / (shards if layout.zero >= stage else 1)
+    return found
+
+
+def state_bytes(parameters: float, precision: Precision, zero: int, shards: int) -> float:
+    """Return the bytes of weights, gradients and Adam's state by ZeRO's stage, as its paper's table has them."""
+    by_stage = {3: precision.weight, 2: precision.gradient, 1: precision.master + 2 * precision.moment}
+    return sum(parameters * each / (shards if zero >= stage else 1) for stage, each in by_stage.items())
+
+
+def memory(job: Job, layout: Layout, *, context: float = CUDA_CONTEXT) -> Memory:
+    """Return what a GPU holds at the peak of a step after the first. `context`: bytes beside all tensors."""
+    held, cpu = states(job, layout), 0.0
+    if layout.offload != "none":
+        away = ("optimizer", "gradients", "weights") if layout.offload == "all" else ("optimizer", "gradients")
+        cpu = sum(held[name] for name in away)
+        held |= dict.fromkeys(away, 0.0)
+    common = {"weights": held["weights"], "optimizer": held["optimizer"], "CUDA context": context}
+    found = [Memory(at.__name__.removeprefix("_"), {**common, **at(job, layout, held["gradients"])}, cpu)
+             for at in (_loss, _backward, _end_of_backward, _update)]
+    return max(found, key=lambda each: each.total)
+
+
+def _tokens(job: Job, layout: Layout) -> int:
+    return layout.micro_batch(job) * job.sequence_length // layout.context
+
+
+def _casts(job: Job, layout: Layout, *, whole: bool) -> float:
+    """Count the copies of matrices in the products' precision, of all blocks or of one."""
+    if not job.bytes.casts:
+        return 0.0
+    inner = sum(size for weight, size, _ in on_gpu(job, layout)
+                if weight.is_matrix and weight.part in ("attention", "mlp", "router"))
+    return job.bytes.product * inner / (1 if whole else -(-job.model.layers // layout.pipeline))
+
+
+def _activations(job: Job, layout: Layout) -> float:
+    tokens, model = _tokens(job, layout), job.model
+    last = sum(each.bytes for each in norm(job, 0)) if layout.pipeline == 1 else 0.0
+    mask = 0.0
+    if job.document_mask and job.kernels == "transformers":  # an additive one of each pair of a sample's tokens
+        mask = tokens * job.sequence_length * job.bytes.product
+    rotary = 2 * job.sequence_length * model.head_dim * job.bytes.residual
+    return tokens * (stored_bytes(job, layout) + last) + mask + rotary
+
+
+def _loss(job: Job, layout: Layout, gradients: float) -> dict[str, float]:
+    """Count the moment at which the loss makes its gradients."""
+    waiting = gradients if layout.accumulation(job) > 1 or layout.zero >= 2 else 0.0
+    casts = 0.0 if layout.recompute == "full" else _casts(job, layout, whole=True)
+    return {"activations": _activations(job, layout), "gradients": waiting, "logits and loss": _logits(job, layout),
+            "communication": _buffers(job, layout)["loss"], "copies of weights": casts}
+
+
+def _logits(job: Job, layout: Layout) -> float:
+    """Count what the output layer and the loss hold beside its weights."""
+    size, hidden, tokens = job.bytes, job.model.hidden_size, _tokens(job, layout)
+    if layout.pipeline > 1:  # they are on the last stage, which holds the fewest activations
+        return 0.0
+    vocab = job.model.vocab_size
+    if job.loss == "whole":
+        return tokens * (vocab * (size.product + 4 + 4) + size.residual * hidden)
+    copies = size.product if size.casts else 0
+    rows = tokens * hidden * (size.residual + copies + size.product)
+    chunk = min(tokens, CHUNK) * vocab * (4 + copies)
+    work = 2 * chunk if tokens > CHUNK else chunk  # one is there until the next is made
+    return rows + vocab * hidden * (size.weight + copies) + max(work, chunk + size.product * vocab * hidden)
+
+
+def _head(job: Job, layout: Layout) -> float:
+    """Count the gradient of the output layer."""
+    return job.bytes.weight * job.model.vocab_size * job.model.hidden_size
+
+
+def _backward(job: Job, layout: Layout, gradients: float) -> dict[str, float]:
+    """Count the moment at which the backward enters the blocks: all activations, and what runs through the last one."""
+    tokens, size, model = _tokens(job, layout), job.bytes, job.model
+    inner = model.expert_size * model.experts_per_token if model.sparse_layers else model.intermediate_size
+    running = size.residual * model.hidden_size + size.product * inner / layout.tensor
+    if layout.recompute == "full":
+        running += block_bytes(job, layout) - size.residual * model.hidden_size  # its input is kept anyway
+    waiting = gradients if layout.accumulation(job) > 1 or layout.zero >= 2 else 0.0
+    return {"activations": _activations(job, layout) + tokens * running, "gradients": waiting,
+            "logits and loss": _head(job, layout) if layout.pipeline == 1 else 0.0,
+            "communication": _buffers(job, layout)["backward"],
+            "copies of weights": _casts(job, layout, whole=layout.recompute != "full")}
+
+
+def _end_of_backward(job: Job, layout: Layout, gradients: float) -> dict[str, float]:
+    """Count the moment at which the embedding's gradient is added to the output layer's, where they are one weight."""
+    added = 2 * _head(job, layout) if job.model.tied else 0.0
+    return {"gradients": gradients + added, "communication": _buffers(job, layout)["backward"]}
+
+
+def _update(job: Job, layout: Layout, gradients: float) -> dict[str, float]:
+    """Count the moment of the optimizer's work."""
+    work = _orthogonalization(job, layout) if job.optimizer == "muon" else 0.0
+    return {"gradients": gradients, "communication": _buffers(job, layout)["update"], "optimizer's work": work}
+
+
+def _orthogonalization(job: Job, layout: Layout) -> float:
+    """Count what Muon makes of the matrices of one shape at once: two copies in float32, two in bfloat16, two products
+    of the matrices with themselves, and the update of the shape before."""
+    shapes: dict[tuple[int, int], float] = {}
+    for weight, count, _ in on_gpu(job, layout):
+        if weight.is_matrix and weight.part in ("attention", "mlp", "router"):
+            shapes[weight.rows, weight.columns] = shapes.get((weight.rows, weight.columns), 0.0) + count
+    most = before = 0.0
+    for shape, count in shapes.items():
+        most = max(most, before + 12 * count + 4 * count * min(shape) / max(shape))
+        before = 4 * count
+    return most
+
+
+def _buffers(job: Job, layout: Layout) -> dict[str, float]:
+    """Count what is gathered or sent at each moment."""
+    none = dict.fromkeys(("loss", "backward", "update"), 0.0)
+    count, size = parameters_on_gpu(job, layout), job.bytes
+    if layout.data == 1:
+        return none
+    if layout.engine == "torch":  # all gradients as one tensor
+        return {**none, "update": size.gradient * count}
+    block = count / (-(-job.model.layers // layout.pipeline))
+    if layout.engine in ("ddp", "fsdp"):  # the block at work and the next one; what is around the blocks stays
+        gathered = size.weight * 2 * block if layout.engine == "fsdp" else 0.0
+        return {"loss": gathered, "backward": gathered + size.gradient * 2 * block, "update": 0.0}
+    bucket = min(count, BUCKET)
+    if layout.zero < 3:
+        return {**none, "backward": size.gradient * bucket, "update": size.weight * bucket if layout.zero else 0.0}
+    live = size.weight * min(count, LIVE)
+    return {"loss": live, "backward": live + size.gradient * bucket, "update": 0.0}

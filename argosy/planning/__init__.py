@@ -1,0 +1,1 @@
+"""Plans of a training run: layouts, memory and cost by device."""

@@ -1,0 +1,162 @@
+"""The planner's answer about one job on one type of GPU: as data, and as tables in plain words."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from argosy.corpus.text.display import columns, duration
+from argosy.corpus.tokens.epochs import ChannelEpochs
+from argosy.corpus.tokens.epochs import in_words as epochs_in_words
+from argosy.model.train.sizing.advice import gigabytes, held
+from argosy.model.train.sizing.architecture import Architecture
+from argosy.model.train.sizing.compute import bubble, estimate, forward_flops, intensity, six_n_d, training_flops
+from argosy.model.train.sizing.gpus import Gpu
+from argosy.model.train.sizing.job import Job, read_job, read_layout
+from argosy.model.train.sizing.layouts import Proposal, Proposals
+from argosy.model.train.sizing.memory import memory
+from argosy.planning.traffic import traffic
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked beside the job: GPUs, assumptions, data."""
+
+    gpu: Gpu
+    gpus: int
+    per_node: int
+    mfu: float
+    price: float
+    epochs: Sequence[ChannelEpochs] = ()
+    """Of each channel, in this phase and with those before; empty where the data are not known."""
+
+
+def short(number: float) -> str:
+    """`8.03 B`, `1.05 M`, `3,072`: a count, with three digits that count."""
+    for size, letter in ((1e12, "T"), (1e9, "B"), (1e6, "M")):
+        if number >= size:
+            return f"{number / size:.3g} {letter}" if number < 1000 * size else f"{number / size:,.0f} {letter}"
+    return f"{number:,.0f}"
+
+
+def as_data(job: Job, asked: Question, found: Proposals) -> dict[str, Any]:
+    """Return all numbers as JSON has them; bytes, FLOPs, seconds and dollars."""
+    model = job.model
+    parts = dict.fromkeys((weight.part for weight in model.weights()), 0)
+    for weight in model.weights():
+        parts[weight.part] += weight.size
+    exact = 3 * forward_flops(model, job.tokens, job.sequence_length)
+    return {
+        "parameters": {"total": model.parameters(), "active": model.active_parameters, **parts},
+        "job": {name: value for name, value in asdict(job).items() if name != "model"},
+        "gpu": asdict(asked.gpu) | {"price": asked.price}, "gpus": asked.gpus, "mfu": asked.mfu,
+        "flops": {"6nd": six_n_d(model, job.tokens), "exact": exact},
+        "fitting": [_proposal(each, asked) for each in found.fitting],
+        "failing": [{"layout": each.name, "bytes": each.memory.total, "parts": dict(each.memory.parts)}
+                    for each in found.failing],
+        "epochs": {row.channel: row.epochs for row in asked.epochs},
+        "channels": [asdict(row) | {"alarm": row.alarm} for row in asked.epochs],
+    }
+
+
+def _proposal(each: Proposal, asked: Question) -> dict[str, Any]:
+    time = estimate(each.job, each.layout, asked.gpu, asked.mfu, asked.price)
+    return {
+        "name": each.name, "layout": asdict(each.layout), "micro_batch_size": each.job.micro_batch_size,
+        "bytes": each.memory.total, "parts": dict(each.memory.parts), "moment": each.memory.moment,
+        "cpu_bytes": each.memory.cpu, "bubble": bubble(each.job, each.layout),
+        "intensity": intensity(each.job, each.layout),
+        "sent": [asdict(sent) | {"seconds": sent.seconds(asked.gpu)}
+                 for sent in traffic(each.job, each.layout, asked.per_node)],
+        **asdict(time),
+    }
+
+
+def in_words(job: Job, asked: Question, found: Proposals, hints: Mapping[str, str]) -> str:
+    """Return tables for a person. `hints`: how a layout is set, by its name."""
+    sections = [_model(job), _layouts(job, asked, found, hints)]
+    if found.fitting or len(found.failing) == 1:  # or the one layout that was asked about
+        best = (*found.fitting, *found.failing)[0]
+        sections += [_memory(best, asked), _work(best, asked), _sent(best, asked)]
+    sections.append(epochs_in_words(asked.epochs) if asked.epochs else "")
+    return "\n\n".join(section for section in sections if section)
+
+
+def _model(job: Job) -> str:
+    model = job.model
+    total, active = model.parameters(), model.active_parameters
+    sparse = f", {short(active)} of them active for a token" if active < total else ""
+    steps = -(-job.tokens // (job.global_batch_size * job.sequence_length))
+    lines = [f"{model.kind} of {short(total)} parameters{sparse}: {_parts(job)}",
+             f"{short(job.tokens)} tokens ({job.tokens / active:.3g} a parameter; 20 are compute-optimal, Hoffmann et "
+             f"al. 2022) in {short(steps)} steps of {job.global_batch_size} x {job.sequence_length}",
+             f"{job.optimizer}, {job.precision}"]
+    return "\n".join(lines)
+
+
+def _parts(job: Job) -> str:
+    sizes: dict[str, int] = {}
+    for weight in job.model.weights():
+        sizes[weight.part] = sizes.get(weight.part, 0) + weight.size
+    return ", ".join(f"{name} {short(size)}" for name, size in sizes.items())
+
+
+def _layouts(job: Job, asked: Question, found: Proposals, hints: Mapping[str, str]) -> str:
+    gpu = asked.gpu
+    where = "one GPU" if asked.gpus == 1 else f"{asked.gpus} GPUs"
+    rows = [("LAYOUT", "MICRO-BATCH", "GB", "", "")]
+    for each in (*found.failing, *found.fitting):
+        verdict = "fits" if each.fits else "too much"
+        note = hints.get(each.name, "") if each.fits else held(each.memory)
+        rows.append((each.name, str(each.job.micro_batch_size), gigabytes(each.memory.total), verdict, note))
+    all_, fill = gigabytes(gpu.memory), gigabytes(gpu.usable)
+    head = f"{where} of type {gpu.name}: {all_} GB each, {fill} of which may be filled"
+    last = "" if found.fitting else "\nNothing fits: take more GPUs, or a smaller model."
+    return f"{head}\n{columns(rows, right=(1, 2))}{last}"
+
+
+def _memory(best: Proposal, asked: Question) -> str:
+    moment = best.memory.moment.replace("_", " ")
+    rows = [(name, gigabytes(size)) for name, size in best.memory.parts.items() if size]
+    rows.append(("all", gigabytes(best.memory.total)))
+    if best.memory.cpu:
+        rows.append(("and the machine's memory, for each GPU", gigabytes(best.memory.cpu)))
+    return f"{best.name}: GB of a GPU at its peak, {'at' if moment != 'backward' else 'in'} the {moment}\n" + columns(
+        rows, right=(1,))
+
+
+def _work(best: Proposal, asked: Question) -> str:
+    job, layout, gpu = best.job, best.layout, asked.gpu
+    found = estimate(job, layout, gpu, asked.mfu, asked.price)
+    ratio = intensity(job, layout)
+    bound = "bound by arithmetic" if ratio >= gpu.ridge else "bound by memory, so that the MFU will be lower"
+    rows = [("FLOPs of the forward and the backward", f"{training_flops(job, layout, job.tokens):.3g}",
+             f"6ND: {six_n_d(job.model, job.tokens):.3g}"),
+            ("operations a byte of the largest product", f"{ratio:.0f}", f"{gpu.name} needs {gpu.ridge:.0f}: {bound}"),
+            ("time", _time(found.seconds), f"at MFU {asked.mfu:g}, which is assumed (--mfu)"),
+            ("tokens a day", short(found.tokens_a_day), ""),
+            ("cost", f"${found.cost:,.2f}", f"at ${asked.price:g} a GPU and hour, which is assumed (--price)")]
+    if layout.pipeline > 1:
+        rows.append(("the pipeline waits", f"{bubble(job, layout):.1%}", "of the time that it works"))
+    return columns(rows, right=(1,))
+
+
+def _time(seconds: float) -> str:
+    return duration(seconds) if seconds < 100 * 3600 else f"{seconds / 86400:,.1f} days"
+
+
+def _sent(best: Proposal, asked: Question) -> str:
+    rows = [("A GPU SENDS IN A STEP", "GB", "", "SECONDS, NOTHING HIDDEN")]
+    rows += [(f"{sent.kind}: {sent.purpose}", gigabytes(sent.bytes), "between nodes" if sent.nodes else "in a node",
+              f"{sent.seconds(asked.gpu):.3g}") for sent in traffic(best.job, best.layout, asked.per_node)]
+    return columns(rows, right=(1, 3)) if len(rows) > 1 else ""
+
+
+def phase_rows(model: Architecture, phases: Mapping[str, tuple[Mapping[str, Any], int, bool]]) -> str:
+    """Return a line for each phase of training: its config's fields, its processes, and whether it has GPUs."""
+    rows = [("TRAINING", "PARAMETERS", "TOKENS", "A PARAMETER", "FLOPS", "GB A PROCESS")]
+    for name, (config, processes, on_gpu) in phases.items():
+        job, layout = read_job(config, model, on_cpu=not on_gpu), read_layout(config, processes, on_cpu=not on_gpu)
+        found = memory(job, layout) if on_gpu else memory(job, layout, context=0)
+        rows.append((name, short(model.parameters()), short(job.tokens), f"{job.tokens / model.active_parameters:.3g}",
+                     f"{training_flops(job, layout, job.tokens):.2g}", gigabytes(found.total)))
+    return columns(rows, right=range(1, 6))

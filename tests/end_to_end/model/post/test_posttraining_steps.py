@@ -1,0 +1,262 @@
+"""SFT, reward model, DPO and RLHF on a tiny model: that they learn, what they learn from, and what they export."""
+
+import json
+import random
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import steps.preference
+import steps.reward_model
+import steps.rlhf
+import steps.sft
+from argosy.core.errors import StepError
+from argosy.core.store.files import remove_temporaries
+from argosy.corpus.data.rejects import Rejects, read_records
+from argosy.corpus.tokens.windows import IGNORED
+from argosy.model.infer.source import open_source
+from argosy.model.post.preferences.config import PreferenceMethodConfig
+from argosy.model.post.preferences.examples import preference_parser
+from argosy.model.post.rl.networks import Networks
+from argosy.model.post.rl.rollout import Collector
+from argosy.model.post.sft import make_rows, sample_parser
+from argosy.model.post.sft_config import SFTConfig
+from argosy.model.post.stage import check_heldout
+from argosy.model.train.engines.torch import TorchEngine
+from tests.posttraining_fixtures import make_checkpoint, make_data
+from tests.training_fixtures import Devices, Recorder, digests, run_here
+
+
+def run(module: Any, out: Path, **values: Any) -> tuple[dict[str, Any], Recorder]:
+    """Run a step in this process. Returns (its outputs, what it logged)."""
+    log = Recorder()
+    return run_here(module, out, log, **{"dtype": "float32", **values}).model_dump(mode="json"), log
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("posttraining")
+    make_checkpoint(root / "base")
+    make_data(root / "data", 256)
+    return root
+
+
+@pytest.fixture(scope="module")
+def sft(root: Path) -> tuple[dict[str, Any], Recorder]:
+    return run(steps.sft, root / "sft", checkpoint=root / "base", data=root / "data", epochs=24, learning_rate=4e-3,
+               max_new_tokens=12)
+
+
+@pytest.fixture(scope="module")
+def reward_model(root: Path, sft: Any) -> tuple[dict[str, Any], Recorder]:
+    return run(steps.reward_model, root / "rm", checkpoint=root / "sft", data=root / "data", epochs=8, heads=2,
+               centering=0.01)
+
+
+@pytest.fixture(scope="module")
+def early_sft(root: Path) -> Path:
+    """An SFT that has not learnt to stop yet, so that there is much to gain."""
+    run(steps.sft, root / "early", checkpoint=root / "base", data=root / "data", epochs=5, learning_rate=2e-3)
+    return root / "early"
+
+
+def test_sft_learns_to_answer(sft: Any) -> None:
+    metrics = sft[0]["metrics"]
+    assert metrics["heldout/instruction_loss/after"] < 0.5 * metrics["heldout/instruction_loss/before"]
+    assert metrics["heldout/exact_match/before"] == 0
+    assert metrics["heldout/exact_match/after"] > 0.5
+
+
+def test_export_loads_generates_and_names_no_path(root: Path, sft: Any) -> None:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    path = root / "sft" / sft[0]["final"]
+    model, tokenizer = AutoModelForCausalLM.from_pretrained(path), AutoTokenizer.from_pretrained(path)
+    prompt = tokenizer.apply_chat_template([{"role": "user", "content": "say cat twice"}], add_generation_prompt=True,
+                                           return_tensors="pt")
+    answer = model.generate(**prompt, max_new_tokens=16, do_sample=False)[0, prompt["input_ids"].size(1) :]
+    assert tokenizer.decode(answer).endswith("<|end|>")  # it stops by itself
+    record = json.loads((path / "argosy.json").read_text())
+    assert record["stage"] == "sft"
+    assert record["chat"] is True
+    assert record["tokens"] == sft[0]["exports"][0]["tokens"] > 1000
+    for file in path.iterdir():
+        assert str(root).encode() not in file.read_bytes(), file.name
+    assert not list(path.glob("*.bin"))
+
+
+def follow(log: Recorder, model: Any, rate: float, losses: Iterable[Callable[[], torch.Tensor]]) -> None:
+    """Take the steps in plain torch: AdamW, clipped gradients; each loss is the one that was logged."""
+    optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0)
+    for step, make in enumerate(losses, 1):
+        loss = make()
+        assert log.logged["train/loss", step] == pytest.approx(loss.item(), abs=2e-4)
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+
+
+PLAIN: dict[str, Any] = {"log_every": 1, "schedule": "constant", "warmup_ratio": 0, "batch_size": 16}
+
+
+def test_sft_steps_equal_plain_torch(root: Path) -> None:
+    _, log = run(steps.sft, root / "sft-plain", checkpoint=root / "base", data=root / "data", max_steps=3, save_every=1,
+                 micro_batch_size=2, learning_rate=2e-3, **{**PLAIN, "batch_size": 4})
+    source = open_source("checkpoint", str(root / "base"), "cpu")
+    data = read_records(root / "data/instructions.jsonl", sample_parser(source.tokenizer, 96), Rejects())
+    rows = make_rows(SFTConfig(max_steps=3), data, 96)
+    model = source.causal_model()
+
+    def loss(step: int) -> torch.Tensor:
+        batch, found = rows.batch(range(step * 4, step * 4 + 4)), []
+        for number in set(batch.documents.flatten().tolist()):
+            where = batch.documents == number
+            logprobs = model(torch.from_numpy(batch.inputs[where])[None]).logits[0].log_softmax(-1)
+            targets = batch.targets[where].tolist()
+            found += [-logprobs[at, token] for at, token in enumerate(targets) if token != IGNORED]
+        return torch.stack(found).mean()
+
+    follow(log, model, 2e-3, [partial(loss, step) for step in range(3)])
+
+
+def dying(method: Callable[..., Any], calls: int) -> Callable[..., Any]:
+    """The same until it has been called so many times: then a death just after its work."""
+    left = [calls]
+
+    def call(*given: Any, **named: Any) -> Any:
+        found = method(*given, **named)
+        left[0] -= 1
+        if not left[0]:
+            raise KeyboardInterrupt
+        return found
+
+    return call
+
+
+def test_sft_killed_while_it_trains_and_saves_ends_with_the_same_bytes(root: Path, tmp_path: Path,
+                                                                       monkeypatch: pytest.MonkeyPatch) -> None:
+    fields: dict[str, Any] = {"checkpoint": root / "base", "data": root / "data", "max_steps": 14, "save_every": 2,
+                              "log_every": 2, "batch_size": 4, "micro_batch_size": 2, "heldout_limit": 4,
+                              "max_new_tokens": 4, "neftune_noise": 5, "dtype": "float32"}
+    whole, log = Recorder(), Recorder()
+    expected = run_here(steps.sft, tmp_path / "whole", whole, **fields)
+    generator = random.Random(5)
+    for name in ("train_step", "save", "train_step", "save"):  # a state whose files are written, and not its mark
+        with monkeypatch.context() as patch:
+            patch.setattr(TorchEngine, name, dying(getattr(TorchEngine, name), generator.randint(1, 2)))
+            with pytest.raises(KeyboardInterrupt):
+                run_here(steps.sft, tmp_path / "cut", log, **fields)
+        remove_temporaries(tmp_path / "cut")  # as the runner does
+    assert run_here(steps.sft, tmp_path / "cut", log, **fields) == expected
+    assert digests(tmp_path / "cut") == digests(tmp_path / "whole")
+    assert log.logged == whole.logged
+
+
+@pytest.mark.parametrize(("method", "fields"), [("ppo", {}), ("grpo", {"staleness": 1, "dynamic_sampling": 1})])
+def test_rl_killed_while_it_samples_trains_and_saves_ends_with_the_same_bytes(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, fields: dict[str, Any]
+) -> None:
+    fields |= {"checkpoint": root / "base", "data": root / "data", "method": method, "group": {"size": 4}, "passes": 2,
+               "max_steps": 7, "save_every": 2, "log_every": 2, "batch_size": 8, "micro_batch_size": 4,
+               "dtype": "float32", "heldout_limit": 4, "max_new_tokens": 4,
+               "rewards": {"language": {"language": "en"}}}
+    whole, log = Recorder(), Recorder()
+    expected = run_here(steps.rlhf, tmp_path / "whole", whole, **fields)
+    assert len({value for (name, _), value in whole.logged.items() if name == "rlhf/reward"}) > 1  # it tells runs apart
+    generator = random.Random(3)
+    for part, name in ((Collector, "collect"), (TorchEngine, "update"), (Networks, "save"), (Collector, "collect")):
+        with monkeypatch.context() as patch:
+            patch.setattr(part, name, dying(getattr(part, name), generator.randint(1, 2)))
+            with pytest.raises(KeyboardInterrupt):
+                run_here(steps.rlhf, tmp_path / "cut", log, **fields)
+        remove_temporaries(tmp_path / "cut")
+    assert run_here(steps.rlhf, tmp_path / "cut", log, **fields) == expected
+    assert digests(tmp_path / "cut") == digests(tmp_path / "whole")
+    assert log.logged == whole.logged
+
+
+def test_dpo_steps_equal_plain_torch(root: Path, sft: Any) -> None:
+    outputs, log = run(steps.preference, root / "dpo", checkpoint=root / "sft", data=root / "data", max_steps=4,
+                       save_every=2, micro_batch_size=16, beta=0.2, **PLAIN)
+    assert outputs["metrics"]["heldout/preference_loss/after"] < outputs["metrics"]["heldout/preference_loss/before"]
+    source = open_source("checkpoint", str(root / "sft"), "cpu")
+    pairs = read_records(root / "data/preferences.jsonl", preference_parser(source.tokenizer, 96), Rejects())
+    config = PreferenceMethodConfig(batch_size=16, micro_batch_size=16, max_steps=4)
+    batches = config.batches([max(map(len, pair.sides)) for pair in pairs])
+    model, reference = source.causal_model(), source.causal_model().requires_grad_(False)
+
+    def logprob(net: Any, prompt: list[int], ids: list[int]) -> torch.Tensor:
+        logprobs = net(torch.tensor([ids])).logits[0].log_softmax(-1)
+        return torch.stack([logprobs[at - 1, ids[at]] for at in range(len(prompt), len(ids))]).sum()
+
+    def loss(step: int) -> torch.Tensor:
+        found = []
+        for pair in (pairs[at] for at in batches[step]):
+            better, worse = (logprob(model, pair.prompt_ids, ids) - logprob(reference, pair.prompt_ids, ids)
+                             for ids in (pair.chosen_ids, pair.rejected_ids))
+            found.append(-torch.nn.functional.logsigmoid(0.2 * (better - worse)))
+        return torch.stack(found).mean()
+
+    follow(log, model, 2e-4, [partial(loss, step) for step in range(2)])
+
+
+def test_reward_model_learns_which_answer_is_better(reward_model: Any) -> None:
+    metrics = reward_model[0]["metrics"]
+    assert metrics["heldout/preference_accuracy/after"] > max(0.8, metrics["heldout/preference_accuracy/before"])
+    assert metrics["heldout/preference_margin/after"] > 0.5
+
+
+@pytest.mark.parametrize("method", ["ppo", "grpo", "rloo", "reinforce++"])
+def test_rlhf_raises_the_reward_and_reports_its_kl(root: Path, early_sft: Path, reward_model: Any, method: str) -> None:
+    outputs, log = run(steps.rlhf, root / method, checkpoint=early_sft, reward_model=root / "rm", data=root / "data",
+                       method=method, rewards={"model": 0.1, "ended": 1.0, "format": 1.0}, max_steps=15, save_every=15,
+                       log_every=15, batch_size=64, micro_batch_size=32, max_new_tokens=12, learning_rate=1e-3,
+                       kl_coef=0.01)
+    metrics = outputs["metrics"]
+    assert metrics["heldout/reward/sampled/after"] > metrics["heldout/reward/sampled/before"] + 0.2
+    assert metrics["heldout/kl/before"] == pytest.approx(0, abs=1e-6)
+    assert metrics["heldout/kl/after"] > 0.01
+    assert log.logged["rlhf/kl", 15] > 0
+    assert {"rlhf/reward", "rlhf/reward/ended", "rlhf/reward/model"} <= {name for name, _ in log.logged}
+
+
+@pytest.mark.parametrize(("name", "models", "values"), [
+    ("sft", 1, {}),
+    ("preference", 1, {}),  # the policy, which is its own reference before it learns
+    ("reward_model", 1, {}),
+    ("rlhf", 5, {"method": "ppo", "rewards": {"model": 1.0}, "max_new_tokens": 4}),
+])
+def test_every_model_is_on_the_steps_device(root: Path, reward_model: Any, tmp_path: Path, name: str, models: int,
+                                            values: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """PPO's are policy, reference, value and reward model, and the start again for the held-out divergence."""
+    devices = Devices(monkeypatch)
+    run(getattr(steps, name), tmp_path, checkpoint=root / "base", data=root / "data", max_steps=1, batch_size=8,
+        micro_batch_size=8, heldout_limit=4, **(values | ({"reward_model": root / "rm"} if name == "rlhf" else {})))
+    assert devices.elsewhere() == []
+    assert sum(type(model).__name__.startswith("LlamaFor") for model in devices.made) == models
+
+
+@pytest.mark.parametrize(("name", "log_every", "values"), [
+    ("sft", 1, {}), ("sft", 100, {}), ("preference", 1, {}), ("reward_model", 100, {}),
+    ("rlhf", 1, {"method": "ppo", "rewards": {"accept": 1.0}, "max_new_tokens": 6}),
+    ("rlhf", 100, {"method": "ppo", "rewards": {"accept": 1.0}, "max_new_tokens": 6}),
+])
+def test_a_step_that_diverges_fails_and_exports_nothing(root: Path, tmp_path: Path, name: str, log_every: int,
+                                                        values: dict[str, Any]) -> None:
+    with pytest.raises(StepError, match=r"step [1-6].*(is (nan|inf)|not (a )?finite).*lower learning_rate"):
+        run(getattr(steps, name), tmp_path, checkpoint=root / "base", data=root / "data", learning_rate=1e30,
+            warmup_ratio=0.0, max_steps=6, batch_size=8, micro_batch_size=8, heldout_limit=4, log_every=log_every,
+            save_every=100, **values)
+    assert not (tmp_path / "checkpoints").exists()
+
+
+def test_heldout_results_that_are_no_numbers_are_named() -> None:
+    with pytest.raises(StepError, match=r"after step 7, heldout/loss is nan"):
+        check_heldout({"heldout/loss": 1.0}, {"heldout/loss": float("nan")}, 7)
+    with pytest.raises(StepError, match=r"before training, heldout/loss is inf: the checkpoint"):
+        check_heldout({"heldout/loss": float("inf")}, {}, 7)

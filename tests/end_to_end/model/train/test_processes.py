@@ -1,0 +1,188 @@
+"""Training steps as processes: killed and started again, two in place of one, on DeepSpeed without a compiler."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from argosy.core.tracking.spool import OF_THE_RUN
+from tests import posttraining_fixtures
+from tests.processes import until
+from tests.training_fixtures import digests, make_data
+
+ROOT = Path(__file__).parents[4]
+PRETRAIN: dict[str, Any] = {
+    "sequence_length": 32, "global_batch_size": 8, "micro_batch_size": 2, "tokens": 24 * 256, "log_every": 4,
+    "save_every": 3, "exports": [0.5, 1.0], "dtype": "float32", "weight_decay": 0.1, "max_grad_norm": 0.5,
+    "mixture": {"en": 2, "zh": 1}, "heldout_points": 2, "learning_rate": 1e-2,
+    "model": {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
+              "num_key_value_heads": 2},
+}
+LEARN: dict[str, Any] = {"heldout_limit": 8, "batch_size": 32, "micro_batch_size": 32, "log_every": 2, "save_every": 4,
+                         "max_steps": 12, "dtype": "float32"}
+RLHF = {**LEARN, "max_steps": 4, "save_every": 2, "rewards": {"ended": 1}, "max_new_tokens": 8, "minibatches": 2}
+STEPS: dict[str, tuple[str, dict[str, Any]]] = {
+    "pretrain": ("pretrain", PRETRAIN),
+    "experts": ("pretrain", {**PRETRAIN, "model": {**PRETRAIN["model"], "model_type": "qwen3_moe",
+                                                   "experts": {"count": 4, "per_token": 2, "balance_loss": 0.1}}}),
+    "sft": ("sft", {**LEARN, "batch_size": 6, "micro_batch_size": 1, "neftune_noise": 5}),
+    "dpo": ("preference", LEARN),
+    "kto": ("preference", {**LEARN, "max_steps": 4, "method": "kto"}),
+    "reward_model": ("reward_model", {**LEARN, "max_steps": 4, "lora": {"rank": 4, "kind": "dora", "merge": False}}),
+    "ppo": ("rlhf", {**RLHF, "method": "ppo"}),
+    "grpo": ("rlhf", {**RLHF, "method": "grpo", "max_steps": 8, "staleness": 1}),
+}
+
+
+@pytest.fixture(scope="module")
+def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tokens, a checkpoint and data for all, and a folder for the runs."""
+    root = tmp_path_factory.mktemp("given")
+    make_data(root, {"en": 80, "zh": 40}, words=24)
+    posttraining_fixtures.make_checkpoint(root / "base")
+    posttraining_fixtures.make_data(root / "data", 256)
+    return root
+
+
+def start(given: Path, name: str, out: Path, environment: dict[str, str] | None = None,
+          **fields: Any) -> subprocess.Popen[str]:
+    step, config = STEPS[name]
+    wired = {"tokenized": given, "tokenizer": given} if step == "pretrain" else {
+        "checkpoint": given / "base", "data": given / "data"}
+    text = json.dumps({**config, **{field: str(path) for field, path in wired.items()}, **fields})
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "ARGOSY_THREADS": "1", "CUDA_VISIBLE_DEVICES": "",
+                   **(environment or {})}
+    return subprocess.Popen([sys.executable, "-m", f"steps.{step}", "--config", text, "--out", str(out)], cwd=ROOT,
+                            env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
+def finish(process: subprocess.Popen[str]) -> str:
+    output, _ = process.communicate(timeout=300)
+    assert process.returncode == 0, output
+    return output
+
+
+def whole(given: Path, name: str, **fields: Any) -> Path:
+    """The directory of an undisturbed run; several tests share it."""
+    out = given / "_".join([name, *(f"{key}_{value}" for key, value in fields.items())])
+    if not (out / "outputs.json").exists():
+        finish(start(given, name, out, **fields))
+    return out
+
+
+def metrics(out: Path) -> dict[tuple[str, int], float]:
+    """The spool's metrics by name and step, each of which is there once; without those that tell how a run went."""
+    records = [json.loads(line) for line in (out / "tracking/spool.jsonl").read_text().splitlines()]
+    points = [(name, record["step"], value) for record in records if record["kind"] == "metrics"
+              for name, value in record["values"].items()]
+    assert max(Counter(point[:2] for point in points).values()) == 1
+    return {(name, step): value for name, step, value in points if not name.startswith(OF_THE_RUN)}
+
+
+def outputs(out: Path) -> Any:
+    return json.loads((out / "outputs.json").read_text())["outputs"]
+
+
+def equal(found: dict[tuple[str, int], float], expected: dict[tuple[str, int], float]) -> None:
+    for (metric, step), value in found.items():
+        wide = metric.endswith(("grad_norm", "margin", "margin/before", "margin/after"))
+        assert value == pytest.approx(expected[metric, step], rel=1e-3 if wide else 1e-5, abs=1e-5), (metric, step)
+
+
+def test_killed_and_started_again_is_the_same(given: Path, tmp_path: Path) -> None:
+    name, fields = "sft", {"processes": 3}  # of three, the order of a sum counts
+    process = start(given, name, tmp_path, **fields)
+    until(lambda: any((tmp_path / "state").glob("step-*")) or any((tmp_path / "state").glob("*/complete")), 240)
+    assert process.poll() is None, "ended before it could be killed"
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not (tmp_path / "outputs.json").exists()
+    finish(start(given, name, tmp_path, **fields))
+    undisturbed = whole(given, name, **fields)
+    assert digests(tmp_path) == digests(undisturbed)
+    assert outputs(tmp_path) == outputs(undisturbed)
+    assert metrics(tmp_path) == metrics(undisturbed)
+
+
+@pytest.mark.parametrize(("name", "fields"), [
+    ("pretrain", {}), ("pretrain", {"engine": "fsdp", "sequence_parallel": 2}), ("experts", {"expert_parallel": 2}),
+    ("sft", {"processes": 3}),
+    ("sft", {"zero_stage": 3}),
+    ("dpo", {"zero_stage": 3}), ("kto", {}), ("reward_model", {"engine": "fsdp"}),
+    ("ppo", {"engine": "fsdp"}), ("grpo", {"zero_stage": 3}),
+])
+def test_several_processes_equal_one(given: Path, name: str, fields: dict[str, Any]) -> None:
+    """All sum the same gradients in another order: a relative 1e-5 in losses, 1e-3 in the norm of gradients."""
+    one, two = metrics(whole(given, name)), metrics(whole(given, name, **{"processes": 2, **fields}))
+    assert one.keys() == two.keys()
+    equal(two, one)
+
+
+def test_a_phase_goes_on_with_other_processes_and_engines(given: Path, tmp_path: Path) -> None:
+    """Each state has whole tensors by name: who goes on has the losses of the run that was never stopped."""
+    chain: list[tuple[int, dict[str, Any]]] = [
+        (13, {"processes": 1}), (15, {"processes": 2, "engine": "fsdp"}),
+        (17, {"processes": 4, "tensor_parallel": 2, "pipeline_parallel": 2}),
+        (19, {"processes": 2, "zero_stage": 1}), (21, {"processes": 2, "zero_stage": 3, "offload": "all"})]
+    resume = ""
+    for stop, fields in chain:
+        out = tmp_path / f"pretrain-{stop:012x}"
+        process = start(given, "pretrain", out, **fields, resume=resume, save_every=stop)
+        state = out / f"state/step-{stop:08d}"
+        until(lambda state=state, process=process: (state / "complete").exists() or process.poll() is not None, 240)
+        process.kill()
+        resume = str(state.relative_to(tmp_path))
+        assert state.exists(), process.communicate()[0]
+        process.wait()
+    last = tmp_path / "pretrain-ffffffffffff"
+    output = finish(start(given, "pretrain", last, resume=resume))
+    assert f"continuing after step {int(resume[-8:])}" in output
+    plain = metrics(whole(given, "pretrain"))
+    for key, value in metrics(last).items():
+        assert value == pytest.approx(plain[key], rel=1e-3 if "grad_norm" in key[0] else 1e-5), key
+    process = start(given, "pretrain", tmp_path / "other", seed=1, resume=resume)
+    assert f"pretrain-{chain[-1][0]:012x}" in process.communicate()[0]
+    assert process.returncode == 2
+
+
+@pytest.mark.parametrize(("name", "first", "then"), [
+    ("sft", {"processes": 2, "engine": "fsdp"}, {}),
+    ("dpo", {}, {"processes": 2, "zero_stage": 2}),
+    ("grpo", {"processes": 2, "zero_stage": 3}, {}),  # with a rollout that waits for its update
+])
+def test_posttraining_goes_on_with_other_processes_and_engines(given: Path, tmp_path: Path, name: str,
+                                                               first: dict[str, Any], then: dict[str, Any]) -> None:
+    killed, last = (tmp_path / f"{name}-{digit * 12}" for digit in "ab")
+    process = start(given, name, killed, **first)
+    until(lambda: any(killed.glob("state/step-*/complete")) or process.poll() is not None, 240)
+    process.kill()
+    process.wait()
+    state = max(killed.glob("state/step-*/complete"), default=None)
+    assert state, process.communicate()[0]
+    finish(start(given, name, last, **then, resume=str(state.parent.relative_to(tmp_path))))
+    found, plain = metrics(last), metrics(whole(given, name))
+    begun = int(state.parent.name.removeprefix("step-"))
+    assert begun < STEPS[name][1]["max_steps"]
+    assert found.keys() == {key for key in plain if key[1] > begun or key[0].startswith("heldout/")}
+    equal(found, plain)
+
+
+def test_deepspeed_needs_no_compiler_and_continues_after_a_kill(given: Path, tmp_path: Path) -> None:
+    fields: dict[str, Any] = {"engine": "deepspeed", "zero_stage": 1, "save_every": 6}
+    process = start(given, "pretrain", tmp_path, {"PATH": "/nowhere"}, **fields)
+    until(lambda: any((tmp_path / "state").glob("step-*")), 240)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    output = finish(start(given, "pretrain", tmp_path, {"PATH": "/nowhere"}, **fields))
+    assert re.search(r"continuing after step \d+", output)
+    plain = metrics(whole(given, "pretrain"))
+    ours = metrics(tmp_path)
+    assert ours.keys() == plain.keys()
+    assert list(ours.values()) == pytest.approx([plain[key] for key in ours], rel=2e-3, abs=1e-3)

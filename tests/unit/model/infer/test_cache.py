@@ -1,0 +1,100 @@
+"""The cache of scores: what is read was written, broken lines are passed, a changed model has scores of its own."""
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from argosy.core.step.contract import Progress
+from argosy.model.infer import workers
+from argosy.model.infer.cache import ScoreCache
+from argosy.model.infer.model import LanguageModel
+from argosy.model.infer.rows import Query, Score
+from tests.evaluation_fixtures import make_model, save_checkpoint
+
+PAIRS = [("river", " stone"), ("river", " salt"), ("", "the Nile"), ("长江", "二十四")]
+QUERIES = [Query((1, 2, n), 1, (4, 5)) for n in range(20)]
+SCORES = [Score(-0.1 * n - 1 / 3, n % 2 == 0, 2) for n in range(20)]
+
+
+def asked_of(scorer: Any) -> list[int]:
+    """How many sequences each call computes from here on."""
+    sizes: list[int] = []
+    compute = scorer.compute
+
+    def counting(task: Any) -> Any:
+        sizes.append(sum(map(len, task[1])))
+        return compute(task)
+
+    scorer.compute = counting
+    return sizes
+
+
+def test_scores_are_known_to_the_next_process_of_the_same_model_and_transformers_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache, checkpoint = tmp_path / "cache", save_checkpoint(tmp_path / "model")
+    expected = LanguageModel.load(checkpoint, cache=cache).loglikelihood(PAIRS)
+    again = LanguageModel.load(checkpoint, cache=cache)
+    sizes = asked_of(again.scorer)
+    assert again.loglikelihood(PAIRS) == expected
+    assert sizes == []
+    other = save_checkpoint(tmp_path / "other")
+    make_model(len(again.tokenizer), 256, initializer_range=0.5).save_pretrained(other.path)
+    fresh = LanguageModel.load(other, cache=cache)
+    sizes = asked_of(fresh.scorer)
+    assert fresh.loglikelihood(PAIRS) != expected
+    assert sum(sizes) == 4
+    assert len(list(cache.iterdir())) == 2
+    monkeypatch.setattr("transformers.__version__", "0.0.0")
+    newer = LanguageModel.load(checkpoint, cache=cache)
+    sizes = asked_of(newer.scorer)
+    newer.loglikelihood(PAIRS)
+    assert sum(sizes) == 4
+
+
+def test_broken_entries_are_passed_with_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    ScoreCache(tmp_path).add(zip(QUERIES, SCORES, strict=True))
+    (path,) = tmp_path.iterdir()
+    lines = path.read_text().splitlines(keepends=True)
+    lines[3] = lines[3].replace("-", "-1", 1)  # another number, the old checksum
+    lines[5] = "\x00\x01 nonsense\n"
+    path.write_text("".join(lines)[:-20], encoding="ascii")  # and cut off at its end
+    with caplog.at_level(logging.WARNING):
+        known = ScoreCache(tmp_path)
+    assert "3 broken entries are ignored" in caplog.text
+    kept = [n for n in range(20) if n not in (3, 5, 19)]
+    assert [known.get(QUERIES[n]) for n in kept] == [SCORES[n] for n in kept]
+    assert [known.get(QUERIES[n]) for n in (3, 5, 19)] == [None] * 3
+
+
+def test_processes_write_files_of_their_own_and_read_each_others(tmp_path: Path) -> None:
+    first, second = ScoreCache(tmp_path), ScoreCache(tmp_path)
+    first.add(zip(QUERIES[:10], SCORES[:10], strict=True))
+    second.add(zip(QUERIES[10:], SCORES[10:], strict=True))
+    second.add([(QUERIES[0], Score(float("nan"), False, 2))])  # is not written
+    both = ScoreCache(tmp_path)
+    assert [both.get(each) for each in QUERIES] == SCORES
+    assert both.get(Query((1, 2, 0), 2, (4, 5))) is None
+
+
+def test_requests_are_reported_as_they_are_computed_with_the_time_that_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = LanguageModel.load(save_checkpoint(tmp_path / "model"))
+    seen: list[tuple[int, int]] = []
+    model.scorer.work.progress = lambda done, total: seen.append((done, total))
+    model.loglikelihood(PAIRS)
+    model.generate(["river", "salt"], max_tokens=2)
+    assert seen[-1] == (len(PAIRS) + 2, len(PAIRS) + 2)
+    clock = iter(range(0, 10_000, 40))
+    monkeypatch.setattr(workers.time, "monotonic", lambda: next(clock))
+    report = workers.reporter(Progress(tmp_path / "progress.json"), "benchmarks")
+    for done in (10, 20, 30):
+        report(done, 100)
+    record = json.loads((tmp_path / "progress.json").read_text())
+    assert (record["done"], record["total"], record["unit"]) == (30, 100, "requests")
+    assert record["note"].startswith("benchmarks, ")
+    assert "benchmarks: 20 of 100 requests, " in capsys.readouterr().out

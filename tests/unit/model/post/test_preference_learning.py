@@ -1,0 +1,312 @@
+"""Learning from preferences on a tiny model: what is learnt, shared batches, experts, deaths, new methods."""
+
+import random
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from argosy.core.errors import InputError
+from argosy.core.step.contract import Progress, StepContext
+from argosy.core.store.files import remove_temporaries
+from argosy.model.infer.source import open_source
+from argosy.model.post.preferences import learning, methods, reference
+from argosy.model.post.preferences.config import PreferenceMethodConfig
+from argosy.model.post.preferences.examples import (
+    Example,
+    Feedback,
+    Preference,
+    hold_out,
+    preference_parser,
+    read_answers,
+    split,
+)
+from argosy.model.post.preferences.heldout import HeldOut, reward_metrics, rewards_of
+from argosy.model.post.preferences.methods import find_method, method_names
+from argosy.model.post.preferences.objective import PreferenceLoss, about, labels, rewards_at, tensors
+from argosy.model.post.preferences.rewards import RewardLoss, merge_heads, start_reward_model, train_reward_model
+from argosy.model.post.stage import Stage
+from argosy.model.train.config import ModelConfig
+from argosy.model.train.engines.torch import TorchEngine
+from argosy.model.train.parallel import Group
+from argosy.model.train.phase import build_model
+from argosy.model.weights.export import save_weights
+from tests.posttraining_fixtures import make_checkpoint, make_tokenizer
+from tests.step_fixtures import write_lines
+from tests.training_fixtures import TINY_MODEL, Recorder
+
+BETA = {"simpo": 2.0, "ipo": 0.3, "orpo": 1.0}
+
+
+def make_pairs(count: int) -> list[Preference]:
+    """The better answer begins with the prompt's first token, the worse one with another; lengths and channels vary."""
+    generator, pairs = random.Random(0), []
+    for number in range(count):
+        right, wrong, *more = generator.choices(range(4, 12), k=2 + generator.randrange(3))
+        prompt = [1, 12 + right, *more]
+        better, worse = [30 + right, 2], [30 + (wrong if wrong != right else 4 + (right - 3) % 8), *more, 2]
+        pairs.append(Preference(prompt, [*prompt, *better], [*prompt, *worse], "ab"[number % 2]))
+    return pairs
+
+
+PAIRS = make_pairs(96)
+
+
+def make_model(kind: str = "LlamaForCausalLM", **fields: Any) -> Any:
+    import transformers
+
+    torch.manual_seed(3)
+    shapes = {name: value for name, value in TINY_MODEL.items() if name != "model_type"}
+    config = transformers.LlamaConfig(vocab_size=64, pad_token_id=0, **shapes, **fields)
+    return getattr(transformers, kind)(config)
+
+
+def stage_of(config: Any, out: Path, log: Recorder | None = None) -> Any:
+    source: Any = SimpleNamespace(context=96)
+    return Stage(config, StepContext(out, log or Recorder(), Progress(None)), Group(), source)
+
+
+def settings(method: str, **fields: Any) -> PreferenceMethodConfig:
+    usual = {"method": method, "beta": BETA.get(method, 0.1), "dtype": "float32", "batch_size": 16,
+             "micro_batch_size": 8, "learning_rate": 5e-3, "max_steps": 30}
+    return PreferenceMethodConfig(**{**usual, **fields})
+
+
+def examples_of(method: str, pairs: list[Preference]) -> list[Any]:
+    return split(pairs) if find_method(method).single else list(pairs)
+
+
+@pytest.mark.parametrize("method", ["dpo", "robust", "ipo", "kto", "orpo", "simpo"])
+def test_separable_pairs_are_told_apart(tmp_path: Path, method: str) -> None:
+    assert method in method_names()
+    log, model = Recorder(), make_model()
+    config = settings(method)
+    evaluate = HeldOut(find_method(method), config, PAIRS[64:], 0, 16)
+    before = evaluate(model)
+    trained = learning.learn(stage_of(config, tmp_path, log), model, examples_of(method, PAIRS[:64]))
+    after = evaluate(trained.model)
+    assert after["heldout/preference_accuracy"] >= 0.9 > before["heldout/preference_accuracy"]
+    assert after["heldout/preference_loss"] < before["heldout/preference_loss"]
+    parts = [after[f"heldout/preference_accuracy/{channel}"] for channel in "ab"]  # as many pairs of each
+    assert sum(parts) / 2 == pytest.approx(after["heldout/preference_accuracy"])
+    assert {"train/loss/a", "train/accuracy/b", "train/margin/a"} <= {name for name, _ in log.logged}
+
+
+def test_a_reward_model_of_several_heads_tells_pairs_apart_and_loads_anywhere(tmp_path: Path) -> None:
+    from transformers import AutoModelForSequenceClassification
+
+    model = make_model("LlamaForSequenceClassification", num_labels=3)
+    given = [pair.chosen_ids for pair in PAIRS[:5]]
+    log = Recorder()
+    trained = train_reward_model(stage_of(settings("dpo"), tmp_path, log), model, PAIRS[:64], 0.01)
+    found = reward_metrics(trained.model, PAIRS[64:], 0, 16)
+    assert found["heldout/preference_accuracy"] >= 0.9
+    assert found["heldout/preference_brier"] < 0.15
+    assert log.logged["train/spread", 30] > 0
+    trained.model.save_pretrained(tmp_path / "export")
+    loaded = AutoModelForSequenceClassification.from_pretrained(tmp_path / "export")
+    heads = torch.stack([loaded(torch.tensor([ids])).logits[0] for ids in given]).detach()
+    assert rewards_of(loaded, given, 0, 2) == pytest.approx(heads.mean(dim=1).tolist(), abs=1e-5)
+    cautious = heads.mean(dim=1) - 2 * heads.std(dim=1, correction=0)
+    assert rewards_of(loaded, given, 0, 2, caution=2.0) == pytest.approx(cautious.tolist(), abs=1e-5)
+    assert rewards_of(merge_heads(loaded), given, 0, 2) == pytest.approx(heads.mean(dim=1).tolist(), abs=1e-5)
+
+
+@pytest.mark.parametrize("pad", ["<|end|>", "<|pad|>"])
+def test_transformers_reads_a_reward_where_training_does_whatever_pad_is(tmp_path: Path, pad: str) -> None:
+    """In batches padded on either side, of conversations that its own tokenizer renders; the line break that the
+    template writes after a turn would be another place."""
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    make_checkpoint(tmp_path / "base")
+    source = open_source("checkpoint", str(tmp_path / "base"), "cpu")
+    source.tokenizer.pad_token = pad
+    source.tokenizer.chat_template = source.tokenizer.chat_template.replace(
+        "<|end|>{% endgeneration %}", "<|end|>{% endgeneration %}{{ '\n' }}")
+    talks = [[{"role": "user", "content": "say red " * (1 + 3 * number)}, {"role": "assistant", "content": words}]
+             for number, words in enumerate(("red red", "blue", "a red cat"))]
+    ids = [preference_parser(source.tokenizer, 96)({"prompt": talk[:1], "chosen": talk[1:], "rejected": [
+        {"role": "assistant", "content": "x"}]}).chosen_ids for talk in talks]
+    stage = Stage(settings("dpo"), StepContext(tmp_path, Recorder(), Progress(None)), Group(), source)
+    model = start_reward_model(stage, 1)
+    torch.nn.init.normal_(model.score.weight)
+    (tmp_path / "export").mkdir()
+    save_weights(model, tmp_path / "export")
+    source.tokenizer.save_pretrained(tmp_path / "export")
+
+    loss = RewardLoss(model, 0.0, 1, torch.float32, 96)
+    pairs = [Preference(row[:-1], row, row) for row in ids]
+    laid = tensors(pairs, "cpu", prompts=False)
+    ends = laid[2].flatten().bincount().cumsum(0) - 1
+    trained = rewards_at(model, loss.hidden(laid[0], laid[2], laid[3])[0][ends])[::2, 0].tolist()
+    assert rewards_of(model, ids, source.pad_id, 2) == pytest.approx(trained, abs=1e-4)
+    loaded = AutoModelForSequenceClassification.from_pretrained(tmp_path / "export").eval()
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "export")
+    assert loaded.config.pad_token_id == tokenizer.pad_token_id
+    for side in ("left", "right"):
+        tokenizer.padding_side = side
+        batch = tokenizer.apply_chat_template(talks, padding=True, return_tensors="pt", return_dict=True)
+        assert loaded(**batch).logits[:, 0].tolist() == pytest.approx(trained, abs=1e-4), side
+    alone = [tokenizer.apply_chat_template(talk, return_tensors="pt", return_dict=True) for talk in talks]
+    assert [loaded(**each).logits.item() for each in alone] == pytest.approx(trained, abs=1e-4)
+
+
+def test_rounding_of_long_answers_prefers_none() -> None:
+    """Before the first update a policy is its own reference, whose sums were made in other rows."""
+    pairs = [Preference([1], [1, *random.Random(n).choices(range(4, 64), k=60)], [1, *range(4, 64)]) for n in range(4)]
+    config, device = settings("dpo"), torch.device("cpu")
+    module = PreferenceLoss(make_model(), find_method("dpo"), config, 1, torch.float32, 1024)
+    given = tensors(pairs, device, prompts=False)
+    own = module(*given).detach()
+    rounded = own + torch.tensor([2e-5, -2e-5] * 4)  # an ulp of so many nats
+    assert -300 < float(own.max()) < -200
+    _, sums = module(*given, rounded, *about(pairs, [pairs[0].channel], [1.0], device), torch.tensor(60.0))
+    assert sums.tolist()[1] == 2.0  # all four count half
+
+
+def total(method: str, examples: list[Any], model: Any = None, **fields: Any) -> Any:
+    """The summed loss of the examples as one row, channel b of which weighs a half, and its module."""
+    way, config = find_method(method), settings(method, **fields)
+    module = PreferenceLoss(model or make_model(), way, config, 2, torch.float32, 64)
+    module.train(module.model.training)
+    given = tensors(examples, "cpu", prompts=way.prompts)
+    more = [labels(examples, "cpu"), torch.tensor(0.2)] if way.single else []
+    loss, _ = module(*given, torch.full((len(given[-1]),), -7.0), *about(examples, "ab", [1.0, 0.5], "cpu"),
+                     torch.tensor(5.0), *more)
+    return loss
+
+
+@pytest.mark.parametrize("method", ["dpo", "robust", "ipo", "kto", "orpo", "simpo"])
+def test_a_shared_batch_has_the_sum_of_its_parts_losses(method: str) -> None:
+    examples = examples_of(method, PAIRS[:6])
+    parts = total(method, examples[:2]) + total(method, examples[2:])
+    assert total(method, examples).item() == pytest.approx(parts.item(), rel=1e-6)
+
+
+def test_likelihood_beside_the_loss_of_pairs_by_hand() -> None:
+    model, pairs = make_model(), [pair for pair in PAIRS[:4] if pair.channel == "a"]
+    expected = 0.0
+    for pair in pairs:
+        ids = torch.tensor([pair.chosen_ids])
+        nats = -model(ids).logits[0, :-1].log_softmax(-1).gather(1, ids[0, 1:, None])[len(pair.prompt_ids) - 1 :]
+        expected += 0.7 * nats.mean().item()
+    assert (total("dpo", pairs, sft_weight=0.7) - total("dpo", pairs)).item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_balance_of_experts_counts_as_transformers_computes_it() -> None:
+    from transformers.models.mixtral.modeling_mixtral import load_balancing_loss_func
+
+    torch.manual_seed(0)
+    shapes = {**TINY_MODEL, "model_type": "mixtral", "experts": {"count": 4, "balance_loss": 0.3}}
+    model = build_model(ModelConfig.model_validate(shapes), 64, {})
+    pairs = [pair for pair in PAIRS[:6] if pair.channel == "a"]
+    plain, balanced = total("dpo", pairs, model.eval()), total("dpo", pairs, model.train())
+    rows = [torch.tensor([ids]) for pair in pairs for ids in pair.sides]
+    logits = [model(row, output_router_logits=True).router_logits for row in rows]
+    layers = tuple(torch.cat(each) for each in zip(*logits, strict=True))
+    expected = 0.3 * load_balancing_loss_func(layers, 4, 2) * len(pairs)
+    assert (balanced - plain).item() == pytest.approx(expected.item(), rel=1e-4)
+
+
+def dying(method: Callable[..., Any], calls: int) -> Callable[..., Any]:
+    """The same until it has been called so many times: then a death just after its work."""
+    left = [calls]
+
+    def call(*given: Any, **named: Any) -> Any:
+        found = method(*given, **named)
+        left[0] -= 1
+        if not left[0]:
+            raise KeyboardInterrupt
+        return found
+
+    return call
+
+
+def test_killed_anywhere_ends_with_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reference, "_BLOCK", 24)
+    config = settings("kto", max_steps=10, log_every=2, save_every=2, loss_weights={"a": 0.5})
+    examples, generator = examples_of("kto", PAIRS[:40]), random.Random(1)
+
+    def run(name: str, log: Recorder) -> dict[str, Any]:
+        trained = learning.learn(stage_of(config, tmp_path / name, log), make_model(), examples)
+        kept = {path.name: path.read_bytes() for part in ("reference", "divergence")
+                for path in (tmp_path / name / part).iterdir()}
+        return {**{key: each.numpy().tobytes() for key, each in trained.model.state_dict().items()}, **kept}
+
+    whole, cut = Recorder(), Recorder()
+    expected = run("whole", whole)
+    for owner, what in ((reference, "score"), (TorchEngine, "update"), (TorchEngine, "save"), (TorchEngine, "update")):
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, what, dying(getattr(owner, what), generator.randint(1, 3)))
+            with pytest.raises(KeyboardInterrupt):
+                run("cut", cut)
+        remove_temporaries(tmp_path / "cut")
+    assert run("cut", cut) == expected
+    assert cut.logged == whole.logged
+
+
+def test_reference_of_other_data_is_not_taken(tmp_path: Path) -> None:
+    config = settings("dpo", max_steps=1)
+    for pairs in (PAIRS[:16], PAIRS[16:32]):
+        learning.learn(stage_of(config, tmp_path), make_model(), pairs)
+    first, second = (np.load(path) for path in sorted((tmp_path / "reference").iterdir()))
+    assert not np.array_equal(first, second)
+
+
+def test_what_a_forward_is_given_is_on_the_device() -> None:
+    examples = split(PAIRS[:2])
+    given = [*tensors(examples, "meta", prompts=True), *about(examples, "ab", [1.0, 1.0], "meta"),
+             labels(examples, "meta")]
+    assert {each.device.type for each in given} == {"meta"}
+
+
+def test_a_new_method_is_a_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "hinge.py").write_text('''
+from argosy.model.post.preferences.methods import Method
+
+def losses(config, chosen, rejected):
+    """Sequence likelihood calibration (Zhao et al. 2023)."""
+    return (1 - config.beta * (chosen.ratios - rejected.ratios)).relu()
+
+METHOD = Method(lambda config, answers: config.beta * answers.ratios, losses)
+''')
+    monkeypatch.setattr(methods, "__path__", [*methods.__path__, str(tmp_path)])
+    assert "hinge" in method_names()
+    learning.learn(stage_of(settings("hinge", max_steps=1), tmp_path / "out"), make_model(), PAIRS[:16])
+    sys.modules.pop("argosy.model.post.preferences.methods.hinge")
+
+
+def test_examples_of_a_prompt_are_held_out_together() -> None:
+    examples: list[Example] = [Feedback([1, at % 10], [1, at % 10, at], good=at < 20) for at in range(40)]
+    train, heldout = hold_out(examples, 9, seed=0)
+    assert 0 < len(heldout) <= 9
+    assert len(train) + len(heldout) == 40
+    assert not {tuple(each.prompt_ids) for each in train} & {tuple(each.prompt_ids) for each in heldout}
+    assert hold_out(examples, 9, seed=1)[1] != heldout
+    with pytest.raises(InputError, match="name a file of others as `heldout`"):
+        hold_out(examples[:3], 9, seed=0)
+    evaluate = HeldOut(find_method("kto"), settings("kto"), heldout, 0, 4)
+    assert evaluate(make_model())["heldout/feedback_auc"] == 0.5  # the policy is the reference
+
+
+def test_answers_come_from_feedback_and_from_pairs_split_in_two(tmp_path: Path) -> None:
+    def said(role: str, text: str) -> list[dict[str, str]]:
+        return [{"role": role, "content": text}]
+
+    feedback = [{"prompt": said("user", f"say {at}"), "completion": said("assistant", "red"), "label": at % 2 == 0,
+                 "channel": "zh"} for at in range(8)]
+    pair = {"prompt": said("user", "say"), "chosen": said("assistant", "red"), "rejected": said("assistant", "blue")}
+    write_lines(tmp_path / "feedback.jsonl", [*feedback, pair, {**feedback[0], "label": "yes"}])
+    config = settings("kto", data=str(tmp_path), preferences="feedback.jsonl", heldout="")
+    stage = stage_of(config, tmp_path)
+    stage.source.tokenizer = make_tokenizer()
+    train, heldout = read_answers(stage)
+    assert len(train) + len(heldout) in (9, 10)  # a pair counts one where it is held out
+    assert 0 < len(heldout) <= 2
+    assert {each.good for each in train} == {True, False}
+    assert "label" in (tmp_path / "rejects/feedback.jsonl").read_text()

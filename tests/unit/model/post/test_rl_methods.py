@@ -1,0 +1,211 @@
+"""Advantages and losses of reinforcement learning against computations written out another way, and the direction of
+their gradient against the expected reward itself."""
+
+import itertools
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from argosy.model.infer import logprobs as kl
+from argosy.model.post.rl.config import RLHFConfig
+from argosy.model.post.rl.learning import KLController, Learner
+from argosy.model.post.rl.methods import (
+    Outcome,
+    advantages_of,
+    deductions,
+    generalized_advantages,
+    token_rewards,
+    token_weights,
+    whiten,
+)
+from argosy.model.post.rl.networks import laid_out
+from argosy.model.post.rl.objective import Clipping, PolicyLoss, policy_loss, value_loss
+from argosy.model.post.rl.rollout import Rollout
+from argosy.model.train.config import ModelConfig
+from argosy.model.train.phase import build_model
+from tests.training_fixtures import TINY_MODEL
+
+FREE = Clipping("token", 0.8, 1.2, 2.0, 0.0)
+
+
+@pytest.fixture
+def mask() -> Tensor:
+    return torch.tensor([[0, 0, 1, 1, 1, 0], [0, 1, 1, 1, 1, 1], [0, 0, 0, 0, 1, 0]], dtype=torch.float)
+
+
+def random(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize(("gamma", "lam"), [(1.0, 0.95), (0.9, 0.5), (1.0, 1.0), (0.99, 0.0)])
+def test_advantages_are_the_sum_of_the_discounted_errors(mask: Tensor, gamma: float, lam: float) -> None:
+    rewards, values = random(3, 6) * mask, random(3, 6, seed=1)
+    advantages, returns = generalized_advantages(rewards, values, mask, gamma, lam)
+    for row in range(3):
+        at = mask[row].nonzero().flatten().tolist()
+        r, v = rewards[row, at].tolist(), values[row, at].tolist()
+        v.append(0.0)  # the end of the answer is terminal
+        for t in range(len(at)):
+            errors = [r[k] + gamma * v[k + 1] - v[k] for k in range(t, len(at))]
+            expected = sum((gamma * lam) ** k * error for k, error in enumerate(errors))
+            assert advantages[row, at[t]].item() == pytest.approx(expected, abs=1e-5)
+            assert returns[row, at[t]].item() == pytest.approx(expected + v[t], abs=1e-5)
+    assert torch.all(advantages[mask == 0] == 0)
+    assert torch.all(returns[mask == 0] == 0)
+
+
+def test_score_falls_on_the_last_token_and_kl_on_each(mask: Tensor) -> None:
+    divergence, scores = random(3, 6), torch.tensor([1.0, -2.0, 3.0])
+    rewards = token_rewards(scores, divergence, mask, kl_coef=0.1)
+    expected = -0.1 * divergence * mask
+    for row, last in enumerate([4, 5, 4]):
+        expected[row, last] += scores[row]
+    torch.testing.assert_close(rewards, expected)
+
+
+def test_whitening_makes_variance_one_over_the_answers_alone(mask: Tensor) -> None:
+    values = random(3, 6) * 5 + 2
+    chosen = whiten(values, mask)[mask == 1]
+    assert chosen.mean().item() == pytest.approx(0, abs=1e-6)
+    assert chosen.var(unbiased=False).item() == pytest.approx(1, abs=1e-5)
+    kept = whiten(values, mask, shift_mean=False)[mask == 1]
+    assert kept.mean().item() == pytest.approx(values[mask == 1].mean().item(), abs=1e-5)
+
+
+def test_policy_loss_clips_only_what_would_gain() -> None:
+    old, new, advantages = (random(20, seed=seed) for seed in range(3))
+    clipping = Clipping("token", 0.8, 1.28, 2.0, 0.0)
+    loss, clipped = policy_loss(new, old, old, old, advantages, torch.ones(20), numbers=torch.zeros(20).long(),
+                                clipping=clipping)
+    total, held = 0.0, 0
+    for o, n, advantage in zip(old.tolist(), new.tolist(), advantages.tolist(), strict=True):
+        ratio = math.exp(n - o)
+        limited = min(max(ratio, 0.8), 1.28)
+        total -= min(ratio * advantage, limited * advantage)
+        held += limited * advantage < ratio * advantage
+    assert loss.item() == pytest.approx(total, abs=1e-4)
+    assert clipped.item() == held
+    assert 0 < held < 20
+
+
+def test_tokens_that_the_sampler_found_less_likely_weigh_more_up_to_the_cap() -> None:
+    now, sampled = torch.log(torch.tensor([0.5, 0.5, 0.5])), torch.log(torch.tensor([0.5, 0.4, 0.1]))
+    unknown = torch.full((3,), torch.nan)  # the policy before the update is the policy as it is
+    loss, _ = policy_loss(now, unknown, sampled, now, torch.ones(3), torch.ones(3), numbers=torch.arange(3),
+                          clipping=FREE)
+    assert loss.item() == pytest.approx(-(1 + 1.25 + 2))
+
+
+def test_value_loss_takes_the_worse_of_free_and_held() -> None:
+    old, new, returns = (random(12, seed=seed) for seed in range(3))
+    expected = 0.0
+    for o, n, r in zip(old.tolist(), new.tolist(), returns.tolist(), strict=True):
+        held = o + min(max(n - o, -0.2), 0.2)
+        expected += 0.5 * max((n - r) ** 2, (held - r) ** 2)
+    assert value_loss(new, old, returns, torch.ones(12), clip=0.2).item() == pytest.approx(expected, abs=1e-4)
+
+
+def test_reinforce_normalises_what_follows_each_token_over_the_rollout(mask: Tensor) -> None:
+    scores, divergence = torch.tensor([1.0, 0.0, 0.5]), random(3, 6)
+    found, returns = advantages_of(Outcome(scores, divergence, mask), RLHFConfig(method="reinforce++"), 0.1)
+    assert returns is None
+    follows = torch.zeros(3, 6)
+    for row, at in mask.nonzero().tolist():
+        follows[row, at] = scores[row] - 0.1 * (divergence * mask)[row, at:].sum()
+    chosen = follows[mask == 1]
+    expected = (chosen - chosen.mean()) / chosen.std(correction=0)
+    torch.testing.assert_close(found[mask == 1], expected, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("normalizer", "weights", "total"), [
+    ("answer", [1 / 3, 1 / 5, 1.0], 3), ("token", [1.0, 1.0, 1.0], 9), ("constant", [1.0, 1.0, 1.0], 3 * 32),
+])
+def test_answers_weigh_by_the_normalizer(mask: Tensor, normalizer: str, weights: list[float], total: float) -> None:
+    config = RLHFConfig.model_validate({"loss": {"normalizer": normalizer}})
+    found, divisor = token_weights(config, mask, torch.zeros(3))
+    torch.testing.assert_close(found, mask * torch.tensor(weights)[:, None])
+    assert divisor([0, 1, 2]) == total
+    assert token_weights(config, mask, torch.tensor([0.0, 1.0, 0.0]))[0][1].sum() == 0  # an answer that was cut
+
+
+def test_long_answers_lose_up_to_one_and_those_that_were_cut_more() -> None:
+    config = RLHFConfig.model_validate({"max_new_tokens": 10, "length": {"soft_tokens": 4, "penalty": 0.5}})
+    found = deductions(config, torch.tensor([3.0, 6.0, 8.0, 10.0, 10.0]), torch.tensor([1.0, 1.0, 1.0, 1.0, 0.0]))
+    assert found.tolist() == [0, 0, 0.5, 1.0, 1.5]
+
+
+def test_kl_coefficient_is_steered_to_its_target() -> None:
+    controller = KLController(coef=0.1, target=0.05, horizon=100)
+    controller.update(kl=0.5, answers=10)  # the error is limited to 20 %
+    assert controller.coef == pytest.approx(0.1 * 1.02)
+    controller.update(kl=0.045, answers=10)
+    assert controller.coef == pytest.approx(0.1 * 1.02 * 0.99)
+    fixed = KLController(coef=0.1, target=0.0, horizon=100)
+    fixed.update(kl=5.0, answers=10)
+    assert fixed.coef == 0.1
+
+
+def test_kl_estimators_agree_with_the_divergence_of_two_distributions() -> None:
+    p_logits, q_logits = random(1, 1, 8), random(1, 1, 8, seed=1)
+    p, q = p_logits[0, 0].softmax(-1), q_logits[0, 0].softmax(-1)
+    truth = torch.distributions.kl_divergence(torch.distributions.Categorical(probs=p),
+                                              torch.distributions.Categorical(probs=q)).item()
+    assert kl.exact(p_logits, q_logits).item() == pytest.approx(truth, abs=1e-6)
+    # The mean of an estimator under p is a sum over the vocabulary, so no sampling is needed to check it.
+    ours, theirs = p.log(), q.log()
+    assert (p * kl.k1(ours, theirs)).sum().item() == pytest.approx(truth, abs=1e-6)
+    assert (p * kl.k3(ours, theirs)).sum().item() == pytest.approx(truth, abs=1e-6)
+    assert (kl.k3(ours, theirs) >= 0).all()
+    assert (kl.k1(ours, theirs) < 0).any()
+
+
+@pytest.mark.parametrize("ratio", ["token", "sequence"])
+def test_the_gradient_is_that_of_the_expected_reward(ratio: str) -> None:
+    """All answers of two tokens, each as often as the policy gives it: finite differences along random directions."""
+    torch.manual_seed(1)
+    model: Any = build_model(ModelConfig.model_validate(TINY_MODEL), 6, {})
+    module = PolicyLoss(model, Clipping(ratio, 0.8, 1.2, 2.0, 0.0), 0.9, torch.float32, 16)
+    rows = [([1, 3], list(answer)) for answer in itertools.product(range(6), repeat=2)]
+    rewards = random(36, seed=4)
+
+    def probabilities() -> Tensor:
+        return module(*laid_out(rows, "cpu")).view(36, 2).sum(1).exp()
+
+    with torch.no_grad():
+        often = probabilities()
+        assert often.sum().item() == pytest.approx(1, abs=1e-5)
+    weights = often[:, None].expand(36, 2) * (1.0 if ratio == "token" else 0.5)
+    facts = torch.stack([torch.full((36, 2), torch.nan), torch.zeros(36, 2), torch.zeros(36, 2),
+                         rewards[:, None].expand(36, 2), weights])
+    with torch.no_grad():
+        facts[1] = module(*laid_out(rows, "cpu")).view(36, 2)
+    loss, _ = module(*laid_out(rows, "cpu"), facts.flatten(1))
+    loss.backward()
+    parameters = list(model.parameters())
+    for seed in range(3):
+        way = [random(*each.shape, seed=seed + number) for number, each in enumerate(parameters)]
+        slope = sum(float((each.grad * step).sum()) for each, step in zip(parameters, way, strict=True))
+        ends = []
+        for sign in (1e-3, -2e-3):
+            with torch.no_grad():
+                for each, step in zip(parameters, way, strict=True):
+                    each += sign * step
+                ends.append(float((probabilities().double() * rewards).sum()))
+        with torch.no_grad():
+            for each, step in zip(parameters, way, strict=True):
+                each += 1e-3 * step
+        assert slope == pytest.approx(-(ends[0] - ends[1]) / 2e-3, rel=1e-2, abs=1e-3)
+
+
+def test_groups_are_of_equal_reward_whatever_their_mean_is_rounded_to() -> None:
+    """The standard deviation of eight times 1.2 is 1.3e-7 in float32."""
+    config = RLHFConfig(method="grpo", batch_size=16, micro_batch_size=16)
+    rewards = [1.2] * 8 + [1.2] * 7 + [0.2]
+    rollout = Rollout(answers=[[1]] * 16, scores=rewards, ended=[1.0] * 16)
+    learner: Any = SimpleNamespace(stage=SimpleNamespace(config=config), networks=SimpleNamespace(reference=None))
+    zeros = torch.zeros(16, 1)
+    assert Learner._means(learner, rollout, zeros, zeros, zeros + 1)["rlhf/groups_of_equal_reward"] == 0.5

@@ -1,0 +1,284 @@
+"""The losses of SFT: packed against alone, against TRL's trainer, with noise and with weights."""
+
+import copy
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from argosy.core.errors import InputError
+from argosy.corpus.tokens.shards import TokensWriter
+from argosy.corpus.tokens.tokenizer import SAMPLE, tokenizer_digest
+from argosy.corpus.tokens.windows import IGNORED
+from argosy.model.infer.generate import Decoding, generate
+from argosy.model.post.rows import Rows, Sample
+from argosy.model.post.sft import InstructionLoss, instruction_loss, make_rows, pretraining_samples, sample_parser
+from argosy.model.post.sft_config import SFTConfig
+from argosy.model.train.config import ModelConfig, TrainConfig
+from argosy.model.train.engines import make_engine
+from argosy.model.train.layers.attention import PACKED, Choice, choose
+from argosy.model.train.layers.packed import places
+from argosy.model.train.parallel import Group
+from argosy.model.train.phase import build_model
+from tests.posttraining_fixtures import make_data, make_tokenizer
+from tests.training_fixtures import TINY_MODEL
+
+ATTENTIONS: list[Choice] = ["eager", "sdpa", "varlen"]
+SHAPE = TINY_MODEL | {"num_hidden_layers": 2, "max_position_embeddings": 96}
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Any:
+    return make_tokenizer()
+
+
+@pytest.fixture(scope="module")
+def model(tokenizer: Any) -> Any:
+    torch.manual_seed(1)
+    return build_model(ModelConfig.model_validate(SHAPE | {"initializer_range": 0.3}), len(tokenizer), {})
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    data = make_data(tmp_path_factory.mktemp("data"), 32)
+    return [json.loads(line) for line in (data / "instructions.jsonl").read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def samples(tokenizer: Any, records: list[dict[str, Any]]) -> list[Sample]:
+    parse = sample_parser(tokenizer, 96)
+    return [parse(record | {"channel": "ab"[number % 2]}) for number, record in enumerate(records)]
+
+
+def engine_of(model: Any, rows: Rows, batch: int, noise: float = 0.0, **fields: Any) -> Any:
+    """An engine around a copy of the model, for steps of `batch` rows."""
+    phase = TrainConfig(**{"sequence_length": rows.length, "global_batch_size": batch, "dtype": "float32",
+                           "max_grad_norm": 1e9, "tokens": 10**6, **fields})
+    return make_engine(copy.deepcopy(model), len(rows.names), phase, Group(),
+                       lambda model: InstructionLoss(model, len(rows.names), phase, noise))
+
+
+def gradients(engine: Any, rows: Rows, positions: range) -> tuple[Tensor, list[Tensor]]:
+    """The mean loss by channel of rows, and the gradients that the optimizer gets."""
+    seen: list[Tensor] = []
+    engine._update = lambda _: seen.extend(each.grad.clone() for each in engine.module.parameters()) or torch.zeros(())
+    sums, counts, _ = engine.train_step(rows.batch(positions), 0.0)
+    return sums / counts, seen
+
+
+@pytest.mark.parametrize("attention", ATTENTIONS)
+def test_packed_conversations_have_the_losses_and_gradients_of_each_alone(
+    model: Any, samples: list[Sample], attention: Choice
+) -> None:
+    packed, alone = Rows(samples, 80, 0), Rows(samples, 80, 0, packing=False)
+    assert 2 * len(packed) < len(alone)
+    found = [gradients(engine_of(model, rows, len(rows), attention=attention), rows, range(len(rows)))
+             for rows in (packed, alone)]
+    torch.testing.assert_close(found[0], found[1], rtol=1e-5, atol=1e-5)
+
+
+def test_positions_begin_anew_in_each_conversation() -> None:
+    documents = torch.tensor([[4, 4, 4, 5, 9, 9], [7, 7, 7, 7, 7, 7]])
+    positions, sizes = places(documents)
+    assert positions.tolist() == [[0, 1, 2, 0, 0, 1], [0, 1, 2, 3, 4, 5]]
+    assert sizes.tolist() == [[3, 3, 3, 1, 2, 2], [6] * 6]
+
+
+@pytest.mark.parametrize("attention", ATTENTIONS)
+def test_no_token_attends_to_another_conversation(model: Any, samples: list[Sample], attention: Choice) -> None:
+    rows = Rows(samples, 80, 0)
+    module = engine_of(model, rows, 1, attention=attention).module
+    batch = rows.batch(range(1))
+    inputs, targets, channels, documents = (
+        torch.from_numpy(each) for each in (batch.inputs, batch.targets, batch.channels, batch.documents))
+    embedded: list[Tensor] = []
+    module.model.get_input_embeddings().register_forward_hook(lambda *given: embedded.append(given[2]))
+    own = documents == documents[0, len(samples[0].ids)]  # a conversation in the middle of the row
+    loss, _ = module(inputs, torch.where(own, targets, IGNORED), channels, documents)
+    (slope,) = torch.autograd.grad(loss, embedded)
+    assert 0 < own.sum() < own.numel() / 2
+    assert not slope[~own].any()
+    assert slope[own].any(dim=1).sum() >= own.sum() - 1  # all but what follows the last target
+
+
+def test_the_loss_is_that_of_trls_trainer(model: Any, tokenizer: Any, samples: list[Sample],
+                                          records: list[dict[str, Any]], tmp_path: Path) -> None:
+    """TRL renders, masks and pads by itself."""
+    import trl
+    from datasets import Dataset
+
+    arguments = trl.SFTConfig(output_dir=str(tmp_path), use_cpu=True, bf16=False, report_to="none", max_length=96,
+                              per_device_train_batch_size=len(records), assistant_only_loss=True, disable_tqdm=True)
+    data = Dataset.from_list([{"messages": record["messages"]} for record in records])
+    trainer = trl.SFTTrainer(copy.deepcopy(model), arguments, train_dataset=data, processing_class=tokenizer)
+    batch = next(iter(trainer.get_train_dataloader()))
+    count = (batch["labels"][:, 1:] != IGNORED).sum()
+    theirs = trainer.compute_loss(trainer.model, batch, num_items_in_batch=count)
+    theirs.backward()
+
+    rows = Rows(samples, 96, 0)
+    engine = engine_of(model, rows, len(rows))
+    rows_batch = rows.batch(range(len(rows)))
+    sums, counts, norm = engine.train_step(rows_batch, 0.0)
+    assert int(counts.sum()) == int(count)
+    assert float(sums.sum() / counts.sum()) == pytest.approx(float(theirs.detach()), abs=1e-5)
+    expected = torch.nn.utils.get_total_norm([each.grad for each in trainer.model.parameters()])
+    assert float(norm) == pytest.approx(float(expected), rel=1e-4)
+
+
+def test_prompts_have_their_weight_in_the_loss(model: Any, samples: list[Sample]) -> None:
+    rows = Rows(samples, 80, 0, prompts=True)
+    engine = engine_of(model, rows, len(rows))
+    engine.weigh(rows.weights([1.0, 3.0], 0.25))
+    _, seen = gradients(engine, rows, range(len(rows)))
+    plain = copy.deepcopy(model)
+    total, weights = torch.zeros(()), 0.0
+    for sample in samples:
+        ids = torch.from_numpy(sample.ids).long()
+        nats = torch.nn.functional.cross_entropy(plain(ids[None]).logits[0, :-1], ids[1:], reduction="none")
+        shares = torch.from_numpy(np.where(sample.answers, 1.0, 0.25))[1:] * (3.0 if sample.channel == "b" else 1.0)
+        total, weights = total + (nats * shares).sum(), weights + float(shares.sum())
+    (total / weights).backward()
+    torch.testing.assert_close(seen, [each.grad for each in plain.parameters()], rtol=1e-4, atol=1e-5)
+
+
+def test_noise_on_the_embeddings_is_that_of_neftune_and_of_its_row_alone(model: Any, samples: list[Sample]) -> None:
+    rows = Rows(samples, 80, 0)
+    module = engine_of(model, rows, 2, noise=5.0).module
+    given: list[Tensor] = []
+    module.model.get_decoder().register_forward_pre_hook(lambda _, __, named: given.append(named["inputs_embeds"]),
+                                                         with_kwargs=True)
+
+    def noise(positions: range) -> Tensor:
+        batch = rows.batch(positions)
+        inputs, targets, documents = (torch.from_numpy(each) for each in (batch.inputs, batch.targets, batch.documents))
+        module(inputs, targets, None, documents)
+        return (given[-1] - module.model.get_input_embeddings()(inputs)).detach()
+
+    both = noise(range(4, 6))
+    torch.testing.assert_close(both, torch.cat([noise(range(4, 5)), noise(range(5, 6))]))
+    assert (noise(range(6, 8)) != both).any()
+    documents = torch.from_numpy(rows.batch(range(4, 5)).documents)[0]
+    for number in documents.unique():
+        of_one = both[0][documents == number]
+        bound = 5.0 / (len(of_one) * of_one.shape[1]) ** 0.5
+        assert 0.9 * bound < float(of_one.abs().max()) <= bound + 1e-6
+    module.eval()
+    with pytest.raises(KeyError):  # the decoder gets tokens
+        noise(range(4, 5))
+
+
+def test_a_model_trained_with_packed_attention_answers_as_before(model: Any, samples: list[Sample]) -> None:
+    prompts = [sample.ids[: 4 + number].tolist() for number, sample in enumerate(samples[:6])]
+    decoding = Decoding([1], 2, 12)
+    trained = copy.deepcopy(model).eval()
+    expected = generate(trained, prompts, decoding)
+    trained.set_attn_implementation(choose("varlen", torch.device("cpu"), 80))
+    assert generate(trained, prompts, decoding) == expected
+    assert trained.config._attn_implementation == PACKED
+
+
+def real_conversations() -> list[list[dict[str, Any]]]:
+    """400 questions and answers, English and Chinese, and 100 conversations of three of them, of which the first or
+    the second is not to be learnt."""
+    folder = Path(__file__).resolve().parents[5] / "shared/data/llamafactory_demo"
+    if not folder.is_dir():
+        pytest.skip(f"no test data at {folder}")
+    pairs = []
+    for name in ("alpaca_en_demo", "alpaca_zh_demo"):
+        for row in json.loads((folder / f"data__{name}.json").read_text(encoding="utf-8"))[:200]:
+            pairs.append(messages_of(f"{row['instruction']}\n{row['input']}", row["output"]))
+    longer = [pairs[n] + pairs[n + 150] + pairs[n + 300] for n in range(100)]
+    return pairs + [[turn | {"train": False} if at == 1 + n % 2 * 2 else turn for at, turn in enumerate(turns)]
+                    for n, turns in enumerate(longer)]
+
+
+def messages_of(question: str, answer: str) -> list[dict[str, Any]]:
+    return [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]
+
+
+@pytest.mark.parametrize("marked", [True, False])
+def test_what_is_learnt_of_500_real_conversations(tokenizer: Any, marked: bool) -> None:
+    """Token by token, against what is put together here of the template's pieces."""
+    conversations = [each for each in real_conversations() if each[-1]["content"].strip()]
+    tokenizer = copy.deepcopy(tokenizer)
+    if not marked:
+        tokenizer.chat_template = re.sub(r"\{% (end)?generation %\}", "", tokenizer.chat_template)
+    mark = {name: tokenizer.convert_tokens_to_ids(f"<|{name}|>") for name in ("user", "assistant", "end")}
+    parse = sample_parser(tokenizer, 10**6)
+    assert len(conversations) == 500
+    for messages in conversations:
+        ids, answers = [], []
+        for message in messages:
+            words = tokenizer(message["content"], add_special_tokens=False)["input_ids"]
+            ids += [mark[message["role"]], *words, mark["end"]]
+            learnt = message["role"] == "assistant" and message.get("train", True)
+            answers += [False] + [learnt] * (len(words) + 1)
+        sample = parse({"messages": messages})
+        assert sample.ids.tolist() == ids
+        assert sample.answers.tolist() == answers
+
+
+def test_held_out_losses_are_of_the_answers_alone_and_by_channel(model: Any, samples: list[Sample]) -> None:
+    found = instruction_loss(model, samples[:7], 2, 3)
+    sums: dict[str, list[float]] = {}
+    for sample in samples[:7]:
+        ids = torch.from_numpy(sample.ids).long()
+        nats = torch.nn.functional.cross_entropy(model(ids[None]).logits[0, :-1], ids[1:], reduction="none")
+        for name in ("", f"/{sample.channel}"):
+            sums.setdefault(name, []).extend(nats[torch.from_numpy(sample.answers)[1:]].tolist())
+    assert found == {f"heldout/instruction_loss{name}": pytest.approx(sum(each) / len(each), rel=1e-5)
+                     for name, each in sums.items()}
+
+
+def test_a_record_with_text_is_learnt_whole(tokenizer: Any) -> None:
+    sample = sample_parser(tokenizer, 8)({"text": "say red twice " * 9, "channel": "books"})
+    assert sample.channel == "books"
+    assert tokenizer.decode(sample.ids) == f"{tokenizer.bos_token}{'say red twice ' * 9}{tokenizer.eos_token}"
+    assert sample.answers.all()
+
+
+@pytest.mark.parametrize(("fields", "reason"), [
+    ({"packing": False, "sequence_parallel": 2, "processes": 2}, "packing=false makes batches of several lengths"),
+    ({"processes": 2, "pipeline_parallel": 2}, "pipeline_parallel=2 needs a multiple of 2 micro-batches a step"),
+    ({"processes": 3}, "processes=3 does not divide batch_size=8"),
+])
+def test_what_cannot_be_shared_out_is_refused(fields: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        SFTConfig(**fields)
+
+
+def test_rows_are_divided_by_the_processes_that_share_them(samples: list[Sample]) -> None:
+    config = SFTConfig(sequence_parallel=2, processes=2, epochs=1.5)
+    rows = make_rows(config, samples, 95)
+    assert (rows.length, rows.limit) == (94, -(-3 * len(rows) // 2))
+    config = SFTConfig(packing=False, max_steps=3)
+    rows = make_rows(config, samples, 95)
+    assert (rows.length, rows.limit) == (max(len(sample.ids) for sample in samples), None)
+
+
+def test_texts_of_pretraining_are_their_share_of_the_tokens(tokenizer: Any, tmp_path: Path) -> None:
+    ids = tokenizer(SAMPLE, add_special_tokens=False)["input_ids"]
+    with TokensWriter(tmp_path, len(tokenizer), tokenizer_digest(tokenizer.get_vocab(), ids)) as writer:
+        for channel, first in (("en", 0), ("code", 20), ("instructions", 40)):
+            writer.open(channel)
+            for number in range(20):
+                for split in ("train", "heldout"):
+                    writer.add(channel, split, [1, *[2 + (first + number) % 9] * 30, 1], 30)
+    config = SFTConfig(tokenized=str(tmp_path), pretraining_share=0.2, seed=3)
+    found = pretraining_samples(config, tokenizer, 2000)
+    assert sum(len(sample.ids) for sample in found) == 500
+    assert {sample.channel for sample in found} == {"pretraining/en", "pretraining/code"}
+    assert all(sample.answers.all() for sample in found)
+    again = pretraining_samples(config, tokenizer, 1000)
+    assert [a.ids.tolist() for a in again[:-1]] == [a.ids.tolist() for a in found[: len(again) - 1]]
+    assert sum(len(sample.ids) for sample in pretraining_samples(config, tokenizer, 10**6)) == 40 * 32  # all there is
+    other = make_tokenizer()
+    other.add_tokens(["<|more|>"])
+    with pytest.raises(InputError, match="was tokenized with a vocabulary of"):
+        pretraining_samples(config, other, 10)

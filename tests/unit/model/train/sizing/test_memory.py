@@ -1,0 +1,180 @@
+"""Memory of a step: the paper's table of ZeRO, Korthikanti's formulas, and what tensors a step really holds."""
+
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from argosy.corpus.tokens.mixture import Batch
+from argosy.model.train.config import ModelConfig, TrainConfig
+from argosy.model.train.parallel import Group
+from argosy.model.train.phase import build_model
+from argosy.model.train.sizing.activations import block, stored_bytes
+from argosy.model.train.sizing.architecture import of_pipeline, read_architecture
+from argosy.model.train.sizing.job import PRECISIONS, Job, Layout, read_job, read_layout
+from argosy.model.train.sizing.memory import memory, state_bytes, states
+
+
+def test_zero_divides_states_as_its_paper_says() -> None:
+    """Figure 1: 7.5 billion parameters, 64 GPUs, Adam in mixed precision."""
+    found = [state_bytes(7.5e9, PRECISIONS["mixed"], stage, 64) / 1e9 for stage in range(4)]
+    assert [round(each, 1) for each in found] == [120.0, 31.4, 16.6, 1.9]
+
+
+GPT = read_architecture({"model_type": "gpt_neox", "hidden_size": 512, "intermediate_size": 2048, "vocab_size": 1000,
+                         "num_hidden_layers": 8, "num_attention_heads": 8, "hidden_dropout": 0.1,
+                         "attention_dropout": 0.1, "use_parallel_residual": False})  # fmt: skip
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("zero", range(4))
+def test_states_of_a_job_are_those_of_the_formula(precision: str, zero: int) -> None:
+    job = Job(GPT, 128, 64, precision=precision)
+    found = states(job, Layout(16, zero=zero, engine="fsdp"))
+    expected = state_bytes(GPT.parameters(), PRECISIONS[precision], zero, 16)
+    assert sum(found.values()) == pytest.approx(expected)
+
+
+def test_optimizers_keep_what_they_keep() -> None:
+    def kept(optimizer: str) -> float:
+        return states(Job(GPT, 128, 64, optimizer=optimizer), Layout())["optimizer"] / GPT.parameters()
+
+    assert kept("adamw") == 8
+    assert kept("adamw_8bit") == pytest.approx(2.03, abs=0.02)
+    assert kept("adafactor") < 0.1
+    assert 4 < kept("muon") < 8
+
+
+@pytest.mark.parametrize(("layout", "formula"), [
+    (Layout(), lambda s, h, a, t: s * h * (34 + 5 * a * s / h)),
+    (Layout(recompute="selective"), lambda s, h, a, t: s * h * 34),
+    (Layout(recompute="full"), lambda s, h, a, t: s * h * 2),
+    (Layout(4, tensor=4), lambda s, h, a, t: s * h * (10 + 24 / t + 5 * a * s / (h * t))),
+    (Layout(4, tensor=4, sequence=True), lambda s, h, a, t: s * h / t * (34 + 5 * a * s / h)),
+    (Layout(4, tensor=4, sequence=True, recompute="selective"), lambda s, h, a, t: s * h * 34 / t),
+], ids=["none", "selective", "full", "tensor", "sequence", "both"])
+def test_activations_of_gpt_are_those_of_korthikanti(layout: Layout, formula: Any) -> None:
+    """Table 2 of the paper, a micro-batch of one sample; a pipeline's first stage holds as many as there are stages."""
+    s, h, a = 256, GPT.hidden_size, GPT.heads
+    job = Job(GPT, s, 64, 1, precision="bfloat16", attention="plain", kernels="fused", document_mask=False)
+    expected = GPT.layers * formula(s, h, a, layout.tensor)
+    assert s * stored_bytes(job, layout) == pytest.approx(expected)
+    piped = replace(layout, gpus=4 * layout.gpus, pipeline=4)
+    assert s * stored_bytes(job, piped) == pytest.approx(expected)
+
+
+def test_flash_attention_keeps_nothing_of_the_square() -> None:
+    job = Job(read_architecture({"model_type": "llama"}), 4096, 8)
+    assert not any(each.scores for each in block(job))
+    assert any(each.scores for each in block(replace(job, attention="plain")))
+
+
+@pytest.fixture
+def _one_thread() -> Iterator[None]:
+    """Small products gain nothing from several threads, which wait for each other where tests run side by side."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+class Live(TorchDispatchMode):
+    """The bytes of all tensors that are alive, and the most that were: what an allocator without gaps would need."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = self.most = 0
+        self._sizes: dict[int, int] = {}
+
+    def add(self, tensor: torch.Tensor) -> None:
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+        if key not in self._sizes:
+            self._sizes[key] = storage.nbytes()
+            self.now += storage.nbytes()
+            self.most = max(self.most, self.now)
+            weakref.finalize(storage, self._drop, key)
+
+    def _drop(self, key: int) -> None:
+        self.now -= self._sizes.pop(key)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        for each in tree_leaves(out):
+            if isinstance(each, torch.Tensor):
+                self.add(each)
+        return out
+
+
+@dataclass(frozen=True)
+class Case:
+    """A small run: fields of the model and of the phase."""
+
+    model: dict[str, Any]
+    train: dict[str, Any]
+    vocab: int = 512
+    recompute: bool = False
+
+
+WIDE = {"hidden_size": 256, "intermediate_size": 768, "num_key_value_heads": 4}
+LONG = {"sequence_length": 512, "global_batch_size": 4}
+CASES = {
+    "base": Case({}, {}),
+    "batch": Case({}, {"global_batch_size": 16}),
+    "long": Case({}, LONG),
+    "deep": Case({"num_hidden_layers": 10}, {}),
+    "untied": Case({"tie_word_embeddings": False}, {}, 2048),
+    "vocabulary": Case({}, {}, 8192),
+    "recompute": Case({}, {}, recompute=True),
+    "recompute-long": Case({"num_hidden_layers": 8}, LONG, recompute=True),
+    "wide": Case(WIDE, {}, 1024),
+    "one-sample": Case({**WIDE, "num_hidden_layers": 6}, {"global_batch_size": 1}),
+    "accumulation": Case({"hidden_size": 128}, {"micro_batch_size": 2}, 1024),
+    "bfloat16": Case({}, {"dtype": "bfloat16"}),
+    "bfloat16-long": Case({}, {"dtype": "bfloat16", **LONG}, 1024),
+    "bfloat16-recompute": Case({"hidden_size": 128}, {"dtype": "bfloat16", **LONG}, 1024, recompute=True),
+    "muon": Case(WIDE, {"optimizer": "muon", "global_batch_size": 1}, 1024),
+    "qwen3": Case({"model_type": "qwen3"}, LONG),
+    "mistral": Case({"model_type": "mistral", "num_key_value_heads": 1}, {"dtype": "bfloat16", **LONG}),
+    "qwen2": Case({"model_type": "qwen2", "tie_word_embeddings": False}, {"dtype": "bfloat16"}),
+    "no-mask": Case({}, {"document_mask": False, **LONG}),
+}
+
+
+@pytest.mark.usefixtures("_one_thread")
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_the_peak_is_within_a_tenth_of_what_a_step_holds(case: Case) -> None:
+    small = {"hidden_size": 64, "intermediate_size": 176, "num_hidden_layers": 4, "num_key_value_heads": 2,
+             "max_position_embeddings": 512}
+    architecture = ModelConfig.model_validate({**small, **case.model})
+    config = TrainConfig.model_validate({"dtype": "float32", "global_batch_size": 8, **case.train})
+    job = read_job(config.model_dump(), of_pipeline(architecture.model_dump(), case.vocab), on_cpu=True)
+    layout = read_layout(config.model_dump(), 1, on_cpu=True)
+    predicted = memory(job, replace(layout, recompute="full" if case.recompute else "none"), context=0)
+    assert predicted.total == pytest.approx(measured(case, architecture, config), rel=0.1)
+
+
+def measured(case: Case, architecture: ModelConfig, config: TrainConfig) -> int:
+    """The most bytes of tensors in the second step, whose optimizer has its state already."""
+    from argosy.model.train.engines import make_engine
+
+    model = build_model(architecture, case.vocab, {}).train()
+    if case.recompute:
+        model.activation_checkpointing_enable()
+    engine = make_engine(model, 1, config, Group())
+    ids = np.random.default_rng(0).integers(0, case.vocab, (config.global_batch_size, config.sequence_length))
+    batch = Batch(ids, ids, np.zeros_like(ids), np.zeros_like(ids))
+    live = Live()
+    for tensor in (*model.parameters(), *model.buffers()):
+        live.add(tensor)
+    with live:
+        for _ in range(2):
+            live.most = 0
+            engine.train_step(batch, 1e-3)
+    return live.most

@@ -1,0 +1,125 @@
+"""Schedules, Muon, parameter groups, accumulation, RoPE: against other implementations of the same."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from pydantic import ValidationError
+
+from argosy.corpus.tokens.mixture import Batch
+from argosy.model.train.config import ModelConfig, TrainConfig
+from argosy.model.train.engines.torch import TorchEngine
+from argosy.model.train.optim import MuonAdamW, learning_rate, make_optimizer
+from argosy.model.train.parallel import Group
+from argosy.model.train.phase import build_model, lengthen
+
+TINY = ModelConfig(hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=2,
+                   num_key_value_heads=2)
+
+
+def tiny() -> Any:
+    torch.manual_seed(0)
+    return build_model(TINY, 64, {})
+
+
+def batch(samples: int = 8, length: int = 16) -> Batch:
+    rng = np.random.default_rng(0)
+    ids = rng.integers(0, 64, (samples, length + 1))
+    zeros = np.zeros((samples, length), np.int64)
+    return Batch(ids[:, :-1].copy(), ids[:, 1:].copy(), zeros, zeros)
+
+
+@pytest.mark.parametrize("schedule", ["cosine", "linear", "wsd", "constant"])
+def test_schedules_equal_those_of_transformers(schedule: Any) -> None:
+    from transformers import get_scheduler
+
+    config = TrainConfig(schedule=schedule, tokens=100 * 64, global_batch_size=4, sequence_length=16,
+                         warmup_tokens=20 * 64, learning_rate=0.5, final_learning_rate=0.0, decay_fraction=0.25)
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.5)
+    name = {"wsd": "warmup_stable_decay", "constant": "constant_with_warmup"}.get(schedule, schedule)
+    extra = {"num_decay_steps": 20, "decay_type": "linear"} if schedule == "wsd" else {}
+    theirs = get_scheduler(name, optimizer, num_warmup_steps=21, num_training_steps=101,
+                           scheduler_specific_kwargs=extra)
+    for step in range(config.steps):
+        optimizer.step()
+        theirs.step()
+        assert learning_rate(config, step) == pytest.approx(theirs.get_last_lr()[0], rel=1e-9), step
+
+
+def test_schedule_ends_at_its_floor_and_short_phases_work() -> None:
+    config = TrainConfig(tokens=10**6, warmup_tokens=1000, learning_rate=1.0, final_learning_rate=0.1)
+    assert learning_rate(config, config.steps) == pytest.approx(0.1)
+    short = TrainConfig(tokens=1000, warmup_tokens=999, learning_rate=1.0)
+    assert short.steps == 1
+    assert learning_rate(short, 0) == 1.0
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_muon_equals_torch_on_matrices(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    ours = [torch.nn.Parameter(torch.randn(shape)) for shape in ((8, 24), (24, 8), (8, 24))]
+    theirs = [torch.nn.Parameter(p.detach().clone()) for p in ours]
+    a = MuonAdamW([{"params": ours, "muon": True, "weight_decay": 0.1}], dtype, lr=0.02)
+    b = torch.optim.Muon(theirs, lr=0.02, weight_decay=0.1, momentum=0.95, adjust_lr_fn="match_rms_adamw")
+    for _ in range(3):
+        for p, q in zip(ours, theirs, strict=True):
+            p.grad = torch.randn_like(p)
+            q.grad = p.grad.clone()
+        a.step()
+        b.step()
+    for p, q in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(p, q, rtol=0, atol=1e-3)  # torch's is bfloat16 inside
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_only_hidden_matrices_decay_and_every_parameter_is_trained(optimizer: Any) -> None:
+    model = tiny()
+    made = make_optimizer(model, TrainConfig(optimizer=optimizer, weight_decay=0.1))
+    decayed = {id(p) for g in made.param_groups if g["weight_decay"] for p in g["params"]}
+    names = {name for name, p in model.named_parameters() if id(p) in decayed}
+    assert all(name.endswith("_proj.weight") for name in names)
+    assert len(names) == 2 * 7
+    assert sum(len(g["params"]) for g in made.param_groups) == len(list(model.parameters()))
+
+
+def test_accumulation_changes_nothing() -> None:
+    weights = []
+    for micro in (0, 2):
+        config = TrainConfig(sequence_length=16, global_batch_size=8, micro_batch_size=micro, dtype="float32")
+        engine = TorchEngine(tiny(), 1, config, Group())
+        norms = [float(engine.train_step(batch(), 1e-3)[2]) for _ in range(3)]
+        weights.append((norms, torch.cat([p.detach().flatten() for p in engine.module.parameters()])))
+    assert weights[0][0] == pytest.approx(weights[1][0], rel=1e-4)
+    torch.testing.assert_close(weights[0][1], weights[1][1], rtol=0, atol=1e-5)
+
+
+def test_lengthening_keeps_the_weights_and_slows_the_rotations() -> None:
+    model = tiny()
+    longer = lengthen(model, 512, 500_000.0)
+    assert longer.config.max_position_embeddings == 512
+    for key, value in model.state_dict().items():
+        assert torch.equal(value, longer.state_dict()[key])
+    expected = 500_000.0 ** (-torch.arange(0, 16, 2) / 16)
+    torch.testing.assert_close(longer.get_decoder().rotary_emb.inv_freq, expected)
+    assert longer.get_input_embeddings().weight is longer.get_output_embeddings().weight
+    ids = torch.arange(40)[None]
+    assert not torch.allclose(model(ids).logits, longer(ids).logits)
+
+
+@pytest.mark.parametrize(("fields", "message"), [
+    ({"global_batch_size": 12, "micro_batch_size": 8}, "does not divide"),
+    ({"processes": 3}, "processes=3 does not divide global_batch_size=32"),
+    ({"processes": 4, "micro_batch_size": 3}, "micro_batch_size=3 does not divide global_batch_size=32 / processes=4"),
+    ({"exports": (0.5,)}, "end with 1.0"),
+    ({"exports": (0.9, 0.5, 1.0)}, "must rise"),
+    ({"optimizer": "muon", "zero_stage": 1}, "zero_stage=0"),
+    ({"engine": "torch", "zero_stage": 2}, "zero_stage=2 is not for engine=torch.*engine=auto or deepspeed"),
+    ({"tokens": 4096, "warmup_tokens": 4096}, "warmup_tokens=4096 is not below tokens=4096"),
+    ({"mixture": {"en": math.inf, "code": 1}}, r"mixture\.en\s+Input should be a finite number"),
+    ({"weight_decay": math.nan}, "finite number"),
+])
+def test_config_errors_say_what_is_allowed(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        TrainConfig(**fields)

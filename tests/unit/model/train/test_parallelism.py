@@ -1,0 +1,147 @@
+"""One model over many processes, as one of them sees it, in a world that is not there."""
+
+from collections.abc import Iterator
+from itertools import product
+from math import prod
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+from pydantic import ValidationError
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import DTensor, Shard
+from torch.testing._internal.distributed.fake_pg import FakeStore
+from transformers import AutoConfig, AutoModelForCausalLM
+
+from argosy.core.errors import InputError
+from argosy.model.train.config import ModelConfig, TrainConfig
+from argosy.model.train.engines.base import Engine
+from argosy.model.train.engines.deepspeed import DeepSpeedEngine, _check_biases
+from argosy.model.train.layers.loss import LossModule
+from argosy.model.train.parallel import Group
+from argosy.model.train.parallelism.mesh import DENSE, Mesh
+from argosy.model.train.parallelism.pipeline import Pipeline
+from argosy.model.train.parallelism.sequence import divide_sequence
+from argosy.model.train.parallelism.shares import Shares
+from argosy.model.train.sizing.architecture import MIXTURES, of_pipeline
+from argosy.model.train.sizing.job import Job, Layout
+from argosy.model.train.sizing.memory import parameters_on_gpu
+from workflows.lifecycle import LifecycleConfig
+
+SHAPE = {"hidden_size": 512, "intermediate_size": 1024, "num_hidden_layers": 8, "num_attention_heads": 16,
+         "num_key_value_heads": 8, "tie_word_embeddings": False}
+
+
+@pytest.fixture
+def processes() -> Iterator[Group]:
+    dist.init_process_group("fake", rank=0, world_size=16, store=FakeStore())  # type: ignore[no-untyped-call]
+    yield Group(0, 16)
+    dist.destroy_process_group()
+
+
+@pytest.fixture
+def world(processes: Group) -> Iterator[Group]:
+    with FakeTensorMode():  # shapes alone
+        yield processes
+
+
+def make(kind: str) -> Any:
+    return AutoModelForCausalLM.from_config(
+        AutoConfig.for_model(**described(kind).shapes, vocab_size=1000, head_dim=32))
+
+
+def described(kind: str) -> ModelConfig:
+    experts = {"count": 8} if kind in MIXTURES else None
+    return ModelConfig.model_validate({**SHAPE, "model_type": kind, "experts": experts})
+
+
+@pytest.mark.parametrize(("kind", "sizes"), [
+    *product(("llama", "qwen3", "gpt_neox"), ({"tensor": 4}, {"tensor": 2, "sequence": 2},
+                                              {"pipeline": 4, "tensor": 2})),
+    ("qwen3_moe", {"expert": 4, "tensor": 2}), ("mixtral", {"expert": 8})])
+def test_a_process_holds_what_the_planner_says(world: Group, kind: str, sizes: dict[str, int]) -> None:
+    model, mesh = make(kind), Mesh(world, sizes)
+    Shares(model, mesh)
+    loss = LossModule(model, 1, torch.float32, 0.0, 64)
+    divide_sequence(model, mesh)
+    trained: Any = Pipeline(loss, mesh, 1) if "pipeline" in sizes else loss
+    job = Job(of_pipeline(described(kind).model_dump(), 1000), 512, 16)
+    layout = Layout(16, *(sizes.get(axis, 1) for axis in ("tensor", "pipeline", "expert")),
+                    context=sizes.get("sequence", 1))
+    held = sum(each.numel() for each in trained.parameters())
+    few = 512 + (16 * 512 if kind == "gpt_neox" else 0)  # the last norm; biases of what is summed are whole
+    assert held == pytest.approx(parameters_on_gpu(job, layout), abs=few)
+    if not {"sequence", "expert"} & sizes.keys():  # where documents end, and who is routed where, is read
+        stage = trained.stages[0] if "pipeline" in sizes else loss.hidden
+        assert stage(torch.zeros(2, 64, dtype=torch.int64)).shape == (2, 64, 512)
+
+
+@pytest.mark.parametrize("sizes", [{}, {"tensor": 2}, {"pipeline": 2, "sequence": 2}, {"expert": 4, "tensor": 2}])
+def test_the_samples_of_a_step_are_the_same_however_it_is_divided(world: Group, sizes: dict[str, int]) -> None:
+    """Each sample is of as many processes as share a copy of the model, and the order is that of one process."""
+    config = TrainConfig(global_batch_size=32, tokens=10**6)
+    copies = prod(size for axis, size in sizes.items() if axis != "expert")
+    seen: list[int] = []
+    for rank in range(16):
+        engine: Any = SimpleNamespace(config=config, mesh=Mesh(Group(rank, 16), sizes))
+        seen += Engine.positions(engine, 3)
+    assert sorted(seen) == sorted([*range(96, 128)] * copies)
+
+
+def test_dropout_is_not_drawn_by_several() -> None:
+    config = TrainConfig(processes=2, tensor_parallel=2)
+    assert "attention_dropout=0.1" in config.shape_problem({**SHAPE, "attention_dropout": 0.1})
+    assert not config.shape_problem({**SHAPE, "attention_dropout": 0.0})
+
+
+def test_tensors_stay_within_a_node(world: Group) -> None:
+    mesh = Mesh(world, {"tensor": 4, "pipeline": 2})
+    assert mesh.rows(("tensor",)).tolist() == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11], [12, 13, 14, 15]]
+    assert mesh.rows(("pipeline",))[0].tolist() == [0, 8]
+    assert mesh.sizes["data"] == 2
+
+
+def test_shards_have_sums_over_tensor_parallel_processes_too(processes: Group) -> None:
+    """Qwen3's norms of queries and keys, which each process applies to its own heads, under fsdp."""
+    model, mesh = make("qwen3"), Mesh(processes, {"tensor": 2})
+    shares = Shares(model, mesh)
+    shards = DeviceMesh("cpu", mesh.rows(DENSE)[0].tolist())
+    named: dict[str, Any] = {name: torch.nn.Parameter(DTensor.from_local(torch.ones(4), shards, [Shard(0)]))
+                             for name, _ in model.named_parameters() if name.endswith("q_norm.weight")}
+    for each in named.values():
+        each.grad = each.detach().clone()
+    shares.sum_parts(named)
+    assert len(named) == SHAPE["num_hidden_layers"]
+    assert all(isinstance(each.grad, DTensor) for each in named.values())
+
+
+def test_stage_3_with_selective_recomputation_is_for_layers_without_biases() -> None:
+    """DeepSpeed adds a bias in place to a product that is kept: gradients were off by a part in 300."""
+    config = TrainConfig(zero_stage=3, recompute="selective")
+    with FakeTensorMode(), pytest.raises(InputError, match=r"query_key_value of this gpt_neox model has one: set rec"):
+        DeepSpeedEngine(make("gpt_neox"), 1, config, Group())
+    for kind, given in (("llama", config), ("gpt_neox", TrainConfig(zero_stage=3, recompute="full"))):
+        with FakeTensorMode():
+            _check_biases(make(kind), given)
+
+
+@pytest.mark.parametrize(("fields", "message"), [
+    ({"tensor_parallel": 3, "processes": 3}, "tensor_parallel=3 does not divide the model's num_attention_heads=4"),
+    ({"tensor_parallel": 4, "processes": 2}, "need a multiple of 4 processes, and processes=2: set processes=4"),
+    ({"pipeline_parallel": 2, "processes": 2}, "set micro_batch_size=16"),
+    ({"pipeline_parallel": 2, "processes": 2, "zero_stage": 3}, "set zero_stage=0 and engine=torch"),
+    ({"pipeline_parallel": 2, "processes": 2, "micro_batch_size": 4, "pipeline_interleave": 8}, "6 stages at most"),
+    ({"sequence_parallel": 3, "processes": 3}, "does not divide sequence_length=128"),
+    ({"expert_parallel": 2, "processes": 2}, "needs a model of experts"),
+    ({"tensor_parallel": 2, "processes": 2, "optimizer": "muon"}, "optimizer=adamw"),
+    ({"tensor_parallel": 2, "processes": 2, "fp8": True}, "fp8=true is for whole matrices"),
+    ({"processes": 3}, "processes=3 does not divide global_batch_size=32"),
+])
+def test_what_cannot_be_is_refused_with_what_can(fields: dict[str, Any], message: str) -> None:
+    given = {"global_batch_size": 32 if fields["processes"] != 3 or len(fields) == 1 else 33, **fields}
+    with pytest.raises(ValidationError, match=message):
+        LifecycleConfig.model_validate({"pretrain": given})
+    assert TrainConfig().micro_batches == 1

@@ -1,0 +1,256 @@
+"""The three phases in one process: exports that load, cumulative tokens, resumption, errors that say what to do."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from pydantic import ValidationError
+from torch.nn.utils.rnn import pad_sequence
+
+from argosy.core.errors import InputError, StepError
+from argosy.core.tracking.tracker import Tracker
+from argosy.corpus.tokens.epochs import read_table
+from argosy.corpus.tokens.reader import read_channels
+from argosy.corpus.tokens.windows import IGNORED
+from argosy.model.train.heldout import HeldoutLoss
+from argosy.model.train.monitoring.meter import PARTS
+from argosy.model.train.phase import open_tokenizer
+from argosy.model.weights.load import load_model
+from steps import anneal, long_context, pretrain
+from tests.training_fixtures import Devices, Recorder, digests, make_data, run_here
+
+MODEL = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2,
+         "num_key_value_heads": 1, "max_position_embeddings": 64}
+BASE: dict[str, Any] = {"sequence_length": 32, "global_batch_size": 8, "tokens": 12 * 256, "log_every": 5,
+                        "save_every": 4, "exports": (0.5, 1.0), "learning_rate": 1e-2, "dtype": "float32"}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("data")
+    make_data(directory, {"en": 80, "zh": 40}, words=150)
+    return directory
+
+
+def train(data: Path, out: Path, tracker: Tracker | None = None, **fields: Any) -> Any:
+    return run_here(pretrain, out, tracker, **{"tokenized": data, "tokenizer": data, "model": MODEL, **BASE, **fields})
+
+
+@pytest.fixture(scope="module")
+def pretrained(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any, Recorder]:
+    out, tracker = tmp_path_factory.mktemp("pretrain"), Recorder()
+    return out, train(data, out, tracker), tracker
+
+
+def test_exports_load_and_equal_save_pretrained(pretrained: tuple[Path, Any, Recorder], tmp_path: Path) -> None:
+    out, outputs, tracker = pretrained
+    assert [(e.name, e.step, e.tokens) for e in outputs.exports] == [("p050", 6, 6 * 256), ("p100", 12, 12 * 256)]
+    assert outputs.final == "checkpoints/p100"
+    assert tracker.models == {"p050": (6, 6 * 256), "p100": (12, 12 * 256)}
+    path = out / outputs.final
+    assert json.loads((path / "argosy.json").read_text()) == {"stage": "pretrain", "step": 12, "tokens": 3072,
+                                                              "chat": False}
+    model = load_model(path)
+    assert model.get_input_embeddings().weight is model.get_output_embeddings().weight
+    model.save_pretrained(tmp_path)
+    for name in ("model.safetensors", "config.json"):
+        assert (tmp_path / name).read_bytes() == (path / name).read_bytes()
+    ids = open_tokenizer(path)("ela", return_tensors="pt").input_ids
+    assert model.generate(ids, max_new_tokens=4, do_sample=False).shape[1] > ids.shape[1]
+
+
+def test_the_trainer_of_transformers_goes_on_where_an_export_ends(data: Path, pretrained: tuple[Path, Any, Recorder],
+                                                                  tmp_path: Path) -> None:
+    from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+    out, outputs, _ = pretrained
+    rows = HeldoutLoss(read_channels(str(data), "heldout"), BASE["sequence_length"], 20_000)._rows["en"]
+
+    def collate(batch: list[Any]) -> dict[str, torch.Tensor]:
+        ids = [torch.tensor(row.tokens) for row in batch]
+        labels = [torch.tensor([IGNORED, *row.targets]) for row in batch]
+        return {"input_ids": pad_sequence(ids, batch_first=True),
+                "labels": pad_sequence(labels, batch_first=True, padding_value=IGNORED)}
+
+    given = TrainingArguments(str(tmp_path), use_cpu=True, report_to="none", disable_tqdm=True, save_strategy="no",
+                              remove_unused_columns=False, max_steps=3, learning_rate=1e-3,
+                              per_device_train_batch_size=len(rows), per_device_eval_batch_size=len(rows))
+    trainer = Trainer(AutoModelForCausalLM.from_pretrained(out / outputs.final), given, collate, rows, rows)
+    assert trainer.evaluate()["eval_loss"] == pytest.approx(outputs.heldout["en"].nats, abs=1e-5)
+    trainer.train()
+    assert trainer.evaluate()["eval_loss"] < outputs.heldout["en"].nats
+
+
+def test_losses_fall_and_are_logged_by_channel(pretrained: tuple[Path, Any, Recorder]) -> None:
+    _, outputs, tracker = pretrained
+    for name in ("en", "zh"):
+        assert outputs.heldout[name].bpb < outputs.heldout_before[name].bpb
+        assert tracker.logged["heldout/bpb/" + name, 12] == outputs.heldout[name].bpb
+        assert tracker.logged["heldout/bpb/" + name, 0] == outputs.heldout_before[name].bpb
+        assert tracker.logged["train/loss/" + name, 12] < tracker.logged["train/loss/" + name, 5]
+    assert {step for name, step in tracker.logged if name == "train/loss"} == {5, 10, 12}
+    assert tracker.logged["train/tokens", 10] == 2560
+
+
+def test_times_speed_and_memory_of_a_step_are_logged(pretrained: tuple[Path, Any, Recorder]) -> None:
+    watched = pretrained[2].watched
+    for step in (5, 10, 12):
+        found = {name: value for (name, at), value in watched.items() if at == step}
+        assert found.keys() == {*(f"time/{part}_ms" for part in (*PARTS, "step")), "perf/tokens_per_second",
+                                "memory/resident_mb", "memory/peak_mb"}  # a CPU's peak is not known: no MFU
+        assert found["time/step_ms"] == pytest.approx(sum(found[f"time/{part}_ms"] for part in PARTS))
+        assert found["perf/tokens_per_second"] == pytest.approx(256 / found["time/step_ms"] * 1000)
+        assert all(found[f"time/{part}_ms"] > 0 for part in PARTS if step > 5 or part != "log")
+        assert 0 < found["memory/resident_mb"] <= found["memory/peak_mb"]
+
+
+def test_the_rate_that_is_logged_is_the_optimizers_and_the_schedules(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from transformers import get_cosine_schedule_with_warmup
+
+    from argosy.model.train.engines.torch import TorchEngine
+
+    update, held, tracker = TorchEngine._update, [], Recorder()
+
+    def noted(self: TorchEngine, rate: float) -> torch.Tensor:
+        norm = update(self, rate)
+        held.append({group["lr"] for group in self._optimizer.param_groups})
+        return norm
+
+    monkeypatch.setattr(TorchEngine, "_update", noted)
+    train(data, tmp_path, tracker, log_every=1, tokens=6 * 256, warmup_tokens=2 * 256, final_learning_rate=0.0)
+    theirs = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1e-2)
+    schedule = get_cosine_schedule_with_warmup(theirs, num_warmup_steps=3, num_training_steps=7)
+    for step in range(1, 7):
+        theirs.step()
+        schedule.step()
+        assert held[step - 1] == {tracker.logged["train/lr", step]}
+        assert tracker.logged["train/lr", step] == pytest.approx(schedule.get_last_lr()[0], rel=1e-9)
+
+
+@pytest.mark.parametrize("crash_at", [3, 5, 10, 12])
+def test_a_phase_that_died_ends_in_the_same_bytes_and_metrics(data: Path, pretrained: tuple[Path, Any, Recorder],
+                                                              tmp_path: Path, crash_at: int) -> None:
+    died = Recorder(crash_at)
+    with pytest.raises(KeyboardInterrupt):
+        train(data, tmp_path, died)
+    again = Recorder()
+    outputs = train(data, tmp_path, again)
+    whole, expected, tracker = pretrained
+    assert outputs == expected
+    assert digests(tmp_path) == digests(whole)
+    assert {**died.logged, **again.logged} == tracker.logged
+    if crash_at > 5:
+        assert ("heldout/bpb/en", 0) not in again.logged  # it went on and did not start anew
+
+
+def test_a_damaged_or_half_written_state_gives_way_to_the_one_before(
+    data: Path, pretrained: tuple[Path, Any, Recorder], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        train(data, tmp_path, Recorder(crash_at=10))
+    assert sorted(path.name for path in (tmp_path / "state").iterdir()) == ["step-00000004", "step-00000008"]
+    newest = tmp_path / "state/step-00000008/tensors-00000-00000.safetensors"
+    newest.write_bytes(newest.read_bytes()[:-100])
+    (tmp_path / "state/.step-00000099.tmp").mkdir()
+    (tmp_path / "state/step-00000010").mkdir()
+    train(data, tmp_path)
+    said = capsys.readouterr().out
+    assert "step-00000010 was not written to its end" in said
+    assert f"{newest} is damaged" in said
+    assert "continuing after step 4" in said
+    assert digests(tmp_path) == digests(pretrained[0])
+
+
+def test_long_context_then_anneal(data: Path, pretrained: tuple[Path, Any, Recorder], tmp_path: Path,
+                                  capsys: pytest.CaptureFixture[str]) -> None:
+    from transformers import AutoConfig
+
+    fields = {**BASE, "tokenized": data, "checkpoint": pretrained[0], "exports": (1.0,)}
+    longer_fields = {**fields, "sequence_length": 96, "rope_theta": 5e4, "tokens": 4000, "keep_optimizer": True,
+                     "loss_weights": {"en": 0.5}, "micro_batch_size": "auto"}
+    tracker = Recorder()
+    longer = run_here(long_context, tmp_path / "long", tracker, **longer_fields)
+    architecture = AutoConfig.from_pretrained(tmp_path / "long" / longer.final)
+    assert (architecture.max_position_embeddings, architecture.rope_parameters["rope_theta"]) == (96, 5e4)
+    assert list(longer.position_nats["before"]) == ["0_12", "12_24", "24_48", "48_96"]
+    assert longer.position_nats["after"]["48_96"] < longer.position_nats["before"]["48_96"]
+    assert tracker.logged["heldout/nats_at/48_96", 6] == longer.position_nats["after"]["48_96"]
+    assert longer.exports[-1].tokens == 12 * 256 + 6 * 8 * 96
+    annealed = run_here(anneal, tmp_path / "anneal",
+                        **{**fields, "checkpoint": tmp_path / "long", "mixture": {"zh": 1.0, "en": 0.0},
+                           "carry_optimizer": True})
+    assert "the optimizer goes on from step 6" in capsys.readouterr().out
+    assert annealed.exports[-1].tokens == longer.exports[-1].tokens + 12 * 256
+    assert annealed.heldout_before["zh"].bpb == pytest.approx(longer.heldout["zh"].bpb, rel=0.01)
+    assert annealed.heldout["zh"].bpb < annealed.heldout_before["zh"].bpb
+    assert list(annealed.epochs) == ["zh"]
+    phases = (pretrained[1], longer, annealed)
+    [row] = read_table(tmp_path / "anneal")
+    assert row["epochs_in_all"] == pytest.approx(sum(outputs.epochs["zh"] for outputs in phases))
+
+
+def test_every_model_is_on_the_steps_device(data: Path, pretrained: tuple[Path, Any, Recorder], tmp_path: Path,
+                                            monkeypatch: pytest.MonkeyPatch) -> None:
+    devices = Devices(monkeypatch)
+    train(data, tmp_path / "pretrain", tokens=256, exports=(1.0,))
+    fields = {**BASE, "tokenized": data, "checkpoint": pretrained[0], "tokens": 256, "exports": (1.0,)}
+    for module, length in ((long_context, 64), (anneal, 32)):
+        run_here(module, tmp_path / module.__name__, **{**fields, "sequence_length": length})
+    assert devices.elsewhere() == []
+    assert sum(type(model).__name__ == "LlamaForCausalLM" for model in devices.made) == 4
+
+
+def test_a_loss_that_is_not_a_number_names_step_and_channel(data: Path, tmp_path: Path,
+                                                            monkeypatch: pytest.MonkeyPatch) -> None:
+    from argosy.model.train.engines.torch import TorchEngine
+
+    update = TorchEngine._update
+    steps = []
+
+    def poisoned(self: TorchEngine, rate: float) -> torch.Tensor:
+        norm = update(self, rate)
+        steps.append(rate)
+        if len(steps) == 6:
+            self.module.model.get_input_embeddings().weight.data.fill_(float("nan"))
+        return norm
+
+    monkeypatch.setattr(TorchEngine, "_update", poisoned)
+    with pytest.raises(StepError, match=r"loss at step 7 is not a finite number, in channel en, zh.*learning_rate"):
+        train(data, tmp_path)
+    assert not (tmp_path / "checkpoints" / "p100").exists()
+
+
+@pytest.mark.parametrize(("fields", "message"), [
+    ({"sequence_length": 65}, r"sequence_length=65 .*max_position_embeddings=64"),
+    ({"model": {**MODEL, "model_type": "lama"}}, r"model_type='lama'.*llama"),
+    ({"model": {**MODEL, "model_type": "olmoe"}}, r"olmoe.* 64 experts.*mixtral or qwen3_moe, or a dense"),
+    ({"resume": "pretrain-ab/state/step-00000004"}, r"resume=.*was not written"),
+    ({"mixture": {"fr": 1.0}}, r"mixture\.fr.*en, zh"),
+    ({"tokenizer": "/nowhere"}, r"tokenizer\.json.*train_tokenizer"),
+    ({"tokenized": ""}, r"tokenized is empty"),
+])
+def test_wrong_input_is_named(data: Path, tmp_path: Path, fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        train(data, tmp_path, **fields)
+
+
+def test_a_run_that_has_a_state_of_its_own_needs_the_other_one_no_more(
+        data: Path, pretrained: tuple[Path, Any, Recorder], tmp_path: Path) -> None:
+    shutil.copytree(pretrained[0] / "state", tmp_path / "state")
+    outputs = train(data, tmp_path, resume="pretrain-ab/state/step-00000004")  # which is gone
+    final = f"{outputs.final}/model.safetensors"
+    assert (tmp_path / final).read_bytes() == (pretrained[0] / final).read_bytes()
+
+
+@pytest.mark.parametrize(("exports", "message"), [
+    ((0.25001, 0.250014, 1.0), r"0\.25001 and 0\.250014 have the same name, p025_001: leave one out"),
+    ((0.5, 0.51, 1.0), r"0\.5 and 0\.51 have the same step, 6: leave one out.* tokens=3072 \(12 steps\)"),
+])
+def test_exports_that_would_be_one_are_refused(exports: tuple[float, ...], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        anneal.AnnealConfig(sequence_length=32, global_batch_size=8, tokens=12 * 256, exports=exports)
