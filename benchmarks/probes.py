@@ -17,7 +17,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from argosy.evaluation.suite import load_suite
+from argosy.evidence.results.suite import load_suite
 from benchmarks.side_by_side import Duel, command, make_model, shared
 from probes.kinds.relation import Question, Relation, fill, questions, read_relations
 from probes.sources import read_pairs

@@ -11,7 +11,7 @@ from pydantic import Field
 from argosy.core.config.schema import Config
 from argosy.core.statistics.intervals import Estimate, balanced_weights, mean
 from argosy.core.statistics.metric import Metric, share
-from argosy.evaluation.findings import Findings
+from argosy.evidence.results.findings import Findings
 from argosy.model.infer.model import LanguageModel
 from argosy.model.infer.rows import problem
 from evals.chain import parse_chain

@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 
 from argosy.core.errors import ArgosyError, InputError, StepError
-from argosy.evaluation.findings import Findings, reason
-from argosy.evaluation.suite import Suite
+from argosy.evidence.results.findings import Findings, reason
+from argosy.evidence.results.suite import Suite
 from evals.chain import Chain, parse_chain
 from evals.items import AnyItem
 from evals.question import Pool, Question

@@ -6,8 +6,8 @@ from itertools import compress
 from pathlib import Path
 from typing import Any
 
-from argosy.evaluation.findings import Findings
-from argosy.evaluation.items import digest
+from argosy.evidence.results.findings import Findings
+from argosy.evidence.results.items import digest
 from argosy.model.infer.model import LanguageModel, Pair
 from argosy.model.infer.rows import JOINED, NO_NUMBER, TOO_LONG
 from argosy.model.infer.scorer import Fit

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
-from argosy.evaluation.suite import ROOT, NoFileError, check_names, load_suite
+from argosy.evidence.results.suite import ROOT, NoFileError, check_names, load_suite
 from evals.chain import parse_chain
 from evals.formats import find_format
 from evals.memorisation import Memorisation

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from argosy.core.errors import InputError
-from argosy.evaluation.suite import ROOT, NoFileError, is_saved
+from argosy.evidence.results.suite import ROOT, NoFileError, is_saved
 from evals.chain import Chain
 from evals.formats import At, find_format
 from evals.items import AnyItem, Item, Items, merged, mixed

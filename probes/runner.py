@@ -9,8 +9,8 @@ from pydantic import ValidationError
 from argosy.core.config.explain import config_error
 from argosy.core.errors import InputError
 from argosy.core.plugins import unknown
-from argosy.evaluation.findings import Findings, reason
-from argosy.evaluation.suite import NoFileError, Suite, check_names
+from argosy.evidence.results.findings import Findings, reason
+from argosy.evidence.results.suite import NoFileError, Suite, check_names
 from argosy.model.infer.model import LanguageModel
 from probes.kinds import registered
 from probes.probe import Probe, Scope

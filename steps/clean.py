@@ -141,7 +141,7 @@ def run(config: CleanConfig, context: StepContext) -> CleanOutputs:
 
 def _show(report: Mapping[str, Any], context: StepContext) -> None:
     """Write the page, and send it to MLflow with the shares of each channel that filters dropped."""
-    from argosy.compare.page.cleaning import cleaning_page
+    from argosy.evidence.report.cleaning import cleaning_page
 
     (context.out / PAGE).write_text(cleaning_page(report, os.environ.get("ARGOSY_LINE", "")), encoding="utf-8")
     context.tracker.artifact(context.out / PAGE)

@@ -22,8 +22,8 @@ from argosy.core.store.files import read_record, write_atomic, write_json
 from argosy.core.store.step_files import RUN
 
 if TYPE_CHECKING:
-    from argosy.compare.page.items import Asked, Key
-    from argosy.evaluation.suite import Suite
+    from argosy.evidence.report.items import Asked, Key
+    from argosy.evidence.results.suite import Suite
 
 REPORT, COMPARISON = "report.html", "comparison.json"
 
@@ -51,12 +51,12 @@ class CompareOutputs(Config):
 
 def run(config: CompareConfig, context: StepContext) -> CompareOutputs:
     """Compare and write both files. Raises InputError: there is neither an evaluation nor a checkpoint."""
-    from argosy.compare.checkpoints import read_checkpoints
-    from argosy.compare.page.items import sample
-    from argosy.compare.page.pipeline import notes_of_data, read_stages
-    from argosy.compare.page.record import stages_record
-    from argosy.compare.page.report import Page, render_report
-    from argosy.compare.stages import compare
+    from argosy.evidence.compare.checkpoints import read_checkpoints
+    from argosy.evidence.compare.stages import compare
+    from argosy.evidence.report.items import sample
+    from argosy.evidence.report.pipeline import notes_of_data, read_stages
+    from argosy.evidence.report.record import stages_record
+    from argosy.evidence.report.report import Page, render_report
 
     if not config.evaluations and not config.checkpoints:
         raise InputError("compare has nothing to compare: give evaluations, checkpoints, or both")
@@ -86,7 +86,7 @@ def run(config: CompareConfig, context: StepContext) -> CompareOutputs:
 
 def _suites(evaluations: Iterable[Path]) -> "list[Suite]":
     """Load the suites of evaluations, as far as these are here."""
-    from argosy.evaluation.suite import load_suite
+    from argosy.evidence.results.suite import load_suite
 
     found = []
     for name in sorted({_source(each)[0] for each in evaluations} - {""}):
@@ -103,8 +103,8 @@ def question_texts(
 
     `data`: the data step's directory (default: the one that each evaluation names). `tell`: takes a sentence on each
     suite whose questions cannot be made."""
-    from argosy.compare.page.items import Asked
-    from argosy.evaluation.suite import load_suite
+    from argosy.evidence.report.items import Asked
+    from argosy.evidence.results.suite import load_suite
     from evals.questions import remake_questions
 
     found: dict[Key, Asked] = {}

@@ -82,7 +82,7 @@ class DataConfig(Config):
     @model_validator(mode="before")
     @classmethod
     def _name_files(cls, values: Any) -> Any:
-        from argosy.evaluation.suite import with_named_files
+        from argosy.evidence.results.suite import with_named_files
 
         return with_named_files(values)
 

@@ -26,9 +26,9 @@ from argosy.core.store.step_files import NODE, STATE, given_directory, read_done
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from argosy.evaluation.findings import Findings
-    from argosy.evaluation.heldout.losses import Heldout
-    from argosy.evaluation.suite import Suite
+    from argosy.evidence.results.findings import Findings
+    from argosy.evidence.results.heldout.losses import Heldout
+    from argosy.evidence.results.suite import Suite
     from argosy.model.infer.model import LanguageModel
     from argosy.model.weights.checkpoint import Checkpoint
     from evals.section import Benchmarks
@@ -81,7 +81,7 @@ class EvaluateConfig(Config):
     @classmethod
     def _name_files(cls, values: Any) -> Any:
         """Add what the suite names, so that changed items are evaluated again, by hand too."""
-        from argosy.evaluation.suite import named_files
+        from argosy.evidence.results.suite import named_files
 
         file = values.get("suite_file") if isinstance(values, dict) else None
         if not isinstance(file, str) or not file:
@@ -127,7 +127,7 @@ def run(config: EvaluateConfig, context: StepContext) -> EvaluateOutputs:
         StepError: the checkpoint has disappeared meanwhile, or nothing could be scored.
     """
     from argosy.core.step.process import make_deterministic
-    from argosy.evaluation.suite import load_suite
+    from argosy.evidence.results.suite import load_suite
     from argosy.model.infer.backends import KNOWN, open_model
     from argosy.model.weights.checkpoint import find_checkpoint
 
@@ -152,7 +152,7 @@ def run(config: EvaluateConfig, context: StepContext) -> EvaluateOutputs:
 def _evaluate(
     config: EvaluateConfig, context: StepContext, sections: "Sections", checkpoint: "Checkpoint", model: "LanguageModel"
 ) -> "Findings":
-    from argosy.evaluation.findings import Findings
+    from argosy.evidence.results.findings import Findings
     from argosy.model.infer.workers import reporter
 
     chat = config.chat == "on" or (config.chat == "auto" and checkpoint.chat)
@@ -173,7 +173,7 @@ def check_suite(suite: "Suite", tokens: str) -> "tuple[Benchmarks | None, Heldou
     Raises:
         InputError: a section is wrong; names the field.
     """
-    from argosy.evaluation.heldout.losses import Heldout, check_heldout
+    from argosy.evidence.results.heldout.losses import Heldout, check_heldout
     from evals.section import Benchmarks, check_benchmarks
     from probes.runner import parse_probes
 
@@ -190,7 +190,7 @@ def check_suite(suite: "Suite", tokens: str) -> "tuple[Benchmarks | None, Heldou
 
 def _sections(config: EvaluateConfig, suite: "Suite") -> "Sections":
     """Make the function that runs each section of the suite."""
-    from argosy.evaluation.heldout.losses import run_heldout
+    from argosy.evidence.results.heldout.losses import run_heldout
     from evals.runner import run_benchmarks
     from probes.runner import run_probes
 
@@ -251,7 +251,7 @@ def _log(
     config: EvaluateConfig, context: StepContext, outputs: EvaluateOutputs, findings: "Findings",
     checkpoint: "Checkpoint",
 ) -> None:
-    from argosy.evaluation.contamination import contamination_metrics
+    from argosy.evidence.results.contamination import contamination_metrics
     from argosy.model.weights.checkpoint import base_of
 
     context.tracker.artifact(context.out / "results.json")  # all standard errors and counts, beside the metrics
@@ -275,7 +275,7 @@ def describe_gaps(outputs: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _write(outputs: EvaluateOutputs, findings: "Findings", out: Path) -> None:
-    from argosy.evaluation.items import write_items
+    from argosy.evidence.results.items import write_items
 
     write_items(out, findings.rows)
     if findings.rejects:

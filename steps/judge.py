@@ -23,9 +23,9 @@ from argosy.core.store.step_files import given_directory
 from argosy.corpus.data.jsonl import dump_line
 
 if TYPE_CHECKING:
-    from argosy.judging.ask import Judgements
-    from argosy.judging.judges import Judge
-    from argosy.judging.records import Answer, Prompt
+    from argosy.evidence.judging.ask import Judgements
+    from argosy.evidence.judging.judges import Judge
+    from argosy.evidence.judging.records import Answer, Prompt
 
 VERDICTS, KEPT = "verdicts.jsonl", ".kept"  # replies and answers stay, for those who ask again where one is missing
 UNANSWERED = "verdicts"  # the part that a retry repeats: the entry of `again` and `failed`
@@ -95,7 +95,7 @@ class JudgeOutputs(Measured):
     verdicts: str
     judge: str
     metrics: dict[str, float]
-    """argosy.judging.metrics"""
+    """argosy.evidence.judging.metrics"""
     stderr: dict[str, float]
     intervals: dict[str, tuple[float, float]]
     faults: dict[str, dict[str, float]]
@@ -114,9 +114,9 @@ def run(config: JudgeConfig, context: StepContext) -> JudgeOutputs:
     Raises InputError: a field that is missing, files or checkpoints that are absent, a server that refuses;
     StepError: the judge gave no verdict at all, or only those on equal answers."""
     from argosy.core.step.process import make_deterministic
-    from argosy.judging.ask import ask
-    from argosy.judging.metrics import describe, intervals, metrics, numbers, shares, verdict_lines
-    from argosy.judging.records import read_labels, read_prompts
+    from argosy.evidence.judging.ask import ask
+    from argosy.evidence.judging.metrics import describe, intervals, metrics, numbers, shares, verdict_lines
+    from argosy.evidence.judging.records import read_labels, read_prompts
 
     _check(config)
     if config.dtype != "weights":
@@ -168,7 +168,7 @@ def _check_judged(name: str, judged: "Judgements", prompts: int) -> None:
 
 
 def _failed(judged: "Judgements") -> dict[str, str]:
-    from argosy.judging.ask import NO_ANSWER
+    from argosy.evidence.judging.ask import NO_ANSWER
 
     missing = {reason: n for reason, n in judged.left_out.items() if reason != NO_ANSWER}
     return {UNANSWERED: f"of {judged.prompts} prompts, {_counted(missing)}"} if missing else {}
@@ -182,8 +182,8 @@ def _answers(
     name: str, config: JudgeConfig, context: StepContext, prompts: "Sequence[Prompt]", left_out: Counter[str]
 ) -> "dict[str, Answer]":
     """Get the answers of one side: from its file, from before a kill, or generated now."""
-    from argosy.judging.ask import answers_of
-    from argosy.judging.records import read_answers
+    from argosy.evidence.judging.ask import answers_of
+    from argosy.evidence.judging.records import read_answers
 
     if given := getattr(config, f"{name}_answers"):
         return read_answers(Path(given), left_out)
@@ -200,13 +200,13 @@ def _answers(
 
 def _judge(config: JudgeConfig) -> "Judge":
     if config.judge_url:
-        from argosy.judging.judges import ChatApiJudge
+        from argosy.evidence.judging.judges import ChatApiJudge
         from argosy.model.infer.chat_api import ChatApi
 
         key = os.environ.get(config.judge_key_variable, "")
         api = ChatApi(config.judge_url, config.judge_model, key, config.judge_parallel)
         return ChatApiJudge(api, config.judge_tokens)
-    from argosy.judging.judges import CheckpointJudge
+    from argosy.evidence.judging.judges import CheckpointJudge
 
     model, chat, name = _load("judge", config)
     return CheckpointJudge(model, chat=chat, name=name)

@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from argosy.compare.gate.config import Gate
 from argosy.core.config.schema import Config, Upstreams
 from argosy.core.errors import InputError
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
 from argosy.core.store.files import read_record, write_atomic
 from argosy.core.store.step_files import RUN
+from argosy.evidence.gate.config import Gate
 
 if TYPE_CHECKING:
-    from argosy.compare.checkpoints import Checkpoint
-    from argosy.compare.page.nightly import Judged
+    from argosy.evidence.compare.checkpoints import Checkpoint
+    from argosy.evidence.report.nightly import Judged
 
 REPORT = "report.html"
 
@@ -62,7 +62,7 @@ def run(config: RegressionsConfig, context: StepContext) -> RegressionsOutputs:
     """Compare, write the report, log.
 
     Raises InputError: there is nothing to judge, or a position that `evaluations` does not have."""
-    from argosy.compare.page.nightly import judge, record_night, render_night
+    from argosy.evidence.report.nightly import judge, record_night, render_night
 
     if not config.pairs:
         raise InputError("there is nothing to judge: give pairs, such as --config '{\"pairs\": [{\"new\": [0]}]}'")
@@ -84,7 +84,7 @@ def run(config: RegressionsConfig, context: StepContext) -> RegressionsOutputs:
 
 def _one(config: RegressionsConfig, positions: Sequence[int]) -> "Checkpoint":
     """The checkpoint that these evaluations are of."""
-    from argosy.compare.checkpoints import read_checkpoints
+    from argosy.evidence.compare.checkpoints import read_checkpoints
 
     found = read_checkpoints((), [config.evaluations[n] for n in positions])
     if len(found.every) != 1:
@@ -97,8 +97,8 @@ def _one(config: RegressionsConfig, positions: Sequence[int]) -> "Checkpoint":
 
 def _gated(gate: Gate, judged: "Judged") -> "Judged":
     """With what the gate says of it."""
-    from argosy.compare.gate.check import check
-    from argosy.compare.gate.subject import subject_of
+    from argosy.evidence.gate.check import check
+    from argosy.evidence.gate.subject import subject_of
 
     reference = subject_of(judged.reference) if judged.reference else None
     return replace(judged, gate=check(gate, subject_of(judged.new), reference))
@@ -106,8 +106,8 @@ def _gated(gate: Gate, judged: "Judged") -> "Judged":
 
 def _log(config: RegressionsConfig, found: "Sequence[Judged]", context: StepContext) -> None:
     """Numbers on the night's run, verdicts on the models."""
-    from argosy.compare.changes import task_of
-    from argosy.compare.checkpoints import HELDOUT
+    from argosy.evidence.compare.changes import task_of
+    from argosy.evidence.compare.checkpoints import HELDOUT
 
     counts = {"judged": len(found), "worse": sum(j.verdict == "worse" for j in found),
               "better": sum(j.verdict == "better" for j in found)}  # fmt: skip

@@ -46,7 +46,7 @@ class SynthesizeConfig(SynthesisConfig):
     @model_validator(mode="before")
     @classmethod
     def _name_files(cls, values: Any) -> Any:
-        from argosy.evaluation.suite import with_named_files
+        from argosy.evidence.results.suite import with_named_files
 
         return with_named_files(values)
 

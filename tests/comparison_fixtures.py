@@ -8,12 +8,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from argosy.compare.checkpoints import Checkpoint
 from argosy.core.statistics.intervals import mean
 from argosy.core.store.files import write_json
 from argosy.core.store.provenance import digest_of
-from argosy.evaluation.rows.reader import Rows, is_text
-from argosy.evaluation.rows.values import total
+from argosy.evidence.compare.checkpoints import Checkpoint
+from argosy.evidence.results.rows.reader import Rows, is_text
+from argosy.evidence.results.rows.values import total
 from evals.items import Item
 from tests.evaluation_fixtures import parse_item
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from argosy.compare.checkpoints import Checkpoint
-from argosy.compare.gate.check import Verdict, check
-from argosy.compare.gate.config import Gate
-from argosy.compare.gate.subject import Subject
 from argosy.core.statistics.intervals import Floats, mean
-from argosy.evaluation.rows.reader import Rows
+from argosy.evidence.compare.checkpoints import Checkpoint
+from argosy.evidence.gate.check import Verdict, check
+from argosy.evidence.gate.config import Gate
+from argosy.evidence.gate.subject import Subject
+from argosy.evidence.results.rows.reader import Rows
 
 DIFFICULTY = 3.0  # standard deviation over items, in logits
 

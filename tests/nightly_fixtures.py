@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from argosy.evaluation.items import read_items, write_items
+from argosy.evidence.results.items import read_items, write_items
 from tests.servers import Handler, serving
 from workflows.compose import compose
 from workflows.lifecycle import lifecycle

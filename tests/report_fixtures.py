@@ -14,8 +14,8 @@ from typing import Any
 from argosy.core.statistics.intervals import balanced_weights
 from argosy.core.store.files import read_json, write_json
 from argosy.core.tracking.tracker import Tracker
-from argosy.evaluation.contamination import contamination_metrics
-from argosy.evaluation.items import read_items, write_items
+from argosy.evidence.results.contamination import contamination_metrics
+from argosy.evidence.results.items import read_items, write_items
 from evals.chain import parse_chain
 from evals.items import Item
 from tests.comparison_fixtures import add, benchmark, benchmark_data, metrics_of, node, text_rows

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from argosy.core.errors import InputError
 from argosy.core.step.machine import has_gpu
 from argosy.corpus.data.records import KINDS
-from argosy.evaluation.suite import FOLDERS, check_apart, find_suite, load_suite, named_files
+from argosy.evidence.results.suite import FOLDERS, check_apart, find_suite, load_suite, named_files
 from argosy.model.train.config import TrainConfig
 from argosy.model.weights.checkpoint import find_checkpoint
 from argosy.model.weights.load import own_dtype

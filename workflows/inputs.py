@@ -16,7 +16,7 @@ from argosy.corpus.cleaning.tiers import tier_channels
 from argosy.corpus.data.sample import input_channels
 from argosy.corpus.data.sources import RESERVED_CHANNEL, check_channels, check_mixture, rest_of
 from argosy.corpus.tokens.amounts import micro_batch_problem
-from argosy.evaluation.suite import find_suite, load_suite
+from argosy.evidence.results.suite import find_suite, load_suite
 from argosy.model.post.config import PosttrainingConfig
 from argosy.model.post.preferences.config import PreferenceMethodConfig
 from argosy.model.train.config import TrainConfig

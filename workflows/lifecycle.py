@@ -20,8 +20,8 @@ Each stage is a file of `steps/`; the library under it is a folder:
     pretrain, long_context, anneal       argosy/model/train, argosy/model/weights
     sft, twin, dpo, reward_model, rlhf   argosy/model/post, argosy/model/train
     data of a model's own answers        argosy/model/post/synthesis (an item of `posttraining`)
-    evaluate                             evals, probes, argosy/evaluation, argosy/model/infer
-    compare                              argosy/compare, argosy/core/statistics
+    evaluate                             evals, probes, argosy/evidence/results, argosy/model/infer
+    compare                              argosy/evidence/compare, argosy/core/statistics
 
 A new stage is a file of `steps/`, a field of LifecycleConfig and a line of `lifecycle`.
 """
@@ -32,10 +32,10 @@ from typing import Any, Self
 
 from pydantic import Field, model_validator
 
-from argosy.compare.gate.config import Gate
 from argosy.core.config.explain import likely
 from argosy.core.config.schema import Config, Role, Seed, models_at
 from argosy.core.errors import InputError
+from argosy.evidence.gate.config import Gate
 from argosy.model.post.preferences.config import PreferenceMethodConfig
 from argosy.model.post.rl.config import RLHFConfig
 from argosy.model.post.sft_config import SFTConfig

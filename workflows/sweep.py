@@ -16,8 +16,8 @@ from argosy.core.errors import InputError
 from argosy.core.store.files import read_record
 from argosy.core.store.provenance import IDENTITIES, Identities
 from argosy.core.store.step_files import ERROR
-from argosy.sweep.grid import STAGE, Grid, read_grid
-from argosy.sweep.points import DIVERGED, is_size
+from argosy.evidence.sweep.grid import STAGE, Grid, read_grid
+from argosy.evidence.sweep.points import DIVERGED, is_size
 from steps.pretrain import PretrainConfig
 from steps.sweep import Diverged, SweepConfig
 from workflows.compose import compose

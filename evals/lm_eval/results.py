@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
-from argosy.evaluation.items import digest
+from argosy.evidence.results.items import digest
 from argosy.model.infer.model import LanguageModel, Pair
 from argosy.model.infer.rows import JOINED, NO_NUMBER, TOO_LONG
 from argosy.model.infer.scorer import Fit

@@ -7,7 +7,7 @@ from typing import Any
 from argosy.core.errors import InputError, StepError
 from argosy.core.statistics.intervals import Estimate
 from argosy.core.statistics.metric import BITS, SHARE, Better, Metric, find, probability, share
-from argosy.evaluation.findings import Findings, reason
+from argosy.evidence.results.findings import Findings, reason
 from evals.lm_eval.load import load, load_error
 from evals.lm_eval.model import ArgosyLM
 from evals.lm_eval.results import aggregate, mark_group, right_metric, rows_of, scored_samples, variant_of

@@ -15,7 +15,7 @@ from lm_eval.filters import build_filter_ensemble
 
 from argosy.core.errors import InputError
 from argosy.core.statistics.intervals import Estimate
-from argosy.evaluation.suite import load_suite
+from argosy.evidence.results.suite import load_suite
 from argosy.model.infer.rows import NO_NUMBER
 from argosy.model.weights.chat import answer_start
 from evals.answers import Answer, answer, generated

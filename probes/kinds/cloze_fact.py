@@ -5,7 +5,7 @@ from itertools import chain
 from typing import Any, ClassVar
 
 from argosy.core.statistics.metric import Metric, probability, share
-from argosy.evaluation.items import digest
+from argosy.evidence.results.items import digest
 from argosy.model.infer.model import LanguageModel
 from argosy.model.infer.rows import problem
 from probes.measures import closed_set

@@ -7,8 +7,8 @@ from typing import ClassVar, Self
 from pydantic import Field, model_validator
 
 from argosy.core.statistics.metric import Metric, share
-from argosy.evaluation.items import digest
-from argosy.evaluation.suite import locate
+from argosy.evidence.results.items import digest
+from argosy.evidence.results.suite import locate
 from argosy.model.infer.model import LanguageModel
 from argosy.model.infer.rows import Score, problem
 from probes.probe import Measurement, Probe, Scope

@@ -12,10 +12,10 @@ from argosy.core.statistics.intervals import Estimate, mean
 from argosy.core.statistics.metric import Metric, probability, share
 from argosy.corpus.text.faults import Generated, faults, registered
 from argosy.corpus.text.scripts import words
-from argosy.evaluation.items import digest
-from argosy.evaluation.suite import locate
-from argosy.judging.ask import answers_of
-from argosy.judging.records import Prompt, read_prompts
+from argosy.evidence.judging.ask import answers_of
+from argosy.evidence.judging.records import Prompt, read_prompts
+from argosy.evidence.results.items import digest
+from argosy.evidence.results.suite import locate
 from argosy.model.infer.model import LanguageModel
 from probes.probe import Measurement, Probe, Scope
 

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from argosy.core.config.schema import Config
 from argosy.core.statistics.metric import Metric, probability, share
-from argosy.evaluation.items import digest
+from argosy.evidence.results.items import digest
 from argosy.model.infer.model import LanguageModel
 from probes.measures import distinct, grouped_continuations, log_sum
 from probes.probe import FILLED, NATS, Measurement, PromptProbe, Scope

@@ -8,8 +8,8 @@ from pydantic import model_validator
 
 from argosy.core.statistics.intervals import Estimate, exponential, ratio
 from argosy.core.statistics.metric import BITS, Metric
-from argosy.evaluation.items import digest
-from argosy.evaluation.suite import locate
+from argosy.evidence.results.items import digest
+from argosy.evidence.results.suite import locate
 from argosy.model.infer.model import LanguageModel
 from argosy.model.infer.rows import Score, problem
 from probes.measures import count_words

@@ -10,8 +10,8 @@ from argosy.core.errors import InputError
 from argosy.core.statistics.intervals import Estimate, auc, mean
 from argosy.core.statistics.metric import Metric, probability, share
 from argosy.corpus.data.jsonl import read_jsonl
-from argosy.evaluation.items import digest
-from argosy.evaluation.suite import locate
+from argosy.evidence.results.items import digest
+from argosy.evidence.results.suite import locate
 from argosy.model.infer.model import LanguageModel
 from probes.measures import distinct, grouped_continuations, log_sum
 from probes.probe import AUC, Measurement, PromptProbe, Scope

@@ -16,8 +16,8 @@ from argosy.core.errors import InputError
 from argosy.core.statistics.intervals import mean
 from argosy.core.statistics.metric import Metric, probability, share
 from argosy.corpus.data.jsonl import parse_lines
-from argosy.evaluation.items import digest
-from argosy.evaluation.suite import locate
+from argosy.evidence.results.items import digest
+from argosy.evidence.results.suite import locate
 from argosy.model.infer.model import LanguageModel
 from argosy.model.infer.rows import problem
 from probes.measures import branch_scores, closed_set

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from argosy.core.statistics.intervals import mean
 from argosy.core.statistics.metric import Metric, probability, share
-from argosy.evaluation.items import digest
+from argosy.evidence.results.items import digest
 from argosy.model.infer.encoder import token_bytes
 from argosy.model.infer.model import LanguageModel
 from argosy.model.infer.rows import NO_NUMBER

@@ -14,8 +14,8 @@ from pydantic import Field
 from argosy.core.errors import InputError
 from argosy.core.statistics.intervals import Estimate, mean
 from argosy.core.statistics.metric import Metric, share
-from argosy.evaluation.items import digest
-from argosy.evaluation.suite import locate
+from argosy.evidence.results.items import digest
+from argosy.evidence.results.suite import locate
 from argosy.model.infer.model import LanguageModel
 from argosy.model.infer.rows import problem
 from probes.probe import Measurement, Probe, Scope

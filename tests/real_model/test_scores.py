@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from argosy.evaluation.items import read_items
+from argosy.evidence.results.items import read_items
 from tests import benchmark_files as files
 from tests.evaluation_fixtures import run_evaluate
 from tests.lm_eval_fixtures import harness_answers, harness_task, hflm, run_harness

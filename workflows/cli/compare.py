@@ -12,7 +12,7 @@ from argosy.core.store.files import json_text
 from workflows.cli.command import Command, add_store
 
 if TYPE_CHECKING:
-    from argosy.compare.entries import Compared
+    from argosy.evidence.compare.entries import Compared
     from workflows.stored.names import Names
 
 WIDE = 200  # of what is no terminal
@@ -50,8 +50,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the comparison; write and log what was asked for."""
-    from argosy.compare.comparison import compare
-    from argosy.compare.entries import At, choose
+    from argosy.evidence.compare.comparison import compare
+    from argosy.evidence.compare.entries import At, choose
     from workflows.stored.names import Names
 
     at = At.parse(args.at, args.by)
@@ -71,11 +71,11 @@ def run(args: argparse.Namespace) -> int:
 
 def _print(found: "Compared", args: argparse.Namespace) -> None:
     if args.json:
-        from argosy.compare.page.record import record
+        from argosy.evidence.report.record import record
 
         print(json_text(record(found), indent=1))
         return
-    from argosy.compare.terminal import terminal
+    from argosy.evidence.compare.terminal import terminal
 
     print(terminal(found, shutil.get_terminal_size((WIDE, 24)).columns, everything=args.all))
 
@@ -84,9 +84,9 @@ def publish(found: "Compared", names: "Names", html: Path | None, *, mlflow: boo
     """Write the page, log it; a line for each that says where.
 
     Raises StepError: MLflow does not answer; the file is written by then."""
-    from argosy.compare.page.report import ComparisonPage
     from argosy.core.store.files import write_atomic
     from argosy.core.tracking.mlflow.read import is_web
+    from argosy.evidence.report.report import ComparisonPage
     from steps.compare import question_texts
 
     if mlflow or is_web(names.server.uri):
@@ -107,8 +107,8 @@ def publish(found: "Compared", names: "Names", html: Path | None, *, mlflow: boo
 
 
 def _log(found: "Compared", names: "Names", page: str) -> str:
-    from argosy.compare.page.record import log_comparison
     from argosy.core.tracking.ship import Unavailable
+    from argosy.evidence.report.record import log_comparison
 
     try:
         where = log_comparison(names.server, found, names.line_of(found.entries[0]), page)

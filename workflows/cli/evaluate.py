@@ -52,7 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Evaluate with each suite and print; return 1 where a task failed. A suite that cannot be run is named, and the
     others go on."""
-    from argosy.evaluation.suite import check_apart
+    from argosy.evidence.results.suite import check_apart
 
     common = _config(args)
     suites = args.suite or ["core"]

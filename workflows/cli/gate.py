@@ -59,8 +59,8 @@ def check_names(alias: str, model: str | None, lines: Collection[str]) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """0: it holds; 1: a rule fails or cannot be told; 2: wrong input."""
-    from argosy.compare.gate.check import as_json, lines
     from argosy.core.tracking.ship import Unavailable
+    from argosy.evidence.gate.check import as_json, lines
     from workflows.nightly.candidates import find_candidates
     from workflows.nightly.references import gate_for, hold, last_by_name, reference_of, registry_of
 

@@ -35,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Judge, print; 0."""
     from argosy.core.store.step_files import read_outputs
-    from argosy.judging.metrics import describe
+    from argosy.evidence.judging.metrics import describe
     from workflows.local.runner import run_single
 
     with as_typed({"judge.prompts": "--prompts", "judge.labels": "--labels", "judge.first_answers": "A",

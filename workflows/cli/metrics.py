@@ -12,7 +12,7 @@ from argosy.corpus.text.display import columns, plain
 from workflows.cli.command import Command, add_store
 
 if TYPE_CHECKING:
-    from argosy.compare.watch import Watched
+    from argosy.evidence.compare.watch import Watched
 
 HEADINGS = ("METRIC", "VERDICT", "LAST", "OF", "95 %", "CHANCE", "SIGNAL", "NOISE", "SNR", "TAU", "CHECKPOINTS")
 NOTE = """A curve is a metric over the evaluated checkpoints of one training step; steps that differ in their seed alone
@@ -37,10 +37,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print a row a metric, those to watch first."""
-    from argosy.compare.checkpoints import read_checkpoints
-    from argosy.compare.watch import watchlist
     from argosy.core.store.step_files import read_done
-    from argosy.evaluation.rows.evaluations import in_order
+    from argosy.evidence.compare.checkpoints import read_checkpoints
+    from argosy.evidence.compare.watch import watchlist
+    from argosy.evidence.results.rows.evaluations import in_order
     from workflows.nightly.candidates import find_candidates
 
     store = args.store.absolute()
@@ -66,7 +66,7 @@ def _shown(found: "list[Watched]", args: argparse.Namespace) -> str:
                           for each, more in zip(found, derived, strict=True)], indent=1)
     if args.watch:
         return "\n".join(each.metric for each in found if each.verdict == "watch")
-    from argosy.compare.watch import FEW
+    from argosy.evidence.compare.watch import FEW
 
     rows = [HEADINGS, *map(_row, found)]
     return f"{columns(rows, right=(2, *range(4, 11)))}\n\n{NOTE.format(ratio=args.snr, few=FEW)}"

@@ -10,8 +10,8 @@ from workflows.cli.command import Command, add_store
 from workflows.cli.gate import check_names, rules_file
 
 if TYPE_CHECKING:
-    from argosy.compare.gate.check import Verdict
     from argosy.core.tracking.mlflow.registry import Registry
+    from argosy.evidence.gate.check import Verdict
     from workflows.nightly.candidates import Candidate, Candidates
 
 

@@ -12,7 +12,7 @@ from argosy.core.errors import InputError
 from argosy.core.store.files import json_text, make_directory, read_json, read_record
 from argosy.core.store.step_files import RUN
 from argosy.corpus.text.display import duration
-from argosy.sweep.grid import STAGE
+from argosy.evidence.sweep.grid import STAGE
 from workflows.cli.cluster import MORE, add_cluster, on_argo, start
 from workflows.cli.command import Command, add_budget, add_store, positive
 from workflows.cli.options import add_config, config_file, trained_model
@@ -101,7 +101,7 @@ def _execute(planned: Plan, sweep: Sweep, args: argparse.Namespace) -> int:
 
 def _show(planned: Plan, code: int, *, json_: bool) -> int:
     """Print what the comparison found, where it is done."""
-    from argosy.sweep.page import table
+    from argosy.evidence.sweep.page import table
     from steps.sweep import RECORD, REPORT
 
     directory = Path(planned.nodes[-1].dir)

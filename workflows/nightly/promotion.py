@@ -10,21 +10,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from argosy.compare.gate.check import as_json, lines, summary
 from argosy.core.errors import InputError, StepError
 from argosy.core.store.files import make_directory, read_record, write_json
 from argosy.core.store.lease import Lease
 from argosy.core.store.step_files import RUN, read_done
 from argosy.core.tracking.mlflow.registry import Moved, Registry, Version, registered_name
 from argosy.core.tracking.ship import Unavailable
+from argosy.evidence.gate.check import as_json, lines, summary
 from workflows.nightly import PROMOTIONS
 from workflows.nightly.candidates import Candidate, Candidates, generating_step
 from workflows.nightly.references import checkpoint_of, evaluations_of, hold, reference_of
 from workflows.stored.lineage import ASIDE
 
 if TYPE_CHECKING:
-    from argosy.compare.gate.check import Verdict
-    from argosy.compare.gate.config import Gate
+    from argosy.evidence.gate.check import Verdict
+    from argosy.evidence.gate.config import Gate
 
 
 ALIAS = "reference"

@@ -9,16 +9,16 @@ from argosy.core.store.provenance import Identities
 from argosy.core.store.step_files import read_done
 from argosy.core.tracking.mlflow.registry import Registry, Version
 from argosy.core.tracking.mlflow.server import DATABASE, Server, tracking_uri
-from argosy.evaluation.rows.evaluations import in_order
+from argosy.evidence.results.rows.evaluations import in_order
 from workflows.nightly.candidates import Candidate, Candidates, add_elsewhere, from_elsewhere, generating_step
 from workflows.stored.checkpoints import checkpoint_directory, export_name
 from workflows.stored.last_run import newest_config
 from workflows.stored.lineage import TrainingStep, lineage_of, step_directory
 
 if TYPE_CHECKING:
-    from argosy.compare.gate.check import Verdict
-    from argosy.compare.gate.config import Gate
-    from argosy.compare.gate.subject import Subject
+    from argosy.evidence.gate.check import Verdict
+    from argosy.evidence.gate.config import Gate
+    from argosy.evidence.gate.subject import Subject
 
 
 def registry_of(store: Path, uri: str = "") -> Registry | None:
@@ -130,7 +130,7 @@ def gate_for(file: Path | None, store: Path, line: str) -> "Gate | None":
     """The gate of `file`, else the `gate` section of the line's newest config; None where there is neither.
 
     Raises InputError: the file or a rule in it is wrong."""
-    from argosy.compare.gate.config import read_gate
+    from argosy.evidence.gate.config import read_gate
     from workflows.lifecycle import LifecycleConfig
 
     if file is not None:
@@ -143,8 +143,8 @@ def hold(gate: "Gate", new: Candidate, reference: Candidate | str | None, store:
     """Hold a checkpoint against the gate, by the evaluations that are done.
 
     `reference`: what it must not be worse than; a name alone, where it cannot be seen from here; None: nothing."""
-    from argosy.compare.gate.check import check
-    from argosy.compare.gate.subject import nobody
+    from argosy.evidence.gate.check import check
+    from argosy.evidence.gate.subject import nobody
 
     second = nobody(reference, reference) if isinstance(reference, str) else reference and _subject(reference, store)
     return check(gate, _subject(new, store), second or None)
@@ -161,7 +161,7 @@ def evaluations_of(candidate: Candidate, store: Path) -> list[Path]:
 
 
 def _subject(candidate: Candidate, store: Path) -> "Subject":
-    from argosy.compare.gate.subject import nobody, read_subject
+    from argosy.evidence.gate.subject import nobody, read_subject
 
     evaluations = evaluations_of(candidate, store)
     if not evaluations:

@@ -8,8 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from argosy.compare.checkpoints import Checkpoint
-from argosy.compare.entries import Entry
 from argosy.core.config.explain import nearest
 from argosy.core.errors import InputError, StepError
 from argosy.core.statistics.metric import from_records
@@ -18,7 +16,9 @@ from argosy.core.store.step_files import OUTPUTS, read_done
 from argosy.core.tracking.mlflow.read import Result, Results
 from argosy.core.tracking.mlflow.server import Server, tracking_uri
 from argosy.core.tracking.ship import Unavailable
-from argosy.evaluation.contamination import PREFIX, seen_in
+from argosy.evidence.compare.checkpoints import Checkpoint
+from argosy.evidence.compare.entries import Entry
+from argosy.evidence.results.contamination import PREFIX, seen_in
 from argosy.model.weights.checkpoint import no_language_model
 from workflows.stored.checkpoints import checkpoint_directory, export_name, unfinished
 from workflows.stored.last_run import line_of_model

@@ -5,9 +5,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from argosy.compare.checkpoints import Checkpoint, Checkpoints, read_checkpoints
 from argosy.core.store.step_files import read_done
-from argosy.evaluation.rows.evaluations import in_order
+from argosy.evidence.compare.checkpoints import Checkpoint, Checkpoints, read_checkpoints
+from argosy.evidence.results.rows.evaluations import in_order
 from workflows.stored.lineage import ASIDE, TrainingStep, lineage_of, training_step
 
 COMPARISONS = ("compare-", "regressions-", "judge-")

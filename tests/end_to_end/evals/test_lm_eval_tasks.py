@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from argosy.evaluation.suite import load_suite
+from argosy.evidence.results.suite import load_suite
 from argosy.model.infer.model import LanguageModel
 from evals.runner import run_benchmarks
 from evals.section import Benchmarks

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from argosy.core.errors import InputError
-from argosy.evaluation.items import read_items
+from argosy.evidence.results.items import read_items
 from tests.evaluation_fixtures import make_items, run_evaluate, save_checkpoint, write_items
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from argosy.core.step.runner import Item, run_item
-from argosy.evaluation.items import read_items
+from argosy.evidence.results.items import read_items
 from steps.evaluate import STEP, EvaluateConfig
 from tests.evaluation_fixtures import make_items, save_checkpoint, write_items
 

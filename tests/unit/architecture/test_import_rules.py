@@ -60,6 +60,7 @@ def test_what_is_not_is_caught(copy: Path) -> None:
                 "layers of argosy": ("argosy/core/step/up.py", f"{TYPING}\n    import argosy.corpus"),
                 "layers of model": ("argosy/model/infer/new.py", "import argosy.model.train"),
                 "a step plans nothing": ("steps/third.py", "def f():\n    import argosy.planning"),
+                "layers of evidence": ("argosy/evidence/results/new.py", "import argosy.evidence.compare"),
                 "layers of corpus": ("argosy/corpus/data/new.py", f"{TYPING}\n    import argosy.corpus.text"),
                 "layers of workflows": ("workflows/graph/new.py", "import workflows.argo"),
                 "no circles": ("evals/new.py", f"{TYPING}\n    import evals.again")}

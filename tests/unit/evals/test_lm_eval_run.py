@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from argosy.core.errors import InputError, StepError
-from argosy.evaluation.findings import Findings
+from argosy.evidence.results.findings import Findings
 from argosy.model.infer.model import LanguageModel
 from evals.lm_eval.run import kind_of, load_tasks
 from evals.runner import run_benchmarks
@@ -50,8 +50,8 @@ def test_where_nothing_else_is_asked_it_says_why(tmp_path: Path) -> None:
 
 
 def test_each_item_is_a_row_as_ours_are_and_groups_have_their_mean(model: LanguageModel, tmp_path: Path) -> None:
-    from argosy.evaluation.rows.reader import Rows
-    from argosy.evaluation.rows.values import total
+    from argosy.evidence.results.rows.reader import Rows
+    from argosy.evidence.results.rows.values import total
 
     write_three_kinds(tmp_path)
     found = run(model, tmp_path, lm_eval=["both", "said"])

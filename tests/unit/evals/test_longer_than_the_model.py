@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from argosy.evaluation.findings import Findings
-from argosy.evaluation.suite import Suite
+from argosy.evidence.results.findings import Findings
+from argosy.evidence.results.suite import Suite
 from argosy.model.infer.model import LanguageModel
 from argosy.model.infer.scorer import Fit
 from evals.lm_eval.model import ArgosyLM

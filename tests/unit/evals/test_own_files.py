@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from argosy.core.errors import InputError
-from argosy.evaluation.findings import Findings
-from argosy.evaluation.suite import check_apart
+from argosy.evidence.results.findings import Findings
+from argosy.evidence.results.suite import check_apart
 from evals.extract.listed import LETTERS_ALONE, LISTED, OUT_OF_ORDER, split_prompt, without_list
 from evals.fields import Fields
 from evals.items import BrokenItem, Item, Items

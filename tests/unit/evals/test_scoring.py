@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from argosy.evaluation.suite import Suite
+from argosy.evidence.results.suite import Suite
 from argosy.model.infer.encoder import Encoder
 from argosy.model.infer.model import LanguageModel
 from argosy.model.infer.rows import JOINED, NOT_SCORED, TOO_LONG
@@ -195,7 +195,7 @@ def test_heldout_loss_of_conversations_leaves_their_marks_out_as_training_does(m
     import torch
 
     from argosy.corpus.tokens.reader import read_channels
-    from argosy.evaluation.heldout.losses import Heldout, run_heldout
+    from argosy.evidence.results.heldout.losses import Heldout, run_heldout
     from argosy.model.train.heldout import HeldoutLoss
     from argosy.model.train.layers.loss import LossModule
     from tests.training_fixtures import write_tokenized

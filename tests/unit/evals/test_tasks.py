@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from argosy.core.errors import InputError
-from argosy.evaluation.findings import Findings
-from argosy.evaluation.suite import load_suite, named_files
+from argosy.evidence.results.findings import Findings
+from argosy.evidence.results.suite import load_suite, named_files
 from evals.chain import parse_chain
 from evals.items import Item
 from evals.questions import make_questions, read_tasks

@@ -7,7 +7,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from argosy.evaluation.rows.reader import Rows
+from argosy.evidence.results.rows.reader import Rows
 from evals.answers import Answer, answer
 from evals.chain import parse_chain
 from evals.metrics import metrics

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from argosy.evaluation.suite import Suite
+from argosy.evidence.results.suite import Suite
 from evals.chain import parse_chain
 from evals.questions import remake_questions
 from evals.runner import run_benchmarks

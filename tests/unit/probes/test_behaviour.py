@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from argosy.core.statistics.intervals import auc, ratio
-from argosy.evaluation.suite import load_suite
+from argosy.evidence.results.suite import load_suite
 from argosy.model.infer.model import LanguageModel
 from probes.kinds.refusal import COMPLIANCES, REFUSALS, Language
 from probes.measures import count_words, distinct

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from argosy.core.errors import InputError
-from argosy.evaluation.rows.reader import Rows
-from argosy.evaluation.rows.values import total
-from argosy.evaluation.suite import load_suite
+from argosy.evidence.results.rows.reader import Rows
+from argosy.evidence.results.rows.values import total
+from argosy.evidence.results.suite import load_suite
 from argosy.model.infer.model import LanguageModel
 from probes.kinds.relation import Relation, fill, questions, read_relations
 from probes.probe import Measurement, Scope

@@ -18,7 +18,7 @@ from argosy.corpus.tokens.markup import OWN
 from argosy.corpus.tokens.reader import read_channels, read_special
 from argosy.corpus.tokens.shards import TokensWriter, dtype_of
 from argosy.corpus.tokens.tokenizer import SPECIAL_TOKENS, load_tokenizer, save_tokenizer, train_tokenizer
-from argosy.evaluation.heldout.losses import Heldout, run_heldout
+from argosy.evidence.results.heldout.losses import Heldout, run_heldout
 from steps import data, tokenize
 from steps import train_tokenizer as tokenizer_step
 from steps.data import DataConfig

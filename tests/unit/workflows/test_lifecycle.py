@@ -9,7 +9,7 @@ import pytest
 from argosy.core.errors import InputError
 from argosy.core.store.provenance import differences, provenance_of
 from argosy.corpus.demo.corpus import Demo, DemoConfig
-from argosy.evaluation.suite import load_suite
+from argosy.evidence.results.suite import load_suite
 from steps.data import DataConfig
 from steps.evaluate import EvaluateConfig
 from workflows import lifecycle as page

@@ -68,7 +68,7 @@ assert {{"steps.data", "steps.clean", "steps.train_tokenizer", "steps.tokenize",
 for package in (argosy.core.tracking, workflows.argo.pod):
     for each in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
         importlib.import_module(each.name)
-import argosy.compare.page.report, argosy.corpus.tokens.tokenizer, argosy.corpus.tokens.shards, mlflow.models.utils
+import argosy.evidence.report.report, argosy.corpus.tokens.tokenizer, argosy.corpus.tokens.shards, mlflow.models.utils
 """
     ended = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr

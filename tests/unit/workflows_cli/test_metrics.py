@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from argosy.compare.checkpoints import Checkpoint, read_checkpoints
-from argosy.compare.test import Side
-from argosy.compare.watch import watchlist
 from argosy.core.statistics.contamination import Contamination
 from argosy.core.store.files import write_json
 from argosy.core.store.step_files import read_done
-from argosy.evaluation.contamination import Seen
-from argosy.evaluation.rows.values import Value
+from argosy.evidence.compare.checkpoints import Checkpoint, read_checkpoints
+from argosy.evidence.compare.test import Side
+from argosy.evidence.compare.watch import watchlist
+from argosy.evidence.results.contamination import Seen
+from argosy.evidence.results.rows.values import Value
 from tests.command_line import Argosy
 from tests.report_fixtures import HONEST, make_store
 

@@ -7,11 +7,11 @@ from typing import Any, cast
 
 import pytest
 
-from argosy.compare.gate.check import Verdict, check
-from argosy.compare.gate.config import Gate
-from argosy.compare.gate.subject import nobody
 from argosy.core.tracking.mlflow.registry import Moved, Registry, Version
 from argosy.core.tracking.mlflow.server import CHECKPOINT, Server, default_uri
+from argosy.evidence.gate.check import Verdict, check
+from argosy.evidence.gate.config import Gate
+from argosy.evidence.gate.subject import nobody
 from tests.command_line import Argosy
 from workflows.nightly import promotion
 from workflows.nightly import references as reference

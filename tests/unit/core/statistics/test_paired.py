@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from argosy.compare.page.record import rounded
 from argosy.core.statistics.intervals import Estimate, Floats, mean, share_interval, wilson
 from argosy.core.statistics.paired import (
     compare_items,
@@ -17,6 +16,7 @@ from argosy.core.statistics.paired import (
     paired_permutation,
     paired_ratio_test,
 )
+from argosy.evidence.report.record import rounded
 
 
 def test_sign_flips_of_few_clusters_are_counted_out() -> None:

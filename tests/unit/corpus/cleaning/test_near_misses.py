@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from argosy.compare.page.cleaning import cleaning_page
 from argosy.core.store.files import read_json
 from argosy.corpus.data.schemas import Document
+from argosy.evidence.report.cleaning import cleaning_page
 from tests.cleaning_fixtures import CHINESE, PROSE, cleaned, make_data
 
 FILTERS: Any = ["language", {"name": "gopher_quality", "min_words": 20, "min_stop_words": 0}, "exact_dedup"]

@@ -1,0 +1,1 @@
+"""Results of evaluations: statistics, comparison, gate and report."""

@@ -1,0 +1,169 @@
+"""The steps behind a report: what each was made from, cost and logged, whose data it was."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from argosy.core.store.files import read_record
+from argosy.core.store.provenance import flat
+from argosy.core.store.step_files import RUN, read_done
+from argosy.core.tracking.spool import read
+from argosy.evidence.compare.words import listed
+from argosy.evidence.results.suite import Suite
+
+SAMPLES = "samples.json"  # a table in the form of MLflow's
+KEY_SETTINGS = ("tokens", "sequence_length", "global_batch_size", "batch_size", "learning_rate", "epochs", "method",
+                "beta", "kl_coef", "rope_theta", "vocab_size", "optimizer", "schedule", "suite", "seed")
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A finished step's directory."""
+
+    directory: Path
+    made_from: Mapping[str, Any]
+    outputs: Mapping[str, Any]
+    run: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """The node's."""
+        return str(self.made_from["node"])
+
+    @property
+    def digest(self) -> str:
+        """Records of all that it was made from."""
+        return str(self.made_from["digest"])
+
+    @cached_property
+    def curves(self) -> dict[str, list[tuple[int, float]]]:
+        """Metrics that it logged: (step, value)."""
+        return read(self.directory)
+
+    @cached_property
+    def samples(self) -> list[dict[str, Any]]:
+        """The best and the worst answers of the last rollout of reinforcement learning, or of self-made data; of others
+        none."""
+        table = read_record(self.directory / SAMPLES)
+        rows = [dict(zip(table["columns"], row, strict=True)) for row in table.get("data", [])]
+        return [row for row in rows if row["step"] == rows[-1]["step"]]
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """Its config, flat."""
+        return dict(flat(self.made_from["config"]))
+
+    def tokens_at(self, step: int) -> float | None:
+        """Tokens seen since pretraining began, after `step` optimiser steps; None where the step logs none."""
+        known = self.curves.get("train/tokens", [])
+        if not known:
+            return None
+        if len(known) == 1:  # a phase of one logged step: its last export has the same rate
+            known = sorted({*known, *((e["step"], float(e["tokens"])) for e in self.outputs.get("exports", []))})
+        (first, low), (last, high) = known[0], known[-1]
+        return low if first == last else low + (step - first) * (high - low) / (last - first)
+
+
+def read_stages(directories: Sequence[str | Path]) -> list[Stage]:
+    """The finished ones, in the given order."""
+    found = []
+    for directory in map(Path, directories):
+        done = read_done(directory)
+        if done is not None:
+            found.append(Stage(directory, done["made_from"], done["outputs"], read_record(directory / RUN)))
+    return found
+
+
+@dataclass(frozen=True)
+class Cost:
+    """A line of "what ran": one step, or all parts of a fan-out together (then without a digest)."""
+
+    name: str
+    step: str
+    parts: int
+    digest: str
+    link: str
+    seconds: float | None
+    peak_mb: float | None
+    attempts: int
+    tokens: int | None
+    megabytes: float
+    key_settings: list[tuple[str, Any]]
+    settings: list[tuple[str, Any]]
+
+
+def costs(stages: Sequence[Stage], out: Path) -> list[Cost]:
+    """By node; links are relative to `out`, so that a store can be moved."""
+    nodes: dict[str, list[Stage]] = {}
+    for stage in stages:
+        nodes.setdefault(stage.name, []).append(stage)
+    return [_cost(group, out) for group in nodes.values()]
+
+
+def _cost(group: Sequence[Stage], out: Path) -> Cost:
+    first = group[0]
+    seconds = [s.run["seconds"] for s in group if isinstance(s.run.get("seconds"), int | float)]
+    peaks = [s.run["peak_rss_mb"] for s in group if isinstance(s.run.get("peak_rss_mb"), int | float)]
+    exports = [entry for s in group for entry in s.outputs.get("exports", [])]
+    shared = [(key, value) for key, value in first.settings.items()
+              if value not in (None, "", {}, []) and all(s.settings.get(key) == value for s in group)]
+    alone = len(group) == 1
+    return Cost(
+        first.name, str(first.made_from["step"]), len(group), first.digest if alone else "",
+        os.path.relpath(first.directory, out) if alone else "", sum(seconds) if seconds else None,
+        max(peaks, default=None), sum(int(s.run.get("attempts") or 1) for s in group),
+        max((int(e["tokens"]) for e in exports), default=None), sum(_size(s.directory) for s in group) / 1e6,
+        [(key, value) for key, value in shared if key.rpartition(".")[2] in KEY_SETTINGS], shared)
+
+
+def _size(directory: Path) -> int:
+    """Bytes of the files below a directory; a file that vanishes meanwhile counts nothing."""
+    total = 0
+    for root, _, files in os.walk(directory):
+        for name in files:
+            try:
+                total += os.lstat(os.path.join(root, name)).st_size
+            except OSError:
+                continue
+    return total
+
+
+_TRAINED_ON = {"sft": "instructions", "reward_model": "preferences", "preference": "preferences", "rlhf": "prompts",
+               "synthesize": "prompts"}  # by step
+
+
+def notes_of_data(directory: str, stages: Sequence[Stage], suites: Sequence[Suite]) -> list[str]:
+    """Sentences on what was used of the built-in data although the documents are the user's own; none where these are
+    the demo's.
+
+    `directory`: the data step's, or "". stages: those that ran. suites: those that were evaluated."""
+    done = read_done(Path(directory)) if directory else None
+    own = done["outputs"].get("own", []) if done else []
+    if "inputs" not in own:
+        return []
+    found = []
+    asked = "benchmark" not in own and any('"benchmark/' in json.dumps(suite.benchmarks) for suite in suites)
+    probed = any("facts" in probe for suite in suites for probe in suite.probes or ())
+    if asked:
+        found.append("The text is your own, but the benchmark asks about the built-in facts"
+                     + (", and so do the probes of facts" if probed else "") + ": it says little of what was learnt "
+                     "from it. Give data.benchmark a file of your own questions.")
+    elif probed:
+        found.append("The probes of facts ask about the built-in facts, not about your own text.")
+    used = {_trained_on(stage) for stage in stages}
+    if built_in := [name for name in dict.fromkeys(_TRAINED_ON.values()) if name in used and name not in own]:
+        found.append(f"Post-training used the built-in {listed(built_in)}; "
+                     f"{listed([f'data.{name}' for name in built_in])} would name your own.")
+    return found
+
+
+def _trained_on(stage: Stage) -> str:
+    """Name the kind of records of the data step that a stage learns from; "" where it learns from none."""
+    given = stage.settings.get("preferences") or stage.settings.get("prompts")
+    files = given if isinstance(given, list | tuple) else [given]
+    kind = str(files[0]).partition(".")[0].removesuffix("_heldout") if given else ""
+    return kind or _TRAINED_ON.get(str(stage.made_from["step"]), "")

@@ -1,0 +1,175 @@
+"""A comparison as JSON, and as a run of MLflow."""
+
+import math
+from dataclasses import asdict
+from typing import Any
+
+from argosy.core.statistics.multiple import TABLE
+from argosy.core.store.files import json_text
+from argosy.core.tracking.mlflow.send import log_run
+from argosy.core.tracking.mlflow.server import Server
+from argosy.evidence.compare.changes import task_of
+from argosy.evidence.compare.checkpoints import HELDOUT, Checkpoint
+from argosy.evidence.compare.entries import Compared, Entry
+from argosy.evidence.compare.sentences import sentences, stage_sentences
+from argosy.evidence.compare.stages import Comparison, TaskComparison
+from argosy.evidence.compare.test import Contrast
+from argosy.evidence.compare.traces import Suspicion
+from argosy.evidence.results.contamination import contamination_record, metrics_of
+
+COMPARISON = "argosy.comparison"
+PAGE, RECORD = "compare.html", "comparison.json"
+
+
+def record(found: Compared) -> dict[str, Any]:
+    """A comparison of entries as JSON (docs/report.md). No number is rounded; what is none is null."""
+    return {
+        "entries": [_entry(e, found.metrics) for e in found.entries],
+        "pairs": [{"first": p.first.label, "second": p.second.label,
+                   "contrasts": [contrast_record(c) for c in p.contrasts]} for p in found.pairs],
+        "tests": found.tests, "correction": TABLE, "metrics": found.metrics, "hidden": found.hidden,
+        "alone": found.alone,
+        "verdict": [{"kind": kind, "text": text} for kind, text in sentences(found)],
+    }  # fmt: skip
+
+
+def contrast_record(c: Contrast) -> dict[str, Any]:
+    """One change as JSON."""
+    d = c.difference
+    return {"metric": c.name, "verdict": c.verdict, "before": number(c.before), "after": number(c.after),
+            "most": number(c.most), "leans": c.leans,
+            "difference": number(d.value), "low": number(d.low), "high": number(d.high), "p_value": c.tested.p_value,
+            "p_adjusted": c.p_adjusted, "how": c.how, "n": c.tested.n, "margin": c.kind.matters, "better": c.kind.sign}
+
+
+def change_record(c: Contrast) -> dict[str, Any]:
+    """A change between two stages, with what it is of: a form of a benchmark or a channel of held-out text."""
+    d, t = c.difference, c.tested
+    found = {**contrast_record(c), "first": c.first, "second": c.second,
+             "interval": {"value": d.value, "low": d.low, "high": d.high}}
+    if c.name.startswith(HELDOUT):
+        return found | {"channel": c.name.removeprefix(HELDOUT), "documents": t.n}
+    task, form = task_of(c)
+    return found | {"task": task, "variant": form, "items": t.items, "gained": t.gained, "lost": t.lost}
+
+
+def number(value: float | None) -> float | None:
+    """A number that JSON has, or None."""
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _entry(e: Entry, names: list[str]) -> dict[str, Any]:
+    c = e.chosen
+    return {"name": e.name, "label": e.label, "checkpoint": c.label, "key": c.key, "stage": c.stage, "export": c.name,
+            "step": c.step, "tokens": c.tokens, "source": e.source, "model": e.model, "link": e.link,
+            "metrics": {n: _metric(c, n) for n in names if n in c.metrics},
+            "contamination": contamination_record(c.seen),
+            "line": [{"checkpoint": p.label, "key": p.key, "step": p.step, "tokens": p.tokens,
+                      "metrics": {n: number(p.metrics[n]) for n in names if n in p.metrics}} for p in e.line]}
+
+
+def _metric(c: Checkpoint, name: str) -> dict[str, Any]:
+    bounds = c.interval(name)
+    found = {"value": number(c.metrics[name]), "stderr": number(c.stderr.get(name)), "n": c.counts.get(name)}
+    return found | ({"low": number(bounds[0]), "high": number(bounds[1])} if bounds else {})
+
+
+def log_comparison(server: Server, found: Compared, line: str, page: str) -> str:
+    """Log a comparison as a new run of `<line> comparisons`; returns where it is.
+
+    Its metrics are `<label>/<metric>` of every entry (among them `contamination/<benchmark>/score`),
+    `difference/<label>/<metric>` to the first one, and `count/<label>/<verdict>`; the tables, the page and the record
+    are artifacts that MLflow's own interface shows. An experiment of its own: in the line's, its metrics would be among
+    those of checkpoints in every chart. Raises Unavailable where the server does not answer, or refuses it."""
+    first, *others = (e.label for e in found.entries)
+    changes = [{"second": p.second.label, "first": p.first.label, **contrast_record(c)}
+               for p in found.pairs for c in p.contrasts]
+    tables = {"differences.json": {key: [row[key] for row in changes] for key in changes[0]} if changes else {},
+              "metrics.json": _metrics(found)}
+    return log_run(
+        server, f"{line} comparisons", f"{', '.join(others)} against {first}" if others else first,
+        metrics={name: value for name, value in _logged(found).items() if math.isfinite(value)},
+        params={chr(65 + n): f"{e.label}: {e.chosen.label}, {e.chosen.tokens} tokens"
+                for n, e in enumerate(found.entries[:26])},
+        tags={COMPARISON: "true", "mlflow.note.content": "\n\n".join(text for _, text in sentences(found))[:5000]},
+        models=list(dict.fromkeys(e.model for e in found.entries if e.model)),
+        tables={file: table for file, table in tables.items() if any(table.values())},
+        files={PAGE: page, RECORD: json_text(record(found), indent=1)},
+    )  # fmt: skip
+
+
+def _logged(found: Compared) -> dict[str, float]:
+    metrics = {f"{e.label}/{name}": e.chosen.metrics[name] for e in found.entries for name in found.metrics
+               if name in e.chosen.metrics}
+    for e in found.entries:
+        metrics |= {f"{e.label}/{name}": value for name, value in metrics_of(e.chosen.seen).items()}
+    for pair in found.pairs:
+        metrics |= {f"difference/{pair.second.label}/{c.name}": c.difference.value for c in pair.contrasts}
+        metrics |= {f"count/{pair.second.label}/{verdict}": float(len(pair.section(verdict)))
+                    for verdict in ("better", "worse", "same", "cannot tell")}
+    return metrics
+
+
+def _metrics(found: Compared) -> dict[str, list[object]]:
+    rows = [(name, e) for name in found.metrics for e in found.entries if name in e.chosen.metrics]
+    bounds = [e.chosen.interval(name) or (None, None) for name, e in rows]
+    return {"metric": [name for name, _ in rows], "compared": [e.label for _, e in rows],
+            "checkpoint": [e.chosen.label for _, e in rows], "tokens": [e.chosen.tokens for _, e in rows],
+            "value": [e.chosen.metrics[name] for name, e in rows], "low": [low for low, _ in bounds],
+            "high": [high for _, high in bounds]}
+
+
+DIGITS = 6
+
+
+def stages_record(found: Comparison) -> dict[str, Any]:
+    """A comparison of stages as JSON: `checkpoints` by label, `tasks`, `heldout`, `verdict` and `notes`
+    (docs/report.md)."""
+    labels = {c.key: c.label for c in found.checkpoints.every}
+    whole = {
+        "checkpoints": {c.label: _checkpoint_record(c, labels) for c in found.checkpoints.every},
+        "tasks": {task.task: _task(task) for task in found.tasks}, "heldout": [change_record(t) for t in found.texts],
+        "verdict": [asdict(sentence) for sentence in stage_sentences(found)], "notes": found.checkpoints.notes
+    }
+    named: dict[str, Any] = _plain(whole, labels)
+    return named
+
+
+def _checkpoint_record(c: Checkpoint, labels: dict[str, str]) -> dict[str, Any]:
+    metrics = {}
+    for name, value in sorted(c.metrics.items()):
+        bounds = c.interval(name)
+        metrics[name] = {"value": value, "n": c.counts.get(name)} | (
+            {"low": bounds[0], "high": bounds[1]} if bounds else {})
+    return {"stage": c.stage, "name": c.name, "step": c.step, "tokens": c.tokens, "final": c.final, "digest": c.digest,
+            "parent": labels.get(c.parent or ""), "metrics": metrics, "left_out": c.left_out}
+
+
+def _task(task: TaskComparison) -> dict[str, Any]:
+    return {"forms": task.forms, "headline": task.headline, "best": task.best, "highest": task.highest,
+            "no_best": task.no_best, "standings": [asdict(s) for s in task.standings],
+            "others": [change_record(c) for c in task.others],
+            "stages": [change_record(c) for c in task.stages],
+            "suspicions": [_suspicion(s) for s in task.suspicions], "pairs": [asdict(lead) for lead in task.pairs]}
+
+
+def _suspicion(suspicion: Suspicion) -> dict[str, Any]:
+    traces, leads = ([asdict(each) for each in some] for some in (suspicion.traces, suspicion.leads))
+    return {"checkpoint": suspicion.checkpoint, "task": suspicion.task,
+            **contamination_record({suspicion.task: suspicion.seen})[suspicion.task], "traces": traces,
+            "reference": suspicion.reference, "leads": leads}
+
+
+def rounded(value: Any) -> Any:
+    """A value as JSON has it, numbers rounded: their last digits differ between machines."""
+    return _plain(value, {})
+
+
+def _plain(value: Any, labels: dict[str, str]) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(item, labels) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item, labels) for item in value]
+    if isinstance(value, float):
+        return round(value, DIGITS) if math.isfinite(value) else None  # an interval that nothing bounds
+    return labels.get(value, value) if isinstance(value, str) else value

@@ -1,0 +1,101 @@
+"""Who is best is selected and tested by one number, and the tests know that it was selected."""
+
+from itertools import combinations
+from random import Random
+
+import pytest
+
+from argosy.core.statistics.multiple import DECISION, correct
+from argosy.evidence.compare.changes import change, headline_of
+from argosy.evidence.compare.checkpoints import Checkpoint, Checkpoints
+from argosy.evidence.compare.sentences import stage_sentences
+from argosy.evidence.compare.stages import TaskComparison, compare
+from tests.comparison_fixtures import checkpoint
+
+FORMS = ("plain", "cloze", "teach_then_ask", "none_control")
+KNOWLEDGE = ["cloze", "plain"]
+
+
+def _checkpoint(name: str, rates: dict[str, float], items: int = 120) -> Checkpoint:
+    rows = []
+    for form, rate in rates.items():
+        rng = Random(f"{name}/{form}")
+        for n in range(items):
+            right = rng.random() < rate
+            rows.append({"task": "facts", "variant": form, "id": f"i{n}", "lang": "en", "correct": right,
+                         "chosen": n % 4 if right else (n + 1) % 4, "gold": n % 4, "scores": [0.0] * 4})
+    return checkpoint(name, rows, headline={"facts": KNOWLEDGE})
+
+
+def _task(checkpoints: list[Checkpoint]) -> TaskComparison:
+    (task,) = compare(Checkpoints(checkpoints)).tasks
+    return task
+
+
+def _seven() -> list[Checkpoint]:
+    return [_checkpoint(f"{n}", dict.fromkeys(FORMS, 0.5)) for n in range(7)]
+
+
+def test_reading_and_controls_do_not_rank() -> None:
+    knows = _checkpoint("knows", {"plain": 0.8, "cloze": 0.8, "teach_then_ask": 0.2, "none_control": 0.1})
+    reads = _checkpoint("reads", {"plain": 0.4, "cloze": 0.4, "teach_then_ask": 1.0, "none_control": 1.0})
+    found = compare(Checkpoints([knows, reads]))
+    (task,) = found.tasks
+    assert (task.headline, task.best) == (["plain", "cloze"], "knows")
+    assert [c.verdict for c in task.others] == ["worse"]
+    best = next(s.text for s in stage_sentences(found) if s.kind == "best")
+    assert "in the mean of 2 forms (plain and cloze)" in best
+    assert "selected and tested by that mean, corrected over all pairs of candidates (Holm)" in best
+
+
+def test_all_forms_count_where_nothing_says_which() -> None:
+    found = _seven()
+    for c in found:
+        c.headline.clear()
+    assert _task(found).headline == ["plain", "cloze", "none_control", "teach_then_ask"]
+
+
+def test_what_selects_is_what_is_tested() -> None:
+    checkpoints = _seven()
+    del checkpoints[3].rows.groups["facts", "cloze"][10:20]  # scores that were no numbers
+    task = _task(checkpoints)
+    values = {s.checkpoint: s.headline for s in task.standings}
+    assert {s.items for s in task.standings} == {110}
+    assert task.highest == max(values, key=lambda key: values[key])
+    assert task.best is None  # all are equal
+    for other in task.others:
+        assert (other.first, other.name) == (task.highest, headline_of("facts"))
+        if checkpoints[3].key in (other.first, other.second):
+            assert other.difference.value == pytest.approx(values[other.second] - values[other.first])
+
+
+def test_tests_of_the_best_are_corrected_over_all_pairs() -> None:
+    checkpoints = _seven()
+    task = _task(checkpoints)
+    each = {(a.key, b.key): change(headline_of("facts"), a, b, task.headline) for a, b in combinations(checkpoints, 2)}
+    raw = {pair: c.tested.p_value for pair, c in each.items() if c and c.tested.p_value is not None}
+    adjusted = correct(raw, DECISION)
+    assert len(task.others) == 6
+    for other in task.others:
+        pair = (other.first, other.second)
+        assert other.p_adjusted == adjusted[pair if pair in adjusted else pair[::-1]]
+
+
+@pytest.mark.parametrize(("rates", "forms", "why"), [
+    ((0.2, 0.23, 0.22), [KNOWLEDGE] * 3, "nothing is above chance, 25.0 %"),
+    ((0.8, 0.8, 0.3), [KNOWLEDGE] * 3, "the highest is not apart from b, by what these items can show"),
+    ((0.8, 0.5, 0.3), [["plain"], ["cloze"], ["plain"]], "were asked no form in common"),
+    ((0.8, 0.5, 0.3), [KNOWLEDGE] * 3, ""),
+])  # fmt: skip
+def test_nothing_is_best_that_is_not_above_chance_and_apart(rates: tuple[float, ...], forms: list[list[str]],
+                                                            why: str) -> None:
+    every = [_checkpoint(name, dict.fromkeys(own, rate)) for name, rate, own in zip("abc", rates, forms, strict=True)]
+    if rates[0] == rates[1]:
+        every[0].rows, every[1].rows = every[0].rows, every[0].rows  # the same answers
+    found = compare(Checkpoints(every))
+    (task,) = found.tasks
+    assert (task.best is None) == bool(why)
+    assert why in task.no_best
+    said = next(s for s in stage_sentences(found) if s.about == "facts")
+    assert (said.kind, f"No best on facts: {task.no_best}" in said.text) == (
+        ("undecided", True) if why else ("best", False))

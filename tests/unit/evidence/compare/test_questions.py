@@ -1,0 +1,169 @@
+"""Only questions asked in the same way are paired, of all that has metrics: a task, a category, lm-eval's groups."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from argosy.core.statistics.multiple import TABLE
+from argosy.evidence.compare.changes import form_changes, not_shared
+from argosy.evidence.compare.comparison import compare
+from argosy.evidence.compare.entries import Entry
+from argosy.evidence.compare.test import OTHER_QUESTIONS
+from argosy.evidence.gate.check import check
+from argosy.evidence.gate.config import Gate
+from argosy.evidence.gate.subject import Subject, compared
+from argosy.evidence.results.findings import Findings
+from argosy.evidence.results.rows.values import total
+from argosy.evidence.results.suite import Suite
+from argosy.model.infer.model import LanguageModel
+from evals.runner import run_benchmarks
+from evals.section import Benchmarks
+from probes.runner import run_probes
+from tests.comparison_fixtures import checkpoint
+from tests.evaluation_fixtures import make_items, make_language_model, write_items
+from tests.lm_eval_fixtures import RIVERS, write_task, write_three_kinds
+
+pytestmark = pytest.mark.usefixtures("own_tasks_alone")
+
+
+@pytest.fixture(scope="module")
+def model() -> LanguageModel:
+    return make_language_model(positions=1024)
+
+
+def _asked(model: LanguageModel, folder: Path, section: dict[str, Any], seed: int = 0) -> Findings:
+    return run_benchmarks(Benchmarks.model_validate(section), model, folder, chat=False, seed=seed, limit=None)
+
+
+def _entry(label: str, found: Findings) -> Entry:
+    c = checkpoint(label, found.rows, metrics=found.metrics, stderr=found.stderr, counts=found.counts,
+                   headline=found.headline, kinds=found.kinds)
+    return Entry(label, label, [c], c)
+
+
+def _subject(label: str, found: Findings) -> Subject:
+    return Subject(_entry(label, found).chosen)
+
+
+def _digests(found: Findings) -> dict[tuple[str, str, str], str]:
+    return {(row["task"], row["variant"], row["id"]): row["asked"] for row in found.rows}
+
+
+def test_a_suite_with_other_examples_asks_other_questions(model: LanguageModel, tmp_path: Path) -> None:
+    write_items(tmp_path / "x.jsonl", make_items(60))
+    none, five = (_asked(model, tmp_path, {"tasks": {"x": ["x.jsonl"]}, "variants": {"plain": {"few_shot": {"n": n}}}})
+                  for n in (0, 5))
+    result = compare([_entry("a", none), _entry("b", five)], everything=True)
+    assert {c.how for c in result.pairs[0].contrasts if c.name.endswith("/plain/acc")} == {OTHER_QUESTIONS}
+    assert any("x plain" in note and "questions of the same names have another prompt, other examples" in note
+               for note in result.notes)
+    assert compare([_entry("a", none), _entry("b", none)]).pairs[0].contrasts[0].how == "paired"
+    gate = Gate.model_validate({"rules": [{"not_worse": {"on": ["bench/x/plain/acc"]}}]})
+    assert check(gate, _subject("b", five), _subject("a", none)).status == "cannot tell"
+    first, second = (_entry(label, each).chosen for label, each in (("a", none), ("b", five)))
+    assert form_changes(first, second, "x", TABLE) == []
+    assert not_shared([(first, second)])[0].startswith("x plain: b is not compared to a, questions of the same names")
+
+
+def test_some_questions_that_were_asked_otherwise_are_left_out_and_counted() -> None:
+    def rows(other: int) -> Findings:
+        found = [{"task": "t", "variant": "plain", "id": str(n), "item": str(n), "correct": n % 2 == 0, "chosen": 0,
+                  "gold": 0, "scores": [0.0, 0.0], "asked": "new" if n < other else "old"} for n in range(100)]
+        return Findings({"bench/t/plain/acc": 0.5}, {"bench/t/plain/acc": 0.05}, {"bench/t/plain/acc": 100}, rows=found,
+                        headline={"t": ["plain"]})
+
+    result = compare([_entry("a", rows(0)), _entry("b", rows(7))])
+    assert {(c.how, c.tested.n, c.otherwise) for c in result.pairs[0].contrasts} == {("paired", 93, 7)}
+    assert "t: 7 of 100 questions are not compared between a and b, questions of the same names have another prompt, " \
+           "other examples, another right option or other options." in result.notes
+    assert not any("share 93" in note for note in result.notes)
+    first, second = (_entry(label, rows(n)).chosen for label, n in (("a", 0), ("b", 7)))
+    assert {change.tested.items for change in form_changes(first, second, "t", TABLE)} == {93}
+    assert "t plain (7 of 100 questions): b is not compared to a" in not_shared([(first, second)])[0]
+    older = rows(0)
+    for row in older.rows:
+        del row["asked"]  # older evaluations have none
+    result = compare([_entry("a", older), _entry("b", rows(7))])
+    assert {(c.tested.n, c.otherwise) for c in result.pairs[0].contrasts} == {(100, 0)}
+
+
+def test_a_digest_is_of_the_question_and_not_of_the_order_that_a_seed_draws(model: LanguageModel, tmp_path: Path
+                                                                            ) -> None:
+    write_items(tmp_path / "x.jsonl", make_items(12))
+    section = {"tasks": {"x": ["x.jsonl"]}, "variants": {"permuted": {"permuted": {"k": 2}}, "cloze": None}}
+    first, second = (_asked(model, tmp_path, section, seed) for seed in (0, 1))
+    assert _digests(first) == _digests(second)
+    assert [r["gold"] for r in first.rows] != [r["gold"] for r in second.rows]
+    assert all(len(digest) == 8 for digest in _digests(first).values())
+    assert len(set(_digests(first).values())) == 24  # items and forms differ, orders of one item do not
+
+
+def test_a_task_of_lm_evals_own_says_what_it_asked(model: LanguageModel, tmp_path: Path) -> None:
+    write_task(tmp_path, "rivers", RIVERS)
+    section = {"lm_eval": ["rivers"], "include_path": str(tmp_path)}
+    plain = _digests(_asked(model, tmp_path, section))
+    assert _digests(run_benchmarks(Benchmarks.model_validate(section), model, tmp_path, chat=True, seed=0, limit=None)
+                    ) == plain  # a chat template is no other question
+    for change in ('description: "Answer this: "', "num_fewshot: 1\nfewshot_split: test", 'target_delimiter: "="'):
+        text = (tmp_path / "rivers.yaml").read_text()
+        (tmp_path / "rivers.yaml").write_text(f"{text}{change}\n")
+        changed = _digests(_asked(model, tmp_path, section))
+        assert changed.keys() == plain.keys()
+        assert not set(changed.values()) & set(plain.values()), change
+        (tmp_path / "rivers.yaml").write_text(text)
+
+
+PROBES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "next_token": ({"cases": [{"prefix": "a", "text": " b"}]}, {"cases": [{"prefix": "a", "text": " c"}]}),
+    "contrastive": ({"pairs": [{"good": "a b", "bad": "b a"}]}, {"pairs": [{"good": "a b", "bad": "c a"}]}),
+    "perplexity": ({"texts": ["a river"]}, {"texts": ["a stone"]}),
+    "relation": ({"relations": [{"name": "r", "patterns": ["[X] is [Y]"], "facts": [["a", "b"], ["c", "d"]]}]},
+                 {"relations": [{"name": "r", "patterns": ["[X] was [Y]"], "facts": [["a", "b"], ["c", "d"]]}]}),
+    "generation": ({"prompts": ["a"], "max_new_tokens": 2}, {"prompts": ["a"], "max_new_tokens": 3}),
+    "reply_language": ({"zh": ["你好"], "en": ["hello"]}, {"zh": ["您好"], "en": ["hi"]}),
+    "refusal": ({"lang": "en", "harmful": ["bad"], "harmless": ["good"]},
+                {"lang": "en", "harmful": ["bad"], "harmless": ["good"], "plain": "Q: {prompt}"}),
+    "end_of_turn": ({"cases": [{"question": "a?", "answer": "the river is long.", "cut": "the river"}]},
+                    {"cases": [{"question": "a?", "answer": "the river is long.", "cut": "the river is"}]}),
+    "opener": ({"cases": [{"prompt": "a", "format": "json"}]}, {"cases": [{"prompt": "b", "format": "json"}]}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", sorted(PROBES))
+def test_cases_of_probes_say_what_was_asked(model: LanguageModel, kind: str) -> None:
+    def rows(fields: dict[str, Any]) -> dict[str, str]:
+        suite = Suite(name="s", probes=[{"name": "p", "kind": kind, **fields}])
+        found = run_probes(suite, model, "", chat=False, seed=0, limit=None)
+        return {row["id"]: row["asked"] for row in found.rows}
+
+    before, after = (rows(fields) for fields in PROBES[kind])
+    assert before == rows(PROBES[kind][0])
+    assert before
+    assert not set(before.values()) & set(after.values())
+
+
+def test_categories_and_groups_of_tasks_are_paired(model: LanguageModel, tmp_path: Path) -> None:
+    write_three_kinds(tmp_path)
+    for name in ("few", "many"):  # every document has a right option
+        lines = (tmp_path / f"{name}.jsonl").read_text().splitlines()
+        (tmp_path / f"{name}.jsonl").write_text(
+            "".join(json.dumps({**json.loads(line), "gold": n % 3}) + "\n" for n, line in enumerate(lines)))
+    (tmp_path / "means.yaml").write_text(
+        "group: means\ntask: [few, many]\naggregate_metric_list: [{metric: acc, weight_by_size: false}]\n")
+    for subject in ("physics", "law"):
+        lines = [f"What is {subject} {n}?,river {n},stone {n},water {n},salt {n},{'ABCD'[n % 4]}" for n in range(10)]
+        (tmp_path / f"{subject}_test.csv").write_text("\n".join(lines))
+    task = {"files": "*_test.csv", "format": "mmlu", "categories": {"social_sciences": ["law"], "stem": ["physics"]}}
+    found = _asked(model, tmp_path, {"tasks": {"m": task}, "lm_eval": ["both", "means"], "include_path": str(tmp_path)})
+    new, old = _subject("a", found), _subject("b", found)
+    names = {"bench/m_social_sciences/plain/acc": 10, "bench/m_stem/plain/acc": 10, "bench/m_en/plain/acc": 20,
+             "bench/m/plain/acc": 20, "bench/both/plain/acc": 8, "bench/means/plain/acc": 8}  # fmt: skip
+    for name, n in names.items():
+        assert total(new.rows.values(name)) == pytest.approx(found.metrics[name]), name
+        contrast = compared(name, new, old)
+        assert not isinstance(contrast, str)
+        assert (contrast.how, contrast.tested.n) == ("paired", n), name
+    means = [found.metrics[f"bench/{name}/plain/acc"] for name in ("few", "many")]
+    assert found.metrics["bench/means/plain/acc"] == pytest.approx(sum(means) / 2)

@@ -1,0 +1,128 @@
+"""What the report says is true of the items: who is best, what changed, who has seen the test."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from argosy.core.statistics.multiple import TABLE
+from argosy.evidence.compare.changes import not_shared, text_changes
+from argosy.evidence.compare.checkpoints import Checkpoint, read_checkpoints
+from argosy.evidence.compare.sentences import stage_sentences
+from argosy.evidence.compare.stages import Comparison, compare, is_headline
+from argosy.evidence.results.rows.reader import Rows
+from tests.comparison_fixtures import checkpoint
+from tests.report_fixtures import CHANNELS, HONEST, Store, make_store
+
+ITEMS = 100
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return make_store(tmp_path_factory.mktemp("store"), items=ITEMS)
+
+
+@pytest.fixture(scope="module")
+def found(store: Store) -> Comparison:
+    return compare(read_checkpoints(store.checkpoints, store.evaluations))
+
+
+def _labels(found: Comparison) -> dict[str, str]:
+    return {c.key: c.label for c in found.checkpoints.every}
+
+
+def test_the_best_is_not_the_one_that_plain_accuracy_ranks_first(found: Comparison) -> None:
+    (task,) = found.tasks
+    labels = _labels(found)
+    assert labels[max(task.standings, key=lambda s: s.plain or 0).checkpoint] == "twin"
+    assert {labels[key] for key in task.seen} == {"twin"}
+    assert labels[task.highest] in ("sft", "dpo", "rlhf")
+    assert task.best is None  # the three are equal but for noise
+    assert "No best on facts: the highest is not apart from " in stage_sentences(found)[0].text
+    assert any("twin has likely seen the test: score +" in s.text for s in stage_sentences(found) if s.kind == "seen")
+
+
+def test_a_stage_is_compared_with_the_stage_before_on_the_same_items(found: Comparison) -> None:
+    (task,) = found.tasks
+    labels = _labels(found)
+    pairs = {(labels[c.first], labels[c.second]) for c in task.stages}
+    assert pairs == {("pretrain", "long_context"), ("long_context", "anneal"), ("anneal", "sft"), ("anneal", "twin"),
+                     ("sft", "dpo"), ("sft", "rlhf")}
+    for change in task.stages:
+        first, second = found.checkpoints[change.first], found.checkpoints[change.second]
+        assert change.tested.items == 2 * ITEMS
+        if not is_headline(change):  # what evaluate itself reports
+            assert change.before == pytest.approx(first.metrics[change.name])
+            assert change.difference.value == pytest.approx(second.metrics[change.name] - first.metrics[change.name])
+        assert change.difference.low <= change.difference.value <= change.difference.high
+    anneal = next(c for c in task.stages if labels[c.second] == "anneal" and is_headline(c))
+    assert anneal.verdict == "better"
+
+
+def test_forgotten_text_is_told_with_its_channel(found: Comparison) -> None:
+    forgotten = {(_labels(found)[t.second], t.kind.short) for t in found.texts if t.verdict == "worse"}
+    everywhere = {("twin", channel) for channel in CHANNELS}  # it knows less: 0.04 bits a byte
+    assert {("sft", "code"), *everywhere} <= forgotten
+    assert len(forgotten) <= 6  # a table's correction lets one in twenty of what it marks be noise
+    told = stage_sentences(found)
+    assert any(s.kind == "forgotten" and s.text.startswith("sft forgot") and "code" in s.text for s in told)
+
+
+def test_no_loss_is_never_an_all_clear(tmp_path: Path) -> None:
+    made = make_store(tmp_path, HONEST[:5], items=5)
+    found = compare(read_checkpoints(made.checkpoints, made.evaluations))
+    (said,) = [s for s in stage_sentences(found) if "Held-out" in s.text]
+    assert said.kind == "note"
+    assert "no loss that matters (0.01 bits a byte or more) is shown by these documents (80 a channel)" in said.text
+
+
+def _with_texts(key: str, nats: Sequence[float], size: Sequence[int], *suites: str) -> Checkpoint:
+    """A checkpoint with losses of documents of English text, as the suites (`NAME`, `NAME#settings`) measured them."""
+    found = Rows()
+    for name in suites or ("heldout",):
+        suite, _, settings = name.partition("#")
+        found.update(Rows([{"task": suite, "variant": "en", "id": str(n), "nats": loss, "bytes": each}
+                           for n, (loss, each) in enumerate(zip(nats, size, strict=True))], settings))
+    return checkpoint(key, found)
+
+
+def test_documents_of_another_corpus_are_not_compared() -> None:
+    first = _with_texts("a", [100.0] * 9, range(50, 59))
+    other = _with_texts("b", [100.0] * 9, range(60, 69))
+    assert text_changes([(first, other)], TABLE) == []
+    (note,) = not_shared([(first, other)])
+    assert "Held-out text (en): b is not compared to a, they share less than two documents" in note
+    assert not_shared([(first, first)]) == []
+    assert [t.tested.n for t in text_changes([(first, first)], TABLE)] == [9]
+
+
+@pytest.mark.parametrize(("before", "after", "why"), [
+    (["heldout"], ["core"], "suites heldout and core"),
+    (["heldout#0a"], ["heldout#0b"], "suite heldout, which changed in between"),
+    (["heldout"], ["heldout#0b"], "suite heldout, which changed in between"),
+    (["core", "heldout#0a"], ["heldout#0b"], "suite heldout, which changed in between"),
+])  # fmt: skip
+def test_losses_of_two_suites_are_not_compared(before: list[str], after: list[str], why: str) -> None:
+    first, second = (_with_texts(key, [100.0 + n for n in range(9)], [50] * 9, *suites)
+                     for key, suites in (("a", before), ("b", after)))
+    assert text_changes([(first, second)], TABLE) == []
+    (note,) = not_shared([(first, second)])
+    assert note == (f"Held-out text (en): b is not compared to a, they were measured with {why}: evaluate both with "
+                    "the same suite and data.")
+
+
+def test_of_several_suites_the_one_that_both_have_is_compared() -> None:
+    first, second = (_with_texts(key, [100.0 + n for n in range(9)], [50] * 9, *suites)
+                     for key, suites in (("a", ["core", "heldout#0a"]), ("b", ["core", "heldout#0b"])))
+    for row in first.rows.groups["core", "en"]:
+        row["nats"] -= 10  # type: ignore[index]
+    (change,) = text_changes([(first, second)], TABLE)
+    assert change.difference.value == pytest.approx(10 / 50 / math.log(2))  # of core alone
+    assert not_shared([(first, second)]) == []
+
+
+def test_nothing_evaluated_says_so(store: Store) -> None:
+    found = compare(read_checkpoints(store.checkpoints, []))
+    assert [s.kind for s in stage_sentences(found)] == ["note"]
+    assert "twin has no evaluation, so it is in no table." in found.checkpoints.notes

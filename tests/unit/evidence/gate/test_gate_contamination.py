@@ -1,0 +1,159 @@
+"""The rule `contamination`: its bound, a calibration of one's own, a clean reference, options in natural order."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from argosy.core.statistics.contamination import Contamination, default_calibration
+from argosy.evidence.gate.calibrate import main
+from argosy.evidence.gate.check import check
+from argosy.evidence.gate.config import Gate
+from argosy.evidence.gate.subject import Subject, nobody
+from argosy.evidence.results.contamination import contamination_of
+from argosy.evidence.results.items import write_items
+from argosy.evidence.results.rows.reader import Rows
+from evals.items import Item
+from evals.memorisation import Trace, _row, natural_order
+from tests.comparison_fixtures import checkpoint
+
+
+def rows(seed: int, *, natural: float = 0.0, seen: float = 0.0, share: float = 0.3) -> list[dict[str, Any]]:
+    """A strong model's: `natural` nats that it gives the published order of a `share` of the items (the same for all
+    models), 2 nats that it gives a share `seen` of items that it has seen."""
+    rng = np.random.default_rng(seed)
+    found: list[dict[str, Any]] = []
+    for n in range(200):
+        text, answer = rng.normal(-60, 1.0, 4), rng.normal(-0.5, 0.3, 4)
+        text[0] += natural * (n % 10 < 10 * share) + 2.0 * (rng.random() < seen)
+        found.append({"task": "facts", "variant": "memorisation", "id": str(n), "place": [n % 4, 4],
+                      "scores": [text.tolist(), answer.tolist()]})
+        found += [{"task": "facts", "variant": form, "id": f"{n}#{form}", "item": str(n),
+                   "correct": bool(rng.random() < 0.97), "chosen": 0, "gold": 0, "scores": []}
+                  for form in ("plain", "permuted")]  # fmt: skip
+    return found
+
+
+def subject(seed: int, **given: float) -> Subject:
+    return Subject(checkpoint(f"model {seed}", rows(seed, **given)))
+
+
+def status(new: Subject, old: Subject | None = None, **rule: Any) -> str:
+    return check(Gate.model_validate({"rules": [{"contamination": rule}]}), new, old).status
+
+
+def test_a_bound_that_nothing_can_exceed_is_wrong() -> None:
+    most = default_calibration().most
+    assert most == max(default_calibration().probability(z) for z in (-1e9, 0.0, 1e9))
+    with pytest.raises(ValueError, match=r"below is 0\.99, allowed: up to 0\.\d+, the largest probability"):
+        Gate.model_validate({"rules": [{"contamination": {"below": 0.99}}]})
+    assert status(subject(1, seen=1.0), below=round(most - 0.001, 4)) == "fails"
+    assert [status(subject(seed), below=0.5) for seed in range(8)] == ["holds"] * 8  # strong, and clean
+    assert status(subject(1), tasks=["mmlu"]) == "cannot tell"
+
+
+def test_a_calibration_of_clean_evaluations_and_a_clean_reference_cover_natural_orders(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert status(subject(1, natural=2.0)) == "fails"  # a clean model that the shipped calibration does not cover
+    evaluations = []
+    for seed in range(10, 16):
+        (tmp_path / str(seed)).mkdir()
+        write_items(tmp_path / str(seed), rows(seed, natural=2.0))
+        evaluations.append(str(tmp_path / str(seed)))
+    file = tmp_path / "calibration.json"
+    assert main(["--task", "facts", "--out", str(file), *evaluations]) == 0
+    assert "text_order: +0." in capsys.readouterr().out
+    shipped, made = default_calibration(), json.loads(file.read_text())
+    assert (made["intercept"], made["slope"]) == (shipped.intercept, shipped.slope)
+    clean = [subject(seed, natural=2.0) for seed in range(20, 40)]
+    own = [status(new, calibration=str(file)) for new in clean]
+    against = [status(new, subject(2, natural=2.0), reference=True) for new in clean]
+    assert own.count("holds") >= 19
+    assert against.count("holds") >= 19
+    seen = subject(3, natural=2.0, seen=0.7)
+    assert status(seen, calibration=str(file)) == "fails"
+    assert status(seen, subject(2, natural=2.0), reference=True) == "fails"
+    assert status(seen, reference=True) == "fails"  # no reference: nothing is taken off
+    assert status(seen, nobody("bare"), reference=True) == "cannot tell"
+    assert main(["--task", "facts", "--out", str(file), *evaluations[:3]]) == 2
+    assert main(["--task", "other", "--out", str(file), *evaluations]) == 2
+    said = capsys.readouterr().err
+    assert "3 clean models; allowed: 4 or more" in said
+    assert "no contamination measures of other" in said
+
+
+def test_a_calibration_that_is_absent_or_broken_is_named(tmp_path: Path) -> None:
+    assert status(subject(1), calibration=str(tmp_path / "none.json")) == "cannot tell"
+    (tmp_path / "broken.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"broken\.json is no calibration"):
+        Gate.model_validate({"rules": [{"contamination": {"calibration": str(tmp_path / "broken.json")}}]})
+
+
+def test_items_in_natural_order_are_left_out() -> None:
+    given = rows(1, natural=3.0)
+    marked = [row | ({"natural": True} if row["variant"] == "memorisation" and int(row["id"]) % 10 < 3 else {})
+              for row in given]
+    found, kept = contamination_of(Rows(given), "facts"), contamination_of(Rows(marked), "facts")
+    assert isinstance(found, Contamination)
+    assert isinstance(kept, Contamination)
+    assert (found.items, kept.items) == (200, 140)
+    assert {part.items for part in kept.parts} == {140}  # also of plain and permuted answers
+    assert found.p_value < 1e-3
+    assert kept.p_value > 0.05
+
+
+def _of(found: list[dict[str, Any]], task: str) -> list[dict[str, Any]]:
+    return [{**row, "task": task} for row in found]
+
+
+def test_a_benchmark_that_only_the_reference_has_or_that_failed_is_not_passed_over() -> None:
+    gate = Gate.model_validate({"rules": [{"contamination": {}}]})
+    new, old = subject(1), Subject(checkpoint("old", [*rows(2), *_of(rows(3), "mmlu")]))
+    found = check(gate, new, old)
+    assert found.status == "cannot tell"
+    assert [f.about for _, f in found.having("cannot tell")] == ["mmlu"]
+    for failed, left in (("bench/mmlu", "mmlu"), ("bench/mmlu/permuted", "mmlu"), ("bench/mmlu/cloze", ""),
+                         ("probe/mmlu", "")):
+        new = Subject(checkpoint("new", rows(1)), {failed: "the network is down"})
+        told = check(gate, new, None).having("cannot tell")
+        assert [f.about for _, f in told] == ([left] if left else [])
+        assert all(f"{failed} failed for new: the network is down" in f.evidence for _, f in told)
+    bare = [row for row in _of(rows(3), "mmlu") if row["variant"] == "plain"]  # has no evidence for anybody
+    assert check(gate, new, Subject(checkpoint("old", [*rows(2), *bare]))).holds
+
+
+def test_weaker_evidence_does_not_replace_stronger() -> None:
+    """A newer evaluation without memorisation, or of few items, is no reason to promote."""
+    full = rows(3, seen=0.7)
+    for newer in ([row for row in full if row["variant"] != "memorisation"],
+                  [row for row in full if int(str(row.get("item") or row["id"])) < 40]):
+        both = Rows()
+        both.update(Rows(full))
+        both.update(Rows(newer))
+        assert contamination_of(both, "facts") == contamination_of(Rows(full), "facts")
+        assert status(Subject(checkpoint("seen", both))) == "fails"
+    again = Rows()
+    again.update(Rows(full))
+    again.update(Rows(rows(4)))
+    assert contamination_of(again, "facts") == contamination_of(Rows(rows(4)), "facts")  # as strong: the newest
+
+
+@pytest.mark.parametrize(
+    ("choices", "natural"),
+    [
+        (("1", "2", "3", "10"), True), (("$1,000", "$500", "$20", "$1"), True), (("5 m", "10 m", "12.5 m"), True),
+        (("-3", "-1", "0", ".5"), True), (("I only", "II only", "III only", "IV only"), True),
+        (("True", "False"), True), (("Yes.", "No.", "Perhaps."), True), (("正确", "错误"), True),
+        (("True, True", "False, False", "True, False", "False, True"), True),
+        (("3", "1", "2", "10"), False), (("red", "blue"), False), (("I only", "III only", "II only"), False),
+        (("False", "True"), False), (("1 cat", "two", "3"), False), (("in 1990", "since 1991"), False),
+        (("2 oak trees", "2 cats", "2 bacteria"), False),
+    ],
+)  # fmt: skip
+def test_natural_orders_and_rows_that_say_so(choices: tuple[str, ...], natural: bool) -> None:
+    assert natural_order(choices) is natural
+    row = _row("facts", Trace(Item("a", "en", "How many?", choices, 1), (0.0, 1.0), (0.0, 1.0)))
+    assert ("natural" in row) == natural

@@ -1,0 +1,225 @@
+"""Judges, verdicts and their numbers."""
+
+import math
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+
+from argosy.core.errors import InputError
+from argosy.evidence.judging.ask import answers_of, ask
+from argosy.evidence.judging.judges import ChatApiJudge, CheckpointJudge, Comparison, Preference, question, read_verdict
+from argosy.evidence.judging.metrics import Verdict, kappa, length_controlled, metrics
+from argosy.evidence.judging.records import Answer, Prompt, read_answers, read_labels, read_prompts
+from argosy.model.infer.chat_api import ChatApi
+from tests.evaluation_fixtures import make_language_model
+from tests.judge_server import judge_server
+
+SAVED = dict[int, Preference]
+
+
+def _asked(judge: ChatApiJudge, comparisons: list[Comparison]) -> SAVED:
+    found: SAVED = {}
+    judge.prefer(comparisons, lambda index, preference: found.update({index: preference}))
+    return found
+
+
+@pytest.mark.parametrize(("reply", "preference"), [
+    ("A", 1.0), (" **B**", 0.0), ("[[C]]", 0.5), ("A is fluent but wrong.\n\nVerdict: B.", 0.0), ("答案是A。", 1.0),
+    ("结论：B", 0.0), ("The final verdict is: A", 1.0), ("Answer A is better than B.", None), ("回答A比B更好", None),
+    ("I prefer A over B", None), ("A (C would be wrong)", None), ("Both are bad.", None), ("", None)])  # fmt: skip
+def test_a_verdict_is_a_letter_alone_or_a_last_line_that_says_so(reply: str, preference: float | None) -> None:
+    assert read_verdict(reply) == preference
+
+
+def test_the_question_is_in_the_prompts_language_and_has_both_answers() -> None:
+    zh = question(Comparison("法国的首都是哪里？", "{巴黎}", "伦敦"), writes=True)
+    assert "【回答A】\n{巴黎}" in zh
+    assert "【回答B】\n伦敦" in zh
+    assert "回复 C" in zh
+    assert "C" not in question(Comparison("Where is Paris?", "here", "there"), writes=False).split("Reply")[1]
+
+
+def test_a_busy_server_is_asked_again_after_the_time_it_names() -> None:
+    waited: list[float] = []
+
+    def busy(text: str, number: int) -> tuple[int, object]:
+        return (429, {}) if number == 1 else (503, {}) if number == 2 else (200, "A")
+
+    with judge_server(busy) as asked:
+        judge = ChatApiJudge(ChatApi(asked.url, "m", parallel=1, sleep=waited.append))
+        assert _asked(judge, [Comparison("Q?", "a", "b")])[0].first == 1.0
+    assert waited[0] == 3.0
+    assert 0 < waited[1] <= 2.0
+    assert len(asked.bodies) == 3
+
+
+def test_a_server_that_never_answers_leaves_a_reason_and_the_others_go_on() -> None:
+    def one_fails(text: str, number: int) -> tuple[int, object]:
+        return (500, {}) if "broken" in text else (200, {"choices": []}) if "odd" in text else (200, "B")
+
+    with judge_server(one_fails) as asked:
+        judge = ChatApiJudge(ChatApi(asked.url, "m", attempts=2, sleep=lambda _: None))
+        found = _asked(judge, [Comparison("Q?", name, "x") for name in ("broken", "odd", "good")])
+    assert found[0].first is None
+    assert "after 2 attempts (HTTP 500)" in found[0].reason
+    assert found[0].retryable
+    assert found[1].first is None
+    assert "choices[0].message.content" in found[1].reason
+    assert found[2].first == 0.0
+
+
+@pytest.mark.parametrize(("status", "said"), [(401, "the key is refused"), (404, "no such address or model")])
+def test_a_server_that_refuses_is_wrong_input(status: int, said: str) -> None:
+    refused = pytest.raises(InputError, match=f"{said}.*no luck")
+    with judge_server(lambda *_: (status, {"error": {"message": "no luck"}})) as asked, refused:
+        _asked(ChatApiJudge(ChatApi(asked.url, "m")), [Comparison("Q?", "a", "b")] * 20)
+    assert len(asked.bodies) < 20
+
+
+def test_a_checkpoint_judges_by_the_probability_of_the_letters() -> None:
+    import torch
+
+    model = make_language_model(positions=512)
+    found: SAVED = {}
+    comparison = Comparison("第1号是什么？", "北京", "长江")
+    judge = CheckpointJudge(model, chat=True, name="j")
+    judge.prefer([comparison, Comparison("x" * 2000, "a", "b")], lambda i, p: found.update({i: p}))
+    text = model.chat(question(comparison, writes=False))
+    logs = []
+    for letter in "AB":
+        context = model.tokenizer(text, add_special_tokens=False)["input_ids"]
+        whole = model.tokenizer(text + letter, add_special_tokens=False)["input_ids"]
+        with torch.no_grad():
+            logprobs = model.model(torch.tensor([whole])).logits[0].log_softmax(-1)
+        logs.append(sum(float(logprobs[at - 1, whole[at]]) for at in range(len(context), len(whole))))
+    assert found[0].first == pytest.approx(1 / (1 + math.exp(logs[1] - logs[0])), abs=1e-5)
+    assert found[1].first is None
+    assert "longer than the judge's context of 512" in found[1].reason
+
+
+def _both(texts: list[tuple[str, str]]) -> tuple[list[Prompt], dict[str, Answer], dict[str, Answer]]:
+    names = [str(number) for number in range(len(texts))]
+    return ([Prompt(name, f"Question {name}?") for name in names],
+            {name: Answer(name, first) for name, (first, _) in zip(names, texts, strict=True)},
+            {name: Answer(name, second) for name, (_, second) in zip(names, texts, strict=True)})  # fmt: skip
+
+
+class Script:
+    """A judge by a rule; stops after `stop` replies, as if it were killed."""
+
+    def __init__(self, rule: object, stop: int | None = None) -> None:
+        self.rule, self.stop, self.name, self.asked = rule, stop, "script", 0
+
+    def prefer(self, comparisons: list[Comparison], save: object) -> None:
+        for index, comparison in enumerate(comparisons):
+            if self.stop is not None and index >= self.stop:
+                raise KeyboardInterrupt
+            self.asked += 1
+            save(index, Preference(self.rule(comparison)))  # type: ignore[operator]
+
+
+def test_equal_answers_are_a_tie_without_asking_and_missing_ones_are_counted(tmp_path: Path) -> None:
+    prompts, first, second = _both([("same", "same "), ("a", "b"), ("c", "d")])
+    del second["2"]
+    judge = Script(lambda c: 1.0)
+    verdicts, left_out, _, asked = ask(judge, prompts, first, second, tmp_path / "kept", lambda *_: None)
+    found = metrics(verdicts, {})
+    assert (found["orders_agree"].value, found["orders_agree"].n) == (0, 1)  # the equal answers are no agreement
+    assert found["position_bias"].value == 0.5
+    judge = Script(lambda c: float(c.first == "a"))
+    verdicts, *_ = ask(judge, prompts, first, second, tmp_path / "other", lambda *_: None)
+    assert (judge.asked, asked) == (2, 1)
+    assert [v.winner for v in verdicts] == ["tie", "first"]
+    assert left_out == Counter({"one of the two has no answer": 1})
+
+
+def test_a_kill_loses_no_reply_and_asks_none_twice(tmp_path: Path) -> None:
+    prompts, first, second = _both([(f"a{n}", f"b{n}") for n in range(12)])
+    arguments = (prompts, first, second, tmp_path / "kept", lambda *_: None)
+    whole, *_ = ask(Script(lambda c: float(c.first < c.second)), prompts, first, second, tmp_path / "other",
+                    lambda *_: None)
+    with pytest.raises(KeyboardInterrupt):
+        ask(Script(lambda c: float(c.first < c.second), stop=7), *arguments)
+    [kept] = (tmp_path / "kept").iterdir()
+    kept.write_text(kept.read_text() + '{"id": "9", "or')  # the line that was being written
+    again = Script(lambda c: float(c.first < c.second))
+    verdicts, *_ = ask(again, *arguments)
+    assert again.asked == 24 - 7
+    assert verdicts == whole
+
+
+def test_the_length_controlled_rate_equals_sklearns_logistic_regression() -> None:
+    from sklearn.linear_model import LogisticRegression
+
+    rng = np.random.default_rng(1)
+    first, second = rng.integers(50, 300, 300), rng.integers(50, 300, 300)
+    difference = first - second
+    x = np.tanh(difference / difference.std())
+    won = (rng.random(300) < 1 / (1 + np.exp(-(0.7 + 0.8 * x)))).astype(float)
+    rate = length_controlled(won.tolist(), first.tolist(), second.tolist())
+    fit = LogisticRegression(C=1.0).fit(x[:, None], won)
+    assert rate.value == pytest.approx(1 / (1 + math.exp(-fit.intercept_[0])), abs=2e-3)
+
+
+def test_the_length_controlled_rate_stays_finite_where_length_tells_all_and_is_none_for_a_handful() -> None:
+    assert 0.2 < length_controlled([1.0] * 10 + [0.0] * 10, [200] * 10 + [50] * 10, [100] * 20).value < 0.8
+    assert length_controlled([1.0] * 7, [1] * 7, [2] * 7) is None
+    assert length_controlled([1.0, 0.0] * 10, [300] * 20, [20] * 20) is None  # always longer: nothing can be told
+    assert length_controlled([1.0, 0.0] * 10, [5] * 20, [5] * 20).value == pytest.approx(0.5)
+
+
+def test_kappa_equals_sklearns() -> None:
+    from sklearn.metrics import cohen_kappa_score
+
+    rng = Random(3)
+    pairs = [(rng.choice(["first", "tie", "second"]), rng.choice(["first", "first", "second"])) for _ in range(200)]
+    assert kappa(pairs) == pytest.approx(cohen_kappa_score([a for a, _ in pairs], [b for _, b in pairs]))
+    assert math.isnan(kappa([("tie", "tie")] * 3))
+
+
+def test_metrics_of_verdicts_by_hand() -> None:
+    verdicts = [Verdict("1", 0.9, 0.8, (10, 5)), Verdict("2", 0.6, 0.3, (3, 5)), Verdict("3", 0.1, 0.2, (2, 9))]
+    found = metrics(verdicts, {"1": "first", "2": "second"})
+    assert found["win_rate"].value == pytest.approx((1 + 0.5 + 0) / 3)
+    assert found["preference"].value == pytest.approx((0.85 + 0.45 + 0.15) / 3)
+    assert found["orders_agree"].value == pytest.approx(2 / 3)
+    assert found["position_bias"].value == pytest.approx((0.05 + 0.15 - 0.05) / 3)
+    assert (found["longer_wins"].value, found["agreement"].value) == (1.0, 0.5)
+
+
+def test_answers_are_the_models_own_greedy_ones_and_end_where_a_turn_ends() -> None:
+    import torch
+
+    model = make_language_model(positions=512)
+    prompts = [Prompt("1", "What is number 1?"), Prompt("2", "第2号是什么？请详细说明。")]
+    found = answers_of(model, prompts, chat=True, max_new_tokens=12, temperature=0.0, seed=0)
+    stops = model.ends(chat=True)
+    assert model.tokenizer.convert_tokens_to_ids("<|end|>") in stops
+    for prompt, answer in zip(prompts, found, strict=True):
+        ids = model.tokenizer(model.chat(prompt.text), add_special_tokens=False, return_tensors="pt")["input_ids"]
+        for _ in range(12):
+            with torch.no_grad():
+                ids = torch.cat([ids, model.model(ids).logits[:, -1].argmax(-1, keepdim=True)], dim=1)
+            if int(ids[0, -1]) in stops:
+                break
+        new = ids[0, len(model.tokenizer(model.chat(prompt.text), add_special_tokens=False)["input_ids"]) :].tolist()
+        assert answer.ended == (new[-1] in stops)
+        assert answer.text == model.tokenizer.decode(new[:-1] if answer.ended else new).strip()
+
+
+def test_files_are_read_line_by_line_and_what_is_no_record_is_counted(tmp_path: Path) -> None:
+    path = tmp_path / "prompts.jsonl"
+    path.write_bytes('{"id": 1, "prompt": "a"}\nno\n[]\n{"id": 1, "prompt": "b"}\n{"id": 2, "prompt": 3}\n'
+                     '{"prompt": [{"role": "user", "content": "问"}]}\n'.encode() + b"\xff\n")  # fmt: skip
+    left_out: Counter[str] = Counter()
+    assert [prompt.text for prompt in read_prompts(path, left_out)] == ["a", "问"]
+    assert sum(left_out.values()) == 5
+    assert left_out["prompts.jsonl: invalid JSON"] == left_out["prompts.jsonl: invalid UTF-8"] == 1
+    with pytest.raises(InputError, match="does not exist"):
+        read_answers(tmp_path / "none.jsonl", left_out)
+    (tmp_path / "labels.jsonl").write_text('{"id": 1, "winner": "A"}\n')
+    with pytest.raises(InputError, match=r"winner is not one of first, second, tie"):
+        read_labels(tmp_path / "labels.jsonl", Counter())

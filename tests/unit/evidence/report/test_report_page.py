@@ -1,0 +1,199 @@
+"""The page: self-contained, well-formed, unbreakable by the data, and bounded in size."""
+
+import json
+import re
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from argosy.core.errors import InputError
+from argosy.core.store.files import read_json, write_json
+from argosy.corpus.tokens.epochs import ChannelEpochs
+from argosy.evidence.compare.checkpoints import Checkpoint, read_checkpoints
+from argosy.evidence.compare.stages import compare
+from argosy.evidence.report.tables import glance, prefix_tables
+from steps.compare import STEP, CompareConfig
+from tests.html_tags import TagReader, check_no_markup, check_self_contained
+from tests.report_fixtures import DEMO, HONEST, HOSTILE, Model, Store, make_store
+from tests.step_fixtures import run_step
+
+
+def _compare(store: Store, **changes: Any) -> tuple[str, dict[str, Any]]:
+    out = store.root / "compare"
+    outputs = run_step(STEP, CompareConfig.model_validate({**store.config(), **changes}), out)
+    return (out / "report.html").read_text(encoding="utf-8"), outputs
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return make_store(tmp_path_factory.mktemp("store"), items=40)
+
+
+@pytest.fixture(scope="module")
+def html(store: Store) -> str:
+    return _compare(store)[0]
+
+
+def test_it_is_whole_and_needs_no_network(html: str) -> None:
+    assert {"verdict", "seen", "tables", "items", "curves", "cleaning", "ran"} <= check_self_contained(html)
+
+
+def test_hostile_text_is_text(html: str) -> None:
+    text = "".join(check_no_markup(html, scripts=1).text)
+    assert not set("\u202e\u2066") & set(html)
+    assert "</script><script>alert(1)</script>" in text
+    assert "{{ 7*7 }}" in text
+    assert "中文文本" in text
+    assert "⟨202E⟩gnp.exe⟨2066⟩" in text
+
+
+def test_hostile_names_are_text_too(tmp_path: Path) -> None:
+    store = make_store(tmp_path, DEMO[:1], items=5)
+    done = read_json(Path(store.evaluations[0]) / "outputs.json")
+    for kind in ("metrics", "stderr", "counts"):
+        done["outputs"][kind] |= {f"bench/{HOSTILE}/plain/acc": 0.5, f"probe/p/{HOSTILE}/acc": 0.5}
+    done["outputs"]["left_out"] = {HOSTILE: {HOSTILE: 3}}
+    write_json(Path(store.evaluations[0]) / "outputs.json", done)
+    seen = ChannelEpochs(HOSTILE, 10, 1.0, 1.0, 60.0, 6.0, 7.5, None, 4.0)
+    report = {"mixture": {"channels": [asdict(seen) | {"alarm": seen.alarm}]}}
+    write_json(Path(store.config()["checkpoints"][0]) / "report.json", report)
+    text = "".join(check_no_markup(_compare(store)[0], scripts=1).text)
+    assert "7.5 epochs in all are above 4" in text
+
+
+def test_every_checkpoint_and_its_items_are_there(html: str) -> None:
+    for label in ("pretrain/p025", "pretrain/p050", "pretrain", "long_context", "anneal", "sft", "twin", "dpo", "rlhf"):
+        assert f'data-label="{label}"' in html
+    assert "号国家的首都是哪里？" in html  # items with their prompts, made again from the suite
+
+
+def test_the_best_and_the_worst_answers_of_the_last_rollout_are_there(tmp_path: Path) -> None:
+    store = make_store(tmp_path, (*HONEST, DEMO[-1]), items=5)
+    rlhf = next(Path(path) for path in store.checkpoints if "rlhf" in Path(path).name)
+    row = [1, "best", "user: what?", HOSTILE, 0.75, None]
+    write_json(rlhf / "samples.json", {"columns": ["step", "end", "prompt", "answer", "reward", "reward/accept"],
+                                       "data": [[0, *row[1:]], row, [1, "worst", HOSTILE, "", -0.5, 0.25]]})
+    page, _ = _compare(store)
+    check_no_markup(page, scripts=1)
+    assert "the best and the worst answers of step 1" in page
+    assert page.count("user: what?") == 1
+    assert "accept 0.25" in page
+    row = [0, "best", "user: what?", "that", None]  # of self-made data that nobody has rewarded
+    write_json(rlhf / "samples.json", {"columns": ["step", "end", "prompt", "answer", "reward"], "data": [row]})
+    assert "the best and the worst answers</h3>" in _compare(store)[0]
+
+
+def test_charts_hold_what_was_logged(html: str) -> None:
+    reader = TagReader(html)
+    charts = [json.loads(str(a["data-series"])) for tag, a in reader.tags if tag == "figure" and "data-series" in a]
+    names = [{series["n"] for series in chart} for chart in charts]
+    assert {"code", "en", "knowledge_en", "knowledge_zh"} in names
+    assert {"sft", "twin"} in names
+    loss = charts[0][0]["p"]
+    assert loss == sorted(loss)  # one curve over the phases, from left to right
+    assert loss[-1][2] == "2.588M tokens"  # the last one that anneal logged
+    assert all(46 <= x <= 448 and 22 <= y <= 218 for chart in charts for series in chart for x, y, *_ in series["p"])
+
+
+@pytest.mark.parametrize("models", [DEMO[:1], DEMO[:3], HONEST[:5], HONEST, (*HONEST, DEMO[-1])])
+def test_a_part_of_the_pipeline_gives_a_shorter_page(models: tuple[Model, ...], tmp_path: Path, html: str) -> None:
+    page, outputs = _compare(make_store(tmp_path, models, items=10), clean="", data="")
+    TagReader(page)
+    assert len(page) < len(html)
+    assert outputs["seen"] == {"facts": []}
+    said = json.dumps(read_json(tmp_path / "compare/comparison.json")["verdict"])
+    assert not re.search(r"\bnan\b|None|twin" + ("" if models[-1].stage == "rlhf" else "|rlhf"), said)
+    assert "No report of a clean step was given." in page
+
+
+def test_only_evaluations_or_only_checkpoints(store: Store) -> None:
+    for changes in ({"checkpoints": []}, {"evaluations": []}):
+        TagReader(_compare(store, **changes)[0])
+    with pytest.raises(InputError, match="nothing to compare"):
+        _compare(store, checkpoints=[], evaluations=[])
+
+
+_BENCHMARK, _PROBES = "but the benchmark asks about the built-in facts", "The probes of facts ask about the built-in"
+_POST = "Post-training used the built-in"
+
+
+@pytest.mark.parametrize(("own", "models", "suite", "said", "unsaid"), [
+    ([], DEMO, "probes", [], ["built-in"]),
+    (["inputs"], DEMO[:1], "heldout", [_BENCHMARK], ["probes of facts", _POST]),
+    (["inputs"], DEMO[:1], "probes", [f"{_BENCHMARK}, and so do the probes of facts"], [_POST]),
+    (["inputs", "benchmark"], DEMO[4:6], "heldout", [f"{_POST} instructions; data.instructions would"], ["facts"]),
+    (["inputs", "benchmark", "instructions"], DEMO[5:], "probes",
+     [_PROBES, f"{_POST} preferences and prompts; data.preferences and data.prompts would"], [_BENCHMARK]),
+])  # fmt: skip
+def test_what_is_built_in_beside_ones_own_text_is_told_where_it_was_used(
+    tmp_path: Path, own: list[str], models: list[Model], suite: str, said: list[str], unsaid: list[str]
+) -> None:
+    store = make_store(tmp_path, models, items=5)
+    done = read_json(Path(store.data) / "outputs.json")
+    done["outputs"]["own"] = own
+    write_json(Path(store.data) / "outputs.json", done)
+    for run in (Path(each) / "run.json" for each in store.evaluations if each.rpartition("-")[0].endswith("heldout")):
+        write_json(run, read_json(run) | {"config": {"suite": suite}})
+    html = _compare(store)[0]
+    notes = " ".join(read_json(store.root / "compare/comparison.json")["notes"])
+    for text in (html, notes):
+        assert all(words in text for words in said)
+    assert not any(words in notes for words in unsaid)
+
+
+def test_the_numbers_are_the_same_wherever_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    results = []
+    for place in ("one", "another/place"):
+        store = make_store(tmp_path / place, DEMO[2:7], items=10)
+        outputs = _compare(store)[1]
+        results.append((outputs, (store.root / "compare/comparison.json").read_bytes()))
+    assert results[0] == results[1]
+    text = results[0][1].decode()
+    assert str(tmp_path) not in text
+    assert text == json.dumps(json.loads(text), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def test_many_checkpoints_stay_one_bounded_file(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    for line in "abc":
+        models = [replace(HONEST[2], name=f"p{n:03}", step=n, tokens=n * 1000, knows=n / 30, seed=line)
+                  for n in range(1, 21)]
+        make_store(tmp_path, models, items=4, line=line, store=store)
+    html, outputs = _compare(store)
+    assert outputs["checkpoints"] == 60
+    assert len(set(re.findall(r'data-label="([^"]+)"', html))) == 60
+    assert len(html) < 1_500_000
+
+
+def test_the_first_table_says_who_is_better_forgot_or_has_seen_the_test(tmp_path: Path,
+                                                                        capsys: pytest.CaptureFixture[str]) -> None:
+    made = make_store(tmp_path, DEMO[2:], items=60)
+    found = compare(read_checkpoints(made.checkpoints, made.evaluations))
+    tasks, lines = glance(found)
+    (task,) = found.tasks
+    labels = {c.key: c.label for c in found.checkpoints.every}
+    assert tasks == ["facts"]
+    assert [line.label for line in lines] == [c.label for c in found.checkpoints.finals]
+    of = {line.label: line for line in lines}
+    assert of["twin"].seen == ("likely", "likely: facts")
+    assert {label for label, line in of.items() if line.seen[0] == "likely"} == {"twin"}
+    assert [label for label, line in of.items() if line.scores[0].best] == ([labels[task.best]] if task.best else [])
+    for standing in task.standings:
+        assert of[labels[standing.checkpoint]].scores[0].value == standing.headline
+    assert "code" in of["sft"].forgotten
+    html, outputs = _compare(made)
+    assert outputs["seen"] == {"facts": ["twin"]}
+    assert "twin has likely seen the test" in capsys.readouterr().out
+    table = html.partition('<table class="glance">')[2].partition("</table>")[0]
+    assert table.count("<tr>") == 1 + len(lines)
+    assert "likely: facts" in table
+    assert "forgot code" in table
+
+
+def test_parts_of_a_probe_make_no_columns() -> None:
+    """ParaRel has 39 relations of three measures each."""
+    names = ["probe/pararel/all/acc", *(f"probe/pararel/all/P{n}/acc" for n in range(39)), "probe/mine/word/mass"]
+    c = Checkpoint("a/1", "a", "pretrain", "1", 1, 10, label="a", metrics=dict.fromkeys(names, 0.5))
+    assert [len(table.columns) for table in prefix_tables([c], {})] == [1, 1]
