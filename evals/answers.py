@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evals.extract import rule
+from evals.extract import RULES
 from evals.question import Question
 
 NO_ANSWER, OTHER_ANSWER = -1, -2
@@ -75,11 +75,11 @@ def generated(question: Question, text: str) -> Answer:
         raise ValueError(f"question {question.id} is scored, not generated")
     for stop in about.stops:
         text = text.split(stop)[0]
-    found = rule(about.extract).extract(text, about.labels)
+    found = RULES.pick(about.extract).extract(text, about.labels)
     if found is None:
         chosen = NO_ANSWER
     elif about.labels and len(found) == len(about.answer) == 1:
         chosen = about.labels.find(found)
     else:
-        chosen = question.gold if rule(about.extract).same(found, about.answer) else OTHER_ANSWER
+        chosen = question.gold if RULES.pick(about.extract).same(found, about.answer) else OTHER_ANSWER
     return Answer(question, (), chosen, chosen, chosen, text, found)

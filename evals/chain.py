@@ -11,11 +11,10 @@ from random import Random
 
 from argosy.core.config.explain import validated
 from argosy.core.errors import InputError
-from argosy.core.plugins import pick
 from evals.forms import GeneratedForm, HarnessRequests, labelled_form, open_form
 from evals.items import AnyItem, OpenItem
 from evals.question import EMPTY, Draft, Layout, Pool, Question
-from evals.variants import OF_OTHERS, NotApplicable, Variant, added_about_others, options_refer_to_options, registered
+from evals.variants import OF_OTHERS, VARIANTS, NotApplicable, Variant, added_about_others, options_refer_to_options
 from evals.variants.few_shot import examples_text
 
 _UNUSED = Random(0)  # seeding one takes longer than most variants
@@ -134,5 +133,5 @@ def _parse(part: object) -> Variant:
     if not isinstance(part, Mapping) or len(part) != 1:
         raise InputError(f"variant {part!r}: write a name, or {{name: {{parameter: value}}}}")
     ((name, parameters),) = part.items()
-    variant = pick(str(name), registered(), "variant")
+    variant = VARIANTS.pick(str(name))
     return validated(variant, parameters or {}, {(): f"variant {variant.name}"})

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from argosy.corpus.text.values import is_number
-from evals.extract import rule
+from evals.extract import RULES
 from evals.items import Item
 from evals.question import Draft, Generation, Rendered
 
@@ -40,11 +40,12 @@ class GeneratedForm:
         short = bool(draft.choices) or not (self.solution and draft.solution)
         stops = self.stops if self.stops is not None else (("\n",) if short else (QUESTION[draft.lang].strip(),))
         tokens = self.max_tokens or (_SHORT if draft.choices else _LONG)
-        return Generation(rule(name).canonical(_right(draft)), stops, tokens, name, draft.labels[: len(draft.choices)])
+        answer, labels = RULES.pick(name).canonical(_right(draft)), draft.labels[: len(draft.choices)]
+        return Generation(answer, stops, tokens, name, labels)
 
     def worked(self, draft: Draft) -> str:
         """Write a worked example's text after the cue: the labels, or the solution with the end that the rule reads."""
-        closing = rule(self.extract or default_rule(draft)).closing(_right(draft), draft.lang)
+        closing = RULES.pick(self.extract or default_rule(draft)).closing(_right(draft), draft.lang)
         if draft.choices or not (self.solution and draft.solution):
             return closing
         steps = draft.solution if self.annotations else ANNOTATION.sub("", draft.solution)

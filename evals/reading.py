@@ -11,7 +11,7 @@ from pathlib import Path
 
 from argosy.core.errors import InputError
 from evals.fields import Fields
-from evals.formats import At, Format, find_format, registered
+from evals.formats import FORMATS, At, Format, find_format
 from evals.items import AnyItem, BrokenItem, Item, Items, mixed
 from evals.records import Record
 
@@ -143,7 +143,7 @@ def _forms(path: Path, encoding: str) -> str:
         records = [record for record in first if not isinstance(record, BrokenItem)]
     if not records:
         return ""
-    fitting = [name for name, each in registered().items() if parse_records(records, each, At("")).items]
+    fitting = [name for name, each in FORMATS.items() if parse_records(records, each, At("")).items]
     fit = f"`format: {' or '.join(fitting)}` reads them; else" if fitting else "no format reads them:"
     return (f". Their fields are {', '.join(dict.fromkeys(name for record in records for name in record))}; {fit} name "
             "them, such as `fields: {question: stem, choices: [a, b, c, d], answer: key}`")

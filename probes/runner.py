@@ -8,11 +8,10 @@ from pydantic import ValidationError
 
 from argosy.core.config.explain import config_error
 from argosy.core.errors import InputError
-from argosy.core.plugins import unknown
 from argosy.evidence.results.findings import Findings, reason
 from argosy.evidence.results.suite import NoFileError, Suite, check_names
 from argosy.model.infer.model import LanguageModel
-from probes.kinds import registered
+from probes.kinds import KINDS
 from probes.probe import Probe, Scope
 
 
@@ -70,10 +69,10 @@ def parse_probe(entry: Mapping[str, Any], suite: str) -> Probe:
     where = f"suite {suite}, probe {fields.get('name')!r}"
     kind = fields.pop("kind", None)
     if kind is None:
-        raise InputError(f"{where}: give its kind (there are: {', '.join(registered())})")
-    if kind not in registered():
-        raise InputError(f"{where}: {unknown(str(kind), registered(), 'kind')}")
+        raise InputError(f"{where}: give its kind (there are: {', '.join(KINDS)})")
+    if kind not in KINDS:
+        raise InputError(f"{where}: {KINDS.unknown(str(kind))}")
     try:
-        return registered()[kind].model_validate(fields)
+        return KINDS[kind].model_validate(fields)
     except ValidationError as error:
-        raise InputError(f"{where}: {config_error(registered()[kind], error)}") from None
+        raise InputError(f"{where}: {config_error(KINDS[kind], error)}") from None

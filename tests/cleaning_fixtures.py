@@ -7,7 +7,7 @@ from typing import Any
 from argosy.core.store.files import write_json
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.filter import Filter, Resources
-from argosy.corpus.cleaning.filters import make_filters, parse_filters, registered
+from argosy.corpus.cleaning.filters import FILTERS, make_filters, parse_filters
 from argosy.corpus.cleaning.kept import KeptCorpus
 from argosy.corpus.cleaning.scoring import KEPT, decide, score
 from argosy.corpus.data.inventory import OWN, identify, write_inventory
@@ -78,7 +78,7 @@ def make_data(root: Path, documents: Sequence[Document]) -> Path:
 def cleaned(root: Path, data: Path, shards: int = 1, **config: Any) -> tuple[dict[str, Any], KeptCorpus]:
     """Score the shards of `data` and clean them: the clean step's outputs, and what it has kept."""
     clean = CleanConfig(data=str(data), shards=shards, **config)
-    scoring = tuple(registered()[one.name].scoring_config(one) for one in clean.filters)
+    scoring = tuple(FILTERS[one.name].scoring_config(one) for one in clean.filters)
     scored = [root / f"score-{number}" for number in range(shards)]
     for number, out in enumerate(scored):
         part = ScoreConfig(data=str(data), filters=scoring, word_lists=clean.word_lists, shard=number, shards=shards)

@@ -7,7 +7,7 @@ from argosy.core.errors import InputError
 from argosy.core.store.remote import absolute
 from argosy.corpus.cleaning.classifier.model_paths import number_models
 from argosy.corpus.cleaning.filter import FilterConfig
-from argosy.corpus.cleaning.filters import registered
+from argosy.corpus.cleaning.filters import FILTERS as KINDS
 from argosy.model.weights.elsewhere.hub import EXAMPLE
 from steps.clean import CleanConfig
 from steps.data import DataConfig
@@ -69,5 +69,5 @@ def _measured(stage: Stages, clean: CleanConfig, scored: Sequence[Node]) -> list
 
 def _scoring(clean: CleanConfig, measured: bool) -> list[FilterConfig]:
     """List what of the filters' configs decides scores: those that ask models of torch, or the others."""
-    kinds = ((registered()[one.name], one) for one in clean.filters)
+    kinds = ((KINDS[one.name], one) for one in clean.filters)
     return [kind.scoring_config(one) for kind, one in kinds if kind.measured is measured]

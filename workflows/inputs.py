@@ -11,7 +11,7 @@ from argosy.core.store.files import read_record
 from argosy.corpus.cleaning.classifier.model import check_saved
 from argosy.corpus.cleaning.classifier.model_paths import ModelFilterConfig
 from argosy.corpus.cleaning.dedup.index import INDEX
-from argosy.corpus.cleaning.filters import registered
+from argosy.corpus.cleaning.filters import FILTERS
 from argosy.corpus.cleaning.tiers import tier_channels
 from argosy.corpus.data.sample import input_channels
 from argosy.corpus.data.sources import RESERVED_CHANNEL, check_channels, check_mixture, rest_of
@@ -163,7 +163,7 @@ def _check_models(config: CleanConfig) -> None:
     """Check that the models that filters ask are there."""
     for at, one in enumerate(config.filters):
         model = getattr(one, "model", "") if isinstance(one, ModelFilterConfig) else ""
-        if model and registered()[one.name].measured:
+        if model and FILTERS[one.name].measured:
             from argosy.model.infer.documents import check_model
 
             check_model(expanduser(model), one.name == "edu_quality", f"clean.filters[{at}].model")

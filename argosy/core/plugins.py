@@ -3,7 +3,8 @@
 import difflib
 import importlib
 import pkgutil
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from functools import cached_property
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -22,25 +23,62 @@ def modules(package: ModuleType) -> dict[str, ModuleType]:
     return {name: importlib.import_module(f"{package.__name__}.{name}") for name in names(package)}
 
 
-def classes(
-    package: ModuleType, what: str, is_one: Callable[[type[Any]], bool], key: str = "name"
-) -> dict[str, type[Any]]:
-    """Find the classes that modules of a package define and that `is_one` takes, by their text `key`, in order; a class
-    without it is a base of others.
+class Folder(Mapping[str, T]):
+    """Plug-ins of a package by name, in order; its modules are imported when it is first read.
 
-    `what`: their kind, in the plural, for the error. Raises RuntimeError: two have the same name."""
-    found: dict[str, type[Any]] = {}
-    for module in modules(package).values():
-        for value in vars(module).values():
-            if not isinstance(value, type) or value.__module__ != module.__name__ or not is_one(value):
-                continue
-            name = getattr(value, key, None)
-            if not isinstance(name, str) or not name:
-                continue
-            if name in found:
-                raise RuntimeError(f"two {what} are called {name!r}: {found[name]} and {value}")
-            found[name] = value
-    return dict(sorted(found.items()))
+    A plug-in is a class derived from `base`, in a module of the package, with a text `key`: its name. A class without
+    one is a base of others.
+
+    Attributes:
+        kind: word for one of them, in errors.
+        packages: names of the packages that are searched.
+        instances: whether a plug-in is an instance of its class, and not the class.
+
+    Reading raises RuntimeError: two have the same name."""
+
+    def __init__(
+        self, kind: str, base: type[Any], *packages: str, key: str = "name", instances: bool = False
+    ) -> None:
+        self.kind, self.base, self.packages, self.key, self.instances = kind, base, packages, key, instances
+
+    @cached_property
+    def _plugins(self) -> dict[str, T]:
+        everything = [module for each in self.packages for module in modules(importlib.import_module(each)).values()]
+        classes: dict[str, Any] = {}
+        for module in everything:
+            for value in vars(module).values():
+                name = self._name(value, module)
+                if name and classes.setdefault(name, value) is not value:
+                    raise RuntimeError(f"two {self.kind}s are called {name!r}: {classes[name]} and {value}")
+        return {name: value() if self.instances else value for name, value in sorted(classes.items())}
+
+    def _name(self, value: object, module: ModuleType) -> str:
+        """Return the name of a plug-in that `module` defines; "" for everything else."""
+        if not isinstance(value, type) or not issubclass(value, self.base) or value.__module__ != module.__name__:
+            return ""
+        name = getattr(value, self.key, "")
+        return name if isinstance(name, str) else ""
+
+    def __getitem__(self, name: str) -> T:
+        return self._plugins[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._plugins)
+
+    def __len__(self) -> int:
+        return len(self._plugins)
+
+    def forget(self) -> None:
+        """Search again when it is next read: its packages have changed."""
+        vars(self).pop("_plugins", None)
+
+    def pick(self, name: str) -> T:
+        """Look up a plug-in by its name. Raises InputError: there is none (names the nearest, and all there are)."""
+        return pick(name, self, self.kind)
+
+    def unknown(self, name: str) -> str:
+        """Say that there is no plug-in of this name, which one is nearest, and all there are."""
+        return unknown(name, self, self.kind)
 
 
 def pick(name: str, among: Mapping[str, T], what: str) -> T:

@@ -1,10 +1,8 @@
 """Rules that find the answer in a generated text: their base class, and the scan that finds them."""
 
-import sys
-from functools import cache
 from typing import ClassVar
 
-from argosy.core.plugins import classes, pick
+from argosy.core.plugins import Folder
 
 
 class Rule:
@@ -29,13 +27,4 @@ class Rule:
         return answer
 
 
-@cache
-def rules() -> dict[str, Rule]:
-    """Find every rule by its name."""
-    found = classes(sys.modules[__name__], "rules", lambda value: issubclass(value, Rule))
-    return {name: value() for name, value in found.items()}
-
-
-def rule(name: str) -> Rule:
-    """Look up a rule; InputError where there is none of this name."""
-    return pick(name, rules(), "rule")
+RULES: Folder[Rule] = Folder("rule", Rule, __name__, instances=True)

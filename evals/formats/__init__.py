@@ -1,14 +1,12 @@
 """Formats of benchmark files: their base class, and the scan that finds them."""
 
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import ClassVar
 
 from argosy.core.errors import InputError
-from argosy.core.plugins import classes, pick
+from argosy.core.plugins import Folder
 from evals.fields import Fields, checked, language_of, options, place_of, text
 from evals.items import AnyItem, BrokenItem, Item
 from evals.records import Record, Records, csv_records, json_lines, json_list
@@ -82,11 +80,7 @@ class Format:
 BY_SUFFIX = {".jsonl": "argosy", ".csv": "mmlu"}  # where a task names no format
 
 
-@cache
-def registered() -> dict[str, Format]:
-    """Find every format by its name."""
-    found = classes(sys.modules[__name__], "formats", lambda value: issubclass(value, Format))
-    return {name: value() for name, value in found.items()}
+FORMATS: Folder[Format] = Folder("format", Format, __name__, instances=True)
 
 
 def find_format(name: str, suffix: str = "", fields: Fields | None = None) -> Format:
@@ -98,7 +92,7 @@ def find_format(name: str, suffix: str = "", fields: Fields | None = None) -> Fo
     name = name or BY_SUFFIX.get(suffix, "")
     if not name:
         raise InputError(f"items are read from {', '.join(BY_SUFFIX)}; for another suffix than these say `format`")
-    return pick(name, registered(), "format")
+    return FORMATS.pick(name)
 
 
 class OwnFields(Format):

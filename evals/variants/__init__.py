@@ -1,14 +1,13 @@
 """Variants of benchmarks: their base class, the scan that finds them, and which items they must leave alone."""
 
 import re
-import sys
 from collections.abc import Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from random import Random
 from typing import ClassVar
 
 from argosy.core.config.schema import Config
-from argosy.core.plugins import classes
+from argosy.core.plugins import Folder
 from evals.extract.listed import stand_in_order
 from evals.question import Draft
 
@@ -59,11 +58,7 @@ class Variant(Config):
         raise NotImplementedError
 
 
-@cache
-def registered() -> dict[str, type[Variant]]:
-    """Find every variant by its name."""
-    return classes(sys.modules[__name__], "variants", lambda value: issubclass(value, Variant))
-
+VARIANTS: Folder[type[Variant]] = Folder("variant", Variant, __name__)
 
 _OPTION = re.compile(
     r"\b(all|none|neither|both|any|either|each|two|some)\b[^.]{0,20}\b(above|below|these|those|them|others?|following|options|choices|answers)\b"

@@ -6,8 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, field_validator
 
-from argosy.core.plugins import unknown
-from evals.extract import rules
+from evals.extract import RULES
 from evals.fields import ONE_OR_SEVERAL
 from evals.forms import GeneratedForm
 from evals.question import Draft
@@ -36,8 +35,8 @@ class Generative(Variant):
     @field_validator("extract")
     @classmethod
     def _is_a_rule(cls, name: str) -> str:
-        if name and name not in rules():
-            raise ValueError(f"extract: {unknown(name, rules(), 'rule')}")
+        if name and name not in RULES:
+            raise ValueError(f"extract: {RULES.unknown(name)}")
         return name
 
     def apply(self, draft: Draft, rng: Random) -> list[Draft]:

@@ -7,10 +7,10 @@ from typing import ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from argosy.core.config.explain import nearest
+from argosy.core.plugins import unknown
 from argosy.core.statistics.intervals import Estimate, mean
 from argosy.core.statistics.metric import Metric, probability, share
-from argosy.corpus.text.faults import Generated, faults, registered
+from argosy.corpus.text.faults import RULES, Generated, faults
 from argosy.corpus.text.scripts import words
 from argosy.evidence.judging.ask import answers_of
 from argosy.evidence.judging.records import Prompt, read_prompts
@@ -31,7 +31,7 @@ class Generation(Probe):
 
     kind: ClassVar[str] = "generation"
     declared: ClassVar[Mapping[str, Metric]] = {
-        **dict.fromkeys(registered(), share("lower")),
+        **dict.fromkeys(RULES, share("lower")),
         "faultless": share(), "length": Metric("neither", "words"), "distinct2": probability("neither"),
     }  # fmt: skip
     prompts: tuple[str, ...] = ()
@@ -47,9 +47,8 @@ class Generation(Probe):
         if bool(self.prompts) == bool(self.file):
             raise ValueError("give one of prompts, file")
         for rule in self.rules:
-            if rule not in registered():
-                near = nearest(rule, registered())
-                raise ValueError(f"rules has {rule!r}; allowed: {', '.join(near or registered())}")
+            if rule not in RULES:
+                raise ValueError(f"rules: {unknown(rule, RULES, 'rule')}")
         return self
 
     def measure(self, model: LanguageModel, scope: Scope) -> Measurement:

@@ -12,7 +12,7 @@ from argosy.core.step.machine import usable_gpus
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.classifier.model_paths import find_models
 from argosy.corpus.cleaning.filter import Filter, Resources
-from argosy.corpus.cleaning.filters import make_filters, parse_filters, registered
+from argosy.corpus.cleaning.filters import FILTERS, make_filters, parse_filters
 from argosy.corpus.cleaning.filters.decontamination import Decontamination
 from argosy.corpus.cleaning.report.explain import Look, looks, shown
 from argosy.corpus.cleaning.scoring import KEPT, decide, score
@@ -68,7 +68,7 @@ def _filters(given: str) -> tuple[CleanConfig, list[str]]:
                          "'{name: gopher_quality, min_words: 50}'") from None
     except ValueError as error:
         raise InputError(str(error)) from None
-    alone = tuple(one for one in every if _judges_alone(registered()[one.name]))
+    alone = tuple(one for one in every if _judges_alone(FILTERS[one.name]))
     left_out = [one.name for one in every if one not in alone]
     if not alone:
         raise InputError(f"{', '.join(left_out)} cannot be tried on files alone: {_COMPARES}")
@@ -112,7 +112,7 @@ def table(found: Iterable[Look]) -> Iterator[str]:
 def _resources(config: CleanConfig, documents: list[Document]) -> Resources:
     """Make what a filter may need of the documents themselves and of models where they lie."""
     places = find_models(config.filters, ())
-    asking = tuple(one for one in config.filters if registered()[one.name].measured)
+    asking = tuple(one for one in config.filters if FILTERS[one.name].measured)
     if not asking:
         return Resources(sample=documents, models=places)
     from argosy.model.infer.documents import Models

@@ -13,7 +13,7 @@ from typing import Any
 from argosy.core.store.step_files import LOG
 from argosy.corpus.cleaning.dedup.deduplicator import Deduplicator
 from argosy.corpus.cleaning.filter import Filter
-from argosy.corpus.cleaning.filters import registered
+from argosy.corpus.cleaning.filters import FILTERS
 from workflows.compose import compose
 from workflows.lifecycle import lifecycle
 from workflows.local.runner import run_plan
@@ -25,8 +25,8 @@ def plan_cleaning(store: Path, recipe: str = "") -> Plan:
     there are copies."""
     if recipe:
         return plan(lifecycle(compose("tiny", overrides=[f"clean.filters={recipe}"])), store, None, "clean")
-    ready = [name for name, one in registered().items() if _is_ready(one)]
-    names = sorted(ready, key=lambda name: (not issubclass(registered()[name], Deduplicator), name))
+    ready = [name for name, one in FILTERS.items() if _is_ready(one)]
+    names = sorted(ready, key=lambda name: (not issubclass(FILTERS[name], Deduplicator), name))
     good = store / "good.jsonl"  # documents for a classifier to learn from
     good.parent.mkdir(parents=True, exist_ok=True)
     good.write_text("".join(json.dumps({"text": f"A good document, number {at}."}) + "\n" for at in range(200)))

@@ -17,7 +17,7 @@ from argosy.corpus.cleaning.dedup import About, Deduplicator, Workspace
 from argosy.corpus.cleaning.dedup.duplicates import FormConfig
 from argosy.corpus.cleaning.dedup.near_dedup import NearDedup
 from argosy.corpus.cleaning.filter import Filter, FilterConfig, Keys, Resources
-from argosy.corpus.cleaning.filters import make_filters, parse_filters, registered
+from argosy.corpus.cleaning.filters import FILTERS, make_filters, parse_filters
 from argosy.corpus.cleaning.filters.decontamination import Decontamination, contaminated
 from argosy.corpus.cleaning.scoring import KEPT, decide
 from argosy.corpus.data.jsonl import JsonlWriters, dump_line
@@ -35,7 +35,7 @@ _PARTS = ("messages", "prompt", "chosen", "rejected", "completion")
 def _check_filters(filters: tuple[FilterConfig, ...]) -> tuple[FilterConfig, ...]:
     """Refuse filters that records cannot have, and compare records by their text where no form is named."""
     # What they write is another text, which has no turns any more.
-    changing = [name for name, kind in registered().items() if kind.repairs or getattr(kind, "spans", False)]
+    changing = [name for name, kind in FILTERS.items() if kind.repairs or getattr(kind, "spans", False)]
     for one in filters:
         if one.name in changing:
             raise ValueError(f"the filter {one.name} changes texts, allowed for records: filters that drop, all but "

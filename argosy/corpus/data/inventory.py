@@ -18,7 +18,7 @@ from argosy.core.store.files import write_atomic
 from argosy.core.store.remote import is_uri
 from argosy.core.store.zstd import check_window
 from argosy.corpus.data.listing import list_inputs
-from argosy.corpus.data.readers import CUT_BYTES, UNPACKS, Reader, is_packed, registered
+from argosy.corpus.data.readers import CUT_BYTES, READERS, UNPACKS, Reader, is_packed
 from argosy.corpus.data.sources import UTF8, Cut, InputFile, SourceConfig
 
 DOCUMENTS = "documents.json"
@@ -66,7 +66,7 @@ def inventory(inputs: Sequence[str], config: SourceConfig, most: int = CUT_BYTES
 
 def identify(file: InputFile, most: int = CUT_BYTES) -> InputFile:
     """Return a listed file with its hash and cuts. Raises InputError: it cannot be read."""
-    reader = registered()[file.format]
+    reader = READERS[file.format]
     try:
         cuts = _remote_cuts(file, reader, most) if is_uri(file.path) else _local_cuts(file, reader, most)
     except OSError as error:

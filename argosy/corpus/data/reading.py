@@ -8,7 +8,7 @@ from argosy.core.store.remote import is_uri, state
 from argosy.corpus.data.counts import Counts, FileCounts
 from argosy.corpus.data.inventory import Piece, Shard, hash_span
 from argosy.corpus.data.jsonl import DAMAGE, Damaged, Reject
-from argosy.corpus.data.readers import Record, Span, registered
+from argosy.corpus.data.readers import READERS, Record, Span
 from argosy.corpus.data.schemas import Document, ParseError, check_text
 from argosy.corpus.data.sources import InputFile, SourceConfig
 
@@ -31,7 +31,7 @@ def read_piece(piece: Piece, config: SourceConfig, counts: Counts) -> Iterator[I
     file, ends = piece.file, (*piece.file.cuts[1:], None)
     before = _verify(piece)
     # Of a text each cut is read alone, as a document ends there whoever reads what follows.
-    step = 1 if registered()[file.format].cut_after == "blank" else piece.last - piece.first
+    step = 1 if READERS[file.format].cut_after == "blank" else piece.last - piece.first
     for first in range(piece.first, piece.last, step):
         yield from read_file(file, config, counts, Span(file.cuts[first], ends[first + step - 1]))
     if _state(file) != before:
@@ -41,7 +41,7 @@ def read_piece(piece: Piece, config: SourceConfig, counts: Counts) -> Iterator[I
 def read_file(file: InputFile, config: SourceConfig, counts: Counts, span: Span | None = None) -> Iterator[Item]:
     """Yield the documents and rejects of a file that was only listed, or of a span of it; as read_shard."""
     counts.files.setdefault(file.label, FileCounts())
-    reader, number = registered()[file.format], 0
+    reader, number = READERS[file.format], 0
     try:
         for record in reader.read(file, span or Span(), config):
             if isinstance(record, Record):

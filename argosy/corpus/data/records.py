@@ -11,8 +11,7 @@ from pydantic import BeforeValidator
 
 from argosy.core.config.schema import Role, expand_home
 from argosy.core.errors import InputError
-from argosy.core.plugins import unknown
-from argosy.corpus.data.formats import Record, describe, read_record, registered
+from argosy.corpus.data.formats import FORMATS, Record, describe, read_record
 from argosy.corpus.data.jsonl import (
     JSONL,
     MOST_BYTES,
@@ -92,8 +91,8 @@ def check_formats(formats: Mapping[str, str], channels: set[str]) -> None:
     """Check that formats are named for channels that there are. Raises InputError: one is not, or there is no such
     format."""
     for channel, name in formats.items():
-        if name not in registered():
-            raise InputError(f"data.formats.{channel}: {unknown(name, registered(), 'format')}; they are {describe()}")
+        if name not in FORMATS:
+            raise InputError(f"data.formats.{channel}: {FORMATS.unknown(name)}; they are {describe()}")
         if channel not in channels:
             names = ", ".join(sorted(channels))
             raise InputError(f"data.formats.{channel}: no file has this channel; there are: {names}")

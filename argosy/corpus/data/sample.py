@@ -10,7 +10,7 @@ from argosy.corpus.data.counts import Counts
 from argosy.corpus.data.inventory import Piece
 from argosy.corpus.data.jsonl import JsonlWriters, Reject
 from argosy.corpus.data.listing import list_inputs
-from argosy.corpus.data.readers import registered
+from argosy.corpus.data.readers import READERS
 from argosy.corpus.data.reading import read_file, read_piece
 from argosy.corpus.data.schemas import Document
 from argosy.corpus.data.sources import InputFile, SourceConfig, channel_name
@@ -84,7 +84,7 @@ def input_channels(inputs: Sequence[str], config: SourceConfig) -> set[str] | No
     if any(map(is_uri, inputs)):
         return None
     files, _ = list_inputs(inputs, config, config.skip)
-    records = [file for file in files if registered()[file.format].names_channels]
+    records = [file for file in files if READERS[file.format].names_channels]
     if sum(file.size for file in records) > QUICK_BYTES:
         return None
     counts = Counts()

@@ -6,7 +6,7 @@ there, and None where it does not apply (the answer is in another language or fo
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -31,22 +31,17 @@ class Generated:
 
 
 Rule = Callable[[Generated], "bool | None"]
-_RULES: dict[str, Rule] = {}
-
-
-def registered() -> Mapping[str, Rule]:
-    """Return every rule by its name."""
-    return _RULES
+RULES: dict[str, Rule] = {}
 
 
 def faults(generated: Generated) -> dict[str, bool]:
     """Whether the fault is there, for each rule that applies to this answer."""
-    results = {name: rule(generated) for name, rule in _RULES.items()}
+    results = {name: rule(generated) for name, rule in RULES.items()}
     return {name: fault for name, fault in results.items() if fault is not None}
 
 
 def _rule(function: Rule) -> Rule:
-    _RULES[function.__name__] = function
+    RULES[function.__name__] = function
     return function
 
 

@@ -6,13 +6,13 @@ from typing import Any
 
 from pydantic import Field, ValidationError, model_validator
 
-from argosy.core.config.explain import config_error, nearest
+from argosy.core.config.explain import config_error
 from argosy.core.config.load import load
 from argosy.core.config.schema import Config
 from argosy.core.config.yaml import read_yaml
 from argosy.core.errors import InputError
 from argosy.evidence.gate.rule import Rule
-from argosy.evidence.gate.rules import registered
+from argosy.evidence.gate.rules import RULES
 
 _HELP = "a list of rules such as '- no_channel_worse: {beyond: noise}', or a mapping of them"
 
@@ -70,12 +70,9 @@ def _rule(each: Mapping[str, Any], number: int) -> Rule:
     if len(each) != 1:
         raise InputError(f"rules.{number} has the keys {', '.join(map(str, each)) or 'none'}, allowed: one rule's name")
     [(name, parameters)] = each.items()
-    known = registered()
-    if name not in known:
-        near = nearest(str(name), known)
-        raise InputError(f"rules.{number}: {name} is no rule; {'nearest' if near else 'allowed'}: "
-                         f"{', '.join(near or known)}")
+    if name not in RULES:
+        raise InputError(f"rules.{number}: {RULES.unknown(str(name))}")
     try:
-        return known[name].model_validate({} if parameters is None else parameters)
+        return RULES[name].model_validate({} if parameters is None else parameters)
     except ValidationError as error:
-        raise InputError(f"rules.{number}: {name}: {config_error(known[name], error)}") from None
+        raise InputError(f"rules.{number}: {name}: {config_error(RULES[name], error)}") from None

@@ -160,7 +160,7 @@ def test_generated_solutions_are_those_of_lm_eval(tmp_path: Path) -> None:
 
 def test_rules_read_numbers_as_lm_evals_filters_do(tmp_path: Path) -> None:
     """On texts with numbers of all kinds: GSM8K's solutions, whole and cut."""
-    from evals.extract import rule
+    from evals.extract import RULES
 
     task = files.gsm8k(60)
     base = harness_task(task, tmp_path)
@@ -172,4 +172,4 @@ def test_rules_read_numbers_as_lm_evals_filters_do(tmp_path: Path) -> None:
         for text in [*texts, "It is 1,234.50$.", "about -3", "#### -1,000.", "none"]:
             (filtered,) = regex.apply([[text]], [{}])
             compared = filtered[0].replace(",", "").replace("$", "").removesuffix(".")
-            assert rule(extract).extract(text, "") == (None if filtered[0] == "[invalid]" else compared)
+            assert RULES.pick(extract).extract(text, "") == (None if filtered[0] == "[invalid]" else compared)

@@ -15,7 +15,7 @@ from argosy.evidence.results.suite import load_suite
 from argosy.model.infer.model import LanguageModel
 from evals.runner import run_benchmarks
 from evals.section import Benchmarks
-from evals.variants import registered
+from evals.variants import VARIANTS as KINDS
 from tests import benchmark_files as files
 from tests.evaluation_fixtures import make_items, make_language_model, save_checkpoint, write_items
 from tests.lm_eval_fixtures import hflm
@@ -129,7 +129,7 @@ def test_every_task_and_group_loads_and_every_variant_has_one(data: Path) -> Non
         about = yaml.load(path.read_text(), Loader=yaml.BaseLoader)
         assert path.stem == about.get("task" if "group" not in about else "group")
     named = str([about.get("metadata") for about in VARIANTS.values()])
-    assert [name for name in registered() if name not in named] == ["layout", "lm_eval"]  # those are of benchmarks
+    assert [name for name in KINDS if name not in named] == ["layout", "lm_eval"]  # those are of benchmarks
 
 
 def test_lm_eval_s_own_command_line_gives_what_our_runner_gives(tmp_path: Path) -> None:

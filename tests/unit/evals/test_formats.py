@@ -9,7 +9,7 @@ import pytest
 
 from argosy.core.errors import InputError
 from evals.fields import label_index, label_indexes, number_index
-from evals.formats import At, find_format, registered
+from evals.formats import FORMATS, At, find_format
 from evals.items import BrokenItem, Item, OpenItem
 from evals.reading import parse_records, read_items
 from tests.step_fixtures import write_lines
@@ -193,7 +193,7 @@ def test_unknown_formats_and_suffixes_are_named(tmp_path: Path) -> None:
         read_items(path, format="openbook")
     with pytest.raises(InputError, match=r"format ceval is read from \.csv"):
         read_items(path, format="ceval")
-    assert {"argosy", "mmlu", "ceval", "gaokao", "arc", "gsm8k"} <= set(registered())
+    assert {"argosy", "mmlu", "ceval", "gaokao", "arc", "gsm8k"} <= set(FORMATS)
 
 
 GOOD: dict[str, dict[str, Any]] = {
@@ -218,7 +218,7 @@ GOOD: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", sorted(set(registered()) - {"cmmlu"}))
+@pytest.mark.parametrize("name", sorted(set(FORMATS) - {"cmmlu"}))
 def test_a_field_of_another_kind_is_left_out_and_the_rest_is_read(name: str) -> None:
     """Whatever stands in it: nothing but an item or a reason comes out."""
     good = GOOD[name]

@@ -4,7 +4,7 @@ import pytest
 
 from evals.answers import NO_ANSWER, OTHER_ANSWER, generated
 from evals.chain import parse_chain
-from evals.extract import rule, rules
+from evals.extract import RULES
 from evals.items import Item, OpenItem, identity
 from evals.metrics import metric_names, metrics
 from evals.question import Pool, Question
@@ -94,15 +94,15 @@ CASES = [("letter", *case) for case in LETTERS] + [(name, text, "ABCD", found) f
 
 @pytest.mark.parametrize(("name", "text", "labels", "found"), CASES)
 def test_rules(name: str, text: str, labels: str, found: str | None) -> None:
-    assert rule(name).extract(text, labels) == found
+    assert RULES.pick(name).extract(text, labels) == found
 
 
 @pytest.mark.parametrize("lang", ["en", "zh"])
-@pytest.mark.parametrize("name", sorted(rules()))
+@pytest.mark.parametrize("name", sorted(RULES))
 def test_each_rule_reads_the_end_of_its_own_examples(name: str, lang: str) -> None:
     answer = {"letter": "C", "letters": "AD"}.get(name, "1,234")
-    found = rule(name).extract(rule(name).closing(answer, lang), "ABCD")
-    assert found == rule(name).canonical(answer)
+    found = RULES.pick(name).extract(RULES.pick(name).closing(answer, lang), "ABCD")
+    assert found == RULES.pick(name).canonical(answer)
 
 
 @pytest.mark.parametrize(("answer", "text", "chosen"), [

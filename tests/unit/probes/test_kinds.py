@@ -14,7 +14,7 @@ from argosy.evidence.judging.ask import answers_of
 from argosy.evidence.judging.records import Prompt
 from argosy.evidence.results.suite import Suite, load_suite
 from argosy.model.infer.model import LanguageModel
-from probes.kinds import registered
+from probes.kinds import KINDS
 from probes.kinds.generation import Generation
 from probes.probe import Scope
 from probes.runner import parse_probe, run_probes
@@ -155,10 +155,10 @@ def test_names_used_twice_and_data_that_is_absent(model: LanguageModel, tmp_path
 def test_every_documented_measure_is_declared_by_its_kind_and_no_other_is_taken() -> None:
     table = (SUITES.parents[1] / "docs/probes.md").read_text().partition("| kind | measures |")[2].partition("\n\n")[0]
     rows = [[cell.strip(" `") for cell in line.split("|")[1:4]] for line in table.splitlines()[2:]]
-    assert {kind for kind, _, _ in rows} == {*registered()} - {"generation"}  # its measures are the rules
+    assert {kind for kind, _, _ in rows} == {*KINDS} - {"generation"}  # its measures are the rules
     for kind, _, names in rows:
         for measure in set(re.findall(r"`(\w+)`", f"`{names}`")) - {"against"}:
-            assert find(measure, registered()[kind].declared), (kind, measure)
+            assert find(measure, KINDS[kind].declared), (kind, measure)
     entry = {"name": "x", "kind": "perplexity", "texts": ["a"]}
     with pytest.raises(RuntimeError, match="Perplexity does not declare its measure 'group/surprise'"):
         parse_probe(entry, "s").declaration("group/surprise")

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from argosy.core.errors import InputError
 from argosy.core.store.files import read_json
 from argosy.corpus.cleaning import filters
-from argosy.corpus.cleaning.filters import registered
+from argosy.corpus.cleaning.filters import FILTERS
 from argosy.corpus.data.jsonl import read_documents
 from argosy.corpus.data.schemas import Document
 from steps.clean import CleanConfig
@@ -60,7 +60,7 @@ def test_nothing_depends_on_the_number_of_shards(tmp_path: Path, data: Path) -> 
 def test_a_changed_threshold_needs_no_new_scores() -> None:
     def scoring(**thresholds: Any) -> dict[str, Any]:
         config = CleanConfig(filters=[{"name": "gopher_quality", **thresholds}])
-        return ScoreConfig(filters=tuple(registered()[c.name].scoring_config(c) for c in config.filters)).identity()
+        return ScoreConfig(filters=tuple(FILTERS[c.name].scoring_config(c) for c in config.filters)).identity()
 
     assert scoring(min_words=3, skip_channels=["web"]) == scoring()
     assert scoring(stop_words=["the"]) != scoring()
@@ -113,10 +113,10 @@ def test_the_filter_of_contributing_is_one_new_file(
     (tmp_path / "plugins").mkdir()
     (tmp_path / "plugins" / "short.py").write_text(source)
     monkeypatch.setattr(filters, "__path__", [*filters.__path__, str(tmp_path / "plugins")])
-    filters.registered.cache_clear()
+    filters.FILTERS.forget()
     try:
         outputs, _ = cleaned(tmp_path, data, filters=[{"name": "short", "min_characters": 6}])
     finally:
-        filters.registered.cache_clear()
+        filters.FILTERS.forget()
         sys.modules.pop("argosy.corpus.cleaning.filters.short", None)
     assert outputs["dropped"] == {"short": 2}

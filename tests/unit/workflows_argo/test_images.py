@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from argosy.corpus.cleaning.filters import registered
+from argosy.corpus.cleaning.filters import FILTERS
 from argosy.corpus.cleaning.kernels import CACHE, COMPILED, link_compiled
 from workflows.local.kernels import plan_cleaning
 
@@ -129,5 +129,5 @@ def test_loops_run_as_they_were_compiled(name):
 
 def test_every_filter_is_compiled_beforehand(tmp_path):
     [score] = (node for node in plan_cleaning(tmp_path).nodes if node.step == "score")
-    asked = {name for name, one in registered().items() if one.measured}  # models of torch, which have a step of theirs
-    assert {each["name"] for each in json.loads(score.config)["filters"]} == set(registered()) - asked
+    asked = {name for name, one in FILTERS.items() if one.measured}  # models of torch, which have a step of theirs
+    assert {each["name"] for each in json.loads(score.config)["filters"]} == set(FILTERS) - asked

@@ -1,29 +1,18 @@
 """Filters, one a file: a module here, or in `dedup`, that defines a `Filter` is found by its config's `name`."""
 
-import sys
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic import ValidationError
 
 from argosy.core.config.explain import config_error
-from argosy.core.plugins import classes, unknown
+from argosy.core.plugins import Folder, unknown
 from argosy.corpus.cleaning import dedup
 from argosy.corpus.cleaning.filter import Filter, FilterConfig, Resources
 from argosy.corpus.cleaning.recipes import RECIPES
 from argosy.corpus.cleaning.scoring import labels
 
-
-@cache
-def registered() -> Mapping[str, type[Filter[Any]]]:
-    """Find every filter, by the default of its config's `name`, which is also its module's name."""
-    found = {**classes(sys.modules[__name__], "filters", _is_filter), **classes(dedup, "filters", _is_filter)}
-    return dict(sorted(found.items()))
-
-
-def _is_filter(value: type[Any]) -> bool:
-    return issubclass(value, Filter)
+FILTERS: Folder[type[Filter[Any]]] = Folder("filter", Filter, __name__, dedup.__name__)
 
 
 def parse_filters(value: object) -> object:
@@ -34,7 +23,7 @@ def parse_filters(value: object) -> object:
     if isinstance(value, str):
         if value not in RECIPES:
             raise ValueError(unknown(value, RECIPES, "recipe") + "; filters are a list: "
-                             f"[{value if value in registered() else 'unicode'}]")
+                             f"[{value if value in FILTERS else 'unicode'}]")
         value = [value]
     if not isinstance(value, Sequence):
         return value
@@ -49,18 +38,18 @@ def _parse(item: object) -> object:
     if not isinstance(fields, dict) or not isinstance(fields.get("name"), str):
         raise ValueError(f"{item!r} is not a filter: give a name, or an object with `name` and thresholds")
     name = fields["name"]
-    if name not in registered():
-        raise ValueError(unknown(name, [*registered(), *RECIPES], "filter"))
+    if name not in FILTERS:
+        raise ValueError(unknown(name, [*FILTERS, *RECIPES], "filter"))
     try:
-        return registered()[name].config_class.model_validate(fields)
+        return FILTERS[name].config_class.model_validate(fields)
     except ValidationError as error:
-        raise ValueError(f"filter {name}: {config_error(registered()[name].config_class, error)}") from None
+        raise ValueError(f"filter {name}: {config_error(FILTERS[name].config_class, error)}") from None
 
 
 def make_filters(configs: Sequence[FilterConfig], resources: Resources) -> dict[str, Filter[Any]]:
     """Make the filters by label, in the order of their configs."""
     made = {}
     for label, config in zip(labels(configs), configs, strict=True):
-        made[label] = registered()[config.name](config, resources)
+        made[label] = FILTERS[config.name](config, resources)
         made[label].label = label
     return made

@@ -3,13 +3,11 @@
 A format reads a record as people and tools write it; what comes out has the schema of its kind
 (argosy.corpus.data.schemas)."""
 
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from functools import cache
 from typing import Any, ClassVar
 
-from argosy.core.plugins import classes
+from argosy.core.plugins import Folder
 from argosy.corpus.data.schemas import ParseError, assistant, parse_record, user
 from argosy.corpus.data.turns import check_record, to_tools, to_turns
 
@@ -35,21 +33,17 @@ class RecordFormat(ABC):
         label, or a prompt. Raises ParseError: they cannot be used."""
 
 
-@cache
-def registered() -> Mapping[str, RecordFormat]:
-    """Find every format, by its name, which is also its module's."""
-    found = classes(sys.modules[__name__], "formats", lambda value: issubclass(value, RecordFormat))
-    return {name: one() for name, one in found.items()}
+FORMATS: Folder[RecordFormat] = Folder("format", RecordFormat, __name__, instances=True)
 
 
 def describe() -> str:
     """List the formats with their keys, for a refusal."""
-    return "; ".join(f"{name}: {one.keys}" for name, one in registered().items())
+    return "; ".join(f"{name}: {one.keys}" for name, one in FORMATS.items())
 
 
 def recognise(record: Mapping[str, Any]) -> RecordFormat:
     """Return the format whose keys a record has. Raises ParseError: none fits, or several do."""
-    fitting = [one for one in registered().values() if one.fits(record)]
+    fitting = [one for one in FORMATS.values() if one.fits(record)]
     if len(fitting) == 1:
         return fitting[0]
     found = "fits " + (" and ".join(one.name for one in fitting) or "no format")
@@ -64,7 +58,7 @@ def read_record(kind: str, record: Mapping[str, Any], format: str = "") -> Recor
     rest = {key: value for key, value in record.items() if value is not None}
     check_record(rest)
     only_last = rest.pop("mask_history", False)
-    one = registered()[format] if format else recognise(rest)
+    one = FORMATS[format] if format else recognise(rest)
     try:
         found = one.read(rest)
     except KeyError as missing:  # of a format that was named by hand

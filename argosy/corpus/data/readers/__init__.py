@@ -4,14 +4,13 @@ A reader yields a `Record` for each text with its place, or a `Reject` with the 
 left out in silence. Damage that ends the reading of a file is raised as it comes (`DAMAGE` of
 argosy.corpus.data.jsonl), or as `Damaged`; who reads turns it into a reject of its own."""
 
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import PurePath
 from typing import Any, ClassVar, NamedTuple
 
-from argosy.core.plugins import classes
+from argosy.core.plugins import Folder
 from argosy.corpus.data.jsonl import Damaged, Reject
 from argosy.corpus.data.schemas import Document
 from argosy.corpus.data.sources import Cut, InputFile, SourceConfig
@@ -79,18 +78,14 @@ class Reader(ABC):
         return []
 
 
-@cache
-def registered() -> Mapping[str, Reader]:
-    """Find every reader, by its name."""
-    found = classes(sys.modules[__name__], "readers", lambda value: issubclass(value, Reader))
-    return {name: one() for name, one in found.items()}
+READERS: Folder[Reader] = Folder("reader", Reader, __name__, instances=True)
 
 
 @cache
 def by_suffix() -> Mapping[str, str]:
     """Name the reader of each suffix. Raises RuntimeError: two readers have the same one."""
     named: dict[str, str] = {}
-    for name, reader in registered().items():
+    for name, reader in READERS.items():
         for suffix in reader.suffixes:
             for full in (suffix, *(suffix + packing for packing in PACKED if reader.packed)):
                 if named.setdefault(full, name) != name:

@@ -8,17 +8,17 @@ import pytest
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.classifier.model_paths import ModelFilterConfig
 from argosy.corpus.cleaning.filter import Resources
-from argosy.corpus.cleaning.filters import registered
+from argosy.corpus.cleaning.filters import FILTERS
 from argosy.corpus.cleaning.report.contamination import in_records
 from argosy.corpus.data.jsonl import JsonlWriters
 from tests.cleaning_fixtures import CHINESE, PROSE, document, kept, make, outcome
 
-ASKING = {name for name, one in registered().items() if issubclass(one.config_class, ModelFilterConfig)}
+ASKING = {name for name, one in FILTERS.items() if issubclass(one.config_class, ModelFilterConfig)}
 WHOLE_PAGES = {"c4_quality", "c4_paragraphs"}  # which want them
 
 
 @pytest.mark.parametrize("text", [PROSE, CHINESE])
-@pytest.mark.parametrize("name", sorted({*registered()} - WHOLE_PAGES - ASKING))
+@pytest.mark.parametrize("name", sorted({*FILTERS} - WHOLE_PAGES - ASKING))
 def test_good_prose_passes_every_filter_unchanged(name: str, text: str) -> None:
     assert outcome(name, text) == text
 

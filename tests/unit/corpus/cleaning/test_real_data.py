@@ -12,7 +12,7 @@ import pytest
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.dedup.deduplicator import Deduplicator
 from argosy.corpus.cleaning.filter import Resources
-from argosy.corpus.cleaning.filters import make_filters, registered
+from argosy.corpus.cleaning.filters import FILTERS, make_filters
 from argosy.corpus.cleaning.filters.unicode import Unicode, UnicodeConfig, clean_text
 from argosy.corpus.cleaning.scoring import KEPT, decide, score
 from argosy.corpus.data.schemas import Document
@@ -36,7 +36,7 @@ def texts_of(path: Path) -> list[str]:
 def fates(texts: Sequence[str], words: Sequence[str] = ()) -> list[str]:
     """For each text "kept" or the filter that drops it."""
     documents = [Document(str(number), text, "web") for number, text in enumerate(texts)]
-    configs = [config for config in CleanConfig().filters if not issubclass(registered()[config.name], Deduplicator)]
+    configs = [config for config in CleanConfig().filters if not issubclass(FILTERS[config.name], Deduplicator)]
     filters = make_filters(configs, Resources(sample=documents, words=words))
     scored = score(Batch(documents), filters)
     codes, reasons = decide(filters, scored.scores, np.array(["web"] * len(texts)))
@@ -67,7 +67,7 @@ def test_public_word_lists_work_in_sentences(lang: str) -> None:
 
 def insulted(texts: Sequence[str]) -> int:
     """How many of the texts the filter of insults drops."""
-    filters = make_filters([registered()["toxicity"].config_class()], Resources())
+    filters = make_filters([FILTERS["toxicity"].config_class()], Resources())
     scores = score(Batch([Document(str(number), text, "web") for number, text in enumerate(texts)]), filters).scores
     codes, _ = decide(filters, scores, np.array(["web"] * len(texts)))
     return int((codes != KEPT).sum())

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from argosy.core.errors import InputError
-from argosy.corpus.data.formats import describe, read_record, registered
+from argosy.corpus.data.formats import FORMATS, describe, read_record
 from argosy.corpus.data.jsonl import JsonlWriters, read_jsonl
 from argosy.corpus.data.records import read_files
 from argosy.corpus.data.schemas import ParseError
@@ -163,7 +163,7 @@ def test_a_record_that_cannot_be_used_has_a_reason(kind: str, record: dict[str, 
 def test_a_format_named_by_hand_is_taken() -> None:
     record = {"messages": [Q, A], "instruction": "kept", "kind": "x"}
     assert read_record("instructions", record, "messages") == {"lang": "", **record}
-    assert list(registered()) == ["alpaca", "completion", "messages", "pairs", "prompt", "self_instruct", "sharegpt"]
+    assert list(FORMATS) == ["alpaca", "completion", "messages", "pairs", "prompt", "self_instruct", "sharegpt"]
     assert "sharegpt: conversations (from, value)" in describe()
 
 

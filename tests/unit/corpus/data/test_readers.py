@@ -17,7 +17,7 @@ from argosy.core.errors import InputError
 from argosy.corpus.data.counts import Counts
 from argosy.corpus.data.inventory import inventory, shards
 from argosy.corpus.data.jsonl import Reject
-from argosy.corpus.data.readers import Span, format_of, registered, suffix_of
+from argosy.corpus.data.readers import READERS, Span, format_of, suffix_of
 from argosy.corpus.data.readers.code import LANGUAGES
 from argosy.corpus.data.reading import read_shard
 from argosy.corpus.data.schemas import Document
@@ -53,9 +53,9 @@ def test_the_longest_suffix_names_the_reader(name: str, found: str) -> None:
 def test_each_reader_has_a_name_and_formats_do_not_overlap() -> None:
     assert {format_of(name) for name in ("a.txt", "a.rst", "a.md")} == {"text"}
     page = (Path(__file__).resolve().parents[4] / "docs/documents.md").read_text()
-    listed = {suffix for name, reader in registered().items() for suffix in reader.suffixes if name != "code"}
+    listed = {suffix for name, reader in READERS.items() for suffix in reader.suffixes if name != "code"}
     assert listed - set(re.findall(r"\.[a-z]+", page)) == set()
-    assert f"{len(registered()['code'].suffixes)} suffixes of {len(LANGUAGES)} languages" in page
+    assert f"{len(READERS['code'].suffixes)} suffixes of {len(LANGUAGES)} languages" in page
 
 
 def test_the_reader_in_the_docs_works(tmp_path: Path) -> None:

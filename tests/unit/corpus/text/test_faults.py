@@ -2,7 +2,7 @@
 
 import pytest
 
-from argosy.corpus.text.faults import Generated, faults, registered
+from argosy.corpus.text.faults import RULES, Generated, faults
 
 ZH, EN = "请介绍北京这座城市的历史。", "Tell me about the history of the city of Paris."
 CASES = [
@@ -40,7 +40,7 @@ CASES = [
 
 @pytest.mark.parametrize(("rule", "prompt", "text", "fault"), CASES)
 def test_a_rule_finds_its_fault_and_no_other(rule: str, prompt: str, text: str, fault: bool | None) -> None:
-    assert registered()[rule](Generated(prompt, text)) is fault
+    assert RULES[rule](Generated(prompt, text)) is fault
 
 
 def test_a_cut_answer_is_unfinished_and_its_last_half_character_is_no_broken_one() -> None:
@@ -50,7 +50,7 @@ def test_a_cut_answer_is_unfinished_and_its_last_half_character_is_no_broken_one
 
 
 def test_every_rule_has_a_case() -> None:
-    assert {rule for rule, *_ in CASES} | {"unfinished"} == set(registered())
+    assert {rule for rule, *_ in CASES} | {"unfinished"} == set(RULES)
 
 
 @pytest.mark.parametrize("text", ["", "\n", "a", "\ud800", "。" * 5000, "ab" * 20_000, "🙂" * 100])

@@ -9,7 +9,7 @@ import pytest
 from argosy.core.errors import InputError
 from argosy.evidence.gate.check import Verdict, as_json, lines, summary
 from argosy.evidence.gate.config import Gate, read_gate
-from argosy.evidence.gate.rules import registered
+from argosy.evidence.gate.rules import RULES
 from argosy.evidence.gate.subject import nobody
 from tests.gate_fixtures import abilities, answers, judged, subject
 
@@ -113,7 +113,7 @@ def test_evidence_is_json_and_names_what_it_rests_on() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("rules:\n  - no_chanel_worse:\n", ["gate.yaml, line 2", "is no rule; nearest: no_channel_worse"]),
+        ("rules:\n  - no_chanel_worse:\n", ["gate.yaml, line 2", "; did you mean 'no_channel_worse'?"]),
         ("rules:\n  - contamination: {below: 2}\n", ["contamination", "below", "2"]),
         ("rules:\n  - not_worse: {beyond: nois}\n", ["not_worse", "beyond", "nois"]),
         ("rules:\n  - not_worse: {margin: 0.1}\n", ["not_worse", "margin"]),
@@ -159,4 +159,4 @@ def test_rules_may_be_a_list_a_mapping_or_names_and_survive_json(tmp_path: Path)
         gate = read_gate(path)
         assert [rule.name for rule in gate.parsed] == ["not_worse", "at_least"]
         assert Gate.model_validate(json.loads(gate.model_dump_json())) == gate
-    assert set(registered()) == {"at_least", "at_most", "better_on", "contamination", "no_channel_worse", "not_worse"}
+    assert set(RULES) == {"at_least", "at_most", "better_on", "contamination", "no_channel_worse", "not_worse"}

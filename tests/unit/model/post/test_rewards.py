@@ -13,7 +13,7 @@ from argosy.corpus.data.rejects import Rejects, read_records
 from argosy.model.post.rl.config import RLHFConfig
 from argosy.model.post.rl.prompts import prompt_parser
 from argosy.model.post.rl.reward import Prompt, Sample, Surroundings
-from argosy.model.post.rl.rewards import WeightedRewards, check_model, registered
+from argosy.model.post.rl.rewards import REWARDS, WeightedRewards, check_model
 from tests.posttraining_fixtures import make_tokenizer
 from tests.step_fixtures import write_lines
 
@@ -77,7 +77,7 @@ def test_a_weight_alone_is_a_reward_with_its_defaults() -> None:
     assert config.rewards == {"accept": 1.0, "maths": {"tolerance": 0.5}}
     assert WeightedRewards(config.rewards, Surroundings()).weights == {"accept": 1.0, "maths": 1.0}
     assert not config.asks_model
-    assert {"accept", "ended", "format", "model"} <= set(registered())
+    assert {"accept", "ended", "format", "model"} <= set(REWARDS)
 
 
 def test_prompts_without_what_a_reward_checks_are_set_aside_with_line_and_reason(tmp_path: Path) -> None:

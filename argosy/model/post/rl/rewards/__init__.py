@@ -1,6 +1,5 @@
 """Rewards of answers, by name and weight: one module of this folder each."""
 
-import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -11,24 +10,21 @@ from pydantic import create_model
 from argosy.core.config.explain import validated
 from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
-from argosy.core.plugins import classes, unknown
+from argosy.core.plugins import Folder
 from argosy.model.post.rl.reward import Reward, RewardConfig, Sample, Surroundings
 
 Settings = Mapping[str, float | Mapping[str, Any]]  # by name: the weight, or the settings, of which one is weight
 
 
-@cache
-def registered() -> Mapping[str, type[Reward[Any]]]:
-    """Find every reward, by its name, which is its module's."""
-    return classes(sys.modules[__name__], "rewards", lambda value: issubclass(value, Reward))
+REWARDS: Folder[type[Reward[Any]]] = Folder("reward", Reward, __name__)
 
 
 def configs(rewards: Settings, field: str = "rewards") -> dict[str, RewardConfig]:
     """Return the config of each reward, in the order of their names.
 
     `field`: where they are written. Raises InputError: there is no such reward, or a setting is wrong."""
-    if absent := sorted(set(rewards) - set(registered())):
-        raise InputError(f"{field} has {absent[0]!r}: {unknown(absent[0], registered(), 'reward')}")
+    if absent := sorted(set(rewards) - set(REWARDS)):
+        raise InputError(f"{field} has {absent[0]!r}: {REWARDS.unknown(absent[0])}")
     given = {name: dict(value) if isinstance(value, Mapping) else {"weight": value}
              for name, value in sorted(rewards.items())}  # fmt: skip
     valid = getattr(validated(_model(field, tuple(given)), {field: given}), field)
@@ -38,7 +34,7 @@ def configs(rewards: Settings, field: str = "rewards") -> dict[str, RewardConfig
 @cache
 def _model(field: str, names: tuple[str, ...]) -> type[Config]:
     """Make a config of these rewards' configs, below `field` so that errors name the whole path."""
-    fields: dict[str, Any] = {name: (registered()[name].config_class, ...) for name in names}
+    fields: dict[str, Any] = {name: (REWARDS[name].config_class, ...) for name in names}
     whole: dict[str, Any] = {field: (create_model(field, __base__=Config, **fields), ...)}
     model: type[Config] = create_model("Rewards", __base__=Config, **whole)
     return model
@@ -58,7 +54,7 @@ class WeightedRewards:
     Raises InputError or StepError where it is made: a setting is wrong, or what a reward needs is not there."""
 
     def __init__(self, rewards: Settings, surroundings: Surroundings) -> None:
-        self.rewards = {name: registered()[name](config, surroundings) for name, config in configs(rewards).items()}
+        self.rewards = {name: REWARDS[name](config, surroundings) for name, config in configs(rewards).items()}
         self.weights = {name: reward.config.weight for name, reward in self.rewards.items()}
 
     def __call__(self, samples: Sequence[Sample]) -> Rewarded:
