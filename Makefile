@@ -14,6 +14,12 @@ TAG ?= latest
 BASE ?= docker.io/library/python:3.11-slim-bookworm
 BUILDER ?= $(shell for each in docker podman buildah; do if $$each info >/dev/null 2>&1; then echo $$each; break; fi; done)
 BUILD_FLAGS ?=
+# Where PYTHON names another version than .venv has, .venv is made anew.
+ifneq ($(PYTHON),)
+ifneq ($(shell $(PYTHON) --version 2>&1),$(shell $(BIN)/python --version 2>&1))
+.PHONY: $(STAMP)
+endif
+endif
 VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' argosy/__init__.py)
 REVISION := $(shell git describe --always --dirty --abbrev=40 --exclude '*' 2>/dev/null || echo unknown)
 

@@ -56,7 +56,8 @@ def test_setup_refuses_another_python_clearly(tmp_path: Path) -> None:
     done = subprocess.run([ROOT / ".ci" / "setup"], env={"PYTHON": str(python), "PATH": "/usr/bin:/bin"},
                           capture_output=True, text=True)
     assert done.returncode == 2
-    assert "argosy needs Python 3.11; found: Python 3.9.0" in done.stderr
+    assert "argosy needs Python 3.11, 3.12 or 3.13; found: Python 3.9.0" in done.stderr
+    assert PYPROJECT["project"]["requires-python"].startswith(">=3.11,<3.14")
     assert "make setup PYTHON=" in done.stderr
 
 

@@ -17,7 +17,7 @@ from argosy.core.step.machine import GIVEN_GPUS, GPUS, usable_gpus
 THREADS = "ARGOSY_THREADS"
 DIE_WITH_PARENT = "ARGOSY_DIE_WITH_PARENT"
 _LIBRARIES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS")
-_NUMERIC = ("numpy", "torch", "transformers", "tokenizers", "trl", "deepspeed")
+_NUMERIC = ("numpy", "torch", "transformers", "tokenizers", "deepspeed")
 _PR_SET_PDEATHSIG = 1
 
 _cause: Stopped | None = None  # why the next signal unwinds the step, where that is not the signal itself

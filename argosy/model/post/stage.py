@@ -107,7 +107,7 @@ class Stage(Generic[C]):
 
 
 def begin(config: _C, context: StepContext) -> Stage[_C]:
-    """Prepare this process and open the checkpoint on its device; call it before importing torch or TRL.
+    """Prepare this process and open the checkpoint on its device; call it before importing torch.
 
     Raises InputError: the checkpoint cannot be continued, its context is shorter than `max_length`, or its chat
     template marks other words than the assistant's."""
@@ -146,21 +146,16 @@ def quantization(device: Any, dtype: str) -> dict[str, Any]:
 
 
 def prepare_process(seed: int, threads: int) -> None:
-    """Set what transformers, datasets and TRL read when they are imported.
+    """Set what transformers reads when it is imported.
 
     No telemetry, no hub, no progress bars (the log is a file), no import of packages that are not used,
     `make_deterministic(seed, threads)`, and bfloat16 at a usable speed."""
-    os.environ.update(
-        HF_HUB_OFFLINE="1", HF_HUB_DISABLE_TELEMETRY="1", HF_DATASETS_OFFLINE="1", HF_HUB_DISABLE_PROGRESS_BARS="1",
-        TRL_EXPERIMENTAL_SILENCE="1"
-    )
+    os.environ.update(HF_HUB_OFFLINE="1", HF_HUB_DISABLE_TELEMETRY="1", HF_HUB_DISABLE_PROGRESS_BARS="1")
     make_deterministic(seed, threads)
     speed_up_bfloat16()
     _skip_unused_packages()
-    import datasets
     import transformers
 
-    datasets.disable_progress_bars()
     transformers.logging.disable_progress_bar()
 
 

@@ -15,7 +15,8 @@ from workflows.local.kernels import plan_cleaning
 
 ROOT = Path(__file__).parents[3]
 IMAGES = ("data", "train", "mlflow")
-TORCH = {"torch", "deepspeed", "trl", "transformers", "triton", "accelerate", "lm-eval"}
+TORCH = {"torch", "deepspeed", "transformers", "triton", "accelerate", "lm-eval"}
+PEERS = {"datatrove", "trl"}  # of tests and benchmarks alone
 LOCKED = re.compile(r"^([a-z0-9][a-z0-9._-]*)==(\S+)", re.M)
 
 
@@ -46,7 +47,7 @@ def test_images_have_the_versions_that_the_tests_run_with(name):
 
 
 @pytest.mark.parametrize(("name", "others"), [
-    ("train", {"pytest", "mypy", "ruff"}), ("data", TORCH), ("mlflow", set()), ("tools", set()),
+    ("train", {"pytest", "mypy", "ruff", *PEERS}), ("data", TORCH), ("mlflow", set()), ("tools", set()),
 ])
 def test_locks_have_what_pyproject_asks_for_and_none_of_what_others_need(name, others):
     pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -59,7 +60,7 @@ def test_what_the_data_image_runs_imports_without_torch():
     """The steps that need the data image, the pods' commands and what sends to MLflow, with torch out of reach."""
     script = f"""
 import importlib, pkgutil, sys
-for name in {sorted(each.replace("-", "_") for each in TORCH | {"hera", "datasets", "datatrove", "peft", "scipy"})!r}:
+for name in {sorted(each.replace("-", "_") for each in TORCH | {"hera", "datasets", "peft", "scipy"})!r}:
     sys.modules[name] = None  # an import of it raises
 import steps, argosy.core.tracking, workflows.argo.pod
 names = [f"steps.{{each.name}}" for each in pkgutil.iter_modules(steps.__path__)]

@@ -65,7 +65,7 @@ def _read(cluster: Cluster, image: str, log: str, before: float) -> Iterator[Fou
     try:
         said = json.loads(log.strip().rpartition("\n")[2])
     except ValueError:
-        yield Found("FAIL", f"{image}: the pod said {log.strip()[-300:]!r}", "see whether the image has Python 3.11")
+        yield Found("FAIL", f"{image}: the pod said {log.strip()[-300:]!r}", "see whether the image has its Python")
         return
     storage, uri = cluster.profile.storage, cluster.profile.tracking.uri
     user = f"uid {said['uid']}"
