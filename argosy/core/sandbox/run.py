@@ -1,5 +1,6 @@
 """Runs of answers with tests, each in a process of its own that may compute and nothing else (child.py).
 
+The process is begun by bubblewrap where that is installed and the kernel lets it; what child.py gives up holds besides.
 docs/rewards.md says what is held, by what, and what is refused."""
 
 import marshal
@@ -7,6 +8,7 @@ import os
 import platform
 import secrets
 import selectors
+import shutil
 import signal
 import subprocess
 import sys
@@ -30,6 +32,9 @@ _MOST_REPORTED = 2**20  # bytes that a process may report, more than all tests n
 _TOKEN = 16  # bytes, of which the hexadecimal digits are sent
 _TRIES = 3  # to start a process
 _GRACE = 2.0  # seconds between a process's last word and its end
+_SIGNALLED = 128  # plus a signal: how bubblewrap ends where that ended its process
+_OURS = ("our own sandbox, since bubblewrap (bwrap) is not installed or may not start here; code can learn names, "
+         "sizes and times of files, but not read them")
 # What an interpreter reads besides its own library.
 _READABLE = ("/usr/lib", "/usr/lib64", "/usr/local/lib", "/lib", "/lib64", "/etc/ld.so.cache", "/usr/share/zoneinfo",
              "/dev/null", "/dev/zero", "/dev/urandom")  # fmt: skip
@@ -64,12 +69,19 @@ class Sandbox:
     """A place where nobody's code is run.
 
     Args:
-        namespaces: whether processes get namespaces of their own where the kernel allows it, as a second wall.
+        wall: what holds processes besides Landlock and the filter of system calls: "bubblewrap", "namespaces" that they
+            take themselves where the kernel allows it, "" nothing; None: the first of them that there is.
+
+    Attributes:
+        held_by: what holds processes here, for people, with what that cannot hold.
 
     Raises StepError: the kernel lacks what is promised; it names what, and what to do."""
 
-    def __init__(self, limits: Limits = Limits(), namespaces: bool = True) -> None:
-        self.limits, self._namespaces = limits, namespaces
+    def __init__(self, limits: Limits = Limits(), wall: str | None = None) -> None:
+        self.limits = limits
+        self._outer = _bubblewrap() if wall in (None, "bubblewrap") else []
+        self._namespaces = wall in (None, "namespaces") and not self._outer
+        self.held_by = "bubblewrap" if self._outer else _OURS
         if not sys.platform.startswith("linux") or platform.machine() not in MACHINES:
             raise StepError(f"no sandbox for code on {sys.platform} {platform.machine()}: it needs Linux on "
                             f"{' or '.join(MACHINES)}; run the step there, or leave code out of rewards")
@@ -119,18 +131,18 @@ class Sandbox:
     def _started(self, job: Job, running: set[int]) -> tuple[list[str], str]:
         """Run a job in a process; returns its reports, and how the process ended."""
         tokens = [secrets.token_hex(_TOKEN).encode() for _ in range(len(job.tests) + 2)]
-        given = {"code": job.code, "tests": len(job.tests), "parent": os.getpid(), "namespaces": self._namespaces,
-                 "seconds": self.limits.seconds, "memory_mb": self.limits.memory_mb, "filter": self._filter,
-                 "readable": _readable()}  # fmt: skip
+        given = {"code": job.code, "tests": len(job.tests), "parent": 0 if self._outer else os.getpid(),
+                 "namespaces": self._namespaces, "walled": bool(self._outer), "seconds": self.limits.seconds,
+                 "memory_mb": self.limits.memory_mb, "filter": self._filter, "readable": _readable()}  # fmt: skip
         parts = [_measured(marshal.dumps(given)), *tokens[:2]]
         for test, token in zip(job.tests, tokens[2:], strict=True):
             parts += [_measured(test.encode()), token]
         try:
             # An interpreter whose sets have the same order in each run, and that finds no package of ours.
             process = subprocess.Popen(
-                [_interpreter(), "-s", "-S", "-P", "-B", "-X", "utf8", str(_CHILD)], stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={"PYTHONHASHSEED": "0"}, cwd="/",
-                start_new_session=True)  # fmt: skip
+                [*self._outer, _interpreter(), "-s", "-S", "-P", "-B", "-X", "utf8", str(_CHILD)],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={"PYTHONHASHSEED": "0"},
+                cwd="/", start_new_session=True)  # fmt: skip
         except OSError as error:
             return [], f"it could not be started ({error.strerror})"
         running.add(process.pid)
@@ -139,8 +151,26 @@ class Sandbox:
             said, ended = _exchange(process, b"".join(parts), self.limits.wall_seconds)
         finally:
             code, spent = _end(process, _GRACE if not ended else 0.0)
+            if self._outer and code > _SIGNALLED:
+                code = _SIGNALLED - code
             running.discard(process.pid)
         return _reports(said, tokens), ended or _death(code, spent, self.limits)
+
+
+def _bubblewrap() -> list[str]:
+    """Return the command that begins a program in bubblewrap; [] where that is not installed, or does not start."""
+    found = shutil.which("bwrap")
+    if not found:
+        return []
+    paths = [*_readable(), _interpreter(), str(_CHILD)]
+    binds = [(f"--{'dev' if path.startswith('/dev/') else 'ro'}-bind-try", path, path) for path in paths]
+    command = [found, "--unshare-all", "--die-with-parent", "--as-pid-1", "--cap-drop", "ALL",
+               *(word for bind in binds for word in bind), "--remount-ro", "/", "--chdir", "/", "--"]  # fmt: skip
+    try:
+        tried = subprocess.run([*command, _interpreter(), "-S", "-c", ""], env={}, capture_output=True, check=False)
+    except OSError:
+        return []
+    return [] if tried.returncode else command
 
 
 def _interpreter() -> str:

@@ -171,7 +171,7 @@ def pods(api: Api, ends: Callable[[], dict[str, Any]], log: str) -> list[str]:
 
 
 def test_deep_starts_a_pod_of_each_image_and_takes_it_away(api: Api, argosy: Argosy) -> None:
-    said = {"time": time.time() + 3600, "uid": 1000, "python": "3.11.9", "imports": "", "mlflow": "",
+    said = {"time": time.time() + 3600, "uid": 1000, "python": "3.11.9", "imports": "", "mlflow": "", "code": "",
             "store": "PermissionError: /store/runs"}  # fmt: skip
     deleted = pods(api, lambda: {"phase": "Succeeded"}, f"a warning\n{json.dumps(said)}\n")
     wrong = doctor(argosy, "--deep", code=1)
@@ -204,6 +204,7 @@ def test_the_pod_s_script_tries_the_store(tmp_path: Path, monkeypatch: pytest.Mo
         pod_script()
         found = json.loads(capsys.readouterr().out)
         assert found["imports"] == found["mlflow"] == ""
+        assert "code of answers is held by" in found["code"]
         return str(found["store"])
 
     (tmp_path / "file").write_text("")
@@ -225,7 +226,7 @@ def test_a_bucket_is_tried_from_a_pod_with_its_credentials_and_only_there(api: A
     api.objects = healthy()
     [wrong] = doctor(argosy)
     assert "s3://bucket/runs is not tried from here, since pods have the credentials" in wrong
-    said = {"time": time.time(), "uid": 1000, "python": "3.11.9", "imports": "", "mlflow": "",
+    said = {"time": time.time(), "uid": 1000, "python": "3.11.9", "imports": "", "mlflow": "", "code": "",
             "store": "InputError: there is no such bucket"}  # fmt: skip
     pods(api, lambda: {"phase": "Succeeded"}, json.dumps(said))
     assert "there is no such bucket" in doctor(argosy, "--deep", code=1)[0]
@@ -274,9 +275,11 @@ def test_what_is_near_the_pods_is_looked_at_too(api: Api, argosy: Argosy, tmp_pa
     given(cache={"host_path": "/var/cache/argosy", "size": "1Gi"})
     assert any("/var/cache/argosy of each node is not tried from here" in line for line in doctor(argosy))
     said = {"time": time.time(), "uid": 1000, "python": "3.11.9", "imports": "", "mlflow": "", "store": "",
-            "near": "PermissionError: /cache"}  # fmt: skip
+            "code": "held by bubblewrap", "near": "PermissionError: /cache"}  # fmt: skip
     pods(api, lambda: {"phase": "Succeeded"}, json.dumps(said))
-    assert any("near: PermissionError" in line for line in doctor(argosy, "--deep", code=1))
+    told = argosy("doctor", "--profile", "team.yaml", "--deep", code=1).out
+    assert "near: PermissionError" in told
+    assert "held by bubblewrap" in told
     given(fluid={"size": "1Gi"})
     assert any("Fluid is not installed" in line for line in doctor(argosy, code=1))
     fluid = "/apis/data.fluid.io/v1alpha1"

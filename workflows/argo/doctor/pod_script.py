@@ -1,4 +1,5 @@
-"""The script of a pod of `argosy doctor --deep`: it prints its abilities as JSON. Only a bucket takes our own code."""
+"""The script of a pod of `argosy doctor --deep`: it prints its abilities as JSON. Only a bucket and the sandbox
+take our own code."""
 
 import fcntl
 import json
@@ -27,7 +28,18 @@ def main() -> None:
             found[name] = ""
         except BaseException as error:
             found[name] = f"{type(error).__name__}: {error}"
-    print(json.dumps(found))
+    print(json.dumps(found | {"code": _sandbox()}))
+
+
+def _sandbox() -> str:
+    """Say what holds the code of answers here, or why it is not run."""
+    from argosy.core.errors import StepError
+    from argosy.core.sandbox.run import Sandbox
+
+    try:
+        return f"code of answers is held by {Sandbox().held_by}"
+    except StepError as error:
+        return str(error)
 
 
 def _store(folder: str) -> None:

@@ -40,6 +40,7 @@ class Code(Reward[CodeConfig]):
 
         super().__init__(config, surroundings)
         self._sandbox = Sandbox(Limits(config.seconds, config.wall_seconds, config.memory_mb))
+        print(f"code of answers is held by {self._sandbox.held_by}", flush=True)
 
     def refusal(self, reference: Sequence[str]) -> str:
         """Refuse tests that are no Python."""
