@@ -17,9 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from argosy.model.infer.encoder import TokenBytes, token_bytes
-from argosy.model.infer.generate import Tokens
 from argosy.model.infer.model import LanguageModel
-from argosy.model.infer.rows import Score, common, problem
+from argosy.model.infer.rows import Score, Tokens, common, problem
 
 UNKNOWN = "the tokenizer does not know a character of the text"
 NO_TOKENS = "the text adds no token to the prefix"

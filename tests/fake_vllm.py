@@ -67,8 +67,7 @@ class FakeVLLM:
         self.loaded.append(directory)
 
     def _generate(self, body: Any) -> Any:
-        from argosy.model.infer.generate import Decoding
-        from argosy.model.post.rl.sampling import sample
+        from argosy.model.infer.decode import Decoding, TransformersDecoder
 
         chosen = body["sampling_params"]
         assert set(body) == {"token_ids", "sampling_params"}
@@ -80,7 +79,7 @@ class FakeVLLM:
             if self._model is None:
                 self._load(self._directory)
             decoding = Decoding(chosen["stop_token_ids"], 0, chosen["max_tokens"], chosen["temperature"])
-            [tokens], [scores] = sample(self._model, [body["token_ids"]], [[chosen["seed"]]], decoding)
+            [tokens], [scores] = TransformersDecoder(self._model)([body["token_ids"]], [[chosen["seed"]]], decoding)
         stopped = tokens[-1] in chosen["stop_token_ids"]
         content = [{"token_id": token, "logprob": score, "rank": 1, "top_logprobs": []}
                    for token, score in zip(tokens, scores, strict=True)]

@@ -163,7 +163,6 @@ def _reward(answers: Sequence[Sequence[int]]) -> list[float]:
 def grpo_ours() -> Turn:
     """Make the turn of our GRPO as a step runs it; an answer has ANSWER tokens, whatever it says."""
     make_deterministic(0, THREADS)
-    from argosy.model.infer.generate import Decoding
     from argosy.model.infer.source import Source
     from argosy.model.post.rl.config import RLHFConfig
     from argosy.model.post.rl.learning import Learner
@@ -182,14 +181,13 @@ def grpo_ours() -> Turn:
         "max_steps": 10**6, "save_every": 10**9, "log_every": 1, "dtype": _dtype(model), "rewards": {"ended": 1.0}})
     prompts = [Prompt(messages, encode_prompt(tokenizer, messages))
                for messages in _questions(tokenizer, conversations)]
-    source = Source(Path(), tokenizer, 0, LENGTH, [tokenizer.eos_token_id], model.device)
+    source = Source(Path(), tokenizer, 0, LENGTH, [], model.device)  # nothing ends an answer
     group, folder = Group(device=model.device), TemporaryDirectory()
     out = Path(folder.name)
     stage: Any = Stage(config, StepContext(out, Last(out / "tracking"), Counted(out / "progress.json", Laps(1))), group,
                        source)
     networks = make_networks(stage, model, config.max_steps, ASKED + ANSWER)
-    decoding = Decoding(source.stop_ids, source.pad_id, ANSWER, config.temperature)
-    sampler = TransformersSampler(networks.whole, decoding, networks.policy.module._dtype, shortest=ANSWER)
+    sampler = TransformersSampler(networks.whole, networks.policy.module._dtype)
 
     def rewards(samples: Sequence[Any]) -> Rewarded:
         found = _reward([sample.answer_ids for sample in samples])

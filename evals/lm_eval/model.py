@@ -8,7 +8,7 @@ from typing import Any
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM
 
-from argosy.model.infer.generate import before_stops
+from argosy.model.infer.decode import before_stops
 from argosy.model.infer.model import LanguageModel, Pair
 from argosy.model.infer.scorer import Fit
 from evals.lm_eval.results import option_items

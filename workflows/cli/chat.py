@@ -25,6 +25,7 @@ def run(args: argparse.Namespace) -> int:
                          "continues text")
     first = [{"role": "system", "content": args.system}] if args.system else []
     turns: list[dict[str, str]] = []
+    answers = 0
     while (line := _line()) is not None and line != "/quit":
         if line == "/new":
             turns = []
@@ -38,12 +39,13 @@ def run(args: argparse.Namespace) -> int:
             if left_out:
                 print(f"({left_out} turns left out: the context has {model.max_length} tokens)", file=sys.stderr)
             try:
-                answer = say(model, model.render(first + turns), args, chat=True)
+                answer = say(model, model.render(first + turns), args, answers, chat=True)
             except InputError as error:  # this turn alone is too long
                 print(f"({error})", file=sys.stderr)
                 turns.pop()
             else:
                 turns.append({"role": "assistant", "content": answer})
+                answers += 1
     return 0
 
 

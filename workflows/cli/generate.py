@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from argosy.core.errors import InputError
+from argosy.corpus.data.split import derive_seed
 from workflows.cli.command import Command, add_store, positive
 from workflows.stored.checkpoints import model_directory
 
@@ -45,15 +46,15 @@ def run(args: argparse.Namespace) -> int:
     """Print what follows each prompt."""
     model = open_model(args, chat=args.chat)
     prompts = args.prompts or [sys.stdin.read()]
-    for prompt in prompts:
+    for turn, prompt in enumerate(prompts):
         if prompts[1:]:
             print(f"> {prompt}")
-        say(model, model.chat(prompt) if args.chat else prompt, args, chat=args.chat)
+        say(model, model.chat(prompt) if args.chat else prompt, args, turn, chat=args.chat)
     return 0
 
 
 def open_model(args: argparse.Namespace, *, chat: bool) -> "LanguageModel":
-    """Load the checkpoint that the command line names, and seed what is drawn from it; say if it has learnt no chat."""
+    """Load the checkpoint that the command line names; say if it has learnt no chat."""
     import torch
 
     from argosy.model.infer.model import LanguageModel
@@ -62,9 +63,7 @@ def open_model(args: argparse.Namespace, *, chat: bool) -> "LanguageModel":
     checkpoint = find_checkpoint(model_directory(args.store, args.checkpoint))
     if chat and checkpoint.ours and not checkpoint.chat:
         print(f"(no stage up to {checkpoint.stage} has trained it on conversations)", file=sys.stderr)
-    model = LanguageModel.load(checkpoint, dtype=settle_dtype("auto", checkpoint, gpu=torch.cuda.is_available()))
-    torch.manual_seed(args.seed)
-    return model
+    return LanguageModel.load(checkpoint, dtype=settle_dtype("auto", checkpoint, gpu=torch.cuda.is_available()))
 
 
 def settle_dtype(asked: str, checkpoint: "Checkpoint", *, gpu: bool) -> str:
@@ -79,23 +78,26 @@ def settle_dtype(asked: str, checkpoint: "Checkpoint", *, gpu: bool) -> str:
     return dtype
 
 
-def say(model: "LanguageModel", prompt: str, args: argparse.Namespace, *, chat: bool) -> str:
-    """Print what follows `prompt`, word by word; return it.
+def say(model: "LanguageModel", prompt: str, args: argparse.Namespace, turn: int, *, chat: bool) -> str:
+    """Print what follows `prompt`, word by word; return it. `turn`: number of the answer, whose seed follows from it.
 
     Raises:
         InputError: the prompt leaves no room in the model's context.
     """
-    from argosy.model.infer.generate import Decoding, stream
+    from transformers import TextStreamer
+
+    from argosy.model.infer.decode import Decoding, TransformersDecoder
 
     [ids] = model.encode([prompt])
     ids = ids or (model.prefix_token,)
     room = model.max_length - len(ids)
     if room < 1:
         raise InputError(f"the prompt has {len(ids)} tokens and the model's context {model.max_length}: shorten it")
-    ends, pad = model.ends(chat=chat), model.tokenizer.pad_token_id
-    decoding = Decoding(ends, ends[0] if pad is None else int(pad), min(args.max_tokens, room), args.temperature)
-    made = stream(model.model, model.tokenizer, ids, decoding, lambda text: print(text, end="", flush=True))
-    print(flush=True)
+    decoding = Decoding(model.ends(chat=chat), 0, min(args.max_tokens, room), args.temperature, scored=False)
+    streamer = TextStreamer(model.tokenizer, skip_special_tokens=True)
+    decoder = TransformersDecoder(model.model, heard=lambda tokens: streamer.put(tokens.cpu()))
+    [made], _ = decoder([ids], [[derive_seed("texts", args.seed, turn)]], decoding)
+    streamer.end()
     text: str = model.tokenizer.decode(made, skip_special_tokens=True)
     return text
 

@@ -13,11 +13,11 @@ import numpy as np
 
 from argosy.core.errors import InputError
 from argosy.model.infer.cache import ScoreCache, model_directory
+from argosy.model.infer.decode import Answers, Decoder, Decoding
 from argosy.model.infer.encoder import Encoder, load_encoder
-from argosy.model.infer.generate import Tokens
 from argosy.model.infer.model import LanguageModel, load_helper
 from argosy.model.infer.plan import Limits
-from argosy.model.infer.rows import Query, TokenScores
+from argosy.model.infer.rows import Query, Tokens, TokenScores
 from argosy.model.infer.scorer import Scorer
 from argosy.model.infer.workers import Helper, Journal, Work
 from argosy.model.weights.checkpoint import Checkpoint
@@ -121,17 +121,33 @@ class VLLMScorer(Scorer):
                 values[token] = logprob.logprob
             yield index, values
 
-    def run(self, prompts: Sequence[Tokens], **sampling: Any) -> list[Any]:
-        """Run the engine on prompts; `sampling`: vLLM's SamplingParams."""
+    def run(self, prompts: Sequence[Tokens], seeds: Sequence[int] = (), **sampling: Any) -> list[Any]:
+        """Run the engine on prompts; `sampling`: vLLM's SamplingParams, of which each prompt may have its own seed."""
         from vllm import SamplingParams, TokensPrompt
 
         given = [TokensPrompt(prompt_token_ids=list(prompt)) for prompt in prompts]
-        outputs: list[Any] = self.engine.generate(given, SamplingParams(**sampling), use_tqdm=False)
+        chosen = [SamplingParams(seed=seed, **sampling) for seed in seeds] or SamplingParams(**sampling)
+        outputs: list[Any] = self.engine.generate(given, chosen, use_tqdm=False)
         return outputs
 
     def _limits(self) -> Limits:
         # No limit of logits: the engine keeps those of a position at a time.
         return Limits(self.batch_tokens * _AT_ONCE, self.max_length, 0, None, self.batch_tokens * _AT_ONCE)
+
+
+class VLLMDecoder(Decoder):
+    """An engine's answers, without log-probabilities."""
+
+    def __init__(self, scorer: VLLMScorer) -> None:
+        self._run = scorer.run
+
+    def __call__(self, prompts: Sequence[Sequence[int]], seeds: Sequence[Sequence[int]], decoding: Decoding) -> Answers:
+        """Answer each prompt; each answer is a request with its seed, halved, since the engine's have a sign."""
+        asked = [(tuple(prompt), seed) for prompt, own in zip(prompts, seeds, strict=True) for seed in own]
+        sampling = {"temperature": decoding.temperature, "max_tokens": decoding.max_new_tokens,
+                    "stop": [*decoding.stops], "stop_token_ids": [*decoding.stop_ids]}
+        outputs = self._run([prompt for prompt, _ in asked], [seed >> 1 for _, seed in asked], **sampling)
+        return Answers([list(output.outputs[0].token_ids) for output in outputs], [[] for _ in asked])
 
 
 class VLLMLanguageModel(LanguageModel):
@@ -144,24 +160,10 @@ class VLLMLanguageModel(LanguageModel):
         self._engine = engine
         super().__init__(SimpleNamespace(config=config), encoder, batch_tokens, work, cache)
 
-    def _make_scorer(self, batch_tokens: int, work: Work | None, cache: ScoreCache | None) -> VLLMScorer:
+    def _make_parts(self, batch_tokens: int, work: Work | None, cache: ScoreCache | None) -> tuple[Scorer, Decoder]:
         vocabulary = int(self.model.config.get_text_config().vocab_size)
-        self._vllm = VLLMScorer(self._engine, vocabulary, self.max_length, batch_tokens, work, cache)
-        return self._vllm
-
-    def _decode_greedily(
-        self, prompts: Sequence[Tokens], stops: Sequence[str], max_tokens: int, ends: Sequence[int]
-    ) -> list[list[int]]:
-        return self._generate(prompts, ends, max_tokens=max_tokens, temperature=0, stop=list(stops))
-
-    def _sampled(
-        self, prompts: Sequence[Tokens], ends: Sequence[int], max_tokens: int, temperature: float, seed: int
-    ) -> list[list[int]]:
-        return self._generate(prompts, ends, max_tokens=max_tokens, temperature=temperature, seed=seed)
-
-    def _generate(self, prompts: Sequence[Tokens], ends: Sequence[int], **sampling: Any) -> list[list[int]]:
-        outputs = self._vllm.run(prompts, stop_token_ids=[*ends], **sampling)
-        return [[token for token in output.outputs[0].token_ids if token not in ends] for output in outputs]
+        scorer = VLLMScorer(self._engine, vocabulary, self.max_length, batch_tokens, work, cache)
+        return scorer, VLLMDecoder(scorer)
 
 
 def _scores(query: Query, logprobs: Sequence[Any]) -> TokenScores:

@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from argosy.model.infer.generate import Tokens
+from argosy.model.infer.rows import Tokens
 from argosy.model.weights.pretrained import load_tokenizer
 
 _FALLBACK = re.compile(r"<0x([0-9A-Fa-f]{2})>")

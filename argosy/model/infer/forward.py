@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from argosy.core.errors import StepError
-from argosy.model.infer.generate import Tokens, free_memory, is_out_of_memory
-from argosy.model.infer.rows import Grid, Query, Row, grid, pack
+from argosy.model.infer.rows import Grid, Query, Row, Tokens, grid, pack
 from argosy.model.infer.vocabulary import Parts, log_softmax, parts
 
 if TYPE_CHECKING:
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 
 
 _LOG = logging.getLogger(__name__)
+_NO_MEMORY = ("out of memory", "not enough memory", "can't allocate memory", "cannot allocate memory")
 _WINDOWS = ("sliding_window", "window_size", "attention_chunk_size", "local_attention", "attention_window_size",
             "sliding_window_size")  # fmt: skip
 _WHOLE = {"full_attention", "global"}  # kinds of layers that attend to all tokens before
@@ -229,3 +229,19 @@ def short_rope(config: Any) -> int:
     found = [each.get("original_max_position_embeddings") or known or 0 for each in kinds
              if each.get("rope_type", each.get("type")) == "longrope"]  # fmt: skip
     return min(map(int, found), default=0)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that memory does not suffice, of a device or of the machine."""
+    return isinstance(error, MemoryError) or any(text in str(error).lower() for text in _NO_MEMORY)
+
+
+def free_memory() -> None:
+    """Give back memory that is not used any more."""
+    import gc
+
+    import torch
+
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()

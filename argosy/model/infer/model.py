@@ -2,14 +2,16 @@
 
 import logging
 from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from argosy.core.errors import InputError
+from argosy.corpus.data.split import derive_seed
 from argosy.model.infer.cache import ScoreCache, model_directory
+from argosy.model.infer.decode import Decoder, Decoding, TransformersDecoder, before_stops
 from argosy.model.infer.encoder import Encoder, load_encoder
-from argosy.model.infer.generate import Decoding, GreedyDecoder, Tokens, before_stops, by_reach, generate, in_batches
-from argosy.model.infer.rows import Score, common
+from argosy.model.infer.rows import Score, Tokens, common
 from argosy.model.infer.scorer import Fit, Request, Scorer
 from argosy.model.infer.workers import Helper, Work
 from argosy.model.weights.chat import answer_start, apply_template, check_ends, end_tokens
@@ -47,10 +49,12 @@ class LanguageModel:
             raise InputError("the tokenizer has neither a BOS nor an EOS token: set one in its tokenizer_config.json")
         self.prefix_token = int(prefix_token)
         self.max_length = _max_length(model.config, tokenizer)
-        self.scorer: Scorer = self._make_scorer(batch_tokens, work, cache)
+        self.scorer, self.decoder = self._make_parts(batch_tokens, work, cache)
 
-    def _make_scorer(self, batch_tokens: int, work: Work | None, cache: ScoreCache | None) -> Scorer:
-        return Scorer(self.model, self.max_length, batch_tokens, work, cache)
+    def _make_parts(self, batch_tokens: int, work: Work | None, cache: ScoreCache | None) -> tuple[Scorer, Decoder]:
+        """Make what computes scores, and what computes texts."""
+        scorer = Scorer(self.model, self.max_length, batch_tokens, work, cache)
+        return scorer, TransformersDecoder(self.model, self._decode)
 
     @classmethod
     def load(
@@ -139,48 +143,37 @@ class LanguageModel:
         temperature: float = 0.0, seed: int = 0,
     ) -> list[list[int]]:
         """Continue each prompt, greedily at temperature 0: the tokens up to one of `ends` (not included), a stop text
-        (included; greedy alone) or `max_tokens`. Fewer than that are a text that has ended."""
+        (included) or `max_tokens`. Fewer than that are a text that has ended. A sampled text depends on its prompt, on
+        `seed`, and on its place among the prompts."""
         room = max(1, self.max_length - max_tokens)
         whole = self.encode(prompts)
         self.scorer.cut += sum(len(tokens) > room for tokens in whole)
-        encoded = [tokens[-room:] or (self.prefix_token,) for tokens in whole]
         most = min(max_tokens, max(1, self.max_length - room))
-        if temperature:
-            return self._sampled(encoded, ends, most, temperature, seed)
-        each = list(dict.fromkeys(encoded))
-        texts = dict(zip(each, self._greedy(each, stops, most, ends), strict=True))
-        return [texts[tokens] for tokens in encoded]
+        decoding = Decoding(tuple(ends), 0, most, temperature, stops=tuple(stops), scored=False)
+        requests = [(tokens[-room:] or (self.prefix_token,), derive_seed("texts", seed, place) if temperature else 0)
+                    for place, tokens in enumerate(whole)]  # fmt: skip
+        each = list(dict.fromkeys(requests))
+        texts = dict(zip(each, self._continued(each, decoding), strict=True))
+        return [text[:-1] if text and text[-1] in ends else text for text in map(texts.__getitem__, requests)]
 
-    def _sampled(
-        self, prompts: Sequence[Tokens], ends: Sequence[int], max_tokens: int, temperature: float, seed: int
-    ) -> list[list[int]]:
-        pad = self.tokenizer.pad_token_id
-        decoding = Decoding(ends, ends[0] if pad is None else int(pad), max_tokens, temperature, seed, batch_size=16)
-        texts = generate(self.model, prompts, decoding)
-        return [text[:-1] if text and text[-1] in ends else text for text in texts]
-
-    def _greedy(
-        self, prompts: list[Tokens], stops: Sequence[str], max_tokens: int, ends: Sequence[int]
-    ) -> list[list[int]]:
-        batches = [[group[index] for index in batch]
-                   for group in by_reach(prompts, max_tokens, self.scorer.short)
-                   for batch in in_batches([prompts[index] for index in group], max_tokens, self.scorer.batch_tokens)]
-        tasks = [(tuple(prompts[index] for index in batch), tuple(stops), max_tokens, tuple(ends)) for batch in batches]
+    def _continued(self, requests: Sequence[tuple[Tokens, int]], decoding: Decoding) -> list[list[int]]:
+        """Continue prompts, each with its seed, by the journal or now."""
+        batches = list(_in_batches([prompt for prompt, _ in requests], decoding.max_new_tokens,
+                                   self.scorer.batch_tokens))  # fmt: skip
+        tasks = [(tuple(requests[index] for index in batch), decoding) for batch in batches]
         texts: dict[int, list[int]] = {}
         sizes = list(map(len, batches))
         for number, made in self.scorer.work.run("texts", tasks, lambda task: self.compute("texts", task), sizes):
             texts.update(zip(batches[number], made, strict=True))
-        return [texts[index] for index in range(len(prompts))]
+        return [texts[index] for index in range(len(requests))]
 
     def compute(self, kind: str, task: Any) -> Any:
-        """Compute a batch of `scores` or of greedy `texts` (argosy.model.infer.workers)."""
-        return self.scorer.compute(task) if kind == "scores" else self._decode_greedily(*task)
-
-    def _decode_greedily(
-        self, prompts: Sequence[Tokens], stops: Sequence[str], max_tokens: int, ends: Sequence[int]
-    ) -> list[list[int]]:
-        decoder = GreedyDecoder(self.model, self._decode, frozenset(ends), self.scorer.short)
-        return decoder.continue_all(prompts, stops, max_tokens)
+        """Compute a batch of `scores` or of `texts` (argosy.model.infer.workers)."""
+        if kind == "scores":
+            return self.scorer.compute(task)
+        requests, decoding = task
+        decoding = replace(decoding, batch_size=len(requests))
+        return self.decoder([prompt for prompt, _ in requests], [[seed] for _, seed in requests], decoding).tokens
 
     def _decode(self, ids: list[int]) -> str:
         text: str = self.tokenizer.decode(ids, skip_special_tokens=True)
@@ -262,6 +255,20 @@ def load_helper(helper: Helper) -> LanguageModel:
     """Load the model of a process that helps another one."""
     checkpoint = Checkpoint(helper.checkpoint, helper.checkpoint.name)
     return LanguageModel.load(checkpoint, helper.batch_tokens, device=helper.number, dtype=helper.dtype)
+
+
+def _in_batches(prompts: Sequence[Tokens], max_tokens: int, batch_tokens: int) -> Iterator[list[int]]:
+    """Yield indexes of prompts of similar lengths, longest first. A batch has at most `batch_tokens` (or one prompt),
+    the `max_tokens` to come included."""
+    batch: list[int] = []
+    for index in sorted(range(len(prompts)), key=lambda i: (-len(prompts[i]), prompts[i])):
+        width = len(prompts[batch[0]] if batch else prompts[index]) + max_tokens
+        if batch and (len(batch) + 1) * width > batch_tokens:
+            yield batch
+            batch = []
+        batch.append(index)
+    if batch:
+        yield batch
 
 
 def _move_spaces(context: str, continuation: str) -> tuple[str, str]:

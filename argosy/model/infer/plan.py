@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-from argosy.model.infer.generate import Tokens
-from argosy.model.infer.rows import Query, common
+from argosy.model.infer.rows import Query, Tokens, common
 
 LOGITS = 2**26  # logits of one batch: 256 MiB as float32
 ROW = 512  # tokens of a row that has been joined of several sequences

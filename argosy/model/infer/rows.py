@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from argosy.model.infer.generate import Tokens
-
 Ints = NDArray[np.int64]
+Tokens = tuple[int, ...]
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from argosy.model.infer.generate import Decoding
+from argosy.model.infer.decode import Decoding
 from argosy.model.weights.chat import check_template, end_tokens
 from argosy.model.weights.checkpoint import open_final
 from argosy.model.weights.load import OUTPUT_LAYER, load_model

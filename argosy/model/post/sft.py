@@ -3,6 +3,7 @@
 import math
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from argosy.corpus.data.turns import learnt_turns
 from argosy.corpus.tokens.amounts import Amount
 from argosy.corpus.tokens.reader import check_tokenizer, read_channels
 from argosy.corpus.tokens.windows import IGNORED
-from argosy.model.infer.generate import Decoding, generate
+from argosy.model.infer.decode import Decoding, TransformersDecoder
 from argosy.model.infer.logprobs import by_length, pad_right
 from argosy.model.post.rows import Rows, Sample
 from argosy.model.post.sft_config import SFTConfig
@@ -196,7 +197,8 @@ def exact_match(model: Any, tokenizer: Any, samples: Sequence[Sample], decoding:
     """Return as `heldout/exact_match` the part of the conversations whose last turn the model answers with the same
     text; nothing where there is none."""
     asked = [(sample.prompt, sample.reply) for sample in samples if sample.reply is not None]
-    answers = generate(model, [prompt for prompt, _ in asked], decoding)
+    greedy = replace(decoding, scored=False)
+    answers = TransformersDecoder(model)([prompt for prompt, _ in asked], [[0] for _ in asked], greedy).tokens
     texts = tokenizer.batch_decode(answers, skip_special_tokens=True)
     right = [text.strip() == reply.strip() for text, (_, reply) in zip(texts, asked, strict=True)]
     return {"heldout/exact_match": sum(right) / len(right)} if right else {}

@@ -15,8 +15,8 @@ from argosy.corpus.data.schemas import Document
 from argosy.corpus.data.sources import SourceConfig
 from argosy.corpus.data.split import choose_documents
 from argosy.corpus.tokens.reader import check_tokenizer, read_channels
-from argosy.model.infer.generate import Tokens
 from argosy.model.infer.model import LanguageModel
+from argosy.model.infer.rows import Tokens
 
 UNKNOWN = "has a character that the tokenizer does not know"
 WHOLE = 2**40  # characters after which a .txt is cut: a document is the whole file

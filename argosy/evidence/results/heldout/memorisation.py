@@ -18,9 +18,8 @@ from argosy.core.statistics.intervals import Estimate, auc, mean
 from argosy.corpus.tokens.reader import Split, TokenizedChannel, read_channels
 from argosy.evidence.results.findings import Findings, declaration
 from argosy.evidence.results.heldout.documents import check_vocabulary
-from argosy.model.infer.generate import Tokens
 from argosy.model.infer.model import LanguageModel
-from argosy.model.infer.rows import Query
+from argosy.model.infer.rows import Query, Tokens
 
 if TYPE_CHECKING:
     import torch

@@ -14,8 +14,8 @@ from argosy.core.errors import InputError
 from argosy.core.statistics.intervals import ratio
 from argosy.evidence.results.findings import HELDOUT, Findings
 from argosy.evidence.results.heldout.documents import Documents
-from argosy.model.infer.generate import Tokens
 from argosy.model.infer.model import LanguageModel
+from argosy.model.infer.rows import Tokens
 from argosy.model.infer.scorer import Request
 
 

@@ -7,12 +7,11 @@ from statistics import fmean, stdev
 from typing import Any
 
 from argosy.corpus.data.split import derive_seed
-from argosy.model.infer.generate import Decoding
+from argosy.model.infer.decode import Decoding, TransformersDecoder
 from argosy.model.infer.logprobs import answer_kl
 from argosy.model.post.rl.prompts import make_samples
 from argosy.model.post.rl.reward import Prompt
 from argosy.model.post.rl.rewards import WeightedRewards
-from argosy.model.post.rl.sampling import sample
 
 SAMPLES = 4  # sampled answers to a prompt: halves the noise of one
 
@@ -64,4 +63,4 @@ def evaluate_policy(
 def _answers(policy: Any, prompts: Sequence[Sequence[int]], copies: int, decoding: Decoding) -> list[list[int]]:
     seeds = [[derive_seed("heldout", decoding.seed, place, copy) for copy in range(copies)]
              for place in range(len(prompts))]
-    return sample(policy, prompts, seeds, decoding)[0]
+    return TransformersDecoder(policy)(prompts, seeds, replace(decoding, scored=False)).tokens

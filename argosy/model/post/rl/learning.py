@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
@@ -11,7 +11,6 @@ from torch import Tensor
 
 from argosy.core.errors import StepError
 from argosy.corpus.data.split import derive_seed
-from argosy.model.infer.generate import Decoding
 from argosy.model.infer.logprobs import k1, k3
 from argosy.model.post.loop import Updates, Values
 from argosy.model.post.rl.ahead import Ahead
@@ -250,15 +249,13 @@ def train_policy(
     phase = config.phase(steps, config.batch_size, length)
     with explained(phase, model, stage.group):
         networks = make_networks(stage, model, steps, length)
-        decoding = replace(source.decoding(config.max_new_tokens, config.temperature, config.seed),
-                           batch_size=config.generation_batch_size)
         longest = max(len(prompt.ids) for prompt in (*prompts, *heldout)) + config.max_new_tokens
-        sampler = _sampler(stage, networks, decoding, longest)
+        sampler = _sampler(stage, networks, longest)
         collector = Collector(sampler, Stream(prompts, config.seed), rewards, config, source, stage.group)
 
         def judge() -> Judged:
             seeds = [[derive_seed("true", config.seed, place)] for place in range(len(heldout))]
-            answers, _ = sampler([prompt.ids for prompt in heldout], seeds)
+            answers, _ = sampler([prompt.ids for prompt in heldout], seeds, collector.decoding)
             samples = make_samples(source.tokenizer, heldout, answers, source.stop_ids)
             return rewards(samples).totals, true(samples).totals if true else []
 
@@ -269,12 +266,12 @@ def train_policy(
             sampler.close()
 
 
-def _sampler(stage: Stage[RLHFConfig], networks: Networks, decoding: Decoding, length: int) -> Sampler:
+def _sampler(stage: Stage[RLHFConfig], networks: Networks, length: int) -> Sampler:
     """Return what answers, of prompts that have with their answers at most `length` tokens."""
     config = stage.config
     if config.generation == "vllm":
         from argosy.model.post.rl.server.sampler import VLLMSampler
 
-        return VLLMSampler(stage, networks.whole, decoding, length)
-    return TransformersSampler(networks.whole, decoding, getattr(torch, config.dtype),
+        return VLLMSampler(stage, networks.whole, length)
+    return TransformersSampler(networks.whole, getattr(torch, config.dtype),
                                apart=bool(config.staleness and config.overlap))

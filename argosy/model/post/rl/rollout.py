@@ -3,25 +3,23 @@ samples them, since each answer's seed is of its place in the run."""
 
 import threading
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import torch
 
+from argosy.core.errors import Stopped
 from argosy.corpus.data.split import derive_seed, permuted_index
-from argosy.model.infer.generate import Decoding
+from argosy.model.infer.decode import Answers, Decoder, Decoding, TransformersDecoder
 from argosy.model.infer.source import Source
 from argosy.model.post.rl.config import RLHFConfig
 from argosy.model.post.rl.prompts import make_samples
 from argosy.model.post.rl.reward import Prompt, Sample
 from argosy.model.post.rl.rewards import WeightedRewards
-from argosy.model.post.rl.sampling import sample
 from argosy.model.train.engines.whole import WholeModel
 from argosy.model.train.parallel import Group
-
-Sampled = tuple[list[list[int]], list[list[float]]]
 
 
 @dataclass
@@ -91,8 +89,8 @@ class Stream:
         return list(range(self.next - count, self.next))
 
 
-class Sampler(ABC):
-    """Answers prompts with the policy's weights.
+class Sampler(Decoder):
+    """A decoder with the policy's weights.
 
     Attributes:
         exact: whether its log-probabilities of float32 are those of the update, bit for bit but for the batch.
@@ -108,25 +106,20 @@ class Sampler(ABC):
         """Take over the policy's weights as they are, after `version` updates; every process calls it, between two
         calls of the sampler."""
 
-    @abstractmethod
-    def __call__(self, prompts: Sequence[Sequence[int]], seeds: Sequence[Sequence[int]]) -> Sampled:
-        """Return answers and the log-probabilities of their tokens, prompt by prompt, one for each seed."""
-
-    def close(self) -> None:  # noqa: B027 - one that opens nothing has nothing to close
+    def close(self) -> None:
         """Give back what it has opened."""
 
 
 class TransformersSampler(Sampler):
-    """Answers by transformers in this process; none ends before it has `shortest` tokens.
+    """Answers by transformers in this process.
 
     `apart`: from a copy of the weights, which updates leave as it is."""
 
     exact = True
 
-    def __init__(self, whole: WholeModel, decoding: Decoding, dtype: torch.dtype, shortest: int = 0,
-                 *, apart: bool = False) -> None:
+    def __init__(self, whole: WholeModel, dtype: torch.dtype, *, apart: bool = False) -> None:
         super().__init__()
-        self._decoding, self._dtype, self._shortest = decoding, dtype, shortest
+        self._dtype = dtype
         self._weights = whole.copied if apart else whole.refresh
         self._model: Any = None
 
@@ -134,20 +127,28 @@ class TransformersSampler(Sampler):
         """Take over the weights as they are."""
         self._model = self._weights()
 
-    def __call__(self, prompts: Sequence[Sequence[int]], seeds: Sequence[Sequence[int]]) -> Sampled:
-        """Return answers and the log-probabilities of their tokens, prompt by prompt."""
-        return sample(self._model, prompts, seeds, self._decoding, self._dtype, self._shortest,
-                      self.cancelled.is_set)
+    def __call__(self, prompts: Sequence[Sequence[int]], seeds: Sequence[Sequence[int]], decoding: Decoding) -> Answers:
+        """Answer each prompt. Raises Stopped: it was cancelled."""
+        return TransformersDecoder(self._model, dtype=self._dtype, heard=self._check)(prompts, seeds, decoding)
+
+    def _check(self, _: torch.Tensor) -> None:
+        if self.cancelled.is_set():
+            raise Stopped("the generation was given up")
 
 
 class Collector:
-    """Parts that make a rollout: sampler, prompts and rewards, shared out over the processes."""
+    """Parts that make a rollout: sampler, prompts and rewards, shared out over the processes.
+
+    Attributes:
+        decoding: how answers are sampled."""
 
     def __init__(self, sampler: Sampler, stream: Stream, rewards: WeightedRewards, config: RLHFConfig, source: Source,
                  group: Group) -> None:
         self.sampler, self.stream, self._rewards = sampler, stream, rewards
         self._config, self._source, self._group = config, source, group
         self._version = 0
+        self.decoding = replace(source.decoding(config.max_new_tokens, config.temperature, config.seed),
+                                batch_size=config.generation_batch_size)
 
     @property
     def device(self) -> torch.device:
@@ -193,7 +194,7 @@ class Collector:
         own = self._group.share(places)
         seeds = [[derive_seed("rl", config.seed, place, copy) for copy in range(copies)] for place in own]
         made = Rollout([place for place in own for _ in range(copies)])
-        made.answers, made.sampled = self.sampler([self.stream.at(place).ids for place in own], seeds)
+        made.answers, made.sampled = self.sampler([self.stream.at(place).ids for place in own], seeds, self.decoding)
         samples = self.samples(made)
         made.scores, made.parts, made.reasons = self._rewards(samples)
         made.ended = [float(each.ended) for each in samples]

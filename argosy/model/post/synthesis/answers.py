@@ -16,13 +16,13 @@ from argosy.core.step.contract import StepContext
 from argosy.core.store.step_files import STATE
 from argosy.corpus.data.schemas import Message, ParseError
 from argosy.corpus.data.split import derive_seed
+from argosy.model.infer.decode import TransformersDecoder
 from argosy.model.infer.logprobs import by_length
 from argosy.model.infer.source import Source, open_source
 from argosy.model.infer.workers import Journal, key_of
 from argosy.model.post.rl.prompts import make_samples
 from argosy.model.post.rl.reward import Prompt, Sample
 from argosy.model.post.rl.rewards import WeightedRewards
-from argosy.model.post.rl.sampling import sample
 from argosy.model.post.synthesis.config import SynthesisConfig
 from argosy.model.post.synthesis.methods import Answer
 from argosy.model.post.synthesis.prompts import prompt_digest
@@ -104,8 +104,9 @@ class Answering:
     def _sampled(self, prompts: Sequence[Prompt], seeds: Sequence[Sequence[int]]) -> list[list[Answer]]:
         config, source = self._config, self._source
         rows = config.copies * len(prompts)
-        decoding = replace(source.decoding(config.max_new_tokens, config.temperature), batch_size=rows)
-        ids, _ = sample(self._model, [prompt.ids for prompt in prompts], seeds, decoding, getattr(torch, config.dtype))
+        decoding = replace(source.decoding(config.max_new_tokens, config.temperature), batch_size=rows, scored=False)
+        decoder = TransformersDecoder(self._model, dtype=getattr(torch, config.dtype))
+        ids = decoder([prompt.ids for prompt in prompts], seeds, decoding).tokens
         asked = [prompt for prompt in prompts for _ in range(config.copies)]
         samples = make_samples(source.tokenizer, asked, ids, source.stop_ids)
         if self._foreign is not None:

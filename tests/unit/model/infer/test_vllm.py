@@ -30,13 +30,14 @@ class LLM:
         self.max_logprobs = max_logprobs
 
     def generate(self, prompts: list[dict[str, Any]], sampling_params: Any, use_tqdm: bool) -> list[Any]:
-        return [self._one(prompt["prompt_token_ids"], **sampling_params) for prompt in prompts]
+        each = sampling_params if isinstance(sampling_params, list) else [sampling_params] * len(prompts)
+        self.seeds = [given.pop("seed", None) for given in each]
+        return [self._one(prompt["prompt_token_ids"], **given) for prompt, given in zip(prompts, each, strict=True)]
 
     def _one(self, ids: list[int], temperature: float, max_tokens: int, prompt_logprobs: int | None = None,
              logprobs: int | None = None, **more: Any) -> Any:
         import torch
 
-        assert temperature == 0
         assert len(ids) + 1 <= self.model.config.max_position_embeddings  # its own check
         assert max(prompt_logprobs or 0, logprobs or 0) <= self.max_logprobs
         with torch.no_grad():
@@ -77,6 +78,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
 def test_scores_distributions_and_texts_are_those_of_transformers(checkpoint: Checkpoint, tmp_path: Path) -> None:
     ours = LanguageModel.load(checkpoint)
     with open_model(checkpoint, tmp_path / "state", backend="vllm") as model:
+        engine: Any = model._engine  # type: ignore[attr-defined]
         found, expected = model.loglikelihood(PAIRS), ours.loglikelihood(PAIRS)
         short = [n for n in range(len(PAIRS)) if n != 3]  # its context has a token or two fewer there
         assert [found[n].logprob for n in short] == pytest.approx([expected[n].logprob for n in short], abs=1e-4)
@@ -88,6 +90,10 @@ def test_scores_distributions_and_texts_are_those_of_transformers(checkpoint: Ch
             assert logprobs.tolist() == pytest.approx(distributions[index].tolist(), abs=1e-4)
         prompts, stops = ["river", "长江 a"], ["e", "号"]
         assert model.generate(prompts, stops, 12) == ours.generate(prompts, stops, 12)
+        assert engine.seeds == [0, 0]
+        model.generate_tokens(prompts, [0], 2, temperature=1.0, seed=3)
+        assert len({*engine.seeds, 0}) == 3
+        assert all(-(2**63) <= seed < 2**63 for seed in engine.seeds)
 
 
 def test_without_vllm_it_says_how_to_install_it(checkpoint: Checkpoint, tmp_path: Path,

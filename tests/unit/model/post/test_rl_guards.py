@@ -9,6 +9,7 @@ import pytest
 
 import steps.rlhf
 from argosy.core.errors import StepError
+from argosy.model.infer.decode import Decoding
 from argosy.model.post.rl.config import RLHFConfig
 from argosy.model.post.rl.guards import Guards, repetition
 from argosy.model.post.rl.reward import Prompt
@@ -80,13 +81,17 @@ def test_a_reward_that_is_hacked_is_caught(root: Path, tmp_path: Path) -> None:
 class _Answers:
     """A sampler whose answers are the prompt's first token; rewards are alike for even ones."""
 
-    def __call__(self, prompts: Sequence[Sequence[int]], seeds: Sequence[Sequence[int]]) -> Any:
+    def __call__(self, prompts: Sequence[Sequence[int]], seeds: Sequence[Sequence[int]], _: Any) -> Any:
         answers = [[prompt[0], seed % 7] for prompt, of in zip(prompts, seeds, strict=True) for seed in of]
         return answers, [[0.0, 0.0] for _ in answers]
 
 
 class _Source:
     stop_ids = (0,)
+
+    @staticmethod
+    def decoding(*_: Any) -> Decoding:
+        return Decoding([0], 0, 2)
 
     class tokenizer:
         @staticmethod

@@ -12,9 +12,10 @@ import pytest
 
 import steps.rlhf
 from argosy.core.errors import InputError, StepError
+from argosy.model.infer.decode import Decoding, TransformersDecoder
 from argosy.model.post.rl.config import RLHFConfig
 from argosy.model.post.rl.server import keeper, process
-from argosy.model.post.rl.server.client import Client, Sampling
+from argosy.model.post.rl.server.client import Client
 from argosy.model.post.rl.server.process import ServerProcess, check_installed
 from argosy.model.post.rl.server_config import ServerConfig
 from tests import fake_vllm
@@ -49,11 +50,9 @@ def test_a_run_with_the_server_equals_one_without(root: Path, tmp_path: Path, mo
     fake = FakeVLLM()
     with serving(fake) as url:
         there = train(root, tmp_path / "there", generation="vllm", server={"url": url}, **more)
-    from argosy.model.post.rl import rollout
-
-    own = rollout.sample
-    monkeypatch.setattr(rollout, "sample", lambda model, prompts, seeds, *rest: own(
-        model, prompts, [[seed >> 1 for seed in of] for of in seeds], *rest))
+    own = TransformersDecoder.__call__
+    monkeypatch.setattr(TransformersDecoder, "__call__", lambda decoder, prompts, seeds, decoding: own(
+        decoder, prompts, [[seed >> 1 for seed in of] for of in seeds] if decoding.scored else seeds, decoding))
     here = train(root, tmp_path / "here", **more)
     for key, value in here.logged.items():
         assert there.logged[key] == pytest.approx(value, rel=1e-4, abs=1e-5), key
@@ -113,11 +112,11 @@ def _shorten(choice: dict[str, Any]) -> None:
 def test_nonsense_is_an_error_in_words(root: Path, faults: dict[str, Any], said: str) -> None:
     fake = FakeVLLM(str(root / "base/checkpoints/final"), **faults)
     fake.version = "v7"
-    sampling = Sampling(1.0, 4, frozenset({5}), 300)
+    decoding = Decoding([5], 0, 4, 1.0)
     with serving(fake) as url:
         client = Client(url, 0.5 if "silent" in faults else 60, lambda: "its last words")
         with pytest.raises(StepError, match=said):
-            client.generate([1, 2], 3, sampling, "v7")
+            client.generate([1, 2], 3, decoding, 300, "v7")
 
 
 def test_a_server_that_cannot_be_trained_with_is_refused(root: Path, tmp_path: Path) -> None:

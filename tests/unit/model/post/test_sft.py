@@ -15,7 +15,7 @@ from argosy.core.errors import InputError
 from argosy.corpus.tokens.shards import TokensWriter
 from argosy.corpus.tokens.tokenizer import SAMPLE, tokenizer_digest
 from argosy.corpus.tokens.windows import IGNORED
-from argosy.model.infer.generate import Decoding, generate
+from argosy.model.infer.decode import Decoding, TransformersDecoder
 from argosy.model.post.rows import Rows, Sample
 from argosy.model.post.sft import InstructionLoss, instruction_loss, make_rows, pretraining_samples, sample_parser
 from argosy.model.post.sft_config import SFTConfig
@@ -177,9 +177,9 @@ def test_a_model_trained_with_packed_attention_answers_as_before(model: Any, sam
     prompts = [sample.ids[: 4 + number].tolist() for number, sample in enumerate(samples[:6])]
     decoding = Decoding([1], 2, 12)
     trained = copy.deepcopy(model).eval()
-    expected = generate(trained, prompts, decoding)
+    expected = TransformersDecoder(trained)(prompts, [[0]] * 6, decoding).tokens
     trained.set_attn_implementation(choose("varlen", torch.device("cpu"), 80))
-    assert generate(trained, prompts, decoding) == expected
+    assert TransformersDecoder(trained)(prompts, [[0]] * 6, decoding).tokens == expected
     assert trained.config._attn_implementation == PACKED
 
 

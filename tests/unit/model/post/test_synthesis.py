@@ -14,6 +14,7 @@ from argosy.core.config.explain import validated
 from argosy.core.errors import InputError, StepError
 from argosy.corpus.data.rejects import Rejects, read_records
 from argosy.corpus.data.schemas import parse_record, user
+from argosy.model.infer.decode import TransformersDecoder
 from argosy.model.post.rl.prompts import hold_out
 from argosy.model.post.rl.reward import Prompt, Sample
 from argosy.model.post.synthesis import teacher
@@ -161,20 +162,18 @@ def test_prompts_of_evaluations_are_not_answered_and_each_left_out_is_named(chec
 
 def test_a_kill_loses_a_batch_and_the_bytes_are_the_same(checkpoint: Path, data: Path, tmp_path: Path,
                                                          monkeypatch: pytest.MonkeyPatch) -> None:
-    from argosy.model.post.synthesis import answers
-
     chosen = config(checkpoint, data, seed=1, method="on_policy_pairs")
     run_step(STEP, chosen, tmp_path / "whole")
-    calls, sample = 0, answers.sample
+    calls, decode = 0, TransformersDecoder.__call__
 
-    def killed(*given: Any, **more: Any) -> Any:
+    def killed(*given: Any) -> Any:
         nonlocal calls
         calls += 1
         if calls == 3:
             raise KeyboardInterrupt
-        return sample(*given, **more)
+        return decode(*given)
 
-    monkeypatch.setattr(answers, "sample", killed)
+    monkeypatch.setattr(TransformersDecoder, "__call__", killed)
     with pytest.raises(KeyboardInterrupt):
         run_step(STEP, chosen, tmp_path / "again")
     assert not (tmp_path / "again/preferences.jsonl").exists()

@@ -15,29 +15,16 @@ import json
 import math
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
 from argosy.core.errors import InputError, StepError
+from argosy.model.infer.decode import Decoding
 
 _MODE = "processed_logprobs"  # after the temperature
 _NO_NUMBER = -9999.0  # what it sends for a log-probability that is NaN, or that it does not know
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """Settings by which answers are sampled, and what they may hold.
-
-    Attributes:
-        vocabulary: number of token ids."""
-
-    temperature: float
-    max_new_tokens: int
-    stop_ids: Collection[int]
-    vocabulary: int
 
 
 class Client:
@@ -93,15 +80,17 @@ class Client:
         self.name_weights(version)
         self._ask("/resume", {})
 
-    def generate(self, prompt: Sequence[int], seed: int, sampling: Sampling,
+    def generate(self, prompt: Sequence[int], seed: int, decoding: Decoding, vocabulary: int,
                  version: str) -> tuple[list[int], list[float]]:
         """Return an answer's tokens, with the stop token if it ended by itself, and their log-probabilities.
 
+        `vocabulary`: number of token ids; `version`: name of the weights.
+
         Raises StepError: no reply, or one that cannot be what was asked for: other weights, unknown tokens, a length
         or an end that is not allowed, a log-probability that is none."""
-        chosen = {"n": 1, "seed": seed, "temperature": sampling.temperature, "max_tokens": sampling.max_new_tokens,
+        chosen = {"n": 1, "seed": seed, "temperature": decoding.temperature, "max_tokens": decoding.max_new_tokens,
                   "top_p": 1.0, "top_k": 0, "min_p": 0.0, "logprobs": 0, "ignore_eos": True, "detokenize": False,
-                  "stop_token_ids": sorted(sampling.stop_ids)}
+                  "stop_token_ids": sorted(decoding.stop_ids)}
         reply = self._ask("/inference/v1/generate", {"token_ids": list(prompt), "sampling_params": chosen})
         try:
             [choice] = reply["choices"]
@@ -112,7 +101,7 @@ class Client:
         except (KeyError, TypeError, ValueError):
             raise self._error(f"replied {json.dumps(reply)[:300]}, which has no one answer with token_ids, logprobs "
                               "and weight_versions") from None
-        if problem := (_version_problem(spans, version, len(tokens)) or _problem(*found, of, sampling)):
+        if problem := (_version_problem(spans, version, len(tokens)) or _problem(*found, of, decoding, vocabulary)):
             raise self._error(problem)
         return found
 
@@ -151,16 +140,17 @@ def _version_problem(spans: Sequence[tuple[str, int, int]], version: str, length
     return f"sampled an answer of {length} tokens by {found}, and not all by {version!r}: it is not learnt from"
 
 
-def _problem(tokens: Sequence[int], logprobs: Sequence[float], of: Sequence[int], sampling: Sampling) -> str:
+def _problem(tokens: Sequence[int], logprobs: Sequence[float], of: Sequence[int], decoding: Decoding,
+             vocabulary: int) -> str:
     """Say why these cannot be an answer's tokens and their log-probabilities; "" where they can."""
-    ends = [at for at, token in enumerate(tokens) if token in sampling.stop_ids]
-    if unknown := [token for token in tokens if not 0 <= token < sampling.vocabulary]:
-        return f"sampled token {unknown[0]}, which is none of the model's {sampling.vocabulary}"
-    if not 1 <= len(tokens) <= sampling.max_new_tokens:
-        return f"gave an answer of {len(tokens)} tokens, allowed: 1 to {sampling.max_new_tokens}"
+    ends = [at for at, token in enumerate(tokens) if token in decoding.stop_ids]
+    if unknown := [token for token in tokens if not 0 <= token < vocabulary]:
+        return f"sampled token {unknown[0]}, which is none of the model's {vocabulary}"
+    if not 1 <= len(tokens) <= decoding.max_new_tokens:
+        return f"gave an answer of {len(tokens)} tokens, allowed: 1 to {decoding.max_new_tokens}"
     if list(of) != list(tokens):
         return f"gave log-probabilities of the tokens {list(of)[:8]}, and the answer {list(tokens)[:8]}"
-    if len(tokens) != (ends[0] + 1 if ends else sampling.max_new_tokens):
+    if len(tokens) != (ends[0] + 1 if ends else decoding.max_new_tokens):
         where = f"has a stop token at {ends[0]}" if ends else "has no stop token"
         return f"gave an answer of {len(tokens)} tokens that {where}: it must end at the first one, or at the limit"
     wrong = [value for value in logprobs if not math.isfinite(value) or value <= _NO_NUMBER or value > 1e-3]

@@ -13,10 +13,10 @@ import torch
 from argosy.core.errors import ArgosyError, Stopped
 from argosy.core.store.files import temporary_of
 from argosy.core.store.step_files import SERVER_LOG
-from argosy.model.infer.generate import Decoding
+from argosy.model.infer.decode import Answers, Decoding
 from argosy.model.post.rl.config import RLHFConfig
-from argosy.model.post.rl.rollout import Sampled, Sampler
-from argosy.model.post.rl.server.client import Client, Sampling
+from argosy.model.post.rl.rollout import Sampler
+from argosy.model.post.rl.server.client import Client
 from argosy.model.post.rl.server.process import ServerProcess
 from argosy.model.post.stage import Stage
 from argosy.model.train.engines.whole import WholeModel
@@ -36,11 +36,10 @@ class VLLMSampler(Sampler):
     Args:
         length: tokens of the longest prompt with its answer."""
 
-    def __init__(self, stage: Stage[RLHFConfig], whole: WholeModel, decoding: Decoding, length: int) -> None:
+    def __init__(self, stage: Stage[RLHFConfig], whole: WholeModel, length: int) -> None:
         super().__init__()
         self._stage, self._whole, self._length = stage, whole, length
-        self._parallel = min(_PARALLEL, decoding.batch_size)
-        self._sampling = Sampling(decoding.temperature, decoding.max_new_tokens, frozenset(decoding.stop_ids), 0)
+        self._vocabulary = 0
         self._run = stage.group.agreed(uuid.uuid4().hex[:8])
         self._process: ServerProcess | None = None
         self._client: Client | None = None
@@ -63,18 +62,18 @@ class VLLMSampler(Sampler):
             raise problem
         if self._client is None:
             self._client = Client(url, self._stage.config.server.seconds, self._said)
-        self._sampling = Sampling(self._sampling.temperature, self._sampling.max_new_tokens, self._sampling.stop_ids,
-                                  int(model.config.get_text_config().vocab_size))
+        self._vocabulary = int(model.config.get_text_config().vocab_size)
 
-    def __call__(self, prompts: Sequence[Sequence[int]], seeds: Sequence[Sequence[int]]) -> Sampled:
-        """Return answers and the log-probabilities of their tokens, prompt by prompt, one for each seed.
+    def __call__(self, prompts: Sequence[Sequence[int]], seeds: Sequence[Sequence[int]], decoding: Decoding) -> Answers:
+        """Answer each prompt; each answer is a request.
 
         Raises StepError: the server has died, is silent, or its answers cannot be what was asked for."""
         assert self._client
-        client, pool = self._client, ThreadPoolExecutor(self._parallel, "vllm")
+        client, pool = self._client, ThreadPoolExecutor(min(_PARALLEL, decoding.batch_size), "vllm")
 
         def ask(prompt: Sequence[int], seed: int) -> tuple[list[int], list[float]]:
-            return client.generate(prompt, seed >> 1, self._sampling, self._version)  # its seeds have a sign
+            seed >>= 1  # the server's have a sign
+            return client.generate(prompt, seed, decoding, self._vocabulary, self._version)
 
         asked = [pool.submit(ask, prompt, seed) for prompt, own in zip(prompts, seeds, strict=True) for seed in own]
         try:
@@ -85,7 +84,7 @@ class VLLMSampler(Sampler):
                     if each.done():
                         each.result()  # raises what it failed with
             found = [each.result() for each in asked]
-            return [tokens for tokens, _ in found], [logprobs for _, logprobs in found]
+            return Answers([tokens for tokens, _ in found], [logprobs for _, logprobs in found])
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
