@@ -59,8 +59,8 @@ def run(config: SweepConfig, context: StepContext) -> SweepOutputs:
     """Compare and write both files. Raises InputError: there are no points, or none has the channel."""
     from pathlib import Path
 
+    from argosy.evidence.report.sweep import page, record
     from argosy.evidence.sweep.advice import Target, study
-    from argosy.evidence.sweep.page import page, record
     from argosy.evidence.sweep.points import Point, Runs, check_channel, read_point
 
     if not config.points:

@@ -101,7 +101,7 @@ def _execute(planned: Plan, sweep: Sweep, args: argparse.Namespace) -> int:
 
 def _show(planned: Plan, code: int, *, json_: bool) -> int:
     """Print what the comparison found, where it is done."""
-    from argosy.evidence.sweep.page import table
+    from argosy.evidence.report.sweep import table
     from steps.sweep import RECORD, REPORT
 
     directory = Path(planned.nodes[-1].dir)

@@ -19,6 +19,14 @@ def plain(value: float) -> str:
     return f"{value:.3f}" if abs(value) < 100 else f"{value:.1f}" if abs(value) < 10_000 else f"{value:,.0f}"
 
 
+def short(value: float) -> str:
+    """`1.5M`, `20k`, `0.25`: a number on an axis."""
+    for size, letter in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            return f"{value / size:.4g}{letter}"
+    return f"{value:.4g}"
+
+
 def columns(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
     """`rows` aligned by column, two spaces between; `right` names columns to align right. Chinese counts double."""
     if not rows:

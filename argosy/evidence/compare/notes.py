@@ -8,10 +8,11 @@ from typing import Any
 from argosy.core.config.explain import first_of
 from argosy.core.store.files import read_record
 from argosy.core.store.step_files import RUN, read_done
+from argosy.corpus.text.display import short
 from argosy.evidence.compare.entries import Entry, Pair
 from argosy.evidence.compare.metrics import Kind, place_of
 from argosy.evidence.compare.test import OTHER_QUESTIONS, OTHER_TOKENS
-from argosy.evidence.compare.words import listed, short
+from argosy.evidence.compare.words import listed
 from argosy.evidence.results.rows.values import ASKED_OTHERWISE
 
 TEMPLATED = ("bench/", "probe/")  # metrics that a template could change; held-out text is read as it is

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 from argosy.core.statistics.multiple import NAMES, TABLE
-from argosy.corpus.text.display import FEW, NARROW, NARROWEST, fitted, letter, plain, visible, width
+from argosy.corpus.text.display import FEW, NARROW, NARROWEST, fitted, letter, plain, short, visible, width
 from argosy.evidence.compare.entries import SECTIONS, Compared, Pair
 from argosy.evidence.compare.sentences import sentences
 from argosy.evidence.compare.test import Contrast
-from argosy.evidence.compare.words import PROMISE, TITLES, difference_text, meaning, p_text, short, unit_of, value_text
+from argosy.evidence.compare.words import PROMISE, TITLES, difference_text, meaning, p_text, unit_of, value_text
 from argosy.evidence.results.contamination import LIKELY, WORDS
 
 _HEADINGS = ("SEEN THE TEST?", "BENCHMARK", "", "SCORE [95 %]", "PROBABILITY", "P", "ITEMS")

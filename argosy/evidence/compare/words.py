@@ -116,11 +116,3 @@ def _scale(c: Contrast) -> tuple[float, str]:
     if 0 < largest < 0.0005:
         return 1.0, ".1e"
     return 1.0, ".1f" if largest >= 100 else ".3f" if largest >= 0.01 else ".4f"
-
-
-def short(value: float) -> str:
-    """`1.5M`, `20k`, `0.25`: a number on an axis."""
-    for size, letter in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")):
-        if abs(value) >= size:
-            return f"{value / size:.4g}{letter}"
-    return f"{value:.4g}"

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from argosy.evidence.compare.words import short
-from argosy.evidence.report.template import render
+from argosy.corpus.text.display import short
+from argosy.evidence.report.page import render
 
 MUCH = 1 / 3  # of a channel that one filter drops, from where on it is a warning
 _WIDTH, _HEIGHT = 220, 56  # of a histogram

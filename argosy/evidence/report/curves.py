@@ -4,11 +4,12 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from argosy.corpus.text.display import short
 from argosy.evidence.compare.checkpoints import Checkpoint, kind_among
 from argosy.evidence.compare.entries import Compared, Entry, Point, points
 from argosy.evidence.compare.metrics import Kind, families, kind_of, scale_of
 from argosy.evidence.compare.stages import Comparison
-from argosy.evidence.compare.words import is_percent, short, value_text
+from argosy.evidence.compare.words import is_percent, value_text
 from argosy.evidence.report.chart import Chart, Scale, Series, on_axis, path_of, ticks
 from argosy.evidence.report.pipeline import Stage
 from argosy.evidence.report.tables import is_group

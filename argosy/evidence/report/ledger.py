@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from argosy.corpus.text.display import visible
+from argosy.corpus.text.display import short, visible
 from argosy.evidence.compare.checkpoints import Checkpoint
 from argosy.evidence.compare.entries import Compared, Entry, value_at
 from argosy.evidence.compare.metrics import HEADLINE, Kind, scale_of
 from argosy.evidence.compare.test import Contrast
-from argosy.evidence.compare.words import short
 from argosy.evidence.report.tables import Cell, cell, number
 from argosy.evidence.results.rows.reader import ALL
 

@@ -14,14 +14,15 @@ from argosy.evidence.compare.sentences import seen_by, sentences, stage_sentence
 from argosy.evidence.compare.stages import Comparison
 from argosy.evidence.compare.watch import watched
 from argosy.evidence.compare.words import PROMISE, TITLES
-from argosy.evidence.report.chart import panels
 from argosy.evidence.report.cleaning import MUCH, cleaning
 from argosy.evidence.report.curves import axis, curves, spark, stage_curves
 from argosy.evidence.report.items import Asked, Differing, Key, PairSamples, differing, embedded
 from argosy.evidence.report.ledger import Scale, overview, rows, scoreboard
+from argosy.evidence.report.page import as_script
+from argosy.evidence.report.panels import panels
 from argosy.evidence.report.pipeline import Stage, costs
 from argosy.evidence.report.tables import Table, accuracy_table, glance, measures_table, prefix_tables
-from argosy.evidence.report.template import as_script, render
+from argosy.evidence.report.template import render
 
 FEW = 6  # lines of a list before the rest is folded
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from argosy.core.statistics.intervals import t_two_sided
 from argosy.core.statistics.multiple import DECISION, correct
 from argosy.evidence.sweep.fit import Curve, Noise, residual_noise, seed_noise
 from argosy.evidence.sweep.grid import STAGE
@@ -59,9 +60,7 @@ def _test(best: Cell, cell: Cell, noise: Noise) -> tuple[float, float]:
     error = noise.sd * math.sqrt(1 / len(best.points) + 1 / len(cell.points))
     if error == 0:
         return 0.0, 1.0 if cell.mean == best.mean else 0.0
-    from scipy.special import stdtr
-
-    return error, 2 * float(stdtr(noise.df, -abs(cell.mean - best.mean) / error))
+    return error, t_two_sided((cell.mean - best.mean) / error, noise.df)
 
 
 def noise_of(cells: Sequence[Cell]) -> Noise:

@@ -15,9 +15,9 @@ from argosy.evidence.compare.comparison import compare
 from argosy.evidence.compare.entries import Compared, Entry
 from argosy.evidence.compare.terminal import terminal
 from argosy.evidence.report.items import Asked, differing, embedded
+from argosy.evidence.report.page import as_script
 from argosy.evidence.report.record import record
 from argosy.evidence.report.report import ComparisonPage
-from argosy.evidence.report.template import as_script
 from argosy.evidence.results.contamination import seen_of
 from argosy.evidence.results.items import read_items
 from argosy.evidence.results.rows.reader import Rows

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from argosy.core.errors import InputError
+from argosy.evidence.report.sweep import page, record, table
 from argosy.evidence.sweep.advice import Study, Target, study
-from argosy.evidence.sweep.page import page, record, table
 from argosy.evidence.sweep.points import Point, Runs, check_channel
 from tests.html_tags import check_self_contained
 from tests.unit.evidence.sweep.test_fit import RATES, SIZES, best_rate

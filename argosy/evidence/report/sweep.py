@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from argosy.corpus.text.display import columns
-from argosy.evidence.compare.words import short
+from argosy.core.statistics.multiple import DECISION, NAMES
+from argosy.corpus.text.display import columns, short
 from argosy.evidence.report.chart import BOTTOM, LEFT, RIGHT, TOP, Scale, on_axis, path_of, ticks
-from argosy.evidence.report.template import render
+from argosy.evidence.report.page import render
 from argosy.evidence.sweep.advice import Study
 from argosy.evidence.sweep.compare import RATE, Ranked
 from argosy.evidence.sweep.points import ALL, shown
@@ -96,7 +96,8 @@ def page(study: Study, line: str = "") -> str:
     plots += [_law_plot(study)] if study.law else []
     of = "the mean over channels" if study.runs.channel == ALL else f"the channel {study.runs.channel}"
     return render("sweep.html.j2", study=study, line=line, plots=[plot for plot in plots if plot.lines], of=of,
-                  header=_HEADER, rows=list(map(_row, record(study)["settings"])), channels=_channels(study))
+                  decision_method=NAMES[DECISION], header=_HEADER, rows=list(map(_row, record(study)["settings"])),
+                  channels=_channels(study))
 
 
 def _channels(study: Study) -> list[tuple[str, list[str]]]:

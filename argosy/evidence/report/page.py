@@ -1,0 +1,46 @@
+"""The templates of the pages: one HTML file each, with its styles and script; text of data never becomes markup.
+
+Pages of a comparison render through argosy.evidence.report.template, whose filters show contrasts and verdicts."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from argosy.core.store.files import json_text
+from argosy.corpus.text.display import letter, short, visible
+
+_TEMPLATES = Path(__file__).parent / "templates"
+
+
+def render(name: str, words: Mapping[str, Callable[..., Any]] | None = None, **values: Any) -> str:
+    """Render the template `NAME.html.j2` with the styles of all pages and its own style and script, if it has any.
+
+    `words`: further filters of the template, by name."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined,
+                              trim_blocks=True, lstrip_blocks=True, finalize=_finalize)
+    environment.filters |= {"visible": visible, "pct": lambda value: f"{100 * value:.1f}", "short": short}
+    environment.filters |= words or {}
+    environment.globals |= {"letter": letter}
+    stem = name.partition(".")[0]
+    css = _text("report.css") + (_text(f"{stem}.css") if stem != "report" else "")
+    return environment.get_template(name).render(css=css, script=_text(f"{stem}.js"), **values)
+
+
+def as_script(value: Any) -> str:
+    """Write JSON that cannot end the script element that it is in, nor reorder the page that shows it."""
+    text = visible(json_text(value, separators=(",", ":")))
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def _text(file: str) -> str:
+    path = _TEMPLATES / file
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
+
+
+def _finalize(value: Any) -> Any:
+    """Names of metrics, channels and models are data too: only markup of ours is shown as it is."""
+    return visible(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
