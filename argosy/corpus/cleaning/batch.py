@@ -1,10 +1,11 @@
 """Documents laid end to end as code points: what filters look at, all at once, through compiled loops (`kernels/`)."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from argosy.corpus.data.jsonl import dump_line
 from argosy.corpus.data.schemas import Document
 from argosy.corpus.text.scripts import HAN_SHARE
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     Floats = npt.NDArray[np.float64]
     Flags = npt.NDArray[np.bool_]
     Points = npt.NDArray[np.uint32]
+
+RECORDS = 2_000_000  # characters of records for post-training that a filter looks at together
+_PARTS = ("messages", "prompt", "chosen", "rejected", "completion")
 
 
 class Batch:
@@ -120,3 +124,13 @@ def chunks(rows: "Integers", lengths: "Integers", most: int) -> "Iterator[Intege
 
     number = np.cumsum(lengths) // most
     yield from np.split(rows, np.flatnonzero(np.diff(number)) + 1) if len(rows) else ()
+
+
+def record_text(record: Mapping[str, Any]) -> str:
+    """Return all that is said in a record, a turn a line, with the calls of tools."""
+    return "\n".join(_said(turn) for part in _PARTS for turn in record.get(part) or ())
+
+
+def _said(turn: Mapping[str, Any]) -> str:
+    calls = turn.get("tool_calls")
+    return str(turn["content"]) + (f"\n{dump_line({'tool_calls': calls})}" if calls else "")

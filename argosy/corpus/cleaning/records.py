@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny
 
 from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
-from argosy.corpus.cleaning.batch import Batch, batches
+from argosy.corpus.cleaning.batch import RECORDS, Batch, batches, record_text
 from argosy.corpus.cleaning.dedup import About, Deduplicator, Workspace
 from argosy.corpus.cleaning.dedup.duplicates import FormConfig
 from argosy.corpus.cleaning.dedup.near_dedup import NearDedup
@@ -20,7 +20,7 @@ from argosy.corpus.cleaning.filter import Filter, FilterConfig, Keys, Resources
 from argosy.corpus.cleaning.filters import FILTERS, make_filters, parse_filters
 from argosy.corpus.cleaning.filters.decontamination import Decontamination, contaminated
 from argosy.corpus.cleaning.scoring import KEPT, decide
-from argosy.corpus.data.jsonl import JsonlWriters, dump_line
+from argosy.corpus.data.jsonl import JsonlWriters
 from argosy.corpus.data.schemas import Document
 from argosy.corpus.data.sources import OTHERS
 from argosy.corpus.data.split import derive_seed, hash_fraction
@@ -28,8 +28,6 @@ from argosy.corpus.text.figures import signs
 
 Record = dict[str, Any]
 _BY_PROMPT = ("instructions", "prompts")  # kinds in which an equal prompt is a duplicate, whatever its reply
-CHARACTERS = 2_000_000  # of records that a filter looks at together
-_PARTS = ("messages", "prompt", "chosen", "rejected", "completion")
 
 
 def _check_filters(filters: tuple[FilterConfig, ...]) -> tuple[FilterConfig, ...]:
@@ -109,7 +107,7 @@ def _reasons(kind: str, one: Filter[Any], records: Sequence[Record]) -> list[dic
         return []
     documents = (Document(str(number), _text(kind, one.name, record), str(record["channel"]),
                           str(record.get("lang") or "")) for number, record in enumerate(records))
-    some = batches(documents, CHARACTERS)
+    some = batches(documents, RECORDS)
     names, channels = np.unique([str(record["channel"]) for record in records], return_inverse=True)
     if isinstance(one, Deduplicator):
         parts = [(_keys(one, batch), batch.lengths) for batch in some]
@@ -148,20 +146,10 @@ def _text(kind: str, name: str, record: Record) -> str:
     return text + f"\n{record['label']}" if name == "exact_dedup" and "label" in record else text
 
 
-def record_text(record: Mapping[str, Any]) -> str:
-    """Return all that is said in a record, a turn a line, with the calls of tools."""
-    return "\n".join(_said(turn) for part in _PARTS for turn in record.get(part) or ())
-
-
 def prompt_text(record: Mapping[str, Any]) -> str:
     """Return what people say in a record's prompt or conversation, a turn a line."""
     turns = record.get("prompt") or record.get("messages") or ()
     return "\n".join(str(turn["content"]) for turn in turns if turn["role"] == "user")
-
-
-def _said(turn: Mapping[str, Any]) -> str:
-    calls = turn.get("tool_calls")
-    return str(turn["content"]) + (f"\n{dump_line({'tool_calls': calls})}" if calls else "")
 
 
 def times_of(channel: str, times: Mapping[str, float]) -> float:

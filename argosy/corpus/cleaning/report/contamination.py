@@ -4,10 +4,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from argosy.corpus.cleaning.batch import batches
+from argosy.corpus.cleaning.batch import RECORDS, batches, record_text
 from argosy.corpus.cleaning.filter import Filter, Resources
 from argosy.corpus.cleaning.filters.decontamination import Decontamination, DecontaminationConfig, contaminated
-from argosy.corpus.cleaning.records import CHARACTERS, record_text
 from argosy.corpus.cleaning.scored import Block, ScoredCorpus
 from argosy.corpus.data.jsonl import read_jsonl
 from argosy.corpus.data.schemas import Document
@@ -52,7 +51,7 @@ def in_records(data: Path, items: Sequence[Mapping[str, Any]]) -> dict[str, list
         if (data / f"{name}.jsonl").is_file():
             found[name], first = [], 1
             records = read_jsonl(data / f"{name}.jsonl") if items else ()
-            for batch in batches((Document("", record_text(record), name) for record in records), CHARACTERS):
+            for batch in batches((Document("", record_text(record), name) for record in records), RECORDS):
                 found[name] += [{"line": first + at, **what} for at, what in contaminated(look(batch)[1], items)]
                 first += len(batch)
     return found

@@ -10,12 +10,10 @@ from argosy.corpus.cleaning.dedup.external import Workspace
 from argosy.corpus.cleaning.filter import Filter
 from argosy.corpus.cleaning.filters.decontamination import Decontamination
 from argosy.corpus.cleaning.gathering import Decisions
-from argosy.corpus.cleaning.report.clusters import clusters
 from argosy.corpus.cleaning.report.contamination import CONTAMINATED, ITEMS, Contaminated, count, in_records
 from argosy.corpus.cleaning.report.funnel import Funnel, Repaired, samples
-from argosy.corpus.cleaning.report.histograms import Histograms
-from argosy.corpus.cleaning.report.languages import Languages
-from argosy.corpus.cleaning.report.near_misses import NearMisses
+from argosy.corpus.cleaning.report.histograms import Histograms, Languages
+from argosy.corpus.cleaning.report.near_misses import NearMisses, clusters
 from argosy.corpus.cleaning.scored import Block, ScoredCorpus
 from argosy.corpus.cleaning.tiers import TierConfig, Tiers
 from argosy.corpus.data.jsonl import JsonlWriters, read_jsonl
