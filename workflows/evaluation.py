@@ -18,9 +18,7 @@ from argosy.model.weights.pretrained import settled_dtype
 from steps.data import DataConfig
 from steps.evaluate import EvaluateConfig, check_suite
 from steps.start import StartConfig
-from workflows.graph import Finished, Node, StageResources, Stages
-
-FINAL = "final"
+from workflows.graph import FINAL, Finished, Node, StageResources, Stages
 
 
 class Evaluation(EvaluateConfig):

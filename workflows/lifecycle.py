@@ -53,7 +53,7 @@ from steps.train_tokenizer import TrainTokenizerConfig
 from workflows.branches import Branch, add_branches, check_branches, needed_by
 from workflows.cleaning import FILTERS, cleaning
 from workflows.evaluation import Evaluation, benchmark_suites, check_without_tokens, decontaminated, evaluations
-from workflows.graph import NEEDED, Node, StageResources, Stages
+from workflows.graph import LINE, NEEDED, Node, StageResources, Stages
 
 STAGES = ("data", "classifier", "score", "measure", "clean", "start", "tokenizer", "tokenize", "pretrain",
           "long_context", "anneal", "sft", "twin", "dpo", "reward_model", "rlhf", "evaluate", "compare")
@@ -75,7 +75,7 @@ class LifecycleConfig(Config):
 
     preset: str = ""
     """What a YAML file of yours starts from (read before the rest)."""
-    name: str = "demo"
+    name: str = LINE
     """Of the model line: the MLflow experiment in which its checkpoints are compared."""
     seed: Seed = 17
     """Of every stage that does not set its own."""

@@ -7,8 +7,8 @@ from pathlib import Path
 from argosy.core.config.schema import Config
 from argosy.core.store.provenance import IDENTITIES, Identities
 from steps.evaluate import EvaluateConfig
-from workflows.evaluation import FINAL, Evaluation, evaluations
-from workflows.graph import Finished, Graph, Node, Stages
+from workflows.evaluation import Evaluation, evaluations
+from workflows.graph import FINAL, Finished, Graph, Node, Stages
 from workflows.lifecycle import LifecycleConfig
 from workflows.nightly.candidates import Candidate, Candidates, ancestor
 from workflows.plan import PlannedNode, planned

@@ -13,7 +13,7 @@ from argosy.core.errors import InputError
 from argosy.core.store.files import make_directory, read_record, write_json
 from argosy.core.store.step_files import ended, read_done
 from argosy.core.tracking.spool import PIPELINES
-from workflows.lifecycle import LifecycleConfig
+from workflows.graph import LINE
 from workflows.stored.lineage import line_of, step_directories, step_directory
 
 C = TypeVar("C", bound=Config)
@@ -131,7 +131,7 @@ def line_of_model(store: Path, path: Path) -> str:
         return line_of(step_directory(path))
     except InputError:
         config = read_record(store / FILE).get("config")
-    return "argosy" if config is None else str(config.get("name", LifecycleConfig.model_fields["name"].default))
+    return "argosy" if config is None else str(config.get("name", LINE))
 
 
 def record_pipeline(store: Path, pipeline: str, config: Config) -> None:
