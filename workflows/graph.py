@@ -18,10 +18,8 @@ from argosy.core.step.contract import Step
 from argosy.core.step.machine import has_gpu, usable_cores
 from argosy.core.store.provenance import Identities, made_from
 
-FINAL = "final"  # last export of a training step
-LINE = "demo"  # model line of a config that names none
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_LONGEST_NAME = 200  # of a directory; file systems allow 255
+FINAL, LINE = "final", "demo"  # last export of a training step; model line of a config that names none
+_NAME, _LONGEST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*"), 200  # of a directory; file systems allow 255
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """The pages of a comparison: templates with filters that show contrasts, verdicts and contamination."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from argosy.core.statistics.multiple import DECISION, NAMES, TABLE
@@ -15,7 +15,7 @@ from argosy.evidence.results.contamination import LIKELY, Seen, summary
 
 def render(name: str, **values: Any) -> str:
     """Render the page of a comparison (argosy.evidence.report.page)."""
-    words = {
+    words: dict[str, Callable[..., Any]] = {
         "points": lambda value: f"{100 * value:+.1f}", "score_x": _score_x, "p": p_text, "seen_rows": _seen_rows,
         "seen_summary": summary, "value": value_text, "difference": difference_text, "meaning": meaning,
         "unit": unit_of, "channel": lambda c: c.name.removeprefix(HELDOUT), "form": lambda c: task_of(c)[1],
