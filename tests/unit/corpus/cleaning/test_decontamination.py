@@ -137,7 +137,7 @@ def test_what_is_found_is_named_and_marking_keeps_it() -> None:
 
 
 def test_the_clean_step_lists_what_was_found_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contamination, "CHARACTERS", 1)  # a record is looked at at a time
+    monkeypatch.setattr(contamination, "RECORDS", 1)  # a record is looked at at a time
     question = "Who sat on the wall of the old harbour at dawn?"
     item = {"id": "met", "suite": "fishing", "question": question, "choices": []}
     texts = [PROSE, f"{CHINESE}\n{question}", CHINESE]
