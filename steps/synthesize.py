@@ -182,7 +182,7 @@ def _reward_tokenizer(config: SynthesizeConfig) -> Any:
 
 def _report(context: StepContext, outputs: SynthesisOutputs, rows: "Sequence[Mapping[str, Any]]") -> None:
     """Write counts and samples, log them, and say what there is."""
-    from argosy.model.post.rl.samples import write_table
+    from argosy.model.post.rl.prompts import write_table
 
     write_json(context.out / COUNTS, outputs.model_dump(mode="json", exclude={"metrics"}))
     context.tracker.metrics(outputs.metrics, step=0)

@@ -9,7 +9,7 @@ ROOT = Path(__file__).resolve().parents[3]
 PACKAGES = ("argosy", "steps", "evals", "probes", "workflows")
 # A file of these is found by its place: there may be many, and each may be small.
 PLUGINS = {"steps", "argosy/corpus/cleaning/filters", "argosy/evidence/gate/rules", "argosy/corpus/data/readers",
-           "argosy/model/post/rl/rewards",
+           "argosy/model/post/rl/methods", "argosy/model/post/rl/rewards",
            "evals/extract", "evals/formats", "evals/variants", "probes/kinds", "workflows/cli"}  # fmt: skip
 
 

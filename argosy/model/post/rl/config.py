@@ -1,38 +1,17 @@
 """Config of reinforcement learning: the method, what it samples, and what may stop it."""
 
 import math
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from argosy.core.config.explain import likely
+from argosy.core.config.explain import likely, validated
 from argosy.core.config.schema import ADDED, RUNTIME, Config, Rate, Upstream
 from argosy.core.errors import InputError
 from argosy.corpus.tokens.amounts import Amount
 from argosy.model.post.config import PositiveInt, PosttrainingConfig
-from argosy.model.post.rl.server_config import ServerConfig
-
-
-@dataclass(frozen=True)
-class Method:
-    """What the `auto` choices of a method's loss are; whether its baseline is a group of answers; whether it has a
-    value model."""
-
-    ratio: str
-    normalizer: str
-    scale: str
-    kl: str
-    grouped: bool = False
-    valued: bool = False
-
-
-METHODS = {
-    "ppo": Method(ratio="token", normalizer="token", scale="batch", kl="reward", valued=True),
-    "grpo": Method(ratio="token", normalizer="answer", scale="group", kl="loss", grouped=True),
-    "rloo": Method(ratio="sequence", normalizer="answer", scale="none", kl="reward", grouped=True),
-    "reinforce++": Method(ratio="token", normalizer="token", scale="batch", kl="reward"),
-}  # fmt: skip
+from argosy.model.post.rl.methods import METHODS
+from argosy.model.post.rl.methods.ppo import PPOConfig
 
 
 def _as_floats(rewards: dict[str, Any]) -> dict[str, Any]:
@@ -53,26 +32,6 @@ class GroupConfig(Config):
 
     size: int = Field(default=8, ge=2)
     """Answers to each prompt."""
-
-
-class PPOConfig(Config):
-    """Config of PPO (Schulman et al. 2017), with the details of Huang et al. 2024 (The N+ Implementation Details of
-    RLHF)."""
-
-    gamma: float = Field(default=1.0, gt=0, le=1)
-    """Discount."""
-    lam: float = Field(default=0.95, ge=0, le=1)
-    """Lambda of the generalised advantage estimation."""
-    value_clip: float = Field(default=0.2, gt=0)
-    """Largest move of a value from its old one."""
-    value_learning_rate: Rate = 1e-3
-    """Learning rate of the value model."""
-    kl_target: float = Field(default=0.0, ge=0)
-    """Nats a token that the KL coefficient is steered to (Ziegler et al. 2019); 0 keeps it fixed."""
-    kl_horizon: PositiveInt = 10_000
-    """Answers over which the coefficient adapts."""
-    whiten_rewards: bool = False
-    """Scale the rewards of a rollout to variance 1, keeping their mean."""
 
 
 class LossConfig(Config):
@@ -130,6 +89,43 @@ class GuardsConfig(Config):
     """Standard errors that a change must have to count."""
 
 
+class ServerConfig(Config):
+    """Config of vLLM as a server; read where `generation` is vllm."""
+
+    url: Annotated[str, RUNTIME] = ""
+    """URL of a running server, such as http://node:8000, which docs/posttraining.md says how to start; "": the step
+    starts one, which ends with it."""
+    command: Annotated[str, RUNTIME] = "vllm"
+    """Program that is started; a path such as /opt/vllm/bin/vllm, where vLLM has an environment of its own."""
+    arguments: tuple[str, ...] = ()
+    """More arguments of `vllm serve`, such as --enforce-eager."""
+    gpus: Annotated[int, RUNTIME] = Field(default=0, ge=0)
+    """GPUs that are the server's alone, the last ones of the step's, over which it divides the model; 0: it shares the
+    GPU of the first process."""
+    memory: Annotated[float, RUNTIME] = Field(default=0.0, ge=0, lt=1)
+    """Share of a GPU's memory that the server takes; 0 is 0.9 of its own GPUs, and 0.4 of one that it shares."""
+    folder: Annotated[str, RUNTIME] = ""
+    """Directory for weights on their way to the server, which both see, such as /dev/shm; "": the step's own."""
+    start_seconds: Annotated[float, RUNTIME] = Field(default=900.0, gt=0)
+    """Longest wait until it answers for the first time."""
+    seconds: Annotated[float, RUNTIME] = Field(default=600.0, gt=0)
+    """Longest wait for an answer, or for the loading of weights."""
+    tolerance: float = Field(default=0.5, gt=0)
+    """Largest mean difference between the server's log-probabilities and the policy's own, in nats a token: above it
+    the server has other weights, or computes something else."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.url and not self.url.startswith(("http://", "https://")):
+            raise ValueError(f"url={self.url!r} is not allowed: it begins with http:// or https://, such as "
+                             "http://node:8000")
+        for name in ("gpus", "memory", "arguments"):
+            if self.url and getattr(self, name):
+                raise ValueError(f"{name} is for a server that the step starts, and url={self.url!r} names one that "
+                                 f"runs: leave {name} or url out")
+        return self
+
+
 class RLHFConfig(PosttrainingConfig):
     """Config of reinforcement learning from rewards of sampled answers."""
 
@@ -140,7 +136,8 @@ class RLHFConfig(PosttrainingConfig):
     prompts: str = "prompts.jsonl"
     """File of the data step; `heldout_limit` of its prompts, at most a quarter, are held out."""
     method: str = "ppo"
-    """ppo (Schulman et al. 2017), grpo (Shao et al. 2024), rloo (Ahmadian et al. 2024), reinforce++ (Hu 2025)."""
+    """ppo (Schulman et al. 2017), grpo (Shao et al. 2024), rloo (Ahmadian et al. 2024), reinforce++ (Hu 2025), or the
+    name of another file of argosy.model.post.rl.methods."""
     rewards: Rewards = Field(default={"accept": 1.0, "format": 0.2, "model": 0.1}, min_length=1)
     """Weight of each reward, or its settings, such as {maths: {weight: 1, tolerance: 1e-3}}; the names are the modules
     of argosy.model.post.rl.rewards (docs/rewards.md)."""
@@ -176,6 +173,8 @@ class RLHFConfig(PosttrainingConfig):
     same."""
     dynamic_sampling: int = Field(default=0, ge=0)
     """Times that prompts whose answers are all rewarded alike are replaced by others (DAPO); 0 keeps them."""
+    settings: Annotated[dict[str, Any], ADDED] = Field(default={})
+    """Settings of a method that has its own, such as {alpha: 0.5}; those of the methods here are `group` and `ppo`."""
     group: GroupConfig = GroupConfig()
     ppo: PPOConfig = PPOConfig()
     loss: LossConfig = LossConfig()
@@ -193,6 +192,10 @@ class RLHFConfig(PosttrainingConfig):
                 raise ValueError(str(error)) from None
         if self.method not in METHODS:
             raise ValueError(f"method={self.method!r} is not there; {likely(self.method, METHODS)}")
+        try:
+            validated(METHODS[self.method].config_class, self.settings)
+        except InputError as error:
+            raise ValueError(f"settings, of method={self.method}: {error}") from None
         for problem in (self._group_problem(), self._minibatch_problem(), self._choice_problem(),
                         self._guard_problem(), self._server_problem()):
             if problem:

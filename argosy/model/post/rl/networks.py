@@ -13,9 +13,9 @@ from torch.nn.utils.rnn import pad_sequence
 from argosy.model.infer.source import open_source
 from argosy.model.post.packing import lay_out
 from argosy.model.post.preferences.rewards import load_reward_model, merge_heads
-from argosy.model.post.rl.config import METHODS, RLHFConfig
-from argosy.model.post.rl.methods import clips
-from argosy.model.post.rl.objective import Clipping, PolicyLoss, ValueLoss
+from argosy.model.post.rl.config import RLHFConfig
+from argosy.model.post.rl.methods import METHODS
+from argosy.model.post.rl.objective import Clipping, PolicyLoss, ValueLoss, clips
 from argosy.model.post.stage import Stage
 from argosy.model.train.config import TrainConfig
 from argosy.model.train.engines import make_engine

@@ -1,7 +1,9 @@
-"""The losses of reinforcement learning as modules around the policy and the value model: what their engines train.
+"""The losses of reinforcement learning: how a rollout's tokens weigh in them, and modules around the policy and the
+value model, which their engines train.
 
-Tokens are those of answers laid end to end."""
+Tokens are those of answers laid end to end, but in the first functions, whose tensors are (answers, T)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +12,50 @@ from torch import Tensor
 
 from argosy.corpus.tokens.windows import IGNORED
 from argosy.model.infer.logprobs import k3
+from argosy.model.post.rl.config import LossConfig, RLHFConfig
+from argosy.model.post.rl.methods import METHODS, Outcome, whiten
 from argosy.model.train.layers.attention import Choice
 from argosy.model.train.layers.linear_logprobs import linear_logprobs
 from argosy.model.train.layers.packed import PackedModel
+
+
+def advantages_of(outcome: Outcome, config: RLHFConfig, kl_coef: float) -> tuple[Any, Any]:
+    """Return the scaled advantages, (answers, T), and the returns, (answers, T), or None without a value model."""
+    found, returns = METHODS[config.method].advantages(outcome, config, kl_coef)
+    scale = config.choice("scale")
+    if scale == "batch":
+        return whiten(found, outcome.mask), returns
+    if scale == "group":
+        groups = outcome.by_group(config.copies, kl_coef)
+        found = found / (groups.std(1, keepdim=True).repeat_interleave(groups.shape[1], 1).reshape(-1, 1) + 1e-4)
+    return found, returns
+
+
+def token_weights(config: RLHFConfig, mask: Any, left_out: Any) -> tuple[Any, Callable[[Any], float]]:
+    """Return the weight of each token in the loss, (answers, T), and the function of a minibatch's rows that gives what
+    their weighted sum is divided by.
+
+    `left_out`: (answers,), 1 where the answer does not count."""
+    counted = mask * (1 - left_out).unsqueeze(1)
+    kind = config.choice("normalizer")
+    if kind == "token":
+        return counted, lambda rows: max(1.0, float(counted[rows].sum()))
+    if kind == "constant":
+        return counted, lambda rows: float(len(rows) * config.max_new_tokens)
+    return counted / mask.sum(1, keepdim=True).clamp(min=1), lambda rows: float(len(rows))
+
+
+def deductions(config: RLHFConfig, lengths: Any, ended: Any) -> Any:
+    """Return what is deducted from each answer's reward for its length, (answers,)."""
+    found = config.length.penalty * (1 - ended)
+    if soft := config.length.soft_tokens:
+        found = found + ((lengths - (config.max_new_tokens - soft)) / soft).clamp(0, 1)
+    return found
+
+
+def clips(loss: LossConfig) -> tuple[float, float]:
+    """Return the bounds of a probability ratio."""
+    return 1 - loss.clip, 1 + (loss.clip_high or loss.clip)
 
 
 @dataclass(frozen=True)

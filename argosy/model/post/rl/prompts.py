@@ -1,13 +1,19 @@
-"""Prompts of reinforcement learning: read with what their rewards check, some held out, and answers as samples."""
+"""Prompts of reinforcement learning: read with what their rewards check, some held out; answers as samples, and tables
+of them for people to read."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from argosy.core.errors import InputError
-from argosy.corpus.data.schemas import ParseError, parse_record, turns_of
+from argosy.core.step.contract import StepContext
+from argosy.core.store.files import write_json
+from argosy.corpus.data.schemas import Message, ParseError, parse_record, turns_of
 from argosy.model.post.rl.reward import Prompt, Sample
 from argosy.model.weights.chat import check_length, encode_prompt
+
+FILE = "samples.json"
+_TAG = '[{"path": "samples.json", "type": "table"}]'  # has MLflow show the file as a table
 
 
 def prompt_parser(
@@ -61,3 +67,17 @@ def make_samples(
         Sample(prompt, answer, text.strip(), bool(answer) and answer[-1] in stop_ids)
         for prompt, answer, text in zip(prompts, answers, texts, strict=True)
     ]
+
+
+def write_table(context: StepContext, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write rows by column as the step's table, and have MLflow show it."""
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    path = context.out / FILE
+    write_json(path, {"columns": columns, "data": [[row.get(name) for name in columns] for row in rows]})
+    context.tracker.artifact(path)
+    context.tracker.tags({"mlflow.loggedArtifacts": _TAG})
+
+
+def as_text(messages: Iterable[Message]) -> str:
+    """Write a prompt as text, a turn a line."""
+    return "\n".join(f"{message['role']}: {message['content']}" for message in messages)

@@ -11,15 +11,18 @@ from typing import Any
 import torch
 
 from argosy.core.errors import Stopped
+from argosy.core.step.contract import StepContext
 from argosy.corpus.data.split import derive_seed, permuted_index
 from argosy.model.infer.decode import Answers, Decoder, Decoding, TransformersDecoder
 from argosy.model.infer.source import Source
 from argosy.model.post.rl.config import RLHFConfig
-from argosy.model.post.rl.prompts import make_samples
+from argosy.model.post.rl.prompts import as_text, make_samples, write_table
 from argosy.model.post.rl.reward import Prompt, Sample
 from argosy.model.post.rl.rewards import WeightedRewards
 from argosy.model.train.engines.whole import WholeModel
 from argosy.model.train.parallel import Group
+
+ENDS, MOST = 2, 200  # rows of each end of a rollout in the table of samples, and of the table, whose oldest rows go
 
 
 @dataclass
@@ -202,3 +205,32 @@ class Collector:
         for part in self._group.gathered(made):
             together.take(part, range(len(part.scores)))
         return together
+
+
+class SampleTable:
+    """The best and the worst answers of rollouts, in the form in which MLflow reads tables: columns, and lists
+    of their values.
+
+    Attributes:
+        rows: by column; they are part of a resumable state."""
+
+    def __init__(self, context: StepContext) -> None:
+        self._context = context
+        self.rows: list[dict[str, Any]] = []
+
+    def add(self, step: int, rollout: Rollout, samples: Sequence[Sample]) -> None:
+        """Add the best and the worst answers of a rollout, and log the table."""
+        order = sorted(range(len(samples)), key=lambda row: (-rollout.scores[row], row))
+        ends = {"best": order[:ENDS], "worst": order[ENDS:][-ENDS:][::-1]}
+        for end, rows in ends.items():
+            self.rows += [self._row(step, end, row, rollout, samples[row]) for row in rows]
+        self.rows = self.rows[-MOST:]
+        if self._context.rank == 0:
+            write_table(self._context, self.rows)
+
+    def _row(self, step: int, end: str, row: int, rollout: Rollout, sample: Sample) -> dict[str, Any]:
+        parts = {f"reward/{name}": values[row] for name, values in rollout.parts.items()}
+        reasons = "; ".join(f"{name}: {each[row]}" for name, each in rollout.reasons.items() if each[row])
+        return {"step": step, "end": end, "prompt": as_text(sample.prompt.messages), "answer": sample.text,
+                "reward": rollout.scores[row], **parts, "reasons": reasons, "tokens": len(sample.answer_ids),
+                "ended": sample.ended}

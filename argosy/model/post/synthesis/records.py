@@ -12,8 +12,8 @@ from argosy.corpus.cleaning.records import Curation, curate
 from argosy.corpus.data.jsonl import JsonlWriters, read_jsonl
 from argosy.corpus.data.schemas import assistant
 from argosy.corpus.data.split import derive_seed, permuted_index
+from argosy.model.post.rl.prompts import as_text
 from argosy.model.post.rl.reward import Prompt
-from argosy.model.post.rl.samples import as_text
 from argosy.model.post.synthesis.config import SynthesisConfig
 from argosy.model.post.synthesis.methods import PREFERENCES, Answer, Chosen, find_method
 from argosy.model.post.synthesis.prompts import Unused

@@ -3,6 +3,7 @@ their gradient against the expected reward itself."""
 
 import itertools
 import math
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,19 +12,21 @@ import torch
 from torch import Tensor
 
 from argosy.model.infer import logprobs as kl
+from argosy.model.post.rl import methods
 from argosy.model.post.rl.config import RLHFConfig
 from argosy.model.post.rl.learning import KLController, Learner
-from argosy.model.post.rl.methods import (
-    Outcome,
+from argosy.model.post.rl.methods import METHODS, Outcome, token_rewards, whiten
+from argosy.model.post.rl.methods.ppo import generalized_advantages
+from argosy.model.post.rl.networks import laid_out
+from argosy.model.post.rl.objective import (
+    Clipping,
+    PolicyLoss,
     advantages_of,
     deductions,
-    generalized_advantages,
-    token_rewards,
+    policy_loss,
     token_weights,
-    whiten,
+    value_loss,
 )
-from argosy.model.post.rl.networks import laid_out
-from argosy.model.post.rl.objective import Clipping, PolicyLoss, policy_loss, value_loss
 from argosy.model.post.rl.rollout import Rollout
 from argosy.model.train.config import ModelConfig
 from argosy.model.train.phase import build_model
@@ -209,3 +212,34 @@ def test_groups_are_of_equal_reward_whatever_their_mean_is_rounded_to() -> None:
     learner: Any = SimpleNamespace(stage=SimpleNamespace(config=config), networks=SimpleNamespace(reference=None))
     zeros = torch.zeros(16, 1)
     assert Learner._means(learner, rollout, zeros, zeros, zeros + 1)["rlhf/groups_of_equal_reward"] == 0.5
+
+
+def test_a_new_file_is_a_method_with_settings_of_its_own(mask: Tensor, tmp_path: Path,
+                                                         monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "halved.py").write_text("""
+from argosy.core.config.schema import Config
+from argosy.model.post.rl.methods import Method
+
+class Halved(Config):
+    part: float = 0.5
+
+class HalvedReward(Method):
+    name, scale, config_class = "halved", "none", Halved
+
+    def advantages(self, outcome, config, kl_coef):
+        part = self.config_class.model_validate(config.settings).part
+        return part * outcome.scores[:, None] * outcome.mask, None
+""")
+    monkeypatch.setattr(methods, "__path__", [*methods.__path__, str(tmp_path)])
+    METHODS.forget()
+    try:
+        config = RLHFConfig.model_validate({"method": "halved", "settings": {"part": 0.25}})
+        found, returns = advantages_of(Outcome(torch.ones(3), torch.zeros(3, 6), mask), config, 0.0)
+        assert returns is None
+        assert found.tolist() == (0.25 * mask).tolist()
+        with pytest.raises(ValueError, match=r"settings, of method=halved: .*parts"):
+            RLHFConfig.model_validate({"method": "halved", "settings": {"parts": 1}})
+    finally:
+        METHODS.forget()
+    with pytest.raises(ValueError, match=r"settings, of method=ppo: .*part"):
+        RLHFConfig.model_validate({"settings": {"part": 1}})

@@ -12,9 +12,9 @@ from pathlib import Path
 from argosy.core.errors import InputError, StepError
 from argosy.core.step.machine import GPUS, free_port, shown_gpus
 from argosy.core.step.process import timestamp
+from argosy.model.post.rl.config import ServerConfig
 from argosy.model.post.rl.server import keeper
 from argosy.model.post.rl.server.client import Client
-from argosy.model.post.rl.server_config import ServerConfig
 
 _SHARED, _OWN = 0.4, 0.9  # of a GPU's memory, beside training and alone
 _TAIL = 15  # lines of the log in an error

@@ -1,0 +1,18 @@
+"""GRPO (Shao et al. 2024): an answer against its group."""
+
+from typing import Any
+
+from argosy.model.post.rl.methods import Method, Outcome
+
+
+class GRPO(Method):
+    """How far each score is above the mean of its group."""
+
+    name = "grpo"
+    normalizer, scale, kl = "answer", "group", "loss"
+    grouped = True
+
+    def advantages(self, outcome: Outcome, config: Any, kl_coef: float) -> tuple[Any, Any]:
+        """Return that for each token of an answer."""
+        groups = outcome.by_group(config.copies, kl_coef)
+        return (groups - groups.mean(1, keepdim=True)).reshape(-1, 1) * outcome.mask, None

@@ -1,0 +1,59 @@
+"""PPO (Schulman et al. 2017): advantages by a value model."""
+
+from typing import Any
+
+from pydantic import Field
+
+from argosy.core.config.schema import Config, Rate
+from argosy.model.post.rl.methods import Method, Outcome, token_rewards, whiten
+
+
+class PPOConfig(Config):
+    """Config of PPO (Schulman et al. 2017), with the details of Huang et al. 2024 (The N+ Implementation Details of
+    RLHF)."""
+
+    gamma: float = Field(default=1.0, gt=0, le=1)
+    """Discount."""
+    lam: float = Field(default=0.95, ge=0, le=1)
+    """Lambda of the generalised advantage estimation."""
+    value_clip: float = Field(default=0.2, gt=0)
+    """Largest move of a value from its old one."""
+    value_learning_rate: Rate = 1e-3
+    """Learning rate of the value model."""
+    kl_target: float = Field(default=0.0, ge=0)
+    """Nats a token that the KL coefficient is steered to (Ziegler et al. 2019); 0 keeps it fixed."""
+    kl_horizon: int = Field(default=10_000, gt=0)
+    """Answers over which the coefficient adapts."""
+    whiten_rewards: bool = False
+    """Scale the rewards of a rollout to variance 1, keeping their mean."""
+
+
+class PPO(Method):
+    """Generalised advantages, and the returns that the value model learns. Its settings are the config's `ppo`."""
+
+    name = "ppo"
+    valued = True
+
+    def advantages(self, outcome: Outcome, config: Any, kl_coef: float) -> tuple[Any, Any]:
+        """Return both."""
+        rewards = token_rewards(outcome.scores, outcome.kl, outcome.mask, kl_coef)
+        if config.ppo.whiten_rewards:
+            rewards = whiten(rewards, outcome.mask, shift_mean=False)
+        return generalized_advantages(rewards, outcome.values, outcome.mask, config.ppo.gamma, config.ppo.lam)
+
+
+def generalized_advantages(rewards: Any, values: Any, mask: Any, gamma: float, lam: float) -> tuple[Any, Any]:
+    """Return (advantages, returns) by generalised advantage estimation (Schulman et al. 2016).
+
+    The answer's end is terminal: the value after its last token is 0, whether it stopped or was cut."""
+    import torch
+
+    advantages = torch.zeros_like(rewards)
+    carried = torch.zeros_like(rewards[:, 0])
+    following = torch.zeros_like(carried)
+    for at in reversed(range(rewards.size(1))):
+        delta = rewards[:, at] + gamma * following - values[:, at]
+        carried = (delta + gamma * lam * carried) * mask[:, at]
+        advantages[:, at] = carried
+        following = values[:, at] * mask[:, at]
+    return advantages, (advantages + values) * mask

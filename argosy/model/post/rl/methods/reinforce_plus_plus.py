@@ -1,0 +1,16 @@
+"""REINFORCE++ (Hu 2025): what follows each token, normalised over the rollout."""
+
+from typing import Any
+
+from argosy.model.post.rl.methods import Method, Outcome, token_rewards
+
+
+class ReinforcePlusPlus(Method):
+    """The score, and the divergence from each token on."""
+
+    name = "reinforce++"
+
+    def advantages(self, outcome: Outcome, config: Any, kl_coef: float) -> tuple[Any, Any]:
+        """Return what follows each token."""
+        rewards = token_rewards(outcome.scores, outcome.kl, outcome.mask, kl_coef)
+        return rewards.flip(1).cumsum(1).flip(1) * outcome.mask, None

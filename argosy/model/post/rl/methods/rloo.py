@@ -1,0 +1,19 @@
+"""RLOO (Ahmadian et al. 2024): an answer against the others of its group."""
+
+from typing import Any
+
+from argosy.model.post.rl.methods import Method, Outcome
+
+
+class RLOO(Method):
+    """How far each score is above the mean of the others of its group."""
+
+    name = "rloo"
+    ratio, normalizer, scale = "sequence", "answer", "none"
+    grouped = True
+
+    def advantages(self, outcome: Outcome, config: Any, kl_coef: float) -> tuple[Any, Any]:
+        """Return that for each token of an answer."""
+        groups = outcome.by_group(config.copies, kl_coef)
+        others = (groups.sum(1, keepdim=True) - groups) / (groups.shape[1] - 1)
+        return (groups - others).reshape(-1, 1) * outcome.mask, None
