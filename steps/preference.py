@@ -16,13 +16,13 @@ def run(config: PreferenceMethodConfig, context: StepContext) -> PosttrainingOut
     from argosy.model.post.preferences.examples import read_answers, read_pairs
     from argosy.model.post.preferences.heldout import HeldOut
     from argosy.model.post.preferences.learning import learn
-    from argosy.model.post.preferences.methods import find_method
+    from argosy.model.post.preferences.methods import make_method
 
-    method = find_method(config.method)
+    method = make_method(config)
     examples, heldout = read_answers(stage) if method.single else read_pairs(stage)
     config.amount(len(examples), "examples for training")  # before a model is loaded
     model = stage.model()
-    evaluate = HeldOut(method, config, heldout, stage.source.pad_id, config.micro_batch)
+    evaluate = HeldOut(method, heldout, stage.source.pad_id, config.micro_batch)
     return stage.run(config.stage, model, evaluate, lambda: learn(stage, model, examples))
 
 

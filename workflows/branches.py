@@ -72,10 +72,10 @@ class Branch(Config):
 @cache
 def steps_of_methods() -> Mapping[str, str]:
     """Map each method to its step."""
-    from argosy.model.post.preferences.methods import method_names
+    from argosy.model.post.preferences.methods import registered
     from argosy.model.post.synthesis.methods import method_names as synthesis_methods
 
-    return {"sft": "sft", "reward_model": "reward_model", **dict.fromkeys(method_names(), "preference"),
+    return {"sft": "sft", "reward_model": "reward_model", **dict.fromkeys(registered(), "preference"),
             **dict.fromkeys(METHODS, "rlhf"), **dict.fromkeys(synthesis_methods(), "synthesize")}  # fmt: skip
 
 

@@ -91,6 +91,7 @@ def sft_ours() -> Turn:
     from argosy.model.train.engines import make_engine
     from argosy.model.train.loop import Loop
     from argosy.model.train.parallel import Group
+    from argosy.model.train.updates import Sampled
 
     model, tokenizer, conversations = start()
     config = SFTConfig(max_steps=1, batch_size=BATCH, micro_batch_size=BATCH, learning_rate=RATE, schedule="constant",
@@ -109,7 +110,7 @@ def sft_ours() -> Turn:
             context = StepContext(Path(folder), tracker, Counted(Path(folder, "progress.json"), laps))
             turned = config.phase(WARM + steps + 1, BATCH, LENGTH).model_copy(update={"log_every": steps})  # one log
             exporter: Any = SimpleNamespace(tokens_before=0)
-            Loop(turned, context, engine, rows, None, exporter).run()
+            Loop(turned, context, engine, Sampled(turned, context, engine, rows, None, exporter)).run()
             tracker.close()
         return {"seconds": laps.seconds, "done": mean * BATCH * steps, "loss": tracker.last["train/loss"]}
 

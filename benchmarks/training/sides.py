@@ -104,6 +104,7 @@ def ours(size: str) -> Work:
     from argosy.model.train.engines import make_engine
     from argosy.model.train.loop import Loop
     from argosy.model.train.parallel import Group
+    from argosy.model.train.updates import Sampled
 
     model, mixture, device = start(size)
     engine = make_engine(model, len(CHANNELS), config(), Group(device=device))
@@ -116,7 +117,8 @@ def ours(size: str) -> Work:
         with TemporaryDirectory() as folder:
             tracker, laps = Last(Path(folder, "tracking")), Laps(steps)
             context = StepContext(Path(folder), tracker, Counted(Path(folder, "progress.json"), laps))
-            Loop(config(steps), context, engine, mixture, heldout, exporter).run()  # type: ignore[arg-type]
+            updates = Sampled(config(steps), context, engine, mixture, heldout, exporter)  # type: ignore[arg-type]
+            Loop(config(steps), context, engine, updates).run()
             tracker.close()
         mfu = {"mfu": tracker.last["perf/mfu"]} if "perf/mfu" in tracker.last else {}
         return {"seconds": laps.seconds, "loss": tracker.last["train/loss"], **mfu}
@@ -129,7 +131,7 @@ def _channels(mixture: Mixture, group: Any) -> float:
     import torch
 
     from argosy.model.train.layers.loss import sum_by_channel
-    from argosy.model.train.loop import LossWindow
+    from argosy.model.train.updates import LossWindow
 
     batch, window, often = mixture.batch(range(config().global_batch_size)), LossWindow(CHANNELS, group), 100
     channels = torch.from_numpy(batch.channels).to(group.device)

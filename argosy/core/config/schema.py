@@ -10,12 +10,12 @@ A field's role says how it enters a node's digest:
 
 import enum
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from os.path import expanduser
-from typing import Annotated, Any, Self, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Self, TypeVar, Union, get_args, get_origin
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
@@ -54,6 +54,8 @@ class Config(BaseModel):
     """Base of every config: frozen; a misspelt key is an error, and so is a number that is not finite."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    joined_from: "ClassVar[tuple[type[Config], ...]]" = ()
+    """Classes of plug-ins whose fields were added (`joined`)."""
 
     @classmethod
     def fields_with(cls, role: Role) -> list[str]:
@@ -78,6 +80,9 @@ class Config(BaseModel):
         return dict(_identity(self))
 
 
+C = TypeVar("C", bound=Config)
+
+
 class ParallelConfig(Config):
     """Base of the config of a step that may run as several processes."""
 
@@ -86,13 +91,26 @@ class ParallelConfig(Config):
     `threads` does. With `resources.STAGE.gpus` above 0 there is one for each GPU."""
 
 
+def joined(base: type[C], parts: Iterable[type[Config]]) -> type[C]:
+    """Make a config class with the fields of `base` and of `parts`, which plug-ins have.
+
+    Raises RuntimeError: two have different fields of one name."""
+    fields: dict[str, FieldInfo] = {}
+    for part in parts:
+        for name, field in part.model_fields.items():
+            if name in base.model_fields or repr(fields.setdefault(name, field)) != repr(field):
+                raise RuntimeError(f"{part.__module__}: the field {name!r} differs from an earlier one; rename it")
+    given: dict[str, Any] = {name: (field.annotation, field) for name, field in fields.items()}
+    made: type[C] = create_model(base.__name__, __base__=base, **given)
+    made.joined_from = tuple(parts)
+    return made
+
+
 class Measured(Config):
     """Base of outputs that hold measurements: one that is not finite is named where they are written."""
 
     model_config = ConfigDict(allow_inf_nan=True)
 
-
-C = TypeVar("C", bound=Config)
 
 
 def role_of(field: FieldInfo) -> Role | None:

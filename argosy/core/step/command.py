@@ -101,6 +101,10 @@ def field_descriptions(cls: type[Config]) -> dict[str, str]:
     since reading and parsing the source takes two milliseconds a class."""
     found: dict[str, str] = {}
     for base in reversed([c for c in cls.__mro__ if issubclass(c, Config) and c is not Config]):
+        if "joined_from" in vars(base):  # it was made, and has no source
+            for part in base.joined_from:
+                found |= field_descriptions(part)
+            continue
         body = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0].body  # type: ignore[attr-defined]
         for statement, below in itertools.pairwise(body):
             if isinstance(statement, ast.AnnAssign) and isinstance(below, ast.Expr):

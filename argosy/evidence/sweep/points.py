@@ -17,7 +17,7 @@ from argosy.model.train.sizing.architecture import open_architecture
 
 ALL = "all"
 Setting = tuple[str, Any]
-DIVERGED = "is not a finite number"  # of the error that training ends with (argosy/model/train/loop.py)
+DIVERGED = "is not a finite number"  # of the error that training ends with (argosy/model/train/updates.py)
 
 
 @dataclass(frozen=True)

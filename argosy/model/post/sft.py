@@ -32,6 +32,7 @@ from argosy.model.train.layers.loss import LossModule
 from argosy.model.train.layers.packed import places
 from argosy.model.train.loop import Loop
 from argosy.model.train.phase import loss_weights
+from argosy.model.train.updates import Sampled
 from argosy.model.weights.chat import check_length, encode_answers, encode_prompt, learnt_marks
 from argosy.model.weights.export import Exporter
 
@@ -137,7 +138,7 @@ def finetune(stage: Stage[SFTConfig], model: Any, rows: Rows) -> Trained:
                              lambda model: InstructionLoss(model, len(rows.names), phase, config.neftune_noise))
         if config.loss_weights or config.prompt_weight:
             engine.weigh(weights)
-        Loop(phase, stage.context, engine, rows, None, exporter).run()
+        Loop(phase, stage.context, engine, Sampled(phase, stage.context, engine, rows, None, exporter)).run()
         whole = WholeModel(engine, stage.model).refresh()
     return Trained(phase.steps, phase.steps * phase.tokens_per_step, whole)
 

@@ -29,8 +29,9 @@ from argosy.model.train.engines.fitting import explained
 from argosy.model.train.heldout import HeldoutLoss
 from argosy.model.train.loop import Loop
 from argosy.model.train.parallel import join_group
-from argosy.model.train.resume import carry_optimizer, keep_optimizer
 from argosy.model.train.sizing.architecture import MIXTURES
+from argosy.model.train.state import carry_optimizer, keep_optimizer
+from argosy.model.train.updates import Sampled
 from argosy.model.weights.checkpoint import open_final
 from argosy.model.weights.export import Exporter
 from argosy.model.weights.pretrained import load_tokenizer, random_model, weights_dtype
@@ -59,14 +60,15 @@ def train_phase(
             engine.weigh(weights)
         if isinstance(config, ContinueConfig) and config.carry_optimizer:
             carry_optimizer(config, engine)
-        results = Loop(config, context, engine, mixture, heldout, exporter).run()
+        updates = Sampled(config, context, engine, mixture, heldout, exporter)
+        Loop(config, context, engine, updates).run()
     if config.keep_optimizer:
         keep_optimizer(config, engine, context.out)
     exports = [exporter.describe(name, step, step * config.tokens_per_step)
                for name, step in config.export_steps().items()]
     return TrainOutputs(
-        exports=exports, final=exports[-1].path, heldout=results["after"], heldout_before=results["before"],
-        epochs=mixture.epochs(config.steps * config.global_batch_size),
+        exports=exports, final=exports[-1].path, heldout=updates.results["after"],
+        heldout_before=updates.results["before"], epochs=mixture.epochs(config.steps * config.global_batch_size),
     )
 
 

@@ -1,19 +1,84 @@
-"""Resumable states of a step: directories `<prefix><step>` with the sizes of their files, which show damage."""
+"""Resumable states of a step: directories `step-<n>` with the sizes of their files, which show damage. Going on from
+the state of a different run, on other processes or by another engine, and from the optimizer of a phase before."""
 
 import json
+import re
 import shutil
 from pathlib import Path
+from typing import Any, Protocol
 
-from argosy.core.store.files import read_record, sync
+import numpy as np
+import torch
+from torch import Tensor
+
+from argosy.core.config.explain import first_of
+from argosy.core.errors import InputError
+from argosy.core.store.files import publish, read_record, sync, temporary_of, write_json
+from argosy.core.store.provenance import differences
+from argosy.core.store.step_files import NODE, STATE
+from argosy.model.train.computing import EngineConfig
+from argosy.model.train.config import ContinueConfig, TrainConfig
+from argosy.model.train.engines.base import Engine
+from argosy.model.train.engines.parts import Parts
+from argosy.model.train.parallel import Group
 
 COMPLETE = "complete"  # {file: bytes}; written last
+PREFIX = "step-"
 KEPT = 2  # the newest, and the one before: what goes on where the newest is damaged
+_FORM = re.compile(rf"[^/]+-[0-9a-f]+/{STATE}/step-\d+")
+OPTIMIZER, ABOUT = "optimizer", "optimizer.json"  # of a phase that keeps it
+COMPUTED = {*EngineConfig.model_fields, "threads", "micro_batch_size"}  # say how, not what
 
 
-def latest_state(directory: Path, prefix: str, rank: int = 0) -> Path | None:
+class Savable(Protocol):
+    """An engine, or several that are saved together."""
+
+    @property
+    def group(self) -> Group: ...
+    def save(self, directory: Path) -> None: ...
+    def load(self, directory: Path) -> None: ...
+
+
+class StateStore:
+    """States of a step in its directory `out`, each renamed into place when all of it is on the disk."""
+
+    def __init__(self, config: EngineConfig, out: Path, engine: Savable) -> None:
+        self._config, self._out, self._directory = config, out, out / STATE
+        self._engine, self._group = engine, engine.group
+
+    def save(self, step: int, extra: dict[str, Any]) -> None:
+        """Keep the state after `step` steps, with the tensors and numbers of `extra`, and drop the older ones."""
+        target = self._directory / f"{PREFIX}{step:08d}"
+        temporary = self._group.agreed(temporary_of(target))
+        if self._group.rank == 0:
+            temporary.mkdir(parents=True)
+        self._group.barrier()
+        self._engine.save(temporary)
+        self._group.barrier()
+        if self._group.rank == 0:
+            torch.save({"step": step, "rng": torch.get_rng_state(), **extra}, temporary / "loop.pt")
+            _mark_complete(temporary)
+            publish(temporary, target)
+            _delete_old(self._directory)
+        self._group.barrier()
+
+    def load(self) -> dict[str, Any] | None:
+        """Bring the engine to the newest whole state, else to the one that `config.resume` names; returns its `extra`
+        and `step`, or None where there is none."""
+        newest = _latest(self._directory, self._group.rank) or _of_a_different_run(self._config, self._out)
+        if newest is None:
+            return None
+        self._engine.load(newest)
+        with torch.serialization.safe_globals([np.ndarray]):
+            loop: dict[str, Any] = torch.load(newest / "loop.pt", weights_only=True)
+        torch.set_rng_state(loop.pop("rng"))
+        return loop
+
+
+def _latest(directory: Path, rank: int) -> Path | None:
     """Return the newest whole state, or None; rank 0 deletes what a crash left half written or a disk has damaged, and
     says which file it was."""
-    for path in reversed(_states(directory, prefix)):
+    for path in reversed(_states(directory)):
         problem = damage(path)
         if not problem:
             return path
@@ -24,7 +89,7 @@ def latest_state(directory: Path, prefix: str, rank: int = 0) -> Path | None:
     return None
 
 
-def mark_complete(path: Path) -> None:
+def _mark_complete(path: Path) -> None:
     """Declare the state in `path` complete, its bytes on the disk before the mark."""
     sizes = {}
     for file in sorted(file for file in path.rglob("*") if file.is_file()):
@@ -35,15 +100,15 @@ def mark_complete(path: Path) -> None:
     sync(path)
 
 
-def delete_old(directory: Path, prefix: str) -> None:
+def _delete_old(directory: Path) -> None:
     """Delete all states but the newest KEPT; an old one loses its mark before its files."""
-    for old in _states(directory, prefix)[:-KEPT]:
+    for old in _states(directory)[:-KEPT]:
         (old / COMPLETE).unlink(missing_ok=True)
         shutil.rmtree(old)
 
 
-def _states(directory: Path, prefix: str) -> list[Path]:
-    return sorted(directory.glob(f"{prefix}*"), key=lambda path: int(path.name.removeprefix(prefix)))
+def _states(directory: Path) -> list[Path]:
+    return sorted(directory.glob(f"{PREFIX}*"), key=lambda path: int(path.name.removeprefix(PREFIX)))
 
 
 def damage(path: Path) -> str:
@@ -57,3 +122,73 @@ def damage(path: Path) -> str:
             found = f"{file.stat().st_size} bytes" if file.is_file() else "absent"
             return f"{file} is damaged ({found}, {size} were written)"
     return ""
+
+
+def _of_a_different_run(config: EngineConfig, out: Path) -> Path | None:
+    """Return the directory that `config.resume` names in the store of the step's directory `out`; None: it names none.
+
+    Raises InputError: it is not there, is damaged, or its run trains something else."""
+    if not config.resume:
+        return None
+    if not _FORM.fullmatch(config.resume):
+        raise InputError(f"resume={config.resume} is no state; it is STAGE-DIGEST/{STATE}/step-N of the same store")
+    path = out.parent / config.resume
+    if problem := damage(path):
+        raise InputError(f"resume={config.resume}: {problem}; a state is deleted when two newer ones are there, or "
+                         "when its step is done")
+    other, own = (_what(read_record(each / NODE)) for each in (path.parent.parent, out))
+    if differing := differences(other, own):
+        raise InputError(f"resume={config.resume} trains something else ({first_of(differing, 3)}): a state goes on "
+                         "with the same data and training alone")
+    return path
+
+
+def _what(made_from: dict[str, Any]) -> dict[str, Any]:
+    """Return the record without the fields that say how it is computed."""
+    kept = {name: value for name, value in made_from.get("config", {}).items() if name not in COMPUTED}
+    return {**made_from, "config": kept}
+
+
+class _Carried(Parts):
+    """The optimizer's tensors of another phase beside the weights of this engine, which stay as they are."""
+
+    def __init__(self, directory: Path, engine: Engine) -> None:
+        super().__init__(directory)
+        self._own = dict(engine.weights_by_name())
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self._own[name]().detach().clone() if name in self._own else super().__getitem__(name)
+
+
+def keep_optimizer(config: TrainConfig, engine: Engine, out: Path) -> None:
+    """Write what the optimizer ended with below the step's directory `out`, for the phase that carries it on: whole
+    tensors by name, as in a state, without the weights. Every process calls it."""
+    target = out / OPTIMIZER
+    temporary = engine.group.agreed(temporary_of(target))
+    if engine.group.rank == 0:
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir(parents=True)
+    engine.group.barrier()
+    engine.save(temporary, weights=False)
+    engine.group.barrier()
+    if engine.group.rank == 0:
+        write_json(temporary / ABOUT, {"optimizer": config.optimizer, "step": config.steps})
+        publish(temporary, target)
+    engine.group.barrier()
+
+
+def carry_optimizer(config: ContinueConfig, engine: Engine) -> None:
+    """Go on with the moments that the phase before kept, whatever engine and processes it had.
+
+    Raises InputError: it kept none, or those of another optimizer."""
+    kept = Path(config.checkpoint) / OPTIMIZER
+    about = read_record(kept / ABOUT)
+    if not about:
+        raise InputError(f"carry_optimizer=true: {config.checkpoint} kept no optimizer; set keep_optimizer=true of "
+                         "that phase, which then runs again, or carry_optimizer=false")
+    if about["optimizer"] != config.optimizer:
+        raise InputError(f"carry_optimizer=true: optimizer={config.optimizer} cannot go on with what "
+                         f"{about['optimizer']} kept in {config.checkpoint}: set optimizer={about['optimizer']}, or "
+                         "carry_optimizer=false")
+    engine.restore(_Carried(kept, engine))
+    print(f"the optimizer goes on from step {about['step']} of {config.checkpoint}", flush=True)

@@ -1,17 +1,22 @@
-"""Config of learning from preferences: the method, and its strengths."""
+"""Config of learning from preferences: the method, and the fields of all methods."""
 
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from argosy.core.config.explain import likely
-from argosy.core.config.schema import Rate
+from argosy.core.config.schema import Rate, joined
+from argosy.core.errors import InputError
 from argosy.model.post.config import PreferenceConfig
+from argosy.model.post.preferences.methods import make_method, registered
 
-_OWN = ("beta", "label_smoothing", "gamma", "desirable_weight", "undesirable_weight", "sft_weight")
+if TYPE_CHECKING:
+    _WithMethods = PreferenceConfig
+else:
+    _WithMethods = joined(PreferenceConfig, registered().values())
 
 
-class PreferenceMethodConfig(PreferenceConfig):
+class PreferenceMethodConfig(_WithMethods):
     """Config of the policy's learning from preferences; kto takes answers with a `label` as it takes pairs, which it
     splits in two (`preferences: feedback.jsonl`, `heldout: feedback_heldout.jsonl`)."""
 
@@ -20,31 +25,20 @@ class PreferenceMethodConfig(PreferenceConfig):
     method: str = "dpo"
     """dpo (Rafailov et al. 2023), ipo (Azar et al. 2023), robust (Chowdhury et al. 2024), kto (Ethayarajh et al. 2024),
     orpo (Hong et al. 2024), simpo (Meng et al. 2024)."""
-    beta: float = Field(default=0.1, gt=0)
-    """Strength that holds the policy to the reference (the checkpoint that it starts from); of simpo the scale of the
-    reward (2 to 2.5 in its paper), of orpo the weight of the odds."""
-    label_smoothing: float = Field(default=0.0, ge=0, lt=0.5)
-    """Assumed part of the pairs that are the wrong way round (dpo, robust, simpo)."""
-    gamma: float = Field(default=0.5, ge=0)
-    """How far the better answer is to be ahead (simpo)."""
-    desirable_weight: float = Field(default=1.0, gt=0)
-    """Weight of good answers (kto)."""
-    undesirable_weight: float = Field(default=1.0, gt=0)
-    """Weight of bad answers (kto)."""
-    sft_weight: float = Field(default=0.0, ge=0)
-    """Weight of the chosen answers' mean negative log-likelihood beside the loss of pairs (Pang et al. 2024), such
-    as 1; orpo has its own."""
     learning_rate: Rate = 2e-4
 
     @model_validator(mode="after")
     def _check_method(self) -> Self:
-        from argosy.model.post.preferences.methods import find_method, method_names
-
-        if self.method not in method_names():
-            raise ValueError(f"method={self.method!r} is not there; {likely(self.method, method_names())}")
-        method = find_method(self.method)
-        for name in _OWN:
-            if name not in method.fields and getattr(self, name) != type(self).model_fields[name].default:
+        methods = registered()
+        if self.method not in methods:
+            raise ValueError(f"method={self.method!r} is not there; {likely(self.method, methods)}")
+        own, fields = methods[self.method].model_fields, type(self).model_fields
+        for name in dict.fromkeys(name for each in self.joined_from for name in each.model_fields):
+            if name not in own and getattr(self, name) != fields[name].default:
                 raise ValueError(f"{name}={getattr(self, name)} is not of method={self.method}, which reads "
-                                 f"{', '.join(sorted(method.fields))}: leave it out")
+                                 f"{', '.join(sorted(own))}: leave it out")
+        try:
+            make_method(self)
+        except InputError as error:
+            raise ValueError(str(error)) from None
         return self

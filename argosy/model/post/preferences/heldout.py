@@ -11,7 +11,7 @@ from argosy.core.statistics.intervals import auc, mean
 from argosy.core.step.contract import counted
 from argosy.model.infer.logprobs import answer_logprobs, by_length, pad_right
 from argosy.model.post.preferences.examples import Example, Feedback, Preference, channels_of
-from argosy.model.post.preferences.methods import Answers, Method, Settings, pair_losses
+from argosy.model.post.preferences.methods import Answers, Method
 from argosy.model.post.preferences.objective import rewards_at, right, sides_of
 
 _BINS = 10
@@ -20,8 +20,8 @@ _BINS = 10
 class HeldOut:
     """Held-out examples under a method. The reference is the first model that it is called with."""
 
-    def __init__(self, method: Method, config: Settings, examples: Sequence[Example], pad_id: int, size: int) -> None:
-        self._method, self._config, self._pad_id, self._size = method, config, pad_id, size
+    def __init__(self, method: Method, examples: Sequence[Example], pad_id: int, size: int) -> None:
+        self._method, self._pad_id, self._size = method, pad_id, size
         self._pairs = [each for each in examples if isinstance(each, Preference)]
         self._feedback = [each for each in examples if isinstance(each, Feedback)]
         self._reference: Tensor | None = None
@@ -31,13 +31,12 @@ class HeldOut:
         answers: -log sigmoid of the margin); and where there are answers by themselves, the probability that a good one
         has a higher reward than a bad one, with its standard error."""
         answers = self._answers(model)
-        rewards, count = self._method.reward(self._config, answers), 2 * len(self._pairs)
+        rewards, count = self._method.reward(answers), 2 * len(self._pairs)
         found: dict[str, float] = {}
         if count:
             margins = rewards[0:count:2] - rewards[1:count:2]
             chosen, rejected = sides_of(answers, count)
-            losses = (pair_losses(self._method, self._config, chosen, rejected) if self._method.paired
-                      else -logsigmoid(margins))
+            losses = -logsigmoid(margins) if self._method.single else self._method.total(chosen, rejected)
             found |= pair_metrics(margins, self._pairs, {"loss": losses})
         good, bad = ([value for value, each in zip(rewards[count:].tolist(), self._feedback, strict=True)
                       if each.good is wanted] for wanted in (True, False))

@@ -10,11 +10,10 @@ from torch import Tensor
 from argosy.core.config.explain import likely
 from argosy.core.errors import InputError
 from argosy.model.post.config import PreferenceConfig
-from argosy.model.post.loop import Updates, Values
 from argosy.model.post.preferences.config import PreferenceMethodConfig
 from argosy.model.post.preferences.divergence import Divergence
 from argosy.model.post.preferences.examples import Example, channels_of
-from argosy.model.post.preferences.methods import find_method
+from argosy.model.post.preferences.methods import make_method
 from argosy.model.post.preferences.objective import PreferenceLoss, about, labels, tensors
 from argosy.model.post.preferences.reference import kept_reference
 from argosy.model.post.stage import Stage, Trained
@@ -23,7 +22,9 @@ from argosy.model.train.engines import make_engine
 from argosy.model.train.engines.base import Engine
 from argosy.model.train.engines.fitting import explained
 from argosy.model.train.engines.whole import WholeModel
+from argosy.model.train.loop import Loop
 from argosy.model.train.optim import learning_rate
+from argosy.model.train.updates import Measured, Values
 
 Part = tuple[Any, ...]
 E = TypeVar("E", bound=Example)
@@ -74,9 +75,9 @@ class Learner:
             return {"train/lr": rate, "train/grad_norm": float(norm), **self._named(group.sum(sums))}
 
         self.engine.module.train()
-        steps = Updates(self.stage, self.engine, len(batches)).run(update)
+        Loop(self.phase, self.stage.context, self.engine, Measured(update)).run()
         tokens = sum(len(ids) for batch in batches for at in batch for ids in self.examples[at].sides)
-        return Trained(steps, tokens, whole.refresh())
+        return Trained(len(batches), tokens, whole.refresh())
 
     def _named(self, sums: Tensor) -> Values:
         """Return means over the examples of an update, and by channel where there are several."""
@@ -107,12 +108,12 @@ def row_settings(phase: TrainConfig, examples: Sequence[Example]) -> tuple[torch
 
 def learn(stage: Stage[PreferenceMethodConfig], model: Any, examples: Sequence[Example]) -> Trained:
     """Train the policy `model` on pairs, or on single answers, by the config's method."""
-    config, method = stage.config, find_method(stage.config.method)
+    config, method = stage.config, make_method(stage.config)
     examples, batches, phase = plan(config, examples)
     channels = len(channels_of(examples))
 
     def wrap(model: Any) -> PreferenceLoss:
-        return PreferenceLoss(model, method, config, channels, *row_settings(phase, examples))
+        return PreferenceLoss(model, method, channels, *row_settings(phase, examples))
 
     with explained(phase, model, stage.group):
         engine = make_engine(model, 0, phase, stage.group, wrap)

@@ -9,7 +9,7 @@ from torch import Tensor
 from argosy.corpus.tokens.windows import IGNORED
 from argosy.model.post.packing import lay_out, sum_by_sequence
 from argosy.model.post.preferences.examples import Example, Feedback
-from argosy.model.post.preferences.methods import Answers, Method, Settings, pair_losses
+from argosy.model.post.preferences.methods import Answers, Method, SingleMethod
 from argosy.model.train.layers.attention import Choice
 from argosy.model.train.layers.linear_logprobs import linear_logprobs
 from argosy.model.train.layers.packed import PackedModel
@@ -26,11 +26,10 @@ class PreferenceLoss(PackedModel):
         channels: number of channels that sums are of."""
 
     def __init__(
-        self, model: Any, method: Method, config: Settings, channels: int, dtype: torch.dtype, length: int,
-        attention: Choice = "auto",
+        self, model: Any, method: Method, channels: int, dtype: torch.dtype, length: int, attention: Choice = "auto",
     ) -> None:
         super().__init__(model, dtype, length, attention)
-        self._method, self._config, self._channels = method, config, channels
+        self._method, self._channels = method, channels
 
     def forward(
         self, ids: Tensor, targets: Tensor, documents: Tensor, positions: Tensor, starts: Tensor,
@@ -53,16 +52,15 @@ class PreferenceLoss(PackedModel):
         if channels is None or weights is None:
             return answers.logprobs
         compared: tuple[Answers, ...] = (answers,)
-        if self._method.paired:
-            compared = chosen, rejected = sides_of(answers, len(starts))
-            losses = pair_losses(self._method, self._config, chosen, rejected)
-            margins = self._reward(chosen) - self._reward(rejected)
-        else:
-            assert self._method.single
+        if isinstance(self._method, SingleMethod):
             assert good is not None
             assert divergence is not None
-            losses = self._method.single(self._config, answers, good, divergence)
-            margins = torch.where(good, 1.0, -1.0) * (self._reward(answers) - self._config.beta * divergence)
+            losses = self._method.single_losses(answers, good, divergence)
+            margins = torch.where(good, 1.0, -1.0) * (self._method.reward(answers) - self._method.beta * divergence)
+        else:
+            compared = chosen, rejected = sides_of(answers, len(starts))
+            losses = self._method.total(chosen, rejected)
+            margins = self._method.reward(chosen) - self._method.reward(rejected)
         loss = (losses * weights).sum() + self.auxiliary(ids, weights.sum())
         detached, ahead = losses.detach().double(), margins.detach().double()
         sums = torch.stack([detached, right(ahead, self._rounding(compared)), ahead, torch.ones_like(ahead)], dim=1)
@@ -72,10 +70,7 @@ class PreferenceLoss(PackedModel):
     def _rounding(self, compared: Sequence[Answers]) -> Tensor:
         """Return by how much margins of answers may differ by rounding alone, (examples,)."""
         nats = torch.stack([each.logprobs.detach().abs() + each.reference.abs() for each in compared]).sum(dim=0)
-        return self._config.beta * _ROUNDED * nats
-
-    def _reward(self, answers: Answers) -> Tensor:
-        return self._method.reward(self._config, answers)
+        return self._method.beta * _ROUNDED * nats
 
     def _answers(
         self, ids: Tensor, targets: Tensor, documents: Tensor, positions: Tensor, starts: Tensor,

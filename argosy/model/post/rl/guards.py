@@ -6,8 +6,8 @@ from statistics import fmean, stdev
 from typing import Any
 
 from argosy.core.errors import StepError
-from argosy.model.post.loop import Values
 from argosy.model.post.rl.config import RLHFConfig
+from argosy.model.train.updates import Values
 
 GRAM = 4  # tokens of what counts as a repetition
 Judged = tuple[list[float], list[float]]  # of each held-out prompt, the trained and the true reward

@@ -12,7 +12,6 @@ from torch import Tensor
 from argosy.core.errors import StepError
 from argosy.corpus.data.split import derive_seed
 from argosy.model.infer.logprobs import k1, k3
-from argosy.model.post.loop import Updates, Values
 from argosy.model.post.rl.ahead import Ahead
 from argosy.model.post.rl.config import RLHFConfig
 from argosy.model.post.rl.guards import Guards, Judged
@@ -25,7 +24,9 @@ from argosy.model.post.rl.rewards import WeightedRewards
 from argosy.model.post.rl.rollout import Collector, Rollout, Sampler, SampleTable, Stream, TransformersSampler
 from argosy.model.post.stage import Stage, Trained
 from argosy.model.train.engines.fitting import explained
+from argosy.model.train.loop import Loop
 from argosy.model.train.optim import learning_rate
+from argosy.model.train.updates import Measured, Values
 
 PROBE = 8  # one of so many answers of a rollout, by which the policy checks the log-probabilities of a server
 
@@ -77,9 +78,10 @@ class Learner:
 
     def train(self) -> int:
         """Take all updates, from the newest state on; returns the number of rollouts."""
-        engines: Any = self.networks
+        updates = Measured(self.update, self.carried, self.restore)
         try:
-            return Updates(self.stage, engines, self.steps, self.carried, self.restore).run(self.update)
+            Loop(self.networks.phase, self.stage.context, self.networks, updates, self.steps).run()
+            return self.steps
         finally:
             self.ahead.close()
 

@@ -248,7 +248,7 @@ def test_every_model_is_on_the_steps_device(root: Path, reward_model: Any, tmp_p
 ])
 def test_a_step_that_diverges_fails_and_exports_nothing(root: Path, tmp_path: Path, name: str, log_every: int,
                                                         values: dict[str, Any]) -> None:
-    with pytest.raises(StepError, match=r"step [1-6].*(is (nan|inf)|not (a )?finite).*lower learning_rate"):
+    with pytest.raises(StepError, match=r"step [1-6].*is not a finite number.*lower learning_rate"):
         run(getattr(steps, name), tmp_path, checkpoint=root / "base", data=root / "data", learning_rate=1e30,
             warmup_ratio=0.0, max_steps=6, batch_size=8, micro_batch_size=8, heldout_limit=4, log_every=log_every,
             save_every=100, **values)
@@ -256,7 +256,7 @@ def test_a_step_that_diverges_fails_and_exports_nothing(root: Path, tmp_path: Pa
 
 
 def test_heldout_results_that_are_no_numbers_are_named() -> None:
-    with pytest.raises(StepError, match=r"after step 7, heldout/loss is nan"):
+    with pytest.raises(StepError, match=r"step 7, heldout/loss=nan is not a finite number"):
         check_heldout({"heldout/loss": 1.0}, {"heldout/loss": float("nan")}, 7)
     with pytest.raises(StepError, match=r"before training, heldout/loss is inf: the checkpoint"):
         check_heldout({"heldout/loss": float("inf")}, {}, 7)

@@ -10,15 +10,15 @@ from torch import Tensor
 from argosy.core.step.contract import Progress, StepContext
 from argosy.core.tracking.tracker import Tracker
 from argosy.model.post.config import PosttrainingConfig
-from argosy.model.post.loop import Updates
 from argosy.model.post.packing import lay_out, sum_by_sequence
-from argosy.model.post.stage import Stage
 from argosy.model.train.config import ModelConfig
 from argosy.model.train.engines import make_engine
 from argosy.model.train.layers.linear_logprobs import linear_logprobs
 from argosy.model.train.layers.packed import PackedModel
+from argosy.model.train.loop import Loop
 from argosy.model.train.parallel import Group
 from argosy.model.train.phase import build_model
+from argosy.model.train.updates import Measured
 from tests.training_fixtures import TINY_MODEL
 
 SEQUENCES = [[1, 5, 9, 2], [3, 4, 8, 2, 7, 6], [9, 9, 1]]
@@ -59,7 +59,7 @@ def test_updates_that_are_resumed_end_with_the_same_bytes(tmp_path: Path) -> Non
     def train(out: Path, steps: int, stop: int) -> tuple[dict[str, Tensor], list[int]]:
         phase = config.phase(steps, 2, 16)
         engine = make_engine(_model(), 0, phase, Group(), lambda model: Likelihood(model, torch.float32, 16))
-        stage = Stage(config, StepContext(out, Tracker(None), Progress(None)), Group(), None)  # type: ignore[arg-type]
+        context = StepContext(out, Tracker(None), Progress(None))
         done: list[int] = []
 
         def update(number: int) -> dict[str, float]:
@@ -69,7 +69,7 @@ def test_updates_that_are_resumed_end_with_the_same_bytes(tmp_path: Path) -> Non
             sums, norm = engine.update(parts, 2, 1e-3)
             return {"train/loss": -float(sums[0]), "train/grad_norm": float(norm)}
 
-        Updates(stage, engine, steps).run(update)
+        Loop(phase, context, engine, Measured(update)).run()
         return engine.weights() or {}, done
 
     whole, _ = train(tmp_path / "whole", 6, -1)

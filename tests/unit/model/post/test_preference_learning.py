@@ -1,5 +1,6 @@
 """Learning from preferences on a tiny model: what is learnt, shared batches, experts, deaths, new methods."""
 
+import importlib.util
 import random
 import sys
 from collections.abc import Callable
@@ -12,9 +13,11 @@ import pytest
 import torch
 
 from argosy.core.errors import InputError
+from argosy.core.step.command import field_descriptions
 from argosy.core.step.contract import Progress, StepContext
 from argosy.core.store.files import remove_temporaries
 from argosy.model.infer.source import open_source
+from argosy.model.post import preferences
 from argosy.model.post.preferences import learning, methods, reference
 from argosy.model.post.preferences.config import PreferenceMethodConfig
 from argosy.model.post.preferences.examples import (
@@ -27,7 +30,7 @@ from argosy.model.post.preferences.examples import (
     split,
 )
 from argosy.model.post.preferences.heldout import HeldOut, reward_metrics, rewards_of
-from argosy.model.post.preferences.methods import find_method, method_names
+from argosy.model.post.preferences.methods import find_method, make_method
 from argosy.model.post.preferences.objective import PreferenceLoss, about, labels, rewards_at, tensors
 from argosy.model.post.preferences.rewards import RewardLoss, merge_heads, start_reward_model, train_reward_model
 from argosy.model.post.stage import Stage
@@ -83,10 +86,9 @@ def examples_of(method: str, pairs: list[Preference]) -> list[Any]:
 
 @pytest.mark.parametrize("method", ["dpo", "robust", "ipo", "kto", "orpo", "simpo"])
 def test_separable_pairs_are_told_apart(tmp_path: Path, method: str) -> None:
-    assert method in method_names()
     log, model = Recorder(), make_model()
     config = settings(method)
-    evaluate = HeldOut(find_method(method), config, PAIRS[64:], 0, 16)
+    evaluate = HeldOut(make_method(config), PAIRS[64:], 0, 16)
     before = evaluate(model)
     trained = learning.learn(stage_of(config, tmp_path, log), model, examples_of(method, PAIRS[:64]))
     after = evaluate(trained.model)
@@ -159,8 +161,8 @@ def test_transformers_reads_a_reward_where_training_does_whatever_pad_is(tmp_pat
 def test_rounding_of_long_answers_prefers_none() -> None:
     """Before the first update a policy is its own reference, whose sums were made in other rows."""
     pairs = [Preference([1], [1, *random.Random(n).choices(range(4, 64), k=60)], [1, *range(4, 64)]) for n in range(4)]
-    config, device = settings("dpo"), torch.device("cpu")
-    module = PreferenceLoss(make_model(), find_method("dpo"), config, 1, torch.float32, 1024)
+    device = torch.device("cpu")
+    module = PreferenceLoss(make_model(), make_method(settings("dpo")), 1, torch.float32, 1024)
     given = tensors(pairs, device, prompts=False)
     own = module(*given).detach()
     rounded = own + torch.tensor([2e-5, -2e-5] * 4)  # an ulp of so many nats
@@ -171,8 +173,8 @@ def test_rounding_of_long_answers_prefers_none() -> None:
 
 def total(method: str, examples: list[Any], model: Any = None, **fields: Any) -> Any:
     """The summed loss of the examples as one row, channel b of which weighs a half, and its module."""
-    way, config = find_method(method), settings(method, **fields)
-    module = PreferenceLoss(model or make_model(), way, config, 2, torch.float32, 64)
+    way = make_method(settings(method, **fields))
+    module = PreferenceLoss(model or make_model(), way, 2, torch.float32, 64)
     module.train(module.model.training)
     given = tensors(examples, "cpu", prompts=way.prompts)
     more = [labels(examples, "cpu"), torch.tensor(0.2)] if way.single else []
@@ -265,20 +267,45 @@ def test_what_a_forward_is_given_is_on_the_device() -> None:
     assert {each.device.type for each in given} == {"meta"}
 
 
-def test_a_new_method_is_a_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_method_with_a_field_of_its_own_is_a_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "hinge.py").write_text('''
+from typing import Annotated
+
+from argosy.core.config.schema import ADDED
 from argosy.model.post.preferences.methods import Method
 
-def losses(config, chosen, rejected):
+class Hinge(Method):
     """Sequence likelihood calibration (Zhao et al. 2023)."""
-    return (1 - config.beta * (chosen.ratios - rejected.ratios)).relu()
 
-METHOD = Method(lambda config, answers: config.beta * answers.ratios, losses)
+    delta: Annotated[float, ADDED] = 1.0
+    """Margin that is enough."""
+
+    def losses(self, chosen, rejected):
+        return (self.delta - self.beta * (chosen.ratios - rejected.ratios)).relu()
 ''')
     monkeypatch.setattr(methods, "__path__", [*methods.__path__, str(tmp_path)])
-    assert "hinge" in method_names()
-    learning.learn(stage_of(settings("hinge", max_steps=1), tmp_path / "out"), make_model(), PAIRS[:16])
+    again = _loaded_again(monkeypatch, preferences.config.__file__).PreferenceMethodConfig
+    config = again(**{**settings("dpo").model_dump(), "method": "hinge", "delta": 2.0, "max_steps": 1})
+    assert (make_method(config).delta, config.identity()["delta"]) == (2.0, 2.0)
+    assert again(method="dpo").identity() == PreferenceMethodConfig(method="dpo").identity()
+    with pytest.raises(ValueError, match=r"delta=2\.0 is not of method=dpo"):
+        again(method="dpo", delta=2.0)
+    learning.learn(stage_of(config, tmp_path / "out"), make_model(), PAIRS[:16])
+    for cls, field, text in ((again, "delta", "Margin that is enough."), (PreferenceMethodConfig, "gamma", "How far"),
+                             (PreferenceMethodConfig, "beta", "Strength"), (PreferenceMethodConfig, "heldout", "File")):
+        assert field_descriptions(cls)[field].startswith(text)
     sys.modules.pop("argosy.model.post.preferences.methods.hinge")
+
+
+def _loaded_again(monkeypatch: pytest.MonkeyPatch, path: str | None) -> Any:
+    """A second module of a file, beside the one that all others have."""
+    spec = importlib.util.spec_from_file_location("again", path or "")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "again", module)
+    spec.loader.exec_module(module)
+    return module
 
 
 def test_examples_of_a_prompt_are_held_out_together() -> None:
@@ -290,7 +317,7 @@ def test_examples_of_a_prompt_are_held_out_together() -> None:
     assert hold_out(examples, 9, seed=1)[1] != heldout
     with pytest.raises(InputError, match="name a file of others as `heldout`"):
         hold_out(examples[:3], 9, seed=0)
-    evaluate = HeldOut(find_method("kto"), settings("kto"), heldout, 0, 4)
+    evaluate = HeldOut(make_method(settings("kto")), heldout, 0, 4)
     assert evaluate(make_model())["heldout/feedback_auc"] == 0.5  # the policy is the reference
 
 

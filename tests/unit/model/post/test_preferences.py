@@ -12,7 +12,7 @@ from argosy.model.post.preferences.config import PreferenceMethodConfig
 from argosy.model.post.preferences.divergence import partners
 from argosy.model.post.preferences.examples import Example, Feedback, Preference, split
 from argosy.model.post.preferences.heldout import calibration
-from argosy.model.post.preferences.methods import Answers, find_method, method_names, pair_losses
+from argosy.model.post.preferences.methods import Answers, SingleMethod, make_method, registered
 from argosy.model.post.preferences.objective import PreferenceLoss, about, labels, tensors
 from argosy.model.post.preferences.rewards import RewardLoss
 from tests.posttraining_fixtures import make_tokenizer
@@ -37,8 +37,8 @@ def make_model(seed: int, kind: str = "LlamaForCausalLM", **fields: Any) -> Any:
 def ours(method: str, examples: Sequence[Example], divergence: float = 0.0, **fields: Any) -> Any:
     """The mean loss of the examples, with the policy's gradient."""
     config = PreferenceMethodConfig(method=method, **fields)
-    way = find_method(method)
-    policy, reference = (PreferenceLoss(make_model(seed), way, config, 1, torch.float32, 64) for seed in (1, 2))
+    way = make_method(config)
+    policy, reference = (PreferenceLoss(make_model(seed), way, 1, torch.float32, 64) for seed in (1, 2))
     given = tensors(examples, "cpu", prompts=way.prompts)
     with torch.no_grad():
         before = reference(*tensors(examples, "cpu", prompts=False))
@@ -148,9 +148,9 @@ def test_kahneman_tversky_optimization_equals_trls(tmp_path: Path) -> None:
         batch |= {f"{prefix}input_ids": padded([each.ids for each in chosen]),
                   f"{prefix}attention_mask": padded([[1] * len(each.ids) for each in chosen], 0),
                   f"{prefix}completion_mask": padded(marks, 0)}
-    way, config = find_method("kto"), PreferenceMethodConfig(method="kto", beta=0.3)
+    way = make_method(PreferenceMethodConfig(method="kto", beta=0.3))
     with torch.no_grad():
-        scores = [PreferenceLoss(make_model(seed), way, config, 1, torch.float32, 64)(
+        scores = [PreferenceLoss(make_model(seed), way, 1, torch.float32, 64)(
             *tensors(others, "cpu", prompts=False)) for seed in (1, 2)]
     divergence = float((scores[0] - scores[1]).mean().clamp(min=0))
     expected, slope = theirs(trainer, batch)
@@ -171,17 +171,17 @@ def test_an_answer_is_put_to_a_different_prompt_whatever_the_batch() -> None:
 
 
 @pytest.mark.parametrize("sides", [(0.0, -2.0), (-2.0, 0.0), (0.0, 0.0), (-1e-12, -2.0)])
-@pytest.mark.parametrize("method", method_names())
+@pytest.mark.parametrize("method", registered())
 def test_answers_of_probability_1_have_finite_losses_and_a_way_back(method: str, sides: tuple[float, float]) -> None:
     """A short answer that the model is sure of has log-probability 0 in float32."""
     found = [torch.tensor([value], requires_grad=True) for value in sides]
     chosen, rejected = (Answers(each, torch.tensor([-1.0]), torch.tensor([1.0]), each) for each in found)
-    way, config = find_method(method), PreferenceMethodConfig(method=method)
-    if way.single:
-        loss = way.single(config, chosen, torch.tensor([True]), torch.tensor(0.0)) + way.single(
-            config, rejected, torch.tensor([False]), torch.tensor(0.0))
+    way = make_method(PreferenceMethodConfig(method=method))
+    if isinstance(way, SingleMethod):
+        loss = sum(way.single_losses(each, torch.tensor([good]), torch.tensor(0.0))
+                   for each, good in ((chosen, True), (rejected, False)))
     else:
-        loss = pair_losses(way, config, chosen, rejected)
+        loss = way.total(chosen, rejected)
     loss.backward()
     assert loss.isfinite()
     assert all(each.grad.isfinite() for each in found)

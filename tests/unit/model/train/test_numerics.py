@@ -16,7 +16,7 @@ from argosy.model.train.config import ContinueConfig, ModelConfig, TrainConfig
 from argosy.model.train.engines.scaling import LossScale
 from argosy.model.train.phase import build_model
 from argosy.model.train.precision import set_precision
-from argosy.model.train.resume import carry_optimizer, keep_optimizer
+from argosy.model.train.state import carry_optimizer, keep_optimizer
 from tests.training_fixtures import TINY_MODEL, random_batch, tiny_engine, weights_of
 
 

@@ -220,7 +220,7 @@ def test_a_loss_that_is_not_a_number_names_step_and_channel(data: Path, tmp_path
         return norm
 
     monkeypatch.setattr(TorchEngine, "_update", poisoned)
-    with pytest.raises(StepError, match=r"loss at step 7 is not a finite number, in channel en, zh.*learning_rate"):
+    with pytest.raises(StepError, match=r"step 7, train/loss/en=nan, train/loss/zh=nan is not a finite.*learning_rate"):
         train(data, tmp_path)
     assert not (tmp_path / "checkpoints" / "p100").exists()
 

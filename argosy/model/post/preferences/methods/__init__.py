@@ -1,32 +1,18 @@
-"""Methods that learn from preferences, one a file: a module here has `METHOD`."""
+"""Methods that learn from preferences, one a file: a class whose fields are fields of the step's config."""
 
-import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from argosy.core.plugins import names
+from pydantic import Field
+
+from argosy.core.config.explain import validated
+from argosy.core.config.schema import Config
+from argosy.core.plugins import classes, pick
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-
-class Settings(Protocol):
-    """Fields of the config that methods read."""
-
-    @property
-    def beta(self) -> float: ...
-    @property
-    def label_smoothing(self) -> float: ...
-    @property
-    def gamma(self) -> float: ...
-    @property
-    def desirable_weight(self) -> float: ...
-    @property
-    def undesirable_weight(self) -> float: ...
-    @property
-    def sft_weight(self) -> float: ...
 
 
 @dataclass(frozen=True)
@@ -54,45 +40,91 @@ class Answers:
         return self.logprobs / self.tokens
 
 
-Losses = Callable[[Settings, Answers, Answers], "Tensor"]
-FeedbackLosses = Callable[[Settings, Answers, "Tensor", "Tensor"], "Tensor"]
-
-
-@dataclass(frozen=True)
-class Method:
-    """A way to learn from preferences.
+class Method(Config):
+    """Base of the methods of pairs. A new method's fields have the role ADDED, so that no digest of the others changes.
 
     Attributes:
-        reward: implicit reward of answers, (examples,): what held-out pairs are compared by.
-        paired: losses of pairs, (pairs,), of the chosen and the rejected answers (`pair_losses` adds what is common to
-            all); None: it learns from single ones.
-        single: losses of single answers, (examples,), of them, whether each is good, (examples,) bool, and the policy's
-            divergence from its reference, (); None: it learns from pairs.
+        name: that of its module.
         reference: whether it compares with the model that training starts from.
         prompts: whether it asks for the likelihood of the chosen answers with their prompts.
-        fields: what it reads of the config."""
+        single: whether it learns from single answers."""
 
-    reward: Callable[[Settings, Answers], "Tensor"]
-    paired: Losses | None = None
-    single: FeedbackLosses | None = None
-    reference: bool = True
-    prompts: bool = False
-    fields: tuple[str, ...] = ("beta",)
+    name: ClassVar[str] = ""
+    reference: ClassVar[bool] = True
+    prompts: ClassVar[bool] = False
+    single: ClassVar[bool] = False
+
+    beta: float = Field(default=0.1, gt=0)
+    """Strength that holds the policy to the reference (the checkpoint that it starts from); of simpo the scale of the
+    reward (2 to 2.5 in its paper), of orpo the weight of the odds."""
+
+    def __init_subclass__(cls, **settings: Any) -> None:
+        """Name the method as its module is called."""
+        super().__init_subclass__(**settings)
+        cls.name = cls.__module__.rpartition(".")[2]
+
+    def reward(self, answers: Answers) -> "Tensor":
+        """Return the implicit reward of answers, (examples,), by which held-out pairs are compared."""
+        return self.beta * answers.ratios
+
+    def losses(self, chosen: Answers, rejected: Answers) -> "Tensor":
+        """Return the losses of pairs, (pairs,)."""
+        raise NotImplementedError(f"the method {self.name} does not learn from pairs")
+
+    def total(self, chosen: Answers, rejected: Answers) -> "Tensor":
+        """Return the losses of pairs with what is common to several methods, (pairs,)."""
+        return self.losses(chosen, rejected)
 
 
-def pair_losses(method: Method, config: Settings, chosen: Answers, rejected: Answers) -> "Tensor":
-    """Return the losses of pairs, (pairs,), with the chosen answers' mean negative log-likelihood, weighed."""
-    assert method.paired
-    losses = method.paired(config, chosen, rejected)
-    return losses - config.sft_weight * chosen.means if config.sft_weight else losses
+class SingleMethod(Method):
+    """Base of the methods of answers that are good or bad by themselves."""
+
+    single: ClassVar[bool] = True
+
+    def single_losses(self, answers: Answers, good: "Tensor", divergence: "Tensor") -> "Tensor":
+        """Return the losses of answers, (examples,).
+
+        `good`: whether each is, (examples,) bool. `divergence`: the policy's from its reference, ()."""
+        raise NotImplementedError(f"the method {self.name} does not learn from single answers")
 
 
-def method_names() -> list[str]:
-    """List all methods."""
-    return names(sys.modules[__name__])
+class LikelihoodMethod(Method):
+    """Base of methods with the chosen answers' likelihood beside the loss of pairs."""
+
+    sft_weight: float = Field(default=0.0, ge=0)
+    """Weight of the chosen answers' mean negative log-likelihood beside the loss of pairs (Pang et al. 2024), such
+    as 1; orpo has its own."""
+
+    def total(self, chosen: Answers, rejected: Answers) -> "Tensor":
+        """Return the losses of pairs, (pairs,), with the chosen answers' mean negative log-likelihood, weighed."""
+        losses = self.losses(chosen, rejected)
+        return losses - self.sft_weight * chosen.means if self.sft_weight else losses
 
 
-def find_method(name: str) -> Method:
-    """Return the method of this name."""
-    found: Method = importlib.import_module(f"{__name__}.{name}").METHOD
-    return found
+class SmoothedMethod(LikelihoodMethod):
+    """Base of methods of the margin's logistic loss, where labels may be wrong at times (Mitchell 2023)."""
+
+    label_smoothing: float = Field(default=0.0, ge=0, lt=0.5)
+    """Assumed part of the pairs that are the wrong way round (dpo, robust, simpo)."""
+
+    def smoothed(self, margin: "Tensor") -> "Tensor":
+        """Return the conservative loss of margins, (pairs,)."""
+        from torch.nn.functional import logsigmoid
+
+        return -(1 - self.label_smoothing) * logsigmoid(margin) - self.label_smoothing * logsigmoid(-margin)
+
+
+def registered() -> Mapping[str, type[Method]]:
+    """Find every method, by its name."""
+    return classes(sys.modules[__name__], "methods", lambda value: issubclass(value, Method))
+
+
+def find_method(name: str) -> type[Method]:
+    """Return the method of this name. Raises InputError: there is none."""
+    return pick(name, registered(), "method")
+
+
+def make_method(config: Any) -> Method:
+    """Make the method of a step's `config`, with its fields. Raises InputError: they do not fit."""
+    method = find_method(config.method)
+    return validated(method, {name: getattr(config, name) for name in method.model_fields})

@@ -3,18 +3,15 @@ wrong at times (Mitchell 2023)."""
 
 from typing import TYPE_CHECKING
 
-from argosy.model.post.preferences.methods import Answers, Method, Settings
+from argosy.model.post.preferences.methods import Answers, SmoothedMethod
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-def _losses(config: Settings, chosen: Answers, rejected: Answers) -> "Tensor":
-    from torch.nn.functional import logsigmoid
+class DPO(SmoothedMethod):
+    """The loss of the margin of log-ratios."""
 
-    margin, wrong = config.beta * (chosen.ratios - rejected.ratios), config.label_smoothing
-    return -(1 - wrong) * logsigmoid(margin) - wrong * logsigmoid(-margin)
-
-
-METHOD = Method(lambda config, answers: config.beta * answers.ratios, _losses,
-                fields=("beta", "label_smoothing", "sft_weight"))
+    def losses(self, chosen: Answers, rejected: Answers) -> "Tensor":
+        """Return the losses of pairs, (pairs,)."""
+        return self.smoothed(self.beta * (chosen.ratios - rejected.ratios))

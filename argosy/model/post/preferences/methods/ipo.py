@@ -5,18 +5,19 @@ weigh more."""
 
 from typing import TYPE_CHECKING
 
-from argosy.model.post.preferences.methods import Answers, Method, Settings
+from argosy.model.post.preferences.methods import Answers, LikelihoodMethod
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-def _reward(config: Settings, answers: Answers) -> "Tensor":
-    return answers.ratios / answers.tokens
+class IPO(LikelihoodMethod):
+    """The squared distance of the margin from its target."""
 
+    def reward(self, answers: Answers) -> "Tensor":
+        """Return the mean log-ratio of an answer's tokens, (examples,)."""
+        return answers.ratios / answers.tokens
 
-def _losses(config: Settings, chosen: Answers, rejected: Answers) -> "Tensor":
-    return (_reward(config, chosen) - _reward(config, rejected) - 1 / (2 * config.beta)).square()
-
-
-METHOD = Method(_reward, _losses, fields=("beta", "sft_weight"))
+    def losses(self, chosen: Answers, rejected: Answers) -> "Tensor":
+        """Return the losses of pairs, (pairs,)."""
+        return (self.reward(chosen) - self.reward(rejected) - 1 / (2 * self.beta)).square()

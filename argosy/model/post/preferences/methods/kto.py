@@ -4,19 +4,26 @@ The point of reference is the policy's divergence, estimated from answers put to
 
 from typing import TYPE_CHECKING
 
-from argosy.model.post.preferences.methods import Answers, Method, Settings
+from pydantic import Field
+
+from argosy.model.post.preferences.methods import Answers, SingleMethod
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-def _losses(config: Settings, answers: Answers, good: "Tensor", divergence: "Tensor") -> "Tensor":
-    import torch
+class KTO(SingleMethod):
+    """The loss of an answer's gain over the point of reference."""
 
-    gain = config.beta * (answers.ratios - divergence)
-    weight = torch.where(good, config.desirable_weight, config.undesirable_weight)
-    return weight * (1 - torch.where(good, gain, -gain).sigmoid())
+    desirable_weight: float = Field(default=1.0, gt=0)
+    """Weight of good answers (kto)."""
+    undesirable_weight: float = Field(default=1.0, gt=0)
+    """Weight of bad answers (kto)."""
 
+    def single_losses(self, answers: Answers, good: "Tensor", divergence: "Tensor") -> "Tensor":
+        """Return the losses of answers, (examples,)."""
+        import torch
 
-METHOD = Method(lambda config, answers: config.beta * answers.ratios, single=_losses,
-                fields=("beta", "desirable_weight", "undesirable_weight"))
+        gain = self.beta * (answers.ratios - divergence)
+        weight = torch.where(good, self.desirable_weight, self.undesirable_weight)
+        return weight * (1 - torch.where(good, gain, -gain).sigmoid())

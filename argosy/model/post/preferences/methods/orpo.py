@@ -1,9 +1,9 @@
 """Odds Ratio Preference Optimization (Hong et al. 2024, equations 4 to 7): fine-tuning on the chosen answers with their
 prompts, and `beta` times the log-odds of chosen over rejected ones; no reference."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from argosy.model.post.preferences.methods import Answers, Method, Settings
+from argosy.model.post.preferences.methods import Answers, Method
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -18,10 +18,18 @@ def _log_odds(answers: Answers) -> "Tensor":
     return answers.means - (-answers.means.expm1()).clamp(min=_LEAST).log()
 
 
-def _losses(config: Settings, chosen: Answers, rejected: Answers) -> "Tensor":
-    from torch.nn.functional import logsigmoid
+class ORPO(Method):
+    """The likelihood of chosen answers and the log-odds of pairs."""
 
-    return -chosen.likelihood - config.beta * logsigmoid(_log_odds(chosen) - _log_odds(rejected))
+    reference: ClassVar[bool] = False
+    prompts: ClassVar[bool] = True
 
+    def reward(self, answers: Answers) -> "Tensor":
+        """Return the mean log-probability of an answer's tokens, scaled, (examples,)."""
+        return self.beta * answers.means
 
-METHOD = Method(lambda config, answers: config.beta * answers.means, _losses, reference=False, prompts=True)
+    def losses(self, chosen: Answers, rejected: Answers) -> "Tensor":
+        """Return the losses of pairs, (pairs,)."""
+        from torch.nn.functional import logsigmoid
+
+        return -chosen.likelihood - self.beta * logsigmoid(_log_odds(chosen) - _log_odds(rejected))

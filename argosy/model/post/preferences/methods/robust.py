@@ -3,18 +3,18 @@
 
 from typing import TYPE_CHECKING
 
-from argosy.model.post.preferences.methods import Answers, Method, Settings
+from argosy.model.post.preferences.methods import Answers, SmoothedMethod
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-def _losses(config: Settings, chosen: Answers, rejected: Answers) -> "Tensor":
-    from torch.nn.functional import logsigmoid
+class Robust(SmoothedMethod):
+    """The unbiased loss of the margin of log-ratios."""
 
-    margin, wrong = config.beta * (chosen.ratios - rejected.ratios), config.label_smoothing
-    return (wrong * logsigmoid(-margin) - (1 - wrong) * logsigmoid(margin)) / (1 - 2 * wrong)
+    def losses(self, chosen: Answers, rejected: Answers) -> "Tensor":
+        """Return the losses of pairs, (pairs,)."""
+        from torch.nn.functional import logsigmoid
 
-
-METHOD = Method(lambda config, answers: config.beta * answers.ratios, _losses,
-                fields=("beta", "label_smoothing", "sft_weight"))
+        margin, wrong = self.beta * (chosen.ratios - rejected.ratios), self.label_smoothing
+        return (wrong * logsigmoid(-margin) - (1 - wrong) * logsigmoid(margin)) / (1 - 2 * wrong)

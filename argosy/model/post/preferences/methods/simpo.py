@@ -1,20 +1,28 @@
 """Simple Preference Optimization (Meng et al. 2024, equation 6): no reference, the reward is the mean log-probability
 of an answer's tokens, and the better one is to be ahead by `gamma`."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from argosy.model.post.preferences.methods import Answers, Method, Settings
+from pydantic import Field
+
+from argosy.model.post.preferences.methods import Answers, SmoothedMethod
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-def _losses(config: Settings, chosen: Answers, rejected: Answers) -> "Tensor":
-    from torch.nn.functional import logsigmoid
+class SimPO(SmoothedMethod):
+    """The loss of the margin of mean log-probabilities."""
 
-    margin, wrong = config.beta * (chosen.means - rejected.means) - config.gamma, config.label_smoothing
-    return -(1 - wrong) * logsigmoid(margin) - wrong * logsigmoid(-margin)
+    reference: ClassVar[bool] = False
 
+    gamma: float = Field(default=0.5, ge=0)
+    """How far the better answer is to be ahead (simpo)."""
 
-METHOD = Method(lambda config, answers: config.beta * answers.means, _losses, reference=False,
-                fields=("beta", "gamma", "label_smoothing", "sft_weight"))
+    def reward(self, answers: Answers) -> "Tensor":
+        """Return the mean log-probability of an answer's tokens, scaled, (examples,)."""
+        return self.beta * answers.means
+
+    def losses(self, chosen: Answers, rejected: Answers) -> "Tensor":
+        """Return the losses of pairs, (pairs,)."""
+        return self.smoothed(self.beta * (chosen.means - rejected.means) - self.gamma)
