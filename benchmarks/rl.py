@@ -99,7 +99,7 @@ def _write_model(directory: Path, seed: int) -> None:
     import torch
 
     from argosy.corpus.tokens.tokenizer import save_tokenizer, train_tokenizer
-    from argosy.model.train.config import ModelConfig
+    from argosy.model.train.config.model import ModelConfig
     from argosy.model.train.phase import build_model
     from argosy.model.weights.pretrained import load_tokenizer
 

@@ -7,7 +7,8 @@ from argosy.core.config.schema import Upstream
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
 from argosy.core.store.step_files import given_directory
-from argosy.model.train.config import ModelConfig, TrainConfig, TrainOutputs
+from argosy.model.train.config import TrainConfig, TrainOutputs
+from argosy.model.train.config.model import ModelConfig
 
 
 class PretrainConfig(TrainConfig):

@@ -6,8 +6,7 @@ from typing import Any
 
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
-from argosy.model.post.config import PosttrainingOutputs
-from argosy.model.post.sft_config import SFTConfig
+from argosy.model.post.config import PosttrainingOutputs, SFTConfig
 
 
 def run(config: SFTConfig, context: StepContext) -> PosttrainingOutputs:

@@ -147,7 +147,8 @@ def tiny_engine(channels: int = 1, **fields: Any) -> Any:
     """An engine of one process around a model of one block, whose weights are always the same."""
     import torch
 
-    from argosy.model.train.config import ModelConfig, TrainConfig
+    from argosy.model.train.config import TrainConfig
+    from argosy.model.train.config.model import ModelConfig
     from argosy.model.train.engines import make_engine
     from argosy.model.train.parallel import Group
     from argosy.model.train.phase import build_model

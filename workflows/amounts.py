@@ -11,9 +11,8 @@ from argosy.corpus.data.records import files_by_channel, read_any
 from argosy.corpus.data.sources import weights_of
 from argosy.corpus.text.display import columns
 from argosy.corpus.tokens.amounts import Amount, check_batch
-from argosy.model.post.config import PosttrainingConfig
+from argosy.model.post.config import PosttrainingConfig, SFTConfig
 from argosy.model.post.rl.config import RLHFConfig
-from argosy.model.post.sft_config import SFTConfig
 from argosy.model.train.config import TrainConfig
 from steps.data import DataConfig
 from workflows.graph import definition

@@ -10,10 +10,10 @@ from pydantic import ConfigDict, Field
 from argosy.core.config.explain import likely, validated
 from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
+from argosy.model.post.config import SFTConfig
 from argosy.model.post.preferences.config import PreferenceMethodConfig
 from argosy.model.post.rl.config import RLHFConfig
 from argosy.model.post.rl.methods import METHODS
-from argosy.model.post.sft_config import SFTConfig
 from argosy.model.post.synthesis.config import HeldOut
 from steps.reward_model import RewardModelConfig
 from steps.synthesize import SynthesizeConfig

@@ -20,7 +20,7 @@ from argosy.evidence.results.suite import find_suite, load_suite
 from argosy.model.post.config import PosttrainingConfig
 from argosy.model.post.preferences.config import PreferenceMethodConfig
 from argosy.model.train.config import TrainConfig
-from argosy.model.train.numerics import NumericsConfig
+from argosy.model.train.config.numerics import NumericsConfig
 from argosy.model.weights.checkpoint import find_checkpoint, no_model_because
 from argosy.model.weights.elsewhere.imported import check_files as check_model
 from evals.task import TaskSpec

@@ -36,9 +36,9 @@ from argosy.core.config.explain import likely
 from argosy.core.config.schema import Config, Role, Seed, models_at
 from argosy.core.errors import InputError
 from argosy.evidence.gate.config import Gate
+from argosy.model.post.config import SFTConfig
 from argosy.model.post.preferences.config import PreferenceMethodConfig
 from argosy.model.post.rl.config import RLHFConfig
-from argosy.model.post.sft_config import SFTConfig
 from steps.anneal import AnnealConfig
 from steps.clean import CleanConfig
 from steps.compare import CompareConfig

@@ -15,7 +15,7 @@ from argosy.core.step.contract import StepContext
 from argosy.core.step.process import make_deterministic
 from argosy.corpus.data.schemas import Message
 from argosy.corpus.tokens.tokenizer import save_tokenizer, train_tokenizer
-from argosy.model.train.config import ModelConfig
+from argosy.model.train.config.model import ModelConfig
 from benchmarks.side_by_side import shared
 from benchmarks.training.sides import THREADS, WARM, Counted, Laps, Last, counting
 
@@ -85,9 +85,9 @@ def start() -> tuple[Any, Any, list[list[Message]]]:
 def sft_ours() -> Turn:
     """Make the turn of our SFT as a step runs it, with its determinism, tracker and progress."""
     make_deterministic(0, THREADS)
+    from argosy.model.post.config import SFTConfig
     from argosy.model.post.rows import Rows
     from argosy.model.post.sft import InstructionLoss, make_rows, sample_parser
-    from argosy.model.post.sft_config import SFTConfig
     from argosy.model.train.engines import make_engine
     from argosy.model.train.loop import Loop
     from argosy.model.train.parallel import Group

@@ -14,7 +14,8 @@ from argosy.core.step.process import make_deterministic
 from argosy.core.tracking.tracker import Tracker
 from argosy.corpus.tokens.mixture import Mixture
 from argosy.corpus.tokens.reader import TokenizedChannel
-from argosy.model.train.config import ModelConfig, TrainConfig
+from argosy.model.train.config import TrainConfig
+from argosy.model.train.config.model import ModelConfig
 
 THREADS = 1  # of each side; with more, other work on the machine stops all of them wherever it stops one
 CHANNELS = ("code", "en", "zh")

@@ -139,7 +139,7 @@ def make_model(task: Mapping[str, Any], blocks: int = 0) -> Any:
             if getattr(config, "layer_types", None):
                 config.layer_types = config.layer_types[:blocks]
         return random_model(config)
-    from argosy.model.train.config import ModelConfig
+    from argosy.model.train.config.model import ModelConfig
     from argosy.model.train.phase import build_model
 
     model = dict(task["model"])

@@ -21,8 +21,8 @@ from argosy.corpus.tokens.reader import check_tokenizer, read_channels
 from argosy.corpus.tokens.windows import IGNORED
 from argosy.model.infer.decode import Decoding, TransformersDecoder
 from argosy.model.infer.logprobs import by_length, pad_right
+from argosy.model.post.config import SFTConfig
 from argosy.model.post.rows import Rows, Sample
-from argosy.model.post.sft_config import SFTConfig
 from argosy.model.post.stage import Stage, Trained
 from argosy.model.train.config import TrainConfig
 from argosy.model.train.engines import make_engine

@@ -23,7 +23,8 @@ from argosy.corpus.tokens.epochs import (
 )
 from argosy.corpus.tokens.mixture import Limit, Mixture
 from argosy.corpus.tokens.reader import read_channels, read_index
-from argosy.model.train.config import ContinueConfig, ModelConfig, TrainConfig, TrainOutputs
+from argosy.model.train.config import ContinueConfig, TrainConfig, TrainOutputs
+from argosy.model.train.config.model import ModelConfig
 from argosy.model.train.engines import make_engine
 from argosy.model.train.engines.fitting import explained
 from argosy.model.train.heldout import HeldoutLoss

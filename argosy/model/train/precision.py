@@ -15,7 +15,7 @@ from argosy.core.errors import InputError
 if TYPE_CHECKING:
     import torch
 
-    from argosy.model.train.numerics import NumericsConfig
+    from argosy.model.train.config.numerics import NumericsConfig
 
 PRODUCTS = ("mm", "mm.out", "bmm", "addmm", "baddbmm")
 ATTENTION = "_scaled_dot_product_flash_attention_for_cpu"  # its second result, the logarithms of the sums, is float32

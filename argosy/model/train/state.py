@@ -16,8 +16,8 @@ from argosy.core.errors import InputError
 from argosy.core.store.files import publish, read_record, sync, temporary_of, write_json
 from argosy.core.store.provenance import differences
 from argosy.core.store.step_files import NODE, STATE
-from argosy.model.train.computing import EngineConfig
 from argosy.model.train.config import ContinueConfig, TrainConfig
+from argosy.model.train.config.engine import EngineConfig
 from argosy.model.train.engines.base import Engine
 from argosy.model.train.engines.parts import Parts
 from argosy.model.train.parallel import Group

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
 from argosy.core.step.machine import usable_gpus
-from argosy.model.post.sft_config import SFTConfig
+from argosy.model.post.config import SFTConfig
 from steps.noop import NoopConfig
 from steps.pretrain import PretrainConfig
 from steps.tokenize import TokenizeConfig

@@ -211,7 +211,7 @@ def _experts(kind: str, values: Mapping[str, Any]) -> dict[str, int]:
 
 
 def of_pipeline(model: Mapping[str, Any], vocab_size: int) -> Architecture:
-    """Read the fields of `pretrain.model` (argosy/model/train/config.py), which decide the heads' width.
+    """Read the fields of `pretrain.model` (argosy/model/train/config/), which decide the heads' width.
 
     `vocab_size`: of the tokenizer. Raises InputError: the type of model is not known here."""
     head = model["hidden_size"] // model["num_attention_heads"]

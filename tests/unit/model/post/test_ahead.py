@@ -12,7 +12,7 @@ from argosy.core.errors import StepError
 from argosy.model.post.rl.ahead import Ahead
 from argosy.model.post.rl.config import RLHFConfig
 from argosy.model.post.rl.rollout import Rollout
-from argosy.model.train.config import ModelConfig
+from argosy.model.train.config.model import ModelConfig
 from argosy.model.train.engines import make_engine
 from argosy.model.train.engines.whole import WholeModel
 from argosy.model.train.parallel import Group

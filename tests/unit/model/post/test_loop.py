@@ -11,7 +11,7 @@ from argosy.core.step.contract import Progress, StepContext
 from argosy.core.tracking.tracker import Tracker
 from argosy.model.post.config import PosttrainingConfig
 from argosy.model.post.packing import lay_out, sum_by_sequence
-from argosy.model.train.config import ModelConfig
+from argosy.model.train.config.model import ModelConfig
 from argosy.model.train.engines import make_engine
 from argosy.model.train.layers.linear_logprobs import linear_logprobs
 from argosy.model.train.layers.packed import PackedModel

@@ -34,7 +34,7 @@ from argosy.model.post.preferences.methods import find_method, make_method
 from argosy.model.post.preferences.objective import PreferenceLoss, about, labels, rewards_at, tensors
 from argosy.model.post.preferences.rewards import RewardLoss, merge_heads, start_reward_model, train_reward_model
 from argosy.model.post.stage import Stage
-from argosy.model.train.config import ModelConfig
+from argosy.model.train.config.model import ModelConfig
 from argosy.model.train.engines.torch import TorchEngine
 from argosy.model.train.parallel import Group
 from argosy.model.train.phase import build_model

@@ -28,7 +28,7 @@ from argosy.model.post.rl.objective import (
     value_loss,
 )
 from argosy.model.post.rl.rollout import Rollout
-from argosy.model.train.config import ModelConfig
+from argosy.model.train.config.model import ModelConfig
 from argosy.model.train.phase import build_model
 from tests.training_fixtures import TINY_MODEL
 

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from argosy.corpus.tokens.windows import IGNORED
 from argosy.model.infer.model import LanguageModel
-from argosy.model.train.config import ModelConfig, TrainConfig
+from argosy.model.train.config import TrainConfig
+from argosy.model.train.config.model import ModelConfig
 from argosy.model.train.layers.loss import LossModule
 from argosy.model.train.optim import MuonAdamW, make_optimizer
 from argosy.model.train.phase import build_model

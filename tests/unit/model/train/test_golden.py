@@ -14,7 +14,8 @@ from argosy.core.step.contract import Progress, StepContext
 from argosy.corpus.data.split import derive_seed
 from argosy.corpus.tokens.mixture import Mixture
 from argosy.corpus.tokens.reader import read_channels
-from argosy.model.train.config import ModelConfig, TrainConfig
+from argosy.model.train.config import TrainConfig
+from argosy.model.train.config.model import ModelConfig
 from argosy.model.train.phase import build_model, train_phase
 from tests.training_fixtures import Recorder, write_tokenized
 

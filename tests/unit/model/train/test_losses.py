@@ -14,7 +14,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from argosy.corpus.tokens.mixture import Mixture
 from argosy.corpus.tokens.reader import read_channels
 from argosy.corpus.tokens.windows import IGNORED
-from argosy.model.train.config import ModelConfig, TrainConfig
+from argosy.model.train.config import TrainConfig
+from argosy.model.train.config.model import ModelConfig
 from argosy.model.train.engines.torch import TorchEngine
 from argosy.model.train.heldout import HeldoutLoss
 from argosy.model.train.layers.loss import LossModule, linear_cross_entropy

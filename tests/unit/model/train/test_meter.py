@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from argosy.model.train.config import ModelConfig, TrainConfig
+from argosy.model.train.config import TrainConfig
+from argosy.model.train.config.model import ModelConfig
 from argosy.model.train.layers.loss import LossModule
 from argosy.model.train.monitoring import meter
 from argosy.model.train.parallel import Group

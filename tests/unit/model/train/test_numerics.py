@@ -12,7 +12,8 @@ from pydantic import ValidationError
 
 from argosy.core.errors import InputError
 from argosy.model.train import blocks, optim, precision
-from argosy.model.train.config import ContinueConfig, ModelConfig, TrainConfig
+from argosy.model.train.config import ContinueConfig, TrainConfig
+from argosy.model.train.config.model import ModelConfig
 from argosy.model.train.engines.scaling import LossScale
 from argosy.model.train.phase import build_model
 from argosy.model.train.precision import set_precision

@@ -9,7 +9,8 @@ import torch
 from pydantic import ValidationError
 
 from argosy.corpus.tokens.mixture import Batch
-from argosy.model.train.config import ModelConfig, TrainConfig
+from argosy.model.train.config import TrainConfig
+from argosy.model.train.config.model import ModelConfig
 from argosy.model.train.engines.torch import TorchEngine
 from argosy.model.train.optim import MuonAdamW, learning_rate, make_optimizer
 from argosy.model.train.parallel import Group

@@ -17,7 +17,8 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from argosy.core.errors import InputError
-from argosy.model.train.config import ModelConfig, TrainConfig
+from argosy.model.train.config import TrainConfig
+from argosy.model.train.config.model import ModelConfig
 from argosy.model.train.engines.base import Engine
 from argosy.model.train.engines.deepspeed import DeepSpeedEngine, _check_biases
 from argosy.model.train.layers.loss import LossModule

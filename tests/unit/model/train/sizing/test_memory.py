@@ -12,7 +12,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from argosy.corpus.tokens.mixture import Batch
-from argosy.model.train.config import ModelConfig, TrainConfig
+from argosy.model.train.config import TrainConfig
+from argosy.model.train.config.model import ModelConfig
 from argosy.model.train.parallel import Group
 from argosy.model.train.phase import build_model
 from argosy.model.train.sizing.activations import block, stored_bytes

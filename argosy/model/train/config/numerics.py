@@ -6,7 +6,7 @@ from pydantic import model_validator
 
 from argosy.core.config.schema import ADDED
 from argosy.core.step.machine import fast_products
-from argosy.model.train.computing import EngineConfig
+from argosy.model.train.config.engine import EngineConfig
 
 
 class NumericsConfig(EngineConfig):

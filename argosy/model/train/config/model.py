@@ -1,11 +1,11 @@
-"""Experts of a new model: how many, how tokens are routed to them, and the weights of their losses."""
+"""Architecture of a new model: its shapes; its experts, how tokens are routed to them, the weights of their losses."""
 
-from typing import Annotated
+from typing import Annotated, Any, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from argosy.core.config.schema import Config
-from argosy.model.train.sizing.architecture import MIXTURES
+from argosy.core.config.schema import ADDED, Config
+from argosy.model.train.sizing.architecture import MIXTURES, expert_fields
 
 PositiveInt = Annotated[int, Field(gt=0)]
 Weight = Annotated[float, Field(ge=0)]
@@ -58,3 +58,54 @@ def experts_problem(experts: ExpertsConfig | None, kind: str, layers: int) -> st
     if kind in MIXTURES:
         return f"model_type={kind} needs experts, such as experts={{count: 8, per_token: 2}}; a dense one is qwen3"
     return ""
+
+
+class ModelConfig(Config):
+    """A Llama-type model of transformers; the vocabulary comes from the tokenizer."""
+
+    model_type: str = "llama"
+    """An architecture of `AutoModelForCausalLM` with these fields (llama, qwen3, mistral; with experts mixtral,
+    qwen3_moe)."""
+    hidden_size: PositiveInt = 128
+    """Width of the residual stream."""
+    intermediate_size: PositiveInt = 352
+    """Width of the feed-forward layers."""
+    num_hidden_layers: PositiveInt = 6
+    """Number of blocks."""
+    num_attention_heads: PositiveInt = 4
+    """Heads of queries."""
+    num_key_value_heads: PositiveInt = 4
+    """Heads of keys and values; a divisor of the heads of queries."""
+    max_position_embeddings: PositiveInt = 128
+    """Longest context, in tokens."""
+    rope_theta: Annotated[float, Field(gt=0)] = 10_000.0
+    """Base of the rotary frequencies."""
+    tie_word_embeddings: bool = True
+    """The output layer shares the input embedding's weights."""
+    initializer_range: Annotated[float, Field(gt=0)] = 0.02
+    """Standard deviation of the initial weights."""
+    experts: Annotated[ExpertsConfig | None, ADDED] = None
+    """Experts that tokens are routed to, such as `{count: 8, per_token: 2}`; null for a dense model."""
+
+    @property
+    def shapes(self) -> dict[str, Any]:
+        """Return the fields by the names that transformers has for them, but for `rope_theta`."""
+        fields = self.model_dump(exclude={"rope_theta", "experts"})
+        experts = self.experts.model_dump() if self.experts else None
+        return fields | expert_fields(self.model_type, self.intermediate_size, experts)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if problem := experts_problem(self.experts, self.model_type, self.num_hidden_layers):
+            raise ValueError(problem)
+        if self.hidden_size % (2 * self.num_attention_heads):
+            raise ValueError(
+                f"hidden_size={self.hidden_size} must be num_attention_heads={self.num_attention_heads} times an even "
+                "number"
+            )
+        if self.num_attention_heads % self.num_key_value_heads:
+            raise ValueError(
+                f"num_key_value_heads={self.num_key_value_heads} does not divide num_attention_heads="
+                f"{self.num_attention_heads}"
+            )
+        return self

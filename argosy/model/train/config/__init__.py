@@ -1,4 +1,4 @@
-"""Config and outputs of the phases of training."""
+"""Config and outputs of the phases of training; the groups of fields that all of them share are the modules here."""
 
 import math
 from collections.abc import Mapping
@@ -9,9 +9,7 @@ from pydantic import Field, ValidationError, model_validator
 from argosy.core.config.schema import ADDED, RUNTIME, Config, Measured, Rate, Seed, Upstream, Weight
 from argosy.corpus.tokens.amounts import micro_batch_problem
 from argosy.corpus.tokens.caps import Beyond, EpochCaps
-from argosy.model.train.experts import ExpertsConfig, experts_problem
-from argosy.model.train.numerics import NumericsConfig
-from argosy.model.train.sizing.architecture import expert_fields
+from argosy.model.train.config.numerics import NumericsConfig
 from argosy.model.weights.export import Export
 
 PositiveInt = Annotated[int, Field(gt=0)]
@@ -208,57 +206,6 @@ class ContinueConfig(TrainConfig):
     """Directory of the training step whose `final` export is continued, tokenizer included."""
     carry_optimizer: Annotated[bool, ADDED] = False
     """The optimizer goes on with the moments of the phase before, which has `keep_optimizer`; else it begins anew."""
-
-
-class ModelConfig(Config):
-    """A Llama-type model of transformers; the vocabulary comes from the tokenizer."""
-
-    model_type: str = "llama"
-    """An architecture of `AutoModelForCausalLM` with these fields (llama, qwen3, mistral; with experts mixtral,
-    qwen3_moe)."""
-    hidden_size: PositiveInt = 128
-    """Width of the residual stream."""
-    intermediate_size: PositiveInt = 352
-    """Width of the feed-forward layers."""
-    num_hidden_layers: PositiveInt = 6
-    """Number of blocks."""
-    num_attention_heads: PositiveInt = 4
-    """Heads of queries."""
-    num_key_value_heads: PositiveInt = 4
-    """Heads of keys and values; a divisor of the heads of queries."""
-    max_position_embeddings: PositiveInt = 128
-    """Longest context, in tokens."""
-    rope_theta: Annotated[float, Field(gt=0)] = 10_000.0
-    """Base of the rotary frequencies."""
-    tie_word_embeddings: bool = True
-    """The output layer shares the input embedding's weights."""
-    initializer_range: Annotated[float, Field(gt=0)] = 0.02
-    """Standard deviation of the initial weights."""
-    experts: Annotated[ExpertsConfig | None, ADDED] = None
-    """Experts that tokens are routed to, such as `{count: 8, per_token: 2}`; null for a dense model."""
-
-    @property
-    def shapes(self) -> dict[str, Any]:
-        """Return the fields by the names that transformers has for them, but for `rope_theta`."""
-        fields = self.model_dump(exclude={"rope_theta", "experts"})
-        experts = self.experts.model_dump() if self.experts else None
-        return fields | expert_fields(self.model_type, self.intermediate_size, experts)
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if problem := experts_problem(self.experts, self.model_type, self.num_hidden_layers):
-            raise ValueError(problem)
-        if self.hidden_size % (2 * self.num_attention_heads):
-            raise ValueError(
-                f"hidden_size={self.hidden_size} must be num_attention_heads={self.num_attention_heads} times an even "
-                "number"
-            )
-        if self.num_attention_heads % self.num_key_value_heads:
-            raise ValueError(
-                f"num_key_value_heads={self.num_key_value_heads} does not divide num_attention_heads="
-                f"{self.num_attention_heads}"
-            )
-        return self
 
 
 class ChannelLoss(Measured):
