@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from argosy.core.step.contract import StepContext
 from argosy.model.train.config import TrainConfig
-from argosy.model.train.monitoring.trace import Events, Trace
+from argosy.model.train.monitoring import Events, Trace
 from argosy.model.train.state import Savable, StateStore
 from argosy.model.train.updates import Updates, check_finite
 

@@ -1,4 +1,4 @@
-"""Optimizers, their parameter groups and learning-rate schedules.
+"""Optimizers, their parameter groups, learning-rate schedules, and states as plain tensors by name.
 
 Muon for the matrices, AdamW for the rest, as one optimizer. Jordan et al. 2024, "Muon: an optimizer for hidden layers
 in neural networks"; the update is scaled to AdamW's size (0.2 * sqrt(max(rows, columns)), Liu et al. 2025, "Muon is
@@ -6,7 +6,7 @@ scalable for LLM training"), so that one learning rate serves both. Matrices of 
 batched product, which is what makes it cheap on a CPU."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -160,3 +160,57 @@ def _decay(config: TrainConfig, progress: float) -> float:
     if config.schedule == "wsd":  # Hu et al. 2024, MiniCPM: warm-up, stable, decay
         return min(1.0, (1 - progress) / config.decay_fraction)
     return 1.0
+
+
+def set_rate(optimizer: torch.optim.Optimizer, learning_rate: float) -> None:
+    """Set the learning rate of all groups; some optimizers keep it as a tensor."""
+    for group in optimizer.param_groups:
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(learning_rate)
+        else:
+            group["lr"] = learning_rate
+
+
+def plain(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the state of a parameter as plain tensors: the parts of `exp_avg` are `exp_avg.codes` and so on."""
+    found: dict[str, Tensor] = {}
+    for kind, value in state.items():
+        if _is_several(value):
+            found |= {f"{kind}.{part}": getattr(value, part) for part in _tensors_of(value)}
+        else:
+            found[kind] = value
+    return found
+
+
+def wrapped(made: Mapping[str, Tensor], plain_state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the inverse of `plain`: what of `made` is several tensors takes the values of its parts over."""
+    found: dict[str, Any] = {kind: tensor for kind, tensor in plain_state.items() if "." not in kind}
+    for kind, value in made.items():
+        if _is_several(value):
+            for part in _tensors_of(value):
+                getattr(value, part).copy_(plain_state[f"{kind}.{part}"])
+            found[kind] = value
+    return found
+
+
+@torch.no_grad()
+def make_state(optimizer: torch.optim.Optimizer) -> None:
+    """Have an optimizer make its state, by a step of learning rate 0 and gradients of 0, which changes no weight."""
+    rates = [float(group["lr"]) for group in optimizer.param_groups]
+    set_rate(optimizer, 0.0)
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            parameter.grad = torch.zeros_like(parameter)
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    for group, rate in zip(optimizer.param_groups, rates, strict=True):
+        group["lr"] = torch.full_like(group["lr"], rate) if isinstance(group["lr"], Tensor) else rate
+
+
+def _is_several(value: Any) -> bool:
+    return hasattr(value, "__tensor_flatten__") and not isinstance(value, DTensor)
+
+
+def _tensors_of(value: Any) -> list[str]:
+    names: list[str] = value.__tensor_flatten__()[0]
+    return names

@@ -13,9 +13,8 @@ from argosy.core.step.contract import StepContext
 from argosy.corpus.tokens.mixture import Samples
 from argosy.model.train.config import ChannelLoss, TrainConfig
 from argosy.model.train.engines.base import Engine
-from argosy.model.train.expert_load import ExpertLoad
 from argosy.model.train.heldout import HeldoutLoss
-from argosy.model.train.monitoring.meter import Meter
+from argosy.model.train.monitoring import ExpertLoad, Meter
 from argosy.model.train.optim import learning_rate
 from argosy.model.train.parallel import Group
 from argosy.model.weights.export import Exporter

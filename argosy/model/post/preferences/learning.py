@@ -11,11 +11,10 @@ from argosy.core.config.explain import likely
 from argosy.core.errors import InputError
 from argosy.model.post.config import PreferenceConfig
 from argosy.model.post.preferences.config import PreferenceMethodConfig
-from argosy.model.post.preferences.divergence import Divergence
 from argosy.model.post.preferences.examples import Example, channels_of
 from argosy.model.post.preferences.methods import make_method
 from argosy.model.post.preferences.objective import PreferenceLoss, about, labels, tensors
-from argosy.model.post.preferences.reference import kept_reference
+from argosy.model.post.preferences.reference import Divergence, kept_reference
 from argosy.model.post.stage import Stage, Trained
 from argosy.model.train.config import TrainConfig
 from argosy.model.train.engines import make_engine

@@ -7,12 +7,11 @@ import torch
 from torch import Tensor
 
 from argosy.corpus.tokens.windows import IGNORED
-from argosy.model.post.packing import lay_out, sum_by_sequence
 from argosy.model.post.preferences.examples import Example, Feedback
 from argosy.model.post.preferences.methods import Answers, Method, SingleMethod
 from argosy.model.train.layers.attention import Choice
 from argosy.model.train.layers.linear_logprobs import linear_logprobs
-from argosy.model.train.layers.packed import PackedModel
+from argosy.model.train.layers.packed import PackedModel, lay_out, sum_by_sequence
 
 _ROUNDING = 1e-6  # of a reward
 _ROUNDED = 2.0**-22  # share of sums of float32 in other orders by which they may differ

@@ -1,8 +1,8 @@
 """Log-probabilities of answers under an engine's weights as they are, and under those that training starts from, which
-are computed once and kept: no second model is in memory."""
+are computed once and kept: no second model is in memory; the policy's divergence from those."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from argosy.core.errors import InputError
 from argosy.core.step.contract import counted
 from argosy.core.store.files import publish, temporary_of
-from argosy.model.post.preferences.examples import Example
+from argosy.model.post.preferences.examples import Example, Feedback
 from argosy.model.post.preferences.objective import tensors
 from argosy.model.train.engines.base import Engine
 
@@ -81,3 +82,63 @@ def _digest(examples: Sequence[Example]) -> str:
 def _by_length(examples: Sequence[Example]) -> list[int]:
     longest: list[Any] = [max(map(len, example.sides)) for example in examples]
     return sorted(range(len(examples)), key=lambda at: -longest[at])
+
+
+class Divergence:
+    """Estimates the policy's divergence from its reference for each update, over answers that are put to another prompt
+    of the batch (Ethayarajh et al. 2024, section 4.2), which neither model has reason to prefer; from all examples of a
+    batch, whatever number of processes shares them.
+
+    Args:
+        batches: numbers of the examples of each update.
+        longest: tokens that a prompt with another's answer may have; the answer is cut.
+        size: examples of a forward."""
+
+    def __init__(self, engine: Engine, examples: Sequence[Example], batches: Sequence[Sequence[int]], longest: int,
+                 size: int, out: Path) -> None:
+        self._engine, self._size = engine, size
+        self._mismatched = [
+            [_put(examples[at], examples[other], longest) for at, other in zip(batch, others, strict=True)]
+            for batch, others in zip(batches, partners(examples, batches), strict=True)]
+        flat = [each for batch in self._mismatched for each in batch]
+        self._reference = kept_reference(engine, flat, size, out, "divergence")
+
+    def estimate(self, number: int) -> Tensor:
+        """Return it for update `number`, (), nats an answer, never below 0; every process calls this."""
+        batch = self._mismatched[number]
+        reference = self._reference[number * len(batch) : (number + 1) * len(batch)]
+        return (score(self._engine, batch, self._size) - reference).mean().clamp(min=0)
+
+
+def partners(examples: Sequence[Example], batches: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Return for each example of each batch the number of the one whose answer is put to its prompt: the next one of
+    the batch with a different prompt; where the batch has none, the next one of all batches.
+
+    Raises InputError: all examples have the same prompt."""
+    order = [at for batch in batches for at in batch]
+    numbers: dict[tuple[int, ...], int] = {}
+    prompts = {at: numbers.setdefault(tuple(examples[at].prompt_ids), len(numbers)) for at in order}
+    if len(numbers) < 2:
+        raise InputError(f"the {len(order)} answers to learn from have one prompt, and the divergence is estimated "
+                         "from answers to different ones: add answers to other prompts, or take pairs and method=dpo")
+    anywhere = iter(_next_different(order, prompts))
+    found: list[list[int]] = []
+    for batch in batches:
+        later = [next(anywhere) for _ in batch]
+        found.append(_next_different(batch, prompts) if len({prompts[at] for at in batch}) > 1 else later)
+    return found
+
+
+def _next_different(order: Sequence[int], prompts: Mapping[int, int]) -> list[int]:
+    """Return for each of `order` the next one, after the last the first, with a different prompt."""
+    found, size = [-1] * len(order), len(order)
+    for place in reversed(range(2 * size)):  # twice, so that the end knows what the beginning has
+        here, after = place % size, (place + 1) % size
+        found[here] = order[after] if prompts[order[after]] != prompts[order[here]] else found[after]
+    return found
+
+
+def _put(example: Example, other: Example, longest: int) -> Feedback:
+    """Put the answer of `other` to the prompt of `example`; one token of it at least."""
+    prompt, answer = example.prompt_ids, other.sides[0][len(other.prompt_ids) :]
+    return Feedback(prompt, [*prompt, *answer][: max(longest, len(prompt) + 1)], good=False)

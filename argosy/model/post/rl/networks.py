@@ -11,7 +11,6 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from argosy.model.infer.source import open_source
-from argosy.model.post.packing import lay_out
 from argosy.model.post.preferences.rewards import load_reward_model, merge_heads
 from argosy.model.post.rl.config import RLHFConfig
 from argosy.model.post.rl.methods import METHODS
@@ -21,6 +20,7 @@ from argosy.model.train.config import TrainConfig
 from argosy.model.train.engines import make_engine
 from argosy.model.train.engines.base import Engine
 from argosy.model.train.engines.whole import WholeModel
+from argosy.model.train.layers.packed import lay_out
 from argosy.model.train.parallel import Group
 from argosy.model.weights.adapters.layers import without_adapters
 

@@ -18,7 +18,7 @@ from argosy.model.train.config import TrainConfig
 from argosy.model.train.engines.fitting import MicroBatch
 from argosy.model.train.engines.parts import WEIGHT, Parts, Whole, write_parts
 from argosy.model.train.layers.loss import LossModule
-from argosy.model.train.monitoring.meter import Clock
+from argosy.model.train.monitoring import Clock
 from argosy.model.train.parallel import Group
 from argosy.model.train.parallelism.mesh import Mesh
 from argosy.model.train.parallelism.sequence import divide_sequence

@@ -11,8 +11,7 @@ from argosy.model.train.config import TrainConfig
 from argosy.model.train.engines.base import Engine, Wrap
 from argosy.model.train.engines.parts import WEIGHT, Parts, Whole
 from argosy.model.train.engines.scaling import LOSS_SCALE, LossScale
-from argosy.model.train.optim import make_optimizer
-from argosy.model.train.optimizer_state import make_state, plain, set_rate, wrapped
+from argosy.model.train.optim import make_optimizer, make_state, plain, set_rate, wrapped
 from argosy.model.train.parallel import Group
 
 

@@ -10,11 +10,10 @@ from torch import Tensor
 from argosy.core.step.contract import Progress, StepContext
 from argosy.core.tracking.tracker import Tracker
 from argosy.model.post.config import PosttrainingConfig
-from argosy.model.post.packing import lay_out, sum_by_sequence
 from argosy.model.train.config.model import ModelConfig
 from argosy.model.train.engines import make_engine
 from argosy.model.train.layers.linear_logprobs import linear_logprobs
-from argosy.model.train.layers.packed import PackedModel
+from argosy.model.train.layers.packed import PackedModel, lay_out, sum_by_sequence
 from argosy.model.train.loop import Loop
 from argosy.model.train.parallel import Group
 from argosy.model.train.phase import build_model

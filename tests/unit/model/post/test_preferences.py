@@ -9,11 +9,11 @@ import torch
 
 from argosy.core.errors import InputError
 from argosy.model.post.preferences.config import PreferenceMethodConfig
-from argosy.model.post.preferences.divergence import partners
 from argosy.model.post.preferences.examples import Example, Feedback, Preference, split
 from argosy.model.post.preferences.heldout import calibration
 from argosy.model.post.preferences.methods import Answers, SingleMethod, make_method, registered
 from argosy.model.post.preferences.objective import PreferenceLoss, about, labels, tensors
+from argosy.model.post.preferences.reference import partners
 from argosy.model.post.preferences.rewards import RewardLoss
 from tests.posttraining_fixtures import make_tokenizer
 
@@ -134,7 +134,7 @@ def test_kahneman_tversky_optimization_equals_trls(tmp_path: Path) -> None:
     from datasets import Dataset
     from trl import KTOConfig, KTOTrainer
 
-    from argosy.model.post.preferences.divergence import _put
+    from argosy.model.post.preferences.reference import _put
 
     examples = split(PAIRS)
     arguments = KTOConfig(**(common(tmp_path) | {"per_device_train_batch_size": 8}), beta=0.3, desirable_weight=1.5,

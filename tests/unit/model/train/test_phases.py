@@ -16,7 +16,7 @@ from argosy.corpus.tokens.epochs import read_table
 from argosy.corpus.tokens.reader import read_channels
 from argosy.corpus.tokens.windows import IGNORED
 from argosy.model.train.heldout import HeldoutLoss
-from argosy.model.train.monitoring.meter import PARTS
+from argosy.model.train.monitoring import PARTS
 from argosy.model.train.phase import open_tokenizer
 from argosy.model.weights.load import load_model
 from steps import anneal, long_context, pretrain

@@ -1,0 +1,250 @@
+"""Measurements of a phase: times of a step's parts, speed, memory, loads of experts; traces for other tools."""
+
+import csv
+import io
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from argosy.core.errors import InputError
+from argosy.core.step.contract import StepContext
+from argosy.core.step.process import memory_mb
+from argosy.core.store.files import write_atomic
+from argosy.core.store.step_files import TRACKING
+from argosy.model.train.config import ProfileConfig, TrainConfig
+from argosy.model.train.parallel import Group
+from argosy.model.train.sizing.architecture import read_architecture
+from argosy.model.train.sizing.compute import training_flops
+from argosy.model.train.sizing.gpus import gpu_of
+from argosy.model.train.sizing.job import Layout, read_job
+
+PARTS = ("read", "collate", "forward", "loss", "backward", "sync", "optimizer", "log")
+
+
+class Clock:
+    """Stopwatch of optimizer steps: a lap gives a part the time since the lap before it.
+
+    On a GPU a lap is an event of its stream, so that a part has the time that the device works or waits in it, and
+    nothing waits for the device until the laps are read."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._on_gpu = device.type == "cuda"
+        self._laps: list[tuple[str, Any]] = []  # the part that ends there, "" where a step begins
+        self._steps = 0
+        self._running = False
+
+    def start(self) -> None:
+        """Begin a step; what came before it, such as an evaluation, is no part of a step."""
+        self._running = True
+        self._steps += 1
+        self.lap("")
+
+    def stop(self) -> None:
+        """End a step: laps of the model's other uses are not counted until the next one begins."""
+        self._running = False
+
+    def lap(self, part: str) -> None:
+        """End a part of the step."""
+        if not self._running:
+            return
+        now: Any = time.perf_counter()
+        if self._on_gpu:
+            now = torch.cuda.Event(enable_timing=True)
+            now.record()
+        self._laps.append((part, now))
+
+    def take(self) -> dict[str, float]:
+        """Return the milliseconds of each of PARTS, means over the steps since the last time; waits for the device.
+
+        The time that follows is the next one's, so that `log` is the time of the logs before."""
+        if self._on_gpu:
+            self._laps[-1][1].synchronize()
+        spent = dict.fromkeys(PARTS, 0.0)
+        for (_, begun), (part, ended) in pairwise(self._laps):
+            if part:
+                spent[part] += begun.elapsed_time(ended) if self._on_gpu else 1000 * (ended - begun)
+        steps, self._steps = self._steps, 0
+        self._laps = [("", self._laps[-1][1])]
+        return {part: each / steps for part, each in spent.items()}
+
+
+class Meter:
+    """Metrics of how a phase runs, over the steps since the last log, of rank 0; none of them decides a result."""
+
+    def __init__(self, config: TrainConfig, group: Group, model: Any, clock: Clock) -> None:
+        self._tokens, self._clock, self._device = config.tokens_per_step, clock, group.device
+        self._full = _full_speed(config, group, model)
+
+    def metrics(self) -> dict[str, float]:
+        """Return times of parts in ms, tokens a second over all processes, MFU where the device's peak is known, and
+        memory in MiB."""
+        spent = self._clock.take()
+        step = sum(spent.values())
+        speed = 1000 * self._tokens / step
+        found = {f"time/{part}_ms": each for part, each in spent.items()}
+        found |= {"time/step_ms": step, "perf/tokens_per_second": speed}
+        if self._full:
+            found["perf/mfu"] = speed / self._full
+        return found | {f"memory/{name}_mb": each for name, each in self._memory().items()}
+
+    def _memory(self) -> dict[str, float]:
+        """Return MiB: of the GPU, or of the process where it trains on a CPU."""
+        if self._device.type != "cuda":
+            return memory_mb()
+        found = {"allocated": torch.cuda.memory_allocated, "reserved": torch.cuda.memory_reserved,
+                 "peak": torch.cuda.max_memory_allocated}
+        return {name: read(self._device) / 2**20 for name, read in found.items()}
+
+
+def _full_speed(config: TrainConfig, group: Group, model: Any) -> float:
+    """Return the tokens a second that all devices would train on at their peak, by the FLOPs of the model without what
+    is computed again (PaLM, Chowdhery et al. 2022, appendix B); 0 where that is not known."""
+    if group.device.type != "cuda" or config.dtype != "bfloat16":
+        return 0.0
+    gpu = gpu_of(torch.cuda.get_device_name(group.device))
+    try:
+        job = read_job(config.model_dump(), read_architecture(model.config.to_dict()))
+    except InputError:  # the planner knows fewer architectures
+        return 0.0
+    return group.world * gpu.flops / training_flops(job, Layout(), 1) if gpu else 0.0
+
+
+class Trace:
+    """Chrome's trace of some steps of rank 0, `tracking/trace-<first>-<last>.json.gz` and an artifact of the step.
+
+    A phase that goes on within these steps traces what is left of them."""
+
+    def __init__(self, config: ProfileConfig | None, context: StepContext) -> None:
+        self._first, self._last = config.steps if config and context.rank == 0 else (0, 0)
+        self._context = context
+        self._profiler: Any = None
+
+    @contextmanager
+    def step(self, number: int) -> Iterator[None]:
+        """Trace what happens inside, where step `number` is one of them."""
+        if not self._first <= number <= self._last:
+            yield
+            return
+        from torch.profiler import profile, record_function
+
+        if self._profiler is None:
+            self._profiler = profile()
+            self._profiler.start()
+        try:
+            with record_function(f"step {number}"):
+                yield
+        except BaseException:
+            self._profiler.stop()
+            raise
+        if number == self._last:
+            self._profiler.stop()
+            self._write()
+
+    def _write(self) -> None:
+        path = self._context.out / TRACKING / f"trace-{self._first}-{self._last}.json.gz"
+        path.parent.mkdir(exist_ok=True)
+        temporary = path.with_name(f".{path.name}")  # torch compresses by the name's end
+        self._profiler.export_chrome_trace(str(temporary))
+        os.replace(temporary, path)
+        self._context.tracker.artifact(path, "trace")
+        print(f"trace of steps {self._first} to {self._last}: {path}", flush=True)
+
+
+class Events:
+    """Event files of what a phase logs, below `tracking/tensorboard` of the step's directory, written by rank 0.
+
+    Raises InputError: they are wanted (`on`), and the package that writes them is not installed."""
+
+    def __init__(self, on: bool, context: StepContext) -> None:
+        self._folder = context.out / TRACKING / "tensorboard"
+        self._make: Any = None
+        self._writer: Any = None
+        if on and context.rank == 0:
+            try:
+                from torch.utils.tensorboard import SummaryWriter
+            except ImportError:
+                raise InputError("tensorboard=true needs the package tensorboard, which is not installed: `pip install "
+                                 "tensorboard`, or set tensorboard=false (MLflow has the same curves)") from None
+            self._make = SummaryWriter
+
+    def add(self, values: Mapping[str, float], step: int) -> None:
+        """Write metrics; a phase that goes on hides those at the same and later steps, which it logs anew."""
+        if self._make is None:
+            return
+        if self._writer is None:
+            self._writer = self._make(str(self._folder), purge_step=step)
+        for name, value in values.items():
+            self._writer.add_scalar(name, value, step)
+        self._writer.flush()
+
+
+class ExpertLoad:
+    """Means since the last log of what the routers of a loss module recorded, over all processes.
+
+    Its `state` goes into the resumable state, so that a resumed run logs the same. Dense models have nothing here."""
+
+    def __init__(self, module: Any, group: Group) -> None:
+        self._routing: Any = getattr(module, "routing", None)
+        self._group = group
+        self._before: Tensor | None = None  # of the run that was resumed
+
+    def _take(self) -> Tensor:
+        """Return the sums over all processes since the last time; each of them calls this."""
+        here = self._routing.take().to(self._group.device)
+        if self._before is not None:
+            here, self._before = here + self._before, None
+        return self._group.sum(here).cpu()
+
+    def state(self) -> dict[str, Any]:
+        """Return the sums for `restore`, which this process then goes on from; each process calls this."""
+        if self._routing is None:
+            return {}
+        total = self._take()
+        self.restore({"routing": total})
+        return {"routing": total}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from `state`; one process holds the sums of all, so that the sum over processes stays."""
+        if self._routing is not None and "routing" in state:
+            self._before = state["routing"].to(self._group.device) * (1.0 if self._group.rank == 0 else 0.0)
+
+    def metrics(self, context: StepContext) -> dict[str, float]:
+        """Return `train/balance_loss`, `train/router_z_loss` and the loads of each block with experts and over all,
+        and write the share of each expert; empties the sums.
+
+        A load is a multiple of the even one: `train/experts/max_load` and `min_load` are 1 where routing is even, as
+        is `entropy`, a share of that of even routing. Over all blocks: the highest, the lowest, the mean."""
+        if self._routing is None:
+            return {}
+        total = self._take()
+        layers, experts = self._routing.layers, self._routing.experts
+        tokens, (balance, penalty, targets) = total[:-3].view(len(layers), experts), total[-3:].tolist()
+        shares = tokens / tokens.sum(dim=1, keepdim=True).clamp(min=1)
+        if context.rank == 0:
+            self._write(context, shares)
+        load = {"max_load": shares.amax(dim=1) * experts, "min_load": shares.amin(dim=1) * experts,
+                "entropy": -torch.special.xlogy(shares, shares).sum(dim=1) / torch.tensor(float(experts)).log()}
+        over: dict[str, Any] = {"max_load": torch.max, "min_load": torch.min, "entropy": torch.mean}
+        values = {"train/balance_loss": balance / targets, "train/router_z_loss": penalty / targets}
+        for name, column in load.items():
+            values[f"train/experts/{name}"] = float(over[name](column))
+            values |= {f"train/experts/{name}/{layer}": float(column[row]) for row, layer in enumerate(layers)}
+        return values
+
+    def _write(self, context: StepContext, shares: Tensor) -> None:
+        """Write the share of each expert in its block's tokens, a row of the table for each block."""
+        text = io.StringIO()
+        rows = csv.writer(text, lineterminator="\n")
+        rows.writerow(["block", *range(self._routing.experts)])
+        rows.writerows([layer, *(f"{each:.6f}" for each in row)]
+                       for layer, row in zip(self._routing.layers, shares.tolist(), strict=True))
+        path = context.out / TRACKING / "expert_load.csv"
+        path.parent.mkdir(exist_ok=True)
+        write_atomic(path, text.getvalue())
+        context.tracker.artifact(path, "experts")

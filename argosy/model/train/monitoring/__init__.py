@@ -1,1 +1,0 @@
-"""Measurements of a phase: times, speed, memory, and traces for other tools."""
