@@ -1,6 +1,6 @@
 """The processes that train together: sums over them, and the share of each in a batch."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -33,13 +33,6 @@ class Group:
         total = tensor.clone()
         dist.all_reduce(total)
         return total
-
-    def sum_values(self, values: Mapping[str, float]) -> dict[str, float]:
-        """Return the sums of numbers by name over all processes, each of which has the same names."""
-        if self.world == 1:
-            return dict(values)
-        total = self.sum(torch.tensor(list(values.values()), dtype=torch.float64, device=self.device))
-        return dict(zip(values, total.tolist(), strict=True))
 
     def sum_gradients(self, parameters: Iterable[Any], group: Any = None) -> None:
         """Replace each gradient by its sum over all processes, or those of a `group` of torch.distributed.
