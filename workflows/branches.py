@@ -72,10 +72,10 @@ class Branch(Config):
 @cache
 def steps_of_methods() -> Mapping[str, str]:
     """Map each method to its step."""
-    from argosy.model.post.preferences.methods import registered
+    from argosy.model.post.preferences.methods import METHODS as PREFERENCE_METHODS
     from argosy.model.post.synthesis.methods import method_names as synthesis_methods
 
-    return {"sft": "sft", "reward_model": "reward_model", **dict.fromkeys(registered(), "preference"),
+    return {"sft": "sft", "reward_model": "reward_model", **dict.fromkeys(PREFERENCE_METHODS, "preference"),
             **dict.fromkeys(METHODS, "rlhf"), **dict.fromkeys(synthesis_methods(), "synthesize")}  # fmt: skip
 
 

@@ -46,10 +46,10 @@ def _of_rows(stage: Any, config: SFTConfig) -> Amount:
 
 def _of_examples(stage: Any, config: PosttrainingConfig) -> Amount:
     from argosy.model.post.preferences.examples import Example, read_answers, read_pairs
-    from argosy.model.post.preferences.methods import find_method
+    from argosy.model.post.preferences.methods import METHODS
 
     assert isinstance(config, PreferenceConfig)
-    single = isinstance(config, PreferenceMethodConfig) and find_method(config.method).single
+    single = isinstance(config, PreferenceMethodConfig) and METHODS[config.method].single
     examples: list[Example] = [*(read_answers(stage) if single else read_pairs(stage))[0]]
     tokens = sum(len(ids) for example in examples for ids in example.sides)
     return config.amount(len(examples), "examples for training", tokens)

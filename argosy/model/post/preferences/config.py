@@ -8,12 +8,12 @@ from argosy.core.config.explain import likely
 from argosy.core.config.schema import Rate, joined
 from argosy.core.errors import InputError
 from argosy.model.post.config import PreferenceConfig
-from argosy.model.post.preferences.methods import make_method, registered
+from argosy.model.post.preferences.methods import METHODS, make_method
 
 if TYPE_CHECKING:
     _WithMethods = PreferenceConfig
 else:
-    _WithMethods = joined(PreferenceConfig, registered().values())
+    _WithMethods = joined(PreferenceConfig, METHODS.values())
 
 
 class PreferenceMethodConfig(_WithMethods):
@@ -29,10 +29,9 @@ class PreferenceMethodConfig(_WithMethods):
 
     @model_validator(mode="after")
     def _check_method(self) -> Self:
-        methods = registered()
-        if self.method not in methods:
-            raise ValueError(f"method={self.method!r} is not there; {likely(self.method, methods)}")
-        own, fields = methods[self.method].model_fields, type(self).model_fields
+        if self.method not in METHODS:
+            raise ValueError(f"method={self.method!r} is not there; {likely(self.method, METHODS)}")
+        own, fields = METHODS[self.method].model_fields, type(self).model_fields
         for name in dict.fromkeys(name for each in self.joined_from for name in each.model_fields):
             if name not in own and getattr(self, name) != fields[name].default:
                 raise ValueError(f"{name}={getattr(self, name)} is not of method={self.method}, which reads "

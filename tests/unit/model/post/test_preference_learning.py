@@ -30,7 +30,7 @@ from argosy.model.post.preferences.examples import (
     split,
 )
 from argosy.model.post.preferences.heldout import HeldOut, reward_metrics, rewards_of
-from argosy.model.post.preferences.methods import find_method, make_method
+from argosy.model.post.preferences.methods import METHODS, make_method
 from argosy.model.post.preferences.objective import PreferenceLoss, about, labels, rewards_at, tensors
 from argosy.model.post.preferences.rewards import RewardLoss, merge_heads, start_reward_model, train_reward_model
 from argosy.model.post.stage import Stage
@@ -81,7 +81,7 @@ def settings(method: str, **fields: Any) -> PreferenceMethodConfig:
 
 
 def examples_of(method: str, pairs: list[Preference]) -> list[Any]:
-    return split(pairs) if find_method(method).single else list(pairs)
+    return split(pairs) if METHODS[method].single else list(pairs)
 
 
 @pytest.mark.parametrize("method", ["dpo", "robust", "ipo", "kto", "orpo", "simpo"])
@@ -284,6 +284,7 @@ class Hinge(Method):
         return (self.delta - self.beta * (chosen.ratios - rejected.ratios)).relu()
 ''')
     monkeypatch.setattr(methods, "__path__", [*methods.__path__, str(tmp_path)])
+    METHODS.forget()
     again = _loaded_again(monkeypatch, preferences.config.__file__).PreferenceMethodConfig
     config = again(**{**settings("dpo").model_dump(), "method": "hinge", "delta": 2.0, "max_steps": 1})
     assert (make_method(config).delta, config.identity()["delta"]) == (2.0, 2.0)
@@ -295,6 +296,7 @@ class Hinge(Method):
                              (PreferenceMethodConfig, "beta", "Strength"), (PreferenceMethodConfig, "heldout", "File")):
         assert field_descriptions(cls)[field].startswith(text)
     sys.modules.pop("argosy.model.post.preferences.methods.hinge")
+    METHODS.forget()
 
 
 def _loaded_again(monkeypatch: pytest.MonkeyPatch, path: str | None) -> Any:

@@ -11,7 +11,7 @@ from argosy.core.errors import InputError
 from argosy.model.post.preferences.config import PreferenceMethodConfig
 from argosy.model.post.preferences.examples import Example, Feedback, Preference, split
 from argosy.model.post.preferences.heldout import calibration
-from argosy.model.post.preferences.methods import Answers, SingleMethod, make_method, registered
+from argosy.model.post.preferences.methods import METHODS, Answers, SingleMethod, make_method
 from argosy.model.post.preferences.objective import PreferenceLoss, about, labels, tensors
 from argosy.model.post.preferences.reference import partners
 from argosy.model.post.preferences.rewards import RewardLoss
@@ -171,7 +171,7 @@ def test_an_answer_is_put_to_a_different_prompt_whatever_the_batch() -> None:
 
 
 @pytest.mark.parametrize("sides", [(0.0, -2.0), (-2.0, 0.0), (0.0, 0.0), (-1e-12, -2.0)])
-@pytest.mark.parametrize("method", registered())
+@pytest.mark.parametrize("method", METHODS)
 def test_answers_of_probability_1_have_finite_losses_and_a_way_back(method: str, sides: tuple[float, float]) -> None:
     """A short answer that the model is sure of has log-probability 0 in float32."""
     found = [torch.tensor([value], requires_grad=True) for value in sides]

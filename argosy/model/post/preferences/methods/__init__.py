@@ -1,7 +1,5 @@
 """Methods that learn from preferences, one a file: a class whose fields are fields of the step's config."""
 
-import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -9,7 +7,7 @@ from pydantic import Field
 
 from argosy.core.config.explain import validated
 from argosy.core.config.schema import Config
-from argosy.core.plugins import classes, pick
+from argosy.core.plugins import Folder
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -114,17 +112,10 @@ class SmoothedMethod(LikelihoodMethod):
         return -(1 - self.label_smoothing) * logsigmoid(margin) - self.label_smoothing * logsigmoid(-margin)
 
 
-def registered() -> Mapping[str, type[Method]]:
-    """Find every method, by its name."""
-    return classes(sys.modules[__name__], "methods", lambda value: issubclass(value, Method))
-
-
-def find_method(name: str) -> type[Method]:
-    """Return the method of this name. Raises InputError: there is none."""
-    return pick(name, registered(), "method")
+METHODS: Folder[type[Method]] = Folder("method", Method, __name__)
 
 
 def make_method(config: Any) -> Method:
     """Make the method of a step's `config`, with its fields. Raises InputError: they do not fit."""
-    method = find_method(config.method)
+    method = METHODS.pick(config.method)
     return validated(method, {name: getattr(config, name) for name in method.model_fields})
