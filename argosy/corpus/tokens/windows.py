@@ -6,6 +6,7 @@ interchangeable, so that each epoch packs other documents together at no cost.""
 
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +48,11 @@ class Packing:
     def bins(self) -> int:
         """Number of windows."""
         return len(self.bounds) - 1
+
+
+def position_ranges(length: int) -> list[tuple[int, int]]:
+    """List the ranges of positions that losses are told apart by: each as long as all before it, `length` in all."""
+    return list(pairwise([0, *(length >> shift for shift in (3, 2, 1, 0))]))
 
 
 def cut_documents(offsets: Ints, window: int) -> Pieces:

@@ -3,14 +3,13 @@
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import torch
 
 from argosy.core.step.contract import counted
 from argosy.corpus.tokens.reader import TokenizedChannel
-from argosy.corpus.tokens.windows import IGNORED, cut_documents
+from argosy.corpus.tokens.windows import IGNORED, cut_documents, position_ranges
 from argosy.model.train.config import ChannelLoss
 from argosy.model.train.layers.loss import LossModule
 
@@ -66,9 +65,8 @@ class HeldoutLoss:
             return {}
         nats = torch.cat([losses.double() for losses in self._score(module, rows)]).sum(dim=0)
         counts = (torch.tensor([row.targets for row in rows]) != IGNORED).sum(dim=0)
-        edges = [0, *(self._length >> shift for shift in (3, 2, 1, 0))]
         return {f"{low}_{high}": float(nats[low:high].sum() / counts[low:high].sum())
-                for low, high in pairwise(edges) if counts[low:high].any()}
+                for low, high in position_ranges(self._length) if counts[low:high].any()}
 
     @torch.no_grad()
     def _score(self, module: LossModule, rows: list[_Row]) -> Iterator[torch.Tensor]:

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping
-from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -12,6 +11,7 @@ from pydantic import Field, model_validator
 from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
 from argosy.core.statistics.intervals import ratio
+from argosy.corpus.tokens.windows import position_ranges
 from argosy.evidence.results.findings import HELDOUT, Findings
 from argosy.evidence.results.heldout.documents import Documents
 from argosy.model.infer.model import LanguageModel
@@ -103,7 +103,7 @@ def _add(
     owners: NDArray[np.int64],
 ) -> None:
     length = full.shape[1]
-    for low, high in pairwise([0, *(length >> shift for shift in (3, 2, 1, 0))]):
+    for low, high in position_ranges(length):
         nats = _by_document(full[:, low:high], owners)
         if sum(nats[1]):
             estimate = ratio(*nats)

@@ -10,6 +10,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from argosy.model.train.layers.attention import packed_attention
+from argosy.model.train.layers.collectives import exchange
 from argosy.model.train.parallel import Group
 
 AXES = ("pipeline", "data", "expert", "sequence", "tensor")
@@ -80,3 +82,47 @@ class Mesh:
 def _join(rows: np.ndarray[Any, Any]) -> Any:
     """Make a group of each row of ranks; returns the one of this process, None where it would be alone."""
     return dist.new_subgroups_by_enumeration(rows.tolist())[0] if rows.shape[1] > 1 else None
+
+
+_NAME = "argosy_sequence"
+
+
+def divide_sequence(model: Any, mesh: Mesh) -> None:
+    """Have a causal model's attention see whole samples, of which the mesh's sequence axis has parts, for some of the
+    heads (Jacobs et al. 2023, "DeepSpeed Ulysses"); in evaluation each process has whole samples."""
+    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+    size = mesh.sizes["sequence"]
+    if size == 1:
+        return
+    ALL_ATTENTION_FUNCTIONS.register(_NAME, _Attention(mesh.over("sequence"), size))
+    model.set_attn_implementation(_NAME)
+
+
+class _Attention:
+    """An attention function of transformers over the whole sequence, for some of the heads."""
+
+    def __init__(self, group: Any, size: int) -> None:
+        self._group, self._size = group, size
+
+    def __call__(self, module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None,
+                 **kwargs: Any) -> tuple[Tensor, None]:
+        if not module.training:
+            return packed_attention(module, query, key, value, attention_mask, **kwargs)
+        query, key, value = (self._heads(each) for each in (query, key, value))
+        output, _ = packed_attention(module, query, key, value, attention_mask, **kwargs)
+        return self._positions(output), None
+
+    def _heads(self, tensor: Tensor) -> Tensor:
+        """Turn (samples, heads, part of length, size) into (samples, part of heads, length, size)."""
+        samples, heads, length, size = tensor.shape
+        parts = tensor.reshape(samples, self._size, heads // self._size, length, size).permute(1, 0, 2, 3, 4)
+        received = exchange(parts, self._group)
+        return received.permute(1, 2, 0, 3, 4).reshape(samples, heads // self._size, self._size * length, size)
+
+    def _positions(self, tensor: Tensor) -> Tensor:
+        """Turn (samples, length, part of heads, size) into (samples, part of length, heads, size)."""
+        samples, length, heads, size = tensor.shape
+        parts = tensor.reshape(samples, self._size, length // self._size, heads, size).permute(1, 0, 2, 3, 4)
+        received = exchange(parts, self._group)
+        return received.permute(1, 2, 0, 3, 4).reshape(samples, length // self._size, self._size * heads, size)

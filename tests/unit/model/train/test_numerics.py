@@ -14,7 +14,7 @@ from argosy.core.errors import InputError
 from argosy.model.train import blocks, optim, precision
 from argosy.model.train.config import ContinueConfig, TrainConfig
 from argosy.model.train.config.model import ModelConfig
-from argosy.model.train.engines.scaling import LossScale
+from argosy.model.train.engines.torch import LossScale
 from argosy.model.train.phase import build_model
 from argosy.model.train.precision import set_precision
 from argosy.model.train.state import carry_optimizer, keep_optimizer

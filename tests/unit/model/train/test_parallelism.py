@@ -23,9 +23,8 @@ from argosy.model.train.engines.base import Engine
 from argosy.model.train.engines.deepspeed import DeepSpeedEngine, _check_biases
 from argosy.model.train.layers.loss import LossModule
 from argosy.model.train.parallel import Group
-from argosy.model.train.parallelism.mesh import DENSE, Mesh
+from argosy.model.train.parallelism.mesh import DENSE, Mesh, divide_sequence
 from argosy.model.train.parallelism.pipeline import Pipeline
-from argosy.model.train.parallelism.sequence import divide_sequence
 from argosy.model.train.parallelism.shares import Shares
 from argosy.model.train.sizing.architecture import MIXTURES, of_pipeline
 from argosy.model.train.sizing.job import Job, Layout
