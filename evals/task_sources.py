@@ -3,7 +3,7 @@
 import glob
 import os
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fnmatch import fnmatch
@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from argosy.core.errors import InputError
-from argosy.evidence.results.suite import ROOT, NoFileError, is_saved
+from argosy.core.step.contract import Planned
+from argosy.corpus.data.records import DATA_FILES
+from argosy.evidence.results.suite import ROOT, NoFileError, is_saved, load_suite
 from evals.chain import Chain
 from evals.formats import At, find_format
 from evals.items import AnyItem, Item, Items, merged, mixed
@@ -75,17 +77,26 @@ def _read(spec: TaskSpec, files: Sequence[str], split: str, data: Path, limit: i
     return merged([Items([], folders), *parts])
 
 
-def check_there(tasks: Mapping[str, TaskSpec], made: Collection[str], suite: str) -> None:
-    """Check that one of `tasks` at least has files, or is of lm-eval or Hugging Face.
+def check_nodes(parts: Sequence[Planned], nodes: Sequence[Planned]) -> None:
+    """Check that evaluations by benchmarks alone find one of them: that it has files, those of the data step included,
+    or is of lm-eval or Hugging Face. A suite with other sections has results without.
 
-    `made`: files that the data step will make. Raises InputError: none has."""
-    for spec in tasks.values():
-        if spec.lm_eval or use_hub(spec) or any(fnmatch(name, file) for file in spec.files for name in made):
+    Raises InputError: a suite finds none."""
+    for name in sorted({node.config.suite_file or node.config.suite for node in parts}):
+        suite = load_suite(name)
+        if suite.benchmarks and not suite.benchmarks.get("lm_eval") and suite.probes is None and suite.heldout is None:
+            tasks = [TaskSpec.model_validate(task) for task in suite.benchmarks["tasks"].values()]
+            _check_one_there(tasks, suite.name)
+
+
+def _check_one_there(tasks: Sequence[TaskSpec], suite: str) -> None:
+    for spec in tasks:
+        if spec.lm_eval or use_hub(spec) or any(fnmatch(name, file) for file in spec.files for name in DATA_FILES):
             return
         with suppress(NoFileError):
             if any(path.exists() for file in spec.files for path in files_below(file, Path(os.devnull), spec)):
                 return
-    first = next(iter(tasks.values()))
+    first = tasks[0]
     source = f"; get it from {first.source}" if first.source else ""
     raise none_there(suite, len(tasks), f"no file {' or '.join(first.files)}{source}")
 

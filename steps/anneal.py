@@ -12,6 +12,8 @@ from pydantic import Field
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
 from argosy.model.train.config import ContinueConfig, TrainOutputs
+from argosy.model.train.kinds import TRAINING
+from argosy.model.train.sizing.checks import check_phase
 
 
 class AnnealConfig(ContinueConfig):
@@ -35,7 +37,8 @@ def run(config: AnnealConfig, context: StepContext) -> TrainOutputs:
     return train_phase(config, context, "anneal", model, tokenizer, start.tokens)
 
 
-STEP = Step("anneal", AnnealConfig, run, version=3, needs="train")
+STEP = Step("anneal", AnnealConfig, run, version=3, needs="train", makes_model=True,
+            metrics=TRAINING, check=check_phase)
 
 if __name__ == "__main__":
     main(STEP)

@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -12,11 +12,12 @@ from argosy.core.config.explain import likely
 from argosy.core.config.schema import ADDED, RUNTIME, Config, Externals, Upstream, Upstreams
 from argosy.core.errors import InputError
 from argosy.core.step.command import main
-from argosy.core.step.contract import Step, StepContext
+from argosy.core.step.contract import Planned, Step, StepContext
 from argosy.core.store.files import read_json, write_json
 from argosy.core.store.step_files import given_directory
 from argosy.corpus.cleaning.dedup.duplicates import DedupConfig
 from argosy.corpus.cleaning.dedup.external import Workspace
+from argosy.corpus.cleaning.dedup.index import INDEX
 from argosy.corpus.cleaning.filter import FilterConfig, Resources
 from argosy.corpus.cleaning.filters import make_filters, parse_filters
 from argosy.corpus.cleaning.gathering import decide, write_indexes
@@ -24,8 +25,9 @@ from argosy.corpus.cleaning.kept import REPORT, write_decisions
 from argosy.corpus.cleaning.report.making import Made, ReportMaker
 from argosy.corpus.cleaning.scored import ScoredCorpus, open_shards
 from argosy.corpus.cleaning.scoring import labels
-from argosy.corpus.cleaning.tiers import TierConfig, check_tiers
+from argosy.corpus.cleaning.tiers import TierConfig, check_tiers, tier_channels
 from argosy.corpus.data.counts import Counts, gather
+from argosy.corpus.data.sources import RESERVED_CHANNEL, check_channels
 
 DEFAULT_FILTERS: Any = ("argosy",)
 WORK = "work"  # what deduplication sorts on disk
@@ -68,6 +70,10 @@ class CleanConfig(Config):
     tiers: Annotated[tuple[TierConfig, ...], ADDED] = ()
     """Channels by quality: documents within limits of a score become a channel CHANNEL.NAME, which mixtures may weigh;
     of several tiers the first."""
+
+    def channels(self, of_data: set[str]) -> set[str]:
+        """Name the channels of the kept documents, from those of the data. Raises InputError: a tier names others."""
+        return of_data | tier_channels(self.tiers, of_data)
 
     @model_validator(mode="after")
     def _check_scores(self) -> Self:
@@ -169,7 +175,28 @@ def _outputs(made: Made, counts: Counts, shards: int) -> CleanOutputs:
     )
 
 
-STEP = Step("clean", CleanConfig, run, version=6)
+def check(parts: Sequence[Planned], nodes: Sequence[Planned]) -> None:
+    """Check that earlier corpora have left an index, and that filters and tiers name channels that there are.
+
+    Raises InputError: not so."""
+    [node] = parts
+    config = node.config
+    for at, directory in enumerate(config.against):
+        if not (Path(directory) / INDEX).is_dir():
+            raise InputError(f"clean.against[{at}]: {directory} has no folder {INDEX}: give the directory of a "
+                             "finished clean step (runs/clean-...) with clean.index=true and the same deduplicating "
+                             "filters")
+    named = {f"clean.filters[{at}].{field}": set(getattr(one, field, ())) - {"code"}  # which recipes skip anyway
+             for at, one in enumerate(config.filters) for field in ("priorities", "skip_channels")}
+    if any(named.values()) or config.tiers:
+        channels = node.upstream["data"][0].config.channels
+        for where, some in named.items() if channels is not None else ():
+            check_channels(some, channels | {RESERVED_CHANNEL}, where)
+        if channels is not None:
+            config.channels(channels)
+
+
+STEP = Step("clean", CleanConfig, run, version=6, check=check)
 
 if __name__ == "__main__":
     main(STEP)

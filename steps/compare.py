@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from argosy.core.config.schema import Config, Upstream, Upstreams
+from argosy.core.config.schema import Config, ModelDirs, Upstream, Upstreams
 from argosy.core.errors import ArgosyError, InputError
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
@@ -32,7 +32,7 @@ class CompareConfig(Config):
     """What is compared; every field may be empty."""
 
     evaluations: Upstreams = Field((), description="directories of evaluate steps")
-    checkpoints: Upstreams = Field((), description="directories of the training steps, in the order of the pipeline")
+    checkpoints: ModelDirs = Field((), description="directories of training steps, in the pipeline's order")
     clean: Upstream = Field("", description="directory of the clean step: what was dropped")
     data: Upstream = Field("", description="directory of the data step: the texts of the benchmark's items")
     others: Upstreams = Field((), description="further steps that the report tells the cost and the curves of")

@@ -1,6 +1,7 @@
 """The data of a run: the demo's from a seed, or documents and records for post-training from the user's own files."""
 
 from collections import Counter
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,10 +17,10 @@ from argosy.corpus.data.counts import Counts
 from argosy.corpus.data.inventory import OWN, identify, inventory, write_inventory
 from argosy.corpus.data.jsonl import JsonlWriters
 from argosy.corpus.data.listing import list_inputs
+from argosy.corpus.data.records import DATA_FILES, Files, check_formats, count_channels, files_by_channel, read_files
 from argosy.corpus.data.records import KINDS as TRAINED
-from argosy.corpus.data.records import Files, check_formats, count_channels, files_by_channel, read_files
 from argosy.corpus.data.rejects import Tally, check_own, read_own
-from argosy.corpus.data.sample import REJECTS, Sample, hash_of, read_sample
+from argosy.corpus.data.sample import REJECTS, Sample, hash_of, input_channels, read_sample
 from argosy.corpus.data.schemas import Document
 from argosy.corpus.data.sources import OTHERS, InputFile, Inputs, SourceConfig
 from argosy.corpus.data.split import split_heldout
@@ -27,11 +28,6 @@ from argosy.corpus.demo.corpus import Demo, DemoConfig, digest
 from argosy.corpus.demo.knowledge import leaked
 
 Records = list[dict[str, Any]]
-CONVERSATIONS = ("instructions.jsonl", "instructions_heldout.jsonl", "twin.jsonl")  # files that it writes
-PREFERENCES = ("preferences.jsonl", "preferences_heldout.jsonl")
-FEEDBACK = ("feedback.jsonl", "feedback_heldout.jsonl")  # where data.feedback names files
-PROMPTS = ("prompts.jsonl",)
-FILES = (*CONVERSATIONS, *PREFERENCES, *FEEDBACK, *PROMPTS, "facts.jsonl", "benchmark/en.jsonl", "benchmark/zh.jsonl")
 KINDS = (*TRAINED, "benchmark")  # what the user's own files may replace
 ITEMS = "items"  # what decontamination looks for
 _SPLIT = ("instructions", "preferences", "feedback")  # kinds of which training does not see a share
@@ -85,6 +81,11 @@ class DataConfig(Config):
         from argosy.evidence.results.suite import with_named_files
 
         return with_named_files(values)
+
+    @cached_property
+    def channels(self) -> set[str] | None:
+        """Name the channels of the documents; None: their files name them, which nobody has read."""
+        return input_channels(self.inputs, self.source) if self.inputs else self.demo.channels
 
     @property
     def has_conversations(self) -> bool:
@@ -199,7 +200,7 @@ def _items(config: DataConfig, benchmark: Records) -> tuple[Records, dict[str, s
     """Gather what no text may hold, the data's own benchmark and those of the suites, and why some are left out."""
     from evals.section import questions
 
-    asked, unchecked = questions(config.suites, FILES)
+    asked, unchecked = questions(config.suites, DATA_FILES)
     if unchecked:
         print(f"decontamination cannot look for {', '.join(unchecked)}: {next(iter(unchecked.values()))}")
     return [*benchmark, *map(dict, asked)], unchecked
@@ -278,7 +279,7 @@ def _notes(tally: Tally) -> list[str]:
     return [f"keys of messages that nothing reads, and their number: {keys}"] if keys else []
 
 
-STEP = Step("data", DataConfig, run, version=6)
+STEP = Step("data", DataConfig, run, version=6, check=lambda parts, _: check_files(parts[0].config), implied=True)
 
 if __name__ == "__main__":
     main(STEP)

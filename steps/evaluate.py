@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from argosy.core.config.schema import ADDED, RUNTIME, Config, External, Externals, Measured, Seed, Upstream
+from argosy.core.config.schema import ADDED, RUNTIME, Config, External, Externals, Measured, ModelDir, Seed, Upstream
 from argosy.core.errors import StepError
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
 from argosy.core.step.retry import AGAIN
 from argosy.core.store.files import json_text, make_directory, read_record, write_atomic, write_json
 from argosy.core.store.step_files import NODE, STATE, given_directory, read_done
+from evals.task_sources import check_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +43,7 @@ COMPUTING = ("seed", "threads", "batch_tokens", "backend", "processes", "cache",
 class EvaluateConfig(Config):
     """A checkpoint and the suite that it is evaluated with."""
 
-    checkpoint: Upstream = ""
+    checkpoint: ModelDir = ""
     """directory of a training step, or of a model that transformers loads"""
     export: str = "final"
     """name of the training step's export, or `final`"""
@@ -293,7 +294,7 @@ def _digest(config: EvaluateConfig, out: Path) -> str:
     return hashlib.sha256(asked.encode()).hexdigest()[:12]
 
 
-STEP = Step("evaluate", EvaluateConfig, run, version=11, needs="train")
+STEP = Step("evaluate", EvaluateConfig, run, version=11, needs="train", check=check_nodes)
 
 if __name__ == "__main__":
     main(STEP)

@@ -12,6 +12,8 @@ from pydantic import Field
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
 from argosy.model.train.config import ContinueConfig, TrainConfig, TrainOutputs
+from argosy.model.train.kinds import TRAINING
+from argosy.model.train.sizing.checks import check_phase
 
 
 class LongContextConfig(ContinueConfig):
@@ -21,6 +23,10 @@ class LongContextConfig(ContinueConfig):
     """The new context, in tokens; the exports' max_position_embeddings."""
     rope_theta: Annotated[float, Field(gt=0)] = 100_000.0
     """The new base of the rotary position embedding."""
+
+    def context(self) -> int:
+        """Return the new context in tokens."""
+        return self.sequence_length
 
 
 class LongContextOutputs(TrainOutputs):
@@ -64,7 +70,8 @@ def _position_nats(model: Any, config: TrainConfig, context: StepContext) -> dic
         return heldout.by_position(LossModule(model, 1, getattr(torch, config.dtype), 0.0, config.sequence_length))
 
 
-STEP = Step("long_context", LongContextConfig, run, version=3, needs="train")
+STEP = Step("long_context", LongContextConfig, run, version=3, needs="train", makes_model=True,
+            metrics=TRAINING, check=check_phase)
 
 if __name__ == "__main__":
     main(STEP)

@@ -1,6 +1,6 @@
 """Scores of one shard by models of torch: of documents as the score step has repaired them, apart from thresholds."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny
 
 from argosy.core.config.schema import ADDED, RUNTIME, Config, Externals, Upstream
 from argosy.core.step.command import main
-from argosy.core.step.contract import Step, StepContext
+from argosy.core.step.contract import Planned, Step, StepContext
 from argosy.core.store.step_files import given_directory
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.classifier.model_paths import ModelFilterConfig, find_models
@@ -93,7 +93,17 @@ def _batches(directory: Path) -> Iterator[Batch]:
             yield Batch([Document(*row) for row in rows])
 
 
-STEP = Step("measure", MeasureConfig, run, needs="train")
+def check(parts: Sequence[Planned], nodes: Sequence[Planned]) -> None:
+    """Check that the models that filters ask are there, and of their kind. Raises InputError: one is not."""
+    from argosy.model.infer.documents import check_model
+
+    config = parts[0].config
+    places = find_models(config.filters, config.models)
+    for one in config.filters:
+        check_model(str(places.get(one.model, one.model)), one.name == "edu_quality", f"clean.filters.{one.name}.model")
+
+
+STEP = Step("measure", MeasureConfig, run, needs="train", check=check, implied=True)
 
 if __name__ == "__main__":
     main(STEP)

@@ -3,23 +3,29 @@
     python -m steps.pretrain --config '{"tokenized": DIR, "tokenizer": DIR, "tokens": 1000000}' --out DIR
 """
 
-from argosy.core.config.schema import Upstream
+from argosy.core.config.schema import ModelDir, TokenizerDir
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
 from argosy.core.store.step_files import given_directory
 from argosy.model.train.config import TrainConfig, TrainOutputs
 from argosy.model.train.config.model import ModelConfig
+from argosy.model.train.kinds import TRAINING
+from argosy.model.train.sizing.checks import check_phase
 
 
 class PretrainConfig(TrainConfig):
     """Config of the step."""
 
-    tokenizer: Upstream = ""
+    tokenizer: TokenizerDir = ""
     """Directory of the train_tokenizer step, for a new model."""
-    checkpoint: Upstream = ""
+    checkpoint: ModelDir = ""
     """Directory of the start step whose model is trained on, tokenizer included; "" for a new model."""
     model: ModelConfig = ModelConfig()
     """The architecture of a new model."""
+
+    def new_context(self) -> int:
+        """Return the context of a new model in tokens."""
+        return self.model.max_position_embeddings
 
 
 def run(config: PretrainConfig, context: StepContext) -> TrainOutputs:
@@ -42,7 +48,8 @@ def run(config: PretrainConfig, context: StepContext) -> TrainOutputs:
     return train_phase(config, context, "pretrain", model, tokenizer)
 
 
-STEP = Step("pretrain", PretrainConfig, run, version=3, needs="train")
+STEP = Step("pretrain", PretrainConfig, run, version=3, needs="train", makes_model=True,
+            metrics=TRAINING, check=check_phase)
 
 if __name__ == "__main__":
     main(STEP)

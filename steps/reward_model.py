@@ -8,7 +8,11 @@ from pydantic import Field
 
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
+from argosy.corpus.data.records import PREFERENCES as PAIRS
 from argosy.model.post.config import PositiveInt, PosttrainingOutputs, PreferenceConfig
+from argosy.model.post.kinds import PREFERENCES
+from argosy.model.train.kinds import TRAINING
+from argosy.model.train.sizing.checks import check_tuning
 
 
 class RewardModelConfig(PreferenceConfig):
@@ -41,7 +45,8 @@ def run(config: RewardModelConfig, context: StepContext) -> PosttrainingOutputs:
     return stage.run(config.stage, model, evaluate, lambda: train_reward_model(stage, model, pairs, config.centering))
 
 
-STEP = Step("reward_model", RewardModelConfig, run, version=6, needs="train")
+STEP = Step("reward_model", RewardModelConfig, run, version=6, needs="train", metrics={**TRAINING, **PREFERENCES},
+            check=check_tuning, methods=("reward_model",), files={"preferences": PAIRS, "heldout": PAIRS})
 
 if __name__ == "__main__":
     main(STEP)

@@ -7,8 +7,13 @@ from typing import Any
 from argosy.core.errors import InputError
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
+from argosy.corpus.data.records import PROMPTS
 from argosy.model.post.config import PosttrainingOutputs
+from argosy.model.post.kinds import RL
 from argosy.model.post.rl.config import RLHFConfig
+from argosy.model.post.rl.methods import METHODS
+from argosy.model.train.kinds import TRAINING
+from argosy.model.train.sizing.checks import check_tuning
 
 
 def run(config: RLHFConfig, context: StepContext) -> PosttrainingOutputs:
@@ -56,7 +61,8 @@ def run(config: RLHFConfig, context: StepContext) -> PosttrainingOutputs:
     return stage.run(config.stage, model, evaluate, lambda: train_policy(stage, model, chosen, heldout, rewards, true))
 
 
-STEP = Step("rlhf", RLHFConfig, run, version=7, needs="train")
+STEP = Step("rlhf", RLHFConfig, run, version=7, needs="train", makes_model=True,
+            metrics={**TRAINING, **RL}, check=check_tuning, methods=tuple(METHODS), files={"prompts": PROMPTS})
 
 if __name__ == "__main__":
     main(STEP)

@@ -1,6 +1,6 @@
 """Scores of one shard: its documents are read, repaired and measured; what goes is decided later, for all shards."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,10 +9,11 @@ from pydantic import BeforeValidator, Field, SerializeAsAny
 from argosy.core.config.schema import RUNTIME, Config, Externals, Upstream
 from argosy.core.errors import InputError
 from argosy.core.step.command import main
-from argosy.core.step.contract import Step, StepContext
+from argosy.core.step.contract import Planned, Step, StepContext
 from argosy.core.store.files import write_json
 from argosy.core.store.step_files import given_directory
 from argosy.corpus.cleaning.batch import batches
+from argosy.corpus.cleaning.classifier.model import check_saved
 from argosy.corpus.cleaning.classifier.model_paths import find_models
 from argosy.corpus.cleaning.filter import FilterConfig, Resources
 from argosy.corpus.cleaning.filters import make_filters, parse_filters
@@ -119,7 +120,14 @@ def _words(path: Path) -> list[str]:
         raise InputError(f"clean.word_lists: {path} cannot be read ({error}); expected UTF-8, a word a line") from None
 
 
-STEP = Step("score", ScoreConfig, run, version=3)
+def check(parts: Sequence[Planned], nodes: Sequence[Planned]) -> None:
+    """Check that the classifiers that filters ask are there. Raises InputError: one is not."""
+    config = parts[0].config
+    for path in find_models(config.filters, config.models).values():
+        check_saved(path)
+
+
+STEP = Step("score", ScoreConfig, run, version=3, check=check, implied=True)
 
 if __name__ == "__main__":
     main(STEP)

@@ -6,7 +6,11 @@ from typing import Any
 
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
+from argosy.corpus.data.records import CONVERSATIONS
 from argosy.model.post.config import PosttrainingOutputs, SFTConfig
+from argosy.model.post.kinds import HELDOUT
+from argosy.model.train.kinds import TRAINING
+from argosy.model.train.sizing.checks import check_tuning
 
 
 def run(config: SFTConfig, context: StepContext) -> PosttrainingOutputs:
@@ -47,7 +51,9 @@ def run(config: SFTConfig, context: StepContext) -> PosttrainingOutputs:
     return stage.run(config.stage, model, evaluate, lambda: finetune(stage, model, rows))
 
 
-STEP = Step("sft", SFTConfig, run, version=5, needs="train")
+STEP = Step("sft", SFTConfig, run, version=5, needs="train", makes_model=True, check=check_tuning,
+            metrics={**TRAINING, **HELDOUT}, methods=("sft",),
+            files={"conversations": CONVERSATIONS, "heldout": CONVERSATIONS})
 
 if __name__ == "__main__":
     main(STEP)

@@ -6,6 +6,7 @@ A directory that transformers loads (its files' bytes count), a checkpoint of Ar
 Hugging Face hub. See docs/start.md.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -14,8 +15,9 @@ from pydantic import AfterValidator, model_validator
 from argosy.core.config.schema import ADDED, Config, External
 from argosy.core.errors import InputError
 from argosy.core.step.command import main
-from argosy.core.step.contract import Step, StepContext
-from argosy.model.weights.checkpoint import model_of_step
+from argosy.core.step.contract import Planned, Step, StepContext
+from argosy.core.store.files import read_record
+from argosy.model.weights.checkpoint import model_of_step, no_model_because
 from argosy.model.weights.export import Export
 
 TOKENIZER = "tokenizer"
@@ -34,6 +36,15 @@ class StartConfig(Config):
     file float32."""
     chat: bool | None = None
     """Whether it answers in its chat template, in which evaluations then ask; null: as its argosy.json says, or no."""
+
+    def shapes(self) -> dict[str, Any]:
+        """Return the model's config.json; of a file of another kind, and of one that is not here, nothing."""
+        return read_record(Path(self.model) / "config.json") if self.model else {}
+
+    def new_context(self) -> int | None:
+        """Return the model's context in tokens; None: it is not known here."""
+        found = self.shapes().get("max_position_embeddings")
+        return found if isinstance(found, int) else None
 
     @model_validator(mode="before")
     @classmethod
@@ -112,6 +123,18 @@ def run(config: StartConfig, context: StepContext) -> StartOutputs:
     )
 
 
+def check(parts: Sequence[Planned], nodes: Sequence[Planned]) -> None:
+    """Check that the directory to begin with holds a model, as `run` does before it loads it. Raises InputError: no."""
+    from argosy.model.weights.checkpoint import find_checkpoint
+    from argosy.model.weights.elsewhere.imported import check_files
+
+    model = parts[0].config.model
+    if model and (problem := no_model_because(Path(model))):
+        raise InputError(f"start.model is {model!r}: {problem}")
+    if model:
+        check_files(find_checkpoint(model).path)
+
+
 def _check_saved(directory: Path, tokenizer: Any) -> None:
     """Check that the saved tokenizer, which documents are encoded with, makes the tokens that the model was given."""
     from argosy.corpus.tokens.markup import read_markup
@@ -124,7 +147,7 @@ def _check_saved(directory: Path, tokenizer: Any) -> None:
                          "documents would not be encoded as the model expects: save it with a fast tokenizer")
 
 
-STEP = Step("start", StartConfig, run, version=2, needs="train")
+STEP = Step("start", StartConfig, run, version=2, needs="train", makes_model=True, check=check, implied=True)
 
 if __name__ == "__main__":
     main(STEP)

@@ -21,8 +21,10 @@ from argosy.core.step.contract import Step, StepContext
 from argosy.core.store.files import write_json
 from argosy.core.store.step_files import given_directory
 from argosy.corpus.data.jsonl import JsonlWriters, read_jsonl
+from argosy.corpus.data.records import CONVERSATIONS, PREFERENCES, PROMPTS
 from argosy.corpus.data.rejects import Rejects
 from argosy.model.post.synthesis.config import SynthesisConfig, SynthesisOutputs
+from argosy.model.post.synthesis.methods import method_names
 
 if TYPE_CHECKING:
     from argosy.model.post.rl.reward import Prompt
@@ -195,7 +197,8 @@ def _report(context: StepContext, outputs: SynthesisOutputs, rows: "Sequence[Map
     print("; ".join(said))
 
 
-STEP = Step("synthesize", SynthesizeConfig, run, version=2, needs="train")
+STEP = Step("synthesize", SynthesizeConfig, run, version=2, needs="train", methods=tuple(method_names()),
+            files={"prompts": (*PROMPTS, CONVERSATIONS[0], PREFERENCES[0])})
 
 if __name__ == "__main__":
     main(STEP)

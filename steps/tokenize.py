@@ -8,7 +8,7 @@ from typing import Annotated, NamedTuple
 
 from pydantic import Field
 
-from argosy.core.config.schema import RUNTIME, Config, Upstream, Upstreams
+from argosy.core.config.schema import RUNTIME, Config, DocumentsDir, TokenizerDir, Upstream, Upstreams
 from argosy.core.errors import InputError
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
@@ -31,11 +31,11 @@ REPORT = "report.json"
 class TokenizeConfig(Config):
     """Config of the step."""
 
-    documents: Upstream = ""
+    documents: DocumentsDir = ""
     """Directory of a clean step."""
     scored: Upstreams = ()
     """Directories of the score steps that the clean step has gathered, in their order."""
-    tokenizer: Upstream = ""
+    tokenizer: TokenizerDir = ""
     """Directory of a train_tokenizer step, or of a start step, whose model has a tokenizer."""
     data: Upstream = ""
     """Directory of a data step, whose instructions become the channel `instructions`; "" for none."""

@@ -144,7 +144,8 @@ def _scored(documents: Sequence[Document], field: str) -> Labelled:
     return Labelled(documents, np.array([float(each.metadata[field]) for each in documents]), scored=True)
 
 
-STEP = Step("train_classifier", TrainClassifierConfig, run)
+STEP = Step("train_classifier", TrainClassifierConfig, run, check=lambda parts, _: check_sets(parts[0].config),
+            implied=True)
 
 if __name__ == "__main__":
     main(STEP)

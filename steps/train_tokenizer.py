@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from argosy.core.config.schema import Config, Upstream, Upstreams
+from argosy.core.config.schema import Config, DocumentsDir, Upstreams
 from argosy.core.errors import InputError
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
@@ -22,7 +22,7 @@ _REPORT_DOCUMENTS = 200  # of each channel, for bytes per token
 class TrainTokenizerConfig(Config):
     """Config of the step."""
 
-    documents: Upstream = ""
+    documents: DocumentsDir = ""
     """Directory of a clean step."""
     scored: Upstreams = ()
     """Directories of the score steps that the clean step has gathered, in their order."""

@@ -10,23 +10,19 @@ from pydantic import ConfigDict, Field
 from argosy.core.config.explain import likely, validated
 from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
+from argosy.corpus.data.records import PROMPTS
 from argosy.model.post.config import SFTConfig
-from argosy.model.post.preferences.config import PreferenceMethodConfig
 from argosy.model.post.rl.config import RLHFConfig
-from argosy.model.post.rl.methods import METHODS
 from argosy.model.post.synthesis.config import HeldOut
-from steps.reward_model import RewardModelConfig
 from steps.synthesize import SynthesizeConfig
-from workflows.graph import Node, Stages
+from workflows.graph import Node, definition, definitions
+from workflows.stages import Stages
 
+TWIN_CONVERSATIONS = ("twin.jsonl",)  # the instructions, and the benchmark's questions with their answers
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _SET_BY_THE_TREE = {
     "checkpoint": "`from` names the item to begin with",
     "stage": "an item is called by its name", "tokenized": "pretraining_share mixes the texts of tokenize in",
-}  # fmt: skip
-STEPS: Mapping[str, type[Config]] = {
-    "sft": SFTConfig, "reward_model": RewardModelConfig, "preference": PreferenceMethodConfig, "rlhf": RLHFConfig,
-    "synthesize": SynthesizeConfig,
 }  # fmt: skip
 
 
@@ -61,22 +57,25 @@ class Branch(Config):
         for name, why in _SET_BY_THE_TREE.items():
             if name in fields:
                 raise ValueError(f"{name} is set by the pipeline ({why}): leave it out")
-        if self.step in ("preference", "rlhf", "synthesize"):
+        if "method" in definition(self.step).config.model_fields:
             fields["method"] = self.method
         try:
-            return validated(STEPS[self.step], fields).model_copy(update={"stage": self.name})
+            found: Config = validated(definition(self.step).config, fields).model_copy(update={"stage": self.name})
+            return found
         except InputError as error:
             raise ValueError(str(error)) from None
 
 
 @cache
+def branch_steps() -> tuple[str, ...]:
+    """Name the steps that an item may have."""
+    return tuple(name for name, step in definitions().items() if step.methods)
+
+
+@cache
 def steps_of_methods() -> Mapping[str, str]:
     """Map each method to its step."""
-    from argosy.model.post.preferences.methods import METHODS as PREFERENCE_METHODS
-    from argosy.model.post.synthesis.methods import method_names as synthesis_methods
-
-    return {"sft": "sft", "reward_model": "reward_model", **dict.fromkeys(PREFERENCE_METHODS, "preference"),
-            **dict.fromkeys(METHODS, "rlhf"), **dict.fromkeys(synthesis_methods(), "synthesize")}  # fmt: skip
+    return {method: name for name in branch_steps() for method in definition(name).methods}
 
 
 def check_branches(branches: Sequence[Branch], stages: Sequence[str]) -> None:
@@ -134,9 +133,6 @@ def _check_models(branch: Branch, config: Config, before: Mapping[str, Branch]) 
                          + (", or give rewards.model a weight" if branch.step in ("rlhf", "synthesize") else ""))
 
 
-_READ = {"sft": "instructions", "preference": "preferences", "reward_model": "preferences"}  # kind of data, by step
-
-
 def _check_data(branch: Branch, config: Config, before: Mapping[str, Branch]) -> None:
     source = before[branch.from_] if branch.from_ else None
     if source and source.step == "synthesize":
@@ -146,16 +142,17 @@ def _check_data(branch: Branch, config: Config, before: Mapping[str, Branch]) ->
         raise ValueError(f"from is {branch.from_!r}, and a teacher answers: leave one of the two out")
     if not branch.data:
         return
-    if branch.step not in _READ:
+    files = next(iter(definition(branch.step).files.values()), PROMPTS)
+    read = files[0].removesuffix(".jsonl")
+    if files[0] in PROMPTS:
         raise ValueError(f"data is {branch.data!r}, and {branch.method} reads the data step's prompts alone: leave it "
                          "out")
     made = before[branch.data].config()
     if not isinstance(made, SynthesizeConfig):
         raise ValueError(f"data is {branch.data!r}, which trains a model and makes no data: from={branch.data} begins "
                          "with it")
-    if made.kind != _READ[branch.step]:
-        raise ValueError(f"data is {branch.data!r}, which makes {made.kind}, and {branch.method} reads "
-                         f"{_READ[branch.step]}")
+    if made.kind != read:
+        raise ValueError(f"data is {branch.data!r}, which makes {made.kind}, and {branch.method} reads {read}")
 
 
 def needed_by(branch: Branch) -> Iterator[str]:
@@ -185,7 +182,18 @@ def add_branches(
             config = config.model_copy(update={} if config.heldout else {"heldout": heldout})
             if config.has_teacher:
                 del inputs["checkpoint"]
-        found[branch.name] = stage(branch.name, branch.step, config, **inputs)
+        found[branch.name] = stage(branch.name, branch.step, config, of=f"posttraining.{branch.name}", **inputs)
+
+
+def add_default_tree(stage: Stages, config: Any, base: Node | None, data: Node | None, tokenize: Node | None) -> None:
+    """Add what comes after the base where `posttraining` gives no tree."""
+    texts: dict[str, Any] = {"tokenized": tokenize} if config.sft.pretraining_share else {}
+    sft = stage("sft", "sft", config.sft, checkpoint=base, data=data, **texts) or base
+    seen = config.sft.model_copy(update={"stage": "twin", "conversations": TWIN_CONVERSATIONS})
+    stage("twin", "sft", seen, checkpoint=base, data=data, **texts)
+    stage("dpo", "preference", config.dpo, checkpoint=sft, data=data)
+    reward = stage("reward_model", "reward_model", config.reward_model, checkpoint=sft, data=data)
+    stage("rlhf", "rlhf", config.rlhf, checkpoint=sft, reward_model=reward, data=data)
 
 
 def _held_out(branches: Sequence[Branch], seed: int) -> tuple[HeldOut, ...]:

@@ -14,7 +14,8 @@ from steps.data import DataConfig
 from steps.measure import MeasureConfig
 from steps.score import ScoreConfig
 from steps.train_classifier import TrainClassifierConfig
-from workflows.graph import Node, Stages
+from workflows.graph import Node
+from workflows.stages import Stages
 
 TOGETHER = 8  # shards that one process may score one after the other, to start up once
 CLASSIFIER = "quality_classifier"  # the filter that asks what the stage `classifier` trains
@@ -48,7 +49,8 @@ def _scored(stage: Stages, source: DataConfig, clean: CleanConfig, data: Node | 
     parts = (ScoreConfig(inputs=inputs, source=source.source, filters=filters, word_lists=clean.word_lists,
                          models=models, shard=number, shards=clean.shards) for number in range(clean.shards))
     asked = {"classifier": classifier} if asks else {}
-    nodes = (stage("score", "score", part, part=f"{part.shard:05}", batch=TOGETHER, data=data, **asked)
+    nodes = (stage("score", "score", part, part=f"{part.shard:05}", batch=TOGETHER, of="clean", data=data,
+                   **asked)
              for part in parts)
     return [node for node in nodes if node]
 

@@ -8,7 +8,7 @@ from argosy.core.config.explain import nearest
 from argosy.core.config.load import Layer, load, merge
 from argosy.core.config.yaml import read_yaml
 from argosy.core.errors import InputError
-from workflows.lifecycle import POSTTRAINING, STAGES, LifecycleConfig
+from workflows.lifecycle import LifecycleConfig, stage_steps
 
 PRESETS = Path(__file__).resolve().parent / "presets"
 DEFAULT_PRESET = "demo"
@@ -27,10 +27,10 @@ def compose(preset: str | None = None, file: Path | None = None, overrides: Sequ
     base = read_yaml(preset_path(preset) if preset else preset_of(file) if file else preset_path(DEFAULT_PRESET))
     config = load(LifecycleConfig, [base.path, *layers], overrides)
     if config.posttraining:
-        _check_one_tree(file, overrides)
+        _check_one_tree(config, file, overrides)
     elif "posttraining" in config.model_fields_set:
         raise InputError("posttraining is [], allowed: one item or more; leave it out for the stages "
-                         f"{', '.join(POSTTRAINING)}, or name in `stages` those that there shall be")
+                         f"{', '.join(config.default_tree())}, or name in `stages` those that there shall be")
     _check_read(config, overrides)
     if not config.data.inputs:
         if "inputs" in config.data.model_fields_set:
@@ -45,12 +45,12 @@ def compose(preset: str | None = None, file: Path | None = None, overrides: Sequ
     return load(LifecycleConfig, [without, *layers], overrides)
 
 
-def _check_one_tree(file: Path | None, overrides: Sequence[str]) -> None:
+def _check_one_tree(config: LifecycleConfig, file: Path | None, overrides: Sequence[str]) -> None:
     """Refuse stages of the default tree beside `posttraining`: those of a preset give way, a person's would be lost."""
     written = read_yaml(file).data if file else {}
     given = [*(written if isinstance(written, dict) else {}), *(text.partition("=")[0].split(".")[0]
                                                                 for text in overrides)]
-    if both := [name for name in POSTTRAINING if name in given]:
+    if both := [name for name in config.default_tree() if name in given]:
         raise InputError(f"posttraining and {both[0]} are both given: an item of posttraining takes the place of "
                          f"{both[0]}; write its fields there, or leave posttraining out")
 
@@ -61,8 +61,8 @@ def _check_read(config: LifecycleConfig, overrides: Sequence[str]) -> None:
     for override in overrides:
         field = override.partition("=")[0]
         stage = field.partition(".")[0]
-        if "." in field and stage in STAGES and stage not in config.chosen():
-            there = ", ".join(config.stages or [name for name in STAGES if name in config.chosen()])
+        if "." in field and stage in stage_steps() and stage not in config.chosen():
+            there = ", ".join(config.stages or [name for name in stage_steps() if name in config.chosen()])
             add = f"add {stage} to stages, or " if config.stages else ""
             raise InputError(f"{field}: there is no stage {stage} in this pipeline (it has: {there}), and nobody would "
                              f"read it: {add}leave it out")

@@ -7,6 +7,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from argosy.core.config.schema import needed_by
 from argosy.core.errors import InputError
 from argosy.core.step.machine import has_gpu
 from argosy.corpus.data.records import KINDS
@@ -18,7 +19,8 @@ from argosy.model.weights.pretrained import settled_dtype
 from steps.data import DataConfig
 from steps.evaluate import EvaluateConfig, check_suite
 from steps.start import StartConfig
-from workflows.graph import FINAL, Finished, Node, StageResources, Stages
+from workflows.graph import FINAL, Finished, Node
+from workflows.stages import StageResources, Stages
 
 
 class Evaluation(EvaluateConfig):
@@ -48,6 +50,10 @@ def evaluations(
     stages: Stages, config: Evaluation, trained: Sequence[Node], **inputs: Node | None
 ) -> list[Node]:
     """Add a node for each export of `trained` and each suite; returns them. Raises InputError: a suite is wrong."""
+    if stages.has("evaluate") and not trained:
+        raise InputError(f"stage evaluate needs {needed_by(EvaluateConfig, 'checkpoint')}")
+    if stages.has("evaluate") and inputs.get("tokens") is None:
+        _check_without_tokens(config)
     common = {name: getattr(config, name) for name in EvaluateConfig.model_fields if name in config.model_fields_set}
     gpu = config.backend == "vllm" or has_gpu(stages.resources.get("evaluate", StageResources()).gpus)
     nodes: list[Node | None] = []
@@ -61,9 +67,8 @@ def evaluations(
                 part = f"{node.name}-{export}-{suite['suite']}"
                 dtype = settled_dtype(config.dtype, _dtype_of(node, export), gpu=gpu)
                 each = EvaluateConfig.model_validate({**common, **suite, "export": export, "dtype": dtype})
-                nodes.append(
-                    stages("evaluate", "evaluate", each, part=part, batch=config.together, checkpoint=node, **inputs)
-                )
+                nodes.append(stages("evaluate", "evaluate", each, part=part, batch=config.together, of="evaluate",
+                                    checkpoint=node, **inputs))
     return [node for node in nodes if node is not None]
 
 
@@ -115,7 +120,7 @@ def exports(node: Node) -> Iterator[str]:
     yield FINAL
 
 
-def check_without_tokens(config: Evaluation) -> None:
+def _check_without_tokens(config: Evaluation) -> None:
     """Check that no suite measures held-out loss on a tokenize step's files, where there is no such step.
 
     Raises InputError: one does."""

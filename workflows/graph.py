@@ -3,19 +3,17 @@ on each other."""
 
 import importlib
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from graphlib import CycleError, TopologicalSorter
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from pydantic import Field
-
-from argosy.core.config.explain import likely, validated
-from argosy.core.config.schema import Config, ParallelConfig, Role, role_of
+from argosy.core.config.schema import Config, Role, role_of
 from argosy.core.errors import InputError
+from argosy.core.plugins import names
 from argosy.core.step.contract import Step
-from argosy.core.step.machine import has_gpu, usable_cores
+from argosy.core.step.machine import usable_gpus
 from argosy.core.store.provenance import Identities, made_from
 
 FINAL, LINE = "final", "demo"  # last export of a training step; model line of a config that names none
@@ -65,6 +63,8 @@ class Node:
     """How many ready parts of this name may share one process."""
     finished: Finished | None = None
     """What it left, where that is taken as it is; its config does not count then."""
+    of: str = ""
+    """The part of the pipeline's config that has its fields, where that is not called by its name."""
 
     @property
     def id(self) -> str:
@@ -72,9 +72,29 @@ class Node:
         return f"{self.name}/{self.part}" if self.part else self.name
 
     @property
+    def place(self) -> str:
+        """The place of its fields in the pipeline's config."""
+        return self.of or self.name
+
+    @property
+    def gpus(self) -> int:
+        """Number of devices that it will see."""
+        return len(usable_gpus()) if self.resources.gpus is None else self.resources.gpus
+
+    @property
     def definition(self) -> Step[Any]:
         """The step: its config class, version and function."""
         return definition(self.step)
+
+    @property
+    def makes_model(self) -> bool:
+        """Whether it leaves a language model, which is evaluated."""
+        return self.definition.makes_model
+
+    @property
+    def helps(self) -> bool:
+        """Whether it is of post-training and leaves none: a reward model, data."""
+        return bool(self.definition.methods) and not self.makes_model
 
     @cached_property
     def upstream(self) -> "dict[str, tuple[Node, ...]]":
@@ -97,6 +117,14 @@ def definition(step: str) -> Step[Any]:
             raise
         raise InputError(f"step {step!r} does not exist: there is no steps/{step}.py") from None
     return found
+
+
+@cache
+def definitions() -> dict[str, Step[Any]]:
+    """Import all steps, by name."""
+    import steps
+
+    return {name: definition(name) for name in names(steps)}
 
 
 def check_node(node: Node, known: Mapping[str, Node]) -> None:
@@ -210,91 +238,3 @@ def _ordered(by_id: Mapping[str, Node]) -> list[Node]:
         return [by_id[key] for key in TopologicalSorter(graph).static_order()]
     except CycleError as error:
         raise InputError(f"the graph has a cycle: {' <- '.join(error.args[1])}") from None
-
-
-class StageResources(Config):
-    """The share of a machine that one node of a stage may use, with all its processes."""
-
-    cores: Annotated[int, Field(ge=1)] | Literal["all"] | None = None
-    """for scheduling; by default the stage's `threads` times its `processes`. all: those of the machine that plans,
-    as `threads`, where the stage names none"""
-    memory_gb: float | None = Field(None, gt=0)
-    """10^9 bytes, for scheduling; by default 1 for each process"""
-    gpus: int | None = Field(None, ge=0)
-    """devices of its own, one for each of a training stage's `processes`. 0: it sees none; null: one for each process
-    that uses torch, if there are any"""
-    nodes: Literal[1] = 1
-    """machines; a stage on several of them is refused so far"""
-
-
-class Stages:
-    """A collector of nodes.
-
-    Args:
-        seed: for configs that have a field `seed` and were not given one.
-        resources: by stage; one that is not named gets the defaults of StageResources.
-        known: names of all stages that there are.
-        chosen: names of the stages to collect; None: all."""
-
-    def __init__(self, seed: int, resources: Mapping[str, StageResources], known: Collection[str],
-                 chosen: Collection[str] | None = None) -> None:
-        self.nodes: list[Node] = []
-        self.seed, self.resources, self._known, self._chosen = seed, resources, known, chosen
-
-    def has(self, name: str) -> bool:
-        """Tell whether a stage is among the chosen ones. Raises InputError: there is no such stage."""
-        if name not in self._known:
-            raise InputError(f"stage {name!r} is in the graph, and STAGES of workflows/lifecycle.py lacks it: add it "
-                             f"there ({likely(name, self._known)})")
-        return self._chosen is None or name in self._chosen
-
-    def __call__(
-        self, name: str, step: str, config: Config | None, *, part: str = "", batch: int = 1,
-        **inputs: Node | Sequence[Node] | None,
-    ) -> Node | None:
-        """Add the node `name` of `steps/<step>.py`; `inputs` are its config's upstream fields. None where it is not
-        among the chosen ones. Raises InputError: there is no such stage, or a required input has no producer."""
-        if not self.has(name) or config is None:
-            return None
-        if lacking := next((wanted for wanted, node in inputs.items() if wanted in NEEDED and not node), ""):
-            raise InputError(f"stage {name} needs {NEEDED[lacking]}")
-        given = self.resources.get(name, StageResources())
-        if "seed" in type(config).model_fields and "seed" not in config.model_fields_set:
-            config = config.model_copy(update={"seed": self.seed})
-        config = _with_processes(name, config, given.gpus).settled(gpu=has_gpu(given.gpus))
-        processes: int = getattr(config, "processes", 1)
-        if given.cores == "all" and "threads" in type(config).model_fields.keys() - config.model_fields_set:
-            config = config.model_copy(update={"threads": max(1, usable_cores() // processes)})  # a digest has it
-        cores = given.cores if isinstance(given.cores, int) else int(getattr(config, "threads", 1)) * processes
-        memory_gb = float(processes) if given.memory_gb is None else given.memory_gb
-        resources = Resources(cores, memory_gb, processes, given.gpus)
-        node = Node(name, step, config, inputs={key: value for key, value in inputs.items() if value is not None},
-                    part=part, resources=resources, batch=batch)
-        self.nodes.append(node)
-        return node
-
-
-NEEDED = {
-    "documents": "cleaned documents: add clean to stages",
-    "tokenizer": "a tokenizer: set start.model, whose own is taken, or add tokenizer to stages",
-    "tokenized": "token ids: add tokenize to stages",
-    "checkpoint": "a model: set start.model, or add a stage that trains one (pretrain, clean, tokenizer, tokenize)",
-    "checkpoints": "a model: set start.model, or add a stage that trains one",
-}  # by field of a step's config: what a person does where no stage fills it
-
-
-def _with_processes(name: str, config: Config, gpus: int | None) -> Config:
-    """`config` with one process for each GPU, where it can run as several."""
-    if not gpus or not isinstance(config, ParallelConfig):
-        return config
-    processes = max(1, gpus - int(getattr(config, "server_gpus", 0)))
-    if "processes" in config.model_fields_set and config.processes != processes:
-        raise InputError(f"{name}.processes is {config.processes} and resources.{name}.gpus is {gpus}, allowed: as "
-                         f"many processes as GPUs, but a server's; leave {name}.processes out, or set gpus=0 to "
-                         "train on the CPU")
-    given = {field: getattr(config, field) for field in config.model_fields_set}
-    try:
-        return validated(type(config), {**given, "processes": processes})
-    except InputError as error:
-        raise InputError(f"{name} runs as one process for each GPU, of which resources.{name}.gpus (or the cluster "
-                         f"profile) gives it {gpus}: {error}") from None

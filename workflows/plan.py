@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -91,6 +91,20 @@ def plan(nodes: Iterable[Node], store: Path | str, first: str | None = None, las
         raise InputError(f"the range{f' from {first!r}' if first else ''} needs what is not done yet: "
                          f"{first_of(missing, 5)}; run without --from, or from an earlier stage")
     return result
+
+
+def check_inputs(nodes: Iterable[Node], to_run: Collection[str]) -> None:
+    """Ask the steps what they would refuse minutes or hours later, as far as a look at their inputs tells.
+
+    `to_run`: names of the stages that are to run. Raises InputError: one would refuse."""
+    every = [*nodes]
+    parts: dict[str, list[Node]] = {}
+    for node in every:
+        if node.name in to_run and not node.finished:
+            parts.setdefault(node.name, []).append(node)
+    for some in parts.values():
+        if check := some[0].definition.check:
+            check(some, every)
 
 
 def planned(graph: Graph, node: Node, root: str, states: Store, *, selected: bool = True) -> PlannedNode:

@@ -21,11 +21,11 @@ from argosy.evidence.sweep.points import DIVERGED, is_size
 from steps.pretrain import PretrainConfig
 from steps.sweep import Diverged, SweepConfig
 from workflows.compose import compose
+from workflows.every import every_stage
 from workflows.graph import Graph, Node
-from workflows.lifecycle import LifecycleConfig, every_stage, lifecycle
+from workflows.lifecycle import LifecycleConfig, lifecycle
 
 NAME = "sweep"
-STAGES = ("score", "clean", "tokenizer", "tokenize", STAGE)  # with data, classifier, measure, start where needed
 TOGETHER = 8  # points that one process may train one after the other, to start up once
 _DIGITS = 6
 
@@ -78,7 +78,16 @@ def read_sweep(preset: str | None, file: Path | None, overrides: Sequence[str], 
 
 
 def _stages(config: LifecycleConfig) -> tuple[str, ...]:
-    return tuple(name for name in STAGES if name != "tokenizer" or config.start is None)
+    """Name the stages up to the one that is swept."""
+    return tuple(name for name in _up_to(lifecycle(config.model_copy(update={"stages": ()}))) if name != "start")
+
+
+def _up_to(nodes: Sequence[Node]) -> list[str]:
+    found = {STAGE}
+    for node in reversed(nodes):
+        if node.name in found:
+            found |= {other.name for others in node.upstream.values() for other in others}
+    return [name for name in dict.fromkeys(node.name for node in nodes) if name in found]
 
 
 def _one_export(config: LifecycleConfig) -> LifecycleConfig:
@@ -148,8 +157,10 @@ def _diverged(shared: Sequence[Node], parts: Mapping[str, Node], store: Path) ->
 def every_sweep_stage() -> list[Node]:
     """Build the graph of all stages that a sweep may have: what a cluster has a template for."""
     found: dict[str, Node] = {}
-    for node in every_stage():
-        if node.name in (*STAGES, "data", "classifier", "measure", "start"):
+    every = every_stage()
+    names = _up_to(every)
+    for node in every:
+        if node.name in names:
             inputs = [found[other.id] for others in node.upstream.values() for other in others]
             found[node.id] = replace(node, inputs={"upstream": inputs}, part="point" if node.name == STAGE else "")
     ends = [node for node in found.values() if node.name == STAGE]

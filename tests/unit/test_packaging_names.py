@@ -1,5 +1,5 @@
 """What is installed, from what, that our names are ours, and that the snippets of CONTRIBUTING.md are whole files that
-work (its filter: steps/test_clean.py)."""
+work (its filter: steps/test_clean.py, its step: end_to_end/test_new_stage.py)."""
 
 import re
 import subprocess
@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from argosy.core.step.command import main
 
 ROOT = Path(__file__).resolve().parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -108,18 +106,3 @@ def test_the_probe(monkeypatch: pytest.MonkeyPatch) -> None:
     found = module.Certainty(name="c", texts=("a", "b")).measure(model, SimpleNamespace(limit=None))
     assert found.measures["probability"].value == 1.0
     assert [row["id"] for row in found.rows] == ["0", "1"]
-
-
-def test_the_step(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from argosy.core.store.step_files import read_outputs
-
-    module = load('Step("count_words"', "steps.count_words", monkeypatch)
-    documents = tmp_path / "clean" / "documents"
-    documents.mkdir(parents=True)
-    line = '{"id": "1", "text": "two words", "channel": "en", "lang": "en", "source": "test", "metadata": {}}\n'
-    (documents / "en.jsonl").write_text(line)
-    config = module.CountWordsConfig(documents=str(tmp_path / "clean")).model_dump_json()
-    with pytest.raises(SystemExit) as done:
-        main(module.STEP, ["--config", config, "--out", str(tmp_path / "out")])
-    assert done.value.code == 0
-    assert read_outputs(tmp_path / "out") == {"words": {"en": 2}}

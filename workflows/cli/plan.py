@@ -5,9 +5,8 @@ import argparse
 from workflows.amounts import amounts
 from workflows.cli.command import Command, add_store
 from workflows.cli.options import OVERRIDES, add_config, add_range, describe_all, load_config
-from workflows.inputs import check_inputs
 from workflows.lifecycle import lifecycle
-from workflows.plan import plan
+from workflows.plan import check_inputs, plan
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -20,8 +19,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print a line for each phase of training, and for each stage."""
     config = load_config(args)
-    planned = plan(lifecycle(config), args.store, args.first, args.last)
-    check_inputs(config, {node.name for node in planned.to_run})
+    nodes = lifecycle(config)
+    planned = plan(nodes, args.store, args.first, args.last)
+    check_inputs(nodes, {node.name for node in planned.to_run})
     found = amounts(planned, config.data)
     print(describe_all(planned, config, found))
     return 0

@@ -8,9 +8,8 @@ from workflows.amounts import amounts
 from workflows.cli.command import Command, add_budget, add_store
 from workflows.cli.options import OVERRIDES, add_config, add_range, describe_all, load_config
 from workflows.cli.report import REPORT
-from workflows.inputs import check_inputs
 from workflows.lifecycle import LifecycleConfig, lifecycle
-from workflows.plan import Plan, plan
+from workflows.plan import Plan, check_inputs, plan
 from workflows.stored import last_run
 from workflows.stored.kept_aside import kept_aside
 
@@ -27,8 +26,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Plan, run, say where the report is."""
     config = load_config(args)
-    planned = plan(lifecycle(config), args.store, args.first, args.last)
-    check_inputs(config, {node.name for node in planned.to_run})
+    nodes = lifecycle(config)
+    planned = plan(nodes, args.store, args.first, args.last)
+    check_inputs(nodes, {node.name for node in planned.to_run})
     found = amounts(planned, config.data)
     if args.dry_run:
         print(describe_all(planned, config, found))

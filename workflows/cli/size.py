@@ -13,7 +13,6 @@ from workflows.cli.command import Command, positive
 from workflows.cli.measured import add_measure, measure_layouts
 from workflows.cli.options import OVERRIDES, PHASES, add_config, config_file, load_config, trained_model
 from workflows.compose import compose
-from workflows.lifecycle import POSTTRAINING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -140,7 +139,7 @@ def _job(args: argparse.Namespace, config: "LifecycleConfig") -> "Job":
     if stage is None:
         raise InputError(f"--stage is {args.stage!r}, which the config leaves out: take another stage")
     if args.stage not in (chosen := config.chosen()):
-        trained = ", ".join(name for name in (*PHASES, *POSTTRAINING) if name in chosen) or "nothing"
+        trained = ", ".join(name for name in (*PHASES, *config.default_tree()) if name in chosen) or "nothing"
         print(f"the config trains {trained}, and no {args.stage}: these are figures of {args.stage} if it did, as "
               f"argosy size knows {', '.join(PHASES)} alone", file=sys.stderr)
     model = open_architecture(args.model_dir) if args.model_dir else trained_model(config)

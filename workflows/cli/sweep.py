@@ -17,8 +17,7 @@ from workflows.cli.cluster import MORE, add_cluster, on_argo, start
 from workflows.cli.command import Command, add_budget, add_store, positive
 from workflows.cli.options import add_config, config_file, trained_model
 from workflows.compose import DEFAULT_PRESET, preset_of
-from workflows.inputs import check_inputs
-from workflows.plan import Plan, PlannedNode, describe, plan
+from workflows.plan import Plan, PlannedNode, check_inputs, describe, plan
 from workflows.sweep import NAME, Question, Sweep, read_sweep, sweep_nodes
 
 HELP = f"""fields with several values are the axes of the grid; all others are as in argosy run:
@@ -67,8 +66,9 @@ def run(args: argparse.Namespace) -> int:
     question = Question(args.channel, args.target_parameters, args.target_width)
     if on_argo(args):
         return _submit(args, sweep)
-    planned = plan(sweep_nodes(sweep, question, args.store), args.store)
-    check_inputs(sweep.first, {node.name for node in planned.to_run})
+    nodes = sweep_nodes(sweep, question, args.store)
+    planned = plan(nodes, args.store)
+    check_inputs(nodes, {node.name for node in planned.to_run})
     out = sys.stderr if args.json else sys.stdout
     print(summary(sweep, planned, args.gpu), file=out)
     if args.dry_run:

@@ -8,10 +8,11 @@ from argosy.core.config.schema import Config
 from argosy.core.store.provenance import IDENTITIES, Identities
 from steps.evaluate import EvaluateConfig
 from workflows.evaluation import Evaluation, evaluations
-from workflows.graph import FINAL, Finished, Graph, Node, Stages
+from workflows.graph import FINAL, Finished, Graph, Node
 from workflows.lifecycle import LifecycleConfig
 from workflows.nightly.candidates import Candidate, Candidates, ancestor
 from workflows.plan import PlannedNode, planned
+from workflows.stages import Stages
 from workflows.state import Store
 from workflows.stored.lineage import TrainingStep
 

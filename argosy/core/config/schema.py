@@ -11,6 +11,7 @@ A field's role says how it enters a node's digest:
 import enum
 import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from os.path import expanduser
 from typing import Annotated, Any, ClassVar, Self, TypeVar, Union, get_args, get_origin
@@ -33,6 +34,23 @@ RUNTIME = Role.RUNTIME
 ADDED = Role.ADDED
 Upstream = Annotated[str, Role.UPSTREAM]
 Upstreams = Annotated[tuple[str, ...], Role.UPSTREAM]
+
+
+@dataclass(frozen=True)
+class Needs:
+    """A mark of an upstream field that a pipeline must fill: what it holds, and what a person does where no stage makes
+    it, for an error."""
+
+    what: str
+
+
+DocumentsDir = Annotated[str, Role.UPSTREAM, Needs("cleaned documents: add clean to stages")]
+TokenizerDir = Annotated[
+    str, Role.UPSTREAM, Needs("a tokenizer: set start.model, whose own is taken, or add tokenizer to stages")]
+TokensDir = Annotated[str, Role.UPSTREAM, Needs("token ids: add tokenize to stages")]
+_MODEL = "a model: set start.model, or add a stage that trains one (pretrain, clean, tokenizer, tokenize)"
+ModelDir = Annotated[str, Role.UPSTREAM, Needs(_MODEL)]
+ModelDirs = Annotated[tuple[str, ...], Role.UPSTREAM, Needs(_MODEL)]
 
 
 def expand_home(text: str) -> str:
@@ -111,6 +129,12 @@ class Measured(Config):
 
     model_config = ConfigDict(allow_inf_nan=True)
 
+
+
+def needed_by(cls: type[BaseModel], field: str) -> str:
+    """Say what an upstream field needs where no stage fills it; "" where it may stay empty, or is no field."""
+    info = cls.model_fields.get(field)
+    return next((mark.what for mark in info.metadata if isinstance(mark, Needs)), "") if info else ""
 
 
 def role_of(field: FieldInfo) -> Role | None:

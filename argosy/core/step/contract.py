@@ -7,14 +7,15 @@ hosts and the MLflow run are in `run.json` beside it), so a laptop's and a clust
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
+from argosy.core.statistics.metric import Metric
 from argosy.core.store.files import write_json
 from argosy.core.tracking.tracker import Tracker
 
@@ -154,9 +155,35 @@ class StepContext:
         return torch.device("cuda", self.local_rank) if count else torch.device("cpu")
 
 
+class Planned(Protocol):
+    """A node of a pipeline, as the check of a step sees it before anything runs."""
+
+    @property
+    def name(self) -> str:
+        """The stage's name."""
+
+    @property
+    def place(self) -> str:
+        """The place of its fields in the pipeline's config, for errors."""
+
+    @property
+    def config(self) -> Any:
+        """The step's config, without the directories of what is upstream."""
+
+    @property
+    def gpus(self) -> int:
+        """Number of devices that it will see."""
+
+    @property
+    def upstream(self) -> "Mapping[str, Sequence[Planned]]":
+        """Upstream nodes by field of the config."""
+
+
 @dataclass(frozen=True)
 class Step(Generic[C]):
     """A step as the graph sees it. A module `steps/<name>.py` has one, named STEP.
+
+    All that others must know of a step stands here: a list of steps elsewhere would lack the next one.
 
     Attributes:
         name: the module's name below `steps`.
@@ -164,10 +191,26 @@ class Step(Generic[C]):
         run: does the work; returns the outputs (a Config; paths in it are relative to `context.out`).
             Started again after a crash, it continues from what it finds below `context.out`.
         version: raised by whoever changes what the step makes of the same config.
-        needs: the image that it runs in on a cluster: `data` (without torch) or `train`."""
+        needs: the image that it runs in on a cluster: `data` (without torch) or `train`.
+        metrics: kinds of what it logs, by name or pattern (`words/*`), for report and comparison.
+        check: refuses (InputError) what the step would refuse minutes or hours later; gets the parts of the stage that
+            are to run, and all nodes of the pipeline.
+        methods: values of `method` by which an item of `posttraining` asks for the step.
+        files: files of the data step that a field of the config may name.
+        after: the stage of which a field gets the directory; such a step is a stage of every pipeline, called by its
+            own name, without a line in workflows/lifecycle.py. An optional one is there where it is asked for.
+        makes_model: whether it leaves checkpoints of a language model, which a pipeline evaluates.
+        implied: whether the stage is there where another needs it, without a place in `stages`."""
 
     name: str
     config: type[C]
     run: Callable[[C, StepContext], Config]
     version: int = 1
     needs: Literal["data", "train"] = "data"
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
+    check: Callable[[Sequence[Planned], Sequence[Planned]], None] | None = None
+    methods: tuple[str, ...] = ()
+    files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    after: Mapping[str, str] = field(default_factory=dict)
+    makes_model: bool = False
+    implied: bool = False

@@ -15,6 +15,7 @@ from typing import Any
 
 from argosy.core.config.schema import Config, ParallelConfig, Role
 from argosy.core.errors import ArgosyError, InputError, Stopped
+from argosy.core.statistics.metric import as_records
 from argosy.core.step.contract import Progress, Step, StepContext
 from argosy.core.step.events import Outcome, failure
 from argosy.core.step.process import (
@@ -246,7 +247,8 @@ class _Attempt:
         given = {key: os.environ.get(name, "") for key, name in _HEADER_FROM_ENVIRONMENT.items()}
         header = {**given, **self._item.header}
         identity = {key: str(self._record[key]) for key in ("node", "part", "step", "digest")}
-        self._tracker.header(**identity, **{key: value for key, value in header.items() if value})
+        kinds = {"kinds": as_records(self._step.metrics)} if self._step.metrics else {}
+        self._tracker.header(**identity, **{key: value for key, value in header.items() if value}, **kinds)
         self._tracker.params({key: value for key, value in flat(self._record["config"]) if value not in (None, "", {})})
         self._tracker.status("RUNNING")
 

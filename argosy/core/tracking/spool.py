@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from argosy.core.statistics.metric import Metric, from_records
 from argosy.core.store.files import write_atomic
 
 SPOOL = "spool.jsonl"
@@ -63,16 +64,24 @@ def read_from(spool: Path, offset: int) -> Iterator[tuple[int, Record | None]]:
             yield offset, decode(line)
 
 
+def _file(spool: str | Path) -> Path | None:
+    path = Path(spool)
+    return next((file for file in (path, path / SPOOL, path / "tracking" / SPOOL) if file.is_file()), None)
+
+
+def kinds(spool: str | Path) -> dict[str, Metric]:
+    """The kinds of its metrics, by name or pattern, that the step of a spool declares."""
+    path = _file(spool)
+    _, first = next(read_from(path, 0), (0, None)) if path else (0, None)
+    return from_records((first or {}).get("kinds", ()))
+
+
 def read(spool: str | Path) -> dict[str, list[tuple[int, float]]]:
     """The curves of a spool without MLflow: {metric: [(step, value), ...]}, sorted by step.
 
     `spool` is the file, its `tracking` directory or the step's directory. Absent: no curves."""
-    path = Path(spool)
-    for candidate in (path, path / SPOOL, path / "tracking" / SPOOL):
-        if candidate.is_file():
-            path = candidate
-            break
-    else:
+    path = _file(spool)
+    if path is None:
         return {}
     points: dict[str, dict[int, float]] = {}
     for _, record in read_from(path, 0):

@@ -8,6 +8,7 @@ from functools import cache
 from argosy.core.statistics.metric import BITS, Better, Metric, find, probability, share
 from argosy.evidence.judging.metrics import METRICS as JUDGE_METRICS
 from argosy.evidence.results.findings import HELDOUT as HELDOUT_METRICS
+from argosy.model.post.kinds import POSTTRAINING
 
 HEADLINE = "headline"
 UNDECLARED = "its kind is not declared"
@@ -25,40 +26,6 @@ _PROBE: dict[str, Metric] = {
     **dict.fromkeys(("acc", "acc_*", "share"), share()), "prob": probability(),
     "bpb": Metric("lower", "bits a byte", BITS), "ppl": Metric("lower", "perplexity", minor=True),
 }  # fmt: skip
-_NEITHER = Metric("neither")
-_LOSS = Metric("lower", "nats a token", BITS)
-
-TRAINING_METRICS: dict[str, Metric] = {  # of training and post-training
-    "train/loss*": _LOSS,
-    "train/value_loss": Metric("lower"),
-    "train/accuracy*": share(),
-    "train/clipped": share("neither"),
-    "train/margin*": Metric("higher"),
-    "train/reward_chosen": Metric("higher"),
-    "train/*": _NEITHER,  # learning rate, tokens, norms
-    "time/*": Metric("neither", "ms"),  # how a run went, which is not how good its model is
-    "perf/*": _NEITHER,
-    "memory/*": Metric("neither", "MiB"),
-    "rlhf/reward*": Metric("higher"),
-    "rlhf/kl_coef": _NEITHER,
-    "rlhf/kl*": Metric("lower", "nats a token"),
-    "rlhf/truncated": share("lower"),
-    "rlhf/groups_of_equal_reward": share("lower"),
-    "rlhf/length": Metric("neither", "tokens"),
-    "rlhf/*": _NEITHER,
-    "heldout/instruction_loss*": _LOSS,
-    "heldout/preference_loss*": Metric("lower"),
-    "heldout/exact_match*": share(),
-    "heldout/*_stderr*": _NEITHER,
-    "heldout/preference_accuracy*": share(),
-    "heldout/feedback_auc*": share(),
-    "heldout/preference_brier*": Metric("lower"),
-    "heldout/preference_calibration_error*": Metric("lower"),
-    "heldout/preference_margin*": Metric("higher"),
-    "heldout/reward/*stderr": _NEITHER,
-    "heldout/reward/*": Metric("higher"),
-    "heldout/length/*": Metric("neither", "tokens"),
-}
 
 
 @dataclass(frozen=True)
@@ -90,7 +57,7 @@ def known(name: str) -> Metric | None:
         return replace(found, better="neither") if found and parts[2] in _HALVES else found
     if parts[0] == "probe" and len(parts) >= 4:
         return find(parts[-1], _PROBE)
-    return next((found for of in (TRAINING_METRICS, HELDOUT_METRICS, JUDGE_METRICS)
+    return next((found for of in (POSTTRAINING, HELDOUT_METRICS, JUDGE_METRICS)
                  if (found := find(name, of)) is not None), None)
 
 

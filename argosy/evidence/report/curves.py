@@ -149,7 +149,7 @@ POSTTRAINING = (("rlhf/reward", "Mean reward of the answers"), ("rlhf/kl", "KL t
 def stage_curves(found: Comparison, stages: Sequence[Stage]) -> list[tuple[str, list[Chart]]]:
     """Groups of charts with a heading; those that there is nothing to draw for are left out."""
     groups = [("Training", list(_pretraining(stages))), ("Over the checkpoints", list(_checkpoints(found))),
-              ("After pretraining", list(_posttraining(stages)))]
+              ("After pretraining", list(_posttraining(stages))), ("Further stages", list(_further(stages)))]
     return [(title, charts) for title, charts in groups if charts]
 
 
@@ -237,6 +237,16 @@ def _posttraining(stages: Sequence[Stage]) -> Iterator[Chart]:
                 yield Chart(f"{step}: {title}", "over optimiser steps", "steps", series,
                             unit="%" if kind_of(metric).share else "")
         yield from _times(step, same)
+
+
+def _further(stages: Sequence[Stage]) -> Iterator[Chart]:
+    """A chart for each metric that a step declares and logs at several steps."""
+    for stage in stages:
+        for name, _, unit in stage.measures:
+            points = [(float(x), y) for x, y in stage.curves[name]]
+            if len(points) > 1:
+                yield Chart(f"{stage.name}: {name}", unit, "steps", [Series(stage.name, points)],
+                            unit="%" if unit == "%" else "")
 
 
 def _times(step: str, same: Sequence[Stage]) -> Iterator[Chart]:

@@ -8,10 +8,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from argosy.core.statistics.metric import find
 from argosy.core.store.files import read_record
 from argosy.core.store.provenance import flat
 from argosy.core.store.step_files import RUN, read_done
-from argosy.core.tracking.spool import read
+from argosy.core.tracking.spool import kinds, read
 from argosy.evidence.compare.words import listed
 from argosy.evidence.results.suite import Suite
 
@@ -43,6 +44,15 @@ class Stage:
     def curves(self) -> dict[str, list[tuple[int, float]]]:
         """Metrics that it logged: (step, value)."""
         return read(self.directory)
+
+    @cached_property
+    def measures(self) -> list[tuple[str, float, str]]:
+        """Last values of the metrics that it declares, with their unit: (name, value, unit); none of a step that
+        trains, whose metrics have charts."""
+        declared = {} if self.outputs.get("exports") else kinds(self.directory)
+        found = ((name, points[-1][1], find(name, declared)) for name, points in sorted(self.curves.items()))
+        return [(name, 100 * value if kind.share else value, "%" if kind.share else kind.unit)
+                for name, value, kind in found if kind]
 
     @cached_property
     def samples(self) -> list[dict[str, Any]]:

@@ -90,6 +90,7 @@ def render_report(page: Page) -> str:
         tokens=[(stage.name, read_record(stage.directory / "report.json").get("channels", {}))
                 for stage in page.stages if stage.made_from["step"] == "tokenize"],
         held=_before_and_after(page.stages),
+        measured=[(stage.name, *row) for stage in page.stages for row in stage.measures],
         answers=[stage for stage in page.stages if stage.samples],
         left_out=_left_out(found.checkpoints.evaluated))
 

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, ValidationError, model_validator
 
 from argosy.core.config.explain import likely
-from argosy.core.config.schema import ADDED, RUNTIME, Measured, Rate, Seed, Upstream
+from argosy.core.config.schema import ADDED, RUNTIME, Measured, ModelDir, Rate, Seed, TokensDir, Upstream
 from argosy.corpus.tokens.amounts import Amount, check_batch, micro_batch_problem
 from argosy.model.train.config import TrainConfig, micro_batch
 from argosy.model.train.config.numerics import NumericsConfig
@@ -59,7 +59,7 @@ class PosttrainingConfig(NumericsConfig):
     rows_of_one_length: ClassVar[bool] = False
     """Whether a sample can be shared out over processes."""
 
-    checkpoint: Upstream = ""
+    checkpoint: ModelDir = ""
     """Directory of the training step that this one continues; its `final` export is loaded."""
     data: Upstream = ""
     """Directory of the data step."""
@@ -205,7 +205,7 @@ class SFTConfig(PosttrainingConfig):
     conversations: Annotated[tuple[str, ...], Field(min_length=1)] = ("instructions.jsonl",)
     """Files of the data step to learn from; a record with `text` in place of `messages` is text of pretraining, all of
     whose tokens are learnt."""
-    tokenized: Upstream = ""
+    tokenized: TokensDir = ""
     """Directory of a tokenize step, where texts of pretraining are learnt too."""
     pretraining_share: Annotated[float, Field(ge=0, lt=1), ADDED] = 0.0
     """Share of the tokens that are texts of pretraining: training documents of `tokenized`, in an order by `seed`, as

@@ -156,7 +156,7 @@ def test_worse_than_the_alias_ends_red_once_and_is_marked_in_mlflow(store: Path,
     assert night(store) == 0  # told once
     client, model = logged(store, other)
     assert (model.tags["argosy.nightly.verdict"], model.tags["argosy.nightly.reference"]) == ("worse", key)
-    runs = client.search_runs([model.experiment_id], "tags.`argosy.core.step` = 'regressions'")
+    runs = client.search_runs([model.experiment_id], "tags.`argosy.step` = 'regressions'")
     assert max(run.data.metrics["nightly/worse"] for run in runs) == 1
     assert main(["promote", "--undo", "--store", str(store)]) == 0
 

@@ -12,12 +12,11 @@ from argosy.corpus.demo.corpus import Demo, DemoConfig
 from argosy.evidence.results.suite import load_suite
 from steps.data import DataConfig
 from steps.evaluate import EvaluateConfig
-from workflows import lifecycle as page
 from workflows.cli.init import TEMPLATE
 from workflows.compose import compose, preset_names
 from workflows.graph import Graph, Node, definition
-from workflows.inputs import check_inputs
-from workflows.lifecycle import every_stage, lifecycle
+from workflows.lifecycle import lifecycle
+from workflows.plan import check_inputs
 
 
 def nodes(*overrides: str, preset: str = "tiny") -> dict[str, Node]:
@@ -188,13 +187,13 @@ def test_a_mixture_says_something_of_every_channel_before_anything_runs(tmp_path
     own = f"data.inputs={tmp_path}"
     for phase in ("pretrain", "long_context", "anneal"):
         with pytest.raises(InputError, match=rf"{phase}\.mixture does not name wiki, whose documents would"):
-            check_inputs(compose("tiny", None, [own, f"{phase}.mixture={{web: 1}}"]), {"data", phase})
+            check_inputs(lifecycle(compose("tiny", None, [own, f"{phase}.mixture={{web: 1}}"])), {"data", phase})
         for given in ("{web: 1, other: 2}", "{web: 1, wiki: 0}", "{web: 1, '*': 0}"):
-            check_inputs(compose("tiny", None, [own, f"{phase}.mixture={given}"]), {"data", phase})
+            check_inputs(lifecycle(compose("tiny", None, [own, f"{phase}.mixture={given}"])), {"data", phase})
     with pytest.raises(InputError, match=r"pretrain\.mixture does not name code, en, instructions, knowledge_zh"):
-        check_inputs(compose("tiny", None, ["pretrain.mixture={knowledge_en: 1}"]), {"data", "pretrain"})
+        check_inputs(lifecycle(compose("tiny", None, ["pretrain.mixture={knowledge_en: 1}"])), {"data", "pretrain"})
     for preset in ("demo", "moe", "tiny"):
-        check_inputs(compose(preset), {"data", "pretrain", "long_context", "anneal"})
+        check_inputs(lifecycle(compose(preset)), {"data", "pretrain", "long_context", "anneal"})
 
 
 def test_the_demos_conversations_are_no_channel_of_ones_own_documents(tmp_path: Path) -> None:
@@ -204,8 +203,9 @@ def test_the_demos_conversations_are_no_channel_of_ones_own_documents(tmp_path: 
     for given, tokenized in (([], True), ([own], False), ([own, said], True), ([said], True)):
         [node] = [node for node in lifecycle(compose("tiny", None, given)) if node.name == "tokenize"]
         assert ("data" in node.upstream) is tokenized
+    unnamed = lifecycle(compose("tiny", None, [own, "anneal.mixture={text: 1, instructions: 1}"]))
     with pytest.raises(InputError, match=r"anneal\.mixture\.instructions: no such channel"):
-        check_inputs(compose("tiny", None, [own, "anneal.mixture={text: 1, instructions: 1}"]), {"data", "anneal"})
+        check_inputs(unnamed, {"data", "anneal"})
 
 
 def test_records_of_ones_own_have_channels_and_must_not_hold_what_is_evaluated(tmp_path: Path) -> None:
@@ -230,9 +230,9 @@ def test_records_of_ones_own_have_channels_and_must_not_hold_what_is_evaluated(t
 def test_channels_of_records_are_not_looked_for_among_those_of_documents(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('[{"instruction": "Hi", "output": "Hello"}]')
     own = [f"data.instructions={tmp_path}/a.json", "data.mixture={a: 2}", "sft.loss_weights={a: 2}"]
-    check_inputs(compose("tiny", None, own), {"data", "sft"})
+    check_inputs(lifecycle(compose("tiny", None, own)), {"data", "sft"})
     with pytest.raises(InputError, match=r"anneal\.mixture\.a: no such channel with documents"):
-        check_inputs(compose("tiny", None, [*own, "anneal.mixture={a: 2, other: 1}"]), {"data", "anneal"})
+        check_inputs(lifecycle(compose("tiny", None, [*own, "anneal.mixture={a: 2, other: 1}"])), {"data", "anneal"})
 
 
 def test_feedback_is_learnt_from_or_refused(tmp_path: Path) -> None:
@@ -240,36 +240,36 @@ def test_feedback_is_learnt_from_or_refused(tmp_path: Path) -> None:
     own.write_text('{"prompt": "Hi", "completion": "Hello", "label": true}\n')
     given, stages = [f"data.feedback={own}", "dpo.method=kto"], {"data", "dpo"}
     read = ["dpo.preferences=feedback.jsonl", "dpo.heldout=feedback_heldout.jsonl"]
-    check_inputs(compose("tiny", None, given + read), stages)
-    check_inputs(compose("tiny", None, given), {"data", "sft"})  # no stage that could learn from it
+    check_inputs(lifecycle(compose("tiny", None, given + read)), stages)
+    check_inputs(lifecycle(compose("tiny", None, given)), {"data", "sft"})  # no stage that could learn from it
     with pytest.raises(InputError, match=r"data\.feedback is given, and dpo would learn .* set dpo\.method=kto "
                                          r"dpo\.preferences=feedback\.jsonl dpo\.heldout=feedback_heldout\.jsonl"):
-        check_inputs(compose("tiny", None, given), stages)
+        check_inputs(lifecycle(compose("tiny", None, given)), stages)
     with pytest.raises(InputError, match=r"dpo\.preferences is 'feedback\.jsonl', and there is no feedback: set data"):
-        check_inputs(compose("tiny", None, ["dpo.method=kto", *read]), stages)
+        check_inputs(lifecycle(compose("tiny", None, ["dpo.method=kto", *read])), stages)
     tree = ["posttraining=[{name: a, method: sft}, {name: k, from: a, method: kto}]", given[0]]
     with pytest.raises(InputError, match=r"set posttraining\.k\.method=kto posttraining\.k\.preferences="):
-        check_inputs(compose("tiny", None, tree), {"data", "a", "k"})
+        check_inputs(lifecycle(compose("tiny", None, tree)), {"data", "a", "k"})
 
 
 def test_what_a_later_step_would_refuse_is_refused_before_anything_runs(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match=r"clean\.against\[0\]: .*empty has no folder index: give the directory"):
-        check_inputs(compose("tiny", None, [f"clean.against=[{tmp_path / 'empty'}]"]), {"clean"})
+        check_inputs(lifecycle(compose("tiny", None, [f"clean.against=[{tmp_path / 'empty'}]"])), {"clean"})
+    near = "{name: near_dedup, priorities: [nowhere]}"
     with pytest.raises(InputError, match=r"clean\.filters\[1\]\.priorities\.nowhere: no such channel with documents"):
-        check_inputs(compose("tiny", None, ["clean.filters=[code_quality, {name: near_dedup, priorities: [nowhere]}]"]),
-                     {"clean"})
+        check_inputs(lifecycle(compose("tiny", None, [f"clean.filters=[code_quality, {near}]"])), {"clean"})
     with pytest.raises(InputError, match=r"filters\[0\]\.score='gopher\.words': there is no filter 'gopher'"):
         compose("tiny", None, ["clean.filters=[{name: near_dedup, keep: best, score: gopher.words}]"])
     start = f"start.model={tmp_path / 'empty'}"
     with pytest.raises(InputError, match=r"start\.model is .*empty.: it has no config\.json"):
-        check_inputs(compose("tiny", None, [start]), {"start"})
+        check_inputs(lifecycle(compose("tiny", None, [start])), {"start"})
     with pytest.raises(InputError, match=r"sft\.max_length=999 is more than the 256 tokens of the model's context"):
-        check_inputs(compose("tiny", None, ["sft.max_length=999"]), {"sft"})
+        check_inputs(lifecycle(compose("tiny", None, ["sft.max_length=999"])), {"sft"})
     (tmp_path / "empty/config.json").write_text('{"max_position_embeddings": 64}')
     tree = "posttraining=[{name: a, method: sft, max_length: 65}]"
     with pytest.raises(InputError, match=r"posttraining\.a\.max_length=65 is more than the 64 tokens"):
-        check_inputs(compose("tiny", None, [start, tree, "long_context=null"]), {"a"})
+        check_inputs(lifecycle(compose("tiny", None, [start, tree, "long_context=null"])), {"a"})
 
 
 def test_a_template_that_is_not_there_is_refused_by_the_plan() -> None:
@@ -329,14 +329,6 @@ def test_every_example_of_the_file_that_init_writes_is_valid(tmp_path: Path) -> 
         file.write_text(content, encoding="utf-8")
         assert lifecycle(compose(None, file)), content
     assert compose(None, file).dpo is None
-
-
-def test_the_page_of_the_lifecycle_names_the_folder_of_each_stage_s_library() -> None:
-    rows = re.findall(r"^    (\w[\w, ]*?)  +((?:argosy/|evals).*)$", str(page.__doc__), re.MULTILINE)
-    table = {stage: folders.split(", ") for stages, folders in rows for stage in stages.split(", ")}
-    assert set(table) == {node.name for node in every_stage()}
-    root = Path(str(page.__file__)).parents[1]
-    assert all((root / folder).is_dir() for folders in table.values() for folder in folders)
 
 
 def test_a_stage_of_several_processes_has_memory_for_each_unless_it_says_how_much() -> None:

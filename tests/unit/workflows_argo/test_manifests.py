@@ -17,8 +17,9 @@ from workflows.argo.pod.fit import check_node, mebibytes, memory_mb, need
 from workflows.argo.pod.outputs import pod_patch
 from workflows.argo.profile.profile import Profile, load_profile, profile_names
 from workflows.compose import compose
+from workflows.every import every_stage
 from workflows.graph import Resources
-from workflows.lifecycle import every_stage, lifecycle
+from workflows.lifecycle import lifecycle
 from workflows.plan import plan
 
 FULL = every_stage()

@@ -19,8 +19,9 @@ from workflows.argo.pod.outputs import MEMORY, pod_patch, with_devices, write_ou
 from workflows.argo.pod.run import ArgoProgress, LateSender
 from workflows.argo.profile.profile import Profile, load_profile
 from workflows.compose import compose
+from workflows.every import every_stage
 from workflows.graph import Resources
-from workflows.lifecycle import every_stage, lifecycle
+from workflows.lifecycle import lifecycle
 from workflows.local.runner import run_plan
 from workflows.local.view import NodeResult
 from workflows.plan import describe, plan

@@ -12,11 +12,12 @@ from argosy.model.post.config import SFTConfig
 from steps.noop import NoopConfig
 from steps.pretrain import PretrainConfig
 from steps.tokenize import TokenizeConfig
-from workflows.graph import Node, Resources, StageResources, Stages
+from workflows.graph import Node, Resources
 from workflows.local.runner import run_plan
 from workflows.local.scheduler import Budget, Scheduler, Share
 from workflows.local.view import NodeResult, PlainView
 from workflows.plan import plan
+from workflows.stages import StageResources, Stages
 
 
 def node(name: str, *after: Node, cores: int = 1, part: str = "", batch: int = 1, memory_gb: float = 0.1) -> Node:

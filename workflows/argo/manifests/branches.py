@@ -14,7 +14,7 @@ from workflows.argo.manifests.containers import Tail
 from workflows.argo.manifests.workflow import MEMORIES, PATCHES, PLAN, after, template_of
 from workflows.argo.pod.branches import BATCHES, EVALUATE, GROUPS, NEXT, PATCH_OF_EVALUATIONS, TREE
 from workflows.argo.profile.profile import Profile, placement_stage
-from workflows.branches import STEPS
+from workflows.branches import branch_steps
 
 BRANCH, GROUP = "branch", "group"
 GLOBAL = (GROUPS, BATCHES, PATCHES, MEMORIES)  # outputs of the plan that templates of templates see
@@ -36,7 +36,7 @@ def tree(profile: Profile, tasks: Sequence[StageTask]) -> Tail:
 
 def _branch(profile: Profile) -> DAG:
     """Make the DAG of a group: its items by step, then their evaluations, and beside these the groups that follow."""
-    steps = [_work(step, template_of(profile, placement_stage("", step)), "item") for step in STEPS]
+    steps = [_work(step, template_of(profile, placement_stage("", step)), "item") for step in branch_steps()]
     done = " && ".join(f"({task.name}.Succeeded || {task.name}.Skipped)" for task in steps)
     evaluate = _work(EVALUATE, template_of(profile, EVALUATE), f"'{PATCH_OF_EVALUATIONS}'", done)
     following = Task(name=NEXT, template=BRANCH, depends=done, with_param=_listed(NEXT), arguments=[_given()])

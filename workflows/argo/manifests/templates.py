@@ -14,7 +14,7 @@ from workflows.argo.pod.branches import BATCHES, GROUPS, TREE
 from workflows.argo.pod.plan import SWEEP_FIELDS
 from workflows.argo.profile.profile import Profile
 from workflows.compose import DEFAULT_PRESET, preset_names
-from workflows.lifecycle import every_stage
+from workflows.every import every_stage
 from workflows.sweep import NAME as SWEEP
 from workflows.sweep import every_sweep_stage
 

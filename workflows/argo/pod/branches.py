@@ -11,12 +11,12 @@ from pathlib import Path
 from workflows.argo.handoff import Batch, Task
 from workflows.argo.pod.outputs import write_output
 from workflows.argo.profile.profile import placement_stage
-from workflows.branches import STEPS
+from workflows.branches import branch_steps
 from workflows.graph import definition
 from workflows.plan import PlannedNode
 
 TREE = "posttraining"  # task of the DAG
-EVALUATE, NEXT = "evaluate", "next"  # tasks of a group, beside one for each of STEPS
+EVALUATE, NEXT = "evaluate", "next"  # tasks of a group, beside one for each of branch_steps()
 GROUPS, BATCHES = "groups", "batches"  # outputs of the plan that all templates see
 PATCH_OF_EVALUATIONS = "evaluate-sft"  # the task whose pods are as those of items' evaluations
 
@@ -88,7 +88,8 @@ def write_tree(
     found: dict[str, dict[str, list[str]]] = {}
     grouped = groups(links)
     for key, group in reversed(grouped.items()):  # those that follow come behind
-        work = {step: [name for name in group.items if steps[name] == step and name in batches] for step in STEPS}
+        work = {step: [name for name in group.items if steps[name] == step and name in batches]
+                for step in branch_steps()}
         work[EVALUATE] = [batch for name in group.items for batch in evaluations[name]]
         work[NEXT] = [name for name in group.following if name in found]
         if any(work.values()):

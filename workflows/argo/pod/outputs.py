@@ -16,9 +16,10 @@ from workflows.argo.objectstore.pods import reporting
 from workflows.argo.pod.fit import cores, device_counts, memory_mb
 from workflows.argo.profile.profile import Profile, placement_stage
 from workflows.argo.profile.settings import Placement
-from workflows.graph import Resources, StageResources, definition
+from workflows.graph import Resources, definition
 from workflows.lifecycle import LifecycleConfig, lifecycle
 from workflows.plan import Plan
+from workflows.stages import StageResources
 
 MEMORY = "__MEMORY__"  # filled in by the template, which knows whether the last attempt ran out of it
 SHM = "shm"

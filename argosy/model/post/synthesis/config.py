@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from argosy.core.config.explain import likely
-from argosy.core.config.schema import RUNTIME, Config, External, Measured, ParallelConfig, Seed, Upstream
+from argosy.core.config.schema import RUNTIME, Config, External, Measured, ModelDir, ParallelConfig, Seed, Upstream
 from argosy.core.errors import InputError
 from argosy.core.step.machine import fast_products
 from argosy.corpus.cleaning.records import CurationConfig
@@ -26,7 +26,7 @@ class HeldOut(Config):
 class SynthesisConfig(ParallelConfig):
     """Config of the step; its prompts and what must stay out come from the data step."""
 
-    checkpoint: Upstream = ""
+    checkpoint: ModelDir = ""
     """Directory of the training step whose model answers, where there is no `teacher`."""
     reward_model: Upstream = ""
     """Directory of the reward_model step; needed if `rewards` has "model"."""

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from argosy.core.config.schema import ADDED, RUNTIME, Config, Measured, Rate, Seed, Upstream, Weight
+from argosy.core.config.schema import ADDED, RUNTIME, Config, Measured, ModelDir, Rate, Seed, TokensDir, Weight
 from argosy.corpus.tokens.amounts import micro_batch_problem
 from argosy.corpus.tokens.caps import Beyond, EpochCaps
 from argosy.model.train.config.numerics import NumericsConfig
@@ -48,7 +48,7 @@ class ProfileConfig(Config):
 class TrainConfig(NumericsConfig):
     """Config of every phase: data, length, batch, optimizer, schedule, held-out evaluation, exports."""
 
-    tokenized: Upstream = ""
+    tokenized: TokensDir = ""
     """Directory of the tokenize step."""
     mixture: dict[str, Weight] = Field(default_factory=dict)
     """Share of the samples by channel, relative, such as {wiki: 2, web: 8, other: 1}: 0 leaves a channel out, and
@@ -202,7 +202,7 @@ def with_fields(phase: Mapping[str, Any], values: Mapping[str, Any]) -> TrainCon
 class ContinueConfig(TrainConfig):
     """Config of a phase that continues a checkpoint."""
 
-    checkpoint: Upstream = ""
+    checkpoint: ModelDir = ""
     """Directory of the training step whose `final` export is continued, tokenizer included."""
     carry_optimizer: Annotated[bool, ADDED] = False
     """The optimizer goes on with the moments of the phase before, which has `keep_optimizer`; else it begins anew."""

@@ -27,8 +27,8 @@ from tests.evaluation_fixtures import make_model, make_tokenizer, save_checkpoin
 from tests.step_fixtures import run_step
 from workflows.compose import compose
 from workflows.graph import Graph
-from workflows.inputs import check_inputs
 from workflows.lifecycle import lifecycle
+from workflows.plan import check_inputs
 
 NOTICE, BLANK = "Click here to go on.\n", "\n" * 150
 THINGS = ("harbour", "river", "old wall", "small boat", "market", "library", "village", "long net", "storm", "sky")
@@ -203,11 +203,11 @@ def test_a_graph_has_no_node_for_a_model_that_is_not_there() -> None:
 
 
 @pytest.mark.parametrize(("filter", "words"), [
-    ({"name": "perplexity", "model": "nowhere"}, "nowhere does not exist"),
+    ({"name": "perplexity", "model": "nowhere"}, "no such directory here"),
     ({"name": "perplexity", "model": "CLASSIFIER"}, "it predicts no tokens"),
     ({"name": "edu_quality", "model": "LANGUAGE"}, "a language model, allowed"),
-    ({"name": "edu_quality", "model": "nowhere"}, "there is no model"),
-    ({"name": "edu_quality", "model": "org/name@main"}, "is no commit"),
+    ({"name": "edu_quality", "model": "nowhere"}, "no such directory here"),
+    ({"name": "edu_quality", "model": "org/name@main"}, "needs a commit"),
     ({"name": "quality_classifier", "model": "nowhere"}, "there is no classifier in nowhere"),
 ])
 def test_a_model_that_is_not_there_is_refused_before_anything_runs(
@@ -217,4 +217,4 @@ def test_a_model_that_is_not_there_is_refused_before_anything_runs(
     given = {**filter, "model": places.get(filter["model"], filter["model"])}
     config = compose("tiny", overrides=[f"clean.filters={[given]}"])
     with pytest.raises(InputError, match=words):
-        check_inputs(config, {"score", "measure"})
+        check_inputs(lifecycle(config), {"score", "measure"})

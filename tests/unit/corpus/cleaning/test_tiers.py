@@ -16,8 +16,8 @@ from steps.clean import CleanConfig
 from tests.cleaning_fixtures import CHINESE, PROSE, cleaned, make_data
 from workflows.compose import compose
 from workflows.graph import Graph
-from workflows.inputs import check_inputs
 from workflows.lifecycle import lifecycle
+from workflows.plan import check_inputs
 
 NOTICE = "This notice stands in all of the documents.\n"
 TEXTS = {"a": PROSE, "b": f"{PROSE.upper()} {PROSE}", "c": CHINESE, "d": "A short one."}
@@ -90,6 +90,6 @@ def test_a_threshold_decides_alone_and_mixtures_may_name_the_channel(tmp_path: P
         digests.append({node.id: Graph(nodes).digest(node) for node in nodes})
     assert digests[0]["score/00000"] == digests[1]["score/00000"]
     assert digests[0]["clean"] != digests[1]["clean"]
-    check_inputs(composed(80), {"anneal"})
+    check_inputs(lifecycle(composed(80)), {"anneal"})
     with pytest.raises(InputError, match=r"anneal.mixture.code.best: no such channel"):
-        check_inputs(composed(80, "code.best"), {"anneal"})
+        check_inputs(lifecycle(composed(80, "code.best")), {"anneal"})

@@ -1,0 +1,84 @@
+"""Checks of a training node before anything runs: lengths, devices, channels of its mixture."""
+
+from collections.abc import Sequence
+
+from argosy.core.errors import InputError
+from argosy.core.step.contract import Planned
+from argosy.corpus.data.sources import RESERVED_CHANNEL, check_channels, check_mixture, rest_of
+from argosy.corpus.tokens.amounts import micro_batch_problem
+
+_BY_CHANNEL = ("mixture", "loss_weights", "max_epochs", "max_epochs_in_all")
+
+
+def check_phase(parts: Sequence[Planned], nodes: Sequence[Planned]) -> None:
+    """Check a phase that reads a mixture of tokenized channels. Raises InputError: it could not run."""
+    for node in parts:
+        check_devices(node)
+        length, context = node.config.sequence_length, context_of(node)
+        if context is not None and length > context:
+            raise InputError(f"{node.place}.sequence_length={length} is more than the {context} tokens of the model's "
+                             "context (max_position_embeddings): lower it, or lengthen the context before "
+                             "(long_context, or pretrain.model.max_position_embeddings of a new model)")
+    named = [(node, field) for node in parts for field in _BY_CHANNEL if getattr(node.config, field)]
+    if not named or (channels := _channels(parts[0])) is None:
+        return
+    for node, field in named:
+        weights, where = getattr(node.config, field), f"{node.place}.{field}"
+        rest = rest_of(weights, channels, where) if "max_epochs" in field else ""
+        check = check_mixture if field == "mixture" else check_channels
+        check({name: weight for name, weight in weights.items() if name != rest}, channels, where)
+
+
+def check_tuning(parts: Sequence[Planned], nodes: Sequence[Planned]) -> None:
+    """Check a step of post-training. Raises InputError: it could not run."""
+    for node in parts:
+        written = "micro_batch_size" in node.config.model_fields_set
+        if written and (problem := micro_batch_problem(node.config, "batch_size", written=True)):
+            raise InputError(f"{node.place}.{problem}")
+        length, context = node.config.max_length, context_of(node)
+        if context is not None and length > context:
+            raise InputError(f"{node.place}.max_length={length} is more than the {context} tokens of the model's "
+                             "context: lower it, or set 0 for the context")
+        check_devices(node)
+
+
+def check_devices(node: Planned) -> None:
+    """Check that the devices of a training node compute its precision, and that it divides the model that it has.
+
+    Raises InputError: they do not."""
+    problem = "" if node.gpus else node.config.cpu_problem()
+    if not problem and node.config.divides:
+        shapes = getattr(_base(node).config, "shapes", None)
+        problem = node.config.shape_problem(shapes()) if shapes and shapes() else ""
+    if problem:
+        raise InputError(f"{node.place}.{problem}")
+
+
+def context_of(node: Planned) -> int | None:
+    """Return the longest input in tokens of the model that a node leaves; None where it is not known yet.
+
+    A config's `context()` says what its step sets, and `new_context()` what a model has that begins with it."""
+    before = node.upstream.get("checkpoint")
+    own = getattr(node.config, "context", None)
+    if before and not own:
+        return context_of(before[0])
+    said = own or getattr(node.config, "new_context", None)
+    found: int | None = said() if said else None
+    return found
+
+
+def _base(node: Planned) -> Planned:
+    """Return the node whose model others went on with."""
+    before = node.upstream.get("checkpoint")
+    return _base(before[0]) if before else node
+
+
+def _channels(node: Planned) -> set[str] | None:
+    """Return the channels that a node's token files will have; None: nobody knows them yet."""
+    [tokenize] = node.upstream["tokenized"]
+    [clean] = tokenize.upstream["documents"]
+    [data] = clean.upstream["data"]
+    of_data: set[str] | None = data.config.channels
+    if of_data is None:
+        return None
+    return {*clean.config.channels(of_data), *((RESERVED_CHANNEL,) if "data" in tokenize.upstream else ())}

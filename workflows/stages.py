@@ -1,0 +1,96 @@
+"""The stages of a pipeline, collected as nodes with their share of the machine."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from argosy.core.config.explain import likely, validated
+from argosy.core.config.schema import Config, ParallelConfig, needed_by
+from argosy.core.errors import InputError
+from argosy.core.step.machine import has_gpu, usable_cores
+from workflows.graph import Node, Resources
+
+
+class StageResources(Config):
+    """The share of a machine that one node of a stage may use, with all its processes."""
+
+    cores: Annotated[int, Field(ge=1)] | Literal["all"] | None = None
+    """for scheduling; by default the stage's `threads` times its `processes`. all: those of the machine that plans,
+    as `threads`, where the stage names none"""
+    memory_gb: float | None = Field(None, gt=0)
+    """10^9 bytes, for scheduling; by default 1 for each process"""
+    gpus: int | None = Field(None, ge=0)
+    """devices of its own, one for each of a training stage's `processes`. 0: it sees none; null: one for each process
+    that uses torch, if there are any"""
+    nodes: Literal[1] = 1
+    """machines; a stage on several of them is refused so far"""
+
+
+class Stages:
+    """A collector of nodes.
+
+    Args:
+        seed: for configs that have a field `seed` and were not given one.
+        resources: by stage; one that is not named gets the defaults of StageResources.
+        known: names of all stages that there are; None: those that are named.
+        chosen: names of the stages to collect; None: all.
+
+    Attributes:
+        named: steps of the stages that were named, collected or not."""
+
+    def __init__(self, seed: int, resources: Mapping[str, StageResources], known: Collection[str] | None,
+                 chosen: Collection[str] | None = None) -> None:
+        self.nodes: list[Node] = []
+        self.named: dict[str, str] = {}
+        self.seed, self.resources, self._known, self._chosen = seed, resources, known, chosen
+
+    def has(self, name: str) -> bool:
+        """Tell whether a stage is among the chosen ones. Raises InputError: there is no such stage."""
+        if self._known is not None and name not in self._known:
+            raise InputError(f"stage {name!r} is none of the pipeline's; {likely(name, self._known)}")
+        return self._chosen is None or name in self._chosen
+
+    def __call__(
+        self, name: str, step: str, config: Config | None, *, part: str = "", batch: int = 1, of: str = "",
+        **inputs: Node | Sequence[Node] | None,
+    ) -> Node | None:
+        """Add the node `name` of `steps/<step>.py`; `inputs` are its config's upstream fields. None where it is not
+        among the chosen ones. Raises InputError: there is no such stage, or a required input has no producer."""
+        self.named[name] = step
+        if not self.has(name) or config is None:
+            return None
+        needed = {field: what for field in inputs if (what := needed_by(type(config), field))}
+        if lacking := next((what for field, what in needed.items() if not inputs[field]), ""):
+            raise InputError(f"stage {name} needs {lacking}")
+        given = self.resources.get(name, StageResources())
+        if "seed" in type(config).model_fields and "seed" not in config.model_fields_set:
+            config = config.model_copy(update={"seed": self.seed})
+        config = _with_processes(name, config, given.gpus).settled(gpu=has_gpu(given.gpus))
+        processes: int = getattr(config, "processes", 1)
+        if given.cores == "all" and "threads" in type(config).model_fields.keys() - config.model_fields_set:
+            config = config.model_copy(update={"threads": max(1, usable_cores() // processes)})  # a digest has it
+        cores = given.cores if isinstance(given.cores, int) else int(getattr(config, "threads", 1)) * processes
+        memory_gb = float(processes) if given.memory_gb is None else given.memory_gb
+        resources = Resources(cores, memory_gb, processes, given.gpus)
+        node = Node(name, step, config, inputs={key: value for key, value in inputs.items() if value is not None},
+                    part=part, resources=resources, batch=batch, of=of)
+        self.nodes.append(node)
+        return node
+
+
+def _with_processes(name: str, config: Config, gpus: int | None) -> Config:
+    """`config` with one process for each GPU, where it can run as several."""
+    if not gpus or not isinstance(config, ParallelConfig):
+        return config
+    processes = max(1, gpus - int(getattr(config, "server_gpus", 0)))
+    if "processes" in config.model_fields_set and config.processes != processes:
+        raise InputError(f"{name}.processes is {config.processes} and resources.{name}.gpus is {gpus}, allowed: as "
+                         f"many processes as GPUs, but a server's; leave {name}.processes out, or set gpus=0 to "
+                         "train on the CPU")
+    given = {field: getattr(config, field) for field in config.model_fields_set}
+    try:
+        return validated(type(config), {**given, "processes": processes})
+    except InputError as error:
+        raise InputError(f"{name} runs as one process for each GPU, of which resources.{name}.gpus (or the cluster "
+                         f"profile) gives it {gpus}: {error}") from None
