@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from argosy.corpus.cleaning.kernels.pieces import Words
+    from argosy.corpus.cleaning.kernels.words import Words
 
     Integers = npt.NDArray[np.int64]
     Floats = npt.NDArray[np.float64]
@@ -81,7 +81,7 @@ class Batch:
     @cached_property
     def words(self) -> "Words":
         """Words of all documents with their hashes, as `argosy.corpus.text.scripts.words` splits them."""
-        from argosy.corpus.cleaning.kernels.pieces import words
+        from argosy.corpus.cleaning.kernels.words import words
 
         return words(self.points, self.starts)
 

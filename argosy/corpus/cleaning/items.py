@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from argosy.corpus.cleaning.kernels.overlap import Words
+    from argosy.corpus.cleaning.kernels.filters.decontamination import Words
 
     Integers = npt.NDArray[np.int64]
     Points = npt.NDArray[np.uint32]
@@ -21,6 +21,7 @@ _NEAR = 0.85  # share of the words of a question of middle length that edits hav
 _ANCHOR_SHARE = 0.25  # of a question's anchors must be in a text for it to be aligned
 _LABELS = 12  # words besides its options that an item has after its question: labels, "Answer", ...
 _OPTIONS = 3  # options that must follow a question which is no proof alone
+_MOST_TIMES = 1000  # times that a text has an n-gram: of more the first are looked at
 
 
 class Match(NamedTuple):
@@ -40,13 +41,13 @@ class ItemIndex(Targets):
         """List the items that are in texts (as `Batch.points` and `Batch.starts`), the best of each text first."""
         import numpy as np
 
-        from argosy.corpus.cleaning.kernels.overlap import bounded, lookup, powers, split
+        from argosy.corpus.cleaning.kernels.filters.decontamination import lookup, powers, split
 
         words, postings = split(points, starts), self._postings
         spaced, han = {3, 4, 6, self._ngram}, {4, 6, 2 * LEAST, 2 * self._ngram}  # by their first word
         sizes = np.array(sorted(spaced | han), np.int64)
         of_han = np.array([-1 if size in spaced & han else int(size in han) for size in sizes.tolist()], np.int64)
-        hits = lookup(words.prefix, words.first, words.han, sizes, powers(sizes), of_han, postings.known, self._filter)
+        hits = lookup(words, sizes, powers(sizes), of_han, postings.known, self._filter)
         hits = bounded(hits, words.first)
         each = postings.offsets[hits[:, 1] + 1] - postings.offsets[hits[:, 1]]
         within = np.arange(each.sum()) - np.repeat(np.cumsum(each) - each, each)
@@ -95,15 +96,15 @@ class ItemIndex(Targets):
         """List items whose question is in a text, with at most some edits."""
         import numpy as np
 
-        from argosy.corpus.cleaning.kernels.overlap import likely_first, verify
+        from argosy.corpus.cleaning.kernels.filters.decontamination import verify
 
         count = len(self._items)
         anchors = np.maximum(self._sizes[:count] - self._anchor_sizes() + 1, 1)
         least = np.maximum(1, np.floor(_ANCHOR_SHARE * anchors)).astype(np.int64)
         starts, targets = places - rows[:, 1], rows[:, 0]
         order = likely_first(texts, targets, starts)
-        aligned = verify(texts[order], targets[order], starts[order], words.hashes, words.first,
-                         self._words.hashes, self._words.first, least, self._similarity)
+        shared = np.stack([texts, targets, starts], axis=1)[order]
+        aligned = verify(shared, words, self._words, least, self._similarity)
         matches = (self._judged(points, words, row) for row in aligned.tolist())
         return [match for match in matches if match]
 
@@ -161,9 +162,9 @@ class ItemIndex(Targets):
         """List items of which a text has enough long options, in any order and whatever became of the question."""
         import numpy as np
 
-        from argosy.corpus.cleaning.kernels.overlap import same
+        from argosy.corpus.cleaning.kernels.filters.decontamination import same
 
-        there = same(places, rows[:, 0], words.hashes, words.first, texts, self._words.hashes, self._words.first)
+        there = same(places, rows[:, 0], texts, words, self._words)
         items = np.array(self._owners, np.int64)[rows[there, 0] - len(self._items)]
         options = np.unique(np.stack([texts[there], items, rows[there, 0]], axis=1), axis=0)
         pairs, counts = np.unique(options[:, :2], axis=0, return_counts=True)
@@ -177,3 +178,34 @@ def _holds(words: bytes, piece: bytes) -> bool:
     while at >= 0 and at % 8:
         at = words.find(piece, at + 1)
     return at >= 0
+
+
+def bounded(hits: "Integers", first: "Integers") -> "Integers":
+    """Leave out of `lookup`'s answer what a text has of an n-gram beyond _MOST_TIMES: a page that says four words of
+    sixty questions a million times would not fit into memory, and tells nothing."""
+    import numpy as np
+
+    if len(hits) <= _MOST_TIMES:
+        return hits
+    texts = np.searchsorted(first, hits[:, 0], side="right") - 1
+    order = np.lexsort((texts, hits[:, 1]))  # stable: places are in order
+    begins = np.flatnonzero(np.r_[True, (np.diff(hits[order, 1]) != 0) | (np.diff(texts[order]) != 0)])
+    times = np.arange(len(hits)) - np.repeat(begins, np.diff(np.append(begins, len(hits))))
+    kept: Integers = hits[np.sort(order[times < _MOST_TIMES])]
+    return kept
+
+
+def likely_first(texts: "Integers", targets: "Integers", starts: "Integers") -> "Integers":
+    """Return the order in which shared n-grams are looked at: by text and target, and then those first of which most
+    say that the target begins there, as of a copy nearly all do and of a phrase that a page repeats two or three."""
+    import numpy as np
+
+    if not len(texts):
+        return np.zeros(0, np.int64)
+    order = np.lexsort((starts, targets, texts))
+    begins = np.r_[True, np.diff(np.stack([texts, targets, starts])[:, order]).any(axis=0)]
+    group = np.cumsum(begins) - 1
+    times = np.empty(len(texts), np.int64)
+    times[order] = np.bincount(group)[group]
+    found: Integers = np.lexsort((starts, -times, targets, texts))
+    return found

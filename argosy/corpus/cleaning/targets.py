@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from argosy.corpus.cleaning.kernels.overlap import Words
+    from argosy.corpus.cleaning.kernels.filters.decontamination import Words
 
     Integers = npt.NDArray[np.int64]
 
@@ -80,7 +80,7 @@ class Targets:
         """Numbers of the items whose question is another item's too: it is no proof."""
         import numpy as np
 
-        from argosy.corpus.cleaning.kernels.overlap import grams, powers
+        from argosy.corpus.cleaning.kernels.filters.decontamination import grams, powers
 
         count = len(self._items)
         whole = grams(self._words.prefix, self._words.first[:count], self._sizes[:count], powers(self._sizes[:count]))
@@ -136,7 +136,7 @@ class Targets:
         """Return hashes and rows (target, place, role) of n-grams of targets; of options the first alone."""
         import numpy as np
 
-        from argosy.corpus.cleaning.kernels.overlap import grams, powers
+        from argosy.corpus.cleaning.kernels.filters.decontamination import grams, powers
 
         each = np.ones_like(targets) if role == OPTION else np.maximum(self._sizes[targets] - sizes + 1, 0)
         owners = np.repeat(np.arange(len(targets)), each)
@@ -148,7 +148,7 @@ class Targets:
 
     @cached_property
     def _filter(self) -> "npt.NDArray[np.uint64]":
-        from argosy.corpus.cleaning.kernels.overlap import bloom
+        from argosy.corpus.cleaning.kernels.filters.decontamination import bloom
 
         words: npt.NDArray[np.uint64] = bloom(self._postings.known)
         return words
@@ -170,7 +170,7 @@ class Targets:
 def split_words(texts: list[str]) -> "Words":
     import numpy as np
 
-    from argosy.corpus.cleaning.kernels.overlap import split
+    from argosy.corpus.cleaning.kernels.filters.decontamination import split
 
     starts = np.cumsum([0, *map(len, texts)], dtype=np.int64)
     return split(np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.uint32), starts)

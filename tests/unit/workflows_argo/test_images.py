@@ -1,6 +1,5 @@
 """The images' locks and Dockerfiles, without building them."""
 
-import json
 import re
 import subprocess
 import sys
@@ -9,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from argosy.corpus.cleaning.filters import FILTERS
 from argosy.corpus.cleaning.kernels import CACHE, COMPILED, link_compiled
-from workflows.local.kernels import plan_cleaning
 
 ROOT = Path(__file__).parents[3]
 IMAGES = ("data", "train", "mlflow")
@@ -123,12 +120,6 @@ def test_loops_run_as_they_were_compiled(name):
     """Numba looks for what it has compiled by the CPU's name, and nodes are of many kinds."""
     made, run = _dockerfile(name).split("\nFROM ${BASE}\n")
     assert "NUMBA_CPU_NAME=generic NUMBA_CACHE_DIR=/opt/argosy/compiled" in made
-    assert "-m workflows.local.kernels" in made
+    assert "-m argosy.corpus.cleaning.kernels" in made
     for setting in ("NUMBA_CPU_NAME=generic", f"{COMPILED}=/opt/argosy/compiled", f"{CACHE}=/tmp/numba"):
         assert re.search(rf"^ +{setting}( \\)?$", run, re.M), setting
-
-
-def test_every_filter_is_compiled_beforehand(tmp_path):
-    [score] = (node for node in plan_cleaning(tmp_path).nodes if node.step == "score")
-    asked = {name for name, one in FILTERS.items() if one.measured}  # models of torch, which have a step of theirs
-    assert {each["name"] for each in json.loads(score.config)["filters"]} == set(FILTERS) - asked

@@ -46,7 +46,7 @@ class Features:
         """Return the features of documents as sparse rows."""
         import numpy as np
 
-        from argosy.corpus.cleaning.kernels.quality.hashed import rows
+        from argosy.corpus.cleaning.kernels.filters.classifier import rows
 
         made = []
         for some in _batches(documents):
@@ -59,7 +59,7 @@ class Features:
 
 
 class Rows(NamedTuple):
-    """Sparse rows, as `hashed.rows` makes them."""
+    """Sparse rows, as `rows` of the kernels makes them."""
 
     begins: "npt.NDArray[np.int64]"
     columns: "npt.NDArray[np.int32]"
@@ -84,7 +84,7 @@ class Classifier:
 
     def values(self, batch: Batch) -> "Floats":
         """Return the linear model's values, not calibrated, (documents,)."""
-        from argosy.corpus.cleaning.kernels.quality.hashed import products
+        from argosy.corpus.cleaning.kernels.filters.classifier import products
 
         cut, f = self.features.of(batch), self.features
         return self.intercept + products(cut.points, cut.starts, cut.words, f.word_grams, f.character_grams,

@@ -94,7 +94,7 @@ def _parted(data: Labelled, heldout: float, threshold: float) -> list[Labelled]:
 def _fitted(data: Labelled, features: Features, c: float) -> Classifier:
     import numpy as np
 
-    from argosy.corpus.cleaning.kernels.quality.ascent import fit
+    from argosy.corpus.cleaning.kernels.filters.classifier import fit
 
     middle = float(data.labels.mean()) if data.scored else 0.0
     targets = data.labels - middle if data.scored else np.where(data.labels > 0, 1.0, -1.0)

@@ -33,7 +33,7 @@ class ExactDedup(Deduplicator[ExactDedupConfig]):
 
     def keys(self, batch: Batch) -> Keys:
         """Return `hashes`, (documents, 2), uint64."""
-        from argosy.corpus.cleaning.kernels.dedup.normal import normal_hashes
+        from argosy.corpus.cleaning.kernels.dedup.exact_dedup import normal_hashes
 
         by_words = self.config.by_words(batch)
         return {"hashes": normal_hashes(batch.points, batch.starts[:-1], batch.starts[1:], by_words)[0]}

@@ -134,7 +134,7 @@ def _sorted(records: "Records") -> "Records":
     """Sort by the first column; equal keys stay in their order."""
     import numpy as np
 
-    from argosy.corpus.cleaning.kernels.dedup.groups import restore
+    from argosy.corpus.cleaning.kernels.dedup.near_dedup import restore
 
     keys = np.ascontiguousarray(records[:, 0])
     order = np.argsort(keys)

@@ -60,8 +60,8 @@ class NearDedup(Deduplicator[NearDedupConfig]):
 
     def keys(self, batch: Batch) -> Keys:
         """Return `bands`, (documents, bands), uint64, `counts`, (documents,), and `sketches`, (sum of counts,)."""
-        from argosy.corpus.cleaning.kernels.dedup.shingles import minhash
-        from argosy.corpus.cleaning.kernels.pieces import words as split
+        from argosy.corpus.cleaning.kernels.dedup.near_dedup import minhash
+        from argosy.corpus.cleaning.kernels.words import words as split
 
         config, words = self.config, batch.words
         if not (by_words := config.by_words(batch)).all():
@@ -71,7 +71,7 @@ class NearDedup(Deduplicator[NearDedupConfig]):
     def _select(self, corpus: Corpus, work: Workspace) -> Duplicates:
         import numpy as np
 
-        from argosy.corpus.cleaning.kernels.dedup.groups import begin, join_groups
+        from argosy.corpus.cleaning.kernels.dedup.near_dedup import begin, join_groups
 
         sketches = Sketches(corpus, work)
         parents = work.array("parents", (len(corpus),), np.int64)
@@ -90,7 +90,7 @@ class NearDedup(Deduplicator[NearDedupConfig]):
         """Choose which document of each set stays."""
         import numpy as np
 
-        from argosy.corpus.cleaning.kernels.dedup.groups import members
+        from argosy.corpus.cleaning.kernels.dedup.near_dedup import members
 
         found, roots = members(parents)
         order = np.argsort(roots, kind="stable")
@@ -171,17 +171,17 @@ class Sketches:
         """Join the documents of each bucket that are alike."""
         import numpy as np
 
-        from argosy.corpus.cleaning.kernels.dedup.groups import join_alike
+        from argosy.corpus.cleaning.kernels.dedup.near_dedup import Sketched, join_alike
 
         distinct, places = np.unique(documents, return_inverse=True)
         values, offsets = self._read(distinct)
-        join_alike(parents, documents, starts, places, values, offsets, most, similarity, _COMPARED)
+        join_alike(parents, documents, starts, Sketched(places, values, offsets, most), similarity, _COMPARED)
 
     def _read(self, documents: "Integers") -> "tuple[npt.NDArray[np.uint32], Integers]":
         """Return the sketches of documents, ascending, end to end, and where each begins."""
         import numpy as np
 
-        from argosy.corpus.cleaning.kernels.dedup.groups import gather
+        from argosy.corpus.cleaning.kernels.dedup.near_dedup import gather
 
         corpus = self._corpus
         bounds = np.searchsorted(documents, corpus.firsts)

@@ -34,7 +34,7 @@ class PieceDeduplicator(SpanDeduplicator[P]):
     config_class = PieceDedupConfig
     scoring: ClassVar[tuple[str, ...]] = ("min_characters", *FORM)
     unit: ClassVar[str] = "LINES"
-    """Kind of the pieces, as `argosy.corpus.cleaning.kernels.dedup.splits` names it."""
+    """Kind of the pieces, as `argosy.corpus.cleaning.kernels.dedup.pieces` names it."""
     ragged: ClassVar[Mapping[str, str]] = {"hashes": "counts", "begins": "counts", "ends": "counts"}
 
     def window(self) -> int:
@@ -45,10 +45,10 @@ class PieceDeduplicator(SpanDeduplicator[P]):
         """Return `counts` of pieces and `lengths`, (documents,), and `hashes`, `begins`, `ends`, (sum of counts,)."""
         import numpy as np
 
-        from argosy.corpus.cleaning.kernels.dedup import splits
-        from argosy.corpus.cleaning.kernels.dedup.normal import normal_hashes
+        from argosy.corpus.cleaning.kernels.dedup import pieces
+        from argosy.corpus.cleaning.kernels.dedup.exact_dedup import normal_hashes
 
-        begins, ends, first = splits.split(batch.points, batch.starts, getattr(splits, self.unit))
+        begins, ends, first = pieces.split(batch.points, batch.starts, getattr(pieces, self.unit))
         documents = np.repeat(np.arange(len(batch)), np.diff(first))
         if (more := self.window() - 1) > 0:
             whole = documents[:-more] == documents[more:]  # a run ends in the document in which it begins

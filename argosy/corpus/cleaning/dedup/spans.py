@@ -179,7 +179,7 @@ class SpanSelection:
 
 def join_spans(rows: "Integers") -> "Integers":
     """Join spans that touch or overlap, (document, begin, end, ...) in order."""
-    from argosy.corpus.cleaning.kernels.dedup.splits import merge
+    from argosy.corpus.cleaning.kernels.dedup.pieces import merge
 
     spans = rows[:, :3].copy()
     merged: Integers = spans[: merge(spans)]

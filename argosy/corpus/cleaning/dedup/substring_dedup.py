@@ -46,7 +46,7 @@ class SubstringDedup(SpanDeduplicator[SubstringDedupConfig]):
 
     def keys(self, batch: Batch) -> Keys:
         """Return `counts` of fingerprints and `lengths`, (documents,), and `fingerprints`, (sum of counts,), uint64."""
-        from argosy.corpus.cleaning.kernels.dedup.windows import fingerprints
+        from argosy.corpus.cleaning.kernels.dedup.substring_dedup import fingerprints
 
         values, counts = fingerprints(batch.points, batch.starts, self.config.length)
         return {"fingerprints": values, "counts": counts, "lengths": batch.lengths}
@@ -88,7 +88,7 @@ class SubstringDedup(SpanDeduplicator[SubstringDedupConfig]):
         """Yield (hash, document, begin) of the windows whose fingerprint is shared, in order."""
         import numpy as np
 
-        from argosy.corpus.cleaning.kernels.dedup.windows import windows
+        from argosy.corpus.cleaning.kernels.dedup.substring_dedup import windows
 
         at, most = 0, min(_CHARACTERS, work.bytes // 64)
         for keys, first, _ in corpus.numbers():

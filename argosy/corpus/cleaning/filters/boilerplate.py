@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from argosy.corpus.cleaning.kernels.furniture import Lines
+    from argosy.corpus.cleaning.kernels.filters.boilerplate import Lines
     from argosy.corpus.cleaning.kernels.phrases import Phrases
 
 _BLANK_LINES = re.compile(r"\n{3,}")
@@ -59,7 +59,7 @@ class Boilerplate(Filter[BoilerplateConfig]):
     def __call__(self, batch: Batch) -> tuple[Batch, Scores]:
         import numpy as np
 
-        from argosy.corpus.cleaning.kernels.furniture import lines
+        from argosy.corpus.cleaning.kernels.filters.boilerplate import lines
 
         found = lines(batch.points, batch.starts)
         gone = self._gone(batch, found)
@@ -116,7 +116,7 @@ class Boilerplate(Filter[BoilerplateConfig]):
         """Tell whether phrases stand alone in their lines, as the items of menus do."""
         import numpy as np
 
-        from argosy.corpus.cleaning.kernels.furniture import alone
+        from argosy.corpus.cleaning.kernels.filters.boilerplate import alone
 
         sizes = np.array([len(word) for word in self._listed], np.int64)
         return alone(batch.points, found.starts[at], found.ends[at], where, sizes[which])
@@ -135,7 +135,7 @@ class Boilerplate(Filter[BoilerplateConfig]):
         """Learn the hashes of lines that many documents of the sample have, sorted."""
         import numpy as np
 
-        from argosy.corpus.cleaning.kernels.furniture import lines
+        from argosy.corpus.cleaning.kernels.filters.boilerplate import lines
 
         documents = [each for each in self.resources.sample if each.channel not in self.config.skip_channels]
         least = max(_LEAST_DOCUMENTS, self.config.repeated_share * len(documents))

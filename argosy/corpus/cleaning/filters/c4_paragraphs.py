@@ -27,7 +27,7 @@ class C4Paragraphs(Filter[C4ParagraphsConfig]):
         """Measure the third longest line of each document."""
         import numpy as np
 
-        from argosy.corpus.cleaning.kernels.quality.line_shares import third_longest
+        from argosy.corpus.cleaning.kernels.filters.c4_quality import third_longest
 
         return batch, {"third_longest_line": third_longest(batch.points, batch.starts).astype(np.float64)}
 

@@ -51,7 +51,7 @@ class C4Quality(Filter[C4QualityConfig]):
         """Keep the lines that follow the rules, and count."""
         import numpy as np
 
-        from argosy.corpus.cleaning.kernels.quality.c4 import kept_lines
+        from argosy.corpus.cleaning.kernels.filters.c4_quality import kept_lines
 
         c = self.config
         found = kept_lines(batch.points, batch.starts, batch.han, c.line_ends,

@@ -65,7 +65,7 @@ class ChineseQuality(Filter[ChineseQualityConfig]):
         """Count characters, lines and words of spam."""
         import numpy as np
 
-        from argosy.corpus.cleaning.kernels.quality.chinese import chinese_counts
+        from argosy.corpus.cleaning.kernels.filters.chinese_quality import chinese_counts
 
         counts = chinese_counts(batch.points, batch.starts, _scripts()).T.astype(np.float64)
         visible, han, ends, lines, ended, traditional, simplified = counts
@@ -133,7 +133,7 @@ def spam_words(name: str) -> dict[str, int]:
 def _scripts() -> "npt.NDArray[np.uint8]":
     import numpy as np
 
-    from argosy.corpus.cleaning.kernels.quality.chinese import SIMPLIFIED, TRADITIONAL
+    from argosy.corpus.cleaning.kernels.filters.chinese_quality import SIMPLIFIED, TRADITIONAL
 
     table = np.zeros(0x110000, np.uint8)
     pairs = [pair for line in read_words("traditional.txt") for pair in line.split()]

@@ -76,7 +76,7 @@ class CodeQuality(Filter[CodeQualityConfig]):
         """Remove licences, and measure the files."""
         import numpy as np
 
-        from argosy.corpus.cleaning.kernels.quality.source import source_counts
+        from argosy.corpus.cleaning.kernels.filters.code_quality import source_counts
 
         code = np.array([document.channel in self.config.channels for document in batch.documents], np.bool_)
         generated = self._generated(batch)  # a marker may stand beside the licence

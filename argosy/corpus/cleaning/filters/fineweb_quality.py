@@ -43,7 +43,7 @@ class FinewebQuality(Filter[FinewebQualityConfig]):
         import numpy as np
 
         from argosy.corpus.cleaning.kernels.characters import STOP, flags
-        from argosy.corpus.cleaning.kernels.quality.line_shares import line_counts
+        from argosy.corpus.cleaning.kernels.filters.fineweb_quality import line_counts
 
         short = np.where(batch.han, self.config.chinese_short_line, self.config.short_line)
         lines, ended, shorter, copied, newlines = line_counts(

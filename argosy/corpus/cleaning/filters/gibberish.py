@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from argosy.corpus.cleaning.batch import Floats
-    from argosy.corpus.cleaning.kernels.quality.bigrams import Lookup
+    from argosy.corpus.cleaning.kernels.filters.gibberish import Lookup
 
 _SHIFT = 32
 _SMOOTHING = 0.1
@@ -75,7 +75,7 @@ class Gibberish(Filter[GibberishConfig]):
     def _learnt(self, batch: Batch) -> _Model | None:
         import numpy as np
 
-        from argosy.corpus.cleaning.kernels.quality.bigrams import letters, pairs
+        from argosy.corpus.cleaning.kernels.filters.gibberish import letters, pairs
 
         found, offsets = letters(batch.points, batch.starts, batch.han, self.config.look_at)
         many = np.diff(offsets) >= self.config.min_letters
@@ -91,7 +91,7 @@ class Gibberish(Filter[GibberishConfig]):
         """Score the first characters of each text."""
         import numpy as np
 
-        from argosy.corpus.cleaning.kernels.quality.bigrams import letters, same_shares
+        from argosy.corpus.cleaning.kernels.filters.gibberish import letters, same_shares
 
         most = self.config.look_at
         found, offsets = letters(batch.points, batch.starts, batch.han, most)
@@ -118,7 +118,7 @@ def _learnt(both: "npt.NDArray[np.uint64]") -> "Lookup":
     """Return log p(b | a); a pair that occurred once counts nothing, or texts would vouch for themselves."""
     import numpy as np
 
-    from argosy.corpus.cleaning.kernels.quality.bigrams import Lookup
+    from argosy.corpus.cleaning.kernels.filters.gibberish import Lookup
 
     keys, seen = np.unique(both, return_counts=True)
     firsts, inverse = np.unique(keys >> np.uint64(_SHIFT), return_inverse=True)

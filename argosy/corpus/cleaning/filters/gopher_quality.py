@@ -73,7 +73,7 @@ class GopherQuality(Filter[GopherQualityConfig]):
         """Count words, lines and signs of each document."""
         import numpy as np
 
-        from argosy.corpus.cleaning.kernels.quality.lines import shape
+        from argosy.corpus.cleaning.kernels.filters.gopher_quality import shape
 
         words = batch.word_counts
         some = np.maximum(words, 1)
@@ -94,7 +94,7 @@ class GopherQuality(Filter[GopherQualityConfig]):
         """Count stop words of the document's language; NaN for short and for classical Chinese, which may have none."""
         import numpy as np
 
-        from argosy.corpus.cleaning.kernels.quality.vocabulary import distinct, hashes_of
+        from argosy.corpus.cleaning.kernels.filters.gopher_quality import distinct, hashes_of
 
         spaced = distinct(batch.words, hashes_of(self.config.stop_words)).astype(np.float64)
         if not batch.han.any():
@@ -123,7 +123,7 @@ def _is_verse(batch: Batch) -> "Flags":
     """Tell whether short clauses stand in sentences, as in classical poems, which may do without any stop word.
 
     A list of keywords has clauses as short, but no sentence ends among them."""
-    from argosy.corpus.cleaning.kernels.quality.lines import verse
+    from argosy.corpus.cleaning.kernels.filters.gopher_quality import verse
 
     clauses, characters, ends = verse(batch.points, batch.starts).T
     found: Flags = (characters <= 8 * clauses) & (5 * ends >= clauses) & (clauses >= 4)

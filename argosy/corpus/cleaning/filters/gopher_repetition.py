@@ -48,8 +48,7 @@ class GopherRepetition(Filter[GopherRepetitionConfig]):
         """Measure the shares of each document: the paper's n of n-grams, and those that the config names."""
         import numpy as np
 
-        from argosy.corpus.cleaning.kernels.pieces import repeated
-        from argosy.corpus.cleaning.kernels.quality.ngrams import duplicate, top
+        from argosy.corpus.cleaning.kernels.filters.gopher_repetition import duplicate, repeated, top
 
         scores, lettered = {}, self.config.lettered_pieces
         characters = np.maximum(batch.lengths, 1)

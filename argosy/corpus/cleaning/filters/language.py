@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from argosy.corpus.cleaning.kernels.languages import Prose
+    from argosy.corpus.cleaning.kernels.filters.language import Prose
 
 # Whose shares are scores; what else the library knows is "other".
 LANGUAGES = ("zh", "en", "ja", "ko", "ru", "el", "ar", "he", "hi", "th", "fr", "de", "es", "it", "pt", "nl", "sv", "pl",
@@ -74,7 +74,7 @@ class Language(Filter[LanguageConfig]):
     def __call__(self, batch: Batch) -> tuple[Batch, Scores]:
         import numpy as np
 
-        from argosy.corpus.cleaning.kernels.languages import measure
+        from argosy.corpus.cleaning.kernels.filters.language import measure
 
         declared = np.array([declared_code(document.lang) for document in batch.documents], np.str_)
         names, shares = self._told(batch, measure(batch.points, batch.starts), declared == "zh")
@@ -101,7 +101,7 @@ class Language(Filter[LanguageConfig]):
         `chinese`: whether a document is declared to be, (documents,)."""
         import numpy as np
 
-        from argosy.corpus.cleaning.kernels.languages import LATIN, SCRIPTS
+        from argosy.corpus.cleaning.kernels.filters.language import LATIN, SCRIPTS
 
         langs = np.array([*SCRIPTS, *LATIN])
         weights = prose.weights
@@ -125,7 +125,7 @@ class Language(Filter[LanguageConfig]):
         """Tell where scripts and function words do not decide: none is told, or two languages are near each other."""
         import numpy as np
 
-        from argosy.corpus.cleaning.kernels.languages import LATIN
+        from argosy.corpus.cleaning.kernels.filters.language import LATIN
 
         ordered = np.sort(prose.hits, axis=1)
         near = np.isin(names, LATIN) & (ordered[:, -1] < _CLEAR * ordered[:, -2])

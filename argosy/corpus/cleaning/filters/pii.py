@@ -64,12 +64,12 @@ class Pii(Filter[PiiConfig]):
         """Find the personal data of each document that has any place to look at."""
         import numpy as np
 
-        from argosy.corpus.cleaning.kernels import spots
+        from argosy.corpus.cleaning.kernels.filters.pii import AT, COLONS, NUMBER, find
 
-        places = spots.find(batch.points, batch.starts)
+        places = find(batch.points, batch.starts)
         owners = np.searchsorted(batch.starts, places[:, 0], side="right") - 1
         found: dict[int, list[Span]] = defaultdict(list)
-        looks = {spots.AT: email_at, spots.NUMBER: numbers_in, spots.COLONS: ipv6_in}
+        looks = {AT: email_at, NUMBER: numbers_in, COLONS: ipv6_in}
         shifted = places[:, :2] - batch.starts[owners][:, None]
         for owner, (begin, end), kind in zip(owners.tolist(), shifted.tolist(), places[:, 2].tolist(), strict=True):
             found[owner] += looks[kind](batch.documents[owner].text, begin, end)

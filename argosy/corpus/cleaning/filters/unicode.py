@@ -42,7 +42,7 @@ class Unicode(Filter[UnicodeConfig]):
     def __call__(self, batch: Batch) -> tuple[Batch, Scores]:
         import numpy as np
 
-        from argosy.corpus.cleaning.kernels.suspects import look
+        from argosy.corpus.cleaning.kernels.filters.unicode import look
 
         kinds, broken, visible = look(batch.points, batch.starts)
         texts, lengths = batch.texts, batch.lengths.copy()

@@ -1,7 +1,11 @@
 """Compiled loops over batches of documents (numba): imported inside functions, since compilers load slowly.
 
-Images hold them compiled (`workflows.local.kernels`), in a folder that nobody may write. Numba uses a cache only where
-it may write, so it gets a folder of links to them: what is there is loaded, what it compiles itself lies beside it."""
+A file is called as the filter that it serves; those of no filter serve several. Each loop has the types that it takes
+(types.py), and tests hold it to plain Python.
+
+Images hold them compiled (`python -m argosy.corpus.cleaning.kernels`), in a folder that nobody may write. Numba uses a
+cache only where it may write, so it gets a folder of links to them: what is there is loaded, what it compiles itself
+lies beside it."""
 
 import os
 from contextlib import suppress

@@ -10,6 +10,7 @@ import numpy as np
 from numba import njit
 
 from argosy.corpus.cleaning.kernels.characters import small_letters
+from argosy.corpus.cleaning.kernels.types import BOOLS, INT, INTS, INTS32, POINTS, WORD32, parts
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -17,26 +18,31 @@ if TYPE_CHECKING:
 _BUCKETS = 1 << 16
 
 
-@njit(cache=True)
+@njit([(INT, INT, INT), (WORD32, WORD32, INT)], cache=True)
 def _bucket(one, two, three):  # type: ignore[no-untyped-def]
+    """Return the bucket of a phrase's first characters."""
     return ((one * 40503 + two) * 40503 + three) * 2654435761 >> 11 & 0xFFFF
 
 
-@njit(cache=True)
+@njit((INT,), cache=True)
 def _alphanumeric(point: int) -> bool:
+    """Tell whether a small code point is an ASCII letter, digit or underscore."""
     return 48 <= point <= 57 or 97 <= point <= 122 or point == 95
 
 
-@njit(cache=True)
+@njit((POINTS, INT, POINTS, POINTS, INT, INT), cache=True)
 def _same(points, at, lower, letters, begin, end):  # type: ignore[no-untyped-def]
+    """Tell whether a phrase stands at `at`."""
     for offset in range(end - begin):  # noqa: SIM110 (compiled)
         if lower[points[at + offset]] != letters[begin + offset]:
             return False
     return True
 
 
-@njit(cache=True)
-def _find(points, starts, lower, letters, offsets, order, first, bounded):  # type: ignore[no-untyped-def]
+@njit((POINTS, INTS, POINTS, parts(POINTS, INTS, INTS, INTS32, BOOLS)), cache=True)
+def _find(points, starts, lower, phrases):  # type: ignore[no-untyped-def]
+    """Return where a phrase begins, and its number."""
+    letters, offsets, order, first, bounded = phrases
     found = np.empty((1024, 2), np.int64)
     count = 0
     for document in range(len(starts) - 1):
@@ -93,8 +99,8 @@ class Phrases:
         each phrase, both (found,); none of them crosses the end of a document."""
         places, numbers = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         if len(self._order):
-            found = _find(points, starts, small_letters(), self._letters, self._offsets, self._order, self._first,
-                          self._bounded)
+            phrases = self._letters, self._offsets, self._order, self._first, self._bounded
+            found = _find(points, starts, small_letters(), phrases)
             places, numbers = [found[:, 0]], [found[:, 1]]
         for number, point in self._single.items():
             places.append(np.flatnonzero(points == point))

@@ -3,11 +3,13 @@
 import numpy as np
 from numba import njit
 
+from argosy.corpus.cleaning.kernels.types import HASHES, INT, WORD64, written
+
 _SPREAD = np.uint64(0xD1B54A32D192ED03)
 _HIGH = np.uint64(32)
 
 
-@njit(cache=True)
+@njit((INT,), cache=True)
 def slots(count):  # type: ignore[no-untyped-def]
     """Return how many places a table for `count` hashes has: a power of two, at most half full."""
     size = 16
@@ -16,13 +18,13 @@ def slots(count):  # type: ignore[no-untyped-def]
     return size
 
 
-@njit(cache=True)
+@njit((written(HASHES), INT), cache=True)
 def room(table, count):  # type: ignore[no-untyped-def]
     """Return the table, or a larger one, with places for `count` hashes."""
     return table if len(table) >= slots(count) else np.zeros(slots(count), table.dtype)
 
 
-@njit(cache=True)
+@njit((written(HASHES), INT), cache=True)
 def clear(table, count):  # type: ignore[no-untyped-def]
     """Empty the places that `count` hashes need, and return how many they are."""
     size = slots(count)
@@ -30,7 +32,7 @@ def clear(table, count):  # type: ignore[no-untyped-def]
     return size
 
 
-@njit(cache=True)
+@njit((HASHES, INT, WORD64), cache=True)
 def place(table, size, value):  # type: ignore[no-untyped-def]
     """Find the place of a hash, which is not 0: its own, or the free one where it belongs."""
     at = np.int64(((value * _SPREAD) >> _HIGH) & np.uint64(size - 1))
@@ -39,7 +41,7 @@ def place(table, size, value):  # type: ignore[no-untyped-def]
     return at
 
 
-@njit(cache=True)
+@njit((written(HASHES), INT, WORD64), cache=True)
 def add(table, size, value):  # type: ignore[no-untyped-def]
     """Put a hash into a set; tell whether it is new."""
     value = max(value, np.uint64(1))  # 0 marks a free place

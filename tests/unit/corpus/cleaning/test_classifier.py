@@ -15,7 +15,7 @@ from argosy.corpus.cleaning.classifier.model import Classifier, Features
 from argosy.corpus.cleaning.classifier.model_paths import find_models, number_models
 from argosy.corpus.cleaning.classifier.training import platt
 from argosy.corpus.cleaning.filter import Resources
-from argosy.corpus.cleaning.kernels.quality.ascent import fit
+from argosy.corpus.cleaning.kernels.filters.classifier import fit
 from argosy.corpus.data.schemas import Document
 from steps.clean import CleanConfig
 from steps.train_classifier import STEP, TrainClassifierConfig

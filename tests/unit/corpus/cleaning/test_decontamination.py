@@ -15,7 +15,7 @@ from argosy.core.store.files import read_json
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.filter import Resources
 from argosy.corpus.cleaning.filters.decontamination import Decontamination, DecontaminationConfig, contaminated
-from argosy.corpus.cleaning.kernels.overlap import bounded
+from argosy.corpus.cleaning.items import bounded
 from argosy.corpus.cleaning.report import contamination
 from argosy.corpus.data.jsonl import read_jsonl
 from argosy.corpus.data.schemas import Document

@@ -14,8 +14,8 @@ from argosy.corpus.cleaning.dedup.external import Sorter, Workspace
 from argosy.corpus.cleaning.dedup.key_files import KeyFiles
 from argosy.corpus.cleaning.dedup.line_dedup import LineDedup
 from argosy.corpus.cleaning.dedup.near_dedup import NearDedup
+from argosy.corpus.cleaning.kernels.dedup.exact_dedup import normal_hashes
 from argosy.corpus.cleaning.kernels.dedup.hashing import hash128
-from argosy.corpus.cleaning.kernels.dedup.normal import normal_hashes
 from argosy.corpus.text.scripts import normalise, unified
 from tests.cleaning_fixtures import CHINESE, PROSE
 from tests.dedup_fixtures import Corpus, make, same

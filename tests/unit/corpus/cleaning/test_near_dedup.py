@@ -10,7 +10,7 @@ import pytest
 
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.dedup.near_dedup import NearDedup, NearDedupConfig
-from argosy.corpus.cleaning.kernels.dedup.shingles import permutations
+from argosy.corpus.cleaning.kernels.dedup.near_dedup import permutations
 from argosy.corpus.data.schemas import Document
 from argosy.corpus.text.scripts import words
 from benchmarks.cleaning.minhash import datatrove, ours

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import njit
 
+from argosy.corpus.cleaning.kernels.types import INT, INTS, POINTS, written
+
 if TYPE_CHECKING:
     import numpy.typing as npt
 
@@ -16,6 +18,7 @@ _HALF, _SHIFT = np.uint64(32), np.uint64(33)
 
 @njit(cache=True, inline="always")
 def _rotate(value, by):  # type: ignore[no-untyped-def]
+    """Rotate 64 bits to the left."""
     return (value << np.uint64(by)) | (value >> np.uint64(64 - by))
 
 
@@ -27,7 +30,7 @@ def mix(value):  # type: ignore[no-untyped-def]
     return value ^ (value >> _SHIFT)
 
 
-@njit(cache=True)
+@njit([(written(INTS),), (written(POINTS),)], cache=True)
 def sort(values):  # type: ignore[no-untyped-def]
     """Sort a short array in place (Shell 1959): it compiles in a tenth of the time that numba's own sort takes."""
     gap = 1
@@ -45,13 +48,15 @@ def sort(values):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, inline="always")
 def _pair(points, at, end):  # type: ignore[no-untyped-def]
+    """Return two code points of a piece as one number of 64 bits; beyond its end 0."""
     low = np.uint64(points[at]) if at < end else np.uint64(0)
     high = np.uint64(points[at + 1]) if at + 1 < end else np.uint64(0)
     return low | (high << _HALF)
 
 
-@njit(cache=True)
+@njit((POINTS, INT, INT), cache=True)
 def _hash(points, begin, end):  # type: ignore[no-untyped-def]
+    """Return the two halves of a piece's hash."""
     one, two = np.uint64(0), np.uint64(0)
     at = begin
     while at + 4 <= end:
@@ -70,8 +75,9 @@ def _hash(points, begin, end):  # type: ignore[no-untyped-def]
     return one, two + one
 
 
-@njit(cache=True)
+@njit((POINTS, INTS, INTS), cache=True)
 def _hash_all(points, begins, ends):  # type: ignore[no-untyped-def]
+    """Hash pieces: (pieces, 2)."""
     hashes = np.empty((len(begins), 2), np.uint64)
     for piece in range(len(begins)):
         hashes[piece, 0], hashes[piece, 1] = _hash(points, begins[piece], ends[piece])

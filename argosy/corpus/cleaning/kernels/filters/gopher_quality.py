@@ -1,11 +1,15 @@
-"""Lines of documents: how they begin and end, symbols, and whether short clauses stand in sentences, as in verse."""
+"""Lines of documents: how they begin and end, symbols, and whether short clauses stand in sentences, as in verse; and
+how many different words of a list a document has."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numba import njit
 
 from argosy.corpus.cleaning.kernels.characters import BREAK, SPACE, flags
+from argosy.corpus.cleaning.kernels.types import BYTES, HASHES, INTS, POINTS
+from argosy.corpus.cleaning.kernels.words import Words, words
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -27,8 +31,9 @@ def shape(points: "Points", starts: "Integers", bullets: str) -> "Integers":
     return counts
 
 
-@njit(cache=True)
+@njit((POINTS, INTS, BYTES, POINTS), cache=True)
 def _shape(points, starts, kinds, bullets):  # type: ignore[no-untyped-def]
+    """Count lines by how they begin and end, ellipses and signs."""
     counts = np.zeros((len(starts) - 1, 5), np.int64)
     for document in range(len(starts) - 1):
         at, end = starts[document], starts[document + 1]
@@ -62,8 +67,9 @@ def verse(points: "Points", starts: "Integers") -> "Integers":
     return counts
 
 
-@njit(cache=True)
+@njit((POINTS, INTS, BYTES), cache=True)
 def _verse(points, starts, kinds):  # type: ignore[no-untyped-def]
+    """Count clauses, their characters and ends of sentences."""
     counts = np.zeros((len(starts) - 1, 3), np.int64)
     for document in range(len(starts) - 1):
         first, last, comma = -1, -1, False
@@ -80,4 +86,38 @@ def _verse(points, starts, kinds):  # type: ignore[no-untyped-def]
                 comma = point == _COMMA or (comma and point != _NEWLINE and point not in _ENDS)
             elif not kinds[point] & SPACE:
                 first, last = at if first < 0 else first, at
+    return counts
+
+
+def hashes_of(listed: Sequence[str]) -> "npt.NDArray[np.uint64]":
+    """Return the hashes of words, sorted, (words,), as `Words.hashes` has them."""
+    text = " ".join(listed)
+    found = words(np.frombuffer(text.encode("utf-32-le"), np.uint32), np.array([0, len(text)], np.int64)).hashes
+    return np.unique(found)
+
+
+def distinct(found: Words, listed: "npt.NDArray[np.uint64]") -> "Integers":
+    """Count how many of some words each document has: (documents,), int64. `listed`: their hashes, sorted."""
+    counts: Integers = _distinct(found.hashes, found.first, listed)
+    return counts
+
+
+@njit((HASHES, INTS, HASHES), cache=True)
+def _distinct(hashes, first, listed):  # type: ignore[no-untyped-def]
+    """Count the different words of a list that each document has."""
+    counts = np.zeros(len(first) - 1, np.int64)
+    # A filter by the low bits spares nearly all words the search.
+    maybe = np.zeros(4096, np.bool_)
+    for value in listed:
+        maybe[value & np.uint64(4095)] = True
+    there = np.zeros(len(listed), np.bool_)
+    for document in range(len(first) - 1):
+        there[:] = False
+        for word in range(first[document], first[document + 1]):
+            value = hashes[word]
+            if maybe[value & np.uint64(4095)]:
+                at = np.searchsorted(listed, value)
+                if at < len(listed) and listed[at] == value and not there[at]:
+                    there[at] = True
+                    counts[document] += 1
     return counts

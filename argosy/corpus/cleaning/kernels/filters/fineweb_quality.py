@@ -1,4 +1,4 @@
-"""Lines of documents between newlines: the third longest, those that end a sentence, short ones, copies."""
+"""Lines of documents between newlines: those that end a sentence, short ones, copies."""
 
 from typing import TYPE_CHECKING
 
@@ -6,8 +6,9 @@ import numpy as np
 from numba import njit
 
 from argosy.corpus.cleaning.kernels.characters import SPACE, flags
-from argosy.corpus.cleaning.kernels.pieces import hash_piece
 from argosy.corpus.cleaning.kernels.tables import add, clear, room
+from argosy.corpus.cleaning.kernels.types import BOOLS, BYTES, INTS, POINTS
+from argosy.corpus.cleaning.kernels.words import hash_piece
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -16,31 +17,6 @@ if TYPE_CHECKING:
     Integers = npt.NDArray[np.int64]
 
 _NEWLINE = 10
-
-
-def third_longest(points: "Points", starts: "Integers") -> "Integers":
-    """Return the characters of the third longest line of each document, 0 where it has fewer: (documents,), int64."""
-    found: Integers = _third_longest(points, starts)
-    return found
-
-
-@njit(cache=True)
-def _third_longest(points, starts):  # type: ignore[no-untyped-def]
-    found = np.zeros(len(starts) - 1, np.int64)
-    for document in range(len(starts) - 1):
-        one, two, three, begin = 0, 0, 0, starts[document]
-        for at in range(starts[document], starts[document + 1] + 1):
-            if at < starts[document + 1] and points[at] != _NEWLINE:
-                continue
-            size, begin = at - begin, at + 1
-            if size > one:
-                one, two, three = size, one, two
-            elif size > two:
-                two, three = size, two
-            elif size > three:
-                three = size
-        found[document] = three
-    return found
 
 
 def line_counts(
@@ -56,8 +32,9 @@ def line_counts(
     return counts
 
 
-@njit(cache=True)
+@njit((POINTS, INTS, BYTES, BOOLS, INTS), cache=True)
 def _line_counts(points, starts, kinds, ends, short):  # type: ignore[no-untyped-def]
+    """Count lines by how they end, how long they are and whether they occurred before."""
     counts = np.zeros((len(starts) - 1, 5), np.int64)
     table = np.zeros(1024, np.uint64)
     for document in range(len(starts) - 1):

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import njit
 
+from argosy.corpus.cleaning.kernels.types import INT, INT_ROWS, INTS, POINTS, written
+
 if TYPE_CHECKING:
     import numpy.typing as npt
 
@@ -14,23 +16,25 @@ _LEAST_DOTS = 3
 _LEAST_COLONS = 2
 
 
-@njit(cache=True)
+@njit((written(INT_ROWS), INT, INT, INT, INT), cache=True)
 def _add(found, count, begin, end, kind):  # type: ignore[no-untyped-def]
+    """Append a place, in a larger array where it is full."""
     if count == len(found):
         found = np.concatenate((found, np.empty_like(found)))
     found[count, 0], found[count, 1], found[count, 2] = begin, end, kind
     return found, count + 1
 
 
-@njit(cache=True)
+@njit((INT,), cache=True)
 def _in_number(point: int) -> bool:
     """Whether it may stand within a number: space ( ) + - . and full-width ( ) -."""
     return point == 32 or point == 40 or point == 41 or point == 43 or point == 45 or point == 46 or (
         point == 0xFF08 or point == 0xFF09 or point == 0xFF0D)
 
 
-@njit(cache=True)
+@njit((POINTS, INTS), cache=True)
 def _find(points, starts):  # type: ignore[no-untyped-def]
+    """Return (begin, end, kind) of each place."""
     found = np.empty((1024, 3), np.int64)
     count = 0
     for document in range(len(starts) - 1):

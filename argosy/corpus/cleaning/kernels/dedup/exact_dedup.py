@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit
 
 from argosy.corpus.cleaning.kernels.dedup.hashing import hash128
+from argosy.corpus.cleaning.kernels.types import INT, INTS, POINTS, named, written
 from argosy.corpus.text.scripts import normalise, unified
 
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ class Table(NamedTuple):
     targets: "Points"
     many: "Points"
     offsets: "Integers"
+
+
+TABLE = named(Table, *map(written, (POINTS, POINTS, INTS)))
 
 
 def _seconds() -> frozenset[str]:
@@ -76,18 +80,18 @@ def table(words: bool) -> Table:
     return Table(targets, np.array([code for coded in many for code in coded], np.uint32), offsets)
 
 
-@njit(cache=True)
-def _room(points, begin, end, targets, offsets):  # type: ignore[no-untyped-def]
+@njit((POINTS, INT, INT, TABLE), cache=True)
+def _room(points, begin, end, table):  # type: ignore[no-untyped-def]
     """Count the code points that a piece may become; -1: one of them may combine."""
     room = 0
     for place in range(begin, end):
-        target = targets[points[place]]
+        target = table.targets[points[place]]
         if target < _MANY:
             room += 1
         elif target == _COMBINES:
             return -1
         else:
-            room += offsets[target - _MANY + 1] - offsets[target - _MANY]
+            room += table.offsets[target - _MANY + 1] - table.offsets[target - _MANY]
     return room
 
 
@@ -102,16 +106,16 @@ def _gap(points, line, place, out, at):  # type: ignore[no-untyped-def]
     return at
 
 
-@njit(cache=True)
-def _write(points, begin, end, targets, many, offsets, out, at):  # type: ignore[no-untyped-def]
+@njit((POINTS, INT, INT, TABLE, written(POINTS), INT), cache=True)
+def _write(points, begin, end, table, out, at):  # type: ignore[no-untyped-def]
     """Write the normal form of a piece from `at` on, without spaces at its ends; return its end."""
     start, space, line = at, False, -1
     for place in range(begin, end):
-        target = targets[points[place]]
+        target = table.targets[points[place]]
         several = target >= _MANY
-        low = offsets[target - _MANY] if several else 0
-        for entry in range(low, offsets[target - _MANY + 1] if several else 1):
-            point = many[entry] if several else target
+        low = table.offsets[target - _MANY] if several else 0
+        for entry in range(low, table.offsets[target - _MANY + 1] if several else 1):
+            point = table.many[entry] if several else target
             if point == _SPACE:
                 space = True
             elif point == _LINE:
@@ -125,12 +129,13 @@ def _write(points, begin, end, targets, many, offsets, out, at):  # type: ignore
     return at
 
 
-@njit(cache=True)
-def _normal(points, begins, ends, targets, many, offsets):  # type: ignore[no-untyped-def]
+@njit((POINTS, INTS, INTS, TABLE), cache=True)
+def _normal(points, begins, ends, table):  # type: ignore[no-untyped-def]
+    """Write the normal forms of pieces end to end; return them, where each begins, and which may combine."""
     combines = np.zeros(len(begins), np.bool_)
     total = 1
     for piece in range(len(begins)):
-        room = _room(points, begins[piece], ends[piece], targets, offsets)
+        room = _room(points, begins[piece], ends[piece], table)
         combines[piece] = room < 0
         total += max(room, 0)
     out = np.empty(total, np.uint32)
@@ -138,7 +143,7 @@ def _normal(points, begins, ends, targets, many, offsets):  # type: ignore[no-un
     for piece in range(len(begins)):
         starts[piece + 1] = starts[piece]
         if not combines[piece]:
-            starts[piece + 1] = _write(points, begins[piece], ends[piece], targets, many, offsets, out, starts[piece])
+            starts[piece + 1] = _write(points, begins[piece], ends[piece], table, out, starts[piece])
     return out[: starts[-1]], starts, combines
 
 
@@ -164,7 +169,7 @@ def normal_hashes(
 def _hashes(
     points: "Points", begins: "Integers", ends: "Integers", words: bool
 ) -> tuple["npt.NDArray[np.uint64]", "Integers"]:
-    out, starts, combines = _normal(points, begins, ends, *table(words))
+    out, starts, combines = _normal(points, begins, ends, table(words))
     hashes, counts = hash128(out, starts[:-1], starts[1:]), np.diff(starts)
     for piece in np.flatnonzero(combines).tolist():
         coded = _coded((normalise if words else unified)(_text(points[begins[piece] : ends[piece]])))

@@ -10,6 +10,20 @@ import numpy as np
 from numba import njit
 
 from argosy.corpus.cleaning.kernels.characters import small_letters
+from argosy.corpus.cleaning.kernels.types import (
+    BYTES,
+    FLOAT,
+    FLOAT_ROWS,
+    FLOATS,
+    HASHES,
+    INT,
+    INTS,
+    POINTS,
+    WORD64,
+    named,
+    parts,
+    written,
+)
 from argosy.corpus.text.scripts import LISTED
 
 if TYPE_CHECKING:
@@ -46,6 +60,9 @@ class Prose(NamedTuple):
     letters: "Floats"
 
 
+PROSE = named(Prose, *map(written, (FLOAT_ROWS, FLOATS, FLOAT_ROWS, FLOATS)))
+
+
 @cache
 def _classes() -> "npt.NDArray[np.uint8]":
     """Return of each code point the number of its script, from 1, or what it is in Latin text, as bits."""
@@ -79,19 +96,22 @@ def _listed() -> tuple["npt.NDArray[np.uint64]", "npt.NDArray[np.uint32]"]:
 
 @njit(cache=True, inline="always")
 def _add(value, point):  # type: ignore[no-untyped-def]
+    """Take a letter into the hash of a word (FNV-1a)."""
     return (value ^ np.uint64(point)) * np.uint64(0x100000001B3)
 
 
-@njit(cache=True)
+@njit((POINTS,), cache=True)
 def _hash(points):  # type: ignore[no-untyped-def]
+    """Hash a word."""
     value = np.uint64(0xCBF29CE484222325)
     for point in points:
         value = _add(value, point)
     return value
 
 
-@njit(cache=True)
+@njit((HASHES, POINTS, WORD64), cache=True)
 def _look_up(keys, masks, value):  # type: ignore[no-untyped-def]
+    """Return the languages of which a word is a function word, as bits."""
     slot = np.int64(value % np.uint64(len(keys)))
     while keys[slot] != 0:
         if keys[slot] == value:
@@ -100,7 +120,7 @@ def _look_up(keys, masks, value):  # type: ignore[no-untyped-def]
     return np.uint32(0)
 
 
-@njit(cache=True)
+@njit((POINTS, INT, INT, INT, INT), cache=True)
 def _until(points, at, end, wanted, other):  # type: ignore[no-untyped-def]
     """Find `wanted` before a newline or `other`; -1: it is not there."""
     while at < end and points[at] != 10 and points[at] != other:
@@ -110,13 +130,13 @@ def _until(points, at, end, wanted, other):  # type: ignore[no-untyped-def]
     return -1
 
 
-@njit(cache=True)
+@njit((POINTS, INT, INT), cache=True)
 def _fence(points, at, end):  # type: ignore[no-untyped-def]
     """Whether three backticks stand at `at`."""
     return at + 2 < end and points[at] == 96 and points[at + 1] == 96 and points[at + 2] == 96
 
 
-@njit(cache=True)
+@njit((POINTS, BYTES, INT, INT), cache=True)
 def _no_prose(points, classes, at, end):  # type: ignore[no-untyped-def]
     """Return where code, a tag, an address or a path that begins at `at` ends; `at`: none does."""
     point = points[at]
@@ -145,7 +165,7 @@ def _no_prose(points, classes, at, end):  # type: ignore[no-untyped-def]
     return found + 1 if found >= 0 else at
 
 
-@njit(cache=True)
+@njit((written(FLOATS), FLOAT, written(FLOATS), written(FLOATS), written(FLOATS)), cache=True)
 def _close(row, unknown, counts, hits, total):  # type: ignore[no-untyped-def]
     """Take a piece into its document: its Latin words are of the language with most function words."""
     words = counts[0]
@@ -168,10 +188,11 @@ def _close(row, unknown, counts, hits, total):  # type: ignore[no-untyped-def]
     return unknown
 
 
-@njit(cache=True)
-def _measure(  # type: ignore[no-untyped-def]
-    points, starts, classes, small, keys, masks, weights, unknowns, totals, letters
-):
+@njit((POINTS, INTS, parts(BYTES, POINTS, HASHES, POINTS), PROSE), cache=True)
+def _measure(points, starts, tables, found):  # type: ignore[no-untyped-def]
+    """Fill in the measures `found` of documents."""
+    classes, small, keys, masks = tables
+    weights, unknowns, totals, letters = found
     scripts = weights.shape[1] - totals.shape[1]
     counts, hits = np.zeros(scripts + 1), np.zeros(totals.shape[1])
     for document in range(len(starts) - 1):
@@ -197,9 +218,9 @@ def _measure(  # type: ignore[no-untyped-def]
                 inside = True
                 seen += 1
             elif inside:
-                found = _look_up(keys, masks, value)
+                languages = _look_up(keys, masks, value)
                 for lang in range(len(hits)):
-                    hits[lang] += found >> np.uint32(lang) & np.uint32(1)
+                    hits[lang] += languages >> np.uint32(lang) & np.uint32(1)
                 counts[0] += 1
                 size += 1
                 inside, value = False, np.uint64(0xCBF29CE484222325)
@@ -222,5 +243,5 @@ def measure(points: "Points", starts: "Integers") -> Prose:
     count = len(starts) - 1
     found = Prose(np.zeros((count, len(SCRIPTS) + len(LATIN))), np.zeros(count), np.zeros((count, len(LATIN))),
                   np.zeros(count))
-    _measure(points, starts, _classes(), small_letters(), *_listed(), *found)
+    _measure(points, starts, (_classes(), small_letters(), *_listed()), found)
     return found

@@ -1,19 +1,24 @@
-"""Characters of a document in repeated n-grams of words: the most frequent one, and all that occurred before."""
+"""Characters of a document in repeated n-grams of words, the most frequent one and all that occurred before; lines and
+paragraphs that occurred before."""
 
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numba import njit
 
-from argosy.corpus.cleaning.kernels.pieces import Words
+from argosy.corpus.cleaning.kernels.characters import ALPHABETIC, SPACE, flags
 from argosy.corpus.cleaning.kernels.tables import add, clear, place, room
+from argosy.corpus.cleaning.kernels.types import BOOL, BOOLS, BYTES, HASHES, INT, INTS, INTS32, POINTS
+from argosy.corpus.cleaning.kernels.words import Words, hash_piece
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    Points = npt.NDArray[np.uint32]
     Integers = npt.NDArray[np.int64]
 
 _FACTOR, _ROTATED = np.uint64(0x9E3779B97F4A7C15), np.uint64(29)
+_NEWLINE = 10
 
 
 def top(words: Words, sizes: "Integers", spaced: "npt.NDArray[np.bool_]") -> "Integers":
@@ -33,8 +38,9 @@ def duplicate(words: Words, sizes: "Integers") -> "Integers":
     return found
 
 
-@njit(cache=True)
+@njit((HASHES, INT, INT), cache=True)
 def _gram(hashes, at, n):  # type: ignore[no-untyped-def]
+    """Return the hash of an n-gram."""
     value = np.uint64(n)
     for word in range(at, at + n):
         value = (value ^ hashes[word]) * _FACTOR
@@ -42,16 +48,18 @@ def _gram(hashes, at, n):  # type: ignore[no-untyped-def]
     return max(value, np.uint64(1))
 
 
-@njit(cache=True)
+@njit((INTS32, INT, INT), cache=True)
 def _characters(lengths, at, n):  # type: ignore[no-untyped-def]
+    """Count the characters of the words of an n-gram."""
     total = 0
     for word in range(at, at + n):
         total += lengths[word]
     return total
 
 
-@njit(cache=True)
+@njit((HASHES, INTS32, INTS, INTS, BOOLS), cache=True)
 def _top(hashes, lengths, first, sizes, spaced):  # type: ignore[no-untyped-def]
+    """Return the characters of the most frequent n-gram of documents."""
     found = np.zeros(len(sizes), np.int64)
     table, times, places = np.zeros(1024, np.uint64), np.zeros(1024, np.int64), np.zeros(1024, np.int64)
     for document in range(len(sizes)):
@@ -78,8 +86,9 @@ def _top(hashes, lengths, first, sizes, spaced):  # type: ignore[no-untyped-def]
     return found
 
 
-@njit(cache=True)
+@njit((HASHES, INTS32, INTS, INTS), cache=True)
 def _duplicate(hashes, lengths, first, sizes):  # type: ignore[no-untyped-def]
+    """Count the characters in n-grams that occurred before."""
     found = np.zeros(len(sizes), np.int64)
     table = np.zeros(1024, np.uint64)
     for document in range(len(sizes)):
@@ -97,3 +106,57 @@ def _duplicate(hashes, lengths, first, sizes):  # type: ignore[no-untyped-def]
                 found[document] += _characters(lengths, word, n)
                 word += n
     return found
+
+
+def repeated(points: "Points", starts: "Integers", newlines: int, stripped: bool, lettered: bool) -> "Integers":
+    """Count pieces between runs of at least so many newlines (1: lines, 2: paragraphs) that occurred before.
+
+    stripped: leave out white space at both ends of a document.
+    lettered: leave out pieces without a letter.
+
+    Returns: pieces, pieces that occurred before, and the characters of these, (documents, 3), int64."""
+    counts: Integers = _repeated(points, starts, flags(), newlines, stripped, lettered)
+    return counts
+
+
+@njit((POINTS, INT, INT, BYTES), cache=True)
+def _has_letter(points, begin, end, kinds):  # type: ignore[no-untyped-def]
+    """Tell whether a piece has a letter."""
+    for at in range(begin, end):  # noqa: SIM110 (compiled)
+        if kinds[points[at]] & ALPHABETIC:
+            return True
+    return False
+
+
+@njit((POINTS, INTS, BYTES, INT, BOOL, BOOL), cache=True)
+def _repeated(points, starts, kinds, newlines, stripped, lettered):  # type: ignore[no-untyped-def]
+    """Count pieces, those that occurred before, and the characters of these."""
+    counts = np.zeros((len(starts) - 1, 3), np.int64)
+    table = np.zeros(1024, np.uint64)
+    for document in range(len(starts) - 1):
+        begin, end = starts[document], starts[document + 1]
+        while stripped and begin < end and kinds[points[begin]] & SPACE:
+            begin += 1
+        while stripped and end > begin and kinds[points[end - 1]] & SPACE:
+            end -= 1
+        breaks = 0
+        for at in range(begin, end):
+            breaks += points[at] == _NEWLINE
+        table = room(table, breaks + 1)
+        size = clear(table, breaks + 1)
+        first = at = begin
+        while at <= end:
+            run = at
+            while run < end and points[run] == _NEWLINE:
+                run += 1
+            if at == end or run - at >= newlines:
+                counted = not lettered or _has_letter(points, first, at, kinds)
+                counts[document, 0] += counted
+                if counted and not add(table, size, hash_piece(points, first, at)):
+                    counts[document, 1] += 1
+                    counts[document, 2] += at - first
+                first = run
+                if at == end:
+                    break
+            at = max(run, at + 1)
+    return counts

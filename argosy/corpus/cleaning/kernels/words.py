@@ -1,4 +1,4 @@
-"""Pieces of documents: words with their hashes, lines and paragraphs, and how many of them occurred before."""
+"""Words of documents with their hashes, and the hash of a piece of a document."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from argosy.corpus.cleaning.kernels.characters import ALPHABETIC, HAN_LETTER, SPACE, WORD, flags, small_letters
-from argosy.corpus.cleaning.kernels.tables import add, clear, room
+from argosy.corpus.cleaning.kernels.types import BOOLS, BYTES, INT, INTS, POINTS
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     Flags = npt.NDArray[np.bool_]
 
 _FACTOR, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
-_NEWLINE = 10
 
 
 class Words(NamedTuple):
@@ -44,8 +43,9 @@ def words(points: "Points", starts: "Integers", signs: "Flags | None" = None) ->
     return Words(*_words(points, starts, marked, flags(), small_letters()))
 
 
-@njit(cache=True)
+@njit((POINTS, INTS, BOOLS, BYTES, POINTS), cache=True)
 def _words(points, starts, signs, kinds, small):  # type: ignore[no-untyped-def]
+    """Return the arrays of `Words`."""
     most = len(points)
     hashes, lengths = np.empty(most, np.uint64), np.empty(most, np.int32)
     lettered, han = np.zeros(most, np.bool_), np.zeros(most, np.bool_)
@@ -84,7 +84,7 @@ def _words(points, starts, signs, kinds, small):  # type: ignore[no-untyped-def]
     return hashes[:count].copy(), lengths[:count].copy(), lettered[:count].copy(), han[:count].copy(), first
 
 
-@njit(cache=True)
+@njit((POINTS, INT, INT), cache=True)
 def hash_piece(points, begin, end):  # type: ignore[no-untyped-def]
     """Hash a piece of text as it is: 64 bits, of which no document has enough pieces for two to meet by chance."""
     value = np.uint64(end - begin)
@@ -92,55 +92,3 @@ def hash_piece(points, begin, end):  # type: ignore[no-untyped-def]
         value = (value ^ np.uint64(points[at])) * _FACTOR
         value ^= value >> _HALF
     return value
-
-
-def repeated(points: "Points", starts: "Integers", newlines: int, stripped: bool, lettered: bool) -> "Integers":
-    """Count pieces between runs of at least so many newlines (1: lines, 2: paragraphs) that occurred before.
-
-    stripped: leave out white space at both ends of a document.
-    lettered: leave out pieces without a letter.
-
-    Returns: pieces, pieces that occurred before, and the characters of these, (documents, 3), int64."""
-    counts: Integers = _repeated(points, starts, flags(), newlines, stripped, lettered)
-    return counts
-
-
-@njit(cache=True)
-def _has_letter(points, begin, end, kinds):  # type: ignore[no-untyped-def]
-    for at in range(begin, end):  # noqa: SIM110 (compiled)
-        if kinds[points[at]] & ALPHABETIC:
-            return True
-    return False
-
-
-@njit(cache=True)
-def _repeated(points, starts, kinds, newlines, stripped, lettered):  # type: ignore[no-untyped-def]
-    counts = np.zeros((len(starts) - 1, 3), np.int64)
-    table = np.zeros(1024, np.uint64)
-    for document in range(len(starts) - 1):
-        begin, end = starts[document], starts[document + 1]
-        while stripped and begin < end and kinds[points[begin]] & SPACE:
-            begin += 1
-        while stripped and end > begin and kinds[points[end - 1]] & SPACE:
-            end -= 1
-        breaks = 0
-        for at in range(begin, end):
-            breaks += points[at] == _NEWLINE
-        table = room(table, breaks + 1)
-        size = clear(table, breaks + 1)
-        first = at = begin
-        while at <= end:
-            run = at
-            while run < end and points[run] == _NEWLINE:
-                run += 1
-            if at == end or run - at >= newlines:
-                counted = not lettered or _has_letter(points, first, at, kinds)
-                counts[document, 0] += counted
-                if counted and not add(table, size, hash_piece(points, first, at)):
-                    counts[document, 1] += 1
-                    counts[document, 2] += at - first
-                first = run
-                if at == end:
-                    break
-            at = max(run, at + 1)
-    return counts

@@ -9,6 +9,7 @@ import numpy as np
 from numba import njit
 
 from argosy.corpus.cleaning.kernels.dedup.hashing import mix
+from argosy.corpus.cleaning.kernels.types import BOOLS, HASHES, INT, INTS, POINTS, written
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 _BASE = np.uint64(0x9E3779B97F4A7C15)  # of the rolling hash, modulo 2^64
 
 
-@njit(cache=True)
+@njit((POINTS, INT, INT, INT, written(HASHES)), cache=True)
 def _rolling(points, begin, end, size, out):  # type: ignore[no-untyped-def]
     """Write the hash of each run of `size` code points (Karp and Rabin 1987, over mixed code points)."""
     leaving = np.uint64(1)
@@ -34,7 +35,7 @@ def _rolling(points, begin, end, size, out):  # type: ignore[no-untyped-def]
             out[at - begin - size + 1] = mix(value)
 
 
-@njit(cache=True)
+@njit((HASHES, INT, INT, written(INTS), written(INTS)), cache=True)
 def _select(hashes, count, width, queue, out):  # type: ignore[no-untyped-def]
     """Write for each run of `width` hashes the place of its least one, the first of equals (by a monotone queue)."""
     head, tail = 0, 0
@@ -49,16 +50,18 @@ def _select(hashes, count, width, queue, out):  # type: ignore[no-untyped-def]
             out[at - width + 1] = queue[head]
 
 
-@njit(cache=True)
+@njit((INTS,), cache=True)
 def _longest(starts):  # type: ignore[no-untyped-def]
+    """Return the length of the longest document, at least 1."""
     longest = 1
     for document in range(len(starts) - 1):
         longest = max(longest, starts[document + 1] - starts[document])
     return longest
 
 
-@njit(cache=True)
+@njit((POINTS, INTS, INT), cache=True)
 def _fingerprints(points, starts, length):  # type: ignore[no-untyped-def]
+    """Return the fingerprints of documents, and how many each has."""
     size, room = length // 2, _longest(starts)
     hashes, queue, chosen = np.empty(room, np.uint64), np.empty(room, np.int64), np.empty(room, np.int64)
     counts = np.zeros(len(starts) - 1, np.int64)
@@ -82,8 +85,9 @@ def _fingerprints(points, starts, length):  # type: ignore[no-untyped-def]
     return out[:total], counts
 
 
-@njit(cache=True)
+@njit((POINTS, INTS, INT, HASHES, BOOLS, INTS), cache=True)
 def _windows(points, starts, length, numbers, shared, firsts):  # type: ignore[no-untyped-def]
+    """Return (hash, document, begin) of the windows whose fingerprint is shared."""
     size, room = length // 2, _longest(starts)
     hashes, queue, chosen = np.empty(room, np.uint64), np.empty(room, np.int64), np.empty(room, np.int64)
     out = np.empty((1024, 3), np.uint64)

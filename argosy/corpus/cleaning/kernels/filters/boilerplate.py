@@ -6,7 +6,8 @@ import numpy as np
 from numba import njit
 
 from argosy.corpus.cleaning.kernels.characters import flags
-from argosy.corpus.cleaning.kernels.pieces import hash_piece
+from argosy.corpus.cleaning.kernels.types import BYTES, INT, INTS, POINTS, WORD32
+from argosy.corpus.cleaning.kernels.words import hash_piece
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -36,12 +37,13 @@ class Lines(NamedTuple):
     surplus: "npt.NDArray[np.uint8]"
 
 
-@njit(cache=True)
+@njit((WORD32,), cache=True)
 def _blank(point: int) -> bool:
+    """Tell whether a code point is a space or tab within a line."""
     return point == 32 or point == 9 or point == 0x3000
 
 
-@njit(cache=True)
+@njit((POINTS, INT, INT), cache=True)
 def _fence(points, begin, end):  # type: ignore[no-untyped-def]
     """Whether a line opens or closes a block of code: three backticks or tildes."""
     if end - begin < 3 or not (points[begin] == 96 or points[begin] == 126):
@@ -49,8 +51,11 @@ def _fence(points, begin, end):  # type: ignore[no-untyped-def]
     return points[begin] == points[begin + 1] == points[begin + 2]
 
 
-@njit(cache=True)
-def _lines(points, starts, kinds, rows, hashes, first, surplus):  # type: ignore[no-untyped-def]
+@njit((POINTS, INTS, BYTES, INT), cache=True)
+def _lines(points, starts, kinds, most):  # type: ignore[no-untyped-def]
+    """Return begin, end and letters of each line, its hash, each document's first line, and its surplus."""
+    rows, hashes = np.empty((most, 3), np.int64), np.empty(most, np.uint64)
+    first, surplus = np.zeros(len(starts), np.int64), np.zeros(len(starts) - 1, np.uint8)
     count = 0
     for document in range(len(starts) - 1):
         first[document] = count
@@ -77,19 +82,17 @@ def _lines(points, starts, kinds, rows, hashes, first, surplus):  # type: ignore
             count += 1
             begin, letters = at + 1, 0
     first[len(starts) - 1] = count
-    return count
+    return rows, hashes, first, surplus
 
 
 def lines(points: "Points", starts: "Integers") -> Lines:
     """Split documents, given as `Batch.points` and `Batch.starts`, into lines."""
     most = int((points == 10).sum()) + len(starts) - 1
-    rows, hashes = np.empty((most, 3), np.int64), np.empty(most, np.uint64)
-    first, surplus = np.zeros(len(starts), np.int64), np.zeros(len(starts) - 1, np.uint8)
-    _lines(points, starts, flags(), rows, hashes, first, surplus)
+    rows, hashes, first, surplus = _lines(points, starts, flags(), most)
     return Lines(rows[:, 0], rows[:, 1], first, hashes, rows[:, 2], surplus)
 
 
-@njit(cache=True)
+@njit((POINTS, INT, INT, INT, POINTS), cache=True)
 def _ends_item(points, at, stop, step, separators):  # type: ignore[no-untyped-def]
     """Whether an item of a line ends before `at`, going to `stop`: by the line's end, a sign or two spaces."""
     spaces = 0
@@ -101,8 +104,9 @@ def _ends_item(points, at, stop, step, separators):  # type: ignore[no-untyped-d
     return True
 
 
-@njit(cache=True)
+@njit((POINTS, INTS, INTS, INTS, INTS, POINTS), cache=True)
 def _alone(points, begins, ends, places, sizes, separators):  # type: ignore[no-untyped-def]
+    """Tell which phrases are items of their own."""
     found = np.zeros(len(places), np.bool_)
     for i in range(len(places)):
         found[i] = (_ends_item(points, places[i] - 1, begins[i] - 1, -1, separators)

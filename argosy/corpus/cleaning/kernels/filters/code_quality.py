@@ -6,6 +6,7 @@ import numpy as np
 from numba import njit
 
 from argosy.corpus.cleaning.kernels.characters import ALPHABETIC, BREAK, DIGIT, SPACE, WORD, flags
+from argosy.corpus.cleaning.kernels.types import BYTES, INTS, POINTS
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -28,8 +29,9 @@ def source_counts(points: "Points", starts: "Integers") -> "Integers":
     return counts
 
 
-@njit(cache=True)
+@njit((POINTS, INTS, BYTES), cache=True)
 def _source_counts(points, starts, kinds):  # type: ignore[no-untyped-def]
+    """Count the lines and characters of source files."""
     counts = np.zeros((len(starts) - 1, 9), np.int64)
     for document in range(len(starts) - 1):
         begin = first = starts[document]

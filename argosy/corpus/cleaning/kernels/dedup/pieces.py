@@ -6,6 +6,7 @@ import numpy as np
 from numba import njit
 
 from argosy.corpus.cleaning.kernels.characters import SPACE, flags
+from argosy.corpus.cleaning.kernels.types import BYTES, INT, INT_ROWS, INTS, POINTS, written
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -23,7 +24,7 @@ def _closing(point):  # type: ignore[no-untyped-def]
             or point == 0x300D or point == 0x300F or point == 0xFF09)
 
 
-@njit(cache=True)
+@njit((POINTS, INT, INT, BYTES), cache=True)
 def _sentence_end(points, at, end, kinds):  # type: ignore[no-untyped-def]
     """Return where the mark at `at` ends a sentence, its closing marks included; -1: it ends none."""
     point = points[at]
@@ -38,7 +39,7 @@ def _sentence_end(points, at, end, kinds):  # type: ignore[no-untyped-def]
     return at if wide or at == end or kinds[points[at]] & SPACE != 0 else -1
 
 
-@njit(cache=True)
+@njit((POINTS, INT, INT, BYTES), cache=True)
 def _blank_line(points, at, end, kinds):  # type: ignore[no-untyped-def]
     """Whether nothing but space is between the line's end at `at` and the next one's, or the text's."""
     at += 1
@@ -49,7 +50,7 @@ def _blank_line(points, at, end, kinds):  # type: ignore[no-untyped-def]
     return True
 
 
-@njit(cache=True)
+@njit((POINTS, INT, INT, INT, BYTES), cache=True)
 def _with_space(points, at, end, unit, kinds):  # type: ignore[no-untyped-def]
     """Return where the space after a piece ends: none after a line, blank lines after a paragraph."""
     if unit == SENTENCES:
@@ -62,8 +63,9 @@ def _with_space(points, at, end, unit, kinds):  # type: ignore[no-untyped-def]
     return at
 
 
-@njit(cache=True)
+@njit((POINTS, INTS, INT, BYTES), cache=True)
 def _split(points, starts, unit, kinds):  # type: ignore[no-untyped-def]
+    """Return begin and end of each piece, and the number of each document's first piece."""
     found = np.empty((1024, 2), np.int64)
     first = np.zeros(len(starts), np.int64)
     count = 0
@@ -101,7 +103,7 @@ def split(points: "Points", starts: "Integers", unit: int) -> tuple["Integers", 
     return found[:, 0].copy(), found[:, 1].copy(), first
 
 
-@njit(cache=True)
+@njit((written(INT_ROWS),), cache=True)
 def merge(spans):  # type: ignore[no-untyped-def]
     """Join spans (document, begin, end), ordered, that touch or overlap, in place; return their number."""
     count = 0

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import njit
 
+from argosy.corpus.cleaning.kernels.types import INT, INTS, PAIRS, POINTS
+
 if TYPE_CHECKING:
     import numpy.typing as npt
 
@@ -62,7 +64,7 @@ def _gb() -> "npt.NDArray[np.uint16]":
     return codes
 
 
-@njit(cache=True)
+@njit((POINTS, INT, INT), cache=True)
 def _entity(points: "npt.NDArray[np.uint32]", at: int, end: int) -> bool:
     """Whether `&` at `at` may begin an entity: a letter or # and a semicolon soon."""
     if at + 1 >= end or not (points[at + 1] == 35 or 97 <= (points[at + 1] | 32) <= 122):
@@ -73,7 +75,7 @@ def _entity(points: "npt.NDArray[np.uint32]", at: int, end: int) -> bool:
     return False
 
 
-@njit(cache=True)
+@njit((INT, INT), cache=True)
 def _advance(need: int, byte: int) -> int:
     """Take one byte of UTF-8: bytes that must follow, or -1 where it is none."""
     if need > 0:
@@ -85,8 +87,11 @@ def _advance(need: int, byte: int) -> int:
     return 3 if 0xF0 <= byte < 0xF5 else -1
 
 
-@njit(cache=True)
-def _look(points, starts, flags, gb, kinds, broken, visible):  # type: ignore[no-untyped-def]
+@njit((POINTS, INTS, POINTS, PAIRS), cache=True)
+def _look(points, starts, flags, gb):  # type: ignore[no-untyped-def]
+    """Return of each document the bits of what is suspicious, how many characters are lost, and how many visible."""
+    kinds = np.zeros(len(starts) - 1, np.uint8)
+    broken, visible = np.zeros(len(starts) - 1), np.zeros(len(starts) - 1)
     pairs = (1 << _CONTINUES) - 1
     for document in range(len(starts) - 1):
         end = starts[document + 1]
@@ -139,6 +144,7 @@ def _look(points, starts, flags, gb, kinds, broken, visible):  # type: ignore[no
         if run >= 4 and need == 0:
             kind |= 1
         kinds[document], broken[document], visible[document] = kind, lost, seen
+    return kinds, broken, visible
 
 
 def look(
@@ -146,7 +152,5 @@ def look(
 ) -> tuple["npt.NDArray[np.uint8]", "npt.NDArray[np.float64]", "npt.NDArray[np.float64]"]:
     """Return of each document (as `Batch.points` and `Batch.starts`) what is suspicious, as bits of MOJIBAKE, UNCLEAN,
     DENORMAL and ENTITY; how many characters are lost (three for 锟斤拷) or of private use; and how many are visible."""
-    kinds = np.zeros(len(starts) - 1, np.uint8)
-    broken, visible = np.zeros(len(starts) - 1), np.zeros(len(starts) - 1)
-    _look(points, starts, _flags(), _gb(), kinds, broken, visible)
+    kinds, broken, visible = _look(points, starts, _flags(), _gb())
     return kinds, broken, visible

@@ -7,6 +7,7 @@ from numba import njit
 
 from argosy.corpus.cleaning.kernels.characters import DIGIT, HAN_LETTER, SPACE, WORD, flags, small_letters
 from argosy.corpus.cleaning.kernels.tables import place, slots
+from argosy.corpus.cleaning.kernels.types import BOOLS, BYTES, FLOATS, HASHES, INT, INTS, POINTS
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -31,8 +32,9 @@ def letters(points: "Points", starts: "Integers", han: "Flags", most: int) -> "t
     return found, offsets
 
 
-@njit(cache=True)
+@njit((POINTS, INTS, BOOLS, BYTES, POINTS, INT), cache=True)
 def _letters(points, starts, han, kinds, small, most):  # type: ignore[no-untyped-def]
+    """Return the letters of documents, end to end, and where each begins."""
     out, size = np.empty(len(points), np.uint32), 0
     offsets = np.zeros(len(starts), np.int64)
     for document in range(len(starts) - 1):
@@ -61,8 +63,9 @@ def same_shares(points: "Points", starts: "Integers", most: int) -> "Floats":
     return shares
 
 
-@njit(cache=True)
+@njit((POINTS, INTS, BYTES, INT), cache=True)
 def _same_shares(points, starts, kinds, most):  # type: ignore[no-untyped-def]
+    """Return the share of the most frequent sign of each document."""
     shares, times = np.zeros(len(starts) - 1), np.zeros(0x110000, np.int64)
     for document in range(len(starts) - 1):
         visible, largest = 0, 0
@@ -105,8 +108,9 @@ class Lookup:
         return means
 
 
-@njit(cache=True)
+@njit((HASHES, FLOATS), cache=True)
 def _filled(keys, values):  # type: ignore[no-untyped-def]
+    """Fill a hash table with the values of keys."""
     size = slots(len(keys))
     table, placed = np.zeros(size, np.uint64), np.zeros(size)
     for number in range(len(keys)):
@@ -115,8 +119,9 @@ def _filled(keys, values):  # type: ignore[no-untyped-def]
     return table, placed
 
 
-@njit(cache=True)
+@njit((POINTS, INTS, HASHES, FLOATS, FLOATS), cache=True)
 def _means(found, offsets, table, values, others):  # type: ignore[no-untyped-def]
+    """Return the mean value of pairs of letters of each document; a pair that is not listed has its first letter's."""
     means = np.full(len(offsets) - 1, np.nan)
     for document in range(len(offsets) - 1):
         begin, end, total = offsets[document], offsets[document + 1], 0.0

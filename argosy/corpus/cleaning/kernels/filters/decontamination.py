@@ -11,6 +11,19 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numba import njit
 
+from argosy.corpus.cleaning.kernels.types import (
+    BOOLS,
+    COLUMN,
+    FLOAT,
+    HASHES,
+    INT,
+    INT_ROWS,
+    INTS,
+    POINTS,
+    WORD64,
+    named,
+    written,
+)
 from argosy.corpus.text.scripts import simplified
 
 if TYPE_CHECKING:
@@ -23,7 +36,6 @@ _NONE, _LETTER, _HAN, _ASKS = range(4)
 _BASE = np.uint64(0x9E3779B97F4A7C15)
 _M1, _M2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _MOST_TRIES = 50  # places of a text at which a target is aligned
-_MOST_TIMES = 1000  # times that a text has an n-gram: of more the first are looked at
 _FILTER_WORDS = 8  # n-grams by 64 bits of the filter at which most n-grams of clean texts end
 
 
@@ -63,15 +75,23 @@ class Words(NamedTuple):
     prefix: "Hashes"
 
 
+WORDS = named(Words, *map(written, (HASHES, INTS, BOOLS, BOOLS, INTS, HASHES)))
+
+
 @njit(cache=True, inline="always")
 def _mix(value):  # type: ignore[no-untyped-def]
+    """Mix 64 bits (SplitMix64)."""
     value = (value ^ (value >> np.uint64(30))) * _M1
     value = (value ^ (value >> np.uint64(27))) * _M2
     return value ^ (value >> np.uint64(31))
 
 
-@njit(cache=True)
-def _split(points, starts, table, hashes, places, kinds, first, prefix):  # type: ignore[no-untyped-def]
+@njit((POINTS, INTS, POINTS), cache=True)
+def _split(points, starts, table):  # type: ignore[no-untyped-def]
+    """Return hashes, places and kinds of words, each text's first word, and the hash of all words before each."""
+    size = len(points)
+    hashes, places, kinds = np.empty(size, np.uint64), np.empty(size, np.int64), np.empty(size, np.uint8)
+    first, prefix = np.zeros(len(starts), np.int64), np.empty(size + 1, np.uint64)
     count = 0
     for text in range(len(starts) - 1):
         first[text] = count
@@ -96,21 +116,18 @@ def _split(points, starts, table, hashes, places, kinds, first, prefix):  # type
     prefix[0] = 0
     for word in range(count):
         prefix[word + 1] = prefix[word] * _BASE + hashes[word]
-    return count
+    return hashes[:count], places[:count], kinds[:count], first, prefix[: count + 1]
 
 
 def split(points: "npt.NDArray[np.uint32]", starts: "Integers") -> Words:
     """Split texts, given as `Batch.points` and `Batch.starts`, into words."""
-    size = len(points)
-    hashes, places, kinds = np.empty(size, np.uint64), np.empty(size, np.int64), np.empty(size, np.uint8)
-    first, prefix = np.zeros(len(starts), np.int64), np.empty(size + 1, np.uint64)
-    count = _split(points, starts, _canonical(), hashes, places, kinds, first, prefix)
-    kinds = kinds[:count]
-    return Words(hashes[:count], places[:count], kinds == _HAN, kinds == _ASKS, first, prefix[: count + 1])
+    hashes, places, kinds, first, prefix = _split(points, starts, _canonical())
+    return Words(hashes, places, kinds == _HAN, kinds == _ASKS, first, prefix)
 
 
-@njit(cache=True)
+@njit((HASHES, INT, INT, WORD64), cache=True)
 def _gram(prefix, at, size, power):  # type: ignore[no-untyped-def]
+    """Return the hash of the n-gram of `size` words at `at`."""
     return _mix(prefix[at + size] - prefix[at] * power + np.uint64(size))
 
 
@@ -119,7 +136,7 @@ def powers(sizes: "Integers") -> "Hashes":
     return np.array([pow(int(_BASE), int(size), 1 << 64) for size in sizes], np.uint64)
 
 
-@njit(cache=True)
+@njit((HASHES, INTS, INTS, HASHES), cache=True)
 def grams(prefix, at, sizes, factors):  # type: ignore[no-untyped-def]
     """Return the hash of the n-gram of `sizes[i]` words at `at[i]`; `factors` are `powers(sizes)`."""
     found = np.empty(len(at), np.uint64)
@@ -136,7 +153,7 @@ def _mask(value):  # type: ignore[no-untyped-def]
         one << (value >> np.uint64(12) & sixty_three))
 
 
-@njit(cache=True)
+@njit((HASHES,), cache=True)
 def bloom(known):  # type: ignore[no-untyped-def]
     """Return a filter of hashes, a power of two of uint64: what is not in it is in none."""
     size = 1
@@ -148,14 +165,15 @@ def bloom(known):  # type: ignore[no-untyped-def]
     return words
 
 
-@njit(cache=True)
-def lookup(prefix, first, han, sizes, factors, of_han, known, words):  # type: ignore[no-untyped-def]
+@njit((WORDS, INTS, HASHES, INTS, HASHES, HASHES), cache=True)
+def lookup(words, sizes, factors, of_han, known, known_bloom):  # type: ignore[no-untyped-def]
     """Return (place, number in `known`) of each n-gram of a size of `sizes` that is in `known`, sorted and unique.
 
-    Sizes with `of_han` 1 are of n-grams that begin with a Han character, with 0 of others, with -1 of both. `words` is
-    `bloom(known)`."""
+    Sizes with `of_han` 1 are of n-grams that begin with a Han character, with 0 of others, with -1 of both.
+    `known_bloom` is `bloom(known)`."""
+    prefix, first, han = words.prefix, words.first, words.han
     found = np.empty((1024, 2), np.int64)
-    count, last = 0, np.uint64(len(words) - 1)
+    count, last = 0, np.uint64(len(known_bloom) - 1)
     for text in range(len(first) - 1):
         for at in range(first[text], first[text + 1]):
             for which in range(len(sizes)):
@@ -163,7 +181,7 @@ def lookup(prefix, first, han, sizes, factors, of_han, known, words):  # type: i
                     continue
                 value = _gram(prefix, at, sizes[which], factors[which])
                 mask = _mask(value)
-                if words[(value >> np.uint64(20)) & last] & mask != mask:
+                if known_bloom[(value >> np.uint64(20)) & last] & mask != mask:
                     continue
                 place = np.searchsorted(known, value)
                 if place == len(known) or known[place] != value:
@@ -175,34 +193,7 @@ def lookup(prefix, first, han, sizes, factors, of_han, known, words):  # type: i
     return found[:count]
 
 
-def bounded(hits: "Integers", first: "Integers") -> "Integers":
-    """Leave out of `lookup`'s answer what a text has of an n-gram beyond _MOST_TIMES: a page that says four words of
-    sixty questions a million times would not fit into memory, and tells nothing."""
-    if len(hits) <= _MOST_TIMES:
-        return hits
-    texts = np.searchsorted(first, hits[:, 0], side="right") - 1
-    order = np.lexsort((texts, hits[:, 1]))  # stable: places are in order
-    begins = np.flatnonzero(np.r_[True, (np.diff(hits[order, 1]) != 0) | (np.diff(texts[order]) != 0)])
-    times = np.arange(len(hits)) - np.repeat(begins, np.diff(np.append(begins, len(hits))))
-    kept: Integers = hits[np.sort(order[times < _MOST_TIMES])]
-    return kept
-
-
-def likely_first(texts: "Integers", targets: "Integers", starts: "Integers") -> "Integers":
-    """Return the order in which shared n-grams are looked at: by text and target, and then those first of which most
-    say that the target begins there, as of a copy nearly all do and of a phrase that a page repeats two or three."""
-    if not len(texts):
-        return np.zeros(0, np.int64)
-    order = np.lexsort((starts, targets, texts))
-    begins = np.r_[True, np.diff(np.stack([texts, targets, starts])[:, order]).any(axis=0)]
-    group = np.cumsum(begins) - 1
-    times = np.empty(len(texts), np.int64)
-    times[order] = np.bincount(group)[group]
-    found: Integers = np.lexsort((starts, -times, targets, texts))
-    return found
-
-
-@njit(cache=True)
+@njit((HASHES, HASHES, INT, INT), cache=True)
 def _align(pattern, text, begin, end):  # type: ignore[no-untyped-def]
     """Find the piece of `text[begin:end]` at the least edit distance from `pattern` (Sellers 1980): distance, begin,
     end."""
@@ -225,51 +216,52 @@ def _align(pattern, text, begin, end):  # type: ignore[no-untyped-def]
     return best, best_begin, best_end
 
 
-@njit(cache=True)
-def _group_end(texts, targets, at):  # type: ignore[no-untyped-def]
+@njit((INT_ROWS, INT), cache=True)
+def _group_end(shared, at):  # type: ignore[no-untyped-def]
+    """Return where the shared n-grams of another text or target begin."""
     end = at
-    while end < len(texts) and texts[end] == texts[at] and targets[end] == targets[at]:
+    while end < len(shared) and shared[end, 0] == shared[at, 0] and shared[end, 1] == shared[at, 1]:
         end += 1
     return end
 
 
-@njit(cache=True)
+@njit((INT_ROWS, INT, INT, INT), cache=True)
 def _among(rows, edits, begin, end):  # type: ignore[no-untyped-def]
+    """Tell whether a piece of a text is among the rows."""
     for row in rows:  # noqa: SIM110 (compiled)
         if row[2] == edits and row[3] == begin and row[4] == end:
             return True
     return False
 
 
-@njit(cache=True)
-def verify(texts, targets, starts, hashes, first, known, bounds, least, similarity):  # type: ignore[no-untyped-def]
+@njit((INT_ROWS, WORDS, WORDS, INTS, FLOAT), cache=True)
+def verify(shared, words, targets, least, similarity):  # type: ignore[no-untyped-def]
     """Align targets with the texts that share n-grams with them.
 
     Args:
-        texts, targets, starts: of each shared n-gram: text, target, and where in the text's words the target would
-            begin by it; ordered by text, target, and where to look first.
-        hashes, first: the texts' words (`Words`).
-        known, bounds: words of all targets, and where each begins in them.
+        shared: text, target, and where in the text's words the target would begin, of each shared n-gram, (n-grams, 3);
+            ordered by text, target, and where to look first.
+        words, targets: words of the texts and of the targets (`Words`).
         least: shared n-grams that a target must have to be aligned, by target.
         similarity: least share of a target's words that are left as they are.
 
     Returns:
         Rows of text, target, edits, begin and end in the texts' words: each piece of a text that is like a target."""
-    found = np.empty((256, 5), np.int64)
+    found, first = np.empty((256, 5), np.int64), words.first
     count = at = 0
-    while at < len(texts):
-        end = _group_end(texts, targets, at)
-        target, text = targets[at], texts[at]
-        pattern = known[bounds[target] : bounds[target + 1]]
+    while at < len(shared):
+        end = _group_end(shared, at)
+        text, target = shared[at, 0], shared[at, 1]
+        pattern = targets.hashes[targets.first[target] : targets.first[target + 1]]
         slack = max(2, len(pattern) // 5)
         last, tries, own = -1, 0, count
         for hit in range(at, end if end - at >= least[target] else at):
-            start = starts[hit]
+            start = shared[hit, 2]
             if (tries and abs(start - last) <= slack // 2) or tries == _MOST_TRIES:
                 continue
             last, tries = start, tries + 1
             low, high = max(first[text], start - slack), min(first[text + 1], start + len(pattern) + slack)
-            edits, one, two = _align(pattern, hashes, low, high)
+            edits, one, two = _align(pattern, words.hashes, low, high)
             if edits > (1 - similarity) * len(pattern) + 1e-9 or _among(found[own:count], edits, one, two):
                 continue
             if count == len(found):
@@ -280,16 +272,17 @@ def verify(texts, targets, starts, hashes, first, known, bounds, least, similari
     return found[:count]
 
 
-@njit(cache=True)
-def same(places, targets, hashes, first, texts, known, bounds):  # type: ignore[no-untyped-def]
-    """Tell whether each target stands at its place in a text word by word."""
+@njit((INTS, COLUMN, INTS, WORDS, WORDS), cache=True)
+def same(places, numbers, texts, words, targets):  # type: ignore[no-untyped-def]
+    """Tell whether the target of each number stands at its place in a text word by word."""
+    bounds = targets.first
     found = np.zeros(len(places), np.bool_)
     for i in range(len(places)):
-        begin, size = bounds[targets[i]], bounds[targets[i] + 1] - bounds[targets[i]]
-        if places[i] + size <= first[texts[i] + 1]:
+        begin, size = bounds[numbers[i]], bounds[numbers[i] + 1] - bounds[numbers[i]]
+        if places[i] + size <= words.first[texts[i] + 1]:
             found[i] = True
             for offset in range(size):
-                if hashes[places[i] + offset] != known[begin + offset]:
+                if words.hashes[places[i] + offset] != targets.hashes[begin + offset]:
                     found[i] = False
                     break
     return found

@@ -6,6 +6,7 @@ import numpy as np
 from numba import njit
 
 from argosy.corpus.cleaning.kernels.characters import HAN_LETTER, SPACE, STOP, flags
+from argosy.corpus.cleaning.kernels.types import BYTES, INTS, POINTS
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -31,8 +32,9 @@ def chinese_counts(points: "Points", starts: "Integers", scripts: "npt.NDArray[n
     return counts
 
 
-@njit(cache=True)
+@njit((POINTS, INTS, BYTES, BYTES), cache=True)
 def _chinese_counts(points, starts, kinds, scripts):  # type: ignore[no-untyped-def]
+    """Count the characters of documents by kind."""
     counts = np.zeros((len(starts) - 1, 7), np.int64)
     for document in range(len(starts) - 1):
         visible, ended, stopped = 0, False, False

@@ -1,0 +1,147 @@
+"""Fences of the compiled loops, and plain Python that says what they compute."""
+
+import importlib
+import inspect
+import pkgutil
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import argosy.corpus.cleaning.kernels as package
+from argosy.corpus.cleaning.kernels.words import Words, words
+
+LOOPS = [(module, name, value) for each in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+         if not each.name.endswith("__main__") for module in [importlib.import_module(each.name)]
+         for name, value in vars(module).items()
+         if hasattr(value, "py_func") and value.py_func.__module__ == module.__name__]  # fmt: skip
+ALPHABET = "ab1 .,\n甲乙。\t"
+
+
+def documents() -> list[str]:
+    rng = random.Random(5)
+    texts = ["".join(rng.choices(ALPHABET, k=rng.randrange(60))) for _ in range(200)]
+    return [*texts, "", "\n", "a", *("".join(rng.choices("ab \n", k=300)) for _ in range(20))]
+
+
+TEXTS = documents()
+POINTS = np.frombuffer("".join(TEXTS).encode("utf-32-le"), np.uint32)
+STARTS = np.cumsum([0, *map(len, TEXTS)], dtype=np.int64)
+
+
+@pytest.fixture(scope="module")
+def found() -> Words:
+    return words(POINTS, STARTS)
+
+
+def each(found: Words) -> Iterator[tuple[list[int], list[int]]]:
+    """Hashes and lengths of the words of each document."""
+    for low, high in zip(found.first[:-1], found.first[1:], strict=True):
+        yield found.hashes[low:high].tolist(), found.lengths[low:high].tolist()
+
+
+def test_each_loop_has_its_types_a_docstring_and_at_most_six_arguments() -> None:
+    assert len(LOOPS) > 80
+    inlined = [name for _, name, value in LOOPS if value.targetoptions.get("inline")]
+    lazy = [f"{module.__name__}.{name}" for module, name, value in LOOPS if value._can_compile and name not in inlined]
+    many = [name for _, name, value in LOOPS if len(inspect.signature(value.py_func).parameters) > 6]
+    silent = [name for _, name, value in LOOPS if not value.py_func.__doc__ and name not in inlined]
+    assert (lazy, many, silent) == ([], [], [])
+
+
+def plain_top(hashes: Sequence[int], lengths: Sequence[int], n: int, spaced: bool) -> int:
+    grams = [tuple(hashes[at : at + n]) for at in range(len(hashes) - n + 1)]
+    if not grams or (times := Counter(grams).most_common(1)[0][1]) < 2:
+        return 0
+    at = next(at for at, gram in enumerate(grams) if grams.count(gram) == times)
+    return times * (sum(lengths[at : at + n]) + (n - 1) * spaced)
+
+
+def plain_duplicate(hashes: Sequence[int], lengths: Sequence[int], n: int) -> int:
+    seen: set[tuple[int, ...]] = set()
+    at = total = 0
+    while at <= len(hashes) - n:
+        gram = tuple(hashes[at : at + n])
+        if gram in seen:
+            total, at = total + sum(lengths[at : at + n]), at + n
+        else:
+            seen.add(gram)
+            at += 1
+    return total
+
+
+@pytest.mark.parametrize("n", [2, 3, 5])
+def test_repeated_ngrams(found: Words, n: int) -> None:
+    from argosy.corpus.cleaning.kernels.filters.gopher_repetition import duplicate, top
+
+    sizes, spaced = np.full(len(TEXTS), n), np.arange(len(TEXTS)) % 2 == 0
+    assert top(found, sizes, spaced).tolist() == [plain_top(*parts, n, bool(flag)) for parts, flag in
+                                                  zip(each(found), spaced, strict=True)]  # fmt: skip
+    assert duplicate(found, sizes).tolist() == [plain_duplicate(*parts, n) for parts in each(found)]
+
+
+def plain_lines(text: str, short: int) -> list[int]:
+    lines = text.split("\n")
+    full = [line for line in lines if line.strip()]
+    copies = [line for at, line in enumerate(full) if line in full[:at]]
+    return [len(full), sum(line[-1] in ".。" for line in full), sum(len(line) <= short for line in full),
+            sum(map(len, copies)), len(lines) - 1]  # fmt: skip
+
+
+def test_lines() -> None:
+    from argosy.corpus.cleaning.kernels.filters.c4_quality import third_longest
+    from argosy.corpus.cleaning.kernels.filters.fineweb_quality import line_counts
+
+    ends = np.zeros(0x110000, np.bool_)
+    ends[[ord("."), ord("。")]] = True
+    short = np.arange(len(TEXTS)) % 9
+    assert line_counts(POINTS, STARTS, ends, short).tolist() == [
+        plain_lines(text, int(most)) for text, most in zip(TEXTS, short, strict=True)]  # fmt: skip
+    longest = [sorted(map(len, text.split("\n")), reverse=True) for text in TEXTS]
+    assert third_longest(POINTS, STARTS).tolist() == [[*sizes, 0, 0][2] for sizes in longest]
+
+
+def plain_edits(pattern: Sequence[int], text: Sequence[int]) -> int:
+    """The least edit distance of a piece of `text` from `pattern` (Sellers 1980)."""
+    costs = list(range(len(pattern) + 1))
+    best = costs[-1]
+    for sign in text:
+        before, costs = costs, [0]
+        for row, wanted in enumerate(pattern):
+            costs.append(min(before[row] + (wanted != sign), before[row + 1] + 1, costs[row] + 1))
+        best = min(best, costs[-1])
+    return best
+
+
+def test_alignment() -> None:
+    from argosy.corpus.cleaning.kernels.filters.decontamination import _align
+
+    rng = random.Random(3)
+    for _ in range(200):
+        pattern, text = (rng.choices(range(4), k=rng.randrange(1, 12)) for _ in range(2))
+        edits, begin, end = _align(np.array(pattern, np.uint64), np.array(text, np.uint64), 0, len(text))
+        assert edits == plain_edits(pattern, text)
+        assert plain_edits(pattern, text[begin:end]) == edits
+
+
+def plain_jaccard(one: set[int], two: set[int]) -> float:
+    return len(one & two) / len(one | two)
+
+
+def test_likeness_of_sketches_that_hold_all_and_sets_that_are_joined() -> None:
+    from argosy.corpus.cleaning.kernels.dedup.near_dedup import begin, jaccard, join, members
+
+    rng = random.Random(4)
+    for _ in range(100):
+        one, two = (sorted(rng.sample(range(30), rng.randrange(1, 20))) for _ in range(2))
+        values = np.array([*one, *two], np.uint32)
+        found = jaccard(values, 0, len(one), len(one), len(values), 30)
+        assert found == plain_jaccard(set(one), set(two))
+    parents: Any = np.empty(6, np.int64)
+    begin(parents)
+    for pair in ((4, 2), (5, 4), (1, 3)):
+        join(parents, *pair)
+    assert [part.tolist() for part in members(parents)] == [[1, 2, 3, 4, 5], [1, 2, 1, 2, 2]]
