@@ -10,7 +10,6 @@ from pydantic import Field
 
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.filter import Filter, FilterConfig, Rule, Scores
-from argosy.corpus.text.repair import repair
 
 _INVISIBLE = re.compile("[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\ufeff\ufff9-\ufffb]")
 # Between two words they part lines, as form feeds part pages; beside a newline they say nothing more.
@@ -20,6 +19,8 @@ _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
 # ” ends in a byte that Windows-1252 lacks, and that most decoders put U+FFFD for; ftfy leaves it lost.
 _LOST_QUOTE, _QUOTE = "â€\ufffd", "â€\x9d"
 _ENTITY = re.compile(r"&(?:[a-zA-Z]{2,8}|#\d{2,6}|#x[0-9a-fA-F]{2,6});")
+_HAN_RUN = re.compile("[^\x00-\x7f]{4,}")
+_LEAST_SEQUENCES = 3  # characters that a whole line of UTF-8 in MacRoman must be made of: it is not so by chance
 
 
 class UnicodeConfig(FilterConfig):
@@ -67,3 +68,37 @@ def clean_text(text: str) -> str:
     if "<" not in text:  # in markup an entity is meant (ftfy's rule)
         text = _ENTITY.sub(lambda match: html.unescape(match.group()), text)
     return _INVISIBLE.sub("", _CONTROL.sub("", unicodedata.normalize("NFC", _BREAKS.sub("\n", text))))
+
+
+def repair(text: str) -> str:
+    """Decode the mojibake in a text, line by line: by ftfy (Speer, https://github.com/rspeer/python-ftfy), and what
+    ftfy leaves of UTF-8 that was read as GBK or MacRoman. The same object comes back where there is none."""
+    if text.isascii():
+        return text
+    lines = text.split("\n")
+    repaired = [line if line.isascii() else _repair_line(line) for line in lines]
+    return text if repaired == lines else "\n".join(repaired)
+
+
+def _repair_line(line: str) -> str:
+    import ftfy
+
+    fixed = ftfy.fix_encoding(line)
+    return fixed if fixed != line else _from_macroman(_HAN_RUN.sub(_from_gb, line))
+
+
+def _from_gb(match: re.Match[str]) -> str:
+    """Decode UTF-8 that was read as GBK: it looks like rare characters; real Chinese in GBK is no valid UTF-8."""
+    try:
+        return match.group().encode("gb18030").decode()
+    except (UnicodeEncodeError, UnicodeDecodeError):
+        return match.group()
+
+
+def _from_macroman(line: str) -> str:
+    """Decode a line that is UTF-8 throughout when it is written in MacRoman."""
+    try:
+        decoded = line.encode("macroman").decode()
+    except (UnicodeEncodeError, UnicodeDecodeError):
+        return line
+    return decoded if sum(not character.isascii() for character in decoded) >= _LEAST_SEQUENCES else line

@@ -13,10 +13,9 @@ from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.dedup.deduplicator import Deduplicator
 from argosy.corpus.cleaning.filter import Resources
 from argosy.corpus.cleaning.filters import FILTERS, make_filters
-from argosy.corpus.cleaning.filters.unicode import Unicode, UnicodeConfig, clean_text
+from argosy.corpus.cleaning.filters.unicode import Unicode, UnicodeConfig, clean_text, repair
 from argosy.corpus.cleaning.scoring import KEPT, decide, score
 from argosy.corpus.data.schemas import Document
-from argosy.corpus.text.repair import repair
 from argosy.corpus.text.scripts import identify
 from steps.clean import CleanConfig
 
