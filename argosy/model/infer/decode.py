@@ -84,11 +84,11 @@ class TransformersDecoder(Decoder):
 
         copies = max(map(len, seeds), default=1)
         found = Answers([[] for _ in range(len(prompts) * copies)], [[] for _ in range(len(prompts) * copies)])
-        batches = [[group[at] for at in batch] for group in by_reach(prompts, decoding.max_new_tokens, self.short)
+        batches = [[group[at] for at in batch] for group in _by_reach(prompts, decoding.max_new_tokens, self.short)
                    for batch in by_length([prompts[at] for at in group], max(1, decoding.batch_size // copies))]
         lower = self._dtype not in (None, torch.float32)
         self.model.eval()
-        with (torch.inference_mode(), padding_allowed(self.model),
+        with (torch.inference_mode(), _padding_allowed(self.model),
               torch.autocast(self.model.device.type, dtype=self._dtype, enabled=lower)):
             for batch in counted(batches, len(prompts), "prompts answered"):
                 made = self._batch([prompts[at] for at in batch], [seeds[at] for at in batch], decoding)
@@ -260,7 +260,7 @@ def _pad_left(rows: Sequence[Sequence[int]], value: int) -> "Tensor":
 
 
 @contextmanager
-def padding_allowed(model: Any) -> Iterator[None]:
+def _padding_allowed(model: Any) -> Iterator[None]:
     """Have the model know padding and a cache, which an attention of packed documents does not
     (argosy.model.train.layers.attention)."""
     own = model.config._attn_implementation
@@ -274,7 +274,7 @@ def padding_allowed(model: Any) -> Iterator[None]:
         model.set_attn_implementation(own)
 
 
-def by_reach(prompts: Sequence[Sequence[int]], max_tokens: int, short: int) -> list[list[int]]:
+def _by_reach(prompts: Sequence[Sequence[int]], max_tokens: int, short: int) -> list[list[int]]:
     """Group indexes of prompts that may be in one batch of a LongRoPE model: those that stay within `short` tokens,
     those that are longer, and those of each length that go from there to beyond."""
     groups: dict[int, list[int]] = {}
