@@ -1,17 +1,22 @@
 """Config of reinforcement learning: the method, what it samples, and what may stop it."""
 
 import math
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from argosy.core.config.explain import likely, validated
-from argosy.core.config.schema import ADDED, RUNTIME, Config, Rate, Upstream
+from argosy.core.config.explain import likely
+from argosy.core.config.schema import ADDED, RUNTIME, Config, Rate, Upstream, joined
 from argosy.core.errors import InputError
 from argosy.corpus.tokens.amounts import Amount
 from argosy.model.post.config import PositiveInt, PosttrainingConfig
 from argosy.model.post.rl.methods import METHODS
 from argosy.model.post.rl.methods.ppo import PPOConfig
+
+if TYPE_CHECKING:
+    _WithMethods = PosttrainingConfig
+else:
+    _WithMethods = joined(PosttrainingConfig, METHODS.values())
 
 
 def _as_floats(rewards: dict[str, Any]) -> dict[str, Any]:
@@ -126,7 +131,7 @@ class ServerConfig(Config):
         return self
 
 
-class RLHFConfig(PosttrainingConfig):
+class RLHFConfig(_WithMethods):
     """Config of reinforcement learning from rewards of sampled answers."""
 
     stage: str = "rlhf"
@@ -173,8 +178,6 @@ class RLHFConfig(PosttrainingConfig):
     same."""
     dynamic_sampling: int = Field(default=0, ge=0)
     """Times that prompts whose answers are all rewarded alike are replaced by others (DAPO); 0 keeps them."""
-    settings: Annotated[dict[str, Any], ADDED] = Field(default={})
-    """Settings of a method that has its own, such as {alpha: 0.5}; those of the methods here are `group` and `ppo`."""
     group: GroupConfig = GroupConfig()
     ppo: PPOConfig = PPOConfig()
     loss: LossConfig = LossConfig()
@@ -192,10 +195,10 @@ class RLHFConfig(PosttrainingConfig):
                 raise ValueError(str(error)) from None
         if self.method not in METHODS:
             raise ValueError(f"method={self.method!r} is not there; {likely(self.method, METHODS)}")
-        try:
-            validated(METHODS[self.method].config_class, self.settings)
-        except InputError as error:
-            raise ValueError(f"settings, of method={self.method}: {error}") from None
+        own, fields = METHODS[self.method].model_fields, type(self).model_fields
+        for name in (name for each in self.joined_from for name in each.model_fields):
+            if name not in own and getattr(self, name) != fields[name].default:
+                raise ValueError(f"{name}={getattr(self, name)} is not of method={self.method}: leave it out")
         for problem in (self._group_problem(), self._minibatch_problem(), self._choice_problem(),
                         self._guard_problem(), self._server_problem()):
             if problem:

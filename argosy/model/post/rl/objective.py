@@ -13,7 +13,7 @@ from torch import Tensor
 from argosy.corpus.tokens.windows import IGNORED
 from argosy.model.infer.logprobs import k3
 from argosy.model.post.rl.config import LossConfig, RLHFConfig
-from argosy.model.post.rl.methods import METHODS, Outcome, whiten
+from argosy.model.post.rl.methods import Outcome, make_method, whiten
 from argosy.model.train.layers.attention import Choice
 from argosy.model.train.layers.linear_logprobs import linear_logprobs
 from argosy.model.train.layers.packed import PackedModel
@@ -21,7 +21,7 @@ from argosy.model.train.layers.packed import PackedModel
 
 def advantages_of(outcome: Outcome, config: RLHFConfig, kl_coef: float) -> tuple[Any, Any]:
     """Return the scaled advantages, (answers, T), and the returns, (answers, T), or None without a value model."""
-    found, returns = METHODS[config.method].advantages(outcome, config, kl_coef)
+    found, returns = make_method(config).advantages(outcome, config, kl_coef)
     scale = config.choice("scale")
     if scale == "batch":
         return whiten(found, outcome.mask), returns

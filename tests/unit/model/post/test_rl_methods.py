@@ -3,6 +3,8 @@ their gradient against the expected reward itself."""
 
 import itertools
 import math
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,10 +14,9 @@ import torch
 from torch import Tensor
 
 from argosy.model.infer import logprobs as kl
-from argosy.model.post.rl import methods
 from argosy.model.post.rl.config import RLHFConfig
 from argosy.model.post.rl.learning import KLController, Learner
-from argosy.model.post.rl.methods import METHODS, Outcome, token_rewards, whiten
+from argosy.model.post.rl.methods import Outcome, token_rewards, whiten
 from argosy.model.post.rl.methods.ppo import generalized_advantages
 from argosy.model.post.rl.networks import laid_out
 from argosy.model.post.rl.objective import (
@@ -214,32 +215,40 @@ def test_groups_are_of_equal_reward_whatever_their_mean_is_rounded_to() -> None:
     assert Learner._means(learner, rollout, zeros, zeros, zeros + 1)["rlhf/groups_of_equal_reward"] == 0.5
 
 
-def test_a_new_file_is_a_method_with_settings_of_its_own(mask: Tensor, tmp_path: Path,
-                                                         monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "halved.py").write_text("""
-from argosy.core.config.schema import Config
+NEW = """
+from typing import Annotated, ClassVar
+from argosy.core.config.schema import ADDED
 from argosy.model.post.rl.methods import Method
 
-class Halved(Config):
-    part: float = 0.5
-
-class HalvedReward(Method):
-    name, scale, config_class = "halved", "none", Halved
+class Part(Method):
+    name: ClassVar[str] = "part"
+    scale: ClassVar[str] = "none"
+    part: Annotated[float, ADDED] = 0.5
 
     def advantages(self, outcome, config, kl_coef):
-        part = self.config_class.model_validate(config.settings).part
-        return part * outcome.scores[:, None] * outcome.mask, None
-""")
-    monkeypatch.setattr(methods, "__path__", [*methods.__path__, str(tmp_path)])
-    METHODS.forget()
-    try:
-        config = RLHFConfig.model_validate({"method": "halved", "settings": {"part": 0.25}})
-        found, returns = advantages_of(Outcome(torch.ones(3), torch.zeros(3, 6), mask), config, 0.0)
-        assert returns is None
-        assert found.tolist() == (0.25 * mask).tolist()
-        with pytest.raises(ValueError, match=r"settings, of method=halved: .*parts"):
-            RLHFConfig.model_validate({"method": "halved", "settings": {"parts": 1}})
-    finally:
-        METHODS.forget()
-    with pytest.raises(ValueError, match=r"settings, of method=ppo: .*part"):
-        RLHFConfig.model_validate({"settings": {"part": 1}})
+        return self.part * outcome.scores[:, None] * outcome.mask, None
+"""
+USED = """
+import sys
+import torch
+from argosy.model.post.rl import methods
+methods.__path__.append(sys.argv[1])
+from argosy.model.post.rl.config import RLHFConfig
+from argosy.model.post.rl.objective import advantages_of
+
+config = RLHFConfig.model_validate({"method": "part", "part": 0.25})
+outcome = methods.Outcome(torch.ones(2), torch.zeros(2, 3), torch.ones(2, 3))
+assert (advantages_of(outcome, config, 0.0)[0] == 0.25).all()
+assert set(config.identity()) - set(RLHFConfig().identity()) == {"part"}
+try:
+    RLHFConfig.model_validate({"part": 0.25})
+except ValueError as error:
+    print(error)
+"""
+
+
+def test_a_new_file_is_a_method_with_fields_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "part.py").write_text(NEW)
+    ran = subprocess.run([sys.executable, "-c", USED, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert "part=0.25 is not of method=ppo: leave it out" in ran.stdout

@@ -3,10 +3,10 @@
 Tensors are (answers, T), a rollout's answers in rows; `mask` is 1 on an answer's tokens, which are one after the other,
 anywhere in the row."""
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from argosy.core.config.explain import validated
 from argosy.core.config.schema import Config
 from argosy.core.plugins import Folder
 
@@ -30,14 +30,14 @@ class Outcome:
         return (self.scores - kl_coef * (self.kl * self.mask).sum(1)).view(-1, copies)
 
 
-class Method(ABC):
-    """A method of reinforcement learning.
+class Method(Config):
+    """A method of reinforcement learning. The fields of a new one have the role ADDED, so that no digest of the others
+    changes; they are fields of the step's config.
 
     Attributes:
         ratio, normalizer, scale, kl: what `auto` is in `loss`.
         grouped: whether its baseline is a group of answers to one prompt.
-        valued: whether it has a value model.
-        config_class: its own settings: what the config's `settings` may hold."""
+        valued: whether it has a value model."""
 
     name: ClassVar[str] = ""
     ratio: ClassVar[str] = "token"
@@ -46,16 +46,21 @@ class Method(ABC):
     kl: ClassVar[str] = "reward"
     grouped: ClassVar[bool] = False
     valued: ClassVar[bool] = False
-    config_class: ClassVar[type[Config]] = Config
 
-    @abstractmethod
     def advantages(self, outcome: Outcome, config: Any, kl_coef: float) -> tuple[Any, Any]:
         """Return the advantages, (answers, T), before `loss.scale`; and the returns that a value model learns, or None.
 
         `config`: the RLHFConfig."""
+        raise NotImplementedError(f"the method {self.name} has no advantages")
 
 
-METHODS: Folder[Method] = Folder("method", Method, __name__, instances=True)
+METHODS: Folder[type[Method]] = Folder("method", Method, __name__)
+
+
+def make_method(config: Any) -> Method:
+    """Make the method of a step's `config`, with its fields. Raises InputError: they do not fit."""
+    method = METHODS.pick(config.method)
+    return validated(method, {name: getattr(config, name) for name in method.model_fields})
 
 
 def masked_mean(values: Any, mask: Any) -> Any:

@@ -1,6 +1,6 @@
 """GRPO (Shao et al. 2024): an answer against its group."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from argosy.model.post.rl.methods import Method, Outcome
 
@@ -8,9 +8,11 @@ from argosy.model.post.rl.methods import Method, Outcome
 class GRPO(Method):
     """How far each score is above the mean of its group."""
 
-    name = "grpo"
-    normalizer, scale, kl = "answer", "group", "loss"
-    grouped = True
+    name: ClassVar[str] = "grpo"
+    normalizer: ClassVar[str] = "answer"
+    scale: ClassVar[str] = "group"
+    kl: ClassVar[str] = "loss"
+    grouped: ClassVar[bool] = True
 
     def advantages(self, outcome: Outcome, config: Any, kl_coef: float) -> tuple[Any, Any]:
         """Return that for each token of an answer."""

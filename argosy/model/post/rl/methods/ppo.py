@@ -1,6 +1,6 @@
 """PPO (Schulman et al. 2017): advantages by a value model."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import Field
 
@@ -31,8 +31,8 @@ class PPOConfig(Config):
 class PPO(Method):
     """Generalised advantages, and the returns that the value model learns. Its settings are the config's `ppo`."""
 
-    name = "ppo"
-    valued = True
+    name: ClassVar[str] = "ppo"
+    valued: ClassVar[bool] = True
 
     def advantages(self, outcome: Outcome, config: Any, kl_coef: float) -> tuple[Any, Any]:
         """Return both."""

@@ -1,6 +1,6 @@
 """REINFORCE++ (Hu 2025): what follows each token, normalised over the rollout."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from argosy.model.post.rl.methods import Method, Outcome, token_rewards
 
@@ -8,7 +8,7 @@ from argosy.model.post.rl.methods import Method, Outcome, token_rewards
 class ReinforcePlusPlus(Method):
     """The score, and the divergence from each token on."""
 
-    name = "reinforce++"
+    name: ClassVar[str] = "reinforce++"
 
     def advantages(self, outcome: Outcome, config: Any, kl_coef: float) -> tuple[Any, Any]:
         """Return what follows each token."""

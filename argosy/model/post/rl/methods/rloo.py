@@ -1,6 +1,6 @@
 """RLOO (Ahmadian et al. 2024): an answer against the others of its group."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from argosy.model.post.rl.methods import Method, Outcome
 
@@ -8,9 +8,11 @@ from argosy.model.post.rl.methods import Method, Outcome
 class RLOO(Method):
     """How far each score is above the mean of the others of its group."""
 
-    name = "rloo"
-    ratio, normalizer, scale = "sequence", "answer", "none"
-    grouped = True
+    name: ClassVar[str] = "rloo"
+    ratio: ClassVar[str] = "sequence"
+    normalizer: ClassVar[str] = "answer"
+    scale: ClassVar[str] = "none"
+    grouped: ClassVar[bool] = True
 
     def advantages(self, outcome: Outcome, config: Any, kl_coef: float) -> tuple[Any, Any]:
         """Return that for each token of an answer."""
