@@ -24,7 +24,7 @@ from argosy.corpus.data.jsonl import JsonlWriters, read_jsonl
 from argosy.corpus.data.records import CONVERSATIONS, PREFERENCES, PROMPTS
 from argosy.corpus.data.rejects import Rejects
 from argosy.model.post.synthesis.config import SynthesisConfig, SynthesisOutputs
-from argosy.model.post.synthesis.methods import method_names
+from argosy.model.post.synthesis.methods import METHODS
 
 if TYPE_CHECKING:
     from argosy.model.post.rl.reward import Prompt
@@ -197,7 +197,7 @@ def _report(context: StepContext, outputs: SynthesisOutputs, rows: "Sequence[Map
     print("; ".join(said))
 
 
-STEP = Step("synthesize", SynthesizeConfig, run, version=2, needs="train", methods=tuple(method_names()),
+STEP = Step("synthesize", SynthesizeConfig, run, version=2, needs="train", methods=tuple(METHODS),
             files={"prompts": (*PROMPTS, CONVERSATIONS[0], PREFERENCES[0])})
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from argosy.core.step.machine import fast_products
 from argosy.corpus.cleaning.records import CurationConfig
 from argosy.model.post.config import PositiveInt
 from argosy.model.post.rl.config import Rewards, asks_model
-from argosy.model.post.synthesis.methods import INSTRUCTIONS, PREFERENCES, find_method, method_names
+from argosy.model.post.synthesis.methods import INSTRUCTIONS, METHODS, PREFERENCES
 
 
 class HeldOut(Config):
@@ -120,8 +120,8 @@ class SynthesisConfig(ParallelConfig):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.method not in method_names():
-            raise ValueError(f"method={self.method!r} is not there; {likely(self.method, method_names())}")
+        if self.method not in METHODS:
+            raise ValueError(f"method={self.method!r} is not there; {likely(self.method, METHODS)}")
         from argosy.model.post.rl.rewards import configs
 
         try:
@@ -145,7 +145,7 @@ class SynthesisConfig(ParallelConfig):
     @property
     def kind(self) -> str:
         """Return what is made: instructions or preferences."""
-        return find_method(self.method).kind or self.output
+        return METHODS[self.method].kind or self.output
 
     @property
     def asks_model(self) -> bool:
@@ -158,7 +158,7 @@ class SynthesisConfig(ParallelConfig):
         return bool(self.teacher or self.teacher_hub or self.teacher_url)
 
     def _field_problem(self) -> str:
-        own = find_method(self.method).fields
+        own = METHODS[self.method].fields
         for name in ("output", "threshold", "keep", "margin", "teacher", "teacher_hub", "teacher_url"):
             if name not in own and getattr(self, name) != type(self).model_fields[name].default:
                 reads = ", ".join(own) or "none of its kind"

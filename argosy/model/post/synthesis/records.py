@@ -15,7 +15,7 @@ from argosy.corpus.data.split import derive_seed, permuted_index
 from argosy.model.post.rl.prompts import as_text
 from argosy.model.post.rl.reward import Prompt
 from argosy.model.post.synthesis.config import SynthesisConfig
-from argosy.model.post.synthesis.methods import PREFERENCES, Answer, Chosen, find_method
+from argosy.model.post.synthesis.methods import METHODS, PREFERENCES, Answer, Chosen
 from argosy.model.post.synthesis.prompts import Unused
 
 Record = dict[str, Any]
@@ -39,7 +39,7 @@ def make_records(
 
     `model`: name of what answered. `missing`: why a prompt has no answer, by its number. Raises StepError: no prompt
     has a record; InputError: the cleaning drops all."""
-    choose = find_method(config.method).choose
+    choose = METHODS[config.method].choose
     chosen: dict[int, list[Chosen]] = {}
     for at, (prompt, given) in enumerate(zip(prompts, answers, strict=True)):
         found = choose(config, given) if given else missing[at]

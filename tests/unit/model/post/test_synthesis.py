@@ -18,7 +18,7 @@ from argosy.model.infer.decode import TransformersDecoder
 from argosy.model.post.rl.prompts import hold_out
 from argosy.model.post.rl.reward import Prompt, Sample
 from argosy.model.post.synthesis import teacher
-from argosy.model.post.synthesis.methods import Answer, find_method
+from argosy.model.post.synthesis.methods import METHODS, Answer
 from steps.synthesize import STEP, SynthesizeConfig
 from tests.judge_server import judge_server
 from tests.posttraining_fixtures import WORDS, make_checkpoint, make_tokenizer
@@ -109,13 +109,13 @@ ANSWERS = [answer("a", 0.0), answer("b", 1.0), answer("b ", 1.0), answer("cut", 
 )
 def test_what_a_method_chooses(method: str, fields: dict[str, Any], expected: object) -> None:
     settings = validated(SynthesizeConfig, {"method": method, "n": 7, **fields})
-    found = find_method(method).choose(settings, ANSWERS)
+    found = METHODS[method].choose(settings, ANSWERS)
     if isinstance(found, str):
         assert str(expected) in found
     else:
         assert [(each.answer.text, each.rejected and each.rejected.text) for each in found] == expected
-    assert "cut at max_new_tokens" in find_method(method).choose(settings, [ANSWERS[3]])
-    assert find_method(method).choose(settings, [answer("\ufffd", 9.0)]) == "broken characters"
+    assert "cut at max_new_tokens" in METHODS[method].choose(settings, [ANSWERS[3]])
+    assert METHODS[method].choose(settings, [answer("\ufffd", 9.0)]) == "broken characters"
 
 
 def test_a_model_s_right_answers_become_records_that_sft_reads(checkpoint: Path, data: Path, tmp_path: Path) -> None:

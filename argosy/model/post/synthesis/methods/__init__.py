@@ -1,32 +1,14 @@
-"""Methods that make training data of the answers to a prompt, one a file: a module here has `METHOD`."""
+"""Methods that make training data of the answers to a prompt, one class a file."""
 
-import importlib
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, ClassVar
 
-from argosy.core.plugins import names
+from argosy.core.plugins import Folder
 
 INSTRUCTIONS, PREFERENCES = "instructions", "preferences"
 _BROKEN = "\ufffd"  # stands for bytes that are no character
-
-
-class Settings(Protocol):
-    """Fields of the config that methods read."""
-
-    @property
-    def output(self) -> str: ...
-    @property
-    def threshold(self) -> float: ...
-    @property
-    def keep(self) -> int: ...
-    @property
-    def margin(self) -> float: ...
-    @property
-    def copies(self) -> int: ...
-    @property
-    def rewards(self) -> object: ...
 
 
 @dataclass(frozen=True)
@@ -72,21 +54,30 @@ class Chosen:
         return self.answer.value - (self.rejected.value if self.rejected else 0.0)
 
 
-Choose = Callable[[Settings, Sequence[Answer]], "list[Chosen] | str"]
-
-
-@dataclass(frozen=True)
-class Method:
+class Method(ABC):
     """A way to make records of the answers to a prompt.
 
     Attributes:
-        choose: returns the records, or the reason why there is none; the answers come in the order of their numbers.
+        name: that of its module.
         kind: what it makes, INSTRUCTIONS or PREFERENCES; "": as the config's `output` says.
         fields: what it reads of the config, of the fields that are not every method's."""
 
-    choose: Choose
-    kind: str = ""
-    fields: tuple[str, ...] = ()
+    name: ClassVar[str] = ""
+    kind: ClassVar[str] = ""
+    fields: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls) -> None:
+        """Name the method as its module is called."""
+        cls.name = cls.__module__.rpartition(".")[2]
+
+    @abstractmethod
+    def choose(self, config: Any, answers: Sequence[Answer]) -> list[Chosen] | str:
+        """Return the records, or the reason why there is none; the answers come in the order of their numbers.
+
+        `config`: the SynthesisConfig."""
+
+
+METHODS: Folder[Method] = Folder("method", Method, __name__, instances=True)
 
 
 def distinct(answers: Sequence[Answer]) -> Iterator[Answer]:
@@ -112,14 +103,3 @@ def none_good(answers: Sequence[Answer]) -> str:
     if not said:
         return "no words"
     return "broken characters" if any(each.ended for each in said) else "all answers were cut at max_new_tokens"
-
-
-def method_names() -> list[str]:
-    """List all methods."""
-    return names(sys.modules[__name__])
-
-
-def find_method(name: str) -> Method:
-    """Return the method of this name."""
-    found: Method = importlib.import_module(f"{__name__}.{name}").METHOD
-    return found

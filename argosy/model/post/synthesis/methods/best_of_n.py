@@ -2,22 +2,25 @@
 as a pair (Pace et al. 2024, "West-of-N")."""
 
 from collections.abc import Sequence
+from typing import Any, ClassVar
 
-from argosy.model.post.synthesis.methods import PREFERENCES, Answer, Chosen, Method, Settings, by_reward, none_good
-
-
-def choose(config: Settings, answers: Sequence[Answer]) -> list[Chosen] | str:
-    """Return one record."""
-    if problem := none_good(answers):
-        return problem
-    best = by_reward([answer for answer in answers if answer.good])[0]
-    if config.output != PREFERENCES:
-        return [Chosen(best)]
-    worst = by_reward([answer for answer in answers if answer.text.strip()])[-1]
-    pair = Chosen(best, worst)
-    if not pair.margin > 0:
-        return "all answers have the same reward"
-    return [pair] if pair.margin >= config.margin else "the answers' rewards differ by less than margin"
+from argosy.model.post.synthesis.methods import PREFERENCES, Answer, Chosen, Method, by_reward, none_good
 
 
-METHOD = Method(choose, fields=("output", "margin"))
+class BestOfN(Method):
+    """Chooses the answer with the highest reward, or a pair of it and the worst."""
+
+    fields: ClassVar[tuple[str, ...]] = ("output", "margin")
+
+    def choose(self, config: Any, answers: Sequence[Answer]) -> list[Chosen] | str:
+        """Return one record."""
+        if problem := none_good(answers):
+            return problem
+        best = by_reward([answer for answer in answers if answer.good])[0]
+        if config.output != PREFERENCES:
+            return [Chosen(best)]
+        worst = by_reward([answer for answer in answers if answer.text.strip()])[-1]
+        pair = Chosen(best, worst)
+        if not pair.margin > 0:
+            return "all answers have the same reward"
+        return [pair] if pair.margin >= config.margin else "the answers' rewards differ by less than margin"

@@ -2,27 +2,30 @@
 rewards, those alone that reach a threshold."""
 
 from collections.abc import Sequence
+from typing import Any, ClassVar
 
 from argosy.model.post.synthesis.methods import (
     INSTRUCTIONS,
+    METHODS,
     Answer,
     Chosen,
     Method,
-    Settings,
     distinct,
-    find_method,
     none_good,
 )
 
 
-def choose(config: Settings, answers: Sequence[Answer]) -> list[Chosen] | str:
-    """Return at most `keep` records of different answers: the first, or with rewards those with the highest."""
-    if config.rewards:
-        return find_method("rejection_sampling").choose(config, answers)
-    if problem := none_good(answers):
-        return problem
-    good = distinct([answer for answer in answers if answer.good])
-    return [Chosen(answer) for answer in list(good)[: config.keep]]
+class Distillation(Method):
+    """Chooses a teacher's answers."""
 
+    kind: ClassVar[str] = INSTRUCTIONS
+    fields: ClassVar[tuple[str, ...]] = ("threshold", "keep", "teacher", "teacher_hub", "teacher_url")
 
-METHOD = Method(choose, INSTRUCTIONS, ("threshold", "keep", "teacher", "teacher_hub", "teacher_url"))
+    def choose(self, config: Any, answers: Sequence[Answer]) -> list[Chosen] | str:
+        """Return at most `keep` records of different answers: the first, or with rewards those with the highest."""
+        if config.rewards:
+            return METHODS["rejection_sampling"].choose(config, answers)
+        if problem := none_good(answers):
+            return problem
+        good = distinct([answer for answer in answers if answer.good])
+        return [Chosen(answer) for answer in list(good)[: config.keep]]

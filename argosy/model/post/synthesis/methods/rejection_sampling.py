@@ -2,27 +2,30 @@
 2023, who keep several different ones)."""
 
 from collections.abc import Sequence
+from typing import Any, ClassVar
 
 from argosy.model.post.synthesis.methods import (
     INSTRUCTIONS,
     Answer,
     Chosen,
     Method,
-    Settings,
     by_reward,
     distinct,
     none_good,
 )
 
 
-def choose(config: Settings, answers: Sequence[Answer]) -> list[Chosen] | str:
-    """Return at most `keep` records of different answers, those with the highest rewards."""
-    if problem := none_good(answers):
-        return problem
-    passed = [answer for answer in answers if answer.good and answer.value >= config.threshold]
-    if not passed:
-        return "no answer reaches threshold"
-    return [Chosen(answer) for answer in list(distinct(by_reward(passed)))[: config.keep]]
+class RejectionSampling(Method):
+    """Chooses answers above a threshold."""
 
+    kind: ClassVar[str] = INSTRUCTIONS
+    fields: ClassVar[tuple[str, ...]] = ("threshold", "keep")
 
-METHOD = Method(choose, INSTRUCTIONS, ("threshold", "keep"))
+    def choose(self, config: Any, answers: Sequence[Answer]) -> list[Chosen] | str:
+        """Return at most `keep` records of different answers, those with the highest rewards."""
+        if problem := none_good(answers):
+            return problem
+        passed = [answer for answer in answers if answer.good and answer.value >= config.threshold]
+        if not passed:
+            return "no answer reaches threshold"
+        return [Chosen(answer) for answer in list(distinct(by_reward(passed)))[: config.keep]]
