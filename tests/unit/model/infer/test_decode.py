@@ -10,7 +10,7 @@ from argosy.core.errors import StepError
 from argosy.model.infer.decode import Decoding, TransformersDecoder, before_stops
 from argosy.model.infer.encoder import Encoder
 from argosy.model.infer.model import LanguageModel
-from argosy.model.train.config import ModelConfig
+from argosy.model.train.config.model import ModelConfig
 from argosy.model.train.phase import build_model
 from tests.evaluation_fixtures import make_language_model, make_long_rope_model, make_tokenizer
 from tests.training_fixtures import TINY_MODEL
