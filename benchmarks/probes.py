@@ -142,7 +142,7 @@ def _shipped(name: str) -> list[dict[str, Any]]:
 
 
 def _mixed(groups: Groups) -> Groups:
-    """In a random order, so that turns are alike."""
+    """Shuffle the groups, so that turns are alike."""
     Random(0).shuffle(groups)
     return groups
 

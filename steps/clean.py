@@ -105,7 +105,7 @@ class CleanOutputs(Config):
     damaged: dict[str, str]
     """Files that could not be read to their end, and why."""
     notes: tuple[str, ...] = ()
-    """What people should be told: tiers without a document, benchmark items that are marked alone."""
+    """Notes for the user: tiers without a document, benchmark items that are only marked."""
 
 
 def run(config: CleanConfig, context: StepContext) -> CleanOutputs:

@@ -29,7 +29,7 @@ REPORT, COMPARISON = "report.html", "comparison.json"
 
 
 class CompareConfig(Config):
-    """What is compared; every field may be empty."""
+    """Checkpoints and evaluations to compare; every field may be empty."""
 
     evaluations: Upstreams = Field((), description="directories of evaluate steps")
     checkpoints: ModelDirs = Field((), description="directories of training steps, in the pipeline's order")

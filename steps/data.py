@@ -102,9 +102,9 @@ class DataOutputs(Config):
     """Counts of the records written."""
 
     files: int
-    """with documents"""
+    """Files with documents."""
     bytes: int
-    """of these files, as they lie there"""
+    """Size of these files on disk."""
     documents: int
     """Documents that were read here: all, or of more than 256 MB a sample; cleaning reads and counts all."""
     channels: dict[str, int]
@@ -119,11 +119,11 @@ class DataOutputs(Config):
     rejected: dict[str, int]
     """Unusable lines, rows and records of the user's files, as far as they were read here, by reason."""
     notes: list[str]
-    """What else people are told: keys of messages that nothing reads."""
+    """Further notes for the user: keys of messages that nothing reads."""
     damaged: dict[str, str]
     """Files of those that could not be read to their end, and why."""
     skipped: list[str]
-    """What gave nothing, and why: files of unknown formats, empty or below a name with `_`, and linked folders."""
+    """Paths without a record, and why: files of unknown formats, empty or below a name with `_`, and linked folders."""
     own: list[str]
     """Fields that named the user's own files; everything else is the demo's."""
 

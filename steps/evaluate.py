@@ -107,15 +107,15 @@ class EvaluateOutputs(Measured):
     left_out: dict[str, dict[str, int]]
     """number of items without a result, by task and reason"""
     headline: dict[str, list[str]]
-    """by task, the variants whose mean is its one number in comparisons"""
+    """Variants whose mean is a task's one number in comparisons, by task."""
     failed: dict[str, str] = Field(default_factory=dict)
     """tasks and variants without any result, and why"""
     again: tuple[str, ...] = ()
-    """those of `failed` that the next run retries; in outputs.json alone"""
+    """Entries of `failed` that the next run retries; in outputs.json alone."""
     cut: dict[str, int] = Field(default_factory=dict)
     """number of prompts that exceeded the context and lost their beginning"""
     warnings: dict[str, str] = Field(default_factory=dict)
-    """what is strange about a task's items, all of them"""
+    """Anomalies of a task's items as a whole."""
     kinds: tuple[dict[str, Any], ...] = ()
     """declarations of the metrics (argosy.core.statistics.metric)"""
 

@@ -31,7 +31,7 @@ class MeasureConfig(Config):
     filters: Annotated[
         tuple[SerializeAsAny[FilterConfig], ...], BeforeValidator(parse_filters), Field(validate_default=True)
     ] = ()
-    """Those of the clean step that ask models of torch, without what changes decisions alone."""
+    """Filters of the clean step that use torch models, without the fields that only change decisions."""
     models: Externals = ()
     """Directories of models: what filters call 0, 1, ... as their `model`."""
     threads: Annotated[int, Field(ge=1)] = 1

@@ -29,7 +29,7 @@ class NoopConfig(ParallelConfig):
     size: int = Field(0, ge=0)
     """bytes to write"""
     seconds: Annotated[float, RUNTIME] = Field(0.0, ge=0)
-    """how long to take"""
+    """Duration of the step."""
     fail: Annotated[Literal["", "error", "input", "crash", "exit"], RUNTIME] = ""
     """fail with exit code 1, with exit code 2, with a traceback, or without a word"""
     fail_rank: Annotated[int, RUNTIME] = Field(0, ge=0)

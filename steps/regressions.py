@@ -40,12 +40,12 @@ class Pair(Config):
 
 
 class RegressionsConfig(Config):
-    """What is judged."""
+    """Config of the step: evaluations to judge, and the rules."""
 
     evaluations: Upstreams = ()
     """directories of evaluate steps"""
     pairs: tuple[Pair, ...] = ()
-    """which of them belong to which checkpoint"""
+    """Evaluations of each checkpoint and of its reference."""
     gate: Gate | None = None
     """rules that decide what is worse (docs/gate.md); null: headlines"""
 
@@ -96,7 +96,7 @@ def _one(config: RegressionsConfig, positions: Sequence[int]) -> "Checkpoint":
 
 
 def _gated(gate: Gate, judged: "Judged") -> "Judged":
-    """With what the gate says of it."""
+    """Add the gate's verdict."""
     from argosy.evidence.gate.check import check
     from argosy.evidence.gate.subject import subject_of
 

@@ -44,7 +44,7 @@ class ScoreConfig(Config):
     filters: Annotated[
         tuple[SerializeAsAny[FilterConfig], ...], BeforeValidator(parse_filters), Field(validate_default=True)
     ] = ()
-    """Those of the clean step, without what changes decisions alone."""
+    """Filters of the clean step, without the fields that only change decisions."""
     word_lists: Externals = ()
     """Files with more words for `toxicity`, one a line."""
     classifier: Upstream = ""
@@ -64,7 +64,7 @@ class ScoreOutputs(Config):
 
     documents: int
     bytes: int
-    """of the texts as repaired, in UTF-8"""
+    """UTF-8 size of the repaired texts."""
     rejected: dict[str, int]
     """Lines, rows or records that hold no document, by reason."""
     damaged: dict[str, str]

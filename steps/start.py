@@ -83,7 +83,7 @@ class StartOutputs(Config):
     added: dict[str, int]
     """Ids of the tokens that its tokenizer lacked."""
     notes: list[str]
-    """What was changed."""
+    """Changes that were made."""
     gguf: dict[str, Any] | None = None
     """The GGUF file that it came as: quantization, bytes, sha256."""
 

@@ -23,7 +23,7 @@ class Diverged(Config):
     """A point without a model, since its loss became no finite number."""
 
     name: str
-    """What the point is called."""
+    """Name of the point."""
     config: dict[str, Any]
     """All fields of its training step."""
 

@@ -73,7 +73,7 @@ class TrainClassifierOutputs(Config):
     classifier: str
     kind: str
     documents: dict[str, int]
-    """By use: learning, calibration, measuring."""
+    """Number of documents by use: learning, calibration, measuring."""
     rejected: dict[str, int]
     """Lines, rows or records that hold no document, by reason."""
     measures: dict[str, float]

@@ -32,7 +32,7 @@ class Branch(Config):
     model_config = ConfigDict(extra="allow", populate_by_name=True)
 
     name: str
-    """of its stage, in the report, in `resources` and in overrides (posttraining.NAME.learning_rate=1e-5)"""
+    """Name of its stage in the report, in `resources` and in overrides (posttraining.NAME.learning_rate=1e-5)."""
     method: str
     """sft, reward_model, a method of preferences (dpo, ipo, ...) or of RL (ppo, grpo, ...); or one that makes data
     (best_of_n, rejection_sampling, distillation, on_policy_pairs)"""

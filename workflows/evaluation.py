@@ -29,8 +29,8 @@ class Evaluation(EvaluateConfig):
     suites: Mapping[str, Literal["all", "final", "none"]] = Field(
         {"benchmark": "all", "probes": "all", "heldout": "final"}
     )
-    """By name of a suite, or path of a YAML of your own: `all` exports of each training stage, its `final` one, or
-    `none` of them, where the preset has the suite."""
+    """Exports of each training stage to evaluate, by name of a suite, or path of a YAML of your own: `all`, the
+    `final` one, or `none` of them, where the preset has the suite."""
     together: int = Field(8, ge=1)
     """Checkpoints that one process evaluates one after the other, to start up once."""
 

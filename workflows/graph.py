@@ -28,7 +28,7 @@ class Resources:
     """Also its threads (ARGOSY_THREADS), but for torch's."""
     memory_gb: float = 1.0
     processes: int = 1
-    """How many the step runs as."""
+    """Number of processes that the step runs as."""
     gpus: int | None = None
     """Devices of its own, hidden from others; None: as many as `processes`, where there are any and the step needs the
     image with torch."""
@@ -60,9 +60,9 @@ class Node:
     """Tells the parts of one name apart."""
     resources: Resources = Resources()
     batch: int = 1
-    """How many ready parts of this name may share one process."""
+    """Number of ready parts of this name that may share one process."""
     finished: Finished | None = None
-    """What it left, where that is taken as it is; its config does not count then."""
+    """Results to take as they are, if any; its config does not count then."""
     of: str = ""
     """The part of the pipeline's config that has its fields, where that is not called by its name."""
 

@@ -23,7 +23,7 @@ class Candidate:
     proposal: Proposal
     values: Values
     seconds: float
-    """Of an optimizer step, expected."""
+    """Expected seconds per optimizer step."""
 
     @property
     def name(self) -> str:
@@ -33,7 +33,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Speed:
-    """What one of several processes of a CPU does while the others do the same."""
+    """Speed of one CPU process while all others are busy."""
 
     flops: float
     """Operations a second that the model's own forward and backward reach: the MFU is in it."""

@@ -19,7 +19,7 @@ from argosy.planning.traffic import traffic
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked beside the job: GPUs, assumptions, data."""
+    """Inputs of a plan beside the job: GPUs, assumptions, data."""
 
     gpu: Gpu
     gpus: int
@@ -27,7 +27,7 @@ class Question:
     mfu: float
     price: float
     epochs: Sequence[ChannelEpochs] = ()
-    """Of each channel, in this phase and with those before; empty where the data are not known."""
+    """Epochs of each channel, in this phase and with those before; empty where the data are not known."""
 
 
 def short(number: float) -> str:

@@ -14,7 +14,7 @@ _LAYERS = 9  # of a block of Llama's type, each with a weight: seven matrices an
 
 @dataclass(frozen=True)
 class Sent:
-    """What one GPU sends in a step for one purpose."""
+    """Traffic that one GPU sends in a step for one purpose."""
 
     kind: str
     """The collective."""

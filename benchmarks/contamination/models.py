@@ -93,7 +93,7 @@ class Recipe:
 
 
 def settings() -> tuple[object, ...]:
-    """What, beside a recipe, decides the result."""
+    """Return the settings that, beside a recipe, decide the result."""
     return (SHAPE, LARGE, ROW, BATCH, RATE, RATE_LARGE, KNOWING)
 
 

@@ -15,7 +15,7 @@ class Command:
     """One command of `argosy`."""
 
     name: str
-    """What the user types."""
+    """Name that the user types."""
     help: str
     """One line."""
     order: int
@@ -25,7 +25,7 @@ class Command:
     run: Callable[[argparse.Namespace], int]
     """Does it; returns the exit code."""
     more: str = ""
-    """What its --help says at the end."""
+    """Text at the end of its --help."""
 
 
 def add_store(parser: argparse.ArgumentParser) -> None:

@@ -26,10 +26,10 @@ class Measured:
     """Measurement of one layout."""
 
     seconds: float
-    """Of an optimizer step: the fastest after the first, since other work on the machine only slows one."""
+    """Time of an optimizer step: the fastest after the first, since other work on the machine only slows one."""
     tokens_a_second: float
     noise: float
-    """By what share of it the second fastest step took longer."""
+    """Share of it by which the second fastest step took longer."""
     peak: float
     """Bytes of the fullest process: of tensors on a GPU; on a CPU by which it grew, DeepSpeed included."""
 

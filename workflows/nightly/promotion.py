@@ -112,13 +112,13 @@ class Grounds:
     """The reasons for which an alias is moved."""
 
     by: str = ""
-    """Who decided it; "": the user of this process."""
+    """User who decided it; "": the user of this process."""
     comparison: str = ""
     """Directory of the lifecycle's comparison."""
     workflow: str = ""
-    """Of Argo."""
+    """Argo workflow."""
     verdict: "Verdict | None" = None
-    """Of the gate; None where the model line has none."""
+    """Verdict of the gate; None where the model line has none."""
     force: str = ""
     """Why it is moved although the gate does not hold; "": it is not."""
     against: str | None = None

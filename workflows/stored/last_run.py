@@ -29,11 +29,11 @@ class LastRun(Config):
     config: dict[str, Any]
     """The lifecycle's, as JSON."""
     directories: dict[str, str]
-    """Of each node by id, relative to the store."""
+    """Directory of each node by id, relative to the store."""
     upstream: dict[str, list[str]] = Field(default_factory=dict)
     """Ids that each node depends on."""
     stages: tuple[str, ...] = ()
-    """In the order of the pipeline."""
+    """Stages in the order of the pipeline."""
 
 
 def record(store: Path, nodes: Mapping[str, tuple[str, Iterable[str]]], stages: Iterable[str], config: Config) -> None:

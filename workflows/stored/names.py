@@ -134,7 +134,7 @@ Answer = TypeVar("Answer")
 
 
 class Names:
-    """What names mean in one store and on one MLflow."""
+    """Meaning of names in one store and on one MLflow."""
 
     def __init__(self, store: Path) -> None:
         self._store = store

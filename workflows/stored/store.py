@@ -42,7 +42,7 @@ class Stored:
 
     @cached_property
     def trained(self) -> dict[str, TrainingStep]:
-        """By digest, those that others were made from first."""
+        """Return training steps by digest, parents first."""
         known = {t.digest: t for directory, done in self._done if (t := training_step(directory, done)) is not None}
         ordered: dict[str, TrainingStep] = {}
         for each in known.values():

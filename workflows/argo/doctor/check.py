@@ -31,7 +31,7 @@ class Cluster:
     namespace: str
     profile: Profile
     file: str
-    """What --profile would be given, for commands that fix."""
+    """Value of --profile in the commands that fix a finding."""
     deep: bool = False
     """Whether pods may be started."""
 

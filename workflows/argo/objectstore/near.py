@@ -1,4 +1,4 @@
-"""Where a pod looks for results of other steps before it fetches them: the node's cache, or Fluid's volume."""
+"""Places where a pod looks for results of other steps before it fetches them: the node's cache, or Fluid's volume."""
 
 from pathlib import Path
 

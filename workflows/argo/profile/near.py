@@ -22,7 +22,7 @@ class Cache(Config):
     size: Quantity
     """Most that it holds of each node (or of the claim); files that no pod has used for the longest go first."""
     path: Absolute = "/cache"
-    """Where pods see it."""
+    """Mount point in pods."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -44,22 +44,22 @@ class Fluid(Config):
     workers: int = Field(1, ge=1)
     """Pods that hold the cache, each on a node of its own."""
     size: Quantity
-    """What each of them holds."""
+    """Capacity of each worker."""
     directory: Absolute = "/var/cache/fluid"
-    """Where, on its node; one below /dev/shm is memory."""
+    """Directory of the cache on its node; one below /dev/shm is memory."""
     namespace: str = Field("", pattern=r"^([a-z0-9]([a-z0-9-]*[a-z0-9])?)?$", max_length=63)
-    """Where Fluid's pods run, which are privileged; default: the profile's. Pods then read it by a Dataset that refers
-    to that one."""
+    """Namespace of Fluid's pods, which are privileged; default: the profile's. Pods then read it by a Dataset that
+    refers to that one."""
     secret: str = ""
     """A Secret there with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; default: the identity of the nodes."""
     endpoint: str = Field("", pattern=r"^(https?://\S+)?$")
-    """Of a server that is not Amazon's, as Fluid's pods reach it."""
+    """Address of a server that is not Amazon's, as Fluid's pods reach it."""
     options: Mapping[str, str] = Field(default_factory=dict)
     """Further ones of the mount, as the engine calls them."""
     properties: Mapping[str, str] = Field(default_factory=dict)
     """Further ones of the engine."""
     path: Absolute = "/near"
-    """Where pods see it."""
+    """Mount point in pods."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -52,9 +52,9 @@ class Profile(Config):
     priorities: tuple[str, ...] = ()
     """PriorityClasses to choose from at submission."""
     deadline_s: int | None = Field(None, ge=1)
-    """Of a whole workflow."""
+    """Seconds that a whole workflow may take."""
     plan_deadline_s: int = Field(1800, ge=1)
-    """Of its first pod, whose image may not be there."""
+    """Seconds that its first pod may take, whose image may be missing."""
     scheduler: str | None = None
     presets: tuple[str, ...] = ()
     """Presets that the form offers; default: all."""

@@ -29,10 +29,10 @@ class Devices(Config):
     """Accelerators of a pod and what they need."""
 
     gpus: int = Field(0, ge=0)
-    """How many of `resource`."""
+    """Number of `resource` devices."""
     resource: str = "nvidia.com/gpu"
     rdma: Mapping[str, int] = Field(default_factory=dict)
-    """By resource name, such as rdma/hca: 1; adds IPC_LOCK."""
+    """Devices by resource name, such as rdma/hca: 1; adds IPC_LOCK."""
     shm: Quantity | None = None
     """Size of /dev/shm, which NCCL and data loaders use."""
 
@@ -86,20 +86,20 @@ class Storage(Config):
     uri: str = Field("", pattern=r"^([a-z0-9+.-]+://\S+)?$")
     """An object store, as fsspec names it: s3://bucket/prefix, gs://..., az://...; it is the store itself."""
     options: Mapping[str, Any] = Field(default_factory=dict)
-    """Of that file system, such as {endpoint_url: "http://minio:9000"}; never credentials."""
+    """Options of that file system, such as {endpoint_url: "http://minio:9000"}; never credentials."""
     push_s: float = Field(30.0, gt=0)
-    """With `uri`, seconds between two pushes of what a running step has made."""
+    """Seconds between two pushes of a running step's files, with `uri`."""
     grace_s: int = Field(120, ge=30)
-    """With `uri`, seconds that a pod which is stopped has to push the rest."""
+    """Seconds that a stopped pod has to push the rest, with `uri`."""
     scratch: Quantity | None = None
-    """With `uri`, most that a pod may hold of it on its node."""
+    """Limit of what a pod holds of the store on its node, with `uri`."""
     path: str = "/store"
-    """Where pods see it. The store is the directory `directory` below."""
+    """Mount point in pods. The store is the directory `directory` below."""
     directory: str = "runs"
     cache: Cache | None = None
-    """With `uri`, a cache on each node: what a pod has fetched, later pods there read."""
+    """Cache on each node, with `uri`: later pods there read what one has fetched."""
     fluid: Fluid | None = None
-    """With `uri`, a cache of the cluster by Fluid, instead of `cache`."""
+    """Cache of the cluster by Fluid, with `uri`, instead of `cache`."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -130,12 +130,12 @@ class Storage(Config):
 
     @property
     def node_directory(self) -> str:
-        """With `host_path`, the node's directory that pods mount: the store alone, not what lies beside it."""
+        """Return the directory that pods mount with `host_path`: the store alone, not what lies beside it."""
         return f"{self.host_path}/{self.directory}".rstrip("/")
 
     @property
     def mount_path(self) -> str:
-        """Where pods mount the volume: `path`, or with `host_path` the store itself."""
+        """Return the volume's mount point in pods: `path`, or with `host_path` the store itself."""
         return self.root if self.host_path else self.path
 
     @property
@@ -167,7 +167,7 @@ class Retry(Config):
     out_of_memory: int = Field(3, ge=0)
     """Times that it gets more memory after having run out of it."""
     memory_factor: float = Field(1.5, gt=1)
-    """How much more each time."""
+    """Factor by which the memory grows each time."""
     interruptions: int = Field(50, ge=0)
     """Lost nodes, evictions, deleted pods: no fault of the step, so many times at most."""
     pause_s: int = Field(10, ge=0)
@@ -178,7 +178,7 @@ class Retry(Config):
 
 
 class Keep(Config):
-    """How long workflows stay once they are over (seconds), and whether their record and logs are archived."""
+    """Retention of finished workflows (seconds), and whether their record and logs are archived."""
 
     success_s: int = Field(7 * 86400, ge=0)
     failure_s: int = Field(14 * 86400, ge=0)
@@ -192,7 +192,7 @@ class Nightly(Config):
     schedule: str = "0 2 * * *"
     timezone: str = "UTC"
     alias: str = Field("reference")
-    """Of the registry: the checkpoint that new ones are compared with."""
+    """Registry alias of the checkpoint that new ones are compared with."""
     model: str = ""
     """Registered model; default: the model line's name."""
     webhook_secret: str = Field("", pattern=r"^([a-z0-9.-]+/[A-Za-z0-9._-]+)?$")

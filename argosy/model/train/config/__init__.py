@@ -58,8 +58,8 @@ class TrainConfig(NumericsConfig):
     max_epochs_in_all: Annotated[EpochCaps, ADDED] = Field({})
     """The same over this phase and all before it; 4 for a channel that neither of the two names."""
     over_max_epochs: Annotated[Beyond, ADDED] = "warn"
-    """What becomes of a channel beyond its cap: a warning; refuse the mixture; or redistribute: it gets fewer samples,
-    and the others the rest in proportion."""
+    """Treatment of a channel beyond its cap: warn; refuse the mixture; or redistribute: it gets fewer samples, and the
+    others the rest in proportion."""
     seed: Seed = 0
     """Seed of the samples' order, the initial weights and all else that is drawn."""
     sequence_length: Annotated[int, Field(ge=2)] = 128
@@ -98,8 +98,8 @@ class TrainConfig(NumericsConfig):
     threads: PositiveInt = 1
     """Threads of torch on a CPU, of each process; they decide the last bits of sums, whatever cores there are."""
     keep_optimizer: Annotated[bool, ADDED] = False
-    """What the optimizer ends with is kept beside the checkpoints, for a phase with `carry_optimizer`; AdamW's takes 8
-    bytes a parameter."""
+    """Keep the final optimizer state beside the checkpoints, for a phase with `carry_optimizer`; AdamW's takes 8 bytes
+    a parameter."""
     exports: tuple[Fraction, ...] = (1.0,)
     """Shares of the budget at which a checkpoint is exported; the last one is always 1."""
     heldout_points: PositiveInt = 4

@@ -94,9 +94,9 @@ class EngineConfig(MeshConfig):
     shard_size: Annotated[int, Field(ge=0), ADDED] = 0
     """Processes that share one copy of the weights under fsdp, such as those of a node; 0 is all."""
     offload: Annotated[Literal["none", "optimizer", "all"], ADDED] = "none"
-    """What ZeRO keeps outside of the GPU: the optimizer, or (stage 3) the weights as well."""
+    """State that ZeRO keeps outside of the GPU: the optimizer's, or (stage 3) the weights as well."""
     offload_to: Annotated[Literal["cpu", "nvme"], ADDED] = "cpu"
-    """Where offload keeps it: the machine's memory, or files below `nvme_path` (stage 3)."""
+    """Place of the offloaded state: the machine's memory, or files below `nvme_path` (stage 3)."""
     nvme_path: Annotated[str, RUNTIME] = ""
     """Folder on a fast disk for `offload_to: nvme`."""
     zero_partition: Annotated[int, Field(ge=1), ADDED] = 1
@@ -105,8 +105,8 @@ class EngineConfig(MeshConfig):
     quantized_communication: Annotated[bool, ADDED] = False
     """Stage 3 sends weights as 8 bits and gradients as 4 (qwZ, qgZ of ZeRO++), on GPUs."""
     recompute: Annotated[Literal["none", "selective", "full"], ADDED] = "none"
-    """What the backward computes again to keep less: full all of a block but its input (Chen et al. 2016), selective
-    all but the matrix products and the attention (Korthikanti et al. 2022)."""
+    """Activations that the backward computes again to keep less: full all of a block but its input (Chen et al. 2016),
+    selective all but the matrix products and the attention (Korthikanti et al. 2022)."""
     resume: Annotated[str, ADDED] = ""
     """State to go on from, `STAGE-DIGEST/state/step-N` of the same store, of a run that differs in the fields above,
     `processes`, `threads` and `micro_batch_size` alone; its digest and step count as input."""

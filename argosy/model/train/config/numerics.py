@@ -1,4 +1,4 @@
-"""In which numbers a phase computes and with which optimizer. What cannot go together is refused with what can."""
+"""Precision and optimizer of a phase. A combination that does not work is refused with those that do."""
 
 from typing import Annotated, Any, Literal, Self
 

@@ -16,9 +16,9 @@ class Kept:
 
     name: str
     bytes: float
-    """Of a token."""
+    """Bytes per token."""
     split: Literal["tensor", "sequence"]
-    """What divides it: tensor parallelism, or only that of the sequence beside it."""
+    """Parallelism that divides it: tensor parallelism, or only that of the sequence beside it."""
     scores: bool = False
     """Whether it grows with the square of the sequence, and selective recomputation makes it anew."""
 

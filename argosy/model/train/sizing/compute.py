@@ -55,10 +55,10 @@ def bubble(job: Job, layout: Layout) -> float:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Computes how long training takes, and what it costs."""
+    """Duration and cost of a training."""
 
     seconds: float
-    """Of all tokens of the job."""
+    """Seconds for all tokens of the job."""
     tokens_a_day: float
     cost: float
     """Dollars."""

@@ -20,12 +20,12 @@ class Precision:
     weight: int
     gradient: int
     master: int
-    """Of a float32 copy of the weights that the optimizer keeps; 0 where the weights are that."""
+    """Float32 copy of the weights that the optimizer keeps; 0 where the weights are float32 themselves."""
     moment: int
     residual: int
-    """Of the residual stream."""
+    """The residual stream."""
     product: int
-    """Of the inputs and outputs of matrix products."""
+    """Inputs and outputs of matrix products."""
 
     @property
     def casts(self) -> bool:
@@ -97,7 +97,7 @@ class Layout:
     sequence: bool = False
     """Whether tensor parallelism divides the sequence where it does not divide the heads (Korthikanti et al. 2022)."""
     offload: Offload = "none"
-    """What is in the CPU's memory: the optimizer's state and the gradients (Ren et al. 2021), or the weights too."""
+    """State in the CPU's memory: the optimizer's and the gradients (Ren et al. 2021), or the weights too."""
     recompute: Recompute = "none"
     context: int = 1
     """Processes that have a part of each sample (Ulysses, Jacobs et al. 2023)."""

@@ -19,7 +19,7 @@ class Proposal:
 
     layout: Layout
     job: Job
-    """With the micro-batch that this is about."""
+    """The job, with the micro-batch of this proposal."""
     memory: Memory
     fits: bool
 
