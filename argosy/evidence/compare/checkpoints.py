@@ -114,11 +114,13 @@ class Checkpoint:
     def _plain(self, name: str, values: Mapping[str, Value] | None = None) -> Side:
         return Side(self.metrics[name], self.stderr.get(name, math.nan), values, int(self.counts.get(name) or 0))
 
-    def interval(self, name: str) -> tuple[float, float] | None:
-        """The interval of 95 % of a metric; None where its error is not known (argosy.evidence.compare.test: Side)."""
+    def interval(self, name: str, forms: Sequence[str] = ()) -> tuple[float, float] | None:
+        """The interval of 95 % of a metric; None where its error is not known (argosy.evidence.compare.test: Side).
+
+        `forms`: those that a headline is over, as of `side`."""
         side = self._plain(name) if name in self.metrics else None
         if side is None or side.stderr == 0:  # which the rows tell more of
-            side = self.side(name)
+            side = self.side(name, forms=forms)
         return side.interval(self.kind(name).share) if side is not None else None
 
     def chance(self, name: str) -> float | None:
@@ -145,12 +147,11 @@ class Checkpoint:
 
     def variants(self, task: str) -> list[str]:
         """Variants of `task`, the published form first."""
-        return sorted((variant for name, variant in self.answers if name == task), key=lambda v: (v != "plain", v))
+        return self.rows.headline_forms(task)
 
     def headline_of(self, task: str) -> list[str]:
         """Variants of `task` that make its headline: those that ask for knowledge; all, where nothing says which."""
-        named = self.headline.get(task)
-        return [v for v in self.variants(task) if v in named] if named else self.variants(task)
+        return self.rows.headline_forms(task, self.headline.get(task, ()))
 
 
 @dataclass

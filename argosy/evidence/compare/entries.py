@@ -2,12 +2,11 @@
 
 import math
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from argosy.core.errors import InputError
 from argosy.corpus.text.display import short
-from argosy.evidence.compare.checkpoints import Checkpoint, headline_task
+from argosy.evidence.compare.checkpoints import Checkpoint
 from argosy.evidence.compare.metrics import Kind
 from argosy.evidence.compare.test import Contrast
 from argosy.evidence.compare.traces import Suspect
@@ -140,34 +139,19 @@ def place_in(c: Checkpoint, by: str) -> float:
 
 
 def points(entry: Entry, name: str, by: str = "tokens", start: int = 0) -> list[Point]:
-    """A metric along an entry's line, from its `start`-th checkpoint on; a headline is the mean over its forms where
-    that is what it is at the end."""
+    """A metric along an entry's line, from its `start`-th checkpoint on."""
     found = []
     for c in entry.line[start:]:
         value = value_at(entry, c, name)
         if value is not None and math.isfinite(value):
-            low, high = c.interval(name) or (None, None)
+            low, high = c.interval(name, entry.chosen.forms.get(name, ())) or (None, None)
             found.append((place_in(c, by), value, low, high))
     return found
 
 
 def value_at(entry: Entry, c: Checkpoint, name: str) -> float | None:
-    """A metric of a checkpoint of an entry's line; a headline as the mean over its forms."""
-    value = c.metrics.get(name)
-    return _headline(entry, c, name) if value is None and headline_task(name) else value
-
-
-def _headline(entry: Entry, c: Checkpoint, name: str) -> float | None:
-    task = name.split("/")[1]
-    forms = entry.chosen.forms.get(name, [])
-    names = [f"bench/{task}/{form}/acc" for form in forms]
-    at_end = [entry.chosen.metrics.get(n) for n in names]
-    known = [c.metrics.get(n) for n in names]
-    if not forms or None in at_end or None in known:
-        return None
-    same = abs(_mean(at_end) - entry.chosen.metrics[name]) < 1e-6  # no item that some form lacks
-    return _mean(known) if same else None
-
-
-def _mean(values: Sequence[float | None]) -> float:
-    return math.fsum(v for v in values if v is not None) / len(values)
+    """A metric of a checkpoint of an entry's line; a headline is over the forms that the comparison has it over."""
+    if name in c.metrics or name not in entry.chosen.forms:
+        return c.metrics.get(name)
+    side = c.side(name, forms=entry.chosen.forms[name])
+    return side.value if side is not None else None

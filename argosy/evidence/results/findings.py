@@ -66,13 +66,12 @@ class Findings:
     def charted(self) -> dict[str, float]:
         """Return the metrics that MLflow draws: not what is the same for every model, such as the score of guessing.
 
-        With them the headline of each benchmark as comparisons have it: the mean over the items that were asked in all
-        of its forms, with its standard error."""
+        With them the headline of each benchmark (`Rows.headline`) with its standard error."""
         fixed = {f"{name.rpartition('/')[0]}/{kind.chance}" for name, kind in self.kinds.items() if kind.chance}
         values = {name: value for name, value in sorted(self.metrics.items()) if name not in fixed}
         rows = Rows(self.rows)
         for task, forms in sorted(self.headline.items()):
-            if items := rows.headline(task, [form for form in forms if f"bench/{task}/{form}/acc" in values]):
+            if items := rows.headline(task, rows.headline_forms(task, forms)):
                 found = estimate(items)
                 values |= {f"{HEADLINE}{task}/acc": found.value}
                 values |= {f"{HEADLINE}{task}/stderr": found.stderr} if math.isfinite(found.stderr) else {}

@@ -119,8 +119,18 @@ class Rows:
             return self._probe(parts[1], parts[2:-1], parts[-1])
         return {}
 
+    def headline_forms(self, task: str, named: Sequence[str] = ()) -> list[str]:
+        """The forms that the headline of a benchmark is the mean over: those that are `named`, else all that it was
+        asked in; the published one first."""
+        forms = sorted((form for name, form in self.answers if name == task), key=lambda form: (form != "plain", form))
+        return [form for form in forms if form in named] if named else forms
+
     def headline(self, task: str, forms: Sequence[str]) -> dict[str, Value]:
-        """For each item that was asked in all of `forms`, the mean over them; every form counts the same."""
+        """The headline of a benchmark, whose `estimate` is the number that MLflow, report, gate and terminal show: for
+        each item that was asked in all of `forms`, the mean over them; every form counts the same.
+
+        Not the mean of the forms' accuracies: a form that cannot be made of each item would be asked of easier, or
+        harder, items than the others."""
         return over_forms([item_means(self._bench(task, form, "acc")) for form in forms])
 
     def suites(self, name: str) -> list[str]:

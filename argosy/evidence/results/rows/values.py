@@ -101,7 +101,7 @@ def over_forms(forms: Sequence[Mapping[str, Value]]) -> dict[str, Value]:
     for item in sorted(items):
         each = [form[item] for form in forms]
         asked = tuple((f"{n}/{key}", digest) for n, value in enumerate(each) for key, digest in value.asked)
-        found[item] = Value(each[0].unit, sum(v.value for v in each) / len(each), 1.0, item,
+        found[item] = Value(each[0].unit, math.fsum(v.value for v in each) / len(each), 1.0, item,
                             together(v.check for v in each), asked)
     return found
 

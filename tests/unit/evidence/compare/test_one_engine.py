@@ -12,11 +12,18 @@ import yaml
 from argosy.core.store.files import read_json, write_json
 from argosy.evidence.compare.changes import change
 from argosy.evidence.compare.checkpoints import read_checkpoints
+from argosy.evidence.compare.comparison import compare as comparison
+from argosy.evidence.compare.entries import points
 from argosy.evidence.compare.words import difference_text, p_text
+from argosy.evidence.results.findings import Findings
+from argosy.evidence.results.items import read_items, write_items
+from argosy.evidence.results.rows.reader import Rows
+from argosy.evidence.results.rows.values import total
 from steps import compare, regressions
 from tests.command_line import Argosy
 from tests.report_fixtures import HONEST, make_store
 from tests.step_fixtures import run_step
+from workflows.stored.names import Names
 
 NAMES = ("bench/facts/headline/acc", "heldout/bpb/code")
 
@@ -30,7 +37,11 @@ def _numbers(found: dict[str, Any]) -> list[float]:
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store in which each family of tests has one test, so that every correction leaves it as it is."""
     root = tmp_path_factory.mktemp("store")
-    make_store(root, [HONEST[2], HONEST[3]], items=40)
+    make_store(root, [HONEST[1], HONEST[2], HONEST[3]], items=40)
+    for evaluation in root.glob("evaluate-*-benchmark-*"):  # a form that cannot be made of each item
+        rows = read_items(evaluation)
+        lacking = sorted({row["item"] for row in rows if "item" in row})[:9]
+        write_items(evaluation, [row for row in rows if row["variant"] != "permuted" or row["item"] not in lacking])
     steps = {}
     for path in root.iterdir():
         outputs = read_json(path / "outputs.json")["outputs"] if (path / "outputs.json").is_file() else {}
@@ -44,7 +55,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_command_the_step_the_gate_and_the_nights_agree(store: Path, tmp_path: Path, argosy: Argosy) -> None:
     first, second = (read_json(store / "last_run.json")["directories"][name] for name in ("pretrain", "long_context"))
-    evaluations = sorted(str(path) for path in store.glob("evaluate-*"))
+    evaluations = sorted(str(path) for path in store.glob("evaluate-*-final-*"))
     for name in NAMES:
         told: dict[str, str] = {}
         command = ["compare", "--store", str(store), first, second, "--metrics", name]
@@ -83,6 +94,40 @@ def test_the_command_the_step_the_gate_and_the_nights_agree(store: Path, tmp_pat
         for where, text in told.items():
             assert words in unescape(text), (where, words)
             assert p_text(contrast["p_adjusted"]) in unescape(text), where
+
+
+def test_the_headline_is_one_number_in_mlflow_report_gate_and_terminal(
+    store: Path, tmp_path: Path, argosy: Argosy
+) -> None:
+    name = NAMES[0]
+    first, second = (read_json(store / "last_run.json")["directories"][stage] for stage in ("pretrain", "long_context"))
+    evaluations = sorted(str(path) for path in store.glob("evaluate-*-benchmark-*"))
+    sent = {}
+    for path in evaluations:
+        outputs = read_json(Path(path) / "outputs.json")["outputs"]
+        found = Findings(rows=read_items(path), headline=outputs["headline"])
+        forms = [total(Rows(found.rows).values(f"bench/facts/{form}/acc")) for form in outputs["headline"]["facts"]]
+        value = found.charted()["headline/facts/acc"]
+        assert abs(value - sum(forms) / len(forms)) > 1e-4  # which is over other items in each form
+        sent["/".join(outputs["checkpoint"][part] for part in ("stage", "name"))] = value
+    wanted = [sent["pretrain/final"], sent["long_context/final"]]
+
+    run_step(compare.STEP, compare.CompareConfig(evaluations=tuple(evaluations)), tmp_path / "report")
+    standings = read_json(tmp_path / "report" / "comparison.json")["tasks"]["facts"]["standings"]
+    [contrast] = json.loads(argosy("compare", "--store", str(store), first, second, "--metrics", name, "--json").out
+                            )["pairs"][0]["contrasts"]  # fmt: skip
+    rules = tmp_path / "rules.yaml"
+    rules.write_text(yaml.safe_dump({"rules": [{"not_worse": {"on": [name]}}]}))
+    gate = argosy("gate", second, "--store", str(store), "--rules", str(rules), "--reference", first, "--json").out
+    numbers = json.loads(gate)["rules"][0]["findings"][0]["numbers"]
+    assert sorted(each["headline"] for each in standings) == pytest.approx(sorted(wanted), abs=1e-6)
+    assert [contrast["before"], contrast["after"]] == pytest.approx(wanted, abs=1e-6)
+    assert [numbers["before"], numbers["after"]] == pytest.approx(wanted, abs=1e-6)
+
+    entries = Names(store).entries([first, second])
+    comparison(entries)
+    curve = [value for _, value, _, _ in points(entries[0], name)]
+    assert curve == pytest.approx([sent["pretrain/p050"], sent["pretrain/final"]])
 
 
 def _key(directory: str) -> str:
