@@ -3,19 +3,35 @@
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from argosy.core.statistics.intervals import mean
+from argosy.core.statistics.metric import Metric, as_records, probability, share
 from argosy.core.store.files import write_json
 from argosy.core.store.provenance import digest_of
 from argosy.evidence.compare.checkpoints import Checkpoint
 from argosy.evidence.results.rows.reader import Rows, is_text
 from argosy.evidence.results.rows.values import total
 from evals.items import Item
+from evals.metrics import METRICS
 from tests.evaluation_fixtures import parse_item
+
+
+def declared(names: Iterable[str]) -> dict[str, Metric]:
+    """The kinds of metrics as their makers declare them: of benchmarks, probes and held-out text."""
+    found = {}
+    for name in names:
+        where, *_, measure = name.split("/")
+        if where == "bench" and measure in METRICS:
+            neither = "/none_" in name  # each half of a question alone, whose chains are not directed
+            found[name] = replace(METRICS[measure], better="neither") if neither else METRICS[measure]
+        elif where == "probe" and measure in ("acc", "prob"):
+            found[name] = probability() if measure == "prob" else share()
+    return found
 
 
 def node(root: Path, name: str, step: str, config: Mapping[str, Any], outputs: Mapping[str, Any], *, part: str = "",
@@ -28,7 +44,8 @@ def node(root: Path, name: str, step: str, config: Mapping[str, Any], outputs: M
     directory.mkdir(parents=True, exist_ok=True)
     about = {"seconds": 1.0, "peak_rss_mb": 700.0, "attempts": 1, "exit": 0, "ended": 1.7e9}
     write_json(directory / "run.json", {**about, **(run or {})})
-    write_json(directory / "outputs.json", {"outputs": dict(outputs), "made_from": made})
+    kinds = {"kinds": as_records(declared(outputs["metrics"]))} if step == "evaluate" and "metrics" in outputs else {}
+    write_json(directory / "outputs.json", {"outputs": {**kinds, **outputs}, "made_from": made})
     return directory
 
 
@@ -110,5 +127,6 @@ def checkpoint(label: str, rows: Iterable[Mapping[str, Any]] | Rows, **fields: A
     names += [f"heldout/bpb/{form}" for (_, form), group in own.groups.items() if is_text(group[0])]
     found = Checkpoint(label, label, label, label, 0, 0, label=label, **fields)
     found.metrics = {name: total(own.values(name)) for name in names} | found.metrics
+    found.kinds = declared(found.metrics) | found.kinds
     found.rows = own
     return found

@@ -12,6 +12,7 @@ from argosy.evidence.gate.check import Verdict, check
 from argosy.evidence.gate.config import Gate
 from argosy.evidence.gate.subject import Subject
 from argosy.evidence.results.rows.reader import Rows
+from tests.comparison_fixtures import declared
 
 DIFFICULTY = 3.0  # standard deviation over items, in logits
 
@@ -56,7 +57,7 @@ def subject(label: str, right: Sequence[bool], *, cluster: int = 1, losses: Mapp
                  for n, value in enumerate(nats)]
         metrics[f"heldout/bpb/{channel}"] = sum(nats) / len(nats) / 500 / math.log(2)
     found = Checkpoint(f"{label}/final", label, label, "final", 0, 0, label=label, metrics=metrics, stderr=stderr,
-                       counts=counts, headline={task: ["plain"]})
+                       counts=counts, headline={task: ["plain"]}, kinds=declared(metrics))
     found.rows = Rows(rows)
     return Subject(found)
 

@@ -2,30 +2,16 @@
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 
-from argosy.core.statistics.metric import BITS, Better, Metric, find, probability, share
+from argosy.core.statistics.metric import Better, Metric, find
 from argosy.evidence.judging.metrics import METRICS as JUDGE_METRICS
-from argosy.evidence.results.findings import HELDOUT as HELDOUT_METRICS
+from argosy.evidence.results.findings import METRICS as RESULTS
 from argosy.model.post.kinds import POSTTRAINING
 
 HEADLINE = "headline"
 UNDECLARED = "its kind is not declared"
-ACCURACY = share(chance="chance")
-
-# The measures that are told by their names where no results.json declares them, such as of a curve in MLflow.
-_BENCH: dict[str, Metric] = {
-    "acc": ACCURACY, **dict.fromkeys(("acc_norm", "exact_match"), share()), "unparsable": share("lower"),
-    "position_bias": probability("lower", minor=True), "chance": Metric("neither", minor=True),
-}  # fmt: skip
-# Neither half of a question alone is better or worse: who always says "none" is right on the first and wrong on the
-# second.
-_HALVES = ("none_of_the_others", "none_control")
-_PROBE: dict[str, Metric] = {
-    **dict.fromkeys(("acc", "acc_*", "share"), share()), "prob": probability(),
-    "bpb": Metric("lower", "bits a byte", BITS), "ppl": Metric("lower", "perplexity", minor=True),
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -51,13 +37,7 @@ def kind_of(name: str, declared: Mapping[str, Metric] | None = None) -> Kind:
 @cache
 def known(name: str) -> Metric | None:
     """The declaration of a metric whose results carry none; None where no table has it."""
-    parts = name.split("/")
-    if parts[0] == "bench" and len(parts) == 4:
-        found = find(parts[3], _BENCH)
-        return replace(found, better="neither") if found and parts[2] in _HALVES else found
-    if parts[0] == "probe" and len(parts) >= 4:
-        return find(parts[-1], _PROBE)
-    return next((found for of in (POSTTRAINING, HELDOUT_METRICS, JUDGE_METRICS)
+    return next((found for of in (POSTTRAINING, RESULTS, JUDGE_METRICS)
                  if (found := find(name, of)) is not None), None)
 
 

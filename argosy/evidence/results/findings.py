@@ -116,7 +116,8 @@ def reason(error: Exception | str) -> str:
 
 _MINOR_LOSS = Metric("lower", "nats a token", BITS, minor=True)
 
-HELDOUT: dict[str, Metric] = {
+METRICS: dict[str, Metric] = {  # of held-out text, and the headline
+    "bench/*/headline/acc": share(chance="chance"),
     "heldout/bpb/*": Metric("lower", "bits a byte", BITS),
     "heldout/nats/*": _MINOR_LOSS,
     "heldout/ppl/*": Metric("lower", "perplexity", minor=True),
@@ -134,7 +135,7 @@ HELDOUT: dict[str, Metric] = {
 
 def declaration(name: str) -> Metric:
     """Look up the declaration of a metric of held-out text. Raises RuntimeError: there is none."""
-    metric = find(name, HELDOUT)
+    metric = find(name, METRICS)
     if metric is None:
         raise RuntimeError(f"argosy/evidence/results/heldout does not declare its metric {name!r}")
     return metric

@@ -12,7 +12,7 @@ from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
 from argosy.core.statistics.intervals import ratio
 from argosy.corpus.tokens.windows import position_ranges
-from argosy.evidence.results.findings import HELDOUT, Findings
+from argosy.evidence.results.findings import METRICS, Findings
 from argosy.evidence.results.heldout.documents import Documents
 from argosy.model.infer.model import LanguageModel
 from argosy.model.infer.rows import Tokens
@@ -107,13 +107,13 @@ def _add(
         nats = _by_document(full[:, low:high], owners)
         if sum(nats[1]):
             estimate = ratio(*nats)
-            findings.add(f"heldout/nats_at/{name}/{low}_{high}", estimate, HELDOUT["heldout/nats_at/*"])
+            findings.add(f"heldout/nats_at/{name}/{low}_{high}", estimate, METRICS["heldout/nats_at/*"])
             row: dict[str, Any] = {"task": suite, "variant": f"nats_at/{name}", "id": f"{low}_{high}", "from": low,
                                    "to": high, "loss": round(estimate.value, 5)}
             findings.rows.append(row)
     gain = _by_document(near - full[:, length // 2 :], owners)
     if sum(gain[1]):
-        findings.add(f"heldout/context_gain/{name}", ratio(*gain), HELDOUT["heldout/context_gain/*"])
+        findings.add(f"heldout/context_gain/{name}", ratio(*gain), METRICS["heldout/context_gain/*"])
 
 
 def _by_document(

@@ -21,6 +21,7 @@ from argosy.evidence.compare.test import OTHER_QUESTIONS, OTHER_TOKENS, Contrast
 from argosy.evidence.results.rows.evaluations import measured, read_settings, settings_of
 from argosy.evidence.results.rows.reader import Rows
 from argosy.evidence.results.rows.values import Value
+from tests.comparison_fixtures import declared
 
 
 def _side(values: dict[str, Value]) -> Side:
@@ -35,7 +36,7 @@ def _answers(right: list[int], units: list[str] | None = None) -> Side:
 
 
 def _one(name: str, first: Side, second: Side) -> Contrast:
-    return contrast(name, kind_of(name), ("a", "b"), first, second)
+    return contrast(name, kind_of(name, declared([name])), ("a", "b"), first, second)
 
 
 def test_losses_of_documents_are_a_paired_t_test_of_their_sum() -> None:
@@ -130,7 +131,7 @@ def _entry(label: str, right: dict[str, list[int]]) -> Entry:
                  "scores": [0.0, -1.0], "chosen": 0, "gold": 0} for variant, answers in right.items()
                 for n, r in enumerate(answers))  # fmt: skip
     metrics = {f"bench/t/{v}/acc": sum(a) / len(a) for v, a in right.items()}
-    c = Checkpoint(label, label, label, "final", 10, 100, label=label, metrics=metrics,
+    c = Checkpoint(label, label, label, "final", 10, 100, label=label, metrics=metrics, kinds=declared(metrics),
                    stderr=dict.fromkeys(metrics, 0.02), counts={m: len(next(iter(right.values()))) for m in metrics})
     entry = Entry(label, label, [c], c)
     entry.chosen.rows = rows

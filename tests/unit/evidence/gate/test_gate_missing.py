@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
+from argosy.core.statistics.metric import as_records
 from argosy.evidence.compare.checkpoints import Checkpoint
 from argosy.evidence.gate.check import Verdict
 from argosy.evidence.gate.subject import read_subject
 from argosy.evidence.report.nightly import judge
-from tests.comparison_fixtures import node
+from tests.comparison_fixtures import declared, node
 from tests.gate_fixtures import abilities, answers, judged, subject
 
 SAME = answers(abilities(2000, 0.6, 1), 1)
@@ -108,7 +109,7 @@ def evaluation(root: Path, name: str, metrics: list[str], **more: Any) -> Path:
     directory.mkdir(parents=True)
     about = {"stage": "sft", "name": "final", "step": 1, "tokens": 1, "chat": False}
     outputs = {"checkpoint": about, "suite": "mine", "metrics": dict.fromkeys(metrics, 0.5), "stderr": {}, "counts": {},
-               "headline": {}, **more}  # fmt: skip
+               "headline": {}, "kinds": as_records(declared(metrics)), **more}  # fmt: skip
     made = {"digest": name, "node": "evaluate", "upstream": {"checkpoint": ["abc"]}}
     (directory / "outputs.json").write_text(json.dumps({"outputs": outputs, "made_from": made}))
     return directory

@@ -23,6 +23,7 @@ from argosy.evidence.results.items import read_items
 from argosy.evidence.results.rows.reader import Rows
 from steps.compare import question_texts
 from tests.command_line import Argosy
+from tests.comparison_fixtures import declared
 from tests.html_tags import TagReader, check_no_markup, check_self_contained
 from tests.report_fixtures import CHANNELS, HONEST, HOSTILE, TWIN, make_lines, make_store
 from workflows.stored.names import Names
@@ -185,7 +186,7 @@ def test_hostile_names_are_text_too() -> None:
 
 
 def _entry(label: str, metrics: dict[str, float]) -> Entry:
-    c = Checkpoint(label, label, label, "final", 1, 0, label=label, metrics=metrics)
+    c = Checkpoint(label, label, label, "final", 1, 0, label=label, metrics=metrics, kinds=declared(metrics))
     return Entry(label, label, [c], c)
 
 
