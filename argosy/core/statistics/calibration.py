@@ -1,4 +1,4 @@
-"""The calibration of the contamination score: effects of clean models, and the curve from a score to a probability."""
+"""Calibrations: from a score to a probability (Platt), and of the contamination score by what clean models have."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from argosy.core.statistics.intervals import Floats
 LEAST_MODELS = 4
 
 
-_STEPS = 50  # of Newton's method
+_STEPS = 100  # of Newton's method
 
 
 def calibrate(
@@ -38,7 +38,10 @@ def calibrate(
     if not contaminated:
         return nothing
     z = [score(evidence, at, of, nothing).z for evidence, at, of in every]
-    return Calibration(nulls, *_platt(np.array(z), len(clean)), about)
+    labels = np.repeat([0.0, 1.0], [len(clean), len(contaminated)])
+    weights = np.where(labels > 0, 0.5 / len(contaminated), 0.5 / len(clean))  # both kinds count the same
+    slope, offset = platt(np.clip(z, -CAP, CAP), labels, weights)
+    return Calibration(nulls, offset, slope, about)
 
 
 def _part(found: Contamination, name: str, field: str) -> float:
@@ -51,19 +54,33 @@ def _null(effects: Floats, errors: Floats) -> Null:
     return Null(float(effects.mean()), math.sqrt(between + of_mean))
 
 
-def _platt(z: Floats, clean: int) -> tuple[float, float]:
-    """Intercept and slope of P(contaminated | z), both kinds counting the same."""
-    others = len(z) - clean
-    targets = np.where(np.arange(len(z)) < clean, 1 / (clean + 2), (others + 1) / (others + 2))
-    weights = np.where(np.arange(len(z)) < clean, 0.5 / clean, 0.5 / others)
-    design = np.stack([np.ones_like(z), np.clip(z, -CAP, CAP)], axis=1)
-    found = np.zeros(2)
+def platt(values: Floats, labels: Floats, weights: Floats | None = None) -> tuple[float, float]:
+    """Return slope and offset of the logit in `values` that are likeliest for `labels` of 0 and 1, all (scores,),
+    against targets that are never quite certain (Platt 1999, by Newton's method as Lin, Lin and Weng 2007)."""
+    ahead, behind = float((labels > 0).sum()), float((labels <= 0).sum())
+    targets = np.where(labels > 0, (ahead + 1) / (ahead + 2), 1 / (behind + 2))
+    counts = np.ones_like(values) if weights is None else weights
+    slope, offset = 0.0, float(np.log((ahead + 1) / (behind + 1)))
+
+    def loss(a: float, b: float) -> float:
+        logits = a * values + b
+        return float((counts * (np.logaddexp(0, logits) - targets * logits)).sum())
+
     for _ in range(_STEPS):
-        chance = 1 / (1 + np.exp(-np.clip(design @ found, -30, 30)))
-        curvature = (design * (weights * chance * (1 - chance))[:, None]).T @ design + 1e-9 * np.eye(2)
-        step = np.linalg.solve(curvature, design.T @ (weights * (targets - chance)))
-        found = found + np.clip(step, -2.0, 2.0)
-    return float(found[0]), float(found[1])
+        chance = 1 / (1 + np.exp(-np.clip(slope * values + offset, -500, 500)))
+        rest, spread = counts * (chance - targets), counts * chance * (1 - chance)
+        first, second = float((rest * values).sum()), float(rest.sum())
+        aa, ab, bb = (float((spread * each).sum()) + 1e-12 * both
+                      for each, both in ((values * values, 1), (values, 0), (np.ones_like(values), 1)))
+        scale = aa * bb - ab * ab
+        steps = (-(bb * first - ab * second) / scale, -(aa * second - ab * first) / scale)
+        if max(map(abs, steps)) < 1e-9:
+            break
+        share, now = 1.0, loss(slope, offset)
+        while share > 1e-10 and loss(slope + share * steps[0], offset + share * steps[1]) > now:
+            share /= 2
+        slope, offset = slope + share * steps[0], offset + share * steps[1]
+    return slope, offset
 
 
 def _nulls(raw: Sequence[Contamination], clean: int) -> dict[str, Null]:

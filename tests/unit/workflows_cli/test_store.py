@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from argosy.core.statistics.metric import as_records
 from steps.noop import NoopConfig
 from tests.command_line import Argosy
+from tests.comparison_fixtures import declared
 from workflows.graph import Graph, Node
 from workflows.lifecycle import LifecycleConfig
 from workflows.stored.checkpoints import model_directory
@@ -179,7 +181,8 @@ def _evaluated_store() -> None:
     values = {("sft", 1, "p050"): 0.3, ("sft", 1, "p100"): 0.4, ("twin", 2, "p100"): 0.9}
     for index, ((name, number, export), value) in enumerate(values.items()):
         metric = "bench/quiz/plain/acc"
-        outputs = {"checkpoint": {"name": export}, "metrics": {metric: value}, "stderr": {metric: 0.1}}
+        outputs = {"checkpoint": {"name": export}, "metrics": {metric: value}, "stderr": {metric: 0.1},
+                   "kinds": as_records(declared([metric]))}
         _write(f"evaluate-{name}-{export}-{index:012}", outputs, upstream={"checkpoint": [f"00000000000{number}"]})
     more = {"checkpoint": {"name": "p100"}, "metrics": {"heldout/bpb": 1.5}, "stderr": {"heldout/bpb": float("nan")}}
     _write("evaluate-sft-p100-heldout-000000000077", more, upstream={"checkpoint": ["000000000001"]})

@@ -61,6 +61,8 @@ def train(data: Labelled, features: Features, c: float, heldout: float, threshol
 
     Returns the classifier, and its measures with the documents that it judges worst.
     Raises InputError: there are too few documents of one side."""
+    from argosy.core.statistics.calibration import platt
+
     learning, calibration, measuring = _parted(data, heldout, threshold)
     rough = _fitted(learning, features, c)
     slope, offset = (_line if data.scored else platt)(rough.values_of(calibration.documents), calibration.labels)
@@ -101,36 +103,6 @@ def _fitted(data: Labelled, features: Features, c: float) -> Classifier:
     weights = fit(*features.rows(data.documents), targets, 2**features.bits, c, not data.scored)
     return Classifier("score" if data.scored else "probability", features, weights[:-1].astype(np.float32),
                       float(weights[-1]) + middle)
-
-
-def platt(values: "Floats", labels: "Floats") -> tuple[float, float]:
-    """Return slope and offset of the logit in `values` that are likeliest for `labels` of 0 and 1, both (documents,),
-    against targets that are never quite certain (Platt 1999, by Newton's method as Lin, Lin and Weng 2007)."""
-    import numpy as np
-
-    ahead, behind = float((labels > 0).sum()), float((labels <= 0).sum())
-    targets = np.where(labels > 0, (ahead + 1) / (ahead + 2), 1 / (behind + 2))
-    slope, offset = 0.0, float(np.log((ahead + 1) / (behind + 1)))
-
-    def loss(a: float, b: float) -> float:
-        logits = a * values + b
-        return float((np.logaddexp(0, logits) - targets * logits).sum())
-
-    for _ in range(100):
-        chance = 1 / (1 + np.exp(-np.clip(slope * values + offset, -500, 500)))
-        rest, spread = chance - targets, chance * (1 - chance)
-        first, second = float((rest * values).sum()), float(rest.sum())
-        aa, ab, bb = (float((spread * each).sum()) + 1e-12 * both
-                      for each, both in ((values * values, 1), (values, 0), (np.ones_like(values), 1)))
-        scale = aa * bb - ab * ab
-        steps = (-(bb * first - ab * second) / scale, -(aa * second - ab * first) / scale)
-        if max(map(abs, steps)) < 1e-9:
-            break
-        share, now = 1.0, loss(slope, offset)
-        while share > 1e-10 and loss(slope + share * steps[0], offset + share * steps[1]) > now:
-            share /= 2
-        slope, offset = slope + share * steps[0], offset + share * steps[1]
-    return slope, offset
 
 
 def _line(values: "Floats", labels: "Floats") -> tuple[float, float]:

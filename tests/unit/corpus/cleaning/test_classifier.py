@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from argosy.core.errors import InputError
+from argosy.core.statistics.calibration import platt
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.classifier.model import Classifier, Features
 from argosy.corpus.cleaning.classifier.model_paths import find_models, number_models
-from argosy.corpus.cleaning.classifier.training import classification, platt, regression
+from argosy.corpus.cleaning.classifier.training import classification, regression
 from argosy.corpus.cleaning.filter import Resources
 from argosy.corpus.cleaning.kernels.filters.classifier import fit
 from argosy.corpus.data.schemas import Document
