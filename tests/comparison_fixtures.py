@@ -25,7 +25,7 @@ def declared(names: Iterable[str]) -> dict[str, Metric]:
     """The kinds of metrics as their makers declare them: of benchmarks, probes and held-out text."""
     found = {}
     for name in names:
-        where, *_, measure = name.split("/")
+        where, measure = name.partition("/")[0], name.rpartition("/")[2]
         if where == "bench" and measure in METRICS:
             neither = "/none_" in name  # each half of a question alone, whose chains are not directed
             found[name] = replace(METRICS[measure], better="neither") if neither else METRICS[measure]
