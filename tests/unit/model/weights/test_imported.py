@@ -14,7 +14,8 @@ from argosy.model.weights.pretrained import load_tokenizer
 from tests.started_models import make_model, make_qwen_tokenizer
 from tests.tokenizer_kinds import TEXTS, make_sentencepiece
 from workflows.compose import compose
-from workflows.inputs import check_inputs
+from workflows.lifecycle import lifecycle
+from workflows.plan import check_inputs
 
 TURNS = ("<|user|>", "<|assistant|>", "<|end|>")
 
@@ -136,4 +137,4 @@ def test_files_that_cannot_be_a_model_are_refused_by_the_plan_as_by_the_step(tmp
 
 
 def _plan(path: Path) -> None:
-    check_inputs(compose("tiny", None, [f"start.model={path}", "stages=start"]), {"start"})
+    check_inputs(lifecycle(compose("tiny", None, [f"start.model={path}", "stages=start"])), {"start"})
