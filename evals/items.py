@@ -100,14 +100,14 @@ def same_text(text: str) -> str:
 
 
 class Identity(NamedTuple):
-    """What makes an item the item that it is, whatever its id, its case, width, space and punctuation."""
+    """Identity of an item, whatever its id, its case, width, space and punctuation."""
 
     question: str
     """"" where it has none apart from its options"""
     options: frozenset[str]
-    """in any order; where there is no question, lm-eval's requests"""
+    """options in any order; where there is no question, lm-eval's requests"""
     rights: frozenset[str]
-    """those that are right"""
+    """options that are right"""
 
     def shows(self, other: "Identity") -> bool:
         """Tell whether who has seen one with its answer knows the other's: the same question, with the same options

@@ -58,7 +58,7 @@ class Continuation:
     logmass: float = math.nan
     """nats"""
     rank: int = 0
-    """of the first token (1 = the likeliest)"""
+    """rank of the first token (1 = the likeliest)"""
     tokens: int = 0
     merged: bool = False
     """the text shares a token with its prefix"""

@@ -38,7 +38,7 @@ class Scope:
     chat: bool
     """whether prompts go through the chat template"""
     seed: int
-    """of all draws"""
+    """seed of all draws"""
     limit: int | None
     """the most facts, texts or prompts of a probe"""
 
@@ -73,11 +73,11 @@ class Probe(Config):
     declared: ClassVar[Mapping[str, Metric]]
     """declarations of the measures by name or pattern; those of `<group>/<measure>` are the measure's"""
     name: str
-    """of the probe in its suite: its metrics are probe/<suite>/<name>/<measure>"""
+    """name of the probe in its suite: its metrics are probe/<suite>/<name>/<measure>"""
     source: str = ""
-    """where its files are from, which the error says when they are absent"""
+    """origin of its files, which the error names when they are absent"""
     optional: bool = False
-    """where its files are absent, the probe is left out by name, and the suite goes on"""
+    """absent files leave the probe out by name, and the suite goes on"""
 
     @abstractmethod
     def measure(self, model: LanguageModel, scope: Scope) -> Measurement:

@@ -73,7 +73,7 @@ class Case:
     cluster: str
     """equal for related pairs"""
     group: str = ""
-    """that results are also given for"""
+    """group that results are also given for"""
 
 
 def read_pairs(path: Path, group_by: str, most: int | None, left_out: Counter[str]) -> list[Case]:

@@ -54,7 +54,7 @@ class NoneOfTheOthers(Variant):
 
     @property
     def as_example(self) -> "NoneOfTheOthers":
-        """With `either`: examples in which "none" is always right, or never, would tell the answer."""
+        """Return one with `either`: examples in which "none" is always right, or never, would tell the answer."""
         return NoneOfTheOthers(drop="either")
 
     def apply(self, draft: Draft, rng: Random) -> list[Draft]:

@@ -22,9 +22,9 @@ class _Scored:
     whole: Score
     text: str
     partial: Score | None
-    """of the text behind it, given it"""
+    """score of the text that follows it, given it"""
     prior: Score | None
-    """of itself where its context says nothing"""
+    """score of the text itself after a context that says nothing"""
 
 
 class Contrastive(Probe):
@@ -53,7 +53,7 @@ class Contrastive(Probe):
     most: int | None = Field(None, ge=1)
     """pairs of each file, its first ones"""
     domain: str | None = None
-    """of pairs without their own"""
+    """domain of pairs without their own"""
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:

@@ -59,7 +59,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Which tests passed, in their order, and why the first of the others did not."""
+    """Results of the tests in their order, and why the first failed one did."""
 
     passed: tuple[bool, ...]
     reason: str

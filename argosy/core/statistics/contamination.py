@@ -36,8 +36,8 @@ class Equals:
     scores: Mapping[str, Sequence[float]]
 
     def values(self) -> dict[str, float]:
-        """By item, where the published form stands among its equals, in their standard deviations: mean 0 and mean
-        square 1 for who has not seen the items, whatever the model's scale."""
+        """Return by item where the published form stands among its equals, in their standard deviations: mean 0 and
+        mean square 1 for a model that has not seen the items, whatever its scale."""
         return {item: _standing(scores) for item, scores in self.scores.items() if len(scores) > 1}
 
 
@@ -50,7 +50,7 @@ class Gap:
     changed: Mapping[str, float]
 
     def values(self) -> dict[str, float]:
-        """By item, how much of being right the change costs."""
+        """Return by item the share of right answers that the change costs."""
         return {item: self.published[item] - self.changed[item] for item in self.published if item in self.changed}
 
 
@@ -91,7 +91,7 @@ class Calibration:
     about: str = ""
 
     def probability(self, z: float) -> float:
-        """Of being contaminated, with even odds before; NaN where no contaminated models were known."""
+        """Return that of contamination, with even odds before; NaN where no contaminated models were known."""
         power = self.intercept + self.slope * max(-CAP, min(CAP, z))
         return math.nan if math.isnan(power) else 1 / (1 + math.exp(-power))
 
@@ -106,14 +106,14 @@ class Calibration:
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> "Calibration":
-        """What `as_json` gave."""
+        """Restore the result of `as_json`."""
         nulls = {name: Null(**null) for name, null in found["nulls"].items()}
         return cls(nulls, found["intercept"], found["slope"], found.get("about", ""))
 
 
 @cache
 def default_calibration() -> Calibration:
-    """Of the small models that `python -m benchmarks.contamination --write` trains (docs/benchmarks.md)."""
+    """Return that of the small models of `python -m benchmarks.contamination --write` (docs/benchmarks.md)."""
     return Calibration.from_json(read_json(DEFAULT))
 
 
@@ -201,15 +201,15 @@ class Contamination:
     score: float
     """its effect less what is normal for clean models: about 0 for those"""
     low: float
-    """with `high`: interval of the score, simultaneous over the measures, since the most outstanding one was chosen;
+    """interval of the score, with `high`: simultaneous over the measures, since the most outstanding one was chosen;
     over items, and over clean models where it is calibrated"""
     high: float
     z: float
-    """of that measure, in errors"""
+    """effect of that measure, in standard errors"""
     p_value: float
     """one-sided, corrected for the number of measures (Sidak): how often a clean model scores as high"""
     probability: float
-    """that it is contaminated, by calibration, with even odds before; NaN without a calibration"""
+    """probability of contamination, by calibration, with even odds before; NaN without a calibration"""
     items: int
     parts: tuple[Part, ...]
     left_out: int = 0

@@ -16,11 +16,11 @@ class Equivalence:
 
     value: float
     low: float
-    """with `high`: the interval of level 1 - 2 alpha that the decision rests on (Schuirmann, 1987)"""
+    """interval of level 1 - 2 alpha, with `high`, that the decision rests on (Schuirmann, 1987)"""
     high: float
     margin: float
     p_value: float
-    """of the two one-sided tests the larger one: below alpha, the difference is within the margin"""
+    """larger one of the two one-sided tests: below alpha, the difference is within the margin"""
     verdict: str
     """`equivalent` (within the margin), `different` (beyond it: the interval is wholly outside), or `cannot tell`"""
 

@@ -150,20 +150,20 @@ class Paired:
 
     value: float
     low: float
-    """with `high`: the percentile bootstrap's interval, over clusters where there are any; of fewer than 30 the t
+    """interval, with `high`: the percentile bootstrap's, over clusters where there are any; of fewer than 30 the t
     interval, of one -inf to inf"""
     high: float
     stderr: float
-    """of the difference, clustered, as if one more item (cluster) had changed (Agresti and Min, 2005): some items that
-    all stayed the same do not say that none ever changes. Equivalence rests on it."""
+    """standard error of the difference, clustered, as if one more item (cluster) had changed (Agresti and Min, 2005):
+    some items that all stayed the same do not say that none ever changes. Equivalence rests on it."""
     p_value: float
     """two-sided; of McNemar's exact test or of sign flips, as `test` says"""
     test: str
     items: int
     clusters: int
-    """how many groups of related items there are (as many as items where none are related)"""
+    """number of groups of related items (the number of items where none are related)"""
     gained: int
-    """with `lost`: items that the second answers more, or less, often right"""
+    """items that the second answers right more often (`lost`: less often)"""
     lost: int
 
 

@@ -58,7 +58,7 @@ class Found(NamedTuple):
     inner: str
     size: int
     hash: str
-    """of a URI, by its store; "" of a path"""
+    """hash of a URI, by its store; "" for a path"""
 
 
 def absolute(given: str) -> str:

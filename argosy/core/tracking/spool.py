@@ -119,7 +119,7 @@ class Owner:
     """name of its run, where that is not the node's"""
     time: int = 0
     id: str = ""
-    """of the spool: what is computed again, elsewhere or anew, is another run"""
+    """identity of the spool: what is computed again, elsewhere or anew, is a different run"""
 
     @property
     def name(self) -> str:

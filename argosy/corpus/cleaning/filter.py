@@ -67,7 +67,7 @@ class Resources:
     models: Mapping[str, Path] = field(default_factory=dict)
     """Directories of models, by what a filter's `model` says (`classifier.model_paths.find_models`)."""
     torch: Measurer | None = None
-    """Those that need torch."""
+    """Measurer of the filters that need torch."""
 
     def measurer(self) -> Measurer:
         """Return the models that need torch. Raises InputError: the step has none."""

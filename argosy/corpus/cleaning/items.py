@@ -1,4 +1,4 @@
-"""Which benchmark items a batch of texts holds."""
+"""Benchmark items that a batch of texts holds."""
 
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple

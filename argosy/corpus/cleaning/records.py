@@ -61,9 +61,9 @@ class Curation:
     read: Counter[str] = field(default_factory=Counter)
     kept: Counter[str] = field(default_factory=Counter)
     dropped: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-    """By filter, reasons."""
+    """Reasons by filter."""
     compared_by: dict[str, str] = field(default_factory=dict)
-    """By deduplicator, the form of texts (`normalise`)."""
+    """Form of texts (`normalise`) by deduplicator."""
 
     def to_json(self) -> dict[str, Any]:
         """Make an object of the counts."""

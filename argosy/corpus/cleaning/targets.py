@@ -32,7 +32,7 @@ class _Postings(NamedTuple):
 
 
 class Targets:
-    """What is looked for: the items' questions, and then their options.
+    """Targets of the search: the items' questions, and then their options.
 
     Args:
         items: {"question", "choices"}.

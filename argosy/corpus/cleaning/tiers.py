@@ -21,7 +21,7 @@ class TierConfig(Config):
     """Limits of a score within which documents leave their channel for `CHANNEL.NAME`."""
 
     name: Annotated[str, Field(pattern=r"^\w[\w-]{0,31}$")]
-    """What the new channels end in: `best` makes `web.best` of `web`."""
+    """Suffix of the new channels: `best` makes `web.best` of `web`."""
     score: Annotated[str, Field(pattern=r"^[\w-]+\.\w+$")]
     """A score of a filter, FILTER.SCORE, such as quality_classifier.probability."""
     least: float | None = None

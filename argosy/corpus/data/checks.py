@@ -1,4 +1,4 @@
-"""What prompts have their answers checked by, and whether it can be: patterns, searched for with a time limit, JSON
+"""Checks of the answers to prompts, and whether they can be run: patterns, searched for with a time limit, JSON
 Schemas, whose references to other addresses are not fetched, and tests."""
 
 import ast

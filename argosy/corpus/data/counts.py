@@ -37,11 +37,11 @@ class Counts:
     """Counts of the files of a shard, or of all: `merge` gathers them."""
 
     files: dict[str, FileCounts] = field(default_factory=dict)
-    """By label."""
+    """Counts by a file's label."""
     channels: Counter[str] = field(default_factory=Counter)
     """Documents by channel."""
     given: dict[str, str] = field(default_factory=dict)
-    """What each channel was called by the user's files."""
+    """Name that the user's files gave each channel."""
     _names: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     def name_channel(self, given: str, place: str) -> str:

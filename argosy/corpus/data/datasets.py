@@ -84,7 +84,7 @@ def _front_matter(path: str) -> dict[str, Any] | None:
 
 
 def _hub(folder: PurePosixPath, card: Mapping[str, Any], by_folder: _Folders) -> dict[str, Dataset]:
-    """What a card says of the files beside and below it; nothing, where it is none, or there are no files of data."""
+    """Return the datasets that a card declares beside and below it; none, where it is no card or has no data files."""
     below = [path for at, paths in by_folder.items() if at.is_relative_to(folder) for path in paths
              if path.name.lower().endswith(_DATA)]
     if not below or not _KEYS & card.keys():

@@ -37,9 +37,9 @@ class Reject:
     reason: str
     raw: bytes
     value: str = ""
-    """of the field that the reason names"""
+    """value of the field that the reason names"""
     unit: str = "line"
-    """What `line` counts: lines, rows or records from 1, or bytes from 0."""
+    """Unit that `line` counts: lines, rows or records from 1, or bytes from 0."""
     fault: bool = True
     """Whether something is wrong with it; a whole record that holds no text, such as an image, has no fault."""
 

@@ -25,7 +25,7 @@ class Sample:
     """Result of a look at the inputs."""
 
     documents: list[Document]
-    """Those of the least hashes of their ids, in that order."""
+    """Documents whose ids have the least hashes, in that order."""
     counts: Counts
     complete: bool
     """Whether all inputs were read."""

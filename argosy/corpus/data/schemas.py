@@ -41,7 +41,7 @@ class Document:
     metadata: dict[str, Any] = field(default_factory=dict)
     """Anything else; cleaning does not look at it."""
     offset: int | None = None
-    """Where it begins in its file: the byte (unpacked; of a WARC as it lies there), or the row of a table from 0."""
+    """Place where it begins in its file: the byte (unpacked; of a WARC as stored), or the row of a table from 0."""
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "Document":

@@ -60,7 +60,7 @@ class SourceConfig(Config):
     encoding: Annotated[str, ADDED, AfterValidator(_encoding)] = UTF8
     """Encoding of texts, code, CSV and JSON, such as gb18030; auto: each file's own, as it seems."""
     html: Annotated[Literal["resiliparse", "trafilatura"], ADDED] = "resiliparse"
-    """What takes the main text out of a page; trafilatura leaves out more of menus and footers, a tenth as fast."""
+    """Extractor of a page's main text; trafilatura leaves out more of menus and footers, a tenth as fast."""
 
 
 class Cut(NamedTuple):
@@ -96,9 +96,9 @@ class InputFile:
     inner: str = ""
     """Its path below the input; "": the input itself."""
     split: str = ""
-    """Of a Hugging Face dataset."""
+    """Split of a Hugging Face dataset."""
     hash: str = ""
-    """of its bytes, or what its store says; "" where it was only listed"""
+    """hash of its bytes, or what its store says; "" where it was only listed"""
     cuts: tuple[Cut, ...] = ()
 
 

@@ -38,7 +38,7 @@ def columns(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
 
 
 def width(text: str) -> int:
-    """Of a line of text in a terminal: Chinese counts double."""
+    """Return the columns of a line of text in a terminal: Chinese counts double."""
     return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
 
 
@@ -53,7 +53,7 @@ SHORTEST = 18  # that a name is cut to
 
 
 def letter(number: int) -> str:
-    """What an entry is called in short: A, B, C."""
+    """Return the short name of an entry: A, B, C."""
     return chr(65 + number) if number < 26 else str(number + 1)
 
 

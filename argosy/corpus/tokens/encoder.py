@@ -22,7 +22,7 @@ _CALLS, _AHEAD = 2, 4  # batches that are encoded at a time, so that no thread w
 
 
 class _Text(NamedTuple):
-    """What is encoded for one document, and whether it is decoded too."""
+    """Pieces to encode for one document, and whether to check them by decoding."""
 
     name: str
     pieces: Pieces

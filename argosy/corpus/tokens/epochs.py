@@ -23,13 +23,13 @@ class ChannelEpochs:
     channel: str
     tokens: int
     weight: float
-    """As the mixture gives it; without a mixture the tokens."""
+    """Weight in the mixture; without a mixture the tokens."""
     share: float
-    """Of the samples: by the weight, or less or more where weights are redistributed."""
+    """Share of the samples: by the weight, or less or more where weights are redistributed."""
     samples: float
     epochs: float
     epochs_in_all: float
-    """With the phases before, on the same tokens."""
+    """Epochs including the phases before, on the same tokens."""
     max_epochs: float | None
     max_epochs_in_all: float | None
 

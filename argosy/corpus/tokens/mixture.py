@@ -34,7 +34,7 @@ class Samples(Protocol):
     """Data that a loop trains on: the sample at each position of the run."""
 
     names: tuple[str, ...]
-    """Of the channels."""
+    """Names of the channels."""
 
     def batch(self, positions: range) -> Batch:
         """Stack the samples at these positions."""

@@ -45,13 +45,13 @@ class Checkpoint:
     counts: dict[str, int] = field(default_factory=dict)
     left_out: dict[str, dict[str, int]] = field(default_factory=dict)
     headline: dict[str, list[str]] = field(default_factory=dict)
-    """by task, the variants that the evaluation says ask for knowledge"""
+    """variants that ask for knowledge, as the evaluation says, by task"""
     forms: dict[str, list[str]] = field(default_factory=dict)
-    """by headline that was added to the metrics, the variants that it is the mean over"""
+    """variants that an added headline is the mean over, by that headline"""
     kinds: dict[str, Metric] = field(default_factory=dict)
     """declarations of its metrics"""
     logged: dict[str, Seen] = field(default_factory=dict)
-    """by benchmark, the contamination that MLflow knows"""
+    """contamination that MLflow knows, by benchmark"""
     evaluations: list[Path] = field(default_factory=list)
     """directories, the one that counts last"""
     notes: list[str] = field(default_factory=list)
@@ -64,7 +64,7 @@ class Checkpoint:
 
     @cached_property
     def seen(self) -> dict[str, Seen]:
-        """By benchmark, whether it has seen it."""
+        """Tell by benchmark whether the model has seen it."""
         return self.logged | seen_of(self.rows)
 
     @property

@@ -20,15 +20,15 @@ class Entry:
     """One entry of a comparison."""
 
     name: str
-    """as it was typed"""
+    """name as it was typed"""
     label: str
     """its name on the page; unique"""
     line: list[Checkpoint]
     """evaluated checkpoints that led to the one that was named, which is the last; ordered by tokens"""
     chosen: Checkpoint
-    """of these, the one that is compared"""
+    """checkpoint of `line` that is compared"""
     source: str = "store"
-    """of its numbers: `store`, or `MLflow`"""
+    """source of its numbers: `store`, or `MLflow`"""
     model: str = ""
     """id of its LoggedModel in MLflow; "" where that is not known"""
     link: str = ""
@@ -127,7 +127,7 @@ class Compared:
     seen: list[Suspect]
     """benchmarks with the contamination of each checkpoint, and the detail"""
     kinds: dict[str, Kind]
-    """of all metrics, shown or not"""
+    """kinds of all metrics, shown or not"""
 
 
 Point = tuple[float, float, float | None, float | None]  # x, value, low, high

@@ -31,7 +31,7 @@ class Asking:
     """whether it has an argosy.json; of a model from elsewhere nothing says whether it is a chat model, but that
     somebody asked it in its template"""
     suite: str
-    """as `argosy evaluate --suite` takes it"""
+    """suite as `argosy evaluate --suite` takes it"""
     metrics: frozenset[str]
 
     @property

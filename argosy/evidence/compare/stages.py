@@ -25,7 +25,7 @@ class Standing:
     plain: float | None
     items: int
     interval: tuple[float, float] | None = None
-    """of the headline"""
+    """interval of the headline"""
 
 
 @dataclass
@@ -35,7 +35,7 @@ class TaskComparison(Suspect):
     forms: list[str] = field(default_factory=list)
     """variants that every ranked checkpoint was asked in"""
     headline: list[str] = field(default_factory=list)
-    """those of them that ask for knowledge; their mean ranks, and is what ranks are tested by"""
+    """variants of `forms` that ask for knowledge; checkpoints are ranked, and ranks tested, by their mean"""
     standings: list[Standing] = field(default_factory=list)
     """last checkpoints of the stages, the highest first, those that have seen the test included"""
     highest: str | None = None

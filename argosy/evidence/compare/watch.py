@@ -28,11 +28,11 @@ class Line(Curve):
     """A metric over one training run, and what is known of it at the end."""
 
     interval: tuple[float, float] | None = None
-    """of 95 %; None: its error is not known"""
+    """95 % interval; None: its error is not known"""
     chance: float | None = None
     """the score of guessing; None where nothing is guessed"""
     items: int = 0
-    """those of one fact count as one; 0: not known, and not few"""
+    """number of items; those of one fact count as one; 0: not known, and not few"""
 
 
 @dataclass(frozen=True)
@@ -42,17 +42,17 @@ class Watched:
     metric: str
     checkpoints: int
     last: float
-    """of the last checkpoint of the run with the most checkpoints (of as many, of the one that ends at the most
+    """value of the last checkpoint of the run with the most checkpoints (on a tie, of the one that ends at the most
     tokens); where there is a chance level to be above, of the run that ends best"""
     of: str
     """the name of that checkpoint"""
     interval: tuple[float, float] | None
-    """of `last`; None: error unknown"""
+    """interval of `last`; None: error unknown"""
     chance: float | None
     """the score of guessing; None where nothing is guessed"""
     found: SignalToNoise
     trend: Trend
-    """of the run with the most checkpoints, as `last`; its p-value is of a metric that does not move"""
+    """trend of the run with the most checkpoints, as `last`; its p-value is for a metric that does not move"""
     apart: bool
     """whether two models, or the first and last checkpoint of a run, differ beyond their intervals"""
     verdict: str

@@ -28,7 +28,7 @@ class Finding:
     numbers: Mapping[str, float] = field(default_factory=dict)
     """the same for programs; what is not known is left out"""
     p_value: float | None = None
-    """of a test, which the gate corrects over all of its tests (Holm)"""
+    """p-value of a test, which the gate corrects over all of its tests (Holm)"""
     significant: str = ""
     """the status where the corrected p-value is below the gate's alpha"""
     least: float = 0.0

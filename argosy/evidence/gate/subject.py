@@ -25,7 +25,7 @@ class Subject:
     failed: Mapping[str, str] = field(default_factory=dict)
     """benchmarks, forms, channels and probes that could not be asked, and why"""
     lost: Mapping[str, int] = field(default_factory=dict)
-    """by the same, the number of items that have no score that is a number"""
+    """number of items whose score is missing or not a number, by the same names"""
     notes: list[str] = field(default_factory=list)
 
     @property

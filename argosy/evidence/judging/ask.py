@@ -36,7 +36,7 @@ class Judgements(NamedTuple):
     left_out: Counter[str]
     """prompts without a verdict, by reason"""
     retryable: Counter[str]
-    """those of them that may have one another time"""
+    """prompts of `left_out` that may get one on a retry"""
     prompts: int
     """number of prompts that the judge was given"""
 

@@ -153,7 +153,7 @@ class ChatApiJudge:
 
     api: ChatApi
     max_tokens: int = 16
-    """of a reply; models that reason first need many"""
+    """tokens of a reply; models that reason first need many"""
 
     @property
     def name(self) -> str:

@@ -45,7 +45,7 @@ class Verdict:
     backward: float
     """the same probability, where it stood second"""
     lengths: tuple[int, int]
-    """of both answers, in characters"""
+    """lengths of both answers, in characters"""
     judged: bool = True
     """False: the answers are equal, which no judge reads"""
 

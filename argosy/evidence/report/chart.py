@@ -83,7 +83,7 @@ def _exact(value: float, unit: str) -> str:
 
 
 def _mark_labels(marks: Sequence[tuple[float, str]]) -> list[tuple[float, float, str, str]]:
-    """In two rows above the plot; a label that would run into another one of its row is left to the tooltip."""
+    """Place labels in two rows above the plot; one that would overlap another of its row is left to the tooltip."""
     ends = [-1e9, -1e9]
     found = []
     for x, text in sorted(marks):

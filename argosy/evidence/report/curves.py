@@ -45,7 +45,7 @@ class Small:
 
 
 def curves(found: Compared, by: str = "tokens") -> list[tuple[str, list[Small]]]:
-    """By family, a chart for each metric that at least one line has at two checkpoints."""
+    """Draw by family a chart for each metric that at least one line has at two checkpoints."""
     names = [n for n in found.metrics if any(len(points(e, n, by)) > 1 for e in found.entries)]
     charts = {name: _small(name, found.kinds[name], found.entries, by) for name in names}
     return [(family, [charts[n] for n in names if found.kinds[n].family == family]) for family in families(names)]

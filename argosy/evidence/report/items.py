@@ -33,7 +33,7 @@ class Differing:
 
     entries: Sequence[Entry]
     totals: dict[tuple[int, Group], tuple[int, int]] = field(default_factory=dict)
-    """by pair (place of its second entry), task and variant: how many only the second, and only the first, has right"""
+    """questions that only the second, and only the first, has right; by pair (place of its second), task, variant"""
     chosen: list[Key] = field(default_factory=list)
     """the questions that are shown"""
 

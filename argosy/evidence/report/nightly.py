@@ -28,11 +28,11 @@ class Judged:
     new: Checkpoint
     reference: Checkpoint | None
     headlines: list[Contrast] = field(default_factory=list)
-    """by benchmark, from the reference to it, corrected over all of the night as a decision is"""
+    """contrasts of benchmarks, from the reference to it, corrected over all of the night as a decision is"""
     forms: list[Contrast] = field(default_factory=list)
-    """of single forms of the questions, corrected over the forms of one benchmark"""
+    """contrasts of single forms of the questions, corrected over the forms of one benchmark"""
     texts: list[Contrast] = field(default_factory=list)
-    """of held-out text, corrected over all of the night"""
+    """contrasts of held-out text, corrected over all of the night"""
     gate: "Verdict | None" = None
     """the verdict of the model line's gate; where there is one, it decides what is worse"""
     missing: list[str] = field(default_factory=list)
@@ -93,7 +93,7 @@ def _missing(new: Checkpoint, reference: Checkpoint) -> list[str]:
 
 
 def _by_suite(checkpoint: Checkpoint) -> dict[str, set[str]]:
-    """By suite, `bench/<task>` and `heldout/bpb/<channel>` that evaluations measured."""
+    """Return by suite the `bench/<task>` and `heldout/bpb/<channel>` that evaluations measured."""
     found: dict[str, set[str]] = {}
     for directory in checkpoint.evaluations:
         outputs = (read_done(directory) or {}).get("outputs", {})

@@ -107,7 +107,7 @@ class Cost:
 
 
 def costs(stages: Sequence[Stage], out: Path) -> list[Cost]:
-    """By node; links are relative to `out`, so that a store can be moved."""
+    """Return the costs by node; links are relative to `out`, so that a store can be moved."""
     nodes: dict[str, list[Stage]] = {}
     for stage in stages:
         nodes.setdefault(stage.name, []).append(stage)

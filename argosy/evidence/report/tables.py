@@ -24,7 +24,7 @@ class Cell:
     """its distance above chance, or its place among those that are compared (0 to 1)"""
     hint: str = "not measured"
     contrast: Contrast | None = None
-    """to the first of those that are compared"""
+    """contrast with the first of those that are compared"""
 
 
 @dataclass(frozen=True)

@@ -140,8 +140,8 @@ def tasks_of(rows: Rows) -> list[str]:
 
 
 def seen_of(rows: Rows) -> dict[str, Seen]:
-    """By benchmark, whether it has been seen, by the shipped calibration: what the gate's rule decides on unless it
-    names another one. Of those without evidence, why that cannot be told."""
+    """Tell by benchmark whether it has been seen, by the shipped calibration: what the gate's rule decides on unless it
+    names another one. For those without evidence, tell why it is unknown."""
     asked = {task for (task, _), group in rows.groups.items() if "correct" in group[0]} | set(tasks_of(rows))
     found = {task: contamination_of(rows, task) for task in sorted(asked)}
     return {task: Seen(task, None, s.removeprefix(f"{task} ").removeprefix(f"{task}: ")) if isinstance(s, str)
@@ -149,7 +149,7 @@ def seen_of(rows: Rows) -> dict[str, Seen]:
 
 
 def contamination_record(found: Mapping[str, Seen]) -> dict[str, dict[str, Any]]:
-    """By benchmark, verdict and score as JSON has them; numbers that are not known are left out."""
+    """Return verdict and score by benchmark, as JSON has them; numbers that are not known are left out."""
     return {task: {"verdict": seen.verdict, "why": seen.why, **_numbers(seen.found)} for task, seen in found.items()}
 
 
@@ -211,19 +211,19 @@ NUMBERS = ("score", "low", "high", "p_value", "probability", "items", "z")
 
 
 def contamination_metrics(rows: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    """By metric's name, the scores of an evaluation's rows, by the shipped calibration; benchmarks without one have
-    no metric."""
+    """Return the scores of an evaluation's rows by metric, by the shipped calibration; benchmarks without one have no
+    metric."""
     return metrics_of(seen_of(Rows(rows)))
 
 
 def metrics_of(found: Mapping[str, Seen]) -> dict[str, float]:
-    """By metric's name, the numbers of these scores."""
+    """Return the numbers of these scores by metric."""
     return {f"{PREFIX}{task}/{name}": float(getattr(seen.found, name))
             for task, seen in found.items() if seen.found is not None for name in NUMBERS}
 
 
 def seen_in(metrics: Mapping[str, float]) -> dict[str, Seen]:
-    """What the metrics of a LoggedModel say, by benchmark."""
+    """Read the contamination by benchmark from the metrics of a LoggedModel."""
     tasks = sorted({name.split("/")[1] for name in metrics if name.startswith(PREFIX) and name.count("/") == 2})
     return {task: Seen(task, of_numbers({name: metrics.get(f"{PREFIX}{task}/{name}", math.nan) for name in NUMBERS}))
             for task in tasks}

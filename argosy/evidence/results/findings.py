@@ -29,15 +29,15 @@ class Findings:
     """number of items without a result, by task and reason: broken lines, items that a variant cannot make, scores that
     are not numbers"""
     headline: dict[str, list[str]] = field(default_factory=dict)
-    """by task, the variants whose mean is its one number in comparisons"""
+    """variants whose mean is a task's one number in comparisons, by task"""
     failed: dict[str, str] = field(default_factory=dict)
     """tasks and variants without any result, and why"""
     retryable: set[str] = field(default_factory=set)
-    """those of `failed` that a retry may mend (a network that was down, a package that was not there)"""
+    """entries of `failed` that a retry may mend (a network that was down, a package that was not there)"""
     cut: dict[str, int] = field(default_factory=dict)
     """number of prompts that exceeded the context and lost their beginning, by task and variant"""
     warnings: dict[str, str] = field(default_factory=dict)
-    """what is strange about a task's items, all of them"""
+    """anomalies of a task's items as a whole"""
     rejects: list[dict[str, Any]] = field(default_factory=list)
     """records of files that are no items: task, file, place among its records (from 1), reason"""
 

@@ -38,7 +38,7 @@ class Study:
 
     runs: Runs
     ranked: dict[str, list[Ranked]]
-    """By size, the smallest first."""
+    """Ranked cells by size, the smallest first."""
     curves: dict[str, Curve] = field(default_factory=dict)
     optima: dict[str, Interval] = field(default_factory=dict)
     law: Law | None = None

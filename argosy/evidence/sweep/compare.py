@@ -21,7 +21,7 @@ class Ranked:
 
     cell: Cell
     difference: float
-    """Of its mean loss to the best one's."""
+    """Difference of its mean loss from the best one's."""
     error: float
     """Standard error of the difference; NaN where the noise is not known."""
     p: float

@@ -82,7 +82,7 @@ class Law:
     exponent: Interval
     intercept: float
     optima: tuple[Interval, ...]
-    """Of each size, in the order of the curves."""
+    """Optimum of each size, in the order of the curves."""
     misfit: float
     """P-value of so large residuals, were it a power law; 1 with two sizes, which a line always meets."""
     draws: Array

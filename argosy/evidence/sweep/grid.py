@@ -23,7 +23,7 @@ class Axis:
     """A field with the values that it takes in turn, as they were typed."""
 
     field: str
-    """With its stage: `pretrain.learning_rate`."""
+    """Field with its stage: `pretrain.learning_rate`."""
     values: tuple[str, ...]
 
     def overrides(self) -> list[str]:

@@ -33,7 +33,7 @@ class Point:
     """Without embedding and output layer; 0 where training diverged."""
     every_parameter: int = 0
     seconds: float = 0.0
-    """That it took, over all attempts."""
+    """Duration over all attempts."""
 
     def value(self, name: str) -> Any:
         """Return the value of a field, such as `pretrain.model.hidden_size`."""
@@ -55,7 +55,7 @@ class Cell:
     """The runs that differ in their seed alone."""
 
     size: str
-    """What tells its size from the others of the sweep, such as `hidden_size=64`; "" where there is one size."""
+    """Name of its size within the sweep, such as `hidden_size=64`; "" where there is one size."""
     settings: tuple[Setting, ...]
     """Fields that vary, seeds and those of the size aside."""
     points: tuple[Point, ...]

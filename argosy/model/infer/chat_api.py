@@ -19,7 +19,7 @@ _WRONG = {400: "the server refuses the request", 401: "the key is refused", 403:
 
 @dataclass(frozen=True)
 class Reply:
-    """What a request brought."""
+    """Reply to a request, or why there is none."""
 
     text: str | None
     """the assistant's words; None: there is no reply"""
@@ -45,7 +45,7 @@ class ChatApi:
     parallel: int = 8
     """requests at a time"""
     attempts: int = 5
-    """of one request that meets a server that is busy (429), fails (5xx) or does not answer"""
+    """attempts of one request that meets a server that is busy (429), fails (5xx) or does not answer"""
     timeout: float = 120.0
     """seconds"""
     choosy: bool = False

@@ -17,7 +17,7 @@ _COMPILE = "_compile_jinja_template"  # of transformers
 
 
 class _Remote:
-    """What transformers compiles of a template: here, rendered in a process of limited time and memory."""
+    """Stand-in for the template that transformers compiles: rendered in a process of limited time and memory."""
 
     def __init__(self, template: str) -> None:
         self._template, self._spans, self.environment = template, list[tuple[int, int]](), self

@@ -22,7 +22,7 @@ class DedupConfig(FilterConfig):
     """Base of a deduplicator's config: which of several copies stays."""
 
     keep: Literal["first", "longest", "best"] = "first"
-    """Which copy stays: the first in the order of the corpus, the longest, or the one of the highest `score`; the first
+    """Copy that stays: the first in the order of the corpus, the longest, or the one of the highest `score`; the first
     of equals."""
     score: str = ""
     """Score that `keep: best` goes by, as `quality.score`; a document without it comes last."""
@@ -41,8 +41,8 @@ class FormConfig(FilterConfig):
     """Fields of deduplicators that compare a normal form of texts."""
 
     normalise: Literal["text", "words"] = "text"
-    """What is compared: text, with white space and Unicode form (NFC) alone made equal; words, without case, width and
-    all signs, so that `12 + 4` and `12 - 4` are copies: for prose alone."""
+    """Form that is compared: text, with white space and Unicode form (NFC) alone made equal; words, without case, width
+    and all signs, so that `12 + 4` and `12 - 4` are copies: for prose alone."""
     code_channels: tuple[str, ...] = ("code",)
     """Channels of code, whose documents are compared by their text whatever `normalise` says."""
 

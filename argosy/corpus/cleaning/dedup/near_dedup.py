@@ -32,7 +32,7 @@ class NearDedupConfig(FormConfig, DedupConfig):
 
     name: str = "near_dedup"
     normalise: Literal["text", "words"] = "words"
-    """What shingles are made of: words alone, or text, in which a run of signs is a word too."""
+    """Units of shingles: words alone, or text, in which a run of signs is a word too."""
     similarity: Annotated[float, Field(gt=0, le=1)] = 0.75
     """Jaccard index of shingles from which on two documents are copies."""
     shingle: Annotated[int, Field(ge=1)] = 5

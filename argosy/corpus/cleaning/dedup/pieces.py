@@ -20,7 +20,7 @@ class PieceDedupConfig(FormConfig, SpanDedupConfig):
     """Base of the config of a deduplicator of pieces."""
 
     normalise: Literal["text", "words"] = "words"
-    """What is compared: words, as in CCNet, or text, with white space and Unicode form (NFC) alone made equal."""
+    """Form that is compared: words, as in CCNet, or text, with white space and Unicode form (NFC) alone made equal."""
     min_characters: Annotated[int, Field(ge=1)] = 20
     """Characters of the words of the shortest piece that is looked at: `}` and `Yes.` repeat by nature."""
 

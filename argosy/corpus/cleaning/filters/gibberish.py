@@ -36,7 +36,7 @@ class GibberishConfig(FilterConfig):
     min_letters: Annotated[int, Field(ge=2)] = 20
     """Texts of fewer letters pass."""
     min_sample_letters: Annotated[int, Field(ge=1)] = 20_000
-    """With fewer letters to learn from, all texts pass."""
+    """All texts pass where there are fewer letters to learn from."""
     look_at: Annotated[int, Field(ge=100)] = 4000
     """Characters of a text that are scored."""
     max_same_share: Annotated[float, Field(gt=0, le=1)] = 0.6

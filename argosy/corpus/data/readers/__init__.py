@@ -25,11 +25,11 @@ class Record(NamedTuple):
     """The fields of a document and its place."""
 
     number: int
-    """of its line, row or record, from 1"""
+    """number of its line, row or record, from 1"""
     offset: int
     fields: Mapping[str, Any]
     lines: int = 1
-    """that hold it: what counts for the share of unreadable ones"""
+    """number of lines that hold it, which the share of unreadable ones counts"""
     source: str = ""
     """its URL, where it has one"""
     raw: bytes = b""
@@ -63,11 +63,11 @@ class Reader(ABC):
     packed: ClassVar[bool] = True
     """Whether its files may also be .gz and .zst."""
     unit: ClassVar[str] = "line"
-    """What its records' numbers count."""
+    """Unit that its records' numbers count."""
     names_channels: ClassVar[bool] = False
     """Whether its records may have a field that names their channel."""
     cut_after: ClassVar[str | None] = None
-    """Where a file of lines that is not packed may be cut: "line", "blank" line; None: nowhere."""
+    """Places where a file of lines that is not packed may be cut: "line", "blank" line; None: nowhere."""
 
     @abstractmethod
     def read(self, file: InputFile, span: Span, config: SourceConfig) -> Iterator[Record | Document | Reject]:

@@ -30,7 +30,7 @@ class Documents:
     tokens: list[Tokens] = field(default_factory=list)
     """without BOS and EOS"""
     sizes: list[int] = field(default_factory=list)
-    """in UTF-8 bytes"""
+    """UTF-8 bytes of each document"""
     special: frozenset[int] = frozenset()
     """tokens that stand for no bytes, which are context and never scored"""
     left_out: Counter[str] = field(default_factory=Counter)

@@ -26,11 +26,11 @@ class Heldout(Config):
     """The `heldout` section of a suite."""
 
     tokens_per_channel: int = Field(20_000, ge=1)
-    """of the tokenized held-out files; whole documents, at least one"""
+    """tokens of the tokenized held-out files; whole documents, at least one"""
     texts: str | dict[str, str] = ""
     """raw text instead: a path (JSONL, text files, or a folder of them), or a path for each channel"""
     bytes_per_channel: int = Field(100_000, ge=1)
-    """of `texts`; whole documents, or the beginning of the shortest one where none fits"""
+    """bytes of `texts`; whole documents, or the beginning of the shortest one where none fits"""
     stride: int | None = Field(None, ge=1)
     """tokens scored at a time in documents longer than the model; null: windows do not overlap"""
     positions: Positions | None = None

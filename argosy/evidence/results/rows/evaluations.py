@@ -26,7 +26,7 @@ def read_settings(evaluation: Path) -> str:
 
 
 def measured(suite: str, settings: str) -> str:
-    """What names a suite with its settings: losses are compared where it is equal."""
+    """Name a suite with its settings: losses are compared where the names are equal."""
     return f"{suite}{MARK}{settings}" if settings else suite
 
 

@@ -43,7 +43,7 @@ class Answers:
 
     @cached_property
     def clusters(self) -> dict[str, str]:
-        """What each item shares with related ones; the item itself where there are none."""
+        """Return by item the key that related ones share; the item itself where there are none."""
         return {item: value.unit for item, value in self.values.items()}
 
     @cached_property
@@ -100,13 +100,13 @@ class Rows:
         return {group: Answers(rows) for group, rows in found.items() if rows}
 
     def orders(self, task: str) -> dict[str, tuple[Place, tuple[float, ...]]]:
-        """By item, the place of its right option in the published order, and the log-probabilities (nats) of its right
-        letter, the published order first."""
+        """Return by item the place of its right option in the published order, and the log-probabilities (nats) of its
+        right letter, the published order first."""
         return {str(r["id"]): (Place(*r["place"]), tuple(r["scores"][1]))
                 for r in self.groups.get((task, "memorisation"), ()) if "place" in r and len(r["scores"]) > 1}
 
     def values(self, name: str, suite: str = "") -> dict[str, Value]:
-        """By row's id, what the metric `name` is made of; empty where the rows do not say.
+        """Return by row's id the values that the metric `name` is made of; empty where the rows do not say.
 
         `suite`: of held-out text, whose rows are meant; "": the newest one's. Suites may measure one channel in
         different ways (other documents, another stride), so theirs are never mixed."""
@@ -169,7 +169,7 @@ class Rows:
 
     @cached_property
     def _named(self) -> dict[str, dict[Group, list[Record]]]:
-        """By key of GROUPS, rows by what metrics are given for beside their task, and variant."""
+        """Group rows by key of GROUPS, then by the group's name, which metrics give beside the task, and variant."""
         found: dict[str, dict[Group, list[Record]]] = {of: {} for of in GROUPS}
         for (_, variant), rows in self.groups.items():
             for of, row in ((of, row) for row in rows for of in GROUPS):
@@ -178,7 +178,7 @@ class Rows:
         return found
 
     def _probe(self, suite: str, names: Sequence[str], measure: str) -> dict[str, Value]:
-        """Of a probe, or of one group of its rows (a relation, a phenomenon): probe/<suite>/<name>/<group>/<measure>"""
+        """Read a probe, or one group of its rows (relation, phenomenon): probe/<suite>/<name>/<group>/<measure>"""
         if (suite, "/".join(names)) in self.groups or len(names) == 1:
             return plain(self.groups.get((suite, "/".join(names)), ()), measure)
         rows = self.groups.get((suite, "/".join(names[:-1])), ())

@@ -20,13 +20,13 @@ class Value:
     """One question's or document's share of a metric, which is the sum of `value` over the sum of `weight`."""
 
     unit: str
-    """what is independent of others: the cluster, else the item, else the row itself"""
+    """unit that is independent of others: the cluster, else the item, else the row itself"""
     value: float
     weight: float = 1.0
     item: str = ""
-    """what it is a question about"""
+    """item that it is a question about"""
     check: Hashable = None
-    """what must be equal for two checkpoints to be asked the same: the suite with its settings and the bytes, or
+    """facts that are equal where two checkpoints were asked the same: the suite with its settings and the bytes, or
     tokens, of a document; the right option and the number of options of a question. None: not known."""
     asked: tuple[tuple[str, str], ...] = ()
     """digests of what was asked (argosy.evidence.results.items) by row's id; older rows have none"""
@@ -56,7 +56,7 @@ def metric_of(values: Collection[Value]) -> float:
 
 
 def plain(rows: Iterable[Record], measure: str) -> dict[str, Value]:
-    """By row's id, what a measure of a benchmark or probe is the mean of."""
+    """Return by row's id the values that a measure of a benchmark or probe is the mean of."""
     if measure == "acc_all":
         return {item: Value(each[0].unit, min(v.value for v in each), 1.0, item, each[0].check, _all_asked(each))
                 for item, each in _by_item(plain(rows, "acc")).items()}
@@ -87,7 +87,7 @@ def number(value: object) -> float | None:
 
 
 def item_means(values: Mapping[str, Value]) -> dict[str, Value]:
-    """By item, the mean over its questions."""
+    """Average each item over its questions."""
     return {item: Value(each[0].unit, sum(v.value for v in each) / len(each), 1.0, item, each[0].check,
                         _all_asked(each)) for item, each in _by_item(values).items()}
 
@@ -125,8 +125,8 @@ def _all_asked(values: Sequence[Value]) -> tuple[tuple[str, str], ...]:
 
 
 def _question(row: Record, item: str) -> Hashable:
-    """What tells a question from another one of the same id: its right option, and of how many. Of an item that is
-    asked in several orders the number alone, since the orders are drawn."""
+    """Identify a question beyond its id: gold option and number of options. For an item that is asked in several orders
+    the number alone, since the orders are drawn."""
     if "gold" not in row or "scores" not in row:
         return None
     right = tuple(row.get("golds") or ()) or row["gold"]
@@ -134,7 +134,7 @@ def _question(row: Record, item: str) -> Hashable:
 
 
 def together(checks: Iterable[Hashable]) -> Hashable:
-    """What is to be checked of several forms; None where it is not known of one."""
+    """Combine the checks of several forms; None where that of one is not known."""
     found = tuple(checks)
     return None if None in found else found
 
@@ -145,18 +145,18 @@ ASKED_OTHERWISE = ("questions of the same names have another prompt, other examp
 
 @dataclass(frozen=True)
 class Shared:
-    """What two checkpoints were both asked."""
+    """Questions and documents that two checkpoints were both asked."""
 
     keys: list[str]
-    """what can be paired, in order"""
+    """keys that can be paired, in order"""
     otherwise: int
-    """how many have the same name and were asked otherwise; they are left out"""
+    """number of those with the same name that were asked otherwise; they are left out"""
     others: bool
     """whether names mean other questions, or documents, for each: then none can be paired"""
 
 
 def shared(first: Mapping[str, Value], second: Mapping[str, Value]) -> Shared:
-    """What both have, of which what was asked is not known to differ."""
+    """Select the keys of both that are not known to have been asked differently."""
     both = sorted(first.keys() & second.keys())
     keys = [key for key in both if not first[key].asked_otherwise(second[key])]
     checks = ((first[key].check, second[key].check) for key in keys)

@@ -43,7 +43,7 @@ class LossConfig(Config):
     """Choices of the loss; `auto` is what the method's paper does."""
 
     ratio: Literal["auto", "token", "sequence_mean", "sequence"] = "auto"
-    """Whose probability ratio is clipped: each token's, an answer's per token (GSPO, Zheng et al. 2025), or an
+    """Probability ratio that is clipped: each token's, an answer's per token (GSPO, Zheng et al. 2025), or an
     answer's."""
     normalizer: Literal["auto", "answer", "token", "constant"] = "auto"
     """Each answer weighs the same, each token does (DAPO, Yu et al. 2025), or the sum is divided by a constant,
@@ -76,13 +76,13 @@ class GuardsConfig(Config):
     """Limits of a run; 0 is no limit."""
 
     action: Literal["stop", "lower"] = "stop"
-    """What a guard does: end the run with an error, or halve the learning rate from there on."""
+    """Action of a guard: end the run with an error, or halve the learning rate from there on."""
     kl_token: float = Field(default=0.0, ge=0)
     """Largest divergence from the reference (k1), in nats a token."""
     kl_answer: float = Field(default=0.0, ge=0)
     """Largest divergence from the reference (k1), in nats an answer."""
     length_factor: float = Field(default=0.0, ge=0)
-    """How many times longer, or shorter, answers may become than they were at first; more than 1."""
+    """Largest factor by which answers may become longer, or shorter, than they were at first; more than 1."""
     repetition: float = Field(default=0.0, ge=0, lt=1)
     """Largest share of an answer's runs of four tokens that it has had before."""
     true_reward: Rewards = Field(default={})
@@ -171,7 +171,7 @@ class RLHFConfig(_WithMethods):
     """Updates by which the weights that answer are older than those that learn; above 0 the next rollout is generated
     while the update runs."""
     generation: Annotated[Literal["transformers", "vllm"], ADDED] = "transformers"
-    """What samples in training: transformers in this process, or vLLM as a server of its own process."""
+    """Engine that samples in training: transformers in this process, or vLLM as a server of its own process."""
     server: Annotated[ServerConfig, ADDED] = ServerConfig()
     overlap: Annotated[bool, RUNTIME] = True
     """Whether `staleness` saves time: false generates between updates, without a copy of the weights; results are the

@@ -48,13 +48,13 @@ class RewardConfig(Config):
     weight: float = 1.0
     """Weight in the sum of the rewards."""
     absent: Literal["refuse", "zero"] = "refuse"
-    """What becomes of a prompt without the field that the reward checks: it is set aside, or its answers get 0."""
+    """Treatment of a prompt without the field that the reward checks: it is set aside, or its answers get 0."""
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What rewards may need of the step: the directory of a reward_model step, or "", the device of its model, and by
-    how many standard deviations of its heads it is cautious."""
+    """Inputs of rewards from the step: the directory of a reward_model step, or "", the device of its model, and the
+    standard deviations of its heads by which it is cautious."""
 
     reward_model: str = ""
     device: Any = "cpu"

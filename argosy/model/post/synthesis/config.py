@@ -38,14 +38,14 @@ class SynthesisConfig(ParallelConfig):
     """best_of_n (Stiennon et al. 2020), rejection_sampling (Touvron et al. 2023, Llama 2), distillation (Kim and Rush
     2016, sequence-level), on_policy_pairs (Pang et al. 2024)."""
     output: Literal["instructions", "preferences"] = "instructions"
-    """What best_of_n makes: conversations with the best answer, or pairs of the best and the worst."""
+    """Output of best_of_n: conversations with the best answer, or pairs of the best and the worst."""
     prompts: str = "prompts.jsonl"
     """File of the data step: prompts.jsonl, instructions.jsonl (each up to its last answer) or preferences.jsonl."""
     limit: int = Field(default=0, ge=0)
     """The first so many prompts, of those that may be answered; 0 is all."""
     teacher: External = ""
-    """Who answers instead of `checkpoint`: the directory of a model, org/name@commit of the Hugging Face hub, or the
-    URL of an OpenAI-compatible API, up to and with /v1."""
+    """Model that answers instead of `checkpoint`: its directory, org/name@commit of the Hugging Face hub, or the URL of
+    an OpenAI-compatible API, up to and with /v1."""
     teacher_hub: str = ""
     """The same, where `teacher` is a name of the hub; set from it."""
     teacher_url: str = ""

@@ -17,7 +17,7 @@ class SimPO(SmoothedMethod):
     reference: ClassVar[bool] = False
 
     gamma: float = Field(default=0.5, ge=0)
-    """How far the better answer is to be ahead (simpo)."""
+    """Margin by which the better answer is to be ahead (simpo)."""
 
     def reward(self, answers: Answers) -> "Tensor":
         """Return the mean log-probability of an answer's tokens, scaled, (examples,)."""

@@ -6,7 +6,7 @@ from argosy.model.post.rl.methods import Method, Outcome
 
 
 class GRPO(Method):
-    """How far each score is above the mean of its group."""
+    """Advantage: each score less the mean of its group."""
 
     name: ClassVar[str] = "grpo"
     normalizer: ClassVar[str] = "answer"

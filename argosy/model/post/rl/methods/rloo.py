@@ -6,7 +6,7 @@ from argosy.model.post.rl.methods import Method, Outcome
 
 
 class RLOO(Method):
-    """How far each score is above the mean of the others of its group."""
+    """Advantage: each score less the mean of the others of its group."""
 
     name: ClassVar[str] = "rloo"
     ratio: ClassVar[str] = "sequence"
