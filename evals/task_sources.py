@@ -14,7 +14,7 @@ from typing import Any
 
 from argosy.core.errors import InputError
 from argosy.core.step.contract import Planned
-from argosy.corpus.data.records import DATA_FILES
+from argosy.corpus.data.split import DATA_FILES
 from argosy.evidence.results.suite import ROOT, NoFileError, is_saved, load_suite
 from evals.chain import Chain
 from evals.formats import At, find_format

@@ -17,13 +17,13 @@ from argosy.corpus.data.counts import Counts
 from argosy.corpus.data.inventory import OWN, identify, inventory, write_inventory
 from argosy.corpus.data.jsonl import JsonlWriters
 from argosy.corpus.data.listing import list_inputs
-from argosy.corpus.data.records import DATA_FILES, Files, check_formats, count_channels, files_by_channel, read_files
 from argosy.corpus.data.records import KINDS as TRAINED
+from argosy.corpus.data.records import Files, check_formats, count_channels, files_by_channel, read_files
 from argosy.corpus.data.rejects import Tally, check_own, read_own
 from argosy.corpus.data.sample import REJECTS, Sample, hash_of, input_channels, read_sample
 from argosy.corpus.data.schemas import Document
 from argosy.corpus.data.sources import OTHERS, InputFile, Inputs, SourceConfig
-from argosy.corpus.data.split import split_heldout
+from argosy.corpus.data.split import DATA_FILES, split_heldout
 from argosy.corpus.demo.corpus import Demo, DemoConfig, digest
 from argosy.corpus.demo.knowledge import leaked
 

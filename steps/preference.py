@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from argosy.core.errors import InputError
 from argosy.core.step.command import main
 from argosy.core.step.contract import Planned, Step, StepContext
-from argosy.corpus.data.records import FEEDBACK
-from argosy.corpus.data.records import PREFERENCES as PAIRS
+from argosy.corpus.data.split import FEEDBACK
+from argosy.corpus.data.split import PREFERENCES as PAIRS
 from argosy.model.post.config import PosttrainingOutputs
 from argosy.model.post.kinds import PREFERENCES
 from argosy.model.post.preferences.config import PreferenceMethodConfig

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
-from argosy.corpus.data.records import PREFERENCES as PAIRS
+from argosy.corpus.data.split import PREFERENCES as PAIRS
 from argosy.model.post.config import PositiveInt, PosttrainingOutputs, PreferenceConfig
 from argosy.model.post.kinds import PREFERENCES
 from argosy.model.train.kinds import TRAINING

@@ -7,7 +7,7 @@ from typing import Any
 from argosy.core.errors import InputError
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
-from argosy.corpus.data.records import PROMPTS
+from argosy.corpus.data.split import PROMPTS
 from argosy.model.post.config import PosttrainingOutputs
 from argosy.model.post.kinds import RL
 from argosy.model.post.rl.config import RLHFConfig

@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field
 from argosy.core.config.explain import likely, validated
 from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
-from argosy.corpus.data.records import PROMPTS
+from argosy.corpus.data.split import PROMPTS
 from argosy.model.post.config import SFTConfig
 from argosy.model.post.rl.config import RLHFConfig
 from argosy.model.post.synthesis.config import HeldOut

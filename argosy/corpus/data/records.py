@@ -31,12 +31,6 @@ PARQUET = (".parquet",)
 JSON = (".json", ".json.gz", ".json.zst")
 READABLE = (*JSON, *JSONL, *PARQUET)
 KINDS = ("instructions", "preferences", "feedback", "prompts")
-CONVERSATIONS = ("instructions.jsonl", "instructions_heldout.jsonl", "twin.jsonl")  # files of the data step
-PREFERENCES = ("preferences.jsonl", "preferences_heldout.jsonl")
-FEEDBACK = ("feedback.jsonl", "feedback_heldout.jsonl")  # where data.feedback names files
-PROMPTS = ("prompts.jsonl",)
-DATA_FILES = (*CONVERSATIONS, *PREFERENCES, *FEEDBACK, *PROMPTS, "facts.jsonl", "benchmark/en.jsonl",
-              "benchmark/zh.jsonl")
 
 
 def _by_channel(value: object) -> object:

@@ -8,6 +8,12 @@ from typing import Any, TypeVar
 
 R = TypeVar("R", bound=Mapping[str, Any])
 _ROUNDS = 4  # of the Feistel network
+CONVERSATIONS = ("instructions.jsonl", "instructions_heldout.jsonl", "twin.jsonl")  # the data step makes these
+PREFERENCES = ("preferences.jsonl", "preferences_heldout.jsonl")
+FEEDBACK = ("feedback.jsonl", "feedback_heldout.jsonl")  # where data.feedback names files
+PROMPTS = ("prompts.jsonl",)
+DATA_FILES = (*CONVERSATIONS, *PREFERENCES, *FEEDBACK, *PROMPTS, "facts.jsonl", "benchmark/en.jsonl",
+              "benchmark/zh.jsonl")
 
 
 def hash_fraction(key: str) -> float:

@@ -67,3 +67,16 @@ def test_a_module_of_one_importer_is_worth_its_file() -> None:
 
 def test_a_file_is_read_in_one_sitting() -> None:
     assert {str(path): lines(path) for path in files().values() if lines(path) > 300} == {}
+
+
+BUDGET = {"argosy/core": (52, 7_800), "argosy/corpus": (154, 17_300), "argosy/model": (152, 16_700),
+          "argosy/evidence": (68, 8_700), "argosy/planning": (5, 450)}  # files and lines
+
+
+def test_no_wing_grows_beyond_its_budget() -> None:
+    """A budget is raised in a commit of its own that says what for."""
+    found = {wing: [path for path in files().values() if path.as_posix().startswith(f"{wing}/")] for wing in BUDGET}
+    over = {wing: (len(paths), sum(map(lines, paths))) for wing, paths in found.items()}
+    assert {wing: is_ for wing, is_ in over.items() if is_[0] > BUDGET[wing][0] or is_[1] > BUDGET[wing][1]} == {}
+    assert {path.parts[1] for path in files().values() if path.parts[0] == "argosy" and len(path.parts) > 2} == {
+        Path(wing).name for wing in BUDGET}
