@@ -224,7 +224,7 @@ def _load(field: str, config: JudgeConfig) -> tuple[Any, bool, str]:
     return model, chat, f"{checkpoint.stage or 'model'}/{checkpoint.name}"
 
 
-STEP = Step("judge", JudgeConfig, run, version=2, needs="train")
+STEP = Step("judge", JudgeConfig, run, version=3, needs="train")
 
 if __name__ == "__main__":
     main(STEP)
