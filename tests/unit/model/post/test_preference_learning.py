@@ -292,7 +292,7 @@ class Hinge(Method):
     with pytest.raises(ValueError, match=r"delta=2\.0 is not of method=dpo"):
         again(method="dpo", delta=2.0)
     learning.learn(stage_of(config, tmp_path / "out"), make_model(), PAIRS[:16])
-    for cls, field, text in ((again, "delta", "Margin that is enough."), (PreferenceMethodConfig, "gamma", "How far"),
+    for cls, field, text in ((again, "delta", "Margin that is enough."), (PreferenceMethodConfig, "gamma", "Margin"),
                              (PreferenceMethodConfig, "beta", "Strength"), (PreferenceMethodConfig, "heldout", "File")):
         assert field_descriptions(cls)[field].startswith(text)
     sys.modules.pop("argosy.model.post.preferences.methods.hinge")
