@@ -73,6 +73,12 @@ def test_the_links_of_the_documents_lead_somewhere() -> None:
                 assert (document.parent / target).exists(), f"{document.name}: {target}"
 
 
+def test_every_page_is_on_the_map() -> None:
+    pages = {path.name for path in (ROOT / "docs").glob("*.md")} - {"README.md"}
+    named = re.findall(r"\]\(([a-z-]+\.md)\)", (ROOT / "docs/README.md").read_text(encoding="utf-8"))
+    assert sorted(named) == sorted(pages)  # each once
+
+
 def load(marker: str, name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The snippet that holds `marker`, as a module."""
     [source] = [block for block in BLOCKS if marker in block]
