@@ -164,7 +164,7 @@ def test_a_stage_has_a_process_for_each_gpu_and_cores_for_all_of_them() -> None:
 
 
 def test_all_cores_are_threads_that_the_digest_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("workflows.graph.usable_cores", lambda: 6)
+    monkeypatch.setattr("workflows.stages.usable_cores", lambda: 6)
     alone, shared = stage(SFTConfig(), cores="all"), stage(SFTConfig(processes=2), cores="all")
     assert [(each.config.identity()["threads"], each.resources.cores) for each in (alone, shared)] == [(6, 6), (3, 6)]
     assert stage(SFTConfig(threads=2), cores="all").config == SFTConfig(threads=2, seed=1)
