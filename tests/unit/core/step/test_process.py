@@ -73,6 +73,7 @@ def test_ranks_wait_for_each_other_longer_than_for_a_sign_of_life(tmp_path: Path
 @pytest.mark.parametrize(("before", "after"), [("2,3", "2"), ("GPU-x", "GPU-x"), ("", "")])
 def test_a_lone_process_sees_one_gpu(before: str, after: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", before)
+    monkeypatch.setenv("ARGOSY_GPUS", "")  # set below, and not left to tests that follow
     show_one_gpu()
     assert os.environ["CUDA_VISIBLE_DEVICES"] == after
 
