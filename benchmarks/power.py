@@ -14,7 +14,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit
 
-from argosy.core.statistics.equivalence import items_needed, paired_stderr, power
+from argosy.core.statistics.decisions import items_needed, paired_stderr, power
 from argosy.core.statistics.intervals import Floats
 from argosy.core.statistics.paired import mcnemar
 

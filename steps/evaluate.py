@@ -19,9 +19,8 @@ from argosy.core.config.schema import ADDED, RUNTIME, Config, External, External
 from argosy.core.errors import StepError
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
-from argosy.core.step.retry import AGAIN
 from argosy.core.store.files import json_text, make_directory, read_record, write_atomic, write_json
-from argosy.core.store.step_files import NODE, STATE, given_directory, read_done
+from argosy.core.store.step_files import AGAIN, NODE, STATE, given_directory, read_done
 from evals.task_sources import check_nodes
 
 if TYPE_CHECKING:

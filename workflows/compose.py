@@ -1,14 +1,16 @@
-"""The lifecycle's config, composed of a preset, a YAML file and overrides."""
+"""The lifecycle's config, composed of a preset, a YAML file and overrides; and the graph of all stages."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from argosy.core.config.explain import nearest
-from argosy.core.config.load import Layer, load, merge
-from argosy.core.config.yaml import read_yaml
+from argosy.core.config.load import Layer, load, merge, read_yaml
 from argosy.core.errors import InputError
-from workflows.lifecycle import LifecycleConfig, stage_steps
+from steps.start import StartConfig
+from workflows.graph import Node
+from workflows.lifecycle import LifecycleConfig, all_but_start, lifecycle, stage_steps
 
 PRESETS = Path(__file__).resolve().parent / "presets"
 DEFAULT_PRESET = "demo"
@@ -92,3 +94,19 @@ def preset_of(file: Path) -> Path:
     name = found.data.get("preset") if isinstance(found.data, dict) else None
     line = found.lines.get(("preset",), 1)
     return preset_path(DEFAULT_PRESET if name in (None, "") else str(name), f"{file}, line {line}: ")
+
+
+def every_stage() -> list[Node]:
+    """Build the graph of all stages, each depending on all that it may depend on."""
+    others = tuple(name for name in stage_steps() if name not in ("classifier", "tokenizer"))
+    started = LifecycleConfig(start=StartConfig(model="."), stages=others)
+    upstream: dict[str, dict[str, None]] = {}
+    found: dict[str, Node] = {}
+    for node in (*lifecycle(all_but_start()), *lifecycle(started)):
+        found.setdefault(node.id, node)
+        upstream.setdefault(node.id, {}).update((o.id, None) for nodes in node.upstream.values() for o in nodes)
+    merged: dict[str, Node] = {}
+    order = list(stage_steps())
+    for node in sorted(found.values(), key=lambda node: order.index(node.name)):
+        merged[node.id] = replace(node, inputs={"upstream": [merged[name] for name in upstream[node.id]]})
+    return list(merged.values())

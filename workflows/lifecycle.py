@@ -38,9 +38,8 @@ from workflows import rules
 from workflows.branches import Branch, add_branches, add_default_tree
 from workflows.cleaning import FILTERS, cleaning
 from workflows.evaluation import Evaluation, benchmark_suites, decontaminated, evaluations
-from workflows.further import Further, add_further
 from workflows.graph import LINE, Node, definition
-from workflows.stages import StageResources, Stages
+from workflows.stages import Further, StageResources, Stages, add_further
 
 _NEW = ("tokenizer", "pretrain")  # of a model that begins with nothing
 

@@ -20,8 +20,7 @@ from argosy.evidence.sweep.grid import STAGE, Grid, read_grid
 from argosy.evidence.sweep.points import DIVERGED, is_size
 from steps.pretrain import PretrainConfig
 from steps.sweep import Diverged, SweepConfig
-from workflows.compose import compose
-from workflows.every import every_stage
+from workflows.compose import compose, every_stage
 from workflows.graph import Graph, Node
 from workflows.lifecycle import LifecycleConfig, lifecycle
 

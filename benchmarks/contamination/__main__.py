@@ -16,7 +16,7 @@ import os
 import pickle
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from random import Random
@@ -24,8 +24,7 @@ from typing import Any
 
 from scipy.stats import kstest
 
-from argosy.core.statistics.calibration import calibrate
-from argosy.core.statistics.contamination import DEFAULT, Calibration, Evidence, Gap, score
+from argosy.core.statistics.contamination import DEFAULT, Calibration, Evidence, Gap, calibrate, score
 from argosy.core.statistics.intervals import auc as area
 from argosy.core.store.files import write_atomic, write_json
 from benchmarks.contamination.models import (
@@ -97,7 +96,7 @@ def main() -> None:
     scores = [score(case.evidence, case.places, calibration=calibration) for case in tested]
     figures = summary(tested, scores) | {"seconds": round(time.perf_counter() - started)}
     if args.write:
-        write_json(DEFAULT, calibration.as_json())
+        write_json(DEFAULT, asdict(calibration))
     target = args.figure or (FIGURE if args.scale == 1.0 else None)
     if target is not None:
         write_atomic(target, figure([(_column(case), found.z) for case, found in zip(tested, scores, strict=True)],

@@ -13,7 +13,7 @@ from argosy import __version__
 from argosy.core.config.explain import nearest
 from argosy.core.errors import ArgosyError, Stopped
 from argosy.core.plugins import modules
-from argosy.core.step.events import reader_may_leave
+from argosy.core.step.process import reader_may_leave
 from workflows.cli.command import Command
 
 DESCRIPTION = """The whole life of a language model: clean, tokenize, pretrain, long context, anneal, SFT, reward model,

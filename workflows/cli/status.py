@@ -18,8 +18,7 @@ from workflows.cli.cluster import MORE, add_cluster, connected, on_argo, with_ac
 from workflows.cli.command import Command, add_store, not_negative
 from workflows.lifecycle import LifecycleConfig, lifecycle
 from workflows.local.view import progress_text
-from workflows.plan import Plan, PlannedNode, plan
-from workflows.state import NEVER, blocked_by
+from workflows.plan import NEVER, Plan, PlannedNode, blocked_by, plan
 from workflows.stored.kept_aside import kept_aside
 from workflows.stored.last_run import last_config
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from argosy.corpus.text.display import duration
 from workflows.cli.command import Command, add_store
-from workflows.state import state_of
+from workflows.plan import state_of
 from workflows.stored.checkpoints import result_directory
 from workflows.stored.lineage import Ancestor, Lineage, step_directory
 

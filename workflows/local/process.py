@@ -13,9 +13,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from argosy.core.step.events import EVENTS
 from argosy.core.step.machine import GPUS
-from argosy.core.step.process import DIE_WITH_PARENT, thread_environment
+from argosy.core.step.process import DIE_WITH_PARENT, EVENTS, thread_environment
 from argosy.core.store.step_files import LOG
 from workflows.local.scheduler import Share
 from workflows.plan import PlannedNode

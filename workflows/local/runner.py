@@ -10,12 +10,11 @@ from typing import Any
 
 from argosy.core.errors import InputError, StepError
 from argosy.core.step.command import parse_config
-from argosy.core.step.events import output_to
-from argosy.core.step.retry import RETRY_FAILED, parts_to_retry
+from argosy.core.step.process import output_to
 from argosy.core.step.runner import Item, run_item
 from argosy.core.store.files import explain, make_directory
 from argosy.core.store.provenance import provenance_of
-from argosy.core.store.step_files import LOG, read_done
+from argosy.core.store.step_files import LOG, RETRY_FAILED, parts_to_retry, read_done
 from workflows.graph import definition
 from workflows.local.process import Event, StepProcess
 from workflows.local.scheduler import Budget, Scheduler

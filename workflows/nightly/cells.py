@@ -11,9 +11,8 @@ from workflows.evaluation import Evaluation, evaluations
 from workflows.graph import FINAL, Finished, Graph, Node
 from workflows.lifecycle import LifecycleConfig
 from workflows.nightly.candidates import Candidate, Candidates, ancestor
-from workflows.plan import PlannedNode, planned
+from workflows.plan import PlannedNode, Store, planned
 from workflows.stages import Stages
-from workflows.state import Store
 from workflows.stored.lineage import TrainingStep
 
 

@@ -20,8 +20,7 @@ from workflows.nightly.announce import judged_evaluations
 from workflows.nightly.candidates import Candidate, Candidates, add_elsewhere, find_candidates
 from workflows.nightly.cells import Cell, Cells
 from workflows.nightly.references import by_name, reference_for, reference_of
-from workflows.plan import Plan, PlannedNode, planned
-from workflows.state import Store
+from workflows.plan import Plan, PlannedNode, Store, planned
 from workflows.stored.last_run import newest_config
 
 STAGE = "evaluate"

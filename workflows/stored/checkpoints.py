@@ -7,7 +7,7 @@ from argosy.core.errors import InputError
 from argosy.core.store.step_files import NODE, OUTPUTS, read_done
 from argosy.model.weights.pretrained import is_gguf
 from workflows.graph import FINAL
-from workflows.state import blocked_by, state_of
+from workflows.plan import blocked_by, state_of
 from workflows.stored.last_run import directory_of, node_of, nodes
 from workflows.stored.lineage import TrainingStep, training_step
 

@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from argosy.core.config.schema import Role, alternatives, default_at, field_type, is_nullable, models_at, role_of
-from argosy.core.config.yaml import KeyPath
+from argosy.core.config.schema import (
+    KeyPath,
+    Role,
+    alternatives,
+    default_at,
+    field_type,
+    is_nullable,
+    models_at,
+    role_of,
+)
 from argosy.core.errors import InputError
 
 if TYPE_CHECKING:

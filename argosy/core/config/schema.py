@@ -20,6 +20,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+KeyPath = tuple[str | int, ...]
+
 
 class Role(enum.Enum):
     """The meaning of a config field to the graph."""

@@ -22,8 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from argosy.core.errors import StepError
-from argosy.core.sandbox.promises import PROMISES
-from argosy.core.sandbox.syscalls import MACHINES, program
+from argosy.core.sandbox.syscalls import MACHINES, PROMISES, program
 from argosy.core.step.machine import usable_cores
 from argosy.core.step.process import THREADS
 

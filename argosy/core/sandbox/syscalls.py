@@ -1,7 +1,7 @@
-"""The filter of system calls of the sandbox: a program of classic BPF that lets through what an interpreter needs to
-compute and to import, and answers everything else with an error number.
+"""Restrictions of the sandbox: the filter of system calls, and promises with tests that try them from within.
 
-What is not in these tables is refused: a call that a later kernel adds as well."""
+The filter is a program of classic BPF that lets through what an interpreter needs to compute and to import, and
+answers everything else with an error number. What is not in these tables is refused: a later kernel's calls as well."""
 
 import errno
 import struct
@@ -116,3 +116,67 @@ def _pair() -> list[Instruction]:
     wrong = _answer(errno.ENETDOWN)
     return [_argument(0), (_EQUAL, 1, 0, 1), wrong, _argument(2), (_AND, 0, 0, 0xF), (_EQUAL, 1, 0, 1), wrong,
             (_RETURN, 0, 0, _ALLOW)]  # fmt: skip
+
+
+PROMISES = {
+    "no network": """
+import socket
+for kind in (socket.AF_INET, socket.AF_UNIX):
+    try:
+        socket.socket(kind)
+    except OSError:
+        continue
+    raise AssertionError("a socket was made")
+""",
+    "no processes": """
+import os
+try:
+    os.fork() or os._exit(0)
+except OSError:
+    pass
+else:
+    raise AssertionError("a process was started")
+""",
+    "no writing of files": """
+try:
+    open({folder!r} + "/written", "w")
+except OSError:
+    pass
+else:
+    raise AssertionError("a file was written")
+""",
+    "no reading of files": """
+try:
+    open({secret!r})
+except OSError:
+    pass
+else:
+    raise AssertionError("a file was read")
+""",
+    "no look into other processes": """
+try:
+    open("/proc/{parent}/environ")
+except OSError:
+    pass
+else:
+    raise AssertionError("another process's environment was read")
+""",
+    "no signals to others": """
+import os
+try:
+    os.kill({parent}, 0)
+except OSError:
+    pass
+else:
+    raise AssertionError("a signal was sent")
+""",
+    "a limit of memory": """
+try:
+    bytearray({memory} * 2**20)
+except MemoryError:
+    pass
+else:
+    raise AssertionError("memory was had")
+""",
+    "an empty environment": "import os; assert not os.environ",
+}

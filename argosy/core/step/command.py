@@ -23,9 +23,16 @@ from pydantic_core import PydanticUndefined
 from argosy.core.config.schema import Config, Role, role_of
 from argosy.core.errors import ArgosyError, InputError, Stopped
 from argosy.core.step.contract import Step
-from argosy.core.step.events import Events, Outcome, output_to, reader_may_leave
 from argosy.core.step.machine import usable_gpus
-from argosy.core.step.process import die_with_parent, limit_threads, stop_on_signals
+from argosy.core.step.process import (
+    Events,
+    Outcome,
+    die_with_parent,
+    limit_threads,
+    output_to,
+    reader_may_leave,
+    stop_on_signals,
+)
 from argosy.core.step.ranks import RANKS, refuse_foreign_launcher, run_rank
 from argosy.core.step.runner import Item, run_item
 from argosy.core.store.files import make_directory, read_json

@@ -21,9 +21,8 @@ from argosy.core.config.schema import ParallelConfig
 from argosy.core.errors import ArgosyError, InputError, StepError, Stopped
 from argosy.core.step import process
 from argosy.core.step.contract import Progress, Step, StepContext
-from argosy.core.step.events import failure, output_to
 from argosy.core.step.machine import usable_cores
-from argosy.core.step.process import DIE_WITH_PARENT, THREADS, computed_with
+from argosy.core.step.process import DIE_WITH_PARENT, THREADS, computed_with, failure, output_to
 from argosy.core.store.files import read_json, read_record, temporary_of, use_reserve, write_json
 from argosy.core.store.lease import Lease, LeaseLost, process_start, seconds_from
 from argosy.core.store.step_files import PROGRESS, TRACKING, rank_log

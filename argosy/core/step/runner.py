@@ -17,9 +17,10 @@ from argosy.core.config.schema import Config, ParallelConfig, Role
 from argosy.core.errors import ArgosyError, InputError, Stopped
 from argosy.core.statistics.metric import as_records
 from argosy.core.step.contract import Progress, Step, StepContext
-from argosy.core.step.events import Outcome, failure
 from argosy.core.step.process import (
+    Outcome,
     computed_with,
+    failure,
     interrupt,
     peak_rss_mb,
     reset_peak_rss,
@@ -28,7 +29,6 @@ from argosy.core.step.process import (
     when_resumed,
 )
 from argosy.core.step.ranks import run_ranks
-from argosy.core.step.retry import RETRY_FAILED, TRIED, Retry, parts_to_retry, retry_after_failure, retry_after_success
 from argosy.core.store.files import (
     RESERVE,
     explain,
@@ -57,12 +57,18 @@ from argosy.core.store.step_files import (
     OUTPUTS,
     PROGRESS,
     RANK_LOGS,
+    RETRY_FAILED,
     RUN,
     STATE,
     STORE_URI,
     TRACKING,
+    TRIED,
+    Retry,
+    parts_to_retry,
     read_whole,
     result_files,
+    retry_after_failure,
+    retry_after_success,
 )
 from argosy.core.tracking.tracker import Tracker
 

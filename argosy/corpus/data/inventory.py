@@ -15,8 +15,7 @@ from typing import IO, Any
 
 from argosy.core.errors import InputError
 from argosy.core.store.files import write_atomic
-from argosy.core.store.remote import is_uri
-from argosy.core.store.zstd import check_window
+from argosy.core.store.remote import check_window, is_uri
 from argosy.corpus.data.listing import list_inputs
 from argosy.corpus.data.readers import CUT_BYTES, READERS, UNPACKS, Reader, is_packed
 from argosy.corpus.data.sources import UTF8, Cut, InputFile, SourceConfig

@@ -17,8 +17,7 @@ from typing import IO, Any, NamedTuple, TypeVar, cast
 
 from argosy.core.errors import InputError, StepError
 from argosy.core.store.files import json_text, temporary_of
-from argosy.core.store.remote import open_file
-from argosy.core.store.zstd import open_zstd
+from argosy.core.store.remote import open_file, open_zstd
 from argosy.corpus.data.schemas import Document, ParseError
 
 T = TypeVar("T")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from argosy.core.statistics.multiple import Method
+from argosy.core.statistics.decisions import Method
 from argosy.evidence.compare.checkpoints import HELDOUT, Checkpoint, headline_of, kind_among
 from argosy.evidence.compare.metrics import Kind
 from argosy.evidence.compare.test import NOTHING_IN_COMMON, OTHER_TOKENS, Contrast, alike, contrast, corrected

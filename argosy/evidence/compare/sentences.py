@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from argosy.core.config.explain import first_of
+from argosy.core.statistics.decisions import DECISION, NAMES
 from argosy.core.statistics.metric import BITS
-from argosy.core.statistics.multiple import DECISION, NAMES
 from argosy.core.statistics.paired import Interval
 from argosy.evidence.compare.changes import task_of
 from argosy.evidence.compare.checkpoints import HELDOUT

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from argosy.core.statistics.multiple import DECISION, TABLE
+from argosy.core.statistics.decisions import DECISION, TABLE
 from argosy.evidence.compare.changes import Pair, form_changes, headline_changes, not_shared, task_of, text_changes
 from argosy.evidence.compare.checkpoints import Checkpoint, Checkpoints, side_of
 from argosy.evidence.compare.metrics import HEADLINE

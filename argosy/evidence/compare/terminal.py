@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from argosy.core.statistics.multiple import NAMES, TABLE
+from argosy.core.statistics.decisions import NAMES, TABLE
 from argosy.corpus.text.display import FEW, NARROW, NARROWEST, fitted, letter, plain, short, visible, width
 from argosy.evidence.compare.entries import SECTIONS, Compared, Pair
 from argosy.evidence.compare.sentences import sentences

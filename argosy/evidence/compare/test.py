@@ -4,9 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from argosy.core.statistics.equivalence import tost
+from argosy.core.statistics.decisions import TABLE, Method, correct, tost
 from argosy.core.statistics.intervals import normal_interval, share_interval
-from argosy.core.statistics.multiple import TABLE, Method, correct
 from argosy.core.statistics.paired import Interval
 from argosy.evidence.compare.difference import Tested, distance, independent, paired, possible, untested
 from argosy.evidence.compare.metrics import UNDECLARED, Kind

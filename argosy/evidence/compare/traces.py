@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 
+from argosy.core.statistics.decisions import DECISION, correct
 from argosy.core.statistics.intervals import balanced_weights, mean
-from argosy.core.statistics.multiple import DECISION, correct
 from argosy.core.statistics.paired import (
     DRAWS,
     Interval,

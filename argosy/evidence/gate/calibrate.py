@@ -11,11 +11,11 @@ contaminated ones, the shipped curve from z to a probability is kept.
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from argosy.core.errors import ArgosyError, InputError
-from argosy.core.statistics.calibration import calibrate
-from argosy.core.statistics.contamination import Calibration, default_calibration
+from argosy.core.statistics.contamination import Calibration, calibrate, default_calibration
 from argosy.core.store.files import write_json
 from argosy.evidence.results.contamination import evidence_of
 from argosy.evidence.results.rows.reader import read_rows
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ArgosyError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    write_json(args.out, found.as_json())
+    write_json(args.out, asdict(found))
     for name, null in sorted(found.nulls.items()):
         print(f"{name}: {null.mean:+.3f} is normal, spread {null.error:.3f}")
     return 0

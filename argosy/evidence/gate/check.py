@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from argosy.core.statistics.multiple import DECISION, NAMES, correct
+from argosy.core.statistics.decisions import DECISION, NAMES, correct
 from argosy.evidence.compare.words import p_text
 from argosy.evidence.gate.config import Gate
 from argosy.evidence.gate.rule import CANNOT_TELL, FAILS, HOLDS, Finding

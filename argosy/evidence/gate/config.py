@@ -7,9 +7,8 @@ from typing import Any
 from pydantic import Field, ValidationError, model_validator
 
 from argosy.core.config.explain import config_error
-from argosy.core.config.load import load
+from argosy.core.config.load import load, read_yaml
 from argosy.core.config.schema import Config
-from argosy.core.config.yaml import read_yaml
 from argosy.core.errors import InputError
 from argosy.evidence.gate.rule import Rule
 from argosy.evidence.gate.rules import RULES

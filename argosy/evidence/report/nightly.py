@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from argosy.core.statistics.multiple import DECISION
+from argosy.core.statistics.decisions import DECISION
 from argosy.core.store.step_files import read_done
 from argosy.evidence.compare.changes import form_changes, headline_changes, not_shared, task_of, text_changes
 from argosy.evidence.compare.checkpoints import BENCHMARK, HELDOUT, Checkpoint

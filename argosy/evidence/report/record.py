@@ -4,7 +4,7 @@ import math
 from dataclasses import asdict
 from typing import Any
 
-from argosy.core.statistics.multiple import TABLE
+from argosy.core.statistics.decisions import TABLE
 from argosy.core.store.files import json_text
 from argosy.core.tracking.mlflow.send import log_run
 from argosy.core.tracking.mlflow.server import Server

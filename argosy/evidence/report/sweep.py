@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from argosy.core.statistics.multiple import DECISION, NAMES
+from argosy.core.statistics.decisions import DECISION, NAMES
 from argosy.corpus.text.display import columns, short
 from argosy.evidence.report.chart import BOTTOM, LEFT, RIGHT, TOP, Scale, on_axis, path_of, ticks
 from argosy.evidence.report.page import render

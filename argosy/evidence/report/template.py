@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from argosy.core.statistics.multiple import DECISION, NAMES, TABLE
+from argosy.core.statistics.decisions import DECISION, NAMES, TABLE
 from argosy.evidence.compare.changes import task_of
 from argosy.evidence.compare.checkpoints import HELDOUT
 from argosy.evidence.compare.test import Contrast

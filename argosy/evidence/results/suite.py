@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from argosy.core.config.explain import validated
+from argosy.core.config.load import read_yaml
 from argosy.core.config.schema import Config, expand_home
-from argosy.core.config.yaml import read_yaml
 from argosy.core.errors import InputError
 
 FOLDERS = tuple(Path(__file__).resolve().parents[3] / name for name in ("evals/suites", "probes/suites"))

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from argosy.core.statistics.decisions import DECISION, correct
 from argosy.core.statistics.intervals import t_two_sided
-from argosy.core.statistics.multiple import DECISION, correct
 from argosy.evidence.sweep.fit import Curve, Noise, residual_noise, seed_noise
 from argosy.evidence.sweep.grid import STAGE
 from argosy.evidence.sweep.points import Cell, Setting, shown

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from argosy.core.config.load import parse_override
+from argosy.core.config.load import parse_override, parse_yaml
 from argosy.core.config.schema import Config, field_type, is_sequence
-from argosy.core.config.yaml import parse_yaml
 from argosy.core.errors import InputError
 
 STAGE = "pretrain"

@@ -10,9 +10,8 @@ from argosy.core.errors import InputError
 from argosy.core.step.command import parse_config
 from argosy.core.store.files import write_json
 from workflows.argo.handoff import assign, tasks_of
-from workflows.compose import compose
+from workflows.compose import compose, every_stage
 from workflows.evaluation import Evaluation, evaluations
-from workflows.every import every_stage
 from workflows.graph import Finished, Graph, Node, definition
 from workflows.lifecycle import LifecycleConfig, lifecycle
 from workflows.plan import check_inputs, plan

@@ -16,8 +16,7 @@ from workflows.argo.manifests.templates import evaluate_template, lifecycle_temp
 from workflows.argo.pod.fit import check_node, mebibytes, memory_mb, need
 from workflows.argo.pod.outputs import pod_patch
 from workflows.argo.profile.profile import Profile, load_profile, profile_names
-from workflows.compose import compose
-from workflows.every import every_stage
+from workflows.compose import compose, every_stage
 from workflows.graph import Resources
 from workflows.lifecycle import lifecycle
 from workflows.plan import plan

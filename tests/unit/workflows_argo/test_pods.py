@@ -18,8 +18,7 @@ from workflows.argo.pod.__main__ import main
 from workflows.argo.pod.outputs import MEMORY, pod_patch, with_devices, write_outputs
 from workflows.argo.pod.run import ArgoProgress, LateSender
 from workflows.argo.profile.profile import Profile, load_profile
-from workflows.compose import compose
-from workflows.every import every_stage
+from workflows.compose import compose, every_stage
 from workflows.graph import Resources
 from workflows.lifecycle import lifecycle
 from workflows.local.runner import run_plan

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from argosy.core.config.yaml import read_yaml
+from argosy.core.config.load import read_yaml
 from argosy.core.errors import InputError
 from workflows.argo.client.api import PIPELINE, ArgoClient, same_again
 from workflows.argo.client.transport import ApiError, Json, Transport

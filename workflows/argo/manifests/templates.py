@@ -13,8 +13,7 @@ from workflows.argo.manifests.workflow import PLAN, Planned, common_fields, form
 from workflows.argo.pod.branches import BATCHES, GROUPS, TREE
 from workflows.argo.pod.plan import SWEEP_FIELDS
 from workflows.argo.profile.profile import Profile
-from workflows.compose import DEFAULT_PRESET, preset_names
-from workflows.every import every_stage
+from workflows.compose import DEFAULT_PRESET, every_stage, preset_names
 from workflows.sweep import NAME as SWEEP
 from workflows.sweep import every_sweep_stage
 

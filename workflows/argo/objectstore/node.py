@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from argosy.core.errors import ArgosyError, InputError
-from argosy.core.step.retry import parts_to_retry
 from argosy.core.store.files import parse_object
 from argosy.core.store.lease import LEASE
-from argosy.core.store.step_files import OUTPUTS
+from argosy.core.store.step_files import OUTPUTS, parts_to_retry
 from workflows.argo.objectstore.files import Entry, Remote
 from workflows.argo.objectstore.mirror import Stamp, each, is_record, scan, stage
 from workflows.local.view import NodeResult, RunObserver, RunResult

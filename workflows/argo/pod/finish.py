@@ -5,10 +5,9 @@ import os
 import time
 from pathlib import Path
 
-from argosy.core.step.retry import parts_to_retry
 from argosy.core.store.files import read_record, write_json
 from argosy.core.store.lease import live_holder, stale_after
-from argosy.core.store.step_files import TRACKING, read_done
+from argosy.core.store.step_files import TRACKING, parts_to_retry, read_done
 from argosy.core.tracking.tracker import end_run
 from workflows.argo.attempts import NONE, say_why
 from workflows.argo.handoff import FOLDER, Handoff, read_handoff

@@ -20,8 +20,7 @@ from workflows.argo.pod.finish import FINISHED
 from workflows.argo.pod.fit import check_node
 from workflows.argo.pod.outputs import with_devices, write_output, write_outputs
 from workflows.argo.profile.profile import TEMPLATE_STORE, Profile, check_store
-from workflows.compose import compose
-from workflows.every import every_stage
+from workflows.compose import compose, every_stage
 from workflows.lifecycle import LifecycleConfig, lifecycle
 from workflows.local.shipping import WORKFLOW, pipeline_of, plan_digest, start_pipeline
 from workflows.plan import Plan, describe, plan

@@ -80,7 +80,7 @@ class Profile(Config):
 @lru_cache(maxsize=1)
 def stage_names() -> tuple[str, ...]:
     """List the stages whose pods a profile may place: those of the graph, a night's judge, and the end of a sweep."""
-    from workflows.every import every_stage
+    from workflows.compose import every_stage
 
     return (*dict.fromkeys(node.name for node in every_stage()), "judge", "sweep")
 

@@ -61,7 +61,7 @@ def train(data: Labelled, features: Features, c: float, heldout: float, threshol
 
     Returns the classifier, and its measures with the documents that it judges worst.
     Raises InputError: there are too few documents of one side."""
-    from argosy.core.statistics.calibration import platt
+    from argosy.core.statistics.intervals import platt
 
     learning, calibration, measuring = _parted(data, heldout, threshold)
     rough = _fitted(learning, features, c)

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from argosy.core.statistics.equivalence import minimum_detectable_effect, tost
+from argosy.core.statistics.decisions import minimum_detectable_effect, tost
 from argosy.evidence.compare.test import Contrast
 from argosy.evidence.compare.words import amount, change_text
 from argosy.evidence.gate.rule import CANNOT_TELL, FAILS, HOLDS, Finding, Rule, matching, unmeasured

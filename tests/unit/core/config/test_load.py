@@ -9,9 +9,8 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field
 
-from argosy.core.config.load import load
+from argosy.core.config.load import load, parse_yaml
 from argosy.core.config.schema import Config, Externals
-from argosy.core.config.yaml import parse_yaml
 from argosy.core.errors import InputError
 
 

@@ -1,13 +1,21 @@
 """The contamination score on made-up models: who memorised, who knows, and who prefers a letter."""
 
 import math
+from dataclasses import asdict
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from argosy.core.statistics.calibration import calibrate
-from argosy.core.statistics.contamination import Calibration, Equals, Evidence, Gap, default_calibration, score
+from argosy.core.statistics.contamination import (
+    Calibration,
+    Equals,
+    Evidence,
+    Gap,
+    calibrate,
+    default_calibration,
+    score,
+)
 from benchmarks.contamination.__main__ import threshold
 
 ITEMS = 200
@@ -75,7 +83,7 @@ def test_effects_by_hand() -> None:
 def test_probabilities_rise_with_z_and_survive_json() -> None:
     clean, seen = [model(seed) for seed in range(10)], [model(50 + s, seen=0.2 + 0.08 * s) for s in range(10)]
     calibration = calibrate(clean, seen, [PLACES] * 20, "made up")
-    assert Calibration.from_json(calibration.as_json()) == calibration
+    assert Calibration.from_json(asdict(calibration)) == calibration
     values = [calibration.probability(z) for z in (-5.0, 0.0, threshold(calibration), 6.0, 1e6, -1e6)]
     assert values[0] < values[1] < 0.5 < values[3] == values[4]
     assert (values[2], values[5]) == (pytest.approx(0.5), values[0])

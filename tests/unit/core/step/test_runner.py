@@ -17,7 +17,7 @@ import torch
 from argosy.core.config.schema import Config
 from argosy.core.errors import InputError, StepError, Stopped
 from argosy.core.step.contract import Step, StepContext
-from argosy.core.step.events import Outcome
+from argosy.core.step.process import Outcome
 from argosy.core.step.runner import Item, run_item
 from argosy.core.store.files import read_json, write_json
 from argosy.core.store.lease import LEASE, Lease, LeaseLost
@@ -27,7 +27,7 @@ from argosy.core.tracking.__main__ import main as ship
 from argosy.core.tracking.tracker import Tracker
 from steps.noop import STEP, NoopConfig, NoopOutputs
 from workflows.graph import Graph, Node
-from workflows.state import state_of
+from workflows.plan import state_of
 
 Run = Callable[[NoopConfig, StepContext], Config]
 

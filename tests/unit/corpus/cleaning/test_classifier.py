@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from argosy.core.errors import InputError
-from argosy.core.statistics.calibration import platt
+from argosy.core.statistics.intervals import platt
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.classifier.model import Classifier, Features
 from argosy.corpus.cleaning.classifier.model_paths import find_models, number_models

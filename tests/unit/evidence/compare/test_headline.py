@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from argosy.core.statistics.multiple import DECISION, correct
+from argosy.core.statistics.decisions import DECISION, correct
 from argosy.evidence.compare.changes import change, headline_of
 from argosy.evidence.compare.checkpoints import Checkpoint, Checkpoints
 from argosy.evidence.compare.sentences import stage_sentences

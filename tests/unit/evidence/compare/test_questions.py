@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from argosy.core.statistics.multiple import TABLE
+from argosy.core.statistics.decisions import TABLE
 from argosy.evidence.compare.changes import form_changes, not_shared
 from argosy.evidence.compare.comparison import compare
 from argosy.evidence.compare.entries import Entry

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from argosy.core.statistics.multiple import TABLE
+from argosy.core.statistics.decisions import TABLE
 from argosy.evidence.compare.changes import not_shared, text_changes
 from argosy.evidence.compare.checkpoints import Checkpoint, read_checkpoints
 from argosy.evidence.compare.sentences import stage_sentences

@@ -6,8 +6,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from argosy.core.statistics.equivalence import items_needed, minimum_detectable_effect, paired_stderr, power, tost
-from argosy.core.statistics.multiple import DECISION, correct
+from argosy.core.statistics.decisions import (
+    DECISION,
+    correct,
+    items_needed,
+    minimum_detectable_effect,
+    paired_stderr,
+    power,
+    tost,
+)
 from argosy.core.statistics.trend import Curve, Point, signal_to_noise
 from benchmarks.power import simulated
 

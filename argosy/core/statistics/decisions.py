@@ -1,8 +1,15 @@
-"""No difference, or no telling: equivalence within a margin, and the difference that a comparison could have found."""
+"""Decisions about differences: equivalence within a margin, what could have been found, many comparisons at once.
+
+Holm (1979) where a decision hangs on it: no false alarm at all, in 95 of 100 families. Benjamini and Hochberg (1995)
+for tables to look through: of what they mark, 5 % are false alarms on average, where tests are independent or rise
+together."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from statistics import NormalDist
+from typing import Literal, TypeVar
 
 from argosy.core.statistics.intervals import t_quantile, t_two_sided
 
@@ -90,3 +97,27 @@ def items_needed(effect: float, first: float, correlation: float, alpha: float =
     """Return how many items tell `first` from `first + effect` in `wanted` of comparisons (Miller, 2024, section 5)."""
     one = paired_stderr(first, first + effect, correlation, 1)
     return math.ceil((minimum_detectable_effect(one, alpha, wanted) / effect) ** 2)
+
+
+K = TypeVar("K")
+Method = Literal["holm", "benjamini-hochberg"]
+DECISION: Method = "holm"
+TABLE: Method = "benjamini-hochberg"
+NAMES: dict[Method, str] = {DECISION: "Holm", TABLE: "Benjamini and Hochberg"}
+
+
+def correct(p_values: Mapping[K, float], method: Method = TABLE) -> dict[K, float]:
+    """Adjusted p-values of one family; `DECISION` for a gate or a choice, `TABLE` for what is looked through.
+
+    Raises ValueError: a p-value is not within 0..1."""
+    wrong = {key: p for key, p in p_values.items() if not 0 <= p <= 1}
+    if wrong:
+        raise ValueError(f"not p-values (allowed: 0 to 1): {wrong}")
+    ordered, n = sorted(p_values, key=lambda key: p_values[key]), len(p_values)
+    if method == DECISION:
+        found = list(accumulate((min(1.0, p_values[key] * (n - at)) for at, key in enumerate(ordered)), max))
+    else:
+        down = ((at, ordered[at]) for at in reversed(range(n)))
+        found = list(accumulate((p_values[key] * n / (at + 1) for at, key in down), min))[::-1]
+    adjusted = dict(zip(ordered, found, strict=True))
+    return {key: adjusted[key] for key in p_values}
