@@ -73,7 +73,7 @@ def _peer(model: str) -> Any:
     from lm_eval.models.huggingface import HFLM
 
     from evals.chain import parse_chain
-    from evals.reading import read_items
+    from evals.formats import read_items
     from evals.tasks.variant_task import VariantTask
 
     logging.getLogger("lm_eval").setLevel(logging.ERROR)
@@ -94,8 +94,8 @@ def _peer(model: str) -> Any:
 def read_or_make(count: int) -> list[dict[str, Any]]:
     """Items: MMLU's test questions, drawn from all subjects, or made up of common words."""
     if MMLU.is_dir():
+        from evals.formats import read_items
         from evals.items import Item
-        from evals.reading import read_items
 
         read = [item for path in sorted(MMLU.glob("*test*.csv")) for item in read_items(path).items]
         found = [item for item in read if isinstance(item, Item)]

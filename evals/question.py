@@ -230,3 +230,9 @@ class Draft:
 
 
 Form = Callable[[Draft], Rendered]
+
+
+def moved_on(order: Sequence[int], by: int) -> tuple[int, ...]:
+    """Move an order on: the option at place `by` comes first."""
+    by %= len(order)
+    return (*order[by:], *order[:by])

@@ -15,7 +15,6 @@ from argosy.corpus.data.jsonl import JSONL, parse_lines, read_jsonl
 from argosy.corpus.data.listing import input_files
 from argosy.corpus.data.schemas import ParseError, check_text
 from argosy.corpus.demo.facts import RELATIONS, Fact, distractors, wordings
-from probes.probe import Scope
 
 Texts = tuple[str, list[str]]  # id of a document, its texts
 
@@ -142,19 +141,22 @@ class ClozeFact:
         return [[before + self.gap + c + after for c in self.candidates] for before, after in self.wordings]
 
 
-def read_facts(source: FactSource, scope: Scope) -> tuple[list[ClozeFact], Counter[str]]:
+def read_facts(
+    source: FactSource, data: Path | None, seed: int, limit: int | None = None
+) -> tuple[list[ClozeFact], Counter[str]]:
     """Read the facts of a source, a function of the file, the source and the seed; and count the others by reason.
 
-    Raises InputError: no data step was given, or its facts.jsonl is absent or has none that can be used."""
-    if scope.data is None:
+    `data`: the data step's directory. `limit`: the most facts. Raises InputError: no data step was given, or its
+    facts.jsonl is absent or has none that can be used."""
+    if data is None:
         raise InputError("probes of facts need `data`: the data step's directory, with facts.jsonl (argosy "
                          "evaluate --data DIR)")
-    path = scope.data / "facts.jsonl"
+    path = data / "facts.jsonl"
     left_out: Counter[str] = Counter()
     facts = list(_facts(path, source, left_out))
-    rng = Random(f"{scope.seed}/{source.split}")
-    chosen = sorted(rng.sample(facts, min(source.most, scope.limit or source.most, len(facts))), key=lambda f: f.id)
-    made = [cloze for fact in chosen if (cloze := _cloze(fact, facts, source, scope.seed, left_out)) is not None]
+    rng = Random(f"{seed}/{source.split}")
+    chosen = sorted(rng.sample(facts, min(source.most, limit or source.most, len(facts))), key=lambda f: f.id)
+    made = [cloze for fact in chosen if (cloze := _cloze(fact, facts, source, seed, left_out)) is not None]
     if not made:
         raise InputError(f"{path} has no usable fact for split {source.split!r}: {dict(left_out)}")
     return made, left_out

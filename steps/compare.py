@@ -85,7 +85,6 @@ def run(config: CompareConfig, context: StepContext) -> CompareOutputs:
 
 
 def _suites(evaluations: Iterable[Path]) -> "list[Suite]":
-    """Load the suites of evaluations, as far as these are here."""
     from argosy.evidence.results.suite import load_suite
 
     found = []
@@ -105,7 +104,7 @@ def question_texts(
     suite whose questions cannot be made."""
     from argosy.evidence.report.items import Asked
     from argosy.evidence.results.suite import load_suite
-    from evals.questions import remake_questions
+    from evals.section import remake_questions
 
     found: dict[Key, Asked] = {}
     for suite, of_suite, seed, limit in sorted(set(map(_source, evaluations))):

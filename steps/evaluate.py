@@ -21,7 +21,7 @@ from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
 from argosy.core.store.files import json_text, make_directory, read_record, write_atomic, write_json
 from argosy.core.store.step_files import AGAIN, NODE, STATE, given_directory, read_done
-from evals.task_sources import check_nodes
+from evals.task import check_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -175,7 +175,7 @@ def check_suite(suite: "Suite", tokens: str) -> "tuple[Benchmarks | None, Heldou
     """
     from argosy.evidence.results.heldout.losses import Heldout, check_heldout
     from evals.section import Benchmarks, check_benchmarks
-    from probes.runner import parse_probes
+    from probes.kinds import parse_probes
 
     section = suite.section("benchmarks", Benchmarks) if suite.benchmarks is not None else None
     if section is not None:
@@ -192,7 +192,7 @@ def _sections(config: EvaluateConfig, suite: "Suite") -> "Sections":
     """Make the function that runs each section of the suite."""
     from argosy.evidence.results.heldout.losses import run_heldout
     from evals.runner import run_benchmarks
-    from probes.runner import run_probes
+    from probes.kinds import run_probes
 
     data, seed, limit = config.data, config.seed, config.limit
     section, texts = check_suite(suite, config.tokens)
@@ -209,7 +209,7 @@ def _sections(config: EvaluateConfig, suite: "Suite") -> "Sections":
 
 
 def _check_scored(findings: "Findings", suite: str, checkpoint: Path) -> None:
-    from evals.task_sources import none_there
+    from evals.task import none_there
 
     if findings.metrics:
         return

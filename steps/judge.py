@@ -79,7 +79,6 @@ class JudgeConfig(Config):
     on the CPU"""
 
     def settled(self, *, gpu: bool) -> Self:
-        """Settle dtype=auto."""
         from argosy.model.weights.load import settled_for
 
         if self.dtype != "auto":

@@ -44,7 +44,6 @@ class MeasureConfig(Config):
 
 
     def settled(self, *, gpu: bool) -> Self:
-        """Settle dtype=auto."""
         from argosy.model.weights.load import settled_for
 
         if self.dtype != "auto":

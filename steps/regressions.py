@@ -96,7 +96,6 @@ def _one(config: RegressionsConfig, positions: Sequence[int]) -> "Checkpoint":
 
 
 def _gated(gate: Gate, judged: "Judged") -> "Judged":
-    """Add the gate's verdict."""
     from argosy.evidence.gate.check import check
     from argosy.evidence.gate.subject import subject_of
 

@@ -32,7 +32,7 @@ def run(config: RewardModelConfig, context: StepContext) -> PosttrainingOutputs:
 
     stage = begin(config, context)
     from argosy.model.post.preferences.examples import read_pairs
-    from argosy.model.post.preferences.heldout import reward_metrics
+    from argosy.model.post.preferences.objective import reward_metrics
     from argosy.model.post.preferences.rewards import start_reward_model, train_reward_model
 
     pairs, heldout = read_pairs(stage)

@@ -19,8 +19,7 @@ from argosy.model.train.sizing.checks import check_tuning
 def run(config: RLHFConfig, context: StepContext) -> PosttrainingOutputs:
     """Train, evaluate before and after, export."""
     from argosy.model.post.rl.prompts import hold_out, prompt_parser
-    from argosy.model.post.rl.reward import Surroundings
-    from argosy.model.post.rl.rewards import WeightedRewards, check_model
+    from argosy.model.post.rl.rewards import Surroundings, WeightedRewards, check_model
     from argosy.model.post.rl.server.process import check_installed
     from argosy.model.post.stage import begin
 

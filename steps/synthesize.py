@@ -27,10 +27,9 @@ from argosy.model.post.synthesis.config import SynthesisConfig, SynthesisOutputs
 from argosy.model.post.synthesis.methods import METHODS
 
 if TYPE_CHECKING:
-    from argosy.model.post.rl.reward import Prompt
-    from argosy.model.post.rl.rewards import WeightedRewards
+    from argosy.model.post.rl.rewards import Prompt, WeightedRewards
     from argosy.model.post.synthesis.methods import Answer
-    from argosy.model.post.synthesis.prompts import Parse
+    from argosy.model.post.synthesis.records import Parse
     from argosy.model.train.parallel import Group
 
 UNUSED, COUNTS = "unused", "synthesis.json"
@@ -70,8 +69,7 @@ def run(config: SynthesizeConfig, context: StepContext) -> SynthesisOutputs:
     Raises InputError: a field is missing or wrong, a teacher refuses, no prompt is left; StepError: no answer can be
     used."""
     data, teacher = _begin(config)
-    from argosy.model.post.synthesis.prompts import read_prompts
-    from argosy.model.post.synthesis.records import make_records, metrics_of, table_rows, write_records
+    from argosy.model.post.synthesis.records import make_records, metrics_of, read_prompts, table_rows, write_records
     from argosy.model.train.parallel import join_group
 
     group = join_group(context)
@@ -101,7 +99,7 @@ def run(config: SynthesizeConfig, context: StepContext) -> SynthesisOutputs:
 def _begin(config: SynthesizeConfig) -> tuple[Path, str]:
     """Check the fields, download a teacher, prepare the process; returns the data's and a local teacher's directory."""
     from argosy.model.post.rl.rewards import check_model
-    from argosy.model.post.synthesis.prompts import kind_of
+    from argosy.model.post.synthesis.records import kind_of
     from argosy.model.weights.elsewhere.hub import download
 
     kind_of(config.prompts)
@@ -121,8 +119,7 @@ def _begin(config: SynthesizeConfig) -> tuple[Path, str]:
 
 
 def _rewards(config: SynthesizeConfig, device: Any) -> "WeightedRewards | None":
-    from argosy.model.post.rl.reward import Surroundings
-    from argosy.model.post.rl.rewards import WeightedRewards
+    from argosy.model.post.rl.rewards import Surroundings, WeightedRewards
 
     if not config.rewards:
         return None
@@ -152,7 +149,7 @@ def _answered(
 
     judge = _reward_tokenizer(config) if config.has_teacher else None
     if config.teacher_url:
-        from argosy.model.post.synthesis.teacher import ask_teacher, plain_parser
+        from argosy.model.post.synthesis.answers import ask_teacher, plain_parser
 
         prompts, unused = read(plain_parser(problem))
         taught = ask_teacher(config, context, prompts, rewards, judge)

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from evals.formats import read_items
 from evals.items import Item
-from evals.reading import read_items
 
 DATA = Path(__file__).parents[2] / "shared/data"
 Rows = list[dict[str, Any]]

@@ -10,13 +10,11 @@ import pytest
 
 from argosy.corpus.demo.facts import load_facts
 from argosy.corpus.demo.knowledge import benchmark_items
-from evals.answers import Answer, answer
 from evals.chain import Chain, parse_chain
-from evals.formats import At, find_format
+from evals.formats import At, find_format, parse_records, read_items
 from evals.items import Item, merged
-from evals.metrics import METRICS, chances, metrics
+from evals.metrics import METRICS, Answer, answer, chances, metrics
 from evals.question import CUE, Draft, Pool, Question
-from evals.reading import parse_records, read_items
 from evals.variants import NotApplicable
 from evals.variants.single_answers import YES_NO
 from tests.evaluation_fixtures import make_items, parse_item

@@ -12,12 +12,13 @@ from typing import Any
 from argosy.core.statistics.contamination import Equals, Evidence, Gap
 from argosy.model.infer.encoder import Encoder
 from argosy.model.infer.model import LanguageModel
-from evals.answers import answer
 from evals.chain import parse_chain
+from evals.formats import read_items
 from evals.items import Item
-from evals.memorisation import Memorisation, memorisation, natural_order
+from evals.metrics import answer
 from evals.question import SEPARATOR
-from evals.reading import read_items
+from evals.runner import memorisation
+from evals.section import Memorisation, natural_order
 
 DATA = Path(__file__).parents[3] / "shared/data"
 LONGEST = 130  # characters of an item: the models' context is short

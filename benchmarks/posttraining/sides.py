@@ -168,8 +168,7 @@ def grpo_ours() -> Turn:
     from argosy.model.post.rl.config import RLHFConfig
     from argosy.model.post.rl.learning import Learner
     from argosy.model.post.rl.networks import make_networks
-    from argosy.model.post.rl.reward import Prompt
-    from argosy.model.post.rl.rewards import Rewarded
+    from argosy.model.post.rl.rewards import Prompt, Rewarded
     from argosy.model.post.rl.rollout import Collector, Stream, TransformersSampler
     from argosy.model.post.stage import Stage
     from argosy.model.train.parallel import Group

@@ -13,7 +13,6 @@ class Letter(Rule):
     name = "letter"
 
     def extract(self, text: str, labels: str) -> str | None:
-        """Find one of `labels`, or None."""
         return chosen_label(text, labels)
 
 

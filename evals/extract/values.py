@@ -15,7 +15,6 @@ class _Value(Rule):
     """A rule whose answers are compared as numbers where they are numbers."""
 
     def same(self, found: str, answer: str) -> bool:
-        """Tell whether they are one number, or one text."""
         return same_answer(found, answer)
 
 
@@ -38,7 +37,6 @@ class LastNumber(_Value):
         return (written(found[0]) if found else None) or answer.strip()
 
     def closing(self, answer: str, lang: str) -> str:
-        """Write GSM8K's mark before the answer."""
         return f"#### {answer}"
 
 
@@ -53,7 +51,6 @@ class Number(LastNumber):
         return written(found[0]) if found else None
 
     def closing(self, answer: str, lang: str) -> str:
-        """Write the number alone."""
         return answer
 
 
@@ -67,7 +64,6 @@ class Gsm8kStrict(Rule):
     name = "gsm8k_strict"
 
     def extract(self, text: str, labels: str) -> str | None:
-        """Find the number without `,` and `$`, or None."""
         found = _STRICT.search(text)
         return self.canonical(found[1]) if found else None
 
@@ -76,7 +72,6 @@ class Gsm8kStrict(Rule):
         return re.sub(r"\.$", "", re.sub(r"[,$]", "", answer)).strip()
 
     def closing(self, answer: str, lang: str) -> str:
-        """Write GSM8K's last line."""
         return f"#### {answer}"
 
 
@@ -86,7 +81,6 @@ class Gsm8kFlexible(Gsm8kStrict):
     name = "gsm8k_flexible"
 
     def extract(self, text: str, labels: str) -> str | None:
-        """Find the number without `,` and `$`, or None."""
         found = [first or second for first, second in _FLEXIBLE.findall(text)]
         return self.canonical(found[-1]) if found else None
 
@@ -97,12 +91,10 @@ class Exact(Rule):
     name = "exact"
 
     def extract(self, text: str, labels: str) -> str | None:
-        """Find the first line that has something, or None."""
         lines = [line for line in text.splitlines() if line.strip(MARKS)]
         return canonical(lines[0]) if lines else None
 
     def canonical(self, answer: str) -> str:
-        """Write the answer as the class says."""
         return canonical(answer)
 
 
@@ -121,7 +113,6 @@ class Stated(_Value):
         return canonical(answer)
 
     def closing(self, answer: str, lang: str) -> str:
-        """Write the sentence."""
         return f"The answer is {answer}." if lang == "en" else f"答案是{answer}。"
 
 
@@ -141,5 +132,4 @@ class Boxed(_Value):
         return written(answer) or bare
 
     def closing(self, answer: str, lang: str) -> str:
-        """Write the box."""
         return f"$\\boxed{{{answer}}}$"

@@ -2,10 +2,9 @@
 
 from collections.abc import Iterable
 
-from evals.fields import text
 from evals.formats import At, Format
 from evals.items import LANGS, AnyItem, BrokenItem, OpenItem
-from evals.records import Record
+from evals.records import Record, text
 
 NEITHER = "no choices, and no solution: an item whose answer is generated needs one, or \"solution\": \"\""
 
@@ -20,7 +19,6 @@ class Argosy(Format):
     suffixes = (".jsonl", ".json")
 
     def parse(self, record: Record, at: At) -> Iterable[AnyItem]:
-        """Read one item."""
         absent = next((name for name in ("id", "question", "answer") if name not in record), None)
         if absent:
             raise BrokenItem(f"no {absent}")

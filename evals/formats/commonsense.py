@@ -4,10 +4,9 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from evals.fields import Fields, text
 from evals.formats import At, Format
 from evals.items import AnyItem, BrokenItem
-from evals.records import Record, Records, with_labels
+from evals.records import Fields, Record, Records, text, with_labels
 
 
 class HellaSwag(Format):
@@ -20,7 +19,6 @@ class HellaSwag(Format):
     first = 0
 
     def parse(self, record: Record, at: At) -> Iterable[AnyItem]:
-        """Read one item."""
         if record.get("label") in (None, ""):
             raise BrokenItem("no label: the test split is published without")
         more = str(record.get("ctx_b") or "").capitalize()
@@ -44,11 +42,9 @@ class Piqa(Format):
     first = 0
 
     def records(self, path: Path, encoding: str = "utf-8") -> Records:
-        """Read a record a line."""
         yield from with_labels(path, encoding)
 
     def parse(self, record: Record, at: At) -> Iterable[AnyItem]:
-        """Read one item."""
         if record.get("label") is None:
             raise BrokenItem("no label: put the file of labels beside it")
         return [self.item(record, at)]
@@ -64,7 +60,6 @@ class Siqa(Piqa):
     first = 1
 
     def parse(self, record: Record, at: At) -> Iterable[AnyItem]:
-        """Read one item."""
         question = f"{text(record, 'context')} {text(record, 'question')}"
         label = record.get("correct") if record.get("label") is None else record["label"]
         return super().parse({**record, "question": question, "label": label}, at)
@@ -79,7 +74,6 @@ class Winogrande(Format):
     first = 1
 
     def parse(self, record: Record, at: At) -> Iterable[AnyItem]:
-        """Read one item."""
         if text(record, "sentence").count("_") != 1:
             raise BrokenItem("sentence has not one gap")
         answer, pair = text(record, "answer"), str(record.get("qID") or "").rpartition("-")[0]

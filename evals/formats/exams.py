@@ -4,10 +4,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from argosy.core.errors import InputError
-from evals.fields import Fields, options, text
 from evals.formats import At, Format
 from evals.items import AnyItem, BrokenItem
-from evals.records import Record, Records, csv_records, csv_rows
+from evals.records import Fields, Record, Records, csv_records, csv_rows, options, text
 
 _ROW = "row is not question, choices, letter or index"
 
@@ -22,7 +21,6 @@ class Mmlu(Format):
     a_file_a_subject = True
 
     def records(self, path: Path, encoding: str = "utf-8") -> Records:
-        """Read a record a row."""
         for number, row in enumerate(csv_rows(path, encoding)):
             if isinstance(row, BrokenItem):
                 yield row
@@ -62,7 +60,6 @@ class CEval(Format):
             raise InputError(f"{error}{hint if 'answer' in str(error).partition(';')[0] else ''}") from None
 
     def parse(self, record: Record, at: At) -> Iterable[AnyItem]:
-        """Read one item."""
         record = {str(name).lower(): value for name, value in record.items()}
         text(record, "answer")
         return [self.item(record, at)]
@@ -83,7 +80,6 @@ class Arc(Format):
     fields = Fields(question="stem", answer="answerKey")
 
     def parse(self, record: Record, at: At) -> Iterable[AnyItem]:
-        """Read one item."""
         question = record.get("question", record.get("question_stem"))
         inner = question if isinstance(question, Mapping) else {"stem": question, "choices": record.get("choices")}
         if not options(inner, "choices").labels:

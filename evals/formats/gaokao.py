@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evals.fields import checked, label_indexes
 from evals.formats import At, Format
 from evals.items import AnyItem, BrokenItem
-from evals.records import Record, Records, json_list
+from evals.records import Record, Records, checked, json_list, label_indexes
 
 _OPTION = re.compile(r"(?<![A-Za-z$\\{^_])([A-GＡ-Ｇ])\s?[．.、](?!\s*[、，])")
 _NUMBER = r"(?:[（(]\s*{0}\s*[)）]|(?<!\d){0}\s*[．.、](?!\d)|^\s*{0}\s(?=[A-Z一-鿿]))"
@@ -125,7 +124,6 @@ class Gaokao(Format):
     suffixes = (".json",)
 
     def records(self, path: Path, encoding: str = "utf-8") -> Records:
-        """Make a record of each entry of `example`."""
         yield from json_list(path, encoding, "example")
 
     def parse(self, record: Record, at: At) -> Iterable[Any]:

@@ -4,10 +4,9 @@ import ast
 import re
 from collections.abc import Iterable
 
-from evals.fields import Fields, text
 from evals.formats import At, Format
 from evals.items import AnyItem, BrokenItem, OpenItem
-from evals.records import Record
+from evals.records import Fields, Record, text
 
 
 class Gsm8k(Format):
@@ -17,7 +16,6 @@ class Gsm8k(Format):
     name = "gsm8k"
 
     def parse(self, record: Record, at: At) -> Iterable[AnyItem]:
-        """Read one open item."""
         solution, mark, answer = text(record, "answer").rpartition("####")
         number = answer.strip().replace(",", "")
         if not mark or not number:
@@ -36,7 +34,6 @@ class MathQA(Format):
     fields = Fields(question="Problem", answer="correct", subject="category")
 
     def parse(self, record: Record, at: At) -> Iterable[AnyItem]:
-        """Read one item."""
         return [self.item({**record, "choices": split_options(text(record, "options"))}, at)]
 
 
@@ -74,7 +71,6 @@ class Instructions(Format):
     suffixes = (".json", ".jsonl")
 
     def parse(self, record: Record, at: At) -> Iterable[AnyItem]:
-        """Read one item."""
         asked, answer = text(record, "instruction"), text(record, "answer")
         if _MATH in asked:
             question, _, listed = asked.rpartition(_MATH)

@@ -4,10 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from evals.fields import Fields, text
 from evals.formats import At, Format
 from evals.items import AnyItem, BrokenItem, mixed
-from evals.records import Record, Records, csv_records
+from evals.records import Fields, Record, Records, csv_records, text
 
 ASKED = {"en": "Which sentence is better English?", "zh": "哪个句子更通顺？"}
 
@@ -23,7 +22,6 @@ class Blimp(Format):
     a_file_a_subject = True
 
     def parse(self, record: Record, at: At) -> Iterable[AnyItem]:
-        """Read one item."""
         lang = at.lang or self.lang
         pair = {**record, "choices": [text(record, "sentence_good"), text(record, "sentence_bad")], "answer": 0}
         own_id = f"{record.get('UID') or at.subject or at.stem}/{record.get('pairID', at.number)}"
@@ -41,11 +39,9 @@ class TruthfulQAOne(Format):
     targets = "mc1_targets"
 
     def records(self, path: Path, encoding: str = "utf-8") -> Records:
-        """Read a record a row."""
         yield from csv_records(path, encoding, ("question", "best answer", "correct answers", "incorrect answers"))
 
     def parse(self, record: Record, at: At) -> Iterable[AnyItem]:
-        """Read one item."""
         right, wrong = self._targets(record[self.targets]) if self.targets in record else self._columns(record)
         if not right or not wrong:
             raise BrokenItem("no right or no wrong answer")

@@ -1,16 +1,98 @@
-"""Tasks of lm-eval by their names, in a suite of ours: they run as they are."""
+"""Tasks of lm-eval in a suite of ours, which run as they are: our scorer is their model."""
 
-from collections.abc import Mapping, Sequence, Set
+import json
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
+
+from lm_eval.api.instance import Instance
+from lm_eval.api.model import LM
 
 from argosy.core.errors import InputError, StepError
 from argosy.core.statistics.intervals import Estimate
 from argosy.core.statistics.metric import BITS, SHARE, Better, Metric, find, probability, share
 from argosy.evidence.results.findings import Findings, reason
-from evals.lm_eval.load import load, load_error
-from evals.lm_eval.model import ArgosyLM
-from evals.lm_eval.results import aggregate, mark_group, right_metric, rows_of, scored_samples, variant_of
+from argosy.model.infer.model import LanguageModel, Pair
+from argosy.model.infer.scorer import Fit
+from evals.lm_eval.results import aggregate, mark_group, option_items, right_metric, rows_of, scored_samples, variant_of
+from evals.lm_eval.tasks import load, load_error
+
+
+class ArgosyLM(LM):  # type: ignore[misc]
+    """lm-eval's LM over a LanguageModel: all requests of all tasks at once, sorted, with shared contexts.
+
+    `also`: further (context, continuation) pairs, and the item of each, that are scored with the first requests; the
+    model knows them then.
+    `seed`: of what tasks with `do_sample` generate: a sample depends on it, its prompt and its place among the prompts
+    of equal settings, as `LanguageModel.generate_tokens` says.
+    `cut`: by task, requests that are longer than the model, of which it sees the end (as with HFLM)."""
+
+    def __init__(
+        self, model: LanguageModel, also: Sequence[Pair] = (), items: Sequence[Hashable] = (), seed: int = 0
+    ) -> None:
+        super().__init__()
+        self.language_model, self._seed = model, seed
+        self._also = list(also), list(items)
+        self.cut: Counter[str] = Counter()
+
+    def loglikelihood(self, requests: Sequence[Instance]) -> list[tuple[float, bool]]:
+        """Score each continuation: (log-probability, is greedy)."""
+        pairs = [request.args for request in requests]
+        items = option_items(pairs, [(r.task_name, r.doc_id) if r.doc_id is not None else n
+                                     for n, r in enumerate(requests)])  # fmt: skip
+        (also, their_items), self._also = self._also, ([], [])
+        scores = self.language_model.loglikelihood([*pairs, *also], [*items, *their_items])
+        fits = self.language_model.fit(pairs, items)
+        self.cut.update(str(r.task_name) for r, fit in zip(requests, fits, strict=True) if fit is Fit.CUT)
+        return [(score.logprob, score.greedy) for score in scores[: len(pairs)]]
+
+    def loglikelihood_rolling(self, requests: Sequence[Instance]) -> list[float]:
+        scores = self.language_model.text_loglikelihood([request.args[0] for request in requests])
+        return [score.logprob for score in scores]
+
+    def generate_until(self, requests: Sequence[Instance]) -> list[str]:
+        """Generate up to a stop text, as the task's `generation_kwargs` say (greedy unless do_sample), those of equal
+        settings together."""
+        found: dict[int, str] = {}
+        groups: dict[str, list[int]] = {}
+        for index, request in enumerate(requests):
+            groups.setdefault(json.dumps(request.args[1], sort_keys=True), []).append(index)
+        for settings, chosen in groups.items():
+            prompts, options = [requests[index].args[0] for index in chosen], json.loads(settings)
+            fits = self.language_model.has_room(prompts, _new_tokens(options))
+            self.cut.update(str(requests[i].task_name) for i, fits_in in zip(chosen, fits, strict=True) if not fits_in)
+            found |= dict(zip(chosen, self._generate(prompts, options), strict=True))
+        return [found[index] for index in range(len(requests))]
+
+    def _generate(self, prompts: list[str], options: dict[str, Any]) -> list[str]:
+        stops = options.get("until") or []
+        stops = [stops] if isinstance(stops, str) else [stop for stop in stops if stop]
+        new_tokens = _new_tokens(options)
+        if new_tokens >= self.language_model.max_length:
+            raise ValueError(f"max_gen_toks is {new_tokens}, and the model has {self.language_model.max_length} "
+                             "positions: there is none for the prompt")
+        if not options.get("do_sample"):
+            return self.language_model.generate(prompts, stops, new_tokens)
+        sampling: dict[str, Any] = {key: options[key] for key in ("temperature", "top_k", "top_p") if key in options}
+        return self.language_model.generate(
+            prompts, stops, new_tokens, **{"temperature": 1.0, "seed": self._seed, **sampling})
+
+    @property
+    def tokenizer_name(self) -> str:
+        """For lm-eval's cache of requests."""
+        return str(self.language_model.tokenizer.name_or_path).replace("/", "__")
+
+    def chat_template(self, chat_template: bool | str = False) -> str:
+        return str(self.language_model.tokenizer.chat_template or "")
+
+    def apply_chat_template(self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
+        return self.language_model.render(chat_history, add_generation_prompt)
+
+
+def _new_tokens(options: dict[str, Any]) -> int:
+    return int(options.get("max_gen_toks", 256))  # lm-eval's default
+
 
 # Not OSError and RuntimeError: a full disk or a device that fails is no matter of a task.
 _STOPS = (ArithmeticError, AssertionError, AttributeError, ConnectionError, ImportError, LookupError,
@@ -116,7 +198,6 @@ def _task(findings: Findings, lm: ArgosyLM, name: str, task: Any, found: Mapping
 
 
 def _group(findings: Findings, name: str, group: Any, results: Mapping[str, Mapping[str, Any]]) -> None:
-    """Collect a group's metrics from the results of all its tasks."""
     tasks = {task.task_name: task for task in group.get_all_tasks()}
     if failed := sorted(tasks.keys() - results.keys()):
         findings.fail(f"bench/{name}", f"its task {failed[0]} failed")

@@ -18,12 +18,10 @@ from argosy.core.statistics.intervals import Estimate
 from argosy.evidence.results.suite import load_suite
 from argosy.model.infer.rows import NO_NUMBER
 from argosy.model.weights.chat import answer_start
-from evals.answers import Answer, answer, generated
 from evals.chain import parse_chain
-from evals.metrics import METRICS, metric_names, metrics
+from evals.metrics import METRICS, Answer, answer, generated, metric_names, metrics
 from evals.question import Question
-from evals.task import TaskSpec
-from evals.task_sources import read_examples, read_task
+from evals.task import TaskSpec, read_examples, read_task
 
 _FIELDS = ("format", "fields", "mixed", "shots", "lang", "subject", "encoding", "index_from", "lm_eval", "include_path")
 
@@ -111,15 +109,12 @@ class VariantTask(Task):  # type: ignore[misc]
         """Load nothing: the questions exist already."""
 
     def has_training_docs(self) -> bool:
-        """Return False."""
         return False
 
     def has_validation_docs(self) -> bool:
-        """Return False."""
         return False
 
     def has_test_docs(self) -> bool:
-        """Return True."""
         return True
 
     def test_docs(self) -> list[dict[str, Any]]:
@@ -217,7 +212,6 @@ class VariantTask(Task):  # type: ignore[misc]
 
 
 def _answer(question: Question, raw: str | Sequence[float]) -> Answer | None:
-    """Read the answer in a generated text, or in scores."""
     return generated(question, raw) if isinstance(raw, str) else answer(question, raw)
 
 

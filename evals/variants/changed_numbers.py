@@ -13,8 +13,7 @@ from argosy.corpus.text.numerals import plain
 from evals.extract.values import LastNumber
 from evals.question import Draft
 from evals.variants import NotApplicable, Variant
-from evals.word_problem.arithmetic import WORDS, Written
-from evals.word_problem.numbers import QuestionNumber
+from evals.word_problem.numbers import WORDS, QuestionNumber, Written
 from evals.word_problem.template import Unmapped, WordProblem, template, value_of_source
 
 _TRIES = 60
@@ -36,7 +35,6 @@ class ChangedNumbers(Variant):
     k: int = Field(1, ge=1)
 
     def apply(self, draft: Draft, rng: Random) -> list[Draft]:
-        """Give the problem other numbers."""
         if draft.choices:
             raise NotApplicable("has options, not a solution with calculations")
         try:

@@ -29,7 +29,6 @@ class Cloze(Variant):
     every: bool = False
 
     def apply(self, draft: Draft, rng: Random) -> list[Draft]:
-        """Ask the same question in another form."""
         if not self.every and refers_to_options(draft.question, draft.own_choices):
             raise NotApplicable("speaks of the other options, which a cloze question does not show")
         if added_about_others(draft.choices, draft.origin):
@@ -50,7 +49,6 @@ class OptionsInText(Variant):
     draws = False
 
     def apply(self, draft: Draft, rng: Random) -> list[Draft]:
-        """Ask the same question in another form."""
         if any(_LABELS.search(choice) for choice in draft.choices):
             raise NotApplicable("an option names labels, which are not shown")
         return [replace(draft, form=woven_form)]

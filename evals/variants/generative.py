@@ -7,10 +7,9 @@ from typing import Annotated
 from pydantic import Field, field_validator
 
 from evals.extract import RULES
-from evals.fields import ONE_OR_SEVERAL
-from evals.forms import GeneratedForm
 from evals.question import Draft
-from evals.variants import Variant
+from evals.records import ONE_OR_SEVERAL
+from evals.variants import GeneratedForm, Variant
 
 Text = Annotated[str, Field(min_length=1)]
 
@@ -19,7 +18,7 @@ class Generative(Variant):
     """Question and options as in the published form; the model writes, and a rule reads the answer.
 
     Works on open items, and on several right options at once ("AC"). `extract`: a rule of evals/extract, `stops`: a
-    text or texts that end the answer, `max_tokens`: its length; by default by the item (evals/forms.py).
+    text or texts that end the answer, `max_tokens`: its length; by default by the item (`GeneratedForm`).
     `solution`: shots show the worked solution where there is one, `annotations`: with its <<calculations>>."""
 
     name = "generative"
@@ -40,6 +39,5 @@ class Generative(Variant):
         return name
 
     def apply(self, draft: Draft, rng: Random) -> list[Draft]:
-        """Ask the same question in another form."""
         form = GeneratedForm(self.extract, self.stops, self.max_tokens, self.solution, self.annotations)
         return [replace(draft, form=form)]

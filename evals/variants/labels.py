@@ -36,7 +36,6 @@ class Labels(Variant):
         return SETS.get(self.symbols, self.symbols)
 
     def apply(self, draft: Draft, rng: Random) -> list[Draft]:
-        """Exchange the labels."""
         if len(draft.choices) > len(self.labels):
             raise NotApplicable(f"has more than {len(self.labels)} options")
         return [replace(draft, labels=self.labels)]

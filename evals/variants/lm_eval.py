@@ -4,10 +4,9 @@ from dataclasses import replace
 from random import Random
 from typing import Literal
 
-from evals.forms import GeneratedForm, HarnessRequests, labelled_form
-from evals.lm_eval.load import description
+from evals.lm_eval.tasks import description
 from evals.question import Draft, Form, Layout, Rendered
-from evals.variants import NotApplicable, Variant
+from evals.variants import GeneratedForm, HarnessRequests, NotApplicable, Variant, labelled_form
 from evals.variants.cloze import cloze_form
 
 
@@ -56,7 +55,6 @@ class TextsForm:
     several = True
 
     def __call__(self, draft: Draft) -> Rendered:
-        """Render prompt and options."""
         return cloze_form(draft)
 
 

@@ -58,7 +58,6 @@ class NoneOfTheOthers(Variant):
         return NoneOfTheOthers(drop="either")
 
     def apply(self, draft: Draft, rng: Random) -> list[Draft]:
-        """Drop an option and add the last one."""
         check(draft)
         right = self.drop == "right" or (self.drop == "either" and rng.random() < 1 / len(draft.choices))
         wrong = [index for index in range(len(draft.choices)) if index != draft.gold]
@@ -79,6 +78,5 @@ class Wicked(Variant):
     knowledge = False  # as none_of_the_others: it asks to refuse options too
 
     def apply(self, draft: Draft, rng: Random) -> list[Draft]:
-        """Drop an option and add the last one."""
         check(draft)
         return [exchange(draft, rng.randrange(len(draft.choices)), NONE_ABOVE[draft.lang])]

@@ -31,7 +31,6 @@ class OtherDistractors(Variant):
     independent = True
 
     def apply(self, draft: Draft, rng: Random) -> list[Draft]:
-        """Put the right option at its place among others."""
         if -1 in draft.origin:
             raise NotApplicable(OF_OTHERS)
         if any(_COMBINATION.match(choice) for choice in draft.choices):

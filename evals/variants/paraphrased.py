@@ -166,7 +166,6 @@ class Paraphrased(Variant):
     kind: Literal["any", "stem", "wrap"] = "any"
 
     def apply(self, draft: Draft, rng: Random) -> list[Draft]:
-        """Make drafts that differ in the question's words alone."""
         found = [] if self.kind == "wrap" else stems(draft.question, draft.lang)
         if self.kind == "stem" and not found:
             raise NotApplicable("its stem is of no known pattern")

@@ -1,6 +1,5 @@
 """Other orders of the same options, and a model's preference for places measured with them."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import permutations
 from math import factorial
@@ -8,7 +7,7 @@ from random import Random
 
 from pydantic import Field
 
-from evals.question import Draft
+from evals.question import Draft, moved_on
 from evals.variants import NotApplicable, Variant
 
 MOST_LISTED = 5  # options up to which all orders (120) are listed
@@ -30,7 +29,6 @@ class Permuted(Variant):
     k: int = Field(4, ge=0)
 
     def apply(self, draft: Draft, rng: Random) -> list[Draft]:
-        """Make drafts that differ in the order of options alone."""
         n = len(draft.choices)
         if self.k:
             orders = _orders(n, draft.gold, min(self.k, factorial(n) - 1), rng)
@@ -54,12 +52,6 @@ def _orders(n: int, gold: int, k: int, rng: Random) -> list[tuple[int, ...]]:
         moved = [moved_on(order, order.index(gold) - place) for place in (*places, gold)]
         found += [each for each in moved if each != published]
     return found[:k]
-
-
-def moved_on(order: Sequence[int], by: int) -> tuple[int, ...]:
-    """Move an order on: the option at place `by` comes first."""
-    by %= len(order)
-    return (*order[by:], *order[:by])
 
 
 class Pride(Variant):

@@ -11,7 +11,7 @@ from evals.variants import NotApplicable, Variant
 class Plain(Variant):
     """Question, options behind A, B, C, D, and the letter is scored (MCF): what is compared with published numbers.
 
-    An item without options is asked, and its answer generated (evals/forms.py). One of a task of lm-eval is asked
+    An item without options is asked, and its answer generated (`GeneratedForm`). One of a task of lm-eval is asked
     as that task does."""
 
     name = "plain"
@@ -21,7 +21,6 @@ class Plain(Variant):
     harness_form = True
 
     def apply(self, draft: Draft, rng: Random) -> list[Draft]:
-        """Leave the draft as it is."""
         return [draft]
 
 
@@ -48,7 +47,6 @@ class LayoutVariant(Variant):
     description: str = ""
 
     def apply(self, draft: Draft, rng: Random) -> list[Draft]:
-        """Lay the draft out."""
         if "{subject}" in self.description and not draft.item.subject:
             raise NotApplicable("has no subject, which the layout's description tells")
         layout = Layout(self.before, _BETWEEN[self.options], self.mark, self.cue, self.separator, self.description)

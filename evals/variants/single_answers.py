@@ -28,7 +28,6 @@ class SingleAnswers(Variant):
     mode: Literal["one_right", "statements"] = "one_right"
 
     def apply(self, draft: Draft, rng: Random) -> list[Draft]:
-        """Make drafts with one right option each."""
         if -1 in draft.origin:
             raise NotApplicable("has a none-option already")
         return self._statements(draft, rng) if self.mode == "statements" else self._one_right(draft)

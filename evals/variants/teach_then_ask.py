@@ -19,7 +19,6 @@ class TeachThenAsk(Variant):
     knowledge = False  # the answer is told: this is reading
 
     def apply(self, draft: Draft, rng: Random) -> list[Draft]:
-        """Put the answer before the draft."""
         if options_refer_to_options(draft.own_choices) or draft.origin[draft.gold] < 0:
             raise NotApplicable("its right answer means nothing without the other options")
         taught = f"{draft.question}{CUE[draft.lang]}{SEPARATOR[draft.lang]}{draft.choices[draft.gold]}\n\n"

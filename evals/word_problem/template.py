@@ -10,8 +10,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from evals.word_problem.arithmetic import NUMBER, Calculation, Written, calculation
-from evals.word_problem.numbers import QuestionNumber, implied, numbers, spelled_out, sums_of_others, written_numbers
+from evals.word_problem.numbers import (
+    NUMBER,
+    Calculation,
+    QuestionNumber,
+    Written,
+    calculation,
+    implied,
+    numbers,
+    spelled_out,
+    sums_of_others,
+    written_numbers,
+)
 
 
 class Unmapped(Exception):

@@ -8,8 +8,8 @@ from argosy.core.statistics.metric import Metric, probability, share
 from argosy.evidence.results.items import digest
 from argosy.model.infer.model import LanguageModel
 from argosy.model.infer.rows import problem
+from probes.kinds import Measurement, Probe, Scope
 from probes.measures import closed_set
-from probes.probe import Measurement, Probe, Scope
 from probes.sources import ClozeFact, FactSource, read_facts
 
 
@@ -29,7 +29,7 @@ class ClozeFactProbe(Probe):
 
     def measure(self, model: LanguageModel, scope: Scope) -> Measurement:
         """Score every fact in every wording; the fact is the unit of errors."""
-        facts, left_out = read_facts(self.facts, scope)
+        facts, left_out = read_facts(self.facts, scope.data, scope.seed, scope.limit)
         result = Measurement(left_out=left_out)
         pairs = [(p, fact.gap + c) for fact in facts for p in fact.prefixes for c in fact.candidates]
         items = [(n, p) for n, fact in enumerate(facts) for p in fact.prefixes for _ in fact.candidates]

@@ -11,7 +11,7 @@ from argosy.evidence.results.items import digest
 from argosy.evidence.results.suite import locate
 from argosy.model.infer.model import LanguageModel
 from argosy.model.infer.rows import Score, problem
-from probes.probe import Measurement, Probe, Scope
+from probes.kinds import Measurement, Probe, Scope
 from probes.sources import Case, FactSource, Pair, read_facts, read_pairs
 
 
@@ -90,7 +90,7 @@ class Contrastive(Probe):
 
     def _cases(self, scope: Scope, result: Measurement) -> list[Case]:
         if self.facts is not None:
-            cloze, result.left_out = read_facts(self.facts, scope)
+            cloze, result.left_out = read_facts(self.facts, scope.data, scope.seed, scope.limit)
             cases = [Case(Pair(good=s[0], bad=wrong), fact.id)
                      for fact in cloze for s in fact.statements() for wrong in s[1:]]
         elif self.pairs:

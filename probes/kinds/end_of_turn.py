@@ -13,7 +13,7 @@ from argosy.evidence.results.items import digest
 from argosy.model.infer.model import LanguageModel
 from argosy.model.infer.rows import NO_NUMBER
 from argosy.model.weights.chat import end_tokens
-from probes.probe import AUC, FILLED, NATS, Measurement, PromptProbe, Scope
+from probes.kinds import AUC, FILLED, NATS, Measurement, PromptProbe, Scope
 
 
 class Answered(Config):

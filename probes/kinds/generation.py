@@ -17,7 +17,7 @@ from argosy.evidence.judging.records import Prompt, read_prompts
 from argosy.evidence.results.items import digest
 from argosy.evidence.results.suite import locate
 from argosy.model.infer.model import LanguageModel
-from probes.probe import Measurement, Probe, Scope
+from probes.kinds import Measurement, Probe, Scope
 
 
 class Generation(Probe):
@@ -52,7 +52,6 @@ class Generation(Probe):
         return self
 
     def measure(self, model: LanguageModel, scope: Scope) -> Measurement:
-        """Generate answers and apply the rules."""
         result = Measurement()
         prompts = self._prompts(scope, result)
         answers = answers_of(model, prompts, chat=scope.chat, max_new_tokens=self.max_new_tokens,

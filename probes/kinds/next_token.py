@@ -11,8 +11,8 @@ from argosy.core.statistics.intervals import mean
 from argosy.core.statistics.metric import Metric, probability, share
 from argosy.evidence.results.items import digest
 from argosy.model.infer.model import LanguageModel
+from probes.kinds import FILLED, NATS, Measurement, Probe, Scope
 from probes.measures import Continuation, distinct, grouped_continuations, log_sum
-from probes.probe import FILLED, NATS, Measurement, Probe, Scope
 
 
 class Case(Config):
@@ -61,7 +61,6 @@ class NextToken(Probe):
     """either: a text counts with and without a space before it"""
 
     def measure(self, model: LanguageModel, scope: Scope) -> Measurement:
-        """Score every case."""
         result = Measurement()
         texts = [self._pairs(model, case, self.chat and scope.chat) for case in self.cases]
         for number, (right, wrong) in grouped_continuations(model, texts, result.left_out):

@@ -10,8 +10,8 @@ from argosy.core.config.schema import Config
 from argosy.core.statistics.metric import Metric, probability, share
 from argosy.evidence.results.items import digest
 from argosy.model.infer.model import LanguageModel
+from probes.kinds import FILLED, NATS, Measurement, PromptProbe, Scope
 from probes.measures import distinct, grouped_continuations, log_sum
-from probes.probe import FILLED, NATS, Measurement, PromptProbe, Scope
 
 FORMATS: dict[str, tuple[str, ...]] = {
     "json": ("{", "[", "```json"),
@@ -46,7 +46,6 @@ class Opener(PromptProbe):
 
     @property
     def openers(self) -> dict[str, tuple[str, ...]]:
-        """Openers by format."""
         return {**FORMATS, **self.formats}
 
     @model_validator(mode="after")

@@ -12,8 +12,8 @@ from argosy.evidence.results.items import digest
 from argosy.evidence.results.suite import locate
 from argosy.model.infer.model import LanguageModel
 from argosy.model.infer.rows import Score, problem
+from probes.kinds import Measurement, Probe, Scope
 from probes.measures import count_words
-from probes.probe import Measurement, Probe, Scope
 from probes.sources import read_texts
 
 PARTS = ("tokens", "bytes", "characters", "words")

@@ -13,8 +13,8 @@ from argosy.corpus.data.jsonl import read_jsonl
 from argosy.evidence.results.items import digest
 from argosy.evidence.results.suite import locate
 from argosy.model.infer.model import LanguageModel
+from probes.kinds import AUC, Measurement, PromptProbe, Scope
 from probes.measures import distinct, grouped_continuations, log_sum
-from probes.probe import AUC, Measurement, PromptProbe, Scope
 
 Language = Literal["en", "zh"]
 
@@ -69,7 +69,6 @@ class Refusal(PromptProbe):
         return self
 
     def measure(self, model: LanguageModel, scope: Scope) -> Measurement:
-        """Score every opening after every prompt."""
         result = Measurement()
         turn = self.turn(model, scope)
         prompts = self._labelled(scope, result)

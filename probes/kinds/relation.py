@@ -20,8 +20,8 @@ from argosy.evidence.results.items import digest
 from argosy.evidence.results.suite import locate
 from argosy.model.infer.model import LanguageModel
 from argosy.model.infer.rows import problem
+from probes.kinds import Measurement, Probe, Scope
 from probes.measures import branch_scores, closed_set
-from probes.probe import Measurement, Probe, Scope
 
 SUBJECT, OBJECT = "[X]", "[Y]"
 
@@ -174,7 +174,6 @@ class RelationProbe(Probe):
         return self
 
     def measure(self, model: LanguageModel, scope: Scope) -> Measurement:
-        """Score every fact with every candidate in every pattern."""
         result = Measurement()
         facts = list(self._questions(scope, result))
         if not facts:

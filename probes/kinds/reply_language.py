@@ -13,7 +13,7 @@ from argosy.evidence.results.items import digest
 from argosy.model.infer.encoder import token_bytes
 from argosy.model.infer.model import LanguageModel
 from argosy.model.infer.rows import NO_NUMBER
-from probes.probe import Measurement, PromptProbe, Scope
+from probes.kinds import Measurement, PromptProbe, Scope
 
 if TYPE_CHECKING:
     import torch

@@ -18,7 +18,7 @@ from argosy.evidence.results.items import digest
 from argosy.evidence.results.suite import locate
 from argosy.model.infer.model import LanguageModel
 from argosy.model.infer.rows import problem
-from probes.probe import Measurement, Probe, Scope
+from probes.kinds import Measurement, Probe, Scope
 
 PRONOUNS = {
     "male": {"he", "him", "his"}, "female": {"she", "her", "hers"}, "neutral": {"they", "them", "their", "theirs"}

@@ -144,8 +144,9 @@ class VLLMDecoder(Decoder):
     def __call__(self, prompts: Sequence[Sequence[int]], seeds: Sequence[Sequence[int]], decoding: Decoding) -> Answers:
         """Answer each prompt; each answer is a request with its seed, halved, since the engine's have a sign."""
         asked = [(tuple(prompt), seed) for prompt, own in zip(prompts, seeds, strict=True) for seed in own]
-        sampling = {"temperature": decoding.temperature, "max_tokens": decoding.max_new_tokens,
-                    "stop": [*decoding.stops], "stop_token_ids": [*decoding.stop_ids]}
+        sampling = {"temperature": decoding.temperature, "top_k": decoding.top_k, "top_p": decoding.top_p,
+                    "max_tokens": decoding.max_new_tokens, "stop": [*decoding.stops],
+                    "stop_token_ids": [*decoding.stop_ids]}
         outputs = self._run([prompt for prompt, _ in asked], [seed >> 1 for _, seed in asked], **sampling)
         return Answers([list(output.outputs[0].token_ids) for output in outputs], [[] for _ in asked])
 

@@ -34,7 +34,7 @@ class Decoding:
     pad_id: int
     max_new_tokens: int
     temperature: float = 0.0
-    """0 is greedy; above, tokens are sampled from the whole softmax at that temperature"""
+    """0 is greedy; above, tokens are sampled from the softmax at that temperature"""
     seed: int = 0
     """seed that the seeds of the answers are derived from"""
     batch_size: int = 64
@@ -43,6 +43,10 @@ class Decoding:
     """texts that end an answer"""
     scored: bool = True
     """whether log-probabilities are wanted"""
+    top_k: int = 0
+    """number of the likeliest tokens that are sampled from; 0 is all"""
+    top_p: float = 1.0
+    """probability that the likeliest tokens together reach, which alone are sampled from"""
 
 
 class Answers(NamedTuple):
@@ -177,7 +181,7 @@ class _BatchDecoding:
         scores = None
         if decoding.temperature:
             scores = (logits.float() / decoding.temperature).log_softmax(-1)
-            rising = scores.exp().cumsum(-1)
+            rising = _likeliest(scores.exp(), decoding).cumsum(-1)
             point = self._drawn[self._lines, at].unsqueeze(1) * rising[:, -1:]
             tokens = torch.searchsorted(rising, point, right=True).squeeze(1).clamp(max=logits.shape[1] - 1)
         else:
@@ -249,6 +253,17 @@ def _uniform(seeds: Sequence[int], decoding: Decoding, device: Any) -> "Tensor":
         return torch.zeros(len(seeds), 0, device=device)
     rows = [np.random.default_rng(seed).random(decoding.max_new_tokens, dtype=np.float32) for seed in seeds]
     return torch.from_numpy(np.stack(rows)).to(device)
+
+
+def _likeliest(shares: "Tensor", decoding: Decoding) -> "Tensor":
+    """Set to 0 what `top_k`, and then `top_p` of what is left (Holtzman et al. 2020), leave out; (rows, tokens)."""
+    if not decoding.top_k and decoding.top_p >= 1:
+        return shares
+    values, places = shares.sort(dim=-1, descending=True, stable=True)
+    values[:, decoding.top_k or values.shape[1] :] = 0
+    before = values.cumsum(-1) - values
+    kept = values.masked_fill(before >= decoding.top_p * values.sum(-1, keepdim=True), 0)
+    return shares.scatter(-1, places, kept)
 
 
 def _pad_left(rows: Sequence[Sequence[int]], value: int) -> "Tensor":

@@ -131,16 +131,19 @@ class LanguageModel:
             windows.append((tokens[max(0, end - size - 1) : start], tokens[start:end]))
         return windows
 
-    def generate(self, prompts: Sequence[str], stops: Sequence[str] = (), max_tokens: int = 256) -> list[str]:
-        """Continue each prompt greedily (transformers' greedy generate), up to an EOS or `max_tokens`, cut before the
-        first of `stops`. A prompt keeps its last tokens where it and `max_tokens` are longer than the model."""
+    def generate(
+        self, prompts: Sequence[str], stops: Sequence[str] = (), max_tokens: int = 256, **sampling: Any
+    ) -> list[str]:
+        """Continue each prompt, up to an EOS or `max_tokens`, cut before the first of `stops`; greedily, or by the
+        `sampling` of `generate_tokens`. A prompt keeps its last tokens where it and `max_tokens` are longer than the
+        model."""
         stops = [stop for stop in stops if stop]
-        texts = self.generate_tokens(prompts, self.ends(chat=False), max_tokens, stops)
+        texts = self.generate_tokens(prompts, self.ends(chat=False), max_tokens, stops, **sampling)
         return [before_stops(self._decode(tokens), stops) for tokens in texts]
 
     def generate_tokens(
         self, prompts: Sequence[str], ends: Sequence[int], max_tokens: int, stops: Sequence[str] = (),
-        temperature: float = 0.0, seed: int = 0,
+        temperature: float = 0.0, seed: int = 0, top_k: int = 0, top_p: float = 1.0,
     ) -> list[list[int]]:
         """Continue each prompt, greedily at temperature 0: the tokens up to one of `ends` (not included), a stop text
         (included) or `max_tokens`. Fewer than that are a text that has ended. A sampled text depends on its prompt, on
@@ -149,7 +152,8 @@ class LanguageModel:
         whole = self.encode(prompts)
         self.scorer.cut += sum(len(tokens) > room for tokens in whole)
         most = min(max_tokens, max(1, self.max_length - room))
-        decoding = Decoding(tuple(ends), 0, most, temperature, stops=tuple(stops), scored=False)
+        decoding = Decoding(tuple(ends), 0, most, temperature, stops=tuple(stops), scored=False, top_k=top_k,
+                            top_p=top_p)
         requests = [(tokens[-room:] or (self.prefix_token,), derive_seed("texts", seed, place) if temperature else 0)
                     for place, tokens in enumerate(whole)]  # fmt: skip
         each = list(dict.fromkeys(requests))

@@ -10,11 +10,10 @@ import pytest
 
 from argosy.model.infer.encoder import Encoder
 from argosy.model.infer.model import LanguageModel
-from evals.answers import Answer, generated
 from evals.chain import parse_chain
-from evals.lm_eval.model import ArgosyLM
-from evals.task import TaskSpec
-from evals.task_sources import read_task
+from evals.lm_eval.run import ArgosyLM
+from evals.metrics import Answer, generated
+from evals.task import TaskSpec, read_task
 from evals.tasks.variant_task import VariantTask
 from tests import benchmark_files as files
 from tests.evaluation_fixtures import make_model

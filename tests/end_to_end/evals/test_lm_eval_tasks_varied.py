@@ -8,15 +8,14 @@ import pytest
 from argosy.core.errors import InputError, StepError
 from evals.chain import parse_chain
 from evals.extract.listed import split_prompt
+from evals.formats import read_items
 from evals.items import Item, Items
-from evals.lm_eval.documents import LETTERS_ALONE, NO_QUESTION
-from evals.lm_eval.model import ArgosyLM
+from evals.lm_eval.run import ArgosyLM
+from evals.lm_eval.tasks import LETTERS_ALONE, NO_QUESTION
 from evals.question import Pool, Question
-from evals.reading import read_items
 from evals.runner import run_benchmarks
 from evals.section import Benchmarks
-from evals.task import TaskSpec
-from evals.task_sources import read_examples, read_task
+from evals.task import TaskSpec, read_examples, read_task
 from evals.tasks.variant_task import VariantTask
 from tests import benchmark_files as files
 from tests.end_to_end.evals.test_equal_lm_eval import COUNT, model, our_answers, published, same_answers, theirs

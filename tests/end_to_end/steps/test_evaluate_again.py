@@ -11,7 +11,7 @@ import pytest
 from argosy.core.errors import InputError, StepError
 from argosy.core.store.step_files import OUTPUTS
 from argosy.model.infer.scorer import Scorer
-from evals import questions
+from evals import section
 from evals.task import TaskSpec
 from tests.command_line import Argosy
 from tests.evaluation_fixtures import make_items, save_checkpoint, write_items
@@ -37,7 +37,7 @@ def command(folder: Path, store: Path, *more: str) -> list[str]:
 @contextmanager
 def failing(error: Exception, *names: str) -> Iterator[None]:
     """Tasks of these names cannot be read."""
-    read = questions.read_task
+    read = section.read_task
 
     def fails(spec: TaskSpec, *args: Any) -> Any:
         if any(name in str(spec) for name in names):
@@ -45,7 +45,7 @@ def failing(error: Exception, *names: str) -> Iterator[None]:
         return read(spec, *args)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(questions, "read_task", fails)
+        patched.setattr(section, "read_task", fails)
         yield
 
 

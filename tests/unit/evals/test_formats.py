@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from argosy.core.errors import InputError
-from evals.fields import label_index, label_indexes, number_index
-from evals.formats import FORMATS, At, find_format
+from evals.formats import FORMATS, At, find_format, parse_records, read_items
 from evals.items import BrokenItem, Item, OpenItem
-from evals.reading import parse_records, read_items
+from evals.records import label_index, label_indexes, number_index
 from tests.step_fixtures import write_lines
 
 

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from evals.formats import At, find_format
+from evals.formats import At, find_format, read_items
 from evals.items import BrokenItem, Item
-from evals.reading import read_items
 
 DATA = Path(__file__).parents[4] / "shared/data/gaokao_bench"
 

@@ -6,10 +6,9 @@ import pytest
 
 from argosy.core.statistics.intervals import Estimate
 from argosy.corpus.text.numerals import plain
-from evals.answers import answer
 from evals.chain import parse_chain
-from evals.metrics import chances, metrics, position_bias
-from evals.reading import read_items
+from evals.formats import read_items
+from evals.metrics import answer, chances, metrics, position_bias
 from tests.evaluation_fixtures import make_items
 
 GOOD = '{"id": "a", "lang": "zh", "question": "问？", "choices": ["甲", "乙"], "answer": 1}'

@@ -79,6 +79,19 @@ def test_each_item_is_a_row_as_ours_are_and_groups_have_their_mean(model: Langua
     }  # fmt: skip
 
 
+def test_a_task_that_samples_draws_by_the_seed_alone(model: LanguageModel, tmp_path: Path) -> None:
+    def texts(seed: int = 0, **sampling: Any) -> list[str]:
+        write_task(tmp_path, "said", RIVERS, output_type="generate_until", doc_to_choice=None, metric_list=None,
+                   generation_kwargs={"until": ["."], "max_gen_toks": 12, **sampling})  # fmt: skip
+        about = Benchmarks(lm_eval=("said",), include_path=str(tmp_path))
+        return [row["text"] for row in run_benchmarks(about, model, tmp_path, chat=False, seed=seed, limit=None).rows]
+
+    greedy, sampled = texts(), texts(do_sample=True, temperature=1.5)
+    assert texts(do_sample=True, top_k=1) == texts(do_sample=True, top_p=1e-6) == greedy
+    assert texts(do_sample=True, temperature=1.5) == sampled
+    assert len({*map(tuple, (greedy, sampled, texts(1, do_sample=True, temperature=1.5)))}) == 3
+
+
 BROKEN = {3: "whale", 4: "whale", 8: "whale"}  # documents with a word that the model has no number for
 
 

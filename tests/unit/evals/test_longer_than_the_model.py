@@ -10,10 +10,10 @@ from argosy.evidence.results.findings import Findings
 from argosy.evidence.results.suite import Suite
 from argosy.model.infer.model import LanguageModel
 from argosy.model.infer.scorer import Fit
-from evals.lm_eval.model import ArgosyLM
+from evals.lm_eval.run import ArgosyLM
 from evals.runner import run_benchmarks
 from evals.section import Benchmarks
-from probes.runner import run_probes
+from probes.kinds import run_probes
 from tests.evaluation_fixtures import make_language_model
 from workflows.cli.evaluate import _lines
 

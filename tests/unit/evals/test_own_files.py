@@ -9,12 +9,11 @@ from argosy.core.errors import InputError
 from argosy.evidence.results.findings import Findings
 from argosy.evidence.results.suite import check_apart
 from evals.extract.listed import LETTERS_ALONE, LISTED, OUT_OF_ORDER, split_prompt, without_list
-from evals.fields import Fields
+from evals.formats import read_items
 from evals.items import BrokenItem, Item, Items
-from evals.questions import read_tasks
-from evals.reading import read_items
-from evals.task import TaskSpec
-from evals.task_sources import read_examples
+from evals.records import Fields
+from evals.section import read_tasks
+from evals.task import TaskSpec, read_examples
 from tests.evaluation_fixtures import make_items
 from tests.step_fixtures import write_lines as write
 

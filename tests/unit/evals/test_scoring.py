@@ -14,9 +14,9 @@ from argosy.model.infer.model import LanguageModel
 from argosy.model.infer.rows import JOINED, NOT_SCORED, TOO_LONG
 from argosy.model.infer.scorer import Scorer
 from evals.chain import parse_chain
-from evals.lm_eval.model import ArgosyLM
+from evals.lm_eval.run import ArgosyLM
 from evals.tasks.variant_task import VariantTask
-from probes.runner import run_probes
+from probes.kinds import run_probes
 from tests.evaluation_fixtures import make_items, make_language_model, make_model, save_checkpoint, sharpened
 from tests.lm_eval_fixtures import hflm
 

@@ -13,10 +13,8 @@ from argosy.evidence.results.findings import Findings
 from argosy.evidence.results.suite import load_suite, named_files
 from evals.chain import parse_chain
 from evals.items import Item
-from evals.questions import make_questions, read_tasks
-from evals.section import Benchmarks, check_benchmarks
-from evals.task import TaskSpec
-from evals.task_sources import names_of, read_examples, read_task
+from evals.section import Benchmarks, check_benchmarks, make_questions, read_tasks
+from evals.task import TaskSpec, names_of, read_examples, read_task
 from tests.evaluation_fixtures import make_items, write_items
 
 ROOT = Path(__file__).parents[3]

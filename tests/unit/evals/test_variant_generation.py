@@ -2,11 +2,10 @@
 
 import pytest
 
-from evals.answers import NO_ANSWER, OTHER_ANSWER, generated
 from evals.chain import parse_chain
 from evals.extract import RULES
 from evals.items import Item, OpenItem, identity
-from evals.metrics import metric_names, metrics
+from evals.metrics import NO_ANSWER, OTHER_ANSWER, generated, metric_names, metrics
 from evals.question import Pool, Question
 from tests.evaluation_fixtures import make_items
 

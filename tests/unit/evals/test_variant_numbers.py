@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from evals.chain import parse_chain
+from evals.formats import read_items
 from evals.items import OpenItem
 from evals.question import Draft
-from evals.reading import read_items
 from evals.variants import NotApplicable
 from evals.word_problem.template import template
 

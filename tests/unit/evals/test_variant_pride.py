@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from argosy.evidence.results.rows.reader import Rows
-from evals.answers import Answer, answer
 from evals.chain import parse_chain
-from evals.metrics import metrics
+from evals.metrics import Answer, answer, metrics
 from evals.question import Question
 from tests.evaluation_fixtures import make_items
 

@@ -6,10 +6,9 @@ import pytest
 
 from argosy.evidence.results.suite import Suite
 from evals.chain import parse_chain
-from evals.questions import remake_questions
 from evals.runner import run_benchmarks
-from evals.section import Benchmarks
-from evals.task_sources import read_task
+from evals.section import Benchmarks, remake_questions
+from evals.task import read_task
 from tests.evaluation_fixtures import make_items, make_language_model, write_items
 from tests.step_fixtures import write_lines
 

@@ -5,10 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from evals.answers import Answer, answer
 from evals.chain import parse_chain
 from evals.items import Item
-from evals.metrics import metrics
+from evals.metrics import Answer, answer, metrics
 from evals.question import Question
 from evals.variants.paraphrased import stems, wraps
 from tests.evaluation_fixtures import make_items

@@ -10,10 +10,9 @@ import pytest
 from argosy.core.statistics.intervals import auc, ratio
 from argosy.evidence.results.suite import load_suite
 from argosy.model.infer.model import LanguageModel
+from probes.kinds import Measurement, Scope, parse_probe, run_probes
 from probes.kinds.refusal import COMPLIANCES, REFUSALS, Language
 from probes.measures import count_words, distinct
-from probes.probe import Measurement, Scope
-from probes.runner import parse_probe, run_probes
 from tests.plain_forward import bare, covered, distributions, language_model, model_of
 from tests.tokenizer_kinds import tokenizers_by_kind
 

@@ -5,9 +5,8 @@ import math
 import pytest
 
 from argosy.model.infer.encoder import token_bytes
+from probes.kinds import Scope, parse_probe
 from probes.measures import NO_TOKENS, UNKNOWN, continuations
-from probes.probe import Scope
-from probes.runner import parse_probe
 from tests.plain_forward import bare, covered, distributions, language_model, model_of, piece, sequence
 from tests.tokenizer_kinds import TEXTS, UNSEEN, make_lossy, tokenizers_by_kind
 

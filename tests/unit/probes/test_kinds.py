@@ -14,10 +14,8 @@ from argosy.evidence.judging.ask import answers_of
 from argosy.evidence.judging.records import Prompt
 from argosy.evidence.results.suite import Suite, load_suite
 from argosy.model.infer.model import LanguageModel
-from probes.kinds import KINDS
+from probes.kinds import KINDS, Scope, parse_probe, run_probes
 from probes.kinds.generation import Generation
-from probes.probe import Scope
-from probes.runner import parse_probe, run_probes
 from probes.sources import FactSource, read_facts
 from tests.evaluation_fixtures import make_language_model
 
@@ -50,7 +48,7 @@ def scope(data: Path | None = None) -> Scope:
 
 @pytest.mark.parametrize("lang", ["en", "zh"])
 def test_facts_are_worded_as_the_corpus_and_split_as_asked(data: Path, lang: Any) -> None:
-    found, left_out = read_facts(FactSource(lang=lang), scope(data))
+    found, left_out = read_facts(FactSource(lang=lang), data, 0)
     assert left_out["no id, relation, subject, answer or taught"] == 1
     records = {r["id"]: r for r in map(json.loads, (data / "facts.jsonl").read_text().splitlines()[:-1])}
     assert len(found) == 120
@@ -62,13 +60,13 @@ def test_facts_are_worded_as_the_corpus_and_split_as_asked(data: Path, lang: Any
             assert records[fact.id]["subject"][lang].lower() in prefix.lower()
             assert len(wrong) == 3
             assert prefix == prefix.rstrip()
-    assert read_facts(FactSource(lang=lang), scope(data))[0] == found
+    assert read_facts(FactSource(lang=lang), data, 0)[0] == found
 
 
 def test_a_model_that_knows_scores_one_and_a_model_that_hates_zero(model: LanguageModel, data: Path) -> None:
     from argosy.model.infer.rows import Score
 
-    facts, _ = read_facts(FactSource(lang="zh"), scope(data))
+    facts, _ = read_facts(FactSource(lang="zh"), data, 0)
     right = {fact.candidates[0] for fact in facts}
 
     class Stub(LanguageModel):

@@ -15,9 +15,8 @@ from argosy.evidence.results.rows.reader import Rows
 from argosy.evidence.results.rows.values import total
 from argosy.evidence.results.suite import load_suite
 from argosy.model.infer.model import LanguageModel
+from probes.kinds import Measurement, Scope, parse_probe, run_probes
 from probes.kinds.relation import Relation, fill, questions, read_relations
-from probes.probe import Measurement, Scope
-from probes.runner import parse_probe, run_probes
 from tests.plain_forward import bare, model_of, sentence, sequence
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -223,7 +223,6 @@ class RLHFConfig(_WithMethods):
 
     @property
     def copies(self) -> int:
-        """Return the answers to a prompt."""
         return self.group.size if METHODS[self.method].grouped else 1
 
     def choice(self, name: str) -> str:

@@ -1,17 +1,20 @@
-"""Evaluates what a policy earns on held-out prompts, greedy and sampled, and how far it has gone from its start."""
+"""Held-out prompts: what a policy earns on them, greedy and sampled, and how far it has gone from its start; and
+guards, which stop a run, or halve its rate, where a policy earns its reward in a way that nobody wants."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 from typing import Any
 
+from argosy.core.errors import StepError
 from argosy.corpus.data.split import derive_seed
 from argosy.model.infer.decode import Decoding, TransformersDecoder
 from argosy.model.infer.logprobs import answer_kl
+from argosy.model.post.rl.config import RLHFConfig
 from argosy.model.post.rl.prompts import make_samples
-from argosy.model.post.rl.reward import Prompt
-from argosy.model.post.rl.rewards import WeightedRewards
+from argosy.model.post.rl.rewards import Prompt, WeightedRewards
+from argosy.model.train.updates import Values
 
 SAMPLES = 4  # sampled answers to a prompt: halves the noise of one
 
@@ -64,3 +67,102 @@ def _answers(policy: Any, prompts: Sequence[Sequence[int]], copies: int, decodin
     seeds = [[derive_seed("heldout", decoding.seed, place, copy) for copy in range(copies)]
              for place in range(len(prompts))]
     return TransformersDecoder(policy)(prompts, seeds, replace(decoding, scored=False)).tokens
+
+
+GRAM = 4  # tokens of what counts as a repetition
+Judged = tuple[list[float], list[float]]  # of each held-out prompt, the trained and the true reward
+
+
+class Guards:
+    """The guards of a run.
+
+    Args:
+        judge: answers the held-out prompts, the same prompts and seeds each time; None: there is no true reward.
+
+    Attributes:
+        rate: what the learning rate is multiplied by, which falls where a guard acts and `guards.action` is lower."""
+
+    def __init__(self, config: RLHFConfig, judge: Callable[[], Judged] | None = None) -> None:
+        self._guards, self._judge = config.guards, judge
+        self.rate = 1.0
+        self._length = 0.0
+        self._first: Judged = ([], [])
+
+    def state(self) -> dict[str, Any]:
+        """Return what a resumable state has."""
+        return {"rate": self.rate, "length": self._length, "first": self._first}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take that over."""
+        self.rate, self._length, self._first = state["rate"], state["length"], state["first"]
+
+    def due(self, number: int) -> bool:
+        """Tell whether `begin` measures the true reward before update `number`, for which the sampler has its weights.
+        """
+        return self._judge is not None and not number % self._guards.true_every
+
+    def begin(self, number: int) -> Values:
+        """Measure the true reward before update `number`, where that is due; returns what is logged.
+
+        Raises StepError: the trained reward has risen while the true one fell, each by more than its noise."""
+        if self._judge is None or not self.due(number):
+            return {}
+        trained, true = self._judge()
+        if not self._first[0]:
+            self._first = trained, true
+        rises, falls = _change(self._first[0], trained), _change(true, self._first[1])
+        noise = self._guards.true_noise
+        if rises[0] > noise * rises[1] and falls[0] > noise * falls[1]:
+            self._act(number, "true_reward", f"since the start the trained reward has risen by {rises[0]:.3g} on "
+                      f"held-out prompts while the true one, {_named(self._guards.true_reward)}, fell by "
+                      f"{falls[0]:.3g}",
+                      "the trained reward is earned without what it stands for: mend rewards, or raise kl_coef")
+        return {"guards/trained_reward": fmean(trained), "guards/true_reward": fmean(true)}
+
+    def check(self, number: int, values: Values, answers: Sequence[Sequence[int]]) -> Values:
+        """Check the rollout of update `number`; returns what is logged.
+
+        Raises StepError: a limit is passed, and `guards.action` is stop."""
+        guards, length, share = self._guards, values["rlhf/length"], repetition(answers)
+        self._length = self._length or length
+        token, whole = values.get("rlhf/kl_k1", 0.0), values.get("rlhf/kl_answer", 0.0)
+        lower = "lower learning_rate, or raise kl_coef"
+        for name, wrong, what, advice in (
+            ("kl_token", token > guards.kl_token, f"the divergence is {token:.3g} nats a token", lower),
+            ("kl_answer", whole > guards.kl_answer, f"the divergence is {whole:.3g} nats an answer", lower),
+            ("length_factor", not 1 / (guards.length_factor or 1) <= length / self._length <= guards.length_factor,
+             f"answers have {length:.3g} tokens, at first {self._length:.3g}",
+             "see whether a reward pays for length, or set length.soft_tokens"),
+            ("repetition", share > guards.repetition, f"{share:.0%} of the runs of {GRAM} tokens are repetitions",
+             "see whether a reward pays for them, or raise kl_coef"),
+        ):
+            if getattr(guards, name) and wrong:
+                self._act(number, name, what, advice)
+        return {"rlhf/repetition": share} | ({"guards/rate": self.rate} if guards.action == "lower" else {})
+
+    def _act(self, number: int, name: str, what: str, advice: str) -> None:
+        limit = getattr(self._guards, name)
+        said = f"before step {number + 1}, guards.{name}={limit}: {what}; {advice}"
+        if self._guards.action == "stop":
+            raise StepError(f"{said}. guards.action=lower goes on at half the learning rate")
+        self.rate /= 2
+        print(f"{said}; the learning rate is {self.rate:g} of its course", flush=True)
+
+
+def repetition(answers: Sequence[Sequence[int]]) -> float:
+    """Return the mean share of an answer's runs of GRAM tokens that it has had before."""
+    shares = []
+    for answer in answers:
+        grams = [tuple(answer[at : at + GRAM]) for at in range(len(answer) - GRAM + 1)]
+        shares.append(1 - len(set(grams)) / len(grams) if grams else 0.0)
+    return fmean(shares)
+
+
+def _change(before: Sequence[float], after: Sequence[float]) -> tuple[float, float]:
+    """Return the mean change of paired numbers, and its standard error."""
+    changes = [now - then for now, then in zip(after, before, strict=True)]
+    return fmean(changes), stdev(changes) / math.sqrt(len(changes)) if len(changes) > 1 else math.inf
+
+
+def _named(weights: Mapping[str, float]) -> str:
+    return ", ".join(f"{name}: {weight:g}" for name, weight in weights.items())

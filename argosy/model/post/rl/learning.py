@@ -14,13 +14,19 @@ from argosy.corpus.data.split import derive_seed
 from argosy.model.infer.logprobs import k1, k3
 from argosy.model.post.rl.ahead import Ahead
 from argosy.model.post.rl.config import RLHFConfig
-from argosy.model.post.rl.guards import Guards, Judged
+from argosy.model.post.rl.evaluation import Guards, Judged
 from argosy.model.post.rl.methods import Outcome, masked_mean
-from argosy.model.post.rl.networks import Networks, Rows, laid_out, make_networks
-from argosy.model.post.rl.objective import advantages_of, deductions, token_weights
+from argosy.model.post.rl.networks import (
+    Networks,
+    Rows,
+    advantages_of,
+    deductions,
+    laid_out,
+    make_networks,
+    token_weights,
+)
 from argosy.model.post.rl.prompts import make_samples
-from argosy.model.post.rl.reward import Prompt
-from argosy.model.post.rl.rewards import WeightedRewards
+from argosy.model.post.rl.rewards import Prompt, WeightedRewards
 from argosy.model.post.rl.rollout import Collector, Rollout, Sampler, SampleTable, Stream, TransformersSampler
 from argosy.model.post.stage import Stage, Trained
 from argosy.model.train.engines.fitting import explained

@@ -9,7 +9,7 @@ from argosy.core.errors import InputError
 from argosy.core.step.contract import StepContext
 from argosy.core.store.files import write_json
 from argosy.corpus.data.schemas import Message, ParseError, parse_record, turns_of
-from argosy.model.post.rl.reward import Prompt, Sample
+from argosy.model.post.rl.rewards import Prompt, Sample
 from argosy.model.weights.chat import check_length, encode_prompt
 
 FILE = "samples.json"

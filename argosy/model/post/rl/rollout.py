@@ -17,8 +17,7 @@ from argosy.model.infer.decode import Answers, Decoder, Decoding, TransformersDe
 from argosy.model.infer.source import Source
 from argosy.model.post.rl.config import RLHFConfig
 from argosy.model.post.rl.prompts import as_text, make_samples, write_table
-from argosy.model.post.rl.reward import Prompt, Sample
-from argosy.model.post.rl.rewards import WeightedRewards
+from argosy.model.post.rl.rewards import Prompt, Sample, WeightedRewards
 from argosy.model.train.engines.whole import WholeModel
 from argosy.model.train.parallel import Group
 
@@ -127,7 +126,6 @@ class TransformersSampler(Sampler):
         self._model: Any = None
 
     def publish(self, version: int) -> None:
-        """Take over the weights as they are."""
         self._model = self._weights()
 
     def __call__(self, prompts: Sequence[Sequence[int]], seeds: Sequence[Sequence[int]], decoding: Decoding) -> Answers:

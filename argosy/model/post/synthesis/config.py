@@ -134,12 +134,10 @@ class SynthesisConfig(ParallelConfig):
         return self
 
     def settled(self, *, gpu: bool) -> Self:
-        """Settle dtype=auto."""
         return self.model_copy(update={"dtype": fast_products(gpu=gpu)}) if self.dtype == "auto" else self
 
     @property
     def copies(self) -> int:
-        """Return the answers to a prompt."""
         return self.n or (1 if self.method == "distillation" else 8)
 
     @property

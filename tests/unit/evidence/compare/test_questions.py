@@ -20,7 +20,7 @@ from argosy.evidence.results.suite import Suite
 from argosy.model.infer.model import LanguageModel
 from evals.runner import run_benchmarks
 from evals.section import Benchmarks
-from probes.runner import run_probes
+from probes.kinds import run_probes
 from tests.comparison_fixtures import checkpoint
 from tests.evaluation_fixtures import make_items, make_language_model, write_items
 from tests.lm_eval_fixtures import RIVERS, write_task, write_three_kinds

@@ -12,8 +12,8 @@ from argosy.evidence.results.contamination import Seen
 from argosy.model.infer.rows import Score
 from evals.chain import parse_chain
 from evals.items import Item
-from evals.memorisation import Memorisation, memorisation
 from evals.question import Question
+from evals.runner import Memorisation, memorisation
 from tests.comparison_fixtures import checkpoint
 
 PREFERS = (4.0, 2.0, 1.0, 0.0)  # nats by place: always A, if nothing speaks against it

@@ -16,7 +16,7 @@ from argosy.evidence.results.contamination import contamination_of
 from argosy.evidence.results.items import write_items
 from argosy.evidence.results.rows.reader import Rows
 from evals.items import Item
-from evals.memorisation import Trace, _row, natural_order
+from evals.runner import Trace, _row, natural_order
 from tests.comparison_fixtures import checkpoint
 
 

@@ -18,7 +18,7 @@ from argosy.core.step.contract import Progress, StepContext
 from argosy.core.store.files import remove_temporaries
 from argosy.model.infer.source import open_source
 from argosy.model.post import preferences
-from argosy.model.post.preferences import learning, methods, reference
+from argosy.model.post.preferences import learning, methods
 from argosy.model.post.preferences.config import PreferenceMethodConfig
 from argosy.model.post.preferences.examples import (
     Example,
@@ -29,9 +29,17 @@ from argosy.model.post.preferences.examples import (
     read_answers,
     split,
 )
-from argosy.model.post.preferences.heldout import HeldOut, reward_metrics, rewards_of
 from argosy.model.post.preferences.methods import METHODS, make_method
-from argosy.model.post.preferences.objective import PreferenceLoss, about, labels, rewards_at, tensors
+from argosy.model.post.preferences.objective import (
+    HeldOut,
+    PreferenceLoss,
+    about,
+    labels,
+    reward_metrics,
+    rewards_at,
+    rewards_of,
+    tensors,
+)
 from argosy.model.post.preferences.rewards import RewardLoss, merge_heads, start_reward_model, train_reward_model
 from argosy.model.post.stage import Stage
 from argosy.model.train.config.model import ModelConfig
@@ -230,7 +238,7 @@ def dying(method: Callable[..., Any], calls: int) -> Callable[..., Any]:
 
 
 def test_killed_anywhere_ends_with_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reference, "_BLOCK", 24)
+    monkeypatch.setattr(learning, "_BLOCK", 24)
     config = settings("kto", max_steps=10, log_every=2, save_every=2, loss_weights={"a": 0.5})
     examples, generator = examples_of("kto", PAIRS[:40]), random.Random(1)
 
@@ -242,7 +250,7 @@ def test_killed_anywhere_ends_with_the_same_bytes(tmp_path: Path, monkeypatch: p
 
     whole, cut = Recorder(), Recorder()
     expected = run("whole", whole)
-    for owner, what in ((reference, "score"), (TorchEngine, "update"), (TorchEngine, "save"), (TorchEngine, "update")):
+    for owner, what in ((learning, "score"), (TorchEngine, "update"), (TorchEngine, "save"), (TorchEngine, "update")):
         with monkeypatch.context() as patch:
             patch.setattr(owner, what, dying(getattr(owner, what), generator.randint(1, 3)))
             with pytest.raises(KeyboardInterrupt):

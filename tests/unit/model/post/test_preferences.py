@@ -10,10 +10,9 @@ import torch
 from argosy.core.errors import InputError
 from argosy.model.post.preferences.config import PreferenceMethodConfig
 from argosy.model.post.preferences.examples import Example, Feedback, Preference, split
-from argosy.model.post.preferences.heldout import calibration
+from argosy.model.post.preferences.learning import partners
 from argosy.model.post.preferences.methods import METHODS, Answers, SingleMethod, make_method
-from argosy.model.post.preferences.objective import PreferenceLoss, about, labels, tensors
-from argosy.model.post.preferences.reference import partners
+from argosy.model.post.preferences.objective import PreferenceLoss, about, calibration, labels, tensors
 from argosy.model.post.preferences.rewards import RewardLoss
 from tests.posttraining_fixtures import make_tokenizer
 
@@ -134,7 +133,7 @@ def test_kahneman_tversky_optimization_equals_trls(tmp_path: Path) -> None:
     from datasets import Dataset
     from trl import KTOConfig, KTOTrainer
 
-    from argosy.model.post.preferences.reference import _put
+    from argosy.model.post.preferences.learning import _put
 
     examples = split(PAIRS)
     arguments = KTOConfig(**(common(tmp_path) | {"per_device_train_batch_size": 8}), beta=0.3, desirable_weight=1.5,

@@ -12,8 +12,7 @@ from argosy.core.errors import InputError
 from argosy.corpus.data.rejects import Rejects, read_records
 from argosy.model.post.rl.config import RLHFConfig
 from argosy.model.post.rl.prompts import prompt_parser
-from argosy.model.post.rl.reward import Prompt, Sample, Surroundings
-from argosy.model.post.rl.rewards import REWARDS, WeightedRewards, check_model
+from argosy.model.post.rl.rewards import REWARDS, Prompt, Sample, Surroundings, WeightedRewards, check_model
 from tests.posttraining_fixtures import make_tokenizer
 from tests.step_fixtures import write_lines
 

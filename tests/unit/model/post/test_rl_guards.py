@@ -11,8 +11,8 @@ import steps.rlhf
 from argosy.core.errors import StepError
 from argosy.model.infer.decode import Decoding
 from argosy.model.post.rl.config import RLHFConfig
-from argosy.model.post.rl.guards import Guards, repetition
-from argosy.model.post.rl.reward import Prompt
+from argosy.model.post.rl.evaluation import Guards, repetition
+from argosy.model.post.rl.rewards import Prompt
 from argosy.model.post.rl.rollout import Collector, Stream
 from argosy.model.train.parallel import Group
 from tests.posttraining_fixtures import make_checkpoint, make_data

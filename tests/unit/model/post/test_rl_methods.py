@@ -18,12 +18,12 @@ from argosy.model.post.rl.config import RLHFConfig
 from argosy.model.post.rl.learning import KLController, Learner
 from argosy.model.post.rl.methods import Outcome, token_rewards, whiten
 from argosy.model.post.rl.methods.ppo import generalized_advantages
-from argosy.model.post.rl.networks import laid_out
-from argosy.model.post.rl.objective import (
+from argosy.model.post.rl.networks import (
     Clipping,
     PolicyLoss,
     advantages_of,
     deductions,
+    laid_out,
     policy_loss,
     token_weights,
     value_loss,
@@ -234,7 +234,7 @@ import torch
 from argosy.model.post.rl import methods
 methods.__path__.append(sys.argv[1])
 from argosy.model.post.rl.config import RLHFConfig
-from argosy.model.post.rl.objective import advantages_of
+from argosy.model.post.rl.networks import advantages_of
 
 config = RLHFConfig.model_validate({"method": "part", "part": 0.25})
 outcome = methods.Outcome(torch.ones(2), torch.zeros(2, 3), torch.ones(2, 3))

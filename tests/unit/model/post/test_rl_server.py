@@ -15,8 +15,7 @@ from argosy.core.errors import InputError, StepError
 from argosy.model.infer.decode import Decoding, TransformersDecoder
 from argosy.model.post.rl.config import RLHFConfig, ServerConfig
 from argosy.model.post.rl.server import keeper, process
-from argosy.model.post.rl.server.client import Client
-from argosy.model.post.rl.server.process import ServerProcess, check_installed
+from argosy.model.post.rl.server.process import Client, ServerProcess, check_installed
 from tests import fake_vllm
 from tests.fake_vllm import FakeVLLM, serving
 from tests.posttraining_fixtures import make_checkpoint, make_data

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from argosy.model.post.rl.config import RLHFConfig
 from argosy.model.post.rl.methods import Outcome
-from argosy.model.post.rl.networks import laid_out
-from argosy.model.post.rl.objective import Clipping, PolicyLoss, advantages_of, clips, token_weights
+from argosy.model.post.rl.networks import Clipping, PolicyLoss, advantages_of, clips, laid_out, token_weights
 from tests.posttraining_fixtures import make_checkpoint, make_tokenizer
 
 SIZE, LONGEST = 4, 10

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from argosy.model.post.rl.reward import Prompt, Sample, Surroundings
-from argosy.model.post.rl.rewards import WeightedRewards
+from argosy.model.post.rl.rewards import Prompt, Sample, Surroundings, WeightedRewards
 from evals.extract.values import LastNumber
 
 SHARED = Path(__file__).resolve().parents[5] / "shared/data"

@@ -16,8 +16,8 @@ from argosy.corpus.data.rejects import Rejects, read_records
 from argosy.corpus.data.schemas import parse_record, user
 from argosy.model.infer.decode import TransformersDecoder
 from argosy.model.post.rl.prompts import hold_out
-from argosy.model.post.rl.reward import Prompt, Sample
-from argosy.model.post.synthesis import teacher
+from argosy.model.post.rl.rewards import Prompt, Sample
+from argosy.model.post.synthesis import answers
 from argosy.model.post.synthesis.methods import METHODS, Answer
 from steps.synthesize import STEP, SynthesizeConfig
 from tests.judge_server import judge_server
@@ -267,7 +267,7 @@ def test_a_teacher_behind_a_url_is_asked_once_for_each_answer(data: Path, tmp_pa
 def test_a_step_without_enough_replies_fails_and_then_sends_the_missing_requests_alone(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(teacher, "ChatApi", partial(teacher.ChatApi, sleep=lambda _: None))
+    monkeypatch.setattr(answers, "ChatApi", partial(answers.ChatApi, sleep=lambda _: None))
     down, bodies = True, []
 
     def reply(text: str, number: int) -> tuple[int, Any]:

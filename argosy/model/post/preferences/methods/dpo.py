@@ -13,5 +13,4 @@ class DPO(SmoothedMethod):
     """The loss of the margin of log-ratios."""
 
     def losses(self, chosen: Answers, rejected: Answers) -> "Tensor":
-        """Return the losses of pairs, (pairs,)."""
         return self.smoothed(self.beta * (chosen.ratios - rejected.ratios))

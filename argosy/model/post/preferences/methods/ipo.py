@@ -19,5 +19,4 @@ class IPO(LikelihoodMethod):
         return answers.ratios / answers.tokens
 
     def losses(self, chosen: Answers, rejected: Answers) -> "Tensor":
-        """Return the losses of pairs, (pairs,)."""
         return (self.reward(chosen) - self.reward(rejected) - 1 / (2 * self.beta)).square()

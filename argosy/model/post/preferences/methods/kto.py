@@ -21,7 +21,6 @@ class KTO(SingleMethod):
     """Weight of bad answers (kto)."""
 
     def single_losses(self, answers: Answers, good: "Tensor", divergence: "Tensor") -> "Tensor":
-        """Return the losses of answers, (examples,)."""
         import torch
 
         gain = self.beta * (answers.ratios - divergence)

@@ -29,7 +29,6 @@ class ORPO(Method):
         return self.beta * answers.means
 
     def losses(self, chosen: Answers, rejected: Answers) -> "Tensor":
-        """Return the losses of pairs, (pairs,)."""
         from torch.nn.functional import logsigmoid
 
         return -chosen.likelihood - self.beta * logsigmoid(_log_odds(chosen) - _log_odds(rejected))

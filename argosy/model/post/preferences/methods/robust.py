@@ -13,7 +13,6 @@ class Robust(SmoothedMethod):
     """The unbiased loss of the margin of log-ratios."""
 
     def losses(self, chosen: Answers, rejected: Answers) -> "Tensor":
-        """Return the losses of pairs, (pairs,)."""
         from torch.nn.functional import logsigmoid
 
         margin, wrong = self.beta * (chosen.ratios - rejected.ratios), self.label_smoothing

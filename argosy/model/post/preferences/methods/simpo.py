@@ -24,5 +24,4 @@ class SimPO(SmoothedMethod):
         return self.beta * answers.means
 
     def losses(self, chosen: Answers, rejected: Answers) -> "Tensor":
-        """Return the losses of pairs, (pairs,)."""
         return self.smoothed(self.beta * (chosen.means - rejected.means) - self.gamma)

@@ -15,6 +15,5 @@ class GRPO(Method):
     grouped: ClassVar[bool] = True
 
     def advantages(self, outcome: Outcome, config: Any, kl_coef: float) -> tuple[Any, Any]:
-        """Return that for each token of an answer."""
         groups = outcome.by_group(config.copies, kl_coef)
         return (groups - groups.mean(1, keepdim=True)).reshape(-1, 1) * outcome.mask, None

@@ -35,7 +35,6 @@ class PPO(Method):
     valued: ClassVar[bool] = True
 
     def advantages(self, outcome: Outcome, config: Any, kl_coef: float) -> tuple[Any, Any]:
-        """Return both."""
         rewards = token_rewards(outcome.scores, outcome.kl, outcome.mask, kl_coef)
         if config.ppo.whiten_rewards:
             rewards = whiten(rewards, outcome.mask, shift_mean=False)

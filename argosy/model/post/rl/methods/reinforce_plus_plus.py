@@ -11,6 +11,5 @@ class ReinforcePlusPlus(Method):
     name: ClassVar[str] = "reinforce++"
 
     def advantages(self, outcome: Outcome, config: Any, kl_coef: float) -> tuple[Any, Any]:
-        """Return what follows each token."""
         rewards = token_rewards(outcome.scores, outcome.kl, outcome.mask, kl_coef)
         return rewards.flip(1).cumsum(1).flip(1) * outcome.mask, None

@@ -15,7 +15,6 @@ class RLOO(Method):
     grouped: ClassVar[bool] = True
 
     def advantages(self, outcome: Outcome, config: Any, kl_coef: float) -> tuple[Any, Any]:
-        """Return that for each token of an answer."""
         groups = outcome.by_group(config.copies, kl_coef)
         others = (groups.sum(1, keepdim=True) - groups) / (groups.shape[1] - 1)
         return (groups - others).reshape(-1, 1) * outcome.mask, None

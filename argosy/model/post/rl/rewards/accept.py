@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 
-from argosy.model.post.rl.reward import Reward, RewardConfig, Sample, Score, shown
+from argosy.model.post.rl.rewards import Reward, RewardConfig, Sample, Score, shown
 
 
 class Accept(Reward[RewardConfig]):
@@ -12,7 +12,6 @@ class Accept(Reward[RewardConfig]):
     checks = "accept"
 
     def score(self, sample: Sample, reference: Sequence[str]) -> Score:
-        """Return 1 or 0."""
         given: object = sample.text
         if sample.prompt.fields.get("format") == "json":
             try:

@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import Field
 
 from argosy.corpus.data.checks import tests_problem
-from argosy.model.post.rl.reward import Reward, RewardConfig, Sample, Score, Surroundings, shown
+from argosy.model.post.rl.rewards import Reward, RewardConfig, Sample, Score, Surroundings, shown
 
 _BLOCK = re.compile(r"(?ims)^[ \t]*```(?:python3?|py)?[ \t]*\n(.*?)(?:^[ \t]*```|\Z)")
 
@@ -43,7 +43,6 @@ class Code(Reward[CodeConfig]):
         print(f"code of answers is held by {self._sandbox.held_by}", flush=True)
 
     def refusal(self, reference: Sequence[str]) -> str:
-        """Refuse tests that are no Python."""
         return tests_problem(reference)
 
     def scores(self, samples: Sequence[Sample], references: Sequence[Sequence[str]]) -> list[Score]:

@@ -1,11 +1,10 @@
 """1 for an answer that ended by itself, 0 for one that was cut at the limit."""
 
-from argosy.model.post.rl.reward import Reward, RewardConfig, Sample, Score
+from argosy.model.post.rl.rewards import Reward, RewardConfig, Sample, Score
 
 
 class Ended(Reward[RewardConfig]):
     """The answer ended by itself."""
 
     def score(self, sample: Sample, reference: str) -> Score:
-        """Return 1 or 0."""
         return Score(1.0) if sample.ended else Score(0.0, "cut at the limit")

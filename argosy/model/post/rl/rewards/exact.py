@@ -1,7 +1,7 @@
 """1 for an answer that is the prompt's `answer`, but for case, width, spaces and marks around it."""
 
 from argosy.corpus.text.answers import canonical
-from argosy.model.post.rl.reward import Reward, RewardConfig, Sample, Score, shown
+from argosy.model.post.rl.rewards import Reward, RewardConfig, Sample, Score, shown
 
 
 class ExactConfig(RewardConfig):
@@ -18,7 +18,6 @@ class Exact(Reward[ExactConfig]):
     config_class = ExactConfig
 
     def score(self, sample: Sample, reference: str) -> Score:
-        """Return 1 or 0."""
         wanted, given = (canonical(text, self.config.numbers) for text in (reference, sample.text))
         if not given:
             return Score(0.0, "empty")

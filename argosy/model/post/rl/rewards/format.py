@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from argosy.model.post.rl.reward import Reward, RewardConfig, Sample, Score
+from argosy.model.post.rl.rewards import Reward, RewardConfig, Sample, Score
 
 
 class Format(Reward[RewardConfig]):
@@ -17,7 +17,6 @@ class Format(Reward[RewardConfig]):
         return ""
 
     def score(self, sample: Sample, reference: str) -> Score:
-        """Return 1 or 0."""
         wrong = _problem(sample)
         return Score(0.0, wrong) if wrong else Score(1.0)
 

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import Field, field_validator
 
 from argosy.corpus.data.checks import schema_problem, violation
-from argosy.model.post.rl.reward import Reward, RewardConfig, Sample, Score, shown
+from argosy.model.post.rl.rewards import Reward, RewardConfig, Sample, Score, shown
 
 _FENCE = re.compile(r"```(?:json)?[ \t]*\n(.*?)\n?[ \t]*```", re.DOTALL)
 
@@ -40,11 +40,9 @@ class JsonSchema(Reward[JsonSchemaConfig]):
         return fields.get(self.checks) or self.config.fallback or None
 
     def refusal(self, reference: dict[str, Any]) -> str:
-        """Refuse what is no schema."""
         return schema_problem(reference)
 
     def score(self, sample: Sample, reference: dict[str, Any]) -> Score:
-        """Return 1 or 0."""
         fenced = _FENCE.fullmatch(sample.text)
         try:
             value = json.loads(fenced[1] if fenced else sample.text, parse_constant=_refuse)

@@ -7,7 +7,7 @@ import re
 from typing import Literal
 
 from argosy.corpus.text.scripts import HAN, identify, without_markup
-from argosy.model.post.rl.reward import Reward, RewardConfig, Sample, Score
+from argosy.model.post.rl.rewards import Reward, RewardConfig, Sample, Score
 
 _WORD = re.compile(rf"(?P<zh>[{HAN}])|(?P<en>[a-zA-Z]+(?![^\W\d_{HAN}]))|[^\W\d_{HAN}]+")
 

@@ -4,7 +4,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from argosy.model.post.rl.reward import Reward, RewardConfig, Sample, Score
+from argosy.model.post.rl.rewards import Reward, RewardConfig, Sample, Score
 
 
 class LengthConfig(RewardConfig):

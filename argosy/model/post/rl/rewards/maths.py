@@ -9,7 +9,7 @@ from pydantic import Field
 
 from argosy.corpus.text.answers import boxed, stated
 from argosy.corpus.text.values import amounts, begins_with_several, ends_with_alternatives, value_of
-from argosy.model.post.rl.reward import Reward, RewardConfig, Sample, Score, shown
+from argosy.model.post.rl.rewards import Reward, RewardConfig, Sample, Score, shown
 
 _FINAL = re.compile(r"####\s*([^\n]*)")
 _SPACES = re.compile(r"\\(?:left|right|[!,;: ])|[\s$]")
@@ -35,7 +35,6 @@ class Maths(Reward[MathsConfig]):
         return "" if _bare(_wanted(reference)) else "empty"
 
     def score(self, sample: Sample, reference: str) -> Score:
-        """Return 1 or 0."""
         wanted = _wanted(reference)
         number = value_of(wanted)
         given = _result(sample.text, number is not None)
@@ -47,7 +46,6 @@ class Maths(Reward[MathsConfig]):
 
 
 def _marked(text: str) -> str | None:
-    """Return what a text states as its result, or None."""
     marked = _FINAL.findall(text)
     return str(marked[-1]) if marked else stated(text)
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from argosy.model.post.rl.reward import Reward, RewardConfig, Sample, Score
+from argosy.model.post.rl.rewards import Reward, RewardConfig, Sample, Score
 
 
 class Model(Reward[RewardConfig]):
@@ -19,8 +19,7 @@ class Model(Reward[RewardConfig]):
         return source, load_reward_model(source).eval()
 
     def scores(self, samples: Sequence[Sample], references: Sequence[str]) -> list[Score]:
-        """Return the model's scores."""
-        from argosy.model.post.preferences.heldout import rewards_of
+        from argosy.model.post.preferences.objective import rewards_of
 
         source, model = self._loaded
         conversations = [[*sample.prompt.ids, *sample.answer_ids] for sample in samples]

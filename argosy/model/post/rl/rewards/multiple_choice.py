@@ -6,7 +6,7 @@ that the text begins with, and that before the only one that stands alone. Sever
 from pydantic import Field
 
 from argosy.corpus.text.options import chosen_label, chosen_labels, denied, readable
-from argosy.model.post.rl.reward import Reward, RewardConfig, Sample, Score
+from argosy.model.post.rl.rewards import Reward, RewardConfig, Sample, Score
 
 
 class MultipleChoiceConfig(RewardConfig):
@@ -27,7 +27,6 @@ class MultipleChoice(Reward[MultipleChoiceConfig]):
         return "" if self._chosen(reference)[0] else f"allowed: one of the letters {self.config.letters}"
 
     def score(self, sample: Sample, reference: str) -> Score:
-        """Return 1 or 0."""
         given, reason = self._chosen(sample.text)
         wanted, _ = self._chosen(reference)
         if not given:

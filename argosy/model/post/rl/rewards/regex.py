@@ -5,7 +5,7 @@ Patterns are those of Python's `re`. One that backtracks without an end is stopp
 from pydantic import Field, field_validator
 
 from argosy.corpus.data.checks import find, pattern_problem
-from argosy.model.post.rl.reward import Reward, RewardConfig, Sample, Score, shown
+from argosy.model.post.rl.rewards import Reward, RewardConfig, Sample, Score, shown
 
 
 class RegexConfig(RewardConfig):
@@ -33,11 +33,9 @@ class Regex(Reward[RegexConfig]):
     config_class = RegexConfig
 
     def refusal(self, reference: str) -> str:
-        """Refuse what is no pattern."""
         return pattern_problem(reference)
 
     def score(self, sample: Sample, reference: str) -> Score:
-        """Return 1 or 0."""
         try:
             found = find(reference, sample.text, self.config.seconds, self.config.whole)
         except TimeoutError:

@@ -16,8 +16,7 @@ from argosy.core.store.step_files import SERVER_LOG
 from argosy.model.infer.decode import Answers, Decoding
 from argosy.model.post.rl.config import RLHFConfig
 from argosy.model.post.rl.rollout import Sampler
-from argosy.model.post.rl.server.client import Client
-from argosy.model.post.rl.server.process import ServerProcess
+from argosy.model.post.rl.server.process import Client, ServerProcess
 from argosy.model.post.stage import Stage
 from argosy.model.train.engines.whole import WholeModel
 from argosy.model.weights.export import save_weights, whole_weights

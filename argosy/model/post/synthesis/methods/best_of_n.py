@@ -13,7 +13,6 @@ class BestOfN(Method):
     fields: ClassVar[tuple[str, ...]] = ("output", "margin")
 
     def choose(self, config: Any, answers: Sequence[Answer]) -> list[Chosen] | str:
-        """Return one record."""
         if problem := none_good(answers):
             return problem
         best = by_reward([answer for answer in answers if answer.good])[0]

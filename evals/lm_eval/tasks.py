@@ -1,17 +1,95 @@
-"""Documents of lm-eval's multiple-choice tasks as items, so that every variant can be made of them."""
+"""Tasks of lm-eval by their names, from the package and from folders of YAML: the texts of their prompts, and documents
+of multiple choice as items, so that every variant can be made of them."""
 
+import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 from argosy.core.errors import InputError, StepError
 from evals.extract.listed import LETTERS_ALONE, are_labels, split_prompt
-from evals.fields import language_of
+from evals.formats import collected
 from evals.items import LETTERS, BrokenItem, HarnessForm, Item, Items, merged
-from evals.lm_eval.load import Stamp, load, load_error, stamp
-from evals.reading import collected
-from evals.task import TaskSpec
+from evals.records import language_of
+
+Stamp = tuple[tuple[str, int], ...]
+
+
+def load(name: str, include_path: str = "") -> Mapping[str, Any]:
+    """Load `tasks` by name, and, where the name is a group's, `groups`. Their data is read, from Hugging Face where it
+    is not on the machine.
+
+    `include_path`: a folder with YAML of further tasks; "": lm-eval's own alone. Raises Exception: KeyError where
+    there is none; else what its code or the reading of its data raises."""
+    logging.getLogger("lm_eval").setLevel(logging.ERROR)
+    loaded: Mapping[str, Any] = _manager(include_path, stamp(include_path)).load([name])
+    for task in loaded["tasks"].values():
+        if task.get_config("num_fewshot") is None:
+            task.set_config("num_fewshot", 0)
+        task.set_fewshot_seed(1234)  # lm-eval's default
+    return loaded
+
+
+def load_error(name: str, error: Exception) -> tuple[str, bool]:
+    """Say why lm-eval could not load a task, and whether it has none of this name."""
+    unknown = isinstance(error, KeyError) and name in str(error)
+    first, *_ = str(error).strip().splitlines() or [""]
+    return (str(error.args[0]) if unknown else f"{type(error).__name__}: {first}"), unknown
+
+
+@lru_cache(maxsize=4)
+def _manager(include_path: str, stamp: Stamp) -> Any:
+    """Make one manager for all tasks: to list those of the package takes seconds."""
+    from lm_eval.tasks import TaskManager
+
+    return TaskManager(include_path=include_path or None, include_defaults=True)
+
+
+def stamp(folder: str) -> Stamp:
+    """List the YAML in a folder and the functions beside it with their times, so that a change is seen."""
+    found = sorted(path for kind in ("*.y*ml", "*.py") for path in Path(folder).rglob(kind)) if folder else []
+    return tuple((str(path), path.stat().st_mtime_ns) for path in found)
+
+
+_MARK = "\x00"  # stands for the question
+
+
+@cache
+def description(task: str) -> str:
+    """Read the beginning of the prompts of lm-eval's `task`: its `description`, and the text that its `doc_to_text` has
+    before the question and the mark before that (TruthfulQA's `Q: `); InputError where there is no such task."""
+    config = _config(task)
+    text = str(config.get("doc_to_text", ""))
+    if "{%" not in text:
+        return str(config.get("description", ""))
+    from jinja2 import Environment
+
+    rendered = Environment(keep_trailing_newline=True).from_string(text).render(question=_MARK)
+    head = rendered.partition(_MARK)[0]
+    return str(config.get("description", "")) + head[: head.rfind("\n") + 1]
+
+
+def _config(task: str) -> dict[str, Any]:
+    spec = find_spec("lm_eval")
+    folder = Path(spec.submodule_search_locations[0]) / "tasks" if spec and spec.submodule_search_locations else None
+    found = sorted(folder.rglob(f"{task}.yaml")) if folder else []
+    if not found:
+        raise InputError(f"lm-eval has no task {task!r}; variant lm_eval takes its description_of from there")
+    loaded = yaml.load(found[0].read_text(encoding="utf-8"), Loader=_Loader)
+    return dict(loaded)
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads task files without running their functions."""
+
+
+_Loader.add_constructor("!function", lambda loader, node: node.value)
+
 
 Doc = Mapping[str, Any]
 NO_QUESTION = "has no question apart from its options"
@@ -27,7 +105,7 @@ def items_of(
         task: a ConfigurableTask of type multiple_choice.
         lang, subject: of all; "": zh where there are Chinese characters, and the task's name.
         name: the beginning of ids.
-        mix: see `evals.reading.collected`."""
+        mix: see `evals.formats.collected`."""
 
     def made(number: int, doc: Doc) -> Item | BrokenItem:
         try:
@@ -94,30 +172,31 @@ def rights_of(task: Any, doc: Doc, choices: Sequence[str]) -> tuple[int, ...]:
     return tuple(sorted({each for each in found if isinstance(each, int) and 0 <= each < len(choices)}))
 
 
-def lm_eval_items(spec: TaskSpec, limit: int | None, *, examples: bool = False) -> Items:
+def lm_eval_items(
+    name: str, limit: int | None, *, include_path: str = "", examples: bool = False, **about: Any
+) -> Items:
     """Read the items of a task of lm-eval, or of all tasks of a group, at most `limit` of each; with `examples` those
-    that its few-shot examples come from (none where these are the items themselves).
+    that its few-shot examples come from (none where these are the items themselves). `about`: as `items_of`.
 
     Raises InputError: lm-eval does not know it, or it is not of multiple choice; StepError: its data cannot be
     loaded."""
-    tasks = _lm_eval_tasks(spec.lm_eval, spec.include_path, stamp(spec.include_path))
-    wrong = {name: str(task.OUTPUT_TYPE) for name, task in tasks.items()
+    tasks = _lm_eval_tasks(name, include_path, stamp(include_path))
+    wrong = {each: str(task.OUTPUT_TYPE) for each, task in tasks.items()
              if task.OUTPUT_TYPE != "multiple_choice" or not hasattr(task, "doc_to_choice")}
     if len(wrong) == len(tasks):
-        name, kind = next(iter(wrong.items()), (spec.lm_eval, "none"))
-        raise InputError(f"lm-eval's task {name} is of type {kind}: variants are made of multiple_choice tasks of YAML "
-                         "alone; name it in benchmarks.lm_eval to run it as it is")  # fmt: skip
-    about: Any = {"lang": spec.lang, "subject": spec.subject, "mix": spec.mixed}
-    parts = [Items([], Counter({f"task {name} is of type {kind}": 1 for name, kind in wrong.items()}))]
-    for name, task in tasks.items():
-        if name not in wrong and not examples:
+        first, kind = next(iter(wrong.items()), (name, "none"))
+        raise InputError(f"lm-eval's task {first} is of type {kind}: variants are made of multiple_choice tasks of "
+                         "YAML alone; name it in benchmarks.lm_eval to run it as it is")
+    parts = [Items([], Counter({f"task {each} is of type {kind}": 1 for each, kind in wrong.items()}))]
+    for each, task in tasks.items():
+        if each not in wrong and not examples:
             task.set_fewshot_seed(1234)  # each reading draws the same examples
-            parts.append(items_of(task, task.eval_docs, name=name, limit=limit, **about))
-        elif name not in wrong and (docs := task.fewshot_docs()) is not None and _first(docs) != _first(task.eval_docs):
-            parts.append(items_of(task, docs, name=f"{name}/shots", limit=limit, **about))
+            parts.append(items_of(task, task.eval_docs, name=each, limit=limit, **about))
+        elif each not in wrong and (docs := task.fewshot_docs()) is not None and _first(docs) != _first(task.eval_docs):
+            parts.append(items_of(task, docs, name=f"{each}/shots", limit=limit, **about))
     found = merged(parts)
     if not found.items and not examples:
-        raise InputError(f"lm-eval's task {spec.lm_eval}: no usable item; documents left out: {dict(found.left_out)}")
+        raise InputError(f"lm-eval's task {name}: no usable item; documents left out: {dict(found.left_out)}")
     return found
 
 
