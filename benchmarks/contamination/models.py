@@ -17,8 +17,8 @@ from evals.formats import read_items
 from evals.items import Item
 from evals.metrics import answer
 from evals.question import SEPARATOR
-from evals.runner import memorisation
-from evals.section import Memorisation, natural_order
+from evals.runner import memorisation, natural_order
+from evals.section import Memorisation
 
 DATA = Path(__file__).parents[3] / "shared/data"
 LONGEST = 130  # characters of an item: the models' context is short

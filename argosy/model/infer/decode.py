@@ -15,7 +15,7 @@ import numpy as np
 from argosy.core.errors import StepError
 from argosy.core.step.contract import counted
 from argosy.model.infer.forward import free_memory, is_out_of_memory, short_rope
-from argosy.model.infer.logprobs import by_length
+from argosy.model.infer.logprobs import by_length, likeliest
 
 if TYPE_CHECKING:
     import torch
@@ -181,7 +181,7 @@ class _BatchDecoding:
         scores = None
         if decoding.temperature:
             scores = (logits.float() / decoding.temperature).log_softmax(-1)
-            rising = _likeliest(scores.exp(), decoding).cumsum(-1)
+            rising = likeliest(scores.exp(), decoding.top_k, decoding.top_p).cumsum(-1)
             point = self._drawn[self._lines, at].unsqueeze(1) * rising[:, -1:]
             tokens = torch.searchsorted(rising, point, right=True).squeeze(1).clamp(max=logits.shape[1] - 1)
         else:
@@ -253,17 +253,6 @@ def _uniform(seeds: Sequence[int], decoding: Decoding, device: Any) -> "Tensor":
         return torch.zeros(len(seeds), 0, device=device)
     rows = [np.random.default_rng(seed).random(decoding.max_new_tokens, dtype=np.float32) for seed in seeds]
     return torch.from_numpy(np.stack(rows)).to(device)
-
-
-def _likeliest(shares: "Tensor", decoding: Decoding) -> "Tensor":
-    """Set to 0 what `top_k`, and then `top_p` of what is left (Holtzman et al. 2020), leave out; (rows, tokens)."""
-    if not decoding.top_k and decoding.top_p >= 1:
-        return shares
-    values, places = shares.sort(dim=-1, descending=True, stable=True)
-    values[:, decoding.top_k or values.shape[1] :] = 0
-    before = values.cumsum(-1) - values
-    kept = values.masked_fill(before >= decoding.top_p * values.sum(-1, keepdim=True), 0)
-    return shares.scatter(-1, places, kept)
 
 
 def _pad_left(rows: Sequence[Sequence[int]], value: int) -> "Tensor":

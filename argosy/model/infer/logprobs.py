@@ -46,6 +46,17 @@ def token_logprobs(logits: Any, ids: Any) -> Any:
     return logits.float().log_softmax(-1).gather(-1, ids.unsqueeze(-1)).squeeze(-1)
 
 
+def likeliest(shares: Any, top_k: int, top_p: float) -> Any:
+    """Return probabilities (..., V) with 0 for what `top_k` (0: nothing), and then `top_p` of what is left (Holtzman et
+    al. 2020), leave out."""
+    if not top_k and top_p >= 1:
+        return shares
+    values, places = shares.sort(dim=-1, descending=True, stable=True)
+    values[..., top_k or values.shape[-1] :] = 0
+    before = values.cumsum(-1) - values
+    return shares.scatter(-1, places, values.masked_fill(before >= top_p * values.sum(-1, keepdim=True), 0))
+
+
 def k1(logprobs: Any, reference: Any) -> Any:
     """Return log p - log q of each sampled token: unbiased, of high variance, negative at times (Schulman 2020)."""
     return logprobs - reference

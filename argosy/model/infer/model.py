@@ -143,17 +143,16 @@ class LanguageModel:
 
     def generate_tokens(
         self, prompts: Sequence[str], ends: Sequence[int], max_tokens: int, stops: Sequence[str] = (),
-        temperature: float = 0.0, seed: int = 0, top_k: int = 0, top_p: float = 1.0,
+        temperature: float = 0.0, seed: int = 0, **limits: Any,
     ) -> list[list[int]]:
         """Continue each prompt, greedily at temperature 0: the tokens up to one of `ends` (not included), a stop text
         (included) or `max_tokens`. Fewer than that are a text that has ended. A sampled text depends on its prompt, on
-        `seed`, and on its place among the prompts."""
+        `seed`, and on its place among the prompts. `limits`: `top_k` and `top_p` of a Decoding."""
         room = max(1, self.max_length - max_tokens)
         whole = self.encode(prompts)
         self.scorer.cut += sum(len(tokens) > room for tokens in whole)
         most = min(max_tokens, max(1, self.max_length - room))
-        decoding = Decoding(tuple(ends), 0, most, temperature, stops=tuple(stops), scored=False, top_k=top_k,
-                            top_p=top_p)
+        decoding = Decoding(tuple(ends), 0, most, temperature, stops=tuple(stops), scored=False, **limits)
         requests = [(tokens[-room:] or (self.prefix_token,), derive_seed("texts", seed, place) if temperature else 0)
                     for place, tokens in enumerate(whole)]  # fmt: skip
         each = list(dict.fromkeys(requests))

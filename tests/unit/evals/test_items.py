@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from argosy.core.statistics.intervals import Estimate
-from argosy.corpus.text.numerals import plain
 from evals.chain import parse_chain
 from evals.formats import read_items
 from evals.metrics import answer, chances, metrics, position_bias
@@ -102,8 +101,3 @@ def test_of_several_right_options_a_guess_is_the_same_one_as_often_as_there_are_
                  parse_chain("permuted", {"permuted": {"k": 2}}).questions(make_items(1)[0], 0)]
     answers = [a for q in questions if (a := answer(q, [0.0, 1.0, 2.0, 3.0]))]
     assert (chances(answers)["acc_all"], chances(answers)["consistency"]) == (0.25, 0.25)
-
-
-def test_long_numbers_are_equal_in_all_of_their_digits() -> None:
-    assert plain("12345678901234567890123456789012") != plain("12345678901234567890123456789099")
-    assert (plain("$1,234.50"), plain("-0.0"), plain("007")) == ("1234.5", "0", "7")

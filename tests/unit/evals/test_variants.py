@@ -89,9 +89,6 @@ def test_the_headline_has_what_asks_for_knowledge() -> None:
     asks = {chain.name for chain in CHAIN if chain.knowledge}
     assert {chain.name for chain in CHAIN} - asks == {
         "none_of_the_others", "none_control", "none_either", "wicked", "teach_then_ask", "woven_none"}
-
-
-def test_of_two_halves_neither_is_better_or_worse() -> None:
     assert {chain.name for chain in CHAIN if not chain.directed} == {"none_of_the_others", "none_control"}
 
 

@@ -16,7 +16,7 @@ from argosy.evidence.results.contamination import contamination_of
 from argosy.evidence.results.items import write_items
 from argosy.evidence.results.rows.reader import Rows
 from evals.items import Item
-from evals.runner import Trace, _row, natural_order
+from evals.runner import Trace, _row_of_trace, natural_order
 from tests.comparison_fixtures import checkpoint
 
 
@@ -155,5 +155,5 @@ def test_weaker_evidence_does_not_replace_stronger() -> None:
 )  # fmt: skip
 def test_natural_orders_and_rows_that_say_so(choices: tuple[str, ...], natural: bool) -> None:
     assert natural_order(choices) is natural
-    row = _row("facts", Trace(Item("a", "en", "How many?", choices, 1), (0.0, 1.0), (0.0, 1.0)))
+    row = _row_of_trace("facts", Trace(Item("a", "en", "How many?", choices, 1), (0.0, 1.0), (0.0, 1.0)))
     assert ("natural" in row) == natural

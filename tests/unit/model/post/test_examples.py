@@ -35,20 +35,6 @@ def turns(*pairs: tuple[str, str]) -> list[dict[str, str]]:
     return [{"role": role, "content": content} for role, content in pairs]
 
 
-def test_loss_is_on_the_assistants_tokens_and_their_end_alone(tokenizer: Any) -> None:
-    messages = turns(("user", "say red"), ("assistant", "red 红"), ("user", "and blue"), ("assistant", "blue"))
-    conversation = sample_parser(tokenizer, 96)({"messages": messages})
-    # Built by hand from the pieces of the template, not by the template's own marks.
-    pieces = [("<|user|>", 0), ("say red", 0), ("<|end|>", 0), ("<|assistant|>", 0), ("red 红", 1), ("<|end|>", 1),
-              ("<|user|>", 0), ("and blue", 0), ("<|end|>", 0), ("<|assistant|>", 0), ("blue", 1), ("<|end|>", 1)]
-    ids, answers = [], []
-    for text, counts in pieces:
-        piece = tokenizer(text, add_special_tokens=False)["input_ids"]
-        ids += piece
-        answers += [bool(counts)] * len(piece)
-    assert (conversation.ids.tolist(), conversation.answers.tolist()) == (ids, answers)
-
-
 @pytest.mark.parametrize("name", ["chatml", "qwen"])
 def test_a_side_of_a_pair_ends_as_sampled_answers_do(name: str) -> None:
     """ChatML writes a line break behind <|im_end|>: a reward model that learnt there would be asked elsewhere."""
@@ -74,10 +60,8 @@ def test_prompt_is_the_conversation_up_to_the_last_answer(tokenizer: Any) -> Non
     ("record", "reason"),
     [
         ({"messages": turns(("user", "hello"))}, "no message of the assistant"),
-        ({"messages": []}, "messages: allowed: a list of 1 or more"),
         ({"words": "hello"}, "messages is missing"),
         ({"text": " "}, "empty text"),
-        ({"messages": turns(("user", "hi"), ("assistant", "  "))}, r"messages\.content: empty text"),
         ({"messages": turns(("robot", "hi"))}, r"messages\.role: allowed: 'system', 'user', 'assistant' or 'tool'"),
         ({"messages": turns(("user", "x" * 200), ("assistant", "y"))}, "longer than 96 tokens"),
         ({"prompt": turns(("user", "say red")), "chosen": turns(("assistant", "x" * 200)),

@@ -3,7 +3,6 @@
 import importlib.util
 import random
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -49,7 +48,7 @@ from argosy.model.train.phase import build_model
 from argosy.model.weights.export import save_weights
 from tests.posttraining_fixtures import make_checkpoint, make_tokenizer
 from tests.step_fixtures import write_lines
-from tests.training_fixtures import TINY_MODEL, Recorder
+from tests.training_fixtures import TINY_MODEL, Recorder, dying
 
 BETA = {"simpo": 2.0, "ipo": 0.3, "orpo": 1.0}
 
@@ -223,20 +222,6 @@ def test_the_balance_of_experts_counts_as_transformers_computes_it() -> None:
     assert (balanced - plain).item() == pytest.approx(expected.item(), rel=1e-4)
 
 
-def dying(method: Callable[..., Any], calls: int) -> Callable[..., Any]:
-    """The same until it has been called so many times: then a death just after its work."""
-    left = [calls]
-
-    def call(*given: Any, **named: Any) -> Any:
-        found = method(*given, **named)
-        left[0] -= 1
-        if not left[0]:
-            raise KeyboardInterrupt
-        return found
-
-    return call
-
-
 def test_killed_anywhere_ends_with_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(learning, "_BLOCK", 24)
     config = settings("kto", max_steps=10, log_every=2, save_every=2, loss_weights={"a": 0.5})
@@ -266,13 +251,6 @@ def test_reference_of_other_data_is_not_taken(tmp_path: Path) -> None:
         learning.learn(stage_of(config, tmp_path), make_model(), pairs)
     first, second = (np.load(path) for path in sorted((tmp_path / "reference").iterdir()))
     assert not np.array_equal(first, second)
-
-
-def test_what_a_forward_is_given_is_on_the_device() -> None:
-    examples = split(PAIRS[:2])
-    given = [*tensors(examples, "meta", prompts=True), *about(examples, "ab", [1.0, 1.0], "meta"),
-             labels(examples, "meta")]
-    assert {each.device.type for each in given} == {"meta"}
 
 
 def test_a_new_method_with_a_field_of_its_own_is_a_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

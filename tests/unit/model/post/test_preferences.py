@@ -1,5 +1,6 @@
 """Losses of preferences and rewards equal TRL's, on a fixed batch of pairs of several lengths."""
 
+import importlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,12 @@ def theirs(trainer: Any, batch: dict[str, Any]) -> Any:
     return loss.item(), trainer.model.lm_head.weight.grad
 
 
+def assert_equal(found: Any, expected: Any) -> None:
+    """Loss and gradient."""
+    assert found[0] == pytest.approx(expected[0], rel=1e-5)
+    assert torch.allclose(found[1], expected[1], rtol=1e-4, atol=1e-5)
+
+
 def padded(rows: Sequence[Sequence[int]], value: int = 2) -> torch.Tensor:
     return torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=value)
 
@@ -87,10 +94,7 @@ def test_losses_of_pairs_equal_trls(tmp_path: Path, method: str, kind: str, fiel
              for row, pair in zip(rows, PAIRS * 2, strict=True)]
     batch = {"input_ids": padded(rows), "attention_mask": padded([[1] * len(row) for row in rows], 0),
              "completion_mask": padded(marks, 0)}
-    loss, gradient = ours(method, PAIRS, **fields)
-    expected, slope = theirs(trainer, batch)
-    assert loss == pytest.approx(expected, rel=1e-5)
-    assert torch.allclose(gradient, slope, rtol=1e-4, atol=1e-5)
+    assert_equal(ours(method, PAIRS, **fields), theirs(trainer, batch))
 
 
 def _concatenated() -> dict[str, Any]:
@@ -105,27 +109,17 @@ def _concatenated() -> dict[str, Any]:
     return batch
 
 
-def test_odds_ratio_preference_optimization_equals_trls(tmp_path: Path) -> None:
-    from trl.experimental.orpo import ORPOConfig, ORPOTrainer
-
-    trainer = ORPOTrainer(make_model(1), ORPOConfig(**common(tmp_path), beta=0.2, max_length=64),
-                          train_dataset=dataset(), processing_class=make_tokenizer())
-    expected, slope = theirs(trainer, _concatenated())
-    loss, gradient = ours("orpo", PAIRS, beta=0.2)
-    assert loss == pytest.approx(expected, rel=1e-5)
-    assert torch.allclose(gradient, slope, rtol=1e-4, atol=1e-5)
-
-
-def test_simple_preference_optimization_equals_trls(tmp_path: Path) -> None:
-    from trl.experimental.cpo import CPOConfig, CPOTrainer
-
-    arguments = CPOConfig(**common(tmp_path), loss_type="simpo", cpo_alpha=0.0, beta=2.0, simpo_gamma=0.8,
-                          max_length=64)
-    trainer = CPOTrainer(make_model(1), arguments, train_dataset=dataset(), processing_class=make_tokenizer())
-    expected, slope = theirs(trainer, _concatenated())
-    loss, gradient = ours("simpo", PAIRS, beta=2.0, gamma=0.8)
-    assert loss == pytest.approx(expected, rel=1e-5)
-    assert torch.allclose(gradient, slope, rtol=1e-4, atol=1e-5)
+@pytest.mark.parametrize(("method", "kind", "fields", "names"), [
+    ("orpo", "ORPO", {"beta": 0.2}, {"beta": 0.2}),
+    ("simpo", "CPO", {"beta": 2.0, "gamma": 0.8},
+     {"loss_type": "simpo", "cpo_alpha": 0.0, "beta": 2.0, "simpo_gamma": 0.8}),
+])
+def test_losses_without_a_reference_equal_trls(tmp_path: Path, method: str, kind: str, fields: Any, names: Any) -> None:
+    module = importlib.import_module(f"trl.experimental.{kind.lower()}")
+    arguments = getattr(module, f"{kind}Config")(**common(tmp_path), max_length=64, **names)
+    trainer = getattr(module, f"{kind}Trainer")(make_model(1), arguments, train_dataset=dataset(),
+                                                processing_class=make_tokenizer())
+    assert_equal(ours(method, PAIRS, **fields), theirs(trainer, _concatenated()))
 
 
 def test_kahneman_tversky_optimization_equals_trls(tmp_path: Path) -> None:
@@ -152,10 +146,8 @@ def test_kahneman_tversky_optimization_equals_trls(tmp_path: Path) -> None:
         scores = [PreferenceLoss(make_model(seed), way, 1, torch.float32, 64)(
             *tensors(others, "cpu", prompts=False)) for seed in (1, 2)]
     divergence = float((scores[0] - scores[1]).mean().clamp(min=0))
-    expected, slope = theirs(trainer, batch)
-    loss, gradient = ours("kto", examples, divergence, beta=0.3, desirable_weight=1.5, undesirable_weight=0.5)
-    assert loss == pytest.approx(expected, rel=1e-5)
-    assert torch.allclose(gradient, slope, rtol=1e-4, atol=1e-5)
+    found = ours("kto", examples, divergence, beta=0.3, desirable_weight=1.5, undesirable_weight=0.5)
+    assert_equal(found, theirs(trainer, batch))
 
 
 def test_an_answer_is_put_to_a_different_prompt_whatever_the_batch() -> None:

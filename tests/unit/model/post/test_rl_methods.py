@@ -16,7 +16,7 @@ from torch import Tensor
 from argosy.model.infer import logprobs as kl
 from argosy.model.post.rl.config import RLHFConfig
 from argosy.model.post.rl.learning import KLController, Learner
-from argosy.model.post.rl.methods import Outcome, token_rewards, whiten
+from argosy.model.post.rl.methods import Outcome, whiten
 from argosy.model.post.rl.methods.ppo import generalized_advantages
 from argosy.model.post.rl.networks import (
     Clipping,
@@ -60,15 +60,6 @@ def test_advantages_are_the_sum_of_the_discounted_errors(mask: Tensor, gamma: fl
             assert returns[row, at[t]].item() == pytest.approx(expected + v[t], abs=1e-5)
     assert torch.all(advantages[mask == 0] == 0)
     assert torch.all(returns[mask == 0] == 0)
-
-
-def test_score_falls_on_the_last_token_and_kl_on_each(mask: Tensor) -> None:
-    divergence, scores = random(3, 6), torch.tensor([1.0, -2.0, 3.0])
-    rewards = token_rewards(scores, divergence, mask, kl_coef=0.1)
-    expected = -0.1 * divergence * mask
-    for row, last in enumerate([4, 5, 4]):
-        expected[row, last] += scores[row]
-    torch.testing.assert_close(rewards, expected)
 
 
 def test_whitening_makes_variance_one_over_the_answers_alone(mask: Tensor) -> None:

@@ -125,6 +125,8 @@ def test_a_server_that_cannot_be_trained_with_is_refused(root: Path, tmp_path: P
     with pytest.raises(InputError, match=r"generation=vllm starts 'no-vllm', which is no program here: install vLLM"):
         train(root, tmp_path, generation="vllm", server={"command": "no-vllm"})
     check_installed(ServerConfig(url="http://there"))
+    with pytest.raises(ValueError, match=r"url='node:8000' is not allowed: it begins with http:// or https://"):
+        ServerConfig(url="node:8000")
     with pytest.raises(ValueError, match="server is for generation=vllm, and generation=transformers"):
         RLHFConfig.model_validate({"server": {"gpus": 1}})
     with pytest.raises(ValueError, match="gpus is for a server that the step starts"):
@@ -204,8 +206,3 @@ def test_gpus_that_are_not_there_are_refused(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("ARGOSY_GPUS", "0,1")
     assert process._environment({}, 1)["CUDA_VISIBLE_DEVICES"] == "1"
     assert process._environment({}, 0)["CUDA_VISIBLE_DEVICES"] == "0"
-
-
-def test_a_url_without_its_scheme_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"url='node:8000' is not allowed: it begins with http:// or https://"):
-        ServerConfig(url="node:8000")

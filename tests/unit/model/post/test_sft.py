@@ -23,7 +23,6 @@ from argosy.model.train.config import TrainConfig
 from argosy.model.train.config.model import ModelConfig
 from argosy.model.train.engines import make_engine
 from argosy.model.train.layers.attention import PACKED, Choice, choose
-from argosy.model.train.layers.packed import places
 from argosy.model.train.parallel import Group
 from argosy.model.train.phase import build_model
 from tests.posttraining_fixtures import make_data, make_tokenizer
@@ -81,30 +80,6 @@ def test_packed_conversations_have_the_losses_and_gradients_of_each_alone(
     found = [gradients(engine_of(model, rows, len(rows), attention=attention), rows, range(len(rows)))
              for rows in (packed, alone)]
     torch.testing.assert_close(found[0], found[1], rtol=1e-5, atol=1e-5)
-
-
-def test_positions_begin_anew_in_each_conversation() -> None:
-    documents = torch.tensor([[4, 4, 4, 5, 9, 9], [7, 7, 7, 7, 7, 7]])
-    positions, sizes = places(documents)
-    assert positions.tolist() == [[0, 1, 2, 0, 0, 1], [0, 1, 2, 3, 4, 5]]
-    assert sizes.tolist() == [[3, 3, 3, 1, 2, 2], [6] * 6]
-
-
-@pytest.mark.parametrize("attention", ATTENTIONS)
-def test_no_token_attends_to_another_conversation(model: Any, samples: list[Sample], attention: Choice) -> None:
-    rows = Rows(samples, 80, 0)
-    module = engine_of(model, rows, 1, attention=attention).module
-    batch = rows.batch(range(1))
-    inputs, targets, channels, documents = (
-        torch.from_numpy(each) for each in (batch.inputs, batch.targets, batch.channels, batch.documents))
-    embedded: list[Tensor] = []
-    module.model.get_input_embeddings().register_forward_hook(lambda *given: embedded.append(given[2]))
-    own = documents == documents[0, len(samples[0].ids)]  # a conversation in the middle of the row
-    loss, _ = module(inputs, torch.where(own, targets, IGNORED), channels, documents)
-    (slope,) = torch.autograd.grad(loss, embedded)
-    assert 0 < own.sum() < own.numel() / 2
-    assert not slope[~own].any()
-    assert slope[own].any(dim=1).sum() >= own.sum() - 1  # all but what follows the last target
 
 
 def test_the_loss_is_that_of_trls_trainer(model: Any, tokenizer: Any, samples: list[Sample],
