@@ -1,5 +1,5 @@
 # make demo | test | check | crash N=20 | setup | lock    (each makes .venv first; PYTHON=... chooses the interpreter)
-# make real-model | test-real     (docs/real-model.md)
+# make real-model | test-real     (docs/start.md)
 # make images | manifests | cluster-up | test-cluster     (docs/install.md)
 
 BIN := .venv/bin

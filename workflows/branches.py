@@ -1,4 +1,4 @@
-"""Post-training as a tree: items that each train what an earlier one left, or the base (docs/branches.md)."""
+"""Post-training as a tree: items that each train what an earlier one left, or the base (docs/posttraining.md)."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -62,7 +62,7 @@ class LifecycleConfig(Further):
     """A model to begin with (docs/start.md); null: pretraining begins with nothing."""
     data: DataConfig = DataConfig()
     classifier: TrainClassifierConfig | None = None
-    """Training of the classifier that the filter quality_classifier asks (docs/quality.md); null: none."""
+    """Training of the classifier that the filter quality_classifier asks (docs/cleaning.md); null: none."""
     clean: CleanConfig = CleanConfig()
     tokenizer: TrainTokenizerConfig = TrainTokenizerConfig()
     tokenize: TokenizeConfig = TokenizeConfig()
@@ -79,7 +79,7 @@ class LifecycleConfig(Further):
     rlhf: RLHFConfig | None = RLHFConfig()
     posttraining: tuple[Branch, ...] = ()
     """A tree of post-training of your own in place of sft, twin, reward_model, dpo and rlhf, such as
-    [{name: a, method: sft}, {name: b, from: a, method: dpo}] (docs/branches.md)."""
+    [{name: a, method: sft}, {name: b, from: a, method: dpo}] (docs/posttraining.md)."""
     evaluate: Evaluation = Evaluation()
     compare: CompareConfig = CompareConfig()
     gate: Gate | None = None

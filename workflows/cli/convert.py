@@ -11,7 +11,7 @@ FORMATS = ("megatron", "torchtitan", "hf")
 MORE = """examples:
   argosy convert anneal --to megatron --tensor 2 --out megatron      # a checkpoint's name, or a directory
   argosy convert megatron --to hf --out back                         # the same bytes as before
-llama, mistral, qwen2, qwen3; docs/formats.md says what is in the files and how the others load them."""
+llama, mistral, qwen2, qwen3; docs/generation.md says what is in the files and how the others load them."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -23,7 +23,7 @@ HELP = f"""fields with several values are the axes of the grid; all others are a
   argosy sweep pretrain.learning_rate=1e-3,3e-3,1e-2 pretrain.weight_decay=0.1,0.01 --seeds 3
   argosy sweep pretrain.learning_rate=1e-3,3e-3,1e-2 pretrain.model.hidden_size=64,128,256 --target-parameters 1e9
   argosy sweep 'pretrain.model=[{{hidden_size: 64, num_hidden_layers: 4}}, {{hidden_size: 128}}]' --seeds 3
-Add values, and run it again: points that have run are reused, and only the new ones cost. docs/sweep.md tells more.
+Add values, and run it again: points that have run are reused, and only the new ones cost. docs/sizing.md tells more.
 
 {MORE}"""
 

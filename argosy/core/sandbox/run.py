@@ -1,7 +1,7 @@
 """Runs of answers with tests, each in a process of its own that may compute and nothing else (child.py).
 
 The process is begun by bubblewrap where that is installed and the kernel lets it; what child.py gives up holds besides.
-docs/rewards.md says what is held, by what, and what is refused."""
+docs/posttraining.md says what is held, by what, and what is refused."""
 
 import marshal
 import os

@@ -6,7 +6,7 @@ painted the Mona Lisa is ..." is honest prose and has the words of a question. W
 is") the words count only where at least three of the item's options follow, in any order; so do questions that several
 items share. An order without options ("Compute the sum of the first ten primes.") counts from eight words on. A short
 question in Chinese begins where no Han character stands before it: 白俄罗斯 (Belarus) is not 俄罗斯 (Russia).
-docs/decontamination.md has the rules and what they find."""
+docs/deduplication.md has the rules and what they find."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property

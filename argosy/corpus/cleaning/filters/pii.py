@@ -1,6 +1,6 @@
 """Placeholders for personal data: e-mail, phone, resident ID (China), social security number (US), bank card, IP, keys.
 
-docs/pii.md has what is found and how much of it: precision and recall on labelled cases."""
+docs/cleaning.md has what is found and how much of it: precision and recall on labelled cases."""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence

@@ -30,7 +30,7 @@ class QualityClassifierConfig(ModelFilterConfig):
 
 
 class QualityClassifier(Filter[QualityClassifierConfig]):
-    """A filter that asks a classifier of hashed n-grams (docs/quality.md).
+    """A filter that asks a classifier of hashed n-grams (docs/cleaning.md).
 
     Scores: `probability` of one that learnt sets, `score` of one that learnt scores; the other one is NaN."""
 

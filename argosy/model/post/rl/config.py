@@ -98,7 +98,7 @@ class ServerConfig(Config):
     """Config of vLLM as a server; read where `generation` is vllm."""
 
     url: Annotated[str, RUNTIME] = ""
-    """URL of a running server, such as http://node:8000, which docs/posttraining.md says how to start; "": the step
+    """URL of a running server, such as http://node:8000, which docs/generation.md says how to start; "": the step
     starts one, which ends with it."""
     command: Annotated[str, RUNTIME] = "vllm"
     """Program that is started; a path such as /opt/vllm/bin/vllm, where vLLM has an environment of its own."""
@@ -145,7 +145,7 @@ class RLHFConfig(_WithMethods):
     name of another file of argosy.model.post.rl.methods."""
     rewards: Rewards = Field(default={"accept": 1.0, "format": 0.2, "model": 0.1}, min_length=1)
     """Weight of each reward, or its settings, such as {maths: {weight: 1, tolerance: 1e-3}}; the names are the modules
-    of argosy.model.post.rl.rewards (docs/rewards.md)."""
+    of argosy.model.post.rl.rewards (docs/posttraining.md)."""
     reward_caution: Annotated[float, Field(ge=0), ADDED] = 0.0
     """Standard deviations over a reward model's heads that are taken off their mean (Coste et al. 2024)."""
     batch_size: PositiveInt = 64

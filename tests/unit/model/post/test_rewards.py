@@ -102,7 +102,8 @@ def test_prompts_without_what_a_reward_checks_are_set_aside_with_line_and_reason
 
 
 def test_the_reward_of_the_docs_is_a_whole_file() -> None:
-    (source,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/rewards.md").read_text(encoding="utf-8"), re.DOTALL)
+    page = (ROOT / "docs/posttraining.md").read_text(encoding="utf-8")
+    (source,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     module: dict[str, Any] = {"__name__": "argosy.model.post.rl.rewards.starts"}
     exec(source, module)
     reward = module["Starts"](module["StartsConfig"](case=False), Surroundings())

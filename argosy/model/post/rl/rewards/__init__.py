@@ -1,6 +1,6 @@
 """Rewards of answers, by name and weight: their base class with its config, the scan that finds them, and their sum.
 
-A new reward is one new file of this folder: docs/rewards.md has one."""
+A new reward is one new file of this folder: docs/posttraining.md has one."""
 
 from abc import ABC
 from collections.abc import Mapping, Sequence

@@ -61,7 +61,7 @@ class Client:
 
         Raises InputError: it lacks the endpoints for weights, or gives other log-probabilities; StepError: no reply."""
         how = ("start it with VLLM_SERVER_DEV_MODE=1 in its environment and --logprobs-mode processed_logprobs "
-               "--generation-config vllm (docs/posttraining.md)")
+               "--generation-config vllm (docs/generation.md)")
         try:
             found = self._request("/server_info?config_format=json")
             self.version()
