@@ -22,7 +22,7 @@ from argosy.core.store.step_files import RUN
 from benchmarks.argo_fanout import open_profile
 from tests.cluster.cluster import Cluster, pod_nodes
 from tests.cluster.namespace import own_namespace
-from workflows.argo.client.unit import seconds
+from workflows.argo.client.view import seconds
 
 STAGES = ("data", "clean", "tokenizer", "tokenize")
 PARTS = ("before", "imports", "step", "after", "executor")

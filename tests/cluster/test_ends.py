@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.cluster import GROUP, VERSION, Cluster
-from workflows.argo.client.kubernetes import KubernetesTransport
+from workflows.argo.client.ways import KubernetesTransport
 from workflows.argo.manifests.documents import manifests
 from workflows.argo.profile.profile import load_profile, profile_names
 

@@ -13,7 +13,7 @@ from argosy.core.store.files import read_record
 from argosy.core.store.step_files import RUN
 from tests.cluster.cluster import Cluster, pod_nodes
 from tests.store_comparison import differences
-from workflows.argo.client.server import ServerClient
+from workflows.argo.client.ways import ServerClient
 
 pytestmark = pytest.mark.cluster
 

@@ -71,7 +71,7 @@ def need_argo(args: argparse.Namespace, instead: str) -> None:
 
 def connected(args: argparse.Namespace) -> "ArgoClient":
     """Connect to the cluster that the options name. Raises InputError, ApiError."""
-    from workflows.argo.client import connect
+    from workflows.argo.client.ways import connect
 
     profile = named_profile(args)
     namespace = args.namespace or os.environ.get("ARGO_NAMESPACE") or (profile.namespace if profile else "")

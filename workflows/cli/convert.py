@@ -42,8 +42,7 @@ def run(args: argparse.Namespace) -> int:
 def _directory(args: argparse.Namespace) -> Path:
     """Find the directory of the weights: of another trainer as it is, else as every command finds a checkpoint."""
     from argosy.model.weights.checkpoint import find_checkpoint
-    from workflows.stored.checkpoints import model_directory
-    from workflows.stored.last_run import node_of
+    from workflows.stored.last_run import model_directory, node_of
 
     given = Path(args.checkpoint).expanduser()
     ours = any((given / name).is_file() for name in ("config.json", "outputs.json"))

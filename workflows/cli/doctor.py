@@ -13,7 +13,7 @@ from workflows.cli.command import Command
 from workflows.cli.submit import TEMPLATE
 
 if TYPE_CHECKING:
-    from workflows.argo.doctor.check import Cluster
+    from workflows.argo.doctor import Cluster
 
 DEFAULT_PROFILE = "laptop"
 MORE = "It asks Kubernetes itself, through the kubeconfig, also where ARGO_SERVER is set."
@@ -31,8 +31,8 @@ def run(args: argparse.Namespace) -> int:
         raise InputError("--server: an Argo server shows neither rights nor what is installed, so this asks Kubernetes "
                          "itself: leave --server out, and set KUBECONFIG or --context; 'argosy status --on argo --all "
                          f"--server {args.server}' tries the server")
-    from workflows.argo.client.kubernetes import KubernetesClient
-    from workflows.argo.doctor.check import examine
+    from workflows.argo.client.ways import KubernetesClient
+    from workflows.argo.doctor import examine
 
     cluster = _cluster(args)
     print(f"profile {cluster.profile.name}, namespace {cluster.namespace}", flush=True)
@@ -52,9 +52,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _cluster(args: argparse.Namespace) -> "Cluster":
     from workflows.argo.client.api import DEFAULT_NAMESPACE
-    from workflows.argo.client.kubernetes import HINT, KubernetesClient, KubernetesTransport
     from workflows.argo.client.transport import ApiError
-    from workflows.argo.doctor.check import Cluster
+    from workflows.argo.client.ways import HINT, KubernetesClient, KubernetesTransport
+    from workflows.argo.doctor import Cluster
     from workflows.argo.doctor.installed import default_of
 
     named = named_profile(args)

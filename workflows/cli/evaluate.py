@@ -9,7 +9,7 @@ from typing import Any
 
 from argosy.core.errors import ArgosyError, InputError
 from workflows.cli.command import Command, add_store, as_typed, positive
-from workflows.stored.checkpoints import model_directory
+from workflows.stored.last_run import model_directory
 
 MORE = """A checkpoint is named by a stage of the last run (sft, pretrain/p050), or is the directory of a model that
 transformers loads, or a GGUF file. --data is the folder of published benchmarks (mmlu/, ceval/, ...; docs/tasks.md

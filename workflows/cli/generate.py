@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from argosy.core.errors import InputError
 from argosy.corpus.data.split import derive_seed
 from workflows.cli.command import Command, add_store, positive
-from workflows.stored.checkpoints import model_directory
+from workflows.stored.last_run import model_directory
 
 if TYPE_CHECKING:
     from argosy.model.infer.model import LanguageModel

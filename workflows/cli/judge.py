@@ -6,7 +6,7 @@ from typing import Any
 
 from argosy.core.errors import InputError
 from workflows.cli.command import Command, add_store, as_typed, positive
-from workflows.stored.checkpoints import checkpoint_directory
+from workflows.stored.last_run import checkpoint_directory
 
 MORE = """A checkpoint is named as in 'argosy compare' (sft, pretrain/p050, a directory), or is a JSONL file of answers
 (id, answer). The judge is a checkpoint, or the URL of an OpenAI-compatible API with --judge-model; its key is read from

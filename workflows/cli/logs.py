@@ -13,12 +13,10 @@ from argosy.core.store.lease import live_holder
 from argosy.core.store.step_files import LOG, NODE, rank_log
 from workflows.argo.client.api import ArgoClient
 from workflows.argo.client.transport import ApiError, Json
-from workflows.argo.client.unit import EXECUTOR, OVER, Unit
-from workflows.argo.client.view import View, view
+from workflows.argo.client.view import EXECUTOR, OVER, Unit, View, view
 from workflows.cli.cluster import MORE, add_cluster, connected, on_argo
 from workflows.cli.command import Command, add_store
-from workflows.stored.checkpoints import unfinished
-from workflows.stored.last_run import directory_of
+from workflows.stored.last_run import directory_of, unfinished
 
 POLL_S, POD_POLL_S = 0.3, 2.0
 MANY = 20  # pods that are named

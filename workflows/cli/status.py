@@ -11,8 +11,7 @@ from argosy.core.errors import InputError
 from argosy.core.store.files import read_record
 from argosy.core.store.step_files import LOG, PROGRESS, RUN
 from argosy.corpus.text.display import columns, duration
-from workflows.argo.client.unit import Unit, seconds
-from workflows.argo.client.view import Task, View, view
+from workflows.argo.client.view import Task, Unit, View, seconds, view
 from workflows.argo.client.watch import reason
 from workflows.cli.cluster import MORE, add_cluster, connected, on_argo, with_access
 from workflows.cli.command import Command, add_store, not_negative

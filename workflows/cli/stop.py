@@ -37,8 +37,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _report(found: "View", after: str) -> str:
     """Predict the exit handler's report: its pod starts where the plan's does, and waits for what that waits for."""
-    from workflows.argo.client.unit import FINISH
-    from workflows.argo.client.view import PLAN
+    from workflows.argo.client.view import FINISH, PLAN
 
     units = {unit.task: unit for unit in found.units if unit.state == "pending" and unit.waits}
     waiting = units.get(FINISH) or units.get(PLAN)

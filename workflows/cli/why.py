@@ -8,7 +8,7 @@ from pathlib import Path
 from argosy.corpus.text.display import duration
 from workflows.cli.command import Command, add_store
 from workflows.plan import state_of
-from workflows.stored.checkpoints import result_directory
+from workflows.stored.last_run import result_directory
 from workflows.stored.lineage import Ancestor, Lineage, step_directory
 
 MANY = 4  # parts of one name that are shown one by one

@@ -17,8 +17,7 @@ from workflows.local.scheduler import Budget
 from workflows.local.shipping import Shipping
 from workflows.local.view import RunResult
 from workflows.nightly.announce import judged_evaluations
-from workflows.nightly.candidates import Candidate, Candidates, add_elsewhere, find_candidates
-from workflows.nightly.cells import Cell, Cells
+from workflows.nightly.candidates import Candidate, Candidates, Cell, Cells, add_elsewhere, find_candidates
 from workflows.nightly.references import by_name, reference_for, reference_of
 from workflows.plan import Plan, PlannedNode, Store, planned
 from workflows.stored.last_run import newest_config

@@ -11,8 +11,7 @@ from argosy.core.tracking.mlflow.registry import Registry, Version
 from argosy.core.tracking.mlflow.server import DATABASE, Server, tracking_uri
 from argosy.evidence.results.rows.evaluations import in_order
 from workflows.nightly.candidates import Candidate, Candidates, add_elsewhere, from_elsewhere, generating_step
-from workflows.stored.checkpoints import checkpoint_directory, export_name
-from workflows.stored.last_run import newest_config
+from workflows.stored.last_run import checkpoint_directory, export_name, newest_config
 from workflows.stored.lineage import TrainingStep, lineage_of, step_directory
 
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ def by_key(key: str, candidates: Candidates) -> Candidate | None:
 
 
 def by_name(name: str, candidates: Candidates, store: Path, identities: Identities) -> list[Candidate]:
-    """Checkpoints by `<digest>/<export>`, or by a name as of every command (`stored.checkpoints`).
+    """Checkpoints by `<digest>/<export>`, or by a name as of every command (`stored.last_run`).
 
     A training step's directory, or a stage, is all of its checkpoints; `STAGE/final` the last one. Raises
     InputError: there is no such checkpoint; names the nearest."""

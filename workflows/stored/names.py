@@ -20,8 +20,7 @@ from argosy.evidence.compare.checkpoints import Checkpoint
 from argosy.evidence.compare.entries import Entry
 from argosy.evidence.results.contamination import PREFIX, seen_in
 from argosy.model.weights.checkpoint import no_language_model
-from workflows.stored.checkpoints import checkpoint_directory, export_name, unfinished
-from workflows.stored.last_run import line_of_model
+from workflows.stored.last_run import checkpoint_directory, export_name, line_of_model, unfinished
 from workflows.stored.lineage import ASIDE, step_directory, training_step
 from workflows.stored.store import Stored
 

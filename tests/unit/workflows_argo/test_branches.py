@@ -11,7 +11,7 @@ from tests.argo_fixtures import plan_pod, write_profile
 from tests.argo_objects import Pod, workflow
 from workflows.argo.client.view import view
 from workflows.argo.manifests.templates import lifecycle_template
-from workflows.argo.pod.branches import BATCHES, EVALUATE, GROUPS, NEXT, TREE, groups
+from workflows.argo.pod.plan import BATCHES, GROUPS, NEXT, TREE, groups
 from workflows.argo.profile.profile import load_profile
 from workflows.branches import branch_steps
 from workflows.compose import compose
@@ -61,11 +61,11 @@ def test_one_template_runs_any_tree(name: str) -> None:
     assert main[TREE]["depends"] == main["sft"]["depends"]
     assert f"({TREE}.Succeeded || {TREE}.Skipped)" in main["compare"]["depends"]
     branch = {task["name"]: task for task in templates["branch"]["dag"]["tasks"]}
-    assert set(branch) == {*(step.replace("_", "-") for step in branch_steps()), EVALUATE, NEXT}
+    assert set(branch) == {*(step.replace("_", "-") for step in branch_steps()), "evaluate", NEXT}
     assert branch[NEXT]["template"] == "branch"
     assert branch["sft"]["template"] == main["sft"]["template"]  # the slot of the profile's sft
     assert branch["preference"]["template"] == main["dpo"]["template"]
-    assert branch[NEXT]["depends"] == branch[EVALUATE]["depends"]  # a failed evaluation holds no item up
+    assert branch[NEXT]["depends"] == branch["evaluate"]["depends"]  # a failed evaluation holds no item up
     assert templates["branch"]["dag"]["failFast"] is False
     assert max(len(templates), len(main)) <= 200  # as Argo 4 allows
     plan_ = templates["plan"]["outputs"]["parameters"]
@@ -85,7 +85,7 @@ class Handed:
         """Names of the pods and their batches, in the order in which the template starts them."""
         for key in keys:
             group = self.groups[key]
-            yield from ((name, self.batches[name]) for kind in (*branch_steps(), EVALUATE) for name in group[kind])
+            yield from ((name, self.batches[name]) for kind in (*branch_steps(), "evaluate") for name in group[kind])
             yield from self.pods(group[NEXT])
 
 

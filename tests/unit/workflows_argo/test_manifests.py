@@ -13,8 +13,7 @@ from workflows.argo.attempts import LATE
 from workflows.argo.handoff import assign, deal, tasks_of
 from workflows.argo.manifests.documents import manifests
 from workflows.argo.manifests.templates import evaluate_template, lifecycle_template, sweep_template
-from workflows.argo.pod.fit import check_node, mebibytes, memory_mb, need
-from workflows.argo.pod.outputs import pod_patch
+from workflows.argo.pod.outputs import check_node, mebibytes, memory_mb, need, pod_patch
 from workflows.argo.profile.profile import Profile, load_profile, profile_names
 from workflows.compose import compose, every_stage
 from workflows.graph import Resources

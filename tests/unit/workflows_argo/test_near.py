@@ -17,13 +17,11 @@ from tests.object_store import busy_server
 from tests.unit.workflows_argo.test_objectstore import NODE, planned_node
 from workflows.argo.manifests.containers import mounts, volumes
 from workflows.argo.manifests.documents import manifests
-from workflows.argo.objectstore import cache, room
-from workflows.argo.objectstore.cache import NodeCache
+from workflows.argo.objectstore import cache
+from workflows.argo.objectstore.cache import NodeCache, make_room
 from workflows.argo.objectstore.files import Entry, Remote
-from workflows.argo.objectstore.mirror import SMALL, Mirror
-from workflows.argo.objectstore.near import FluidVolume
+from workflows.argo.objectstore.mirror import SMALL, FluidVolume, Mirror
 from workflows.argo.objectstore.records import pull_upstream
-from workflows.argo.objectstore.room import make_room
 from workflows.argo.profile.profile import Profile, load_profile
 
 LARGE = SMALL + 4
@@ -181,7 +179,7 @@ def test_a_full_disk_is_passed_by_with_one_warning(store: Store, tmp_path: Path,
         pod(store, tmp_path / "one", "a", "b")
     assert capsys.readouterr().out.count("no space left") == 1
     assert not [*objects(tmp_path), *(tmp_path / "cache/v1/parts").iterdir()]
-    monkeypatch.setattr(room, "_RESERVE", 2**62)  # as if the disk were full before
+    monkeypatch.setattr(cache, "_RESERVE", 2**62)  # as if the disk were full before
     pod(store, tmp_path / "two", "a")
     assert not objects(tmp_path)
 

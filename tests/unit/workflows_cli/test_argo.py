@@ -9,9 +9,8 @@ from argosy.core.errors import InputError
 from tests.argo_api import ARGO, CUSTOM, TOKEN, Api, kubeconfig, serving
 from tests.argo_objects import Pod, identity, template, workflow
 from tests.command_line import Argosy
-from workflows.argo.client import connect
-from workflows.argo.client.server import ServerClient
 from workflows.argo.client.transport import ApiError
+from workflows.argo.client.ways import ServerClient, connect
 from workflows.cli import main
 
 TEMPLATES = (f"{CUSTOM}/workflowtemplates/lifecycle", "/api/v1/workflow-templates/argosy/lifecycle")
@@ -126,8 +125,6 @@ def test_logs_of_a_task_are_those_of_its_last_attempt(api: Api, by_server: bool,
     node = identity("w.clean(1)", "w")
     pod = f"w-step-{node.rpartition('-')[2]}"
     api.logs = {pod: 'one\ntime=now level=INFO msg="sub-process exited" argo=true\n二\n'}
-    pods = [{"metadata": {"name": pod, "annotations": {"workflows.argoproj.io/node-id": node}}}]
-    api.objects["/api/v1/namespaces/argosy/pods"] = {"items": pods}
     assert main(["logs", "clean", "--on", "argo"]) == 0
     assert capfdbinary.readouterr().out.decode() == "one\n二\n"
     api.logs.clear()

@@ -105,7 +105,7 @@ LACKS: list[tuple[str, Any, str, str]] = [
     (LEASE, {"spec": {"renewTime": "2026-01-01T00:00:00.000000Z"}}, "FAIL", "no controller leads since"),
     (f"{CUSTOM}/workflowtemplates/lifecycle", None, "FAIL", "without WorkflowTemplate lifecycle"),
     (f"{CUSTOM}/workflowtemplates/lifecycle", {"spec": {}}, "warn", "not those of this version and profile: Workflow"),
-    (SELF, lambda _, body: {"status": {"allowed": "pods" not in str(body)}}, "FAIL", "you may not list pods, get"),
+    (SELF, lambda _, body: {"status": {"allowed": "pods" not in str(body)}}, "FAIL", "you may not get pods/log"),
     (OTHERS, lambda _, __: {"status": {"allowed": False}}, "FAIL", "service account argosy-executor may not create"),
     (OTHERS, lambda _, __: {"status": {"allowed": True}}, "warn", "argosy-step of the steps may list secrets"),
     (f"{CORE}/persistentvolumeclaims/store", None, "FAIL", "there is no PersistentVolumeClaim store"),

@@ -14,11 +14,10 @@ from tests.argo_api import TOKEN, Api, serving
 from tests.argo_objects import Pod, workflow
 from tests.command_line import Argosy
 from workflows.argo.client.api import ArgoClient
-from workflows.argo.client.server import ServerClient
 from workflows.argo.client.transport import ApiError
-from workflows.argo.client.unit import pod_name
-from workflows.argo.client.view import view
+from workflows.argo.client.view import pod_name, view
 from workflows.argo.client.watch import Lines, Screen, Shares, progress_bars, summary, watch
+from workflows.argo.client.ways import ServerClient
 from workflows.argo.handoff import SHARE
 from workflows.cli.status import describe_workflow
 

@@ -69,14 +69,13 @@ def test_an_option_without_a_value_is_not_the_default(option: str, argosy: Argos
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"apiVersion: v1\nclusters: [\n", ["config, line 3: broken YAML: "]),
-        (b"a: b: c\n", ["config, line 1: broken YAML: mapping values are not allowed here"]),
-        (b"- a\n", ["config is a list, allowed: a mapping with clusters"]),
-        (b"\xff\xfe", ["config is not UTF-8 text"]),
-        (b"", ["config, which names none", "is empty"]),
-        (b"apiVersion: v1\nkind: Config\n", ["config, which names none", "current-context"]),
-        (b"current-context: a\ncontexts: [{name: a}]\nclusters: 3\n", ["the kubeconfig", "config is broken"]),
-        (None, ["config, where no file is"]),
+        (b"a: b: c\n", ["config is broken: ScannerError: mapping values are not allowed here", 'config", line 1']),
+        (b"- a\n", ["config is broken: "]),
+        (b"\xff\xfe", ["config is broken: UnicodeDecodeError"]),
+        (b"", ["config names none, or is not there", "is empty"]),
+        (b"apiVersion: v1\nkind: Config\n", ["config names none", "current-context"]),
+        (b"current-context: a\ncontexts: [{name: a}]\nclusters: 3\n", ["config is broken"]),
+        (None, ["config names none, or is not there"]),
     ],
 )
 def test_a_kubeconfig_that_is_none(

@@ -12,7 +12,7 @@ from tests.command_line import Argosy
 from tests.comparison_fixtures import declared
 from workflows.graph import Graph, Node
 from workflows.lifecycle import LifecycleConfig
-from workflows.stored.checkpoints import model_directory
+from workflows.stored.last_run import model_directory
 
 pytestmark = pytest.mark.usefixtures("no_mlflow")
 

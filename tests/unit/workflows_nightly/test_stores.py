@@ -12,7 +12,7 @@ from workflows.nightly.announce import alarms, judged_evaluations
 from workflows.nightly.candidates import find_candidates
 from workflows.nightly.night import Request, describe, plan_nights
 from workflows.nightly.references import by_name, gate_for
-from workflows.stored.checkpoints import checkpoint_directory
+from workflows.stored.last_run import checkpoint_directory
 
 
 def test_judgements_of_nights_count_and_pairwise_ones_do_not(tmp_path: Path) -> None:

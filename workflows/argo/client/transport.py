@@ -12,6 +12,12 @@ from argosy.core.errors import ArgosyError, InputError
 TIMEOUT_S = 30.0
 Json = dict[str, Any]
 _MOST = 1000  # characters of an answer that an error shows
+_HINTS = {401: "; give a token that is valid (ARGO_TOKEN), or log in again with the kubeconfig's tool",
+          403: "; ask for the right, or use another --context or token"}  # fmt: skip
+_FAILURES = {"CERTIFICATE_VERIFY_FAILED": "; with --insecure its certificate is not checked",
+             "WRONG_VERSION_NUMBER": "; it speaks plain http: give its URL with http://",
+             "record layer": "; it speaks plain http: give its URL with http://",
+             "RemoteDisconnected": "; does it speak https?", "BadStatusLine": "; does it speak https?"}  # fmt: skip
 
 
 class ApiError(ArgosyError):
@@ -43,8 +49,8 @@ class Transport:
 
     @contextlib.contextmanager
     def open(
-        self, method: str, path: str, query: Mapping[str, str], body: Json | None, headers: Mapping[str, str],
-        timeout: float | None,
+        self, path: str, query: Mapping[str, str] | None = None, *, method: str = "GET", body: Json | None = None,
+        headers: Mapping[str, str] | None = None, timeout: float | None = TIMEOUT_S,
     ) -> Iterator[tuple[Mapping[str, str], IO[bytes]]]:
         """Open a request; yield the answer's headers and its body as it arrives. Raises ApiError."""
         import urllib3
@@ -53,7 +59,7 @@ class Transport:
         path = path + ("?" + urllib.parse.urlencode(query) if query else "")
         try:
             answer = self._api.call_api(
-                path, method, body=body, header_params=dict(headers), auth_settings=["BearerToken"],
+                path, method, body=body, header_params=dict(headers or {}), auth_settings=["BearerToken"],
                 _preload_content=False, _request_timeout=(10.0, timeout) if timeout else None,
             )  # fmt: skip
             try:
@@ -62,24 +68,31 @@ class Transport:
                 answer.close()
         except ApiException as error:
             if not error.status:
-                raise no_answer(self.where, error.reason) from None
+                raise self._no_answer(error.reason) from None
             raise self.refusal(path, error.status, (error.body or error.reason or "").encode()) from None
         except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise no_answer(self.where, error) from None
+            raise self._no_answer(error) from None
 
     def ask(
         self, method: str, path: str, body: Json | None = None, *, query: Mapping[str, str] | None = None,
-        kind: str = "application/json", accept: str = "application/json", timeout: float = TIMEOUT_S,
+        kind: str = "application/json", accept: str = "application/json",
     ) -> Json:
         """Return a JSON answer. `kind` is the body's content type. Raises ApiError."""
         headers = {"Content-Type": kind, "Accept": accept}
-        with self.open(method, path, query or {}, body, headers, timeout) as (_, answer):
+        with self.open(path, query, method=method, body=body, headers=headers) as (_, answer):
             text = answer.read()
         try:
             found = json.loads(text or b"{}")
         except ValueError:
             raise self.foreign(path, "no JSON") from None
         return found if isinstance(found, dict) else {"items": found}
+
+    def stream(
+        self, path: str, query: Mapping[str, str] | None = None, *, follow: bool = False, silence_s: float | None = None
+    ) -> Iterator[bytes]:
+        """Yield lines of an answer as they come. Raises ApiError, with `follow` after `silence_s` without a byte."""
+        with self.open(path, query, timeout=silence_s if follow else TIMEOUT_S) as (_, answer):
+            yield from answer
 
     def foreign(self, path: str, gave: str) -> ApiError:
         """Make the error that the server `gave` something at `path` that the expected one would not."""
@@ -90,23 +103,11 @@ class Transport:
         text = answer.decode(errors="replace").strip()
         with contextlib.suppress(ValueError, AttributeError):
             text = json.loads(text).get("message") or text
-        hint = {
-            401: "; give a token that is valid (ARGO_TOKEN), or log in again with the kubeconfig's tool",
-            403: "; ask for the right, or use another --context or token",
-        }.get(status, "")
-        return ApiError(status, f"{self.where} refused ({status}): {text[:_MOST]}{hint}")
+        return ApiError(status, f"{self.where} refused ({status}): {text[:_MOST]}{_HINTS.get(status, '')}")
 
-    def stream(
-        self, path: str, query: Mapping[str, str] | None = None, *, follow: bool = False, silence_s: float | None = None
-    ) -> Iterator[bytes]:
-        """Yield lines of an answer as they come. Raises ApiError, with `follow` after `silence_s` without a byte."""
-        with self.open("GET", path, query or {}, None, {}, silence_s if follow else TIMEOUT_S) as (_, answer):
-            yield from answer
-
-    def headers(self, path: str) -> Mapping[str, str]:
-        """Return the headers of an answer. Raises ApiError."""
-        with self.open("GET", path, {}, None, {"Accept": "application/json"}, TIMEOUT_S) as (headers, _):
-            return headers
+    def _no_answer(self, error: object) -> ApiError:
+        hint = next((hint for sign, hint in _FAILURES.items() if sign in f"{error} {error!r}"), "")
+        return ApiError(0, f"{self.where} does not answer: {error}{hint}")
 
 
 class HttpTransport(Transport):
@@ -124,15 +125,3 @@ class HttpTransport(Transport):
             whole = token.lower().startswith(("bearer ", "basic "))  # ARGO_TOKEN as the Argo UI shows it
             settings.api_key["authorization"] = token if whole else f"Bearer {token}"
         super().__init__(settings, where or f"the server {url}")
-
-
-def no_answer(where: str, error: object) -> ApiError:
-    """Make the error that `where` could not be reached."""
-    hint = ""
-    if "CERTIFICATE_VERIFY_FAILED" in str(error):
-        hint = "; with --insecure its certificate is not checked"
-    elif "WRONG_VERSION_NUMBER" in str(error) or "record layer" in str(error):
-        hint = "; it speaks plain http: give its URL with http://"
-    elif "RemoteDisconnected" in repr(error) or "BadStatusLine" in repr(error):
-        hint = "; does it speak https?"
-    return ApiError(0, f"{where} does not answer: {error}{hint}")

@@ -8,16 +8,137 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 from argosy.core.errors import InputError
+from workflows.argo.attempts import SHUTDOWN
 from workflows.argo.client.transport import Json
-from workflows.argo.client.unit import PHASES, STOPPED, State, Unit, unit_of
 
-PLAN = "plan"
+State = Literal["pending", "running", "done", "failed", "stopped", "skipped", "blocked"]
+PHASES: Mapping[str, State] = {
+    "Pending": "pending", "Running": "running", "Succeeded": "done", "Failed": "failed", "Error": "failed",
+    "Skipped": "skipped", "Omitted": "blocked", "": "pending",
+}  # fmt: skip
+OVER = ("done", "failed", "stopped")
+PLAN, FINISH = "plan", "finish"
 WRONG_INPUT = 2  # exit code
+STOPPED = re.compile(SHUTDOWN)
+EXECUTOR = re.compile(r"\blevel=(DEBUG|INFO) .*\bargo=true\b")  # a line that Argo adds to a log
+_REASON = re.compile(r"^main: \w+ \(exit code \d+\): ", re.DOTALL)
+_BATCH_OF = re.compile(r"-(\d+of\d+)$")
 _NIGHT = re.compile(r"\S.* cells to evaluate, ")  # what each is compared with, and which cells, stands below
+_STARTING = ("PodInitializing", "ContainerCreating")
+_LONGEST_PREFIX = 242  # of a pod's name: 253 less a hash of 10 digits and a hyphen
+
+
+@dataclass(frozen=True)
+class Unit:
+    """The work of one pod, over all its attempts."""
+
+    task: str
+    label: str
+    """The task's name, or `task/1of3` where the parts of a stage are dealt to several pods."""
+    batch: str
+    """Its name in the plan; that of the directory in the store where it is one node."""
+    state: State
+    message: str
+    exit_code: int | None
+    attempts: tuple[Json, ...]
+    """The pods' nodes, in order."""
+    started: float
+    seconds: float
+    """From the first pod's start to the last one's end; 0 while it runs."""
+    waits: str = ""
+    """Why it has not started, where Kubernetes or Argo says."""
+
+    @property
+    def failed_pod(self) -> bool:
+        """Whether its last pod failed, and not just its node: then Argo's own retry starts it again."""
+        last = self.attempts[-1] if self.attempts else {}
+        return last.get("type") == "Pod" and last.get("phase") in ("Failed", "Error")
+
+    @property
+    def progress(self) -> float:
+        """Share that is done, as its pod last said."""
+        done, _, total = str(self.attempts[-1].get("progress", "0/1") if self.attempts else "0/1").partition("/")
+        return int(done) / int(total or 1) if int(total or 1) > 1 else 0.0
+
+
+def unit_of(workflow: str, node: Json, nodes: Mapping[str, Json]) -> Unit:
+    """Build the unit of a node `Retry`, or of a pod that is not retried."""
+    # A batch's children are its attempts; what comes after the batch is a child of its last attempt.
+    tried = (nodes[child] for child in node.get("children") or [] if child in nodes)
+    pods = [pod for pod in tried if pod["name"].startswith(f"{node['name']}(")] if node["type"] == "Retry" else [node]
+    last = pods[-1] if pods else node
+    state = _state(node, last)
+    starts = (seconds(pod.get("startedAt")) for pod in pods if pod.get("phase") != "Pending")
+    began = min(filter(None, starts), default=0.0)
+    ended = max((seconds(pod.get("finishedAt")) for pod in pods), default=0.0)
+    code = (last.get("outputs") or {}).get("exitCode")
+    task, label, batch = _names(workflow, node)
+    waits = str(last.get("message") or node.get("message") or "")
+    return Unit(
+        task=task, label=label, batch=batch, state=state, message=_message(last, node),
+        exit_code=int(code) if code is not None else None, attempts=tuple(pods), started=began,
+        seconds=max(0.0, ended - began) if state in OVER and began else 0.0,
+        waits=waits if state == "pending" and waits not in _STARTING else "",
+    )  # fmt: skip
+
+
+def _state(node: Json, last: Json) -> State:
+    state = PHASES.get(node.get("phase", ""), "pending")
+    if state == "failed" and STOPPED.search(f"{last.get('message', '')} {node.get('message', '')}"):
+        return "stopped"
+    return "pending" if state == "running" and last.get("phase", "Pending") == "Pending" else state
+
+
+def _names(workflow: str, node: Json) -> tuple[str, str, str]:
+    """Split `wf.task(0:1of3)`, `wf.task`, `wf.posttraining(0:chat).sft(0:chat)` or `wf.onExit.finish` into task, label
+    and batch, which is an input."""
+    name = str(node["name"]).removeprefix(workflow).removeprefix(".")
+    if name.split(".")[0] == "onExit":
+        return FINISH, FINISH, FINISH
+    task, _, item = name.partition("(")
+    task = task.partition(".")[0]  # `report.show` is the pod of `report`
+    if ")." in name:  # inside the tree of post-training, where `sft(0:chat)` is the item chat
+        task, item = _of_tree(name.rpartition(").")[2])
+    inputs = {each["name"]: each.get("value") for each in (node.get("inputs") or {}).get("parameters") or []}
+    batch = str(inputs.get("batch") or item.partition(":")[2].removesuffix(")") or task)
+    part = _BATCH_OF.search(batch)
+    return task, f"{task}/{part[1]}" if part and part[1] != "1of1" else task, batch
+
+
+def _of_tree(name: str) -> tuple[str, str]:
+    """Split the end of a name inside the tree, `sft(0:chat)` or `evaluate(1:chat-2of3)`, into task and item: each item
+    is a task of its own here, and so are its evaluations."""
+    kind, _, item = name.partition("(")
+    of = item.partition(":")[2].removesuffix(")").replace("_", "-")
+    return (f"{kind}-{_BATCH_OF.sub('', of)}" if _BATCH_OF.search(of) else of), item
+
+
+def seconds(time: str | None) -> float:
+    """Parse an API's timestamp into Unix time; 0 for none."""
+    return datetime.fromisoformat(time).timestamp() if time else 0.0
+
+
+def pod_name(workflow: Json, node: Json) -> str:
+    """Name a node's pod (GeneratePodName of Argo's workflow/util/pod_name.go)."""
+    name, metadata = str(workflow["metadata"]["name"]), workflow["metadata"]
+    if (metadata.get("annotations") or {}).get("workflows.argoproj.io/pod-name-format") == "v1":
+        return str(node["id"])
+    if node["name"] == name:
+        return name
+    template = node.get("templateName") or (node.get("templateRef") or {}).get("template") or ""
+    prefix = (f"{name}-{template}" if template else name)[:_LONGEST_PREFIX]
+    return f"{prefix}-{node['id'].rpartition('-')[2]}"
+
+
+def _message(pod: Json, node: Json) -> str:
+    """Return the reason of a failure as the pod gave it, without what Argo and its executor add to it."""
+    text = _REASON.sub("", str(pod.get("message") or node.get("message") or ""))
+    return "\n".join(line for line in text.splitlines() if not EXECUTOR.search(line)).strip()
 
 
 @dataclass(frozen=True)
@@ -44,7 +165,7 @@ class View:
 
     @property
     def status(self) -> Json:
-        """Its status, {} before the controller has seen it."""
+        """Status of the object, {} before the controller has seen it."""
         return self.workflow.get("status") or {}
 
     @property
@@ -82,15 +203,13 @@ class View:
     @property
     def total(self) -> int | None:
         """Number of pods of steps that the plan asked for; None before it is done."""
-        outputs = self._plan_outputs()
-        lists = [json.loads(value) for name, value in outputs.items() if name.startswith("run-")]
-        return sum(map(len, lists)) if outputs else None
+        return len(self.planned) if self._plan_outputs() else None
 
     @cached_property
     def planned(self) -> frozenset[str]:
         """Names of the batches that the plan asked for."""
-        outputs = self._plan_outputs()
-        return frozenset(b for name, value in outputs.items() if name.startswith("run-") for b in json.loads(value))
+        lists = [value for name, value in self._plan_outputs().items() if name.startswith("run-")]
+        return frozenset(batch for each in lists for batch in json.loads(each))
 
     @property
     def plan_line(self) -> str:

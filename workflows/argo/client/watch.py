@@ -12,8 +12,7 @@ from argosy.core.step.process import timestamp
 from argosy.corpus.text.display import duration
 from workflows.argo.client.api import ArgoClient
 from workflows.argo.client.transport import ApiError, Json
-from workflows.argo.client.unit import OVER, Unit, seconds
-from workflows.argo.client.view import View, view
+from workflows.argo.client.view import OVER, Unit, View, seconds, view
 from workflows.argo.handoff import SHARE
 from workflows.local.view import bars
 

@@ -1,14 +1,15 @@
-"""Checks of the API server, its clock, Argo's custom resources and Argo's controller."""
+"""Checks of the API server, its clock, Argo's custom resources and controller, and of rights: you may submit, the
+executor may report, and steps may do nothing."""
 
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from typing import Any
 
 from workflows.argo.client.transport import ApiError, Json
-from workflows.argo.client.unit import seconds
-from workflows.argo.doctor.check import Check, Cluster, Found, containers
+from workflows.argo.client.view import seconds
+from workflows.argo.doctor import Check, Cluster, Found, containers
 from workflows.argo.manifests.documents import manifests
 
 OLDEST = (1, 31)  # of Kubernetes
@@ -19,6 +20,15 @@ CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 INSTALL = "install Argo 4.1: kubectl apply --server-side -k argo-install/overlays/..., see argo-install/README.md"
 OLD = "docs/install.md says how to come from 3.4"
 STALE_S = 60.0
+ARGO = "argoproj.io"
+Wanted = tuple[str, str, str]  # verb, API group, resource
+YOURS: tuple[Wanted, ...] = (
+    ("create", ARGO, "workflows"), ("get", ARGO, "workflows"), ("list", ARGO, "workflows"),
+    ("patch", ARGO, "workflows"), ("get", ARGO, "workflowtemplates"), ("get", "", "pods/log"),
+)  # fmt: skip
+EXECUTORS: tuple[Wanted, ...] = (("create", ARGO, "workflowtaskresults"), ("patch", ARGO, "workflowtaskresults"))
+NEVER_STEPS: tuple[Wanted, ...] = (("list", "", "secrets"), ("get", "", "secrets"), ("create", "", "pods"),
+                                   ("create", ARGO, "workflows"))  # fmt: skip
 
 
 def reachable(cluster: Cluster) -> Iterator[Found]:
@@ -35,7 +45,8 @@ def reachable(cluster: Cluster) -> Iterator[Found]:
 def clock(cluster: Cluster) -> Iterator[Found]:
     """Compare its Date header, which has whole seconds, with this machine's clock."""
     before = time.time()
-    date = cluster.api.headers("/version").get("Date")
+    with cluster.api.open("/version", headers={"Accept": "application/json"}) as (headers, _):
+        date = headers.get("Date")
     if not date:
         yield Found("warn", "the API server does not say its time")
         return
@@ -143,5 +154,53 @@ def _schema(crd: Json) -> Mapping[str, Any]:
     return found
 
 
+def yours(cluster: Cluster) -> Iterator[Found]:
+    """Check the rights that submit, watch, logs and stop need of whoever types them."""
+    if lacking := _which(cluster, YOURS, allowed=False):
+        yield Found("FAIL", f"you may not {lacking}", f"have a Role in {cluster.namespace} bound to you that allows it")
+    else:
+        yield Found("ok", "you may submit, watch, stop and read logs")
+
+
+def executor(cluster: Cluster) -> Iterator[Found]:
+    """Check the account under which Argo's executor reports the outputs of pods."""
+    account = cluster.profile.executor_account
+    lacking = _which(cluster, EXECUTORS, account, allowed=False)
+    yield (Found("FAIL", f"service account {account} may not {lacking}", cluster.install) if lacking
+           else Found("ok", f"service account {account} may report results"))  # fmt: skip
+
+
+def steps(cluster: Cluster) -> Iterator[Found]:
+    """Check that steps' pods may do nothing: they run configs and data from elsewhere."""
+    who = f"service account {(account := cluster.profile.service_account)} of the steps"
+    too_much = _which(cluster, NEVER_STEPS, account, allowed=True)
+    yield (Found("warn", f"{who} may {too_much}", "take its RoleBindings away: steps need no rights") if too_much
+           else Found("ok", f"{who} may neither read secrets nor start pods"))  # fmt: skip
+
+
+def _which(cluster: Cluster, wanted: Sequence[Wanted], account: str = "", *, allowed: bool) -> str:
+    """Name those of `wanted` that a service account ("": you) may do, or may not."""
+    return ", ".join(f"{each[0]} {each[2]}" for each in wanted if _may(cluster, each, account) == allowed)
+
+
+def _may(cluster: Cluster, wanted: Wanted, account: str) -> bool:
+    verb, group, resource = wanted
+    resource, _, subresource = resource.partition("/")
+    attributes = {"namespace": cluster.namespace, "verb": verb, "group": group, "resource": resource}
+    spec: Json = {"resourceAttributes": attributes | ({"subresource": subresource} if subresource else {})}
+    kind = "SelfSubjectAccessReview"
+    if account:
+        kind = "SubjectAccessReview"
+        spec |= {"user": f"system:serviceaccount:{cluster.namespace}:{account}",
+                 "groups": ["system:serviceaccounts", f"system:serviceaccounts:{cluster.namespace}",
+                            "system:authenticated"]}  # fmt: skip
+    review = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
+    found = cluster.api.ask("POST", f"/apis/authorization.k8s.io/v1/{kind.lower()}s", review)
+    if "status" not in found:
+        raise ApiError(403, "the API server does not say who may do what")
+    return bool(found["status"].get("allowed"))
+
+
 CHECKS = (Check("api", reachable, 0), Check("resources", resources, 10), Check("controller", controller, 20),
+          Check("rights", yours, 40), Check("executor", executor, 41), Check("steps", steps, 42),
           Check("clock", clock, 90))  # fmt: skip

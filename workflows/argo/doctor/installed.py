@@ -8,7 +8,7 @@ import yaml
 from argosy.core.config.explain import first_of
 from argosy.core.errors import InputError
 from workflows.argo.client.transport import Json
-from workflows.argo.doctor.check import Check, Cluster, Found
+from workflows.argo.doctor import Check, Cluster, Found
 from workflows.argo.manifests.documents import PROFILE, manifests
 from workflows.argo.profile.profile import TEMPLATE_STORE, Profile, check_store, is_shipped
 

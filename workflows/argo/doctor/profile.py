@@ -1,65 +1,65 @@
 """Checks of the things that the profile names: the store, PriorityClasses, semaphores, Secrets, MLflow, artifacts."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import yaml
 
 from workflows.argo.client.transport import ApiError, HttpTransport, Json
+from workflows.argo.doctor import Check, Cluster, Found
 from workflows.argo.doctor.argo import find_controller
-from workflows.argo.doctor.check import Check, Cluster, Found
+from workflows.argo.profile.profile import dataset
 from workflows.argo.profile.settings import Placement
 
 REPOSITORIES = "artifact-repositories"
 CONTROLLER_CONFIG = "workflow-controller-configmap"
 SHARED = "ReadWriteMany"
+FLUID = "/apis/data.fluid.io/v1alpha1"
+Lack = tuple[str, str]  # what is wrong, and how to fix it
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
 
 def priorities(cluster: Cluster) -> Iterator[Found]:
     """Check each PriorityClass that the form offers."""
-    names = cluster.profile.priorities
-    for name in names:
-        if cluster.get(f"/apis/scheduling.k8s.io/v1/priorityclasses/{name}") is None:
-            fix = f"kubectl create priorityclass {name} --value=1000, or take it out of priorities in the profile"
-            yield Found("FAIL", f"there is no PriorityClass {name}", fix)
-            return
-    yield Found("ok", f"PriorityClasses {', '.join(names)}" if names else "the profile names none")
+
+    def look(name: str) -> Lack | None:
+        fix = f"kubectl create priorityclass {name} --value=1000, or take it out of priorities in the profile"
+        there = cluster.get(f"/apis/scheduling.k8s.io/v1/priorityclasses/{name}")
+        return None if there else (f"there is no PriorityClass {name}", fix)
+
+    yield _each("PriorityClasses", cluster.profile.priorities, look)
 
 
 def slots(cluster: Cluster) -> Iterator[Found]:
     """Check each semaphore: a key of a ConfigMap that holds how many may work at a time."""
-    wanted = sorted({each.slot for each in _placements(cluster) if each.slot})
-    for slot in wanted:
+
+    def look(slot: str) -> Lack | None:
         name, _, key = slot.partition("/")
         value = ((cluster.core("configmaps", name) or {}).get("data") or {}).get(key, "")
-        if not value.isdigit() or int(value) < 1:
-            yield Found("FAIL", f"semaphore {slot} is {value or 'not there'}: workflows would wait for it for ever",
-                        f"kubectl -n {cluster.namespace} create configmap {name} --from-literal={key}=1")  # fmt: skip
-            return
-    yield Found("ok", f"semaphores {', '.join(wanted)}" if wanted else "the profile names none")
+        fix = f"kubectl -n {cluster.namespace} create configmap {name} --from-literal={key}=1"
+        wrong = f"semaphore {slot} is {value or 'not there'}: workflows would wait for it for ever"
+        return None if value.isdigit() and int(value) >= 1 else (wrong, fix)
+
+    yield _each("semaphores", sorted({each.slot for each in _placements(cluster) if each.slot}), look)
 
 
 def secrets(cluster: Cluster) -> Iterator[Found]:
-    """Check the Secrets that pods read or pull with."""
+    """Check the Secrets that pods read or pull with, by their metadata alone: nobody needs their content."""
+
+    def look(name: str) -> Lack | None:
+        fix = f"kubectl -n {cluster.namespace} create secret generic {name} ..."
+        there = cluster.get(f"/api/v1/namespaces/{cluster.namespace}/secrets/{name}", accept=METADATA)
+        return None if there else (f"there is no Secret {name}: pods that need it would not start", fix)
+
     wanted = {name for each in _placements(cluster) for name in each.secrets}
     wanted |= {*cluster.profile.images.pull_secrets, cluster.profile.nightly.webhook_secret.partition("/")[0]} - {""}
-    for name in sorted(wanted):
-        if not _is_there(cluster, name):
-            yield Found("FAIL", f"there is no Secret {name}: pods that need it would not start",
-                        f"kubectl -n {cluster.namespace} create secret generic {name} ...")  # fmt: skip
-            return
-    yield Found("ok", f"Secrets {', '.join(sorted(wanted))}" if wanted else "the profile names none")
+    yield _each("Secrets", sorted(wanted), look)
 
 
-def _is_there(cluster: Cluster, secret: str) -> bool:
-    """Ask for its metadata alone: nobody needs its content."""
-    try:
-        cluster.api.ask("GET", f"/api/v1/namespaces/{cluster.namespace}/secrets/{secret}", accept=METADATA)
-    except ApiError as error:
-        if error.status == 404:
-            return False
-        raise
-    return True
+def _each(kind: str, names: Sequence[str], look: Callable[[str], Lack | None]) -> Found:
+    """Tell the first lack among `names`, or that the cluster has them all."""
+    lack = next(filter(None, map(look, names)), None)
+    return Found("FAIL", *lack) if lack else Found(
+        "ok", f"{kind} {', '.join(names)}" if names else "the profile names none")  # fmt: skip
 
 
 def _placements(cluster: Cluster) -> Iterator[Placement]:
@@ -162,5 +162,43 @@ def repository(cluster: Cluster) -> Json | None:
     return dict(yaml.safe_load(text)) if text else None
 
 
-CHECKS = (Check("store", store, 50), Check("priorities", priorities, 60), Check("slots", slots, 61),
-          Check("secrets", secrets, 62), Check("mlflow", mlflow, 70), Check("artifacts", artifacts, 71))  # fmt: skip
+def near(cluster: Cluster) -> Iterator[Found]:
+    """Check the claim of a cache; of Fluid that it is installed, and that its Dataset can be mounted."""
+    cache, fluid = cluster.profile.storage.cache, cluster.profile.storage.fluid
+    if fluid:
+        yield from _fluid(cluster, fluid.namespace or cluster.profile.namespace)
+    elif cache and cache.claim:
+        yield from claim(cluster, cache.claim)
+    elif cache and cluster.deep:
+        yield Found("ok", f"{cache.host_path} of each node: see below what pods may do there")
+    elif cache:
+        yield Found("warn", f"{cache.host_path} of each node is not tried from here", "argosy doctor --deep")
+    else:
+        yield Found("ok", "the profile has no cache")
+
+
+def _fluid(cluster: Cluster, place: str) -> Iterator[Found]:
+    name = dataset(cluster.profile)
+    try:
+        cluster.api.ask("GET", FLUID)
+    except ApiError as error:
+        if error.status != 404:
+            raise
+        yield Found("FAIL", "Fluid is not installed: there is no API data.fluid.io/v1alpha1",
+                    "install it (its chart is fluid/fluid), or take storage.cache in the profile")  # fmt: skip
+        return
+    for namespace in dict.fromkeys((place, cluster.namespace)):
+        found = cluster.get(f"{FLUID}/namespaces/{namespace}/datasets/{name}")
+        phase = ((found or {}).get("status") or {}).get("phase") or "not bound yet"
+        if found is None:
+            yield Found("FAIL", f"there is no Dataset {name} in {namespace}: pods wait for its claim", cluster.install)
+        elif phase != "Bound":
+            yield Found("FAIL", f"the Dataset {name} in {namespace} is {phase}: pods wait for its claim",
+                        f"kubectl -n {namespace} describe dataset,pod {name}; its pods are privileged")  # fmt: skip
+        else:
+            yield Found("ok", f"the Dataset {name} in {namespace} is bound")
+
+
+CHECKS = (Check("store", store, 50), Check("near", near, 51), Check("priorities", priorities, 60),
+          Check("slots", slots, 61), Check("secrets", secrets, 62), Check("mlflow", mlflow, 70),
+          Check("artifacts", artifacts, 71))  # fmt: skip

@@ -19,8 +19,7 @@ from hera.workflows import (
 from hera.workflows import models as m
 
 from workflows.argo.handoff import OUTPUTS
-from workflows.argo.manifests.fluid import dataset
-from workflows.argo.profile.profile import Profile, config_map
+from workflows.argo.profile.profile import Profile, config_map, dataset
 
 WORKFLOW = "{{workflow.name}}"
 # Failed for good, wrong input, no such command. Not 128: the container runtime could not start the container, for want

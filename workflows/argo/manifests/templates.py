@@ -1,18 +1,30 @@
 """The WorkflowTemplates `lifecycle`, with the promotion that may follow the comparison, `sweep`, and `evaluate`, with
 the CronWorkflow that starts it every night."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from hera.workflows import Container, Parameter, SecretEnv, Suspend, Task, WorkflowTemplate
+from hera.workflows import DAG, Container, Parameter, SecretEnv, Suspend, Task, WorkflowTemplate
 from hera.workflows import models as m
 
 from workflows.argo.handoff import EVALUATE, WEBHOOK, tasks_of
-from workflows.argo.manifests.branches import GLOBAL, tree, with_tree
+from workflows.argo.handoff import Task as StageTask
 from workflows.argo.manifests.containers import REPORT, WORKFLOW, Tail, container, parameter, report_task, retry
-from workflows.argo.manifests.workflow import PLAN, Planned, common_fields, form_field, workflow_template
-from workflows.argo.pod.branches import BATCHES, GROUPS, TREE
-from workflows.argo.pod.plan import SWEEP_FIELDS
-from workflows.argo.profile.profile import Profile
+from workflows.argo.manifests.workflow import (
+    MEMORIES,
+    PATCHES,
+    PLAN,
+    Planned,
+    after,
+    common_fields,
+    form_field,
+    template_of,
+    workflow_template,
+)
+from workflows.argo.pod.plan import BATCHES, GROUPS, NEXT, PATCH_OF_EVALUATIONS, SWEEP_FIELDS, TREE
+from workflows.argo.profile.profile import Profile, placement_stage
+from workflows.branches import branch_steps
 from workflows.compose import DEFAULT_PRESET, every_stage, preset_names
 from workflows.sweep import NAME as SWEEP
 from workflows.sweep import every_sweep_stage
@@ -20,11 +32,14 @@ from workflows.sweep import every_sweep_stage
 APPROVE, PROMOTE, APPROVED = "approve", "promote", "promote-approved"
 DECISIONS = ["promote", "keep"]
 _ASKED = f"'{parameter('promote')}' == "
+BRANCH, GROUP = "branch", "group"
+GLOBAL = (GROUPS, BATCHES, PATCHES, MEMORIES)  # outputs of the plan that templates of templates see
+_GROUP = f"fromJSON(workflow.outputs.parameters.{GROUPS})[inputs.parameters.{GROUP}]"
 
 
-def promotion(profile: Profile, after: str = "compare") -> Tail:
-    """Add the tasks that follow `after`, each skipped unless the parameter `promote` asks for it."""
-    compared = f"({after}.Succeeded || {after}.Skipped)"
+def promotion(profile: Profile, compare: str = "compare") -> Tail:
+    """Add the tasks that follow `compare`, each skipped unless the parameter `promote` asks for it."""
+    compared = f"({compare}.Succeeded || {compare}.Skipped)"
     return Tail(
         tasks=[
             Task(name=APPROVE, template=APPROVE, depends=compared, when=f"{_ASKED}'ask'"),
@@ -64,6 +79,46 @@ def _promote(profile: Profile) -> Container:
     args = [PROMOTE, "--workflow", WORKFLOW, "--profile", parameter("profile"),
             "--decision={{inputs.parameters.decision}}", "--by={{inputs.parameters.by}}"]  # fmt: skip
     return container(PROMOTE, profile, args, inputs=["decision", "by"], retry_strategy=retry(profile))
+
+
+def with_tree(tasks: Sequence[StageTask]) -> list[StageTask]:
+    """Let the comparison wait for the tree."""
+    return [replace(task, upstream=(*task.upstream, TREE)) if task.stage == "compare" else task for task in tasks]
+
+
+def tree(profile: Profile, tasks: Sequence[StageTask]) -> Tail:
+    """Make the task of the tree, which waits for what post-training waits for, and the template of a group."""
+    first = next(task for task in tasks if task.stage == "sft")
+    groups = f"{{{{tasks.{PLAN}.outputs.parameters.{TREE}}}}}"
+    task = Task(name=TREE, template=BRANCH, depends=after(tasks, first), with_param=groups, arguments=[_given()])
+    return Tail([task], [_branch(profile)])
+
+
+def _branch(profile: Profile) -> DAG:
+    """Make the DAG of a group: its items by step, then their evaluations, and beside these the groups that follow."""
+    steps = [_work(step, template_of(profile, placement_stage("", step)), "item") for step in branch_steps()]
+    done = " && ".join(f"({task.name}.Succeeded || {task.name}.Skipped)" for task in steps)
+    evaluate = _work(EVALUATE.name, template_of(profile, EVALUATE.stage), f"'{PATCH_OF_EVALUATIONS}'", done)
+    following = Task(name=NEXT, template=BRANCH, depends=done, with_param=_listed(NEXT), arguments=[_given()])
+    return DAG(name=BRANCH, inputs=[Parameter(name=GROUP)], fail_fast=False, tasks=[*steps, evaluate, following])
+
+
+def _work(key: str, template: str, patch: str, depends: str | None = None) -> Task:
+    """Make a task with a pod for each of a list of the group. `patch`: expression of the name of the pods' patch."""
+    def of(output: str, name: str) -> str:
+        return f"{{{{=fromJSON(workflow.outputs.parameters.{output})[{name}]}}}}"
+
+    given = {"batch": of(BATCHES, "item"), "patch": of(PATCHES, patch), "memory": of(MEMORIES, patch)}
+    return Task(name=key.replace("_", "-"), template=template, depends=depends, with_param=_listed(key),
+                arguments=[Parameter(name=name, value=value) for name, value in given.items()])  # fmt: skip
+
+
+def _listed(key: str) -> str:
+    return f"{{{{=toJson({_GROUP}['{key}'])}}}}"
+
+
+def _given() -> Parameter:
+    return Parameter(name=GROUP, value="{{item}}")
 
 
 def lifecycle_template(profile: Profile) -> WorkflowTemplate:

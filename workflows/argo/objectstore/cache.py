@@ -10,34 +10,27 @@ Locks are flock's, which the kernel drops with a process: nobody waits for a pod
 counts for nothing, since an object appears under its name when it is whole."""
 
 import contextlib
+import fcntl
 import hashlib
 import os
 import secrets
+import shutil
 import socket
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from argosy.core.errors import ArgosyError, StepError
 from argosy.core.store.files import explain, write_atomic
 from workflows.argo.objectstore.files import Entry, Remote
 from workflows.argo.objectstore.mirror import SMALL, link
-from workflows.argo.objectstore.room import (
-    FOLDERS,
-    NAMES,
-    OBJECTS,
-    PARTS,
-    USERS,
-    is_at,
-    lock,
-    make_room,
-    shared,
-    try_lock,
-)
 
-_READ = 2**22
+FOLDERS = OBJECTS, NAMES, PARTS, USERS = "objects", "names", "parts", "users"
+_GATE = "gate"
+_RESERVE = 2**26  # bytes of the disk that are left free
+_MARGIN = 20  # where something is evicted, a 20th of the cache becomes free, so that not every file asks for room again
 _DIGITS = 32  # of a digest
 _SHARES = 8  # pods of a node that fetch at a time
 _POLL_S = 0.1
@@ -56,7 +49,6 @@ class NodeCache:
         self._used: set[str] = set()
         self._checked: set[str] = set()
         self._told: set[str] = set()
-        self._is_made = False
         self._free = 0
 
     def place(self, remote: Remote, name: str, entry: Entry, local: Path) -> bool:
@@ -68,8 +60,8 @@ class NodeCache:
             return False
         key = hashlib.sha256(f"{remote.uri}\0{name}\0{entry.size}\0{entry.stamp}".encode()).hexdigest()
         try:
-            self._make()
-            local.parent.mkdir(parents=True, exist_ok=True)
+            for folder in (*(self._root / each for each in FOLDERS), local.parent):
+                folder.mkdir(parents=True, exist_ok=True)
             return self._use(key, entry, local) or self._fetch(key, remote, name, entry, local)
         except (OSError, ArgosyError) as error:
             known = explain(error, self._root)
@@ -78,17 +70,14 @@ class NodeCache:
             is_full = isinstance(known, StepError)
             return self._without(f"no space left at {self._root}" if is_full else str(known or error))
 
-    def _make(self) -> None:
-        if not self._is_made:
-            for folder in FOLDERS:
-                (self._root / folder).mkdir(parents=True, exist_ok=True)
-            self._is_made = True
-
     def _without(self, reason: str) -> bool:
-        if reason not in self._told:
-            self._told.add(reason)
-            print(f"store: warning: cache: {reason}; files are fetched without it", flush=True)
+        self._warn(f"cache: {reason}; files are fetched without it")
         return False
+
+    def _warn(self, text: str) -> None:
+        if text not in self._told:
+            self._told.add(text)
+            print(f"store: warning: {text}", flush=True)
 
     def _use(self, key: str, entry: Entry, local: Path) -> bool:
         """Let `local` be the object behind a name; False where there is none, or its bytes are not what they were."""
@@ -96,16 +85,13 @@ class NodeCache:
             digest = (self._root / NAMES / key).read_text()
             if len(digest) != _DIGITS:  # the node lost power
                 return False
-            found = self._root / OBJECTS / digest
-            if entry.size <= SMALL:
-                data = found.read_bytes()
-                if _hash(data) != digest:
-                    return self._damaged(found)
-                write_atomic(local, data, durable=False)
+            found, is_small = self._root / OBJECTS / digest, entry.size <= SMALL
+            if not (is_small or self._pin(digest)) or not self._is_whole(found, entry.size):
+                return False
+            if is_small:
+                write_atomic(local, found.read_bytes(), durable=False)
                 os.utime(local, (entry.time or time.time(),) * 2)
             else:
-                if not self._pin(digest) or not self._is_whole(digest, entry.size):
-                    return False
                 link(local, found)
         except FileNotFoundError:
             return False  # evicted at this moment
@@ -113,21 +99,14 @@ class NodeCache:
             os.utime(found, (time.time(), entry.time or time.time()))
         return True
 
-    def _is_whole(self, digest: str, size: int) -> bool:
+    def _is_whole(self, found: Path, size: int) -> bool:
         """Compare an object's bytes with its name, once in the life of this process."""
-        found = self._root / OBJECTS / digest
-        if digest in self._checked:
-            return True
-        if found.stat().st_size != size or _hash_file(found) != digest:
-            return self._damaged(found)
-        self._checked.add(digest)
+        if found.name not in self._checked:
+            if found.stat().st_size != size or _digest(found) != found.name:
+                self._warn(f"{found} is damaged: fetched again")
+                return False
+            self._checked.add(found.name)
         return True
-
-    def _damaged(self, found: Path) -> bool:
-        if found.name not in self._told:
-            self._told.add(found.name)
-            print(f"store: warning: {found} is damaged: fetched again", flush=True)
-        return False
 
     def _fetch(self, key: str, remote: Remote, name: str, entry: Entry, local: Path) -> bool:
         with self._turn(key, entry.size) as part:
@@ -141,7 +120,7 @@ class NodeCache:
             now = remote.entry(name)
             if now is None or (now.size, now.stamp) != (entry.size, entry.stamp) or part.stat().st_size != entry.size:
                 return False  # replaced since it was listed: these may be bytes of both
-            digest = _hash_file(part)
+            digest = _digest(part)
             if entry.size > SMALL:
                 self._pin(digest)  # before it can be evicted
             part.replace(self._root / OBJECTS / digest)
@@ -165,18 +144,15 @@ class NodeCache:
         path = self._root / PARTS / f"{key}.{size}"
         seen: object = None
         while True:
-            file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-            try:
-                if try_lock(file) and is_at(file, path):
+            with open(os.open(path, os.O_RDWR | os.O_CREAT, 0o644), "r+b") as file:
+                if _try_lock(file) and _is_at(file, path):
                     try:
                         yield path
                     finally:
-                        if is_at(file, path):
+                        if _is_at(file, path):
                             path.unlink()
                     return
-                stat = os.fstat(file)
-            finally:
-                os.close(file)
+                stat = os.fstat(file.fileno())
             if seen != (now := (stat.st_ino, stat.st_size, stat.st_mtime_ns)):
                 seen, since = now, time.monotonic()
             elif time.monotonic() - since > self._patience_s:
@@ -188,31 +164,87 @@ class NodeCache:
         """Say that this pod reads an object, which is not evicted then; False where there is none."""
         with self._lock:
             if digest not in self._used:
-                with shared(self._root):
-                    user = self._user or self._sign_in()
-                    user.write(f"{digest}\n")
-                    user.flush()
+                with _locked(self._root / _GATE, fcntl.LOCK_SH):
+                    if self._user is None:  # open, and locked, as long as this process is
+                        name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+                        self._user = open(self._root / USERS / name, "x+")  # noqa: SIM115
+                        fcntl.flock(self._user, fcntl.LOCK_EX)
+                    self._user.write(f"{digest}\n")
+                    self._user.flush()
                 self._used.add(digest)
         return (self._root / OBJECTS / digest).exists()
 
-    def _sign_in(self) -> IO[str]:
-        name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
-        self._user = open(self._root / USERS / name, "x+")  # noqa: SIM115  open, and locked, as long as this process is
-        lock(self._user)
-        return self._user
 
-
-def _hash(data: bytes) -> str:
+def _digest(path: Path) -> str:
     import xxhash  # where a profile has a cache
 
-    return str(xxhash.xxh3_128_hexdigest(data))
-
-
-def _hash_file(path: Path) -> str:
-    import xxhash
-
-    found = xxhash.xxh3_128()
     with open(path, "rb") as file:
-        while data := file.read(_READ):
-            found.update(data)
-    return str(found.hexdigest())
+        return hashlib.file_digest(file, xxhash.xxh3_128).hexdigest()  # type: ignore[arg-type]
+
+
+def make_room(root: Path, size: int, need: int) -> int:
+    """Evict objects that no pod reads, the least recently used first, until all objects and parts are at most `size`
+    bytes and the disk has `need` bytes more; return how many bytes fit beside them, below 0 where they do not."""
+    with _locked(root / _GATE, fcntl.LOCK_EX):
+        objects = {path.name: path.stat() for path in (root / OBJECTS).iterdir()}
+        total = sum(stat.st_size for stat in objects.values()) + _on_their_way(root / PARTS)
+        over = max(total - size, need + _RESERVE - shutil.disk_usage(root).free)
+        kept = _in_use(root / USERS) if over > 0 else set(objects)
+        gone: set[str] = set()
+        for digest, stat in sorted(objects.items(), key=lambda item: (item[1].st_atime_ns, item[0])):
+            if over + size // _MARGIN > 0 and digest not in kept:
+                (root / OBJECTS / digest).unlink()
+                gone.add(digest)
+                over -= stat.st_size
+        for path in (root / NAMES).iterdir() if gone else ():
+            with contextlib.suppress(FileNotFoundError):
+                if path.read_text() in gone:
+                    path.unlink()
+        return -over
+
+
+def _on_their_way(folder: Path) -> int:
+    """Return how many bytes pods are fetching; what those that were killed have left goes."""
+    total = 0
+    for path in folder.iterdir():
+        with contextlib.suppress(FileNotFoundError), open(path, "r+b") as file:
+            if not _try_lock(file):
+                total += int(path.name.rpartition(".")[2])
+            elif _is_at(file, path):
+                path.unlink()
+    return total
+
+
+def _in_use(folder: Path) -> set[str]:
+    """Return the digests that living pods read; the lists of dead ones go."""
+    found: set[str] = set()
+    for path in folder.iterdir():
+        with open(path, "r+") as file:
+            if _try_lock(file):
+                path.unlink()
+            else:
+                found.update(file.read().split())
+    return found
+
+
+@contextlib.contextmanager
+def _locked(path: Path, how: int) -> Iterator[None]:
+    with open(path, "a+") as file:
+        fcntl.flock(file, how)
+        yield
+
+
+def _try_lock(file: IO[Any]) -> bool:
+    """Lock an open file until it is closed; return whether nobody else holds it."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_at(file: IO[Any], path: Path) -> bool:
+    """Tell whether an open file still has its name."""
+    with contextlib.suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
+    return False

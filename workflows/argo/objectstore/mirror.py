@@ -116,6 +116,36 @@ class Near(Protocol):
         """Make `local` a file of the store; False: it is to be fetched from there."""
 
 
+class FluidVolume:
+    """The store as a Dataset of Fluid shows it, read-only below `root`."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._told = False
+
+    def place(self, remote: Remote, name: str, entry: Entry, local: Path) -> bool:
+        """Make `local` a link to a file of the volume. False: it is small, or the volume does not show it (yet)."""
+        if entry.size <= SMALL:  # a request to the bucket is quicker than several to a file system of the network
+            return False
+        found = self._root / name
+        try:
+            if found.stat().st_size != entry.size:
+                return False
+        except FileNotFoundError:
+            return self._without(f"{self._root} is not mounted") if not self._root.is_dir() else False
+        except OSError as error:
+            return self._without(str(error))
+        local.parent.mkdir(parents=True, exist_ok=True)
+        link(local, found)
+        return True
+
+    def _without(self, reason: str) -> bool:
+        if not self._told:
+            print(f"store: warning: fluid: {reason}; files are fetched from the bucket", flush=True)
+        self._told = True
+        return False
+
+
 class Mirror:
     """A part of the store in a local directory: fetches files, sends changed ones, deletes nothing.
 

@@ -1,32 +1,41 @@
-"""The plan pod: it plans as the laptop does, and hands each task its batches as output parameters."""
+"""The plan pod: it plans as the laptop does, and hands each task its batches as output parameters.
+
+A tree of post-training is handed over as groups of items, each begun when the items that it needs are done. The
+WorkflowTemplate knows no item. It has one template, `branch`, which runs the items of a group, then at once their
+evaluations and, by itself again, the groups that follow. So a tree of any shape is as many templates as one item."""
 
 import argparse
 import contextlib
+import json
 import math
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from argosy.core.config.explain import likely
 from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
 from argosy.core.store.files import make_directory, write_json
-from workflows.argo.handoff import COMMON, GIVEN, OUTPUTS, Batch, Handoff, Task, assign, deal, tasks_of
+from workflows.argo.handoff import COMMON, EVALUATE, GIVEN, OUTPUTS, Batch, Handoff, Task, assign, deal, tasks_of
 from workflows.argo.objectstore.pods import planning
-from workflows.argo.pod.branches import item_tasks, write_tree
 from workflows.argo.pod.finish import FINISHED
-from workflows.argo.pod.fit import check_node
-from workflows.argo.pod.outputs import with_devices, write_output, write_outputs
-from workflows.argo.profile.profile import TEMPLATE_STORE, Profile, check_store
+from workflows.argo.pod.outputs import check_node, with_devices, write_output, write_outputs
+from workflows.argo.profile.profile import TEMPLATE_STORE, Profile, check_store, placement_stage
+from workflows.branches import branch_steps
 from workflows.compose import compose, every_stage
+from workflows.graph import definition
 from workflows.lifecycle import LifecycleConfig, lifecycle
 from workflows.local.shipping import WORKFLOW, pipeline_of, plan_digest, start_pipeline
-from workflows.plan import Plan, describe, plan
+from workflows.plan import Plan, PlannedNode, describe, plan
 from workflows.sweep import NAME, Question, every_sweep_stage, read_sweep, sweep_nodes
 
 SWEEP_FIELDS = ("seeds", "channel", "target-parameters", "target-width")  # of the template `sweep`, beside the common
+TREE = "posttraining"  # task of the DAG
+NEXT = "next"  # task of a group, beside one for each of branch_steps() and its evaluations
+GROUPS, BATCHES = "groups", "batches"  # outputs of the plan that all templates see
+PATCH_OF_EVALUATIONS = "evaluate-sft"  # the task whose pods are as those of items' evaluations
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -154,3 +163,85 @@ def _given() -> Iterator[tuple[Path | None, list[str]]]:
             yield file, overrides
         except InputError as error:
             raise InputError(str(error).replace(str(file), "config")) from None
+
+
+@dataclass(frozen=True)
+class Group:
+    """Items that wait for the same ones, and the groups that wait for them, by the names of their first items."""
+
+    items: tuple[str, ...]
+    following: tuple[str, ...]
+
+
+def groups(links: Mapping[str, Collection[str]], names: Sequence[str] | None = None) -> dict[str, Group]:
+    """Group items so that each comes after those that it needs, by the group's first item.
+
+    Branches that need nothing of each other are groups apart: neither waits for the other. Items that become ready
+    together and are both needed by a later one are one group.
+
+    Args:
+        links: by item, the items that it needs.
+        names: the items to group, in their order, where others are done before; None: all."""
+    left = list(links) if names is None else list(names)
+    found: dict[str, Group] = {}
+    for component in _components(left, links):
+        ready = tuple(name for name in component if not component & {*links[name]})
+        ordered = tuple(name for name in left if name in ready)
+        rest = groups(links, [name for name in left if name in component and name not in ready])
+        deeper = {name for group in rest.values() for name in group.following}
+        found |= {ordered[0]: Group(ordered, tuple(name for name in rest if name not in deeper)), **rest}
+    return found
+
+
+def _components(names: Sequence[str], links: Mapping[str, Collection[str]]) -> list[set[str]]:
+    """Split `names` into sets between which there is no link."""
+    found: list[set[str]] = []
+    for name in names:
+        linked = [each for each in found if each & {*links[name]}]
+        found = [each for each in found if each not in linked] + [{name}.union(*linked)]
+    return found
+
+
+def item_tasks(nodes: Sequence[PlannedNode], items: Collection[str]) -> tuple[list[Task], list[Task]]:
+    """Make a task of each item, and one of each item's evaluations; none of them is a task of the DAG."""
+    tasks: dict[str, Task] = {}
+    evaluations: dict[str, Task] = {}
+    for node in nodes:
+        needs = definition(node.step).needs
+        if node.name in items:
+            place = placement_stage(node.name, node.step)
+            tasks[node.name] = Task(node.name, node.name, frozenset(), (), needs, parts=False, place=place)
+        elif node.name == EVALUATE.name:
+            for item in {*node.upstream} & {*items}:
+                evaluations[item] = Task(f"evaluate-{item}", EVALUATE.stage, frozenset({item}), (), needs)
+    return list(tasks.values()), list(evaluations.values())
+
+
+def write_tree(
+    folder: Path, nodes: Sequence[PlannedNode], items: Sequence[str], dealt: Mapping[str, Mapping[str, Batch]]
+) -> None:
+    """Write the outputs of the plan that the template `branch` reads: groups with something to run, and their batches.
+
+    Args:
+        dealt: batches by task, those of `item_tasks` among them."""
+    links = {node.name: {*node.upstream} & {*items} for node in nodes if node.name in items}
+    steps = {node.name: node.step for node in nodes}
+    batches = {name: batch for name in links for batch in dealt[name]}
+    evaluations = {name: {f"{name}-{batch.rpartition('-')[2]}": batch for batch in dealt.get(f"evaluate-{name}", {})}
+                   for name in links}  # fmt: skip
+    found: dict[str, dict[str, list[str]]] = {}
+    grouped = groups(links)
+    for key, group in reversed(grouped.items()):  # those that follow come behind
+        work = {step: [name for name in group.items if steps[name] == step and name in batches]
+                for step in branch_steps()}
+        work[EVALUATE.name] = [batch for name in group.items for batch in evaluations[name]]
+        work[NEXT] = [name for name in group.following if name in found]
+        if any(work.values()):
+            found[key] = work
+    followed = {name for group in grouped.values() for name in group.following}
+    for names in evaluations.values():
+        batches |= names
+    write_output(folder, GROUPS, json.dumps(found))
+    write_output(folder, BATCHES, json.dumps(batches))
+    write_output(folder, f"run-{TREE}", json.dumps(list(batches.values())))
+    write_output(folder, TREE, json.dumps([name for name in grouped if name in found and name not in followed]))

@@ -212,7 +212,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(profile: Profile, arguments: argparse.Namespace) -> int:
     """Reconcile; return 1 where something is left (with --once), 143 when stopped."""
-    from workflows.argo.client.kubernetes import KubernetesTransport
+    from workflows.argo.client.ways import KubernetesTransport
 
     keep = max(profile.keep.success_s, profile.keep.failure_s)
     if profile.storage.uri:

@@ -15,7 +15,7 @@ from steps import start
 from tests.command_line import Argosy
 from tests.started_models import make_model, make_qwen_tokenizer
 from tests.training_fixtures import run_here
-from workflows.stored.checkpoints import model_directory
+from workflows.stored.last_run import model_directory
 
 NAMES = {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
          "self_attn.o_proj": "attn_output", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
