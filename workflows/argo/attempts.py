@@ -19,7 +19,7 @@ from argosy.core.errors import StepError
 from argosy.core.store.files import make_directory, read_record, write_json
 
 if TYPE_CHECKING:  # a pod imports this module before anything that takes memory
-    from workflows.argo.profile.settings import Retry
+    from workflows.argo.profile.profile import Retry
     from workflows.local.view import RunResult
 
 TERMINATION_LOG = Path("/dev/termination-log")

@@ -15,11 +15,12 @@ from pydantic import Field
 
 from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
-from argosy.core.store.files import make_directory, read_json, write_json
+from argosy.core.store.files import make_directory, read_json, read_record, write_json
 from workflows.graph import Node, definition
 from workflows.plan import PlannedNode
 
 FOLDER = ".argo"
+REPORT = "report.json"  # beside plan.json: the directory of a night's report
 OUTPUTS = "/tmp/argosy"  # where pods leave what Argo reads as output parameters and artifacts
 COMMON = "common"  # output parameter: what the names of a task's batches have in common after its own name
 SHARE = "progress: {} %"  # a line of a step's pod, from which `argosy watch` knows how far it is
@@ -178,6 +179,12 @@ def read_handoff(path: Path) -> Handoff:
         return Handoff.model_validate(read_json(path))
     except ValueError as error:
         raise InputError(f"{path} is another version's plan ({error}); submit the workflow again") from None
+
+
+def report_directory(folder: Path) -> str:
+    """Return the directory of the report of a workflow's `folder`: a night's, else its comparison's; "" before one."""
+    found, plan = read_record(folder / REPORT).get("report"), folder / "plan.json"
+    return str(found or (read_handoff(plan).report if plan.is_file() else ""))
 
 
 def deal(task: str, nodes: Sequence[PlannedNode], pipeline: str, most: int) -> dict[str, Batch]:

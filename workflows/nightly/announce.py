@@ -9,7 +9,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -100,7 +100,7 @@ def message(alarm: Alarm, links: Mapping[str, str]) -> dict[str, object]:
             "regressions": alarm.worse, **links}
 
 
-def post(url: str, body: Mapping[str, object], sleep: Callable[[float], None] = time.sleep) -> str:
+def post(url: str, body: Mapping[str, object]) -> str:
     """POST JSON, several times where it fails; returns why it did not arrive, or ""."""
     data = json.dumps(body, ensure_ascii=False).encode()
     reason = ""
@@ -118,5 +118,5 @@ def post(url: str, body: Mapping[str, object], sleep: Callable[[float], None] = 
         except OSError as error:
             reason = one_line(error)
         if pause is not None:
-            sleep(pause)
+            time.sleep(pause)
     return reason

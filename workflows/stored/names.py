@@ -24,107 +24,6 @@ from workflows.stored.last_run import checkpoint_directory, export_name, line_of
 from workflows.stored.lineage import ASIDE, step_directory, training_step
 from workflows.stored.store import Stored
 
-
-class Stores:
-    """The store that was named, and others that checkpoints lie in."""
-
-    def __init__(self, store: Path) -> None:
-        self._store = store
-        self._stores: dict[Path, Stored] = {}
-
-    @property
-    def own(self) -> Stored:
-        """The one that was named."""
-        return self.of(self._store)
-
-    def of(self, store: Path) -> Stored:
-        """A store; read once."""
-        here = store.absolute()
-        if here not in self._stores:  # another store's checkpoints may be evaluated in the one that was named
-            self._stores[here] = Stored(store, () if here == self._store.absolute() else (self._store,))
-        return self._stores[here]
-
-    def line_of(self, digest: str) -> str:
-        """The model line of a training step; "" where no store knows it."""
-        known = (stored.trained.get(digest) for stored in self._stores.values())
-        return next((trained.line for trained in known if trained is not None), "")
-
-    def checkpoint(self, name: str) -> Entry:
-        """A stage (its last checkpoint), STAGE/EXPORT, or a directory.
-
-        Raises InputError: it is none, or is not evaluated."""
-        path = checkpoint_directory(self._store, name)
-        try:
-            step = step_directory(path)
-        except InputError:
-            if not (path / "config.json").is_file():
-                raise
-            return self._elsewhere(name, path)
-        trained = training_step(step)
-        if trained is None:
-            raise InputError(f"{name} ({step}) makes no checkpoints; name a training stage, such as pretrain or sft"
-                             if read_done(step) else unfinished(self._store, name, step))
-        export = export_name(trained, path)
-        place = step / trained.exports[export]
-        _check_compares(name, place, f"; what it was measured by is in {step / OUTPUTS}")
-        stored, key = self.of(step.parent), trained.key(export)
-        if (c := stored.by_key(key)) is None or not c.metrics:
-            raise InputError(self._to_evaluate(f"{name} ({place})", place))
-        return self.entry(name, stored, key)
-
-    def _elsewhere(self, name: str, path: Path) -> Entry:
-        """A model that no step made: known by its bytes."""
-        _check_compares(name, path)
-        digest = Identities().of_path(path, "checkpoint")
-        stored = self.own
-        found = next((c for c in stored.checkpoints.every if c.digest == digest), None)
-        if found is None:
-            raise InputError(self._to_evaluate(f"{name}, a model that no step made,", path))
-        return self.entry(name, stored, found.key)
-
-    def _to_evaluate(self, what: str, path: Path) -> str:
-        return (f"{what} is not evaluated in {self._store} yet: run 'argosy evaluate {path} --store {self._store}', "
-                "with the suites of what it is compared to")
-
-    def entry(self, name: str, stored: Stored, key: str) -> Entry:
-        """The checkpoint `<digest>/<export>` of a store, which is evaluated, with what led to it."""
-        c = stored.by_key(key)
-        assert c is not None
-        label = name if name in (c.stage, f"{c.stage}/{c.name}", f"{c.stage}/final") else c.label
-        return Entry(name, label, stored.history(c), c)
-
-    def line(self, name: str, line: str) -> Entry | None:
-        """The end of a model line that was trained longest, and what led to it; None where the store has no such."""
-        ends = self.own.ends(line)
-        if not ends:
-            return None
-        c = self.own.last(ends[0])
-        entry = Entry(name, line, self.own.history(c), c)
-        others = sorted({t.stage for t in ends[1:]} - {ends[0].stage})
-        if others:
-            entry.notes.append(f"{name} is {c.label}; other ends of the line are named by their stage: "
-                               f"{', '.join(others)}.")
-        return entry
-
-    def having(self, result: Result) -> Stored | None:
-        """The store that has the checkpoint evaluated: the one it lies in, else the one that was named."""
-        stores = [self._store]
-        if result.path and Path(result.path).is_dir():
-            with suppress(InputError):
-                stores.insert(0, step_directory(Path(result.path)).parent)
-        for each in map(self.of, stores if result.key else ()):
-            if (c := each.by_key(result.key)) is not None and c.metrics:
-                return each
-        return None
-
-
-def _check_compares(name: str, path: Path, more: str = "") -> None:
-    """Refuse a reward model, which can be evaluated no more than it can be compared."""
-    if wordless := no_language_model(path):
-        raise InputError(f"{name} is {wordless}: it predicts no tokens, so it is not compared as a language model is; "
-                         f"name a language model{more}")
-
-
 _RUN = re.compile(r"^(?:runs:/)?([0-9a-f]{32})$")
 _MODEL = re.compile(r"^models:/(m-[0-9a-f]+)$")
 _VERSION = re.compile(r"^models:/(?P<name>[^@/]+(?:/[^@/]+)*?)(?:@(?P<alias>[^@/]+)|/(?P<version>\d+))$")
@@ -133,11 +32,11 @@ Answer = TypeVar("Answer")
 
 
 class Names:
-    """Meaning of names in one store and on one MLflow."""
+    """Meaning of names in one store, in others that checkpoints lie in, and on one MLflow."""
 
     def __init__(self, store: Path) -> None:
         self._store = store
-        self._stores = Stores(store)
+        self._stores: dict[Path, Stored] = {}
         self.server = Server(tracking_uri(store), store)
         self.results = Results(self.server)
         self._found: dict[str, Result] = {}  # of checkpoints whose numbers are MLflow's, by key
@@ -174,9 +73,18 @@ class Names:
 
     def line_of(self, entry: Entry) -> str:
         """The model line of an entry, which is MLflow's experiment."""
+        known = (stored.trained.get(entry.chosen.digest) for stored in self._stores.values())
+        if trained := next(filter(None, known), None):
+            return trained.line
         result = self._found.get(entry.chosen.key)
-        line = self._stores.line_of(entry.chosen.digest) or (result.line if result else "")
-        return line or line_of_model(self._store, Path(entry.name))
+        return (result.line if result else "") or line_of_model(self._store, Path(entry.name))
+
+    def _stored(self, store: Path) -> Stored:
+        """A store; read once."""
+        here = store.absolute()
+        if here not in self._stores:  # another store's checkpoints may be evaluated in the one that was named
+            self._stores[here] = Stored(store, () if here == self._store.absolute() else (self._store,))
+        return self._stores[here]
 
     def _entry(self, name: str) -> Entry:
         if not name.strip():
@@ -188,15 +96,65 @@ class Names:
         if name.startswith("models:/"):
             return self._version(name)
         if name.startswith("@"):
-            lines = self._stores.own.lines
+            lines = self._stored(self._store).lines
             if len(lines) != 1:
                 raise InputError(f"{name}: the store has {len(lines)} model lines ({', '.join(lines) or 'none'}): name "
                                  f"one, as models:/NAME{name}")
             return self._from_mlflow(name, lambda: [self.results.of_alias(lines[0], name[1:])])
         if name.startswith(LINE):
             line = name.removeprefix(LINE)
-            return self._stores.line(name, line) or self._line_in_mlflow(name, line)
-        return self._stores.checkpoint(name)
+            return self._line_here(name, line) or self._line_in_mlflow(name, line)
+        return self._checkpoint(name)
+
+    def _checkpoint(self, name: str) -> Entry:
+        """A stage (its last checkpoint), STAGE/EXPORT, or a directory.
+
+        Raises InputError: it is none, or is not evaluated."""
+        path = checkpoint_directory(self._store, name)
+        try:
+            step = step_directory(path)
+        except InputError:
+            if not (path / "config.json").is_file():
+                raise
+            return self._elsewhere(name, path)
+        trained = training_step(step)
+        if trained is None:
+            raise InputError(f"{name} ({step}) makes no checkpoints; name a training stage, such as pretrain or sft"
+                             if read_done(step) else unfinished(self._store, name, step))
+        export = export_name(trained, path)
+        place = step / trained.exports[export]
+        _check_compares(name, place, f"; what it was measured by is in {step / OUTPUTS}")
+        stored, key = self._stored(step.parent), trained.key(export)
+        if (c := stored.by_key(key)) is None or not c.metrics:
+            raise InputError(self._to_evaluate(f"{name} ({place})", place))
+        return _evaluated(name, stored, c)
+
+    def _elsewhere(self, name: str, path: Path) -> Entry:
+        """A model that no step made: known by its bytes."""
+        _check_compares(name, path)
+        digest, stored = Identities().of_path(path, "checkpoint"), self._stored(self._store)
+        found = next((c for c in stored.checkpoints.every if c.digest == digest), None)
+        if found is None:
+            raise InputError(self._to_evaluate(f"{name}, a model that no step made,", path))
+        return _evaluated(name, stored, found)
+
+    def _to_evaluate(self, what: str, path: Path) -> str:
+        return (f"{what} is not evaluated in {self._store} yet: run 'argosy evaluate {path} --store {self._store}', "
+                "with the suites of what it is compared to")
+
+    def _line_here(self, name: str, line: str) -> Entry | None:
+        """The end of a model line that was trained longest, and what led to it; None where the store has no such."""
+        stored = self._stored(self._store)
+        ends = stored.ends(line)
+        if not ends:
+            return None
+        c = stored.last(ends[0])
+        entry = Entry(name, line, stored.history(c), c)
+        others = sorted({t.stage for t in ends[1:]} - {ends[0].stage})
+        if others:
+            entry.notes.append(f"{name} is {c.label}; other ends of the line are named by their stage: "
+                               f"{', '.join(others)}.")
+        return entry
 
     def _version(self, name: str) -> Entry:
         found = _VERSION.match(name)
@@ -209,7 +167,7 @@ class Names:
         here = self._asked(lambda: self.results.of_line(line)) if line in self._asked(self.results.experiments) else []
         here = [r for r in here if r.stage not in ASIDE]
         if not here:
-            known = sorted({*self._stores.own.lines, *self._asked(self.results.experiments)} - {"Default"})
+            known = sorted({*self._stored(self._store).lines, *self._asked(self.results.experiments)} - {"Default"})
             near = nearest(line, known) or known
             raise InputError(f"{name}: no model line of that name has evaluated checkpoints in {self._store} or in "
                              f"MLflow at {self.results.where}; {'nearest' if near != known else 'there are'}: "
@@ -223,9 +181,9 @@ class Names:
     def _entry_of(self, name: str, found: list[Result], label: str) -> Entry:
         """From the store where it has the checkpoint, with its answers item by item; else MLflow's numbers."""
         last = found[-1]
-        stored = self._stores.having(last)
-        if stored is not None:
-            entry = self._stores.entry(name, stored, last.key)
+        if here := self._having(last):
+            stored, c = here
+            entry = _evaluated(name, stored, c)
             if len(found) > 1:
                 keys = {r.key for r in found}
                 entry.line = [c for c in stored.checkpoints.every if c.key in keys and c.metrics] or entry.line
@@ -239,12 +197,34 @@ class Names:
         entry.label, entry.model, entry.link = label.removeprefix("models:/"), last.model, last.link
         return entry
 
+    def _having(self, result: Result) -> tuple[Stored, Checkpoint] | None:
+        """The store that has the checkpoint evaluated: the one it lies in, else the one that was named."""
+        stores = [self._store]
+        if result.path and Path(result.path).is_dir():
+            with suppress(InputError):
+                stores.insert(0, step_directory(Path(result.path)).parent)
+        evaluated = ((stored, stored.by_key(result.key)) for stored in map(self._stored, stores if result.key else ()))
+        return next(((stored, c) for stored, c in evaluated if c is not None and c.metrics), None)
+
     def _asked(self, ask: Callable[[], Answer]) -> Answer:
         try:
             return ask()
         except Unavailable as error:
             raise StepError(f"MLflow at {self.results.where} does not answer: {error}; start it, or name another one "
                             "by MLFLOW_TRACKING_URI") from None
+
+
+def _check_compares(name: str, path: Path, more: str = "") -> None:
+    """Refuse a reward model, which can be evaluated no more than it can be compared."""
+    if wordless := no_language_model(path):
+        raise InputError(f"{name} is {wordless}: it predicts no tokens, so it is not compared as a language model is; "
+                         f"name a language model{more}")
+
+
+def _evaluated(name: str, stored: Stored, c: Checkpoint) -> Entry:
+    """An evaluated checkpoint of a store, with what led to it."""
+    label = name if name in (c.stage, f"{c.stage}/{c.name}", f"{c.stage}/final") else c.label
+    return Entry(name, label, stored.history(c), c)
 
 
 def _checkpoint_of(r: Result) -> Checkpoint:

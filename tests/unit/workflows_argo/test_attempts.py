@@ -27,7 +27,7 @@ from workflows.argo.attempts import (
     note_memory,
     say_why,
 )
-from workflows.argo.profile.settings import Retry
+from workflows.argo.profile.profile import Retry
 from workflows.graph import Node, Resources
 from workflows.local.runner import run_plan
 from workflows.local.view import NodeResult, RunObserver, RunResult

@@ -3,13 +3,13 @@
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
 from argosy.core.store.step_files import OUTPUTS
 from tests.argo_fixtures import submitted
+from workflows.argo.client.api import Summary
 from workflows.argo.handoff import FOLDER
 from workflows.argo.objectstore.files import Remote
 from workflows.argo.objectstore.mirror import Mirror
@@ -23,9 +23,10 @@ JUDGE = "regressions-0123456789ab"
 DONE = json.dumps({"outputs": {}, "made_from": {}})
 
 
-def api_server(*workflows: dict[str, Any]) -> Mock:
-    """One that knows these workflows, and is asked, not watched."""
-    return Mock(spec=["ask"], **{"ask.return_value": {"items": [*workflows], "metadata": {}}})
+def client(**phases: str) -> Mock:
+    """One that knows these workflows."""
+    return Mock(spec=["list"], namespace="argosy",
+                **{"list.return_value": [Summary(name, "", phase, "") for name, phase in phases.items()]})
 
 
 @pytest.fixture
@@ -51,25 +52,24 @@ def pushed(profile: Profile, workflow: str) -> None:
 
 def test_the_reconciler_tells_how_a_workflow_ended_and_removes_what_is_old(profile: Profile) -> None:
     pushed(profile, "wf")
-    running = {"metadata": {"name": "wf"}, "spec": {}, "status": {"phase": "Running"}}
-    assert RemoteReconciler(profile, api_server(running), keep_s=1e6).sweep() == 0
+    assert RemoteReconciler(profile, client(wf="Running"), keep_s=1e6).sweep() == 0
     assert f"{FOLDER}/wf/finished.json" not in remote(profile).list()
-    assert RemoteReconciler(profile, api_server(), keep_s=1e6).sweep() == 0  # deleted
+    assert RemoteReconciler(profile, client(), keep_s=1e6).sweep() == 0  # deleted
     assert json.loads(remote(profile).read(f"{FOLDER}/wf/finished.json") or b"") == {"status": "KILLED"}
     spool = (remote(profile).read(f"{SFT}/tracking/spool.jsonl") or b"").decode().splitlines()
     assert [json.loads(line)["value"] for line in spool if '"kind":"status"' in line] == ["RUNNING", "KILLED"]
     assert f"{SFT}/.lease" not in remote(profile).list()
 
-    assert RemoteReconciler(profile, api_server(running), keep_s=1e6).sweep() == 0  # argo retry: it is to end again
+    assert RemoteReconciler(profile, client(wf="Running"), keep_s=1e6).sweep() == 0  # argo retry: it is to end again
     assert f"{FOLDER}/wf/finished.json" not in remote(profile).list()
     remote(profile).write(f"{FOLDER}/wf/finished.json", b'{"status": "KILLED"}')
-    RemoteReconciler(profile, api_server(), keep_s=-10).sweep()
+    RemoteReconciler(profile, client(), keep_s=-10).sweep()
     assert not remote(profile).list(FOLDER)
 
 
 def test_the_reconciler_leaves_a_night_alone_that_is_being_planned(profile: Profile) -> None:
     remote(profile).write(f"{FOLDER}/planning/night.json", b"{}")  # plan.json comes in a moment
-    assert RemoteReconciler(profile, api_server(), keep_s=-10).sweep() == 0
+    assert RemoteReconciler(profile, client(), keep_s=-10).sweep() == 0
     assert f"{FOLDER}/planning/night.json" in remote(profile).list(FOLDER)
 
 

@@ -223,6 +223,14 @@ def test_status_has_a_line_for_each_task_in_their_order() -> None:
     assert told[-1] == "4 of 9 nodes to run, store /store/runs"
 
 
+@pytest.mark.parametrize(("phase", "state"), [("Succeeded", "skipped"), ("Failed", "blocked")])
+def test_what_was_not_asked_for_is_skipped_and_not_blocked(phase: str, state: str) -> None:
+    """Argo omits a task after one that it omitted; only where something failed that is the cause."""
+    found = view(workflow(phase=phase, plan=PLANNED, blocked=["tokenize"], skipped=["clean"]))
+    states = {task.name: task.state for task in found.tasks}
+    assert (states["tokenize"], states["clean"]) == (state, "skipped")
+
+
 def test_nodes_that_argo_compressed_are_unpacked_and_those_in_a_database_are_not_invented() -> None:
     found = workflow(plan=PLANNED, batches={"data": {"data-1": (Pod(),)}})
     packed = base64.b64encode(gzip.compress(json.dumps(found["status"].pop("nodes")).encode())).decode()

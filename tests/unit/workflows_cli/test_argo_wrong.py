@@ -70,9 +70,6 @@ def test_an_option_without_a_value_is_not_the_default(option: str, argosy: Argos
     ("content", "words"),
     [
         (b"a: b: c\n", ["config is broken: ScannerError: mapping values are not allowed here", 'config", line 1']),
-        (b"- a\n", ["config is broken: "]),
-        (b"\xff\xfe", ["config is broken: UnicodeDecodeError"]),
-        (b"", ["config names none, or is not there", "is empty"]),
         (b"apiVersion: v1\nkind: Config\n", ["config names none", "current-context"]),
         (b"current-context: a\ncontexts: [{name: a}]\nclusters: 3\n", ["config is broken"]),
         (None, ["config names none, or is not there"]),
@@ -216,22 +213,3 @@ def test_what_was_refused_for_wrong_input_is_not_tried_again(api: Api, argosy: A
     api.workflows["w"] = workflow("w", "Failed", {"data": {"data-1": (Pod("Failed", code=1),)}}, plan=PLANNED)
     argosy("retry", "w")
     assert len(api.bodies("POST")) == 1
-
-
-@pytest.mark.parametrize(
-    ("phase", "state", "note", "end"),
-    [
-        ("Succeeded", "skipped", "already done, or outside of the range", "1 ran in"),
-        ("Failed", "blocked", "a node that it needs failed, or was stopped", "1 ran, 1 blocked in"),
-    ],
-)
-def test_what_was_not_asked_for_is_skipped_and_not_blocked(phase: str, state: str, note: str, end: str, api: Api,
-                                                           argosy: Argosy) -> None:
-    """Argo omits a task after one that it omitted; only where something failed that is the cause."""
-    done = {"data": {"data-1": (Pod(),)}}
-    api.workflows = {"w": workflow("w", phase, done, plan=PLANNED, blocked=["tokenize"], skipped=["clean"])}
-    said = argosy("status", "w", "--on", "argo").out
-    rows = {line.split()[0]: line.split(maxsplit=2)[1:] for line in said.splitlines()[1:-2]}
-    assert rows["tokenize"] == [state, note]
-    assert rows["clean"] == ["skipped", "already done, or outside of the range"]
-    assert end in argosy("watch", "w", code=int(phase == "Failed")).out

@@ -7,8 +7,9 @@ import pytest
 from argosy.core.errors import InputError
 from argosy.core.store.files import write_json
 from argosy.core.store.provenance import Identities
+from tests.nightly_fixtures import webhook
 from workflows.cli import main
-from workflows.nightly.announce import alarms, judged_evaluations
+from workflows.nightly.announce import alarms, announce, judged_evaluations
 from workflows.nightly.candidates import find_candidates
 from workflows.nightly.night import Request, describe, plan_nights
 from workflows.nightly.references import by_name, gate_for
@@ -23,6 +24,24 @@ def test_judgements_of_nights_count_and_pairwise_ones_do_not(tmp_path: Path) -> 
         write_json(tmp_path / name / "outputs.json", {"outputs": outputs, "made_from": made_from})
     assert judged_evaluations(tmp_path) == {"e2"}
     assert [each.directory.name for each in alarms(tmp_path, "tonight")] == ["regressions-0"]
+
+
+def test_a_webhook_that_fails_for_a_while_is_told_once_and_only_its_host_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("workflows.nightly.announce.PAUSES_S", (0.0,))
+    (tmp_path / "regressions-0").mkdir()
+    judged = [{"label": "sft/p100 (a)", "reference": "b", "regressions": ["acc fell"]}]
+    made_from = {"step": "regressions", "upstream": {}, "config": {}}
+    write_json(tmp_path / "regressions-0/outputs.json", {"outputs": {"judged": judged}, "made_from": made_from})
+    with webhook((503, 503, 503, 200)) as (url, heard):
+        for night in ("one", "two", "three"):
+            assert announce(tmp_path, night, url, {"workflow": night}) == []
+    assert [(each["workflow"], each["regressions"]) for each in heard] == [("one", judged)] * 2 + [("two", judged)] * 2
+    assert heard[0]["text"].startswith("Argosy: sft/p100 (a) is worse than b: acc fell; report: ")
+    said = "".join(capsys.readouterr())
+    assert "was not told (HTTP 503)" in said
+    assert "/hook" not in said
 
 
 def test_a_stage_is_the_last_run_s_for_every_command_and_without_one_the_newest(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from argosy.core.config.schema import Role
 from argosy.core.errors import InputError
 from argosy.core.store.remote import is_uri
 from workflows.argo.client.transport import ApiError, Json, Transport
+from workflows.argo.client.view import parameters_of
 from workflows.lifecycle import LifecycleConfig, lifecycle
 
 PIPELINE = "argosy/pipeline"  # label of our workflows
@@ -124,11 +125,8 @@ def submission(template: str, namespace: str, parameters: Mapping[str, str]) -> 
     return {
         "apiVersion": "argoproj.io/v1alpha1",
         "kind": "Workflow",
-        "metadata": {
-            "generateName": f"{template}-",
-            "namespace": namespace,
-            "labels": {"argosy/pipeline": template},  # at once; the template sets it too
-        },
+        "metadata": {"generateName": f"{template}-", "namespace": namespace,
+                     "labels": {PIPELINE: template}},  # at once; the template sets it too
         "spec": {"workflowTemplateRef": {"name": template}, "arguments": {"parameters": given}},
     }
 
@@ -136,7 +134,7 @@ def submission(template: str, namespace: str, parameters: Mapping[str, str]) -> 
 def same_again(workflow: Json) -> Json:
     """Build a workflow with the parameters of `workflow`."""
     spec, metadata = workflow["spec"], workflow["metadata"]
-    given = {each["name"]: each.get("value", "") for each in (spec.get("arguments") or {}).get("parameters") or []}
+    given = {name: each.get("value", "") for name, each in parameters_of(spec).items()}
     again = submission(spec["workflowTemplateRef"]["name"], metadata["namespace"], given)
     again["metadata"]["annotations"] = {RETRY_OF: metadata["name"]}
     return again
@@ -153,7 +151,7 @@ def config_text(file: Path | None) -> str:
 
 def check_parameters(template: Json, parameters: Mapping[str, str]) -> None:
     """Raise InputError where the cluster's template does not take a parameter, or not its value."""
-    declared = {each["name"]: each for each in (template["spec"].get("arguments") or {}).get("parameters") or []}
+    declared = parameters_of(template["spec"])
     for name, value in parameters.items():
         if name not in declared:
             raise InputError(f"the WorkflowTemplate {template['metadata']['name']} has no parameter {name!r}: it is "

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
-from argosy.core.errors import ArgosyError, InputError
+from argosy.core.errors import ArgosyError
 
 TIMEOUT_S = 30.0
 Json = dict[str, Any]
@@ -87,11 +87,9 @@ class Transport:
             raise self.foreign(path, "no JSON") from None
         return found if isinstance(found, dict) else {"items": found}
 
-    def stream(
-        self, path: str, query: Mapping[str, str] | None = None, *, follow: bool = False, silence_s: float | None = None
-    ) -> Iterator[bytes]:
-        """Yield lines of an answer as they come. Raises ApiError, with `follow` after `silence_s` without a byte."""
-        with self.open(path, query, timeout=silence_s if follow else TIMEOUT_S) as (_, answer):
+    def stream(self, path: str, query: Mapping[str, str] | None = None, *, follow: bool = False) -> Iterator[bytes]:
+        """Yield lines of an answer as they come, with `follow` however long none comes. Raises ApiError."""
+        with self.open(path, query, timeout=None if follow else TIMEOUT_S) as (_, answer):
             yield from answer
 
     def foreign(self, path: str, gave: str) -> ApiError:
@@ -108,20 +106,3 @@ class Transport:
     def _no_answer(self, error: object) -> ApiError:
         hint = next((hint for sign, hint in _FAILURES.items() if sign in f"{error} {error!r}"), "")
         return ApiError(0, f"{self.where} does not answer: {error}{hint}")
-
-
-class HttpTransport(Transport):
-    """An HTTP API that a bearer token opens, such as the Argo server's."""
-
-    def __init__(self, url: str, token: str = "", *, insecure: bool = False, where: str = "") -> None:
-        from kubernetes import client
-
-        parts = urllib.parse.urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.netloc:
-            raise InputError(f"the server is {url!r}, allowed: a URL such as https://argo.example.com")
-        settings = client.Configuration(host=url.rstrip("/"))
-        settings.verify_ssl = not insecure
-        if token:
-            whole = token.lower().startswith(("bearer ", "basic "))  # ARGO_TOKEN as the Argo UI shows it
-            settings.api_key["authorization"] = token if whole else f"Bearer {token}"
-        super().__init__(settings, where or f"the server {url}")

@@ -118,6 +118,12 @@ def _of_tree(name: str) -> tuple[str, str]:
     return (f"{kind}-{_BATCH_OF.sub('', of)}" if _BATCH_OF.search(of) else of), item
 
 
+def parameters_of(spec: Json | None) -> dict[str, Json]:
+    """Return the parameters of a workflow's or template's spec, by name."""
+    given = ((spec or {}).get("arguments") or {}).get("parameters") or []
+    return {each["name"]: each for each in given}
+
+
 def seconds(time: str | None) -> float:
     """Parse an API's timestamp into Unix time; 0 for none."""
     return datetime.fromisoformat(time).timestamp() if time else 0.0
@@ -220,11 +226,8 @@ class View:
     @property
     def parameters(self) -> dict[str, str]:
         """The workflow's parameters, with the template's defaults."""
-        found: dict[str, str] = {}
-        for spec in (self.status.get("storedWorkflowTemplateSpec"), self.workflow.get("spec")):
-            for each in ((spec or {}).get("arguments") or {}).get("parameters") or []:
-                found[each["name"]] = str(each.get("value", ""))
-        return found
+        specs = (self.status.get("storedWorkflowTemplateSpec"), self.workflow.get("spec"))
+        return {name: str(each.get("value", "")) for spec in specs for name, each in parameters_of(spec).items()}
 
     @property
     def exit_code(self) -> int:

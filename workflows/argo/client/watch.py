@@ -30,30 +30,17 @@ PATIENCE_S = 900.0  # without an answer; an API server is upgraded in less
 
 
 class Screen:
-    """Lines alone. A context; `show` is given each look at the workflow."""
-
-    def __enter__(self) -> "Screen":
-        return self
-
-    def __exit__(self, *error: object) -> None: ...
-
-    def say(self, text: str) -> None:
-        """Print a line, with the time."""
-        print(f"{timestamp()} {text}", flush=True)
-
-    def show(self, found: View) -> None:
-        """Show nothing more."""
-
-
-class LiveScreen(Screen):
-    """Lines above, bars below."""
+    """Lines, with bars below them in a terminal. A context; `show` is given each look at the workflow."""
 
     def __init__(self) -> None:
+        from rich.console import Console
         from rich.live import Live
 
-        self._live = Live(auto_refresh=False, transient=True)
+        lines_alone = "NO_COLOR" in os.environ or not sys.stdout.isatty()
+        console = Console(force_terminal=False if lines_alone else None, soft_wrap=True, emoji=False)
+        self._live = Live(console=console, auto_refresh=False, transient=True)  # outside of a terminal it draws nothing
 
-    def __enter__(self) -> Screen:
+    def __enter__(self) -> "Screen":
         self._live.start()
         return self
 
@@ -61,7 +48,7 @@ class LiveScreen(Screen):
         self._live.stop()
 
     def say(self, text: str) -> None:
-        """Print a line above the bars."""
+        """Print a line, with the time, above the bars."""
         self._live.console.print(f"{timestamp()} {text}", highlight=False, markup=False)
 
     def show(self, found: View) -> None:
@@ -183,8 +170,7 @@ def watch(
 
     An API that is away for a while is waited for. Raises ApiError: it is gone for good, or refuses."""
     lines, shares = Lines(), Shares()
-    lines_alone = "NO_COLOR" in os.environ or not sys.stdout.isatty()
-    with screen or (Screen() if lines_alone else LiveScreen()) as shown:
+    with screen or Screen() as shown:
         while True:
             found = view(_patiently(client, name, shown.say, sleep))
             shares.look(client, found)

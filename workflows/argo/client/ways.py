@@ -6,11 +6,12 @@ import json
 import os
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 from argosy.core.errors import InputError
 from argosy.core.store.files import parse_object
 from workflows.argo.client.api import DEFAULT_NAMESPACE, FROM_PLAN, PIPELINE, ArgoClient, same_again
-from workflows.argo.client.transport import ApiError, HttpTransport, Json, Transport
+from workflows.argo.client.transport import ApiError, Json, Transport
 from workflows.argo.client.view import pod_name, view
 from workflows.argo.profile.profile import config_map
 
@@ -136,8 +137,23 @@ class KubernetesClient(ArgoClient):
         return str(data.get(f"{name}.yaml") or "")
 
 
-class ServerTransport(HttpTransport):
+class ServerTransport(Transport):
     """An Argo server's REST API, told apart from a UI or a proxy that answers in its place."""
+
+    def __init__(self, server: str, *, insecure: bool) -> None:
+        from kubernetes import client
+
+        # ARGO_SERVER is `host:port` for Argo's own CLI; ARGO_SECURE=false makes that plain http.
+        scheme = "" if "://" in server else f"{'http' if os.environ.get('ARGO_SECURE') == 'false' else 'https'}://"
+        parts = urlsplit(scheme + server)
+        if parts.scheme not in ("http", "https") or not parts.netloc:
+            raise InputError(f"the server is {server!r}, allowed: a URL such as https://argo.example.com")
+        settings = client.Configuration(host=parts.geturl().rstrip("/"))
+        settings.verify_ssl = not (insecure or os.environ.get("ARGO_INSECURE_SKIP_VERIFY", "") == "true")
+        if token := os.environ.get("ARGO_TOKEN", ""):
+            whole = token.lower().startswith(("bearer ", "basic "))  # as the Argo UI shows it
+            settings.api_key["authorization"] = token if whole else f"Bearer {token}"
+        super().__init__(settings, f"the Argo server {server}")
 
     def foreign(self, path: str, gave: str) -> ApiError:
         """Make the error for a server that is not Argo's, or is served below another path."""
@@ -159,13 +175,9 @@ class ServerClient(ArgoClient):
     """The API that the Argo UI uses. It reads workflows from the archive too, where there is one."""
 
     def __init__(self, server: str, namespace: str, *, insecure: bool = False) -> None:
-        insecure = insecure or os.environ.get("ARGO_INSECURE_SKIP_VERIFY", "") == "true"
-        token = os.environ.get("ARGO_TOKEN", "")
-        # ARGO_SERVER is `host:port` for Argo's own CLI; ARGO_SECURE=false makes that plain http.
-        scheme = "" if "://" in server else f"{'http' if os.environ.get('ARGO_SECURE') == 'false' else 'https'}://"
-        transport = ServerTransport(scheme + server, token, insecure=insecure, where=f"the Argo server {server}")
         place = "/api/v1/workflow"
-        super().__init__(transport, namespace, f"{place}s/{namespace}", f"{place}-templates/{namespace}")
+        super().__init__(ServerTransport(server, insecure=insecure), namespace, f"{place}s/{namespace}",
+                         f"{place}-templates/{namespace}")  # fmt: skip
 
     def _listed(self) -> Json:
         query = {"listOptions.labelSelector": PIPELINE, "fields": "items.metadata"}

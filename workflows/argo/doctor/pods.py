@@ -14,7 +14,7 @@ from workflows.argo.manifests.containers import parameter
 from workflows.argo.manifests.documents import manifests
 from workflows.argo.pod.outputs import Room, need, too_large
 from workflows.argo.profile.profile import Profile
-from workflows.argo.profile.quantities import amount
+from workflows.argo.profile.settings import amount
 from workflows.compose import DEFAULT_PRESET, compose
 from workflows.graph import Resources
 from workflows.lifecycle import lifecycle
@@ -181,4 +181,4 @@ def _room(node: Json, services: Sequence[Json]) -> Room:
     return Room(left.pop("cpu", 0.0), left.pop("memory", 0.0), left)
 
 
-CHECKS = (Check("nodes", nodes, 51), Check("pods", pods, 80, limit_s=2 * LIMIT_S + 30, pods=True))
+CHECKS = (Check("nodes", nodes, 51), Check("pods", pods, 80, pods=True))

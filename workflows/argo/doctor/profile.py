@@ -1,10 +1,11 @@
 """Checks of the things that the profile names: the store, PriorityClasses, semaphores, Secrets, MLflow, artifacts."""
 
+import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 
 import yaml
 
-from workflows.argo.client.transport import ApiError, HttpTransport, Json
+from workflows.argo.client.transport import TIMEOUT_S, Json
 from workflows.argo.doctor import Check, Cluster, Found
 from workflows.argo.doctor.argo import find_controller
 from workflows.argo.profile.profile import dataset
@@ -125,10 +126,10 @@ def mlflow(cluster: Cluster) -> Iterator[Found]:
         yield Found("ok", "no tracking.url in the profile: no links, and nothing to ask from here")
         return
     try:
-        for _ in HttpTransport(tracking.url, where=f"MLflow at {tracking.url}").stream("/health"):
-            pass
-    except ApiError as error:
-        yield Found("warn", f"{error} (from this machine)", "check tracking.url of the profile, or the way there")
+        urllib.request.urlopen(f"{tracking.url.rstrip('/')}/health", timeout=TIMEOUT_S).close()
+    except (OSError, ValueError) as error:
+        yield Found("warn", f"MLflow at {tracking.url} does not answer this machine: {error}",
+                    "check tracking.url of the profile, or the way there")  # fmt: skip
     else:
         yield Found("ok", f"MLflow at {tracking.url} answers")
 
@@ -179,11 +180,7 @@ def near(cluster: Cluster) -> Iterator[Found]:
 
 def _fluid(cluster: Cluster, place: str) -> Iterator[Found]:
     name = dataset(cluster.profile)
-    try:
-        cluster.api.ask("GET", FLUID)
-    except ApiError as error:
-        if error.status != 404:
-            raise
+    if cluster.get(FLUID) is None:
         yield Found("FAIL", "Fluid is not installed: there is no API data.fluid.io/v1alpha1",
                     "install it (its chart is fluid/fluid), or take storage.cache in the profile")  # fmt: skip
         return

@@ -46,24 +46,19 @@ def container(
 ) -> Container:
     """Make a template `name` that runs `python -m workflows.argo.pod ARGS` in the data image."""
     return Container(
-        name=name,
-        image=profile.images.of("data", "{{workflow.parameters.image-tag}}"),
-        image_pull_policy=profile.images.pull_policy,
-        command=["python", "-m", "workflows.argo.pod"],
-        args=list(args),
+        name=name, image=profile.images.of("data", parameter("image-tag")),
+        image_pull_policy=profile.images.pull_policy, command=["python", "-m", "workflows.argo.pod"], args=list(args),
         env=[*(Env(name=key, value=value) for key, value in (*_environment(profile), *env)), *secret_env],
         # Of an object store; steps' pods get theirs by their patch.
         env_from=[SecretEnvFrom(name=name) for name in profile.defaults.secrets] if profile.storage.uri else None,
-        inputs=[Parameter(name=each) for each in inputs],
-        resources=more.pop("resources", LIGHT),
+        inputs=[Parameter(name=each) for each in inputs], resources=more.pop("resources", LIGHT),
         volume_mounts=mounts(profile),
         security_context=m.SecurityContext(
             allow_privilege_escalation=False, read_only_root_filesystem=True, run_as_non_root=True,
             capabilities=m.Capabilities(drop=["ALL"])
         ),
-        termination_message_policy="FallbackToLogsOnError",
-        **more,
-    )
+        termination_message_policy="FallbackToLogsOnError", **more,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -113,7 +108,7 @@ def mounts(profile: Profile) -> list[m.VolumeMount]:
         m.VolumeMount(name=STORE, mount_path=profile.storage.mount_path),
         m.VolumeMount(name=SCRATCH, mount_path="/tmp"),
         m.VolumeMount(name=PROFILES, mount_path=PROFILES_AT, read_only=True),
-        *_near_mounts(profile),
+        *(mount for _, mount in _near(profile)),
         *(m.VolumeMount.model_validate(each) for each in profile.defaults.volume_mounts),
     ]
 
@@ -122,9 +117,8 @@ def volumes(profile: Profile) -> list[m.Volume]:
     """List the volumes of every pod: the store, a place for temporary files, the profile that the workflow names."""
     storage, named = profile.storage, config_map(parameter("profile"))
     if storage.claim:
-        store = m.Volume(
-            name=STORE, persistent_volume_claim=m.PersistentVolumeClaimVolumeSource(claim_name=storage.claim)
-        )
+        claim = m.PersistentVolumeClaimVolumeSource(claim_name=storage.claim)
+        store = m.Volume(name=STORE, persistent_volume_claim=claim)
     elif storage.uri:  # of which it holds a part
         store = m.Volume(name=STORE, empty_dir=m.EmptyDirVolumeSource(size_limit=storage.scratch))
     else:
@@ -134,31 +128,27 @@ def volumes(profile: Profile) -> list[m.Volume]:
         store,
         m.Volume(name=SCRATCH, empty_dir=m.EmptyDirVolumeSource()),
         m.Volume(name=PROFILES, config_map=m.ConfigMapVolumeSource(name=named, optional=True)),
-        *_near_volumes(profile),
+        *(volume for volume, _ in _near(profile)),
         *(m.Volume.model_validate(each) for each in profile.defaults.volumes),
     ]
 
 
-def _near_mounts(profile: Profile) -> list[m.VolumeMount]:
-    storage = profile.storage
-    if storage.fluid:  # a runtime that is started again mounts again
-        return [m.VolumeMount(name=NEAR, mount_path=storage.fluid.path, read_only=True,
-                              mount_propagation="HostToContainer")]
-    return [m.VolumeMount(name=NEAR, mount_path=storage.cache.path)] if storage.cache else []
-
-
-def _near_volumes(profile: Profile) -> list[m.Volume]:
-    """List the volume that holds data near the pods: the node's cache, or the one that Fluid makes of its Dataset."""
+def _near(profile: Profile) -> list[tuple[m.Volume, m.VolumeMount]]:
+    """List the volume that holds data near the pods, the node's cache or the one that Fluid makes of its Dataset."""
     cache, fluid = profile.storage.cache, profile.storage.fluid
-    if fluid:
+    if fluid:  # a runtime that is started again mounts again
         claim = m.PersistentVolumeClaimVolumeSource(claim_name=dataset(profile), read_only=True)
-        return [m.Volume(name=NEAR, persistent_volume_claim=claim)]
-    if cache and cache.claim:
+        return [(m.Volume(name=NEAR, persistent_volume_claim=claim),
+                 m.VolumeMount(name=NEAR, mount_path=fluid.path, read_only=True, mount_propagation="HostToContainer"))]
+    if not cache:
+        return []
+    if cache.claim:
         claim = m.PersistentVolumeClaimVolumeSource(claim_name=cache.claim)
-        return [m.Volume(name=NEAR, persistent_volume_claim=claim)]
-    if cache:
-        return [m.Volume(name=NEAR, host_path=m.HostPathVolumeSource(path=cache.host_path, type="DirectoryOrCreate"))]
-    return []
+        volume = m.Volume(name=NEAR, persistent_volume_claim=claim)
+    else:
+        host = m.HostPathVolumeSource(path=cache.host_path, type="DirectoryOrCreate")
+        volume = m.Volume(name=NEAR, host_path=host)
+    return [(volume, m.VolumeMount(name=NEAR, mount_path=cache.path))]
 
 
 def _environment(profile: Profile) -> list[tuple[str, str]]:

@@ -14,7 +14,7 @@ from workflows.argo.profile.settings import MOUNT, Fluid
 
 RECONCILER = "argosy-reconciler"
 EXECUTOR_RULES = [{"apiGroups": ["argoproj.io"], "resources": ["workflowtaskresults"], "verbs": ["create", "patch"]}]
-RECONCILER_RULES = [{"apiGroups": ["argoproj.io"], "resources": ["workflows"], "verbs": ["get", "list", "watch"]}]
+RECONCILER_RULES = [{"apiGroups": ["argoproj.io"], "resources": ["workflows"], "verbs": ["get", "list"]}]
 Manifest = dict[str, Any]
 PROFILE = "argosy/profile"  # label of the ConfigMaps with profiles
 _API = "data.fluid.io/v1alpha1"
@@ -47,13 +47,9 @@ def _with_role(profile: Profile, name: str, rules: list[dict[str, list[str]]]) -
     }
     # The executor looks its token up by this name; Kubernetes makes no such Secret by itself.
     if name == profile.executor_account:
-        yield {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "type": "kubernetes.io/service-account-token",
-            "metadata": _metadata(profile, f"{name}.service-account-token")
-            | {"annotations": {"kubernetes.io/service-account.name": name}},
-        }
+        metadata = _metadata(profile, f"{name}.service-account-token")
+        yield {"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token",
+               "metadata": {**metadata, "annotations": {"kubernetes.io/service-account.name": name}}}
 
 
 def _account(profile: Profile, name: str) -> Manifest:

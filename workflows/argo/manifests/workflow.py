@@ -54,19 +54,15 @@ def _step(profile: Profile, name: str, slot: str) -> Container:
     memory = f"asInt(inputs.parameters.memory) * {memory_factors(profile.retry)}[{memory_step(profile.retry)}]"
     patch = f"{{{{=sprig.replace('{MEMORY}', string(int({memory})) + 'Mi', inputs.parameters.patch)}}}}"
     return container(
-        name,
-        profile,
-        ["run", "--workflow", WORKFLOW, "--profile", parameter("profile"), "--batch", "{{inputs.parameters.batch}}"],
+        name, profile, ["run", "--workflow", WORKFLOW, "--profile", parameter("profile"), "--batch",
+                        "{{inputs.parameters.batch}}"],
         env=[
             ("ARGOSY_LAST_EXIT", "{{lastRetry.exitCode}}"), ("ARGOSY_LAST_CAUSE", f"{{{{={cause()}}}}}"),
             ("ARGOSY_MEMORY_STEP", f"{{{{=string({memory_step(profile.retry)})}}}}"), ("ARGOSY_RETRY", "{{retries}}")
         ],
-        inputs=["batch", "patch", "memory"],
-        resources=None,
-        pod_spec_patch=patch,
-        retry_strategy=retry(profile),
+        inputs=["batch", "patch", "memory"], resources=None, pod_spec_patch=patch, retry_strategy=retry(profile),
         synchronization=_synchronization(profile, slot),
-    )
+    )  # fmt: skip
 
 
 def _synchronization(profile: Profile, slot: str) -> m.Synchronization:
@@ -105,21 +101,15 @@ def workflow_template(profile: Profile, planned: Planned) -> WorkflowTemplate:
     idle = f"workflow.status == 'Succeeded' && (workflow.outputs?.parameters?.{FINISH} ?? 'yes') == 'no'"
     end = DAG(name=END, tasks=[Task(name=FINISH, template=FINISH, when=f"{{{{=!({idle})}}}}")])
     return WorkflowTemplate(
-        name=planned.name,
-        namespace=profile.namespace,
-        labels={"app.kubernetes.io/part-of": "argosy"},
-        annotations={
-            "workflows.argoproj.io/title": planned.title,
-            "workflows.argoproj.io/description": planned.description,
-        },
-        entrypoint=MAIN,
-        on_exit=END,
-        arguments=list(planned.fields),
+        name=planned.name, namespace=profile.namespace, labels={"app.kubernetes.io/part-of": "argosy"},
+        annotations={"workflows.argoproj.io/title": planned.title,
+                     "workflows.argoproj.io/description": planned.description},
+        entrypoint=MAIN, on_exit=END, arguments=list(planned.fields),
         templates=[_dag(profile, planned), _plan(profile, planned), *steps(profile, planned.tasks),
                    *planned.after.templates, end, _finish(profile)],
         workflow_metadata=m.WorkflowMetadata(labels={"argosy/pipeline": planned.name}),
         **_settings(profile),
-    )
+    )  # fmt: skip
 
 
 def _settings(profile: Profile) -> dict[str, Any]:
@@ -150,19 +140,10 @@ def _dag(profile: Profile, planned: Planned) -> DAG:
     tasks: list[Task | m.DAGTask] = [Task(name=PLAN, template=PLAN)]
     for task in planned.tasks:
         how, batch = _dealt(task) if task.parts else _alone(task)
-        tasks.append(
-            Task(
-                name=task.name,
-                template=template_of(profile, task.placed),
-                depends=after(planned.tasks, task),
-                **how,
-                arguments=[
-                    Parameter(name="batch", value=batch),
-                    Parameter(name="patch", value=_of_task(PATCHES, task)),
-                    Parameter(name="memory", value=_of_task(MEMORIES, task)),
-                ],
-            )
-        )
+        given = {"batch": batch, "patch": _of_task(PATCHES, task), "memory": _of_task(MEMORIES, task)}
+        arguments = [Parameter(name=name, value=value) for name, value in given.items()]
+        tasks.append(Task(name=task.name, template=template_of(profile, task.placed), arguments=arguments,
+                          depends=after(planned.tasks, task), **how))  # fmt: skip
     return DAG(name=MAIN, fail_fast=False, target=planned.target, tasks=[*tasks, *planned.after.tasks])
 
 
@@ -215,11 +196,8 @@ def _output(name: str, global_name: str | None = None) -> Parameter:
 
 def _finish(profile: Profile) -> Container:
     args = [FINISH, "--workflow", WORKFLOW, "--profile", parameter("profile"), "--status", "{{workflow.status}}"]
-    env = [
-        ("ARGOSY_STOPPED", f"{{{{={stopped()}}}}}"),
-        ("ARGOSY_FAILURES", f"{{{{={failures_digest()}}}}}"),
-        ("ARGOSY_RETRY", "{{retries}}"),
-    ]
+    env = [("ARGOSY_STOPPED", f"{{{{={stopped()}}}}}"), ("ARGOSY_FAILURES", f"{{{{={failures_digest()}}}}}"),
+           ("ARGOSY_RETRY", "{{retries}}")]  # fmt: skip
     # A pod whose image is not there would hold the workflow open for ever. What is not told then, the reconciler tells.
     limit = max(profile.plan_deadline_s, FINISH_S)
     return container(FINISH, profile, args, env=env, active_deadline_seconds=limit, retry_strategy=retry(profile, LATE))

@@ -25,14 +25,12 @@ from typing import IO, Any
 from argosy.core.errors import ArgosyError, StepError
 from argosy.core.store.files import explain, write_atomic
 from workflows.argo.objectstore.files import Entry, Remote
-from workflows.argo.objectstore.mirror import SMALL, link
+from workflows.argo.objectstore.mirror import link
 
 FOLDERS = OBJECTS, NAMES, PARTS, USERS = "objects", "names", "parts", "users"
 _GATE = "gate"
 _RESERVE = 2**26  # bytes of the disk that are left free
-_MARGIN = 20  # where something is evicted, a 20th of the cache becomes free, so that not every file asks for room again
 _DIGITS = 32  # of a digest
-_SHARES = 8  # pods of a node that fetch at a time
 _POLL_S = 0.1
 
 
@@ -49,14 +47,13 @@ class NodeCache:
         self._used: set[str] = set()
         self._checked: set[str] = set()
         self._told: set[str] = set()
-        self._free = 0
 
     def place(self, remote: Remote, name: str, entry: Entry, local: Path) -> bool:
-        """Make `local` a file of the store: a link to an object, or a copy of a small one.
+        """Make `local` a file of the store, a link to an object.
 
         False where the cache cannot help (its disk is full or not writable, the fetch of another pod stands still): it
         is to be fetched without, and a warning has said so. Raises RemoteError: the store could not be read."""
-        if not entry.stamp or not 0 < entry.size <= self._size:
+        if not entry.stamp or entry.size > self._size:
             return False
         key = hashlib.sha256(f"{remote.uri}\0{name}\0{entry.size}\0{entry.stamp}".encode()).hexdigest()
         try:
@@ -85,14 +82,10 @@ class NodeCache:
             digest = (self._root / NAMES / key).read_text()
             if len(digest) != _DIGITS:  # the node lost power
                 return False
-            found, is_small = self._root / OBJECTS / digest, entry.size <= SMALL
-            if not (is_small or self._pin(digest)) or not self._is_whole(found, entry.size):
+            found = self._root / OBJECTS / digest
+            if not self._pin(digest) or not self._is_whole(found, entry.size):
                 return False
-            if is_small:
-                write_atomic(local, found.read_bytes(), durable=False)
-                os.utime(local, (entry.time or time.time(),) * 2)
-            else:
-                link(local, found)
+            link(local, found)
         except FileNotFoundError:
             return False  # evicted at this moment
         with contextlib.suppress(OSError):  # of another uid
@@ -114,29 +107,19 @@ class NodeCache:
                 return self._without(f"another pod's fetch of {name} stands still")
             if self._use(key, entry, local):  # that pod has fetched it
                 return True
-            if not self._has_room(entry.size):
+            if not make_room(self._root, self._size, entry.size):
                 return self._without(f"{self._root} is full of files in use, or its disk is")
             remote.fetch(name, entry, part)
             now = remote.entry(name)
             if now is None or (now.size, now.stamp) != (entry.size, entry.stamp) or part.stat().st_size != entry.size:
                 return False  # replaced since it was listed: these may be bytes of both
             digest = _digest(part)
-            if entry.size > SMALL:
-                self._pin(digest)  # before it can be evicted
+            self._pin(digest)  # before it can be evicted
             part.replace(self._root / OBJECTS / digest)
             (self._root / OBJECTS / digest).chmod(0o444)
             self._checked.add(digest)
             write_atomic(self._root / NAMES / key, digest, durable=False)
         return self._use(key, entry, local)
-
-    def _has_room(self, need: int) -> bool:
-        """Tell whether a file fits, after evicting others: of what was found free, a pod takes a share unasked."""
-        with self._lock:
-            if need > self._free:
-                self._free = make_room(self._root, self._size, need) // _SHARES
-                return self._free >= 0
-            self._free -= need
-            return True
 
     @contextlib.contextmanager
     def _turn(self, key: str, size: int) -> Iterator[Path | None]:
@@ -182,9 +165,9 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, xxhash.xxh3_128).hexdigest()  # type: ignore[arg-type]
 
 
-def make_room(root: Path, size: int, need: int) -> int:
-    """Evict objects that no pod reads, the least recently used first, until all objects and parts are at most `size`
-    bytes and the disk has `need` bytes more; return how many bytes fit beside them, below 0 where they do not."""
+def make_room(root: Path, size: int, need: int) -> bool:
+    """Evict objects that no pod reads, the least recently used first, until all objects and parts (the caller's own is
+    one) are at most `size` bytes and the disk has `need` bytes more; return whether they are."""
     with _locked(root / _GATE, fcntl.LOCK_EX):
         objects = {path.name: path.stat() for path in (root / OBJECTS).iterdir()}
         total = sum(stat.st_size for stat in objects.values()) + _on_their_way(root / PARTS)
@@ -192,7 +175,7 @@ def make_room(root: Path, size: int, need: int) -> int:
         kept = _in_use(root / USERS) if over > 0 else set(objects)
         gone: set[str] = set()
         for digest, stat in sorted(objects.items(), key=lambda item: (item[1].st_atime_ns, item[0])):
-            if over + size // _MARGIN > 0 and digest not in kept:
+            if over > 0 and digest not in kept:
                 (root / OBJECTS / digest).unlink()
                 gone.add(digest)
                 over -= stat.st_size
@@ -200,7 +183,7 @@ def make_room(root: Path, size: int, need: int) -> int:
             with contextlib.suppress(FileNotFoundError):
                 if path.read_text() in gone:
                     path.unlink()
-        return -over
+        return over <= 0
 
 
 def _on_their_way(folder: Path) -> int:

@@ -124,9 +124,7 @@ class FluidVolume:
         self._told = False
 
     def place(self, remote: Remote, name: str, entry: Entry, local: Path) -> bool:
-        """Make `local` a link to a file of the volume. False: it is small, or the volume does not show it (yet)."""
-        if entry.size <= SMALL:  # a request to the bucket is quicker than several to a file system of the network
-            return False
+        """Make `local` a link to a file of the volume. False: the volume does not show it (yet)."""
         found = self._root / name
         try:
             if found.stat().st_size != entry.size:
@@ -188,6 +186,7 @@ class Mirror:
             self._known[name] = Stamp(found.st_size, found.st_mtime_ns, found.st_ino)
 
     def _pull(self, name: str, entry: Entry, near: Near | None) -> None:
-        if near is None or not near.place(self.remote, name, entry, self.root / name):
+        is_small = entry.size <= SMALL  # a request to the bucket is quicker than links, locks and hashes
+        if near is None or is_small or not near.place(self.remote, name, entry, self.root / name):
             self.remote.download(name, entry, self.root / name)
         self.note([name])

@@ -12,14 +12,13 @@ from argosy.core.step.process import stop_on_signals
 from argosy.core.store.files import read_record
 from argosy.core.store.step_files import OUTPUTS, RUN, STORE_URI, TRACKING, read_done
 from argosy.core.tracking.spool import PIPELINES
-from workflows.argo.handoff import FOLDER, read_handoff
+from workflows.argo.handoff import FOLDER, read_handoff, report_directory
 from workflows.argo.objectstore.cache import NodeCache
 from workflows.argo.objectstore.files import Remote
 from workflows.argo.objectstore.lease import Leases
 from workflows.argo.objectstore.mirror import FluidVolume, Mirror, Near, each
 from workflows.argo.objectstore.node import Pusher, RemoteNode
 from workflows.argo.objectstore.records import (
-    nodes_of,
     pull_directories,
     pull_records,
     pull_spools,
@@ -55,12 +54,6 @@ class PodStore:
     def pull(self, wanted: Callable[[str], bool] = lambda name: True) -> None:
         """Fetch the workflow's folder."""
         self.mirror.pull_below(self.folder, wanted=wanted)
-
-    def pull_spools(self, *, ended: bool = True) -> list[str] | None:
-        """Fetch the spools of the plan's nodes (see `records.pull_spools`); None without a plan."""
-        if not self.plan.is_file():
-            return None
-        return pull_spools(self.mirror, self.workflow, *nodes_of(self.plan), ended=ended)
 
 
 def pod_store(profile: Profile, workflow: str) -> PodStore | None:
@@ -139,7 +132,7 @@ def concluding(profile: Profile, workflow: str) -> Iterator[None]:
         yield
         return
     store.pull()
-    changing = store.pull_spools()
+    changing = pull_spools(store.mirror, workflow)
     yield
     if changing is not None:
         store.mirror.push(store.folder, *changing)
@@ -188,10 +181,7 @@ def reporting(profile: Profile, workflow: str) -> Iterator[None]:
     """Fetch the report of the workflow, where there is one."""
     if store := pod_store(profile, workflow):
         store.pull()
-        found = read_record(store.plan.with_name("report.json")).get("report")
-        if not found and store.plan.is_file():
-            found = read_handoff(store.plan).report
-        if found:
+        if found := report_directory(store.plan.parent):
             store.mirror.pull_below(Path(found).name, wanted=lambda name: name.endswith((".html", ".json")))
     yield
 
@@ -209,7 +199,7 @@ def promoting(profile: Profile, workflow: str) -> Iterator[Fetch]:
     mirror = store.mirror
     pull_records(mirror)
     store.pull()
-    changing = store.pull_spools(ended=False)
+    changing = pull_spools(mirror, workflow, ended=False)
     if changing is not None:
         _pull_compared(mirror, Path(read_handoff(store.plan).report).name)
     yield lambda directories: pull_directories(  # what lies elsewhere is not ours to fetch

@@ -14,7 +14,7 @@ from argosy.core.store.step_files import ERROR, LOG, NODE, OUTPUTS, RUN, STATE, 
 from argosy.core.tracking.ship import SHIPPED
 from argosy.core.tracking.spool import PIPELINES, SPOOL
 from argosy.model.weights.adapters.files import BASE, base_path
-from workflows.argo.handoff import read_handoff
+from workflows.argo.handoff import FOLDER, read_handoff
 from workflows.argo.objectstore.files import Entry, Remote
 from workflows.argo.objectstore.lease import held_for
 from workflows.argo.objectstore.mirror import SMALL, Mirror, each
@@ -131,9 +131,7 @@ def _is_record(name: str) -> bool:
     )
 
 
-def pull_spools(
-    mirror: Mirror, workflow: str, directories: list[str], pipelines: list[str], *, ended: bool = True
-) -> list[str]:
+def pull_spools(mirror: Mirror, workflow: str, *, ended: bool = True) -> list[str] | None:
     """Fetch the spools of a workflow's nodes that are not sent or not ended, and the artifacts that they name.
 
     Leases that the workflow's killed pods left are deleted.
@@ -142,12 +140,18 @@ def pull_spools(
         ended: the workflow has; else what its own pods hold is another's too.
 
     Returns:
-        The directories that it may change: a node that another workflow is running is not among them."""
+        The directories that it may change: a node that another workflow is running is not among them. None where no
+        plan was handed over."""
+    plan = mirror.root / FOLDER / workflow / "plan.json"
+    if not plan.is_file():
+        return None
+    handoff = read_handoff(plan)
+    directories = [Path(node["dir"]).name for node in handoff.nodes.values()]
     entries: dict[str, Entry] = {}
     each(lambda name: entries.update(mirror.remote.list(name)), directories)
     mirror.pull({name: entry for name, entry in entries.items() if name.endswith(f"{TRACKING}/{SHIPPED}")})
     mirror.pull({name: entry for name, entry in entries.items() if name.endswith(f"/{OUTPUTS}")})
-    of_pipelines = [f"{PIPELINES}/{pipeline}" for pipeline in pipelines]
+    of_pipelines = [f"{PIPELINES}/{pipeline}" for pipeline in handoff.pipelines]
     mirror.pull_below(*of_pipelines)
     leased = [f"{name}/{LEASE}" for name in directories if f"{name}/{LEASE}" in entries]
     left = [path for path in leased if ended and held_for(mirror.remote, path).startswith(f"{workflow}/")]
@@ -175,9 +179,3 @@ def _is_tracked(name: str, entry: Entry) -> bool:
     parts = name.split("/")
     small = parts[1] not in (STATE, "checkpoints") and entry.size <= _LARGEST_ARTIFACT
     return small and not parts[-1].startswith(".")
-
-
-def nodes_of(plan: Path) -> tuple[list[str], list[str]]:
-    """Return directories of the nodes of a handed-over plan, and the digests of its pipeline runs."""
-    handoff = read_handoff(plan)
-    return [Path(node["dir"]).name for node in handoff.nodes.values()], list(handoff.pipelines)

@@ -14,12 +14,11 @@ from typing import Any
 from argosy.core.config.schema import ParallelConfig
 from argosy.core.errors import InputError
 from argosy.core.step.process import thread_environment
-from argosy.core.store.files import make_directory, read_json, read_record, write_json
-from workflows.argo.handoff import FOLDER, OUTPUTS, Batch, Task, read_handoff
+from argosy.core.store.files import make_directory, read_json, write_json
+from workflows.argo.handoff import FOLDER, OUTPUTS, REPORT, Batch, Task, report_directory
 from workflows.argo.objectstore.pods import reporting
 from workflows.argo.profile.profile import Profile, placement_stage
-from workflows.argo.profile.quantities import amount
-from workflows.argo.profile.settings import Devices, Placement
+from workflows.argo.profile.settings import Devices, Placement, amount
 from workflows.graph import Resources, definition
 from workflows.lifecycle import LifecycleConfig, lifecycle
 from workflows.plan import Plan, PlannedNode
@@ -192,7 +191,6 @@ def write_output(folder: Path, name: str, text: str) -> None:
     (folder / name).write_text(text, encoding="utf-8")
 
 
-FILE = "report.json"  # beside plan.json: the directory of a night's report
 _STYLE = "body{font:14px sans-serif}td,th{padding:2px 10px;text-align:right}:first-child{text-align:left}"
 
 
@@ -205,27 +203,20 @@ def run(profile: Profile, arguments: argparse.Namespace) -> int:
     """Copy the report; return 0, also where there is none."""
     folder = Path(profile.storage.root) / FOLDER / arguments.workflow
     with reporting(profile, arguments.workflow):
-        report = report_of(folder)
-        if report is not None:
+        report = Path(report_directory(folder) or folder)
+        found = (report / "report.html").is_file()
+        if found:
             arguments.outputs.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(report / "report.html", arguments.outputs / "report.html")
             if (comparison := report / "comparison.json").is_file():
                 (arguments.outputs / "comparison.html").write_text(table(read_json(comparison)), encoding="utf-8")
-    print(f"report: {report}" if report else "there is no report")
+    print(f"report: {report}" if found else "there is no report")
     return 0
 
 
 def note_report(folder: Path, report: Path) -> None:
     """Note that `report` is the directory of the report of `folder`'s workflow."""
-    write_json(make_directory(folder) / FILE, {"report": str(report)})
-
-
-def report_of(folder: Path) -> Path | None:
-    """Find the directory of a workflow's report: a night's, else its comparison's; None before there is one."""
-    found = read_record(folder / FILE).get("report")
-    if not found and (plan := folder / "plan.json").is_file():
-        found = read_handoff(plan).report
-    return Path(found) if found and (Path(found) / "report.html").is_file() else None
+    write_json(make_directory(folder) / REPORT, {"report": str(report)})
 
 
 def table(comparison: Mapping[str, Any]) -> str:

@@ -1,28 +1,24 @@
 """The reconciler: it tells MLflow how workflows ended whose exit handler could not: terminated, deleted, cut off."""
 
 import argparse
-import json
 import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from argosy.core.errors import ArgosyError, Stopped
 from argosy.core.step.process import stop_on_signals
 from argosy.core.store.files import read_record, write_json
-from workflows.argo.client.transport import Json, Transport
+from workflows.argo.client.api import ArgoClient
 from workflows.argo.handoff import FOLDER
 from workflows.argo.objectstore.pods import mirror_of
-from workflows.argo.objectstore.records import nodes_of, pull_spools
-from workflows.argo.pod.finish import CONCLUDED, FINISHED, KILLED, conclude, final_status
+from workflows.argo.objectstore.records import pull_spools
+from workflows.argo.pod.finish import CONCLUDED, FINISHED, KILLED, STATUS, conclude, final_status
 from workflows.argo.profile.profile import Profile
 
-WATCH_S = 300  # of one watch; then all is looked at again
-SILENCE_S = WATCH_S + 30  # a watch that is silent for longer has lost its connection
-BACK_OFF_S = (1.0, 60.0)
+EVERY_S = 120.0
 _NOTES = ("plan.json", CONCLUDED, FINISHED)
 
 
@@ -65,103 +61,62 @@ def folders(store: Path) -> list[Folder]:
     return sorted(found, key=lambda folder: folder.plan.stat().st_mtime)
 
 
-def status_of(workflow: Mapping[str, Any] | None) -> str | None:
-    """Return FINISHED, FAILED or KILLED; None while it goes on. A workflow that is gone was deleted."""
-    if workflow is None:
-        return KILLED
-    stopped = (workflow.get("spec") or {}).get("shutdown") in ("Stop", "Terminate")
-    return final_status((workflow.get("status") or {}).get("phase", ""), stopped=stopped)
-
-
 class Reconciler:
     """A watcher of workflows that tells MLflow how they ended.
 
     Args:
-        transport: to the API server; it is asked to get, list and watch workflows, and nothing else.
-        namespace, cluster: whose workflows are looked at; those of others in the same store are theirs.
+        client: to the workflows of a namespace; it is asked to list and get them, and nothing else.
+        cluster: whose workflows are looked at; those of others in the same store are theirs.
         keep_s: seconds after which the folder of a workflow that is gone is removed."""
 
-    def __init__(self, store: Path, transport: Transport, namespace: str, keep_s: float, cluster: str = "") -> None:
-        self._store, self._transport, self._keep_s = store, transport, keep_s
-        self._namespace, self._cluster, self._reported = namespace, cluster, set[str]()
-        self._path = f"/apis/argoproj.io/v1alpha1/namespaces/{namespace}/workflows"
-        self._version = ""
+    def __init__(self, store: Path, client: ArgoClient, keep_s: float, cluster: str = "") -> None:
+        self._store, self._client, self._keep_s, self._cluster = store, client, keep_s, cluster
+        self._reported = set[str]()
 
     def sweep(self) -> int:
         """Look at every folder; return how many MLflow did not take. Raises ApiError."""
         known = folders(self._store)  # before asking: one that appears later has a workflow that is not asked for
-        workflows = self._list() if known else {}
-        return sum(not self._try(folder, workflows.get(folder.name), known) for folder in known)
+        phases = {each.name: each.phase for each in self._client.list()} if known else {}
+        return sum(not self._try(folder, phases.get(folder.name), known) for folder in known)
 
     def follow(self, sleep: Callable[[float], None] = time.sleep, forever: Callable[[], bool] = lambda: True) -> None:
-        """Sweep, then watch, and again; an API server that does not answer is asked again after 1, 2, ... 60 s."""
-        pause = 0.0
+        """Sweep every two minutes; an outage of the API server is one warning."""
+        told = False
         while forever():
             try:
-                left = self.sweep()
-                pause = 0.0
-                if left:
-                    sleep(BACK_OFF_S[1])
-                else:
-                    self._watch()
+                self.sweep()
+                told = False
             except (ArgosyError, OSError, ValueError) as error:
-                if not pause:
+                if not told:
                     print(f"reconcile: {error}; asked again later", file=sys.stderr, flush=True)
-                pause = min(max(2 * pause, BACK_OFF_S[0]), BACK_OFF_S[1])
-                sleep(pause)
+                told = True
+            sleep(EVERY_S)
 
-    def _list(self) -> dict[str, Json]:
-        """List all workflows by name, a page at a time."""
-        found: dict[str, Json] = {}
-        query = {"limit": "500"}
-        while True:
-            page = self._transport.ask("GET", self._path, query=query)
-            found.update({each["metadata"]["name"]: each for each in page.get("items", [])})
-            metadata = page.get("metadata") or {}
-            self._version = metadata.get("resourceVersion", "")
-            if not metadata.get("continue"):
-                return found
-            query["continue"] = metadata["continue"]
-
-    def _watch(self) -> None:
-        """Watch until a workflow has ended or is gone, or the watch has."""
-        query = {"watch": "1", "timeoutSeconds": str(WATCH_S), "allowWatchBookmarks": "true"}
-        query |= {"resourceVersion": self._version} if self._version else {}
-        for line in self._transport.stream(self._path, query, follow=True, silence_s=SILENCE_S):
-            if not line.strip():
-                continue
-            event = json.loads(line)
-            if event.get("type") == "ERROR":
-                return  # the version is too old, say: list again
-            workflow = None if event.get("type") == "DELETED" else event.get("object") or {}
-            if event.get("type") != "BOOKMARK" and status_of(workflow) is not None:
-                return
-
-    def _try(self, folder: Folder, workflow: Json | None, known: Sequence[Folder]) -> bool:
+    def _try(self, folder: Folder, phase: str | None, known: Sequence[Folder]) -> bool:
         """Reconcile one folder; an error is told once, and holds up no other folder."""
         try:
-            return not folder.is_of(self._namespace, self._cluster) or self._one(folder, workflow, known)
+            return not folder.is_of(self._client.namespace, self._cluster) or self._one(folder, phase, known)
         except (ArgosyError, OSError, ValueError) as error:
             if folder.name not in self._reported:
                 print(f"reconcile: {folder.name}: {error}; it is left as it is", file=sys.stderr, flush=True)
                 self._reported.add(folder.name)
             return True
 
-    def _one(self, folder: Folder, workflow: Json | None, known: Sequence[Folder]) -> bool:
-        """Reconcile one folder; return whether nothing is left to be done for it."""
-        status = status_of(workflow)
-        if workflow is not None and status is None:  # it goes on; after `argo retry`, to end again
+    def _one(self, folder: Folder, phase: str | None, known: Sequence[Folder]) -> bool:
+        """Reconcile one folder, whose workflow is in a phase, or gone; return whether nothing is left to be done."""
+        if phase is not None and phase not in STATUS:  # it goes on; after `argo retry`, to end again
             for path in (folder.finished, folder.path / CONCLUDED):
                 path.unlink(missing_ok=True)
             return True
         if folder.finished.exists():
-            if workflow is None and time.time() - folder.finished.stat().st_mtime > self._keep_s:
+            if phase is None and time.time() - folder.finished.stat().st_mtime > self._keep_s:
                 shutil.rmtree(folder.path, ignore_errors=True)
             return True
-        assert status is not None
-        if workflow is None and (said := read_record(folder.path / CONCLUDED).get("status")):
-            status = said  # its own exit handler knew, and it is gone since
-        return self._conclude(folder, status, known)
+        if phase is None:  # deleted; its own exit handler may have known how it ended
+            return self._conclude(folder, read_record(folder.path / CONCLUDED).get("status") or KILLED, known)
+        shutdown = (self._client.get(folder.name).get("spec") or {}).get("shutdown")
+        status = final_status(phase, stopped=shutdown in ("Stop", "Terminate"))
+        return self._conclude(folder, status or KILLED, known)
 
     def _conclude(self, folder: Folder, status: str, known: Sequence[Folder]) -> bool:
         later = next((each for each in known[known.index(folder) + 1:] if each.pipelines & folder.pipelines), None)
@@ -175,9 +130,9 @@ class Reconciler:
 class RemoteReconciler(Reconciler):
     """A reconciler that fetches the folders for each look, and the spools of a workflow to be concluded."""
 
-    def __init__(self, profile: Profile, transport: Transport, keep_s: float) -> None:
+    def __init__(self, profile: Profile, client: ArgoClient, keep_s: float) -> None:
         self._mirror = mirror_of(profile)
-        super().__init__(self._mirror.root, transport, profile.namespace, keep_s, profile.cluster)
+        super().__init__(self._mirror.root, client, keep_s, profile.cluster)
         self._profile = profile
 
     def sweep(self) -> int:
@@ -199,9 +154,9 @@ class RemoteReconciler(Reconciler):
             )  # fmt: skip
 
     def _conclude(self, folder: Folder, status: str, known: Sequence[Folder]) -> bool:
-        changing = pull_spools(self._mirror, folder.name, *nodes_of(folder.plan))
+        changing = pull_spools(self._mirror, folder.name)
         concluded = super()._conclude(folder, status, known)
-        self._mirror.push(*changing)
+        self._mirror.push(*(changing or ()))
         return concluded
 
 
@@ -212,14 +167,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(profile: Profile, arguments: argparse.Namespace) -> int:
     """Reconcile; return 1 where something is left (with --once), 143 when stopped."""
-    from workflows.argo.client.ways import KubernetesTransport
+    from workflows.argo.client.ways import KubernetesClient, KubernetesTransport
 
+    client = KubernetesClient(KubernetesTransport(), profile.namespace)
     keep = max(profile.keep.success_s, profile.keep.failure_s)
-    if profile.storage.uri:
-        reconciler: Reconciler = RemoteReconciler(profile, KubernetesTransport(), keep)
-    else:
-        store = Path(profile.storage.root)
-        reconciler = Reconciler(store, KubernetesTransport(), profile.namespace, keep, profile.cluster)
+    reconciler = (RemoteReconciler(profile, client, keep) if profile.storage.uri
+                  else Reconciler(Path(profile.storage.root), client, keep, profile.cluster))  # fmt: skip
     if arguments.once:
         return 1 if reconciler.sweep() else 0
     stop_on_signals()

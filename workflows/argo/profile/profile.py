@@ -1,10 +1,11 @@
-"""A cluster profile as typed YAML, found by name (those that Argosy ships) or as a file of one's own."""
+"""A cluster profile as typed YAML, found by name (those that Argosy ships) or as a file of one's own; its settings of
+tracking, retries and nights (settings.py has those that pods are made of)."""
 
 import os
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -12,13 +13,71 @@ from argosy.core.config.explain import likely, nearest
 from argosy.core.config.load import load
 from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
-from workflows.argo.profile.settings import Images, Keep, Nightly, Placement, Retry, Storage, Tracking, joined
+from workflows.argo.profile.settings import FROM_SECRETS, Images, Placement, Storage, has_password, joined
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$", max_length=63)]
 Label = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=63)]  # a namespace has no dot
 SHIPPED = Path(__file__).parent / "profiles"
 FOLDER = "ARGOSY_PROFILES"  # further profiles: in pods, the ConfigMap of the one that the workflow was given
 TEMPLATE_STORE = "ARGOSY_TEMPLATE_STORE"  # the plan's pod is told for which store its template was made
+
+
+class Tracking(Config):
+    """MLflow and the UI: `uri` as pods reach it; `url` and `argo_url` as people do, for links."""
+
+    uri: str = ""
+    url: str = ""
+    argo_url: str = ""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        for name in Tracking.model_fields:
+            if has_password(getattr(self, name)):
+                raise ValueError(f"{name} has a user and password (not shown): {FROM_SECRETS}")
+        return self
+
+
+class Retry(Config):
+    """The conditions and number of a step's retries."""
+
+    failures: int = Field(2, ge=0)
+    """Times that a step may fail by itself (exit code 1) before its node fails."""
+    out_of_memory: int = Field(3, ge=0)
+    """Times that it gets more memory after having run out of it."""
+    memory_factor: float = Field(1.5, gt=1)
+    """Factor by which the memory grows each time."""
+    interruptions: int = Field(50, ge=0)
+    """Lost nodes, evictions, deleted pods: no fault of the step, so many times at most."""
+    pause_s: int = Field(10, ge=0)
+    """Before the first retry; doubles up to `longest_pause_s`."""
+    longest_pause_s: int = Field(300, ge=1)
+    elsewhere: bool = False
+    """Keep a retry off every node where an attempt of it failed; for pools with more nodes than that may be."""
+
+
+class Keep(Config):
+    """Retention of finished workflows (seconds), and whether their record and logs are archived."""
+
+    success_s: int = Field(7 * 86400, ge=0)
+    failure_s: int = Field(14 * 86400, ge=0)
+    pods: Literal["OnPodCompletion", "OnPodSuccess", "OnWorkflowCompletion", "OnWorkflowSuccess"] = "OnPodSuccess"
+    archive_logs: bool = False
+
+
+class Nightly(Config):
+    """The hour of the nightly evaluation (cron, in `timezone`), and the reference of its checkpoints."""
+
+    schedule: str = "0 2 * * *"
+    timezone: str = "UTC"
+    alias: str = Field("reference")
+    """Registry alias of the checkpoint that new ones are compared with."""
+    model: str = ""
+    """Registered model; default: the model line's name."""
+    webhook_secret: str = Field("", pattern=r"^([a-z0-9.-]+/[A-Za-z0-9._-]+)?$")
+    """SECRET/KEY that holds the URL which is told of regressions."""
+    late_s: int = Field(4 * 3600, ge=0)
+    """A missed start is made up for within so many seconds."""
+    suspend: bool = False
 
 
 class Profile(Config):

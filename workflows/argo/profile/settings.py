@@ -1,15 +1,61 @@
-"""The parts of a cluster profile: pods by stage, the store and data near the pods, retries, the nightly evaluation."""
+"""The parts of a cluster profile that pods are made of: images, devices, places, the store and data near the pods;
+quantities of Kubernetes, and keys that are called as credentials are."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
 from argosy.core.config.schema import Config
-from workflows.argo.profile.quantities import FROM_SECRETS, Quantity, amount, has_password, secret_names
+from argosy.core.errors import InputError
 
 MOUNT = "store"  # of a Dataset: the folder of its volume in which the store is
 Absolute = Annotated[str, Field(pattern=r"^/[^\s:]*$")]
+_UNITS = {"": 1, "n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18,
+          "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50, "Ei": 2**60}  # fmt: skip
+_QUANTITY = re.compile(r"([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)([numkKMGTPE]?i?)")
+
+_WORDS = {"secret", "password", "passwd", "token", "credential", "credentials", "sas"}
+_PAIRS = ("access_key", "account_key", "api_key", "private_key", "connection_string",
+          "accesskey", "secretkey")  # as engines of Fluid call them
+_FILES = ("_file", "_path", "_dir")  # where they are, not they themselves
+Quantity = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|Ki|Mi|Gi|Ti)?$")]
+FROM_SECRETS = (
+    "credentials come from a Secret that defaults.secrets names, as environment variables "
+    "(AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_ENDPOINT_URL, MLFLOW_TRACKING_USERNAME, ...)"
+)
+
+
+def secret_names(given: Any, at: str = "") -> Iterator[str]:
+    """Yield paths of keys, at any depth, named as credentials are; empty and boolean values hold none."""
+    if isinstance(given, Mapping):
+        for key, value in given.items():
+            path = f"{at}.{key}" if at else str(key)
+            if isinstance(value, (Mapping, list, tuple)):
+                yield from secret_names(value, path)
+                continue
+            name = re.sub(r"[^a-z0-9]+", "_", str(key).lower())
+            named = name == "key" or not _WORDS.isdisjoint(name.split("_")) or any(pair in name for pair in _PAIRS)
+            if value not in (None, "") and not isinstance(value, bool) and named and not name.endswith(_FILES):
+                yield path
+    elif isinstance(given, Sequence) and not isinstance(given, str):
+        for number, value in enumerate(given):
+            yield from secret_names(value, f"{at}[{number}]")
+
+
+def has_password(uri: str) -> bool:
+    """Tell whether a URI names a user: s3://KEY:SECRET@bucket, https://user:password@host."""
+    return "@" in urlsplit(uri).netloc
+
+
+def amount(quantity: str) -> float:
+    """Convert a Kubernetes quantity into cores, bytes or a count. Raises InputError: it is none."""
+    found = _QUANTITY.fullmatch(quantity)
+    if found is None or found[2] not in _UNITS:
+        raise InputError(f"{quantity!r} is not a quantity of Kubernetes, such as 500m, 2, 512Mi or 1.5G")
+    return float(found[1]) * _UNITS[found[2]]
 
 
 class Images(Config):
@@ -208,61 +254,3 @@ class Storage(Config):
     def root(self) -> str:
         """The store's directory, as pods see it."""
         return f"{self.path}/{self.directory}".rstrip("/")
-
-
-class Tracking(Config):
-    """MLflow and the UI: `uri` as pods reach it; `url` and `argo_url` as people do, for links."""
-
-    uri: str = ""
-    url: str = ""
-    argo_url: str = ""
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        for name in Tracking.model_fields:
-            if has_password(getattr(self, name)):
-                raise ValueError(f"{name} has a user and password (not shown): {FROM_SECRETS}")
-        return self
-
-
-class Retry(Config):
-    """The conditions and number of a step's retries."""
-
-    failures: int = Field(2, ge=0)
-    """Times that a step may fail by itself (exit code 1) before its node fails."""
-    out_of_memory: int = Field(3, ge=0)
-    """Times that it gets more memory after having run out of it."""
-    memory_factor: float = Field(1.5, gt=1)
-    """Factor by which the memory grows each time."""
-    interruptions: int = Field(50, ge=0)
-    """Lost nodes, evictions, deleted pods: no fault of the step, so many times at most."""
-    pause_s: int = Field(10, ge=0)
-    """Before the first retry; doubles up to `longest_pause_s`."""
-    longest_pause_s: int = Field(300, ge=1)
-    elsewhere: bool = False
-    """Keep a retry off every node where an attempt of it failed; for pools with more nodes than that may be."""
-
-
-class Keep(Config):
-    """Retention of finished workflows (seconds), and whether their record and logs are archived."""
-
-    success_s: int = Field(7 * 86400, ge=0)
-    failure_s: int = Field(14 * 86400, ge=0)
-    pods: Literal["OnPodCompletion", "OnPodSuccess", "OnWorkflowCompletion", "OnWorkflowSuccess"] = "OnPodSuccess"
-    archive_logs: bool = False
-
-
-class Nightly(Config):
-    """The hour of the nightly evaluation (cron, in `timezone`), and the reference of its checkpoints."""
-
-    schedule: str = "0 2 * * *"
-    timezone: str = "UTC"
-    alias: str = Field("reference")
-    """Registry alias of the checkpoint that new ones are compared with."""
-    model: str = ""
-    """Registered model; default: the model line's name."""
-    webhook_secret: str = Field("", pattern=r"^([a-z0-9.-]+/[A-Za-z0-9._-]+)?$")
-    """SECRET/KEY that holds the URL which is told of regressions."""
-    late_s: int = Field(4 * 3600, ge=0)
-    """A missed start is made up for within so many seconds."""
-    suspend: bool = False
