@@ -1,26 +1,31 @@
 """A night: new checkpoints, their missing evaluations, the reference of each, and the run of it all on this machine."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
+from argosy.core.store.provenance import IDENTITIES, Identities
 from argosy.core.store.step_files import read_done
 from argosy.core.tracking.mlflow.registry import Registry
+from steps.evaluate import EvaluateConfig
 from steps.regressions import Pair, RegressionsConfig
-from workflows.graph import Finished, Graph, Node
+from workflows.evaluation import Evaluation, evaluations
+from workflows.graph import FINAL, Finished, Graph, Node
 from workflows.lifecycle import LifecycleConfig
 from workflows.local.runner import run_plan
 from workflows.local.scheduler import Budget
 from workflows.local.shipping import Shipping
 from workflows.local.view import RunResult
 from workflows.nightly.announce import judged_evaluations
-from workflows.nightly.candidates import Candidate, Candidates, Cell, Cells, add_elsewhere, find_candidates
+from workflows.nightly.candidates import Candidate, Candidates, add_elsewhere, ancestor, find_candidates
 from workflows.nightly.references import by_name, reference_for, reference_of
 from workflows.plan import Plan, PlannedNode, Store, planned
+from workflows.stages import Stages
 from workflows.stored.last_run import newest_config
+from workflows.stored.lineage import TrainingStep
 
 STAGE = "evaluate"
 
@@ -108,62 +113,114 @@ def plan_nights(store: Path, request: Request, registry: Registry | None = None,
     if registry is not None:
         add_elsewhere(candidates, [(f"{each.checkpoint} ({each.line})", each.path) for each in registry.checkpoints()
                                    if each.checkpoint.rpartition("/")[0] not in candidates.training])
-    cells = Cells(candidates, store, dict.fromkeys(request.suites, "all") or None)
-    named = [each for name in request.checkpoints for each in by_name(name, candidates, store, cells.identities)]
+    planner = _Planner(candidates, store, request, registry, place)
+    named = [each for name in request.checkpoints for each in by_name(name, candidates, store, planner.identities)]
     every = list({each.key: each for each in named}.values())
-    judged = set() if every else judged_evaluations(store)
+    planner.judged = set() if every else judged_evaluations(store)
     every = every or [Candidate(step, export) for step in candidates.training.values() for export in step.exports]
-    planner = _Planner(candidates, cells, store, request, registry, place, judged)
     nights = [planner.night(line, [each for each in every if each.step.line == line]) for line in candidates.lines]
-    cells.identities.save()
+    planner.identities.save()
     return [night for night in nights if night.pairs or night.wrong or (night.notes and night is nights[0])]
 
 
 @dataclass(frozen=True)
+class Cell:
+    """A checkpoint (its key) with one suite: a node that the lifecycle would make, in the same directory."""
+
+    checkpoint: str
+    suite: str
+    node: PlannedNode
+
+
 class _Planner:
     """Plans the nights of a store."""
 
-    candidates: Candidates
-    cells: Cells
-    store: Path
-    request: Request
-    registry: Registry | None
-    place: Callable[[LifecycleConfig], LifecycleConfig]
-    judged: set[str] = field(default_factory=set)
+    def __init__(self, candidates: Candidates, store: Path, request: Request, registry: Registry | None,
+                 place: Callable[[LifecycleConfig], LifecycleConfig]) -> None:
+        self._candidates, self._store, self._request = candidates, store, request
+        self._registry, self._place = registry, place
+        self.identities = Identities(store / IDENTITIES if store.is_dir() else None)
+        self.judged: set[str] = set()
+        self._states = Store(str(store))
+        self._made: dict[tuple[str, str, str], list[Cell]] = {}
 
     def night(self, line: str, every: Sequence[Candidate]) -> Night:
-        notes = tuple(dict.fromkeys(self.candidates.notes))
+        notes = tuple(dict.fromkeys(self._candidates.notes))
         try:
-            config = newest_config(self.store, line, LifecycleConfig) or LifecycleConfig(name=line)
+            config = newest_config(self._store, line, LifecycleConfig) or LifecycleConfig(name=line)
         except InputError as error:
-            return Night(store=str(self.store), line=line, config={}, pairs=(), cells=(), notes=notes,
+            return Night(store=str(self._store), line=line, config={}, pairs=(), cells=(), notes=notes,
                          wrong=f"{line} is left out: {error}" if every else "")
-        placed = self.place(config)
-        own = {each.key: self.cells.of(each, placed) for each in every}
+        placed = self._place(config)
+        own = {each.key: self._cells(each, placed) for each in every}
         new = [each for each in every
                if own[each.key] and not {cell.node.digest for cell in own[each.key]} <= self.judged]
-        reference = reference_of(self.request.reference, self.request.alias, self.request.model or line,
-                                 self.candidates, self.store, self.registry) if new else None
+        reference = reference_of(self._request.reference, self._request.alias, self._request.model or line,
+                                 self._candidates, self._store, self._registry) if new else None
         known = reference if isinstance(reference, Candidate) else None  # a name alone cannot be evaluated here
         pairs, nodes = [], dict[str, PlannedNode]()  # by directory
         for each in new:
             pair, cells = self._pair(each, own[each.key], known, placed)
             pairs.append(pair)
             nodes |= {cell.node.dir: cell.node for cell in cells}
-        return Night(store=str(self.store), line=line, config=config.model_dump(mode="json", exclude_unset=True),
+        return Night(store=str(self._store), line=line, config=config.model_dump(mode="json", exclude_unset=True),
                      pairs=tuple(pairs), cells=tuple(with_unique_ids(list(nodes.values()))), notes=notes)
 
     def _pair(self, new: Candidate, own: Sequence[Cell], alias: Candidate | None,
               config: LifecycleConfig) -> tuple[CandidatePair, list[Cell]]:
-        reference = reference_for(new, self.candidates, alias)
+        reference = reference_for(new, self._candidates, alias)
         suites = {cell.suite for cell in own}
         theirs = [] if reference is None else [
-            cell for cell in self.cells.of(reference, config, items_of=new.step) if cell.suite in suites]
+            cell for cell in self._cells(reference, config, items_of=new.step) if cell.suite in suites]
         pair = CandidatePair(
             checkpoint=new.key, label=new.label, new=tuple(cell.node.dir for cell in own),
             reference=reference.key if reference and theirs else "",
             reference_evaluations=tuple(cell.node.dir for cell in theirs))  # fmt: skip
         return pair, [*own, *theirs]
+
+    def _cells(self, candidate: Candidate, config: LifecycleConfig, *, items_of: TrainingStep | None = None
+               ) -> list[Cell]:
+        """The cells of a checkpoint.
+
+        `config`: of the model line: suites, their settings, the seed, resources. `items_of`: another step, whose
+        data the items come from: a reference answers the items of the new checkpoint, through its own tokenizer."""
+        step = candidate.step
+        data = ancestor(self._candidates, (items_of or step).record, "data")
+        tokens = ancestor(self._candidates, step.record, "tokenize")
+        if not step.record["upstream"] and items_of:  # a model from elsewhere has none of its own
+            tokens = ancestor(self._candidates, items_of.record, "tokenize")
+        key = (step.digest, str(data and data.record["digest"]), str(tokens and tokens.record["digest"]))
+        if key not in self._made:
+            self._made[key] = list(self._make(step, config, data, tokens))
+        return [cell for cell in self._made[key] if cell.checkpoint == candidate.key]
+
+    def _make(
+        self, step: TrainingStep, config: LifecycleConfig, data: Finished | None, tokens: Finished | None
+    ) -> Iterator[Cell]:
+        exports = tuple(FINAL if name == step.final else name for name in step.exports)
+        checkpoint = Node(step.stage, "", Config(), finished=Finished(step.record, str(step.directory), exports))
+        inputs = {
+            name: Node(name, "", Config(), finished=each)
+            for name, each in (("data", data), ("tokens", tokens))
+            if each is not None
+        }
+        stages = Stages(config.seed, config.resources, config.known())
+        nodes = evaluations(stages, self._evaluation(config), [checkpoint], **inputs)
+        graph = Graph([checkpoint, *inputs.values(), *nodes], self.identities)
+        for node in nodes:
+            assert isinstance(node.config, EvaluateConfig)
+            export = step.final if node.config.export == FINAL else node.config.export
+            made = planned(graph, node, str(self._store), self._states).model_copy(update={"upstream": ()})
+            yield Cell(step.key(export), node.config.suite, made)
+
+    def _evaluation(self, config: LifecycleConfig) -> Evaluation:
+        if not self._request.suites:
+            return config.evaluate
+        own = config.evaluate.suites
+        chosen = {name: own.get(name, "all") for name in self._request.suites}
+        # Not model_copy: what was set explicitly is what a digest is made of, defaults follow the run's seed.
+        set_ = {name: getattr(config.evaluate, name) for name in config.evaluate.model_fields_set}
+        return Evaluation.model_validate({**set_, "suites": chosen})
 
 
 def with_unique_ids(nodes: Sequence[PlannedNode]) -> list[PlannedNode]:

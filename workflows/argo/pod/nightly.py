@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -50,14 +51,11 @@ def plan_night(profile: Profile, arguments: argparse.Namespace) -> int:
 
 
 def _request(profile: Profile) -> Request:
-    def names(variable: str, separators: str = "\n") -> tuple[str, ...]:
-        text = os.environ.get(variable, "")
-        for separator in separators:
-            text = text.replace(separator, "\n")
-        return tuple(line.strip() for line in text.splitlines() if line.strip())
+    def names(variable: str, separators: str) -> tuple[str, ...]:
+        return tuple(filter(None, map(str.strip, re.split(separators, os.environ.get(variable, "")))))
 
     reference, model = (os.environ.get(f"ARGOSY_{name}", "").strip() for name in ("REFERENCE", "MODEL"))
-    return Request(names("ARGOSY_CHECKPOINTS"), names("ARGOSY_SUITES", ","), reference, profile.nightly.alias,
+    return Request(names("ARGOSY_CHECKPOINTS", "\n"), names("ARGOSY_SUITES", "[,\n]"), reference, profile.nightly.alias,
                  model or profile.nightly.model)
 
 

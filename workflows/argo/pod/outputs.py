@@ -2,11 +2,10 @@
 for the UI as artifacts."""
 
 import argparse
-import html
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -191,7 +190,16 @@ def write_output(folder: Path, name: str, text: str) -> None:
     (folder / name).write_text(text, encoding="utf-8")
 
 
-_STYLE = "body{font:14px sans-serif}td,th{padding:2px 10px;text-align:right}:first-child{text-align:left}"
+_TABLE = """<!doctype html><meta charset=utf-8><title>Checkpoints, with 95 % intervals</title>
+<style>body{font:14px sans-serif}td,th{padding:2px 10px;text-align:right}:first-child{text-align:left}</style>
+<h3>Checkpoints, with 95 % intervals</h3>
+<table><tr><th></th>{% for name in last %}<th>{{ name }}</th>{% endfor %}</tr>
+{% for name in names %}<tr><td>{{ name }}</td>{% for each in last.values() %}<td>{% set found = each.metrics[name] %}
+{%- if found %}{{ "%.3f" | format(found.value) }}
+{%- if found.low is number %} <small>{{ "%.3f to %.3f" | format(found.low, found.high) }}</small>
+{%- endif %}{% endif %}</td>{% endfor %}</tr>
+{% endfor %}</table>
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -221,21 +229,8 @@ def note_report(folder: Path, report: Path) -> None:
 
 def table(comparison: Mapping[str, Any]) -> str:
     """Render the measures of the last checkpoint of each stage as a page: a row a measure, a column a checkpoint."""
+    from jinja2 import Environment
+
     last = {name: each for name, each in comparison["checkpoints"].items() if each.get("final")}
-    names = list(dict.fromkeys(name for each in last.values() for name in each["metrics"]))
-    rows = "".join(f"<tr><td>{html.escape(name)}</td>{''.join(_cells(name, last))}</tr>\n" for name in sorted(names))
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in last)
-    title = "Checkpoints, with 95 % intervals"
-    return (f"<!doctype html><meta charset=utf-8><title>{title}</title><style>{_STYLE}</style>"
-            f"<h3>{title}</h3><table><tr><th></th>{head}</tr>\n{rows}</table>\n")  # fmt: skip
-
-
-def _cells(name: str, checkpoints: Mapping[str, Any]) -> Iterator[str]:
-    for each in checkpoints.values():
-        found = each["metrics"].get(name)
-        if found is None:
-            yield "<td></td>"
-            continue
-        low, high = found.get("low"), found.get("high")
-        interval = "" if low is None or high is None else f" <small>{low:.3f} to {high:.3f}</small>"
-        yield f"<td>{found['value']:.3f}{interval}</td>"
+    names = sorted({name for each in last.values() for name in each["metrics"]})
+    return Environment(autoescape=True).from_string(_TABLE).render(last=last, names=names)
