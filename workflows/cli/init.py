@@ -5,7 +5,8 @@ from pathlib import Path
 
 from argosy.core.errors import InputError
 from argosy.core.store.files import make_directory, write_atomic
-from workflows.cli.command import PROJECT_FILE, Command
+from workflows.cli.command import Command
+from workflows.cli.options import PROJECT_FILE
 
 TEMPLATE = Path(__file__).with_name("argosy.yaml")
 

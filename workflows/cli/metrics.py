@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     from argosy.core.store.step_files import read_done
     from argosy.evidence.compare.checkpoints import read_checkpoints
     from argosy.evidence.compare.watch import watchlist
-    from argosy.evidence.results.rows.evaluations import in_order
+    from argosy.evidence.results.items import in_order
     from workflows.nightly.candidates import find_candidates
 
     store = args.store.absolute()

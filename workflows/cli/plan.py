@@ -3,7 +3,8 @@
 import argparse
 
 from workflows.amounts import amounts
-from workflows.cli.command import OVERRIDES, Command, add_config, add_range, add_store, describe_all, load_config
+from workflows.cli.command import Command, add_store
+from workflows.cli.options import OVERRIDES, add_config, add_range, describe_all, load_config
 from workflows.lifecycle import lifecycle
 from workflows.plan import check_inputs, plan
 

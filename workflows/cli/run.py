@@ -5,16 +5,8 @@ from pathlib import Path
 
 from argosy.core.store.files import make_directory
 from workflows.amounts import amounts
-from workflows.cli.command import (
-    OVERRIDES,
-    Command,
-    add_budget,
-    add_config,
-    add_range,
-    add_store,
-    describe_all,
-    load_config,
-)
+from workflows.cli.command import Command, add_budget, add_store
+from workflows.cli.options import OVERRIDES, add_config, add_range, describe_all, load_config
 from workflows.cli.report import REPORT
 from workflows.lifecycle import LifecycleConfig, lifecycle
 from workflows.plan import Plan, check_inputs, plan

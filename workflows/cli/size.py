@@ -9,17 +9,9 @@ from typing import TYPE_CHECKING
 from argosy.core.config.explain import likely
 from argosy.core.errors import InputError
 from argosy.core.store.files import json_text
-from workflows.cli.command import (
-    OVERRIDES,
-    PHASES,
-    Command,
-    add_config,
-    config_file,
-    load_config,
-    positive,
-    trained_model,
-)
+from workflows.cli.command import Command, positive
 from workflows.cli.measured import add_measure, measure_layouts
+from workflows.cli.options import OVERRIDES, PHASES, add_config, config_file, load_config, trained_model
 from workflows.compose import compose
 
 if TYPE_CHECKING:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from argosy.core.errors import InputError
 from workflows.cli.cluster import MORE, add_cluster, on_argo, start
-from workflows.cli.command import OVERRIDES, Command, add_config, add_range, config_file, load_config
+from workflows.cli.command import Command
+from workflows.cli.options import OVERRIDES, add_config, add_range, config_file, load_config
 from workflows.compose import DEFAULT_PRESET, preset_of
 from workflows.lifecycle import lifecycle
 from workflows.plan import stage_range

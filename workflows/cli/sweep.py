@@ -14,7 +14,8 @@ from argosy.core.store.step_files import RUN
 from argosy.corpus.text.display import duration
 from argosy.evidence.sweep.grid import STAGE
 from workflows.cli.cluster import MORE, add_cluster, on_argo, start
-from workflows.cli.command import Command, add_budget, add_config, add_store, config_file, positive, trained_model
+from workflows.cli.command import Command, add_budget, add_store, positive
+from workflows.cli.options import add_config, config_file, trained_model
 from workflows.compose import DEFAULT_PRESET, preset_of
 from workflows.plan import Plan, PlannedNode, check_inputs, describe, plan
 from workflows.sweep import NAME, Question, Sweep, read_sweep, sweep_nodes

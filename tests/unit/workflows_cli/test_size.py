@@ -11,7 +11,7 @@ from argosy.model.train.sizing.job import read_job, read_layout
 from argosy.model.train.sizing.layouts import propose
 from argosy.model.train.sizing.memory import memory
 from tests.command_line import Argosy
-from workflows.cli.command import trained_model
+from workflows.cli.options import trained_model
 from workflows.compose import compose
 
 LLAMA = {"model_type": "llama", "vocab_size": 128256, "hidden_size": 4096, "intermediate_size": 14336,
