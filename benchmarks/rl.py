@@ -18,9 +18,13 @@ from typing import Any
 
 from argosy.core.step.contract import Progress, StepContext
 from argosy.core.tracking.tracker import Tracker
+from argosy.model.train.config.model import ModelConfig
+from benchmarks.side_by_side import small_model
 
 METHODS = ("ppo", "grpo", "rloo", "reinforce++")
 WORDS = ("red", "blue", "green", "one", "two", "three", "cat", "dog", "bird", "sun", "moon", "star")
+SHAPE = ModelConfig(hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4,
+                    num_key_value_heads=4, max_position_embeddings=96)
 TAUGHT = {"epochs": 8, "learning_rate": 4e-3, "batch_size": 8, "micro_batch_size": 8, "dtype": "float32"}
 LEARNS: dict[str, Any] = {
     "rewards": {"accept": 1.0}, "max_steps": 160, "batch_size": 128, "micro_batch_size": 64, "minibatches": 2,
@@ -96,22 +100,10 @@ def _write_data(directory: Path) -> None:
 
 def _write_model(directory: Path, seed: int) -> None:
     """Write the directory of a training step that made a random model of two blocks."""
-    import torch
-
-    from argosy.corpus.tokens.tokenizer import save_tokenizer, train_tokenizer
-    from argosy.model.train.config.model import ModelConfig
-    from argosy.model.train.phase import build_model
-    from argosy.model.weights.pretrained import load_tokenizer
-
     final = directory / "checkpoints" / "final"
     final.mkdir(parents=True)
     texts = [f"say {word} twice please {word} {word}" for word in WORDS] * 20
-    save_tokenizer(train_tokenizer(texts, 384, split_han=False), final)
-    tokenizer = load_tokenizer(final)
-    special = {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
-    torch.manual_seed(seed)
-    model = build_model(ModelConfig(hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4,
-                                    num_key_value_heads=4, max_position_embeddings=96), len(tokenizer), special)
+    model, _ = small_model(final, texts, 384, SHAPE, seed)
     model.save_pretrained(final)
     (final / "argosy.json").write_text(json.dumps({"stage": "anneal", "step": 1, "tokens": 1000, "chat": False}))
     (directory / "outputs.json").write_text(json.dumps({"outputs": {"final": "checkpoints/final"}}))

@@ -5,18 +5,19 @@ import argparse
 import json
 import os
 import resource
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from argosy.core.step.process import thread_environment
 from argosy.corpus.tokens.tokenizer import save_tokenizer, train_tokenizer
+from argosy.model.train.config.model import ModelConfig
 
 VOCABULARY = 32_000
 LAYERS, HIDDEN, INTERMEDIATE, HEADS, POSITIONS = 8, 512, 1376, 8, 2048
@@ -36,31 +37,42 @@ def make_model(directory: Path, texts: Iterable[str]) -> None:
     LlamaForCausalLM(config).save_pretrained(directory)
 
 
+def small_model(directory: Path, texts: Iterable[str], vocabulary: int, shape: ModelConfig, seed: int = 0) -> Any:
+    """Return a model with random weights, and a tokenizer that was trained on `texts` and is left in `directory`."""
+    import torch
+
+    from argosy.model.train.phase import build_model
+    from argosy.model.weights.pretrained import load_tokenizer
+
+    save_tokenizer(train_tokenizer(texts, vocabulary, split_han=False), directory)
+    tokenizer = load_tokenizer(directory)
+    special = {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
+    torch.manual_seed(seed)
+    return build_model(shape, len(tokenizer), special), tokenizer
+
+
 ROOT = Path(__file__).resolve().parents[1]
 THREADS = 2
 
 
-@contextmanager
-def environment(name: str, threads: int) -> Iterator[None]:
-    """Start "ours" as `argosy run` starts a step; a peer as anybody would, with as many threads."""
-    before = dict(os.environ)
+def environment(name: str, threads: int) -> dict[str, str]:
+    """Return what "ours" starts with, as `argosy run` starts a step; a peer as anybody would, with as many threads."""
     ours = thread_environment(threads)
-    os.environ.update(ours if name == "ours" else {key: text for key, text in ours.items() if key.endswith("THREADS")})
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
+    return ours if name == "ours" else {key: text for key, text in ours.items() if key.endswith("THREADS")}
 
 
 class Side:
-    """A process that answers `{...}` lines with `{"seconds", "cpu_s", "result"}` lines; see `answer`."""
+    """A process that answers `{...}` lines with `{"seconds", "cpu_s", "result"}` lines; see `answer`.
 
-    def __init__(self, module: str, *arguments: str) -> None:
+    Args:
+        module: run with `-m`, and `arguments`.
+        given: variables of its environment; two threads by default."""
+
+    def __init__(self, module: str, *arguments: str, given: Mapping[str, str] | None = None) -> None:
         threads = {name: str(THREADS) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
-        environment = {**os.environ, **threads, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false",
-                       "TQDM_DISABLE": "1"}  # progress bars take time and are no answer
-        self._process = subprocess.Popen([sys.executable, "-m", module, *arguments], cwd=ROOT, env=environment,
+        variables = {**os.environ, **(given or threads), "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false",
+                     "TQDM_DISABLE": "1"}  # progress bars take time and are no answer
+        self._process = subprocess.Popen([sys.executable, "-m", module, *arguments], cwd=ROOT, env=variables,
                                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # fmt: skip
 
     def ask(self, **task: Any) -> dict[str, Any]:
@@ -75,9 +87,13 @@ class Side:
         found: dict[str, Any] = json.loads(line)
         return found
 
+    def work(self, **task: Any) -> Any:
+        """Its answer alone."""
+        return self.ask(**task)["result"]
+
     def close(self) -> float:
         """End it; its peak memory in MiB."""
-        peak: float = self.ask(peak=True)["result"]
+        peak: float = self.work(peak=True)
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait()
@@ -95,6 +111,36 @@ def answer(work: Callable[..., Any]) -> None:
         result = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 if peak else work(**task)
         spent = {"seconds": time.perf_counter() - started, "cpu_s": time.process_time() - cpu}
         print(json.dumps({**spent, "result": result}), file=out, flush=True)
+
+
+class Turn(NamedTuple):
+    """One side's task: its seconds by the clock and of the processor, on all threads, and what came of it."""
+
+    seconds: float
+    cpu: float
+    result: Any
+
+
+def in_turns(sides: Mapping[str, Callable[[], Any]], rounds: float, about: str = "") -> dict[str, list[Turn]]:
+    """Run each side once a round, in every round another one first, so that what other work takes from the machine is
+    taken from all; return the turns of each. `about`: what is done, to print a line for each round."""
+    turns: dict[str, list[Turn]] = {name: [] for name in sides}
+    order = list(sides)
+    for _ in range(max(1, round(rounds))):
+        for name in order:
+            began, cpu = time.perf_counter(), time.process_time()
+            result = sides[name]()
+            turns[name].append(Turn(time.perf_counter() - began, time.process_time() - cpu, result))
+        order = [*order[1:], order[0]]
+        if about:
+            each = ", ".join(f"{name} {some[-1].seconds:.2f} s" for name, some in turns.items())
+            print(f"{about}, round {len(turns[name])}: {each}", flush=True)
+    return turns
+
+
+def median_ratio(above: Iterable[float], below: Iterable[float]) -> float:
+    """Return the median over rounds of the ratio of two sides in the same round."""
+    return statistics.median(a / b for a, b in zip(above, below, strict=True))
 
 
 def shared(name: str) -> Path:

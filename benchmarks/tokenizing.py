@@ -10,8 +10,7 @@ import os
 import shutil
 import statistics
 import tempfile
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import redirect_stdout
 from functools import partial
 from io import StringIO
@@ -30,7 +29,8 @@ from argosy.corpus.cleaning.scoring import KEPT
 from argosy.corpus.data.schemas import Document
 from argosy.corpus.data.shards import ShardWriter
 from argosy.corpus.tokens.tokenizer import load_tokenizer, save_tokenizer, train_tokenizer
-from benchmarks.cleaning.texts import real_texts
+from benchmarks.cleaning.peer import real_texts
+from benchmarks.side_by_side import in_turns, median_ratio
 from steps.tokenize import TokenizeConfig, run
 
 _BATCHES = (100_000, 1_000_000, 10_000_000)  # characters at once of the other side, of which the fastest counts
@@ -89,23 +89,6 @@ def alone(tokenizer_directory: Path, texts: Sequence[str], characters: int) -> N
     tokenizer.encode_batch_fast(batch, add_special_tokens=False)
 
 
-class Side:
-    """The times of one side's calls: elapsed, and of the processor on all threads; seconds."""
-
-    def __init__(self, work: Callable[[], object]) -> None:
-        self.elapsed: list[float] = []
-        self.processor: list[float] = []
-        self._work = work
-
-    def turn(self) -> float:
-        """Work once; return the seconds elapsed."""
-        elapsed, processor = time.perf_counter(), time.process_time()
-        self._work()
-        self.elapsed.append(time.perf_counter() - elapsed)
-        self.processor.append(time.process_time() - processor)
-        return self.elapsed[-1]
-
-
 def measure(root: Path, megabytes: float, rounds: int, vocabulary: int) -> dict[str, Any]:
     """Return the ratio of speeds: medians over rounds of the two sides next to each other, as other work on the machine
     changes from minute to minute."""
@@ -114,27 +97,17 @@ def measure(root: Path, megabytes: float, rounds: int, vocabulary: int) -> dict[
         return {"tokenize_ratio": None, "reason": "no test data beside the checkout"}
     save_tokenizer(train_tokenizer(texts, vocabulary, split_han=True), root / "tokenizer")
     config = TokenizeConfig(**write_corpus(texts, root), tokenizer=str(root))
-    sides = {size: Side(partial(alone, root / "tokenizer", texts, size)) for size in _BATCHES}
-    theirs = min(sides.values(), key=lambda side: min(side.turn(), side.turn()))
-    theirs.elapsed, theirs.processor = [], []
-    ours = Side(partial(step, config, root / "tokens"))
-    for number in range(rounds):
-        for side in (ours, theirs) if number % 2 else (theirs, ours):
-            side.turn()
+    peers = {str(size): partial(alone, root / "tokenizer", texts, size) for size in _BATCHES}
+    tried = {size: min(turn.seconds for turn in turns) for size, turns in in_turns(peers, 2).items()}
+    best = min(tried, key=tried.__getitem__)
+    turns = in_turns({"alone": peers[best], "ours": partial(step, config, root / "tokens")}, rounds)
+    elapsed, processor = ({name: [turn[kind] for turn in each] for name, each in turns.items()} for kind in (0, 1))
     size = sum(len(text.encode()) for text in texts) / 1e6
-    return {"tokenize_ratio": round(_ratio(theirs.elapsed, ours.elapsed), 3),
-            "tokenize_processor_ratio": round(_ratio(theirs.processor, ours.processor), 3), "megabytes": round(size, 1),
-            "megabytes_a_second": round(size / statistics.median(ours.elapsed), 2),
-            "characters_at_once": next(each for each, side in sides.items() if side is theirs),
-            "seconds": {"ours": _rounded(ours.elapsed), "alone": _rounded(theirs.elapsed)}, "cores": os.cpu_count()}
-
-
-def _ratio(theirs: Sequence[float], ours: Sequence[float]) -> float:
-    return statistics.median(one / other for one, other in zip(theirs, ours, strict=True))
-
-
-def _rounded(values: Sequence[float]) -> list[float]:
-    return [round(value, 2) for value in values]
+    return {"tokenize_ratio": round(median_ratio(elapsed["alone"], elapsed["ours"]), 3),
+            "tokenize_processor_ratio": round(median_ratio(processor["alone"], processor["ours"]), 3),
+            "megabytes": round(size, 1), "megabytes_a_second": round(size / statistics.median(elapsed["ours"]), 2),
+            "characters_at_once": int(best), "cores": os.cpu_count(),
+            "seconds": {name: [round(value, 2) for value in elapsed[name]] for name in ("ours", "alone")}}
 
 
 def main() -> None:

@@ -5,13 +5,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from scipy.optimize import brentq
+from scipy.special import expit
 
 from argosy.core.statistics.intervals import Floats, mean
 from argosy.evidence.compare.checkpoints import Checkpoint
 from argosy.evidence.gate.check import Verdict, check
 from argosy.evidence.gate.config import Gate
 from argosy.evidence.gate.subject import Subject
-from argosy.evidence.results.rows.reader import Rows
+from argosy.evidence.results.rows import Rows
 from tests.comparison_fixtures import declared
 
 DIFFICULTY = 3.0  # standard deviation over items, in logits
@@ -21,7 +23,7 @@ def judged(rules: Any, new: Subject, reference: Subject | None = None) -> Verdic
     return check(Gate.model_validate({"rules": rules}), new, reference)
 
 
-def abilities(items: int, accuracy: float, seed: int, *, cluster: int = 1) -> Floats:
+def abilities(items: int, accuracy: float, seed: int, *, cluster: int = 1, spread: float = DIFFICULTY) -> Floats:
     """The probability of each item to be answered right: a logit of its own, and one that a cluster shares.
 
     With a spread of 3 logits two runs of one model answer alike in 78 of 100 items (correlation 0.54 at 60%).
@@ -29,12 +31,10 @@ def abilities(items: int, accuracy: float, seed: int, *, cluster: int = 1) -> Fl
     rng = np.random.default_rng(seed)
     shared = np.repeat(rng.normal(size=math.ceil(items / cluster)), cluster)[:items]
     own = rng.normal(size=items)
-    logits = DIFFICULTY * (math.sqrt(0.5) * (shared + own) if cluster > 1 else own)
-    low, high = -20.0, 20.0
-    for _ in range(60):  # the shift with which the mean is the accuracy
-        middle = (low + high) / 2
-        low, high = (middle, high) if _probability(logits + middle).mean() < accuracy else (low, middle)
-    return _probability(logits + low)
+    logits = spread * (math.sqrt(0.5) * (shared + own) if cluster > 1 else own)
+    shift = brentq(lambda at: float(expit(logits + at).mean()) - accuracy, -40.0, 40.0)
+    found: Floats = expit(logits + shift)
+    return found
 
 
 def answers(probabilities: Floats, seed: int, *, cluster: int = 1) -> list[bool]:
@@ -60,8 +60,3 @@ def subject(label: str, right: Sequence[bool], *, cluster: int = 1, losses: Mapp
                        counts=counts, headline={task: ["plain"]}, kinds=declared(metrics))
     found.rows = Rows(rows)
     return Subject(found)
-
-
-def _probability(logits: Floats) -> Floats:
-    found: Floats = 1 / (1 + np.exp(-logits))
-    return found

@@ -57,7 +57,7 @@ def ratio(texts: Sequence[str], python: str, rounds: int) -> dict[str, float]:
 
     with TemporaryDirectory() as folder:
         minhash.ours(texts[:20], Path(folder))
-    mine, _ = in_turns((lambda folder: minhash.ours(texts, folder), theirs), rounds)
+    mine = in_turns({"ours": lambda folder: minhash.ours(texts, folder), "theirs": theirs}, rounds)["ours"]
     seconds, cpu = (statistics.median(one[key] for one in taken) for key in ("seconds", "cpu"))
     return {"ratio": seconds / mine["seconds"], "cpu_ratio": cpu / mine["cpu"], "ours": mine["seconds"],
             "data_juicer": seconds, "ours_kept": len(mine["result"]), "data_juicer_kept": taken[-1]["kept"],

@@ -13,8 +13,7 @@ from argosy.corpus.cleaning.filter import Filter, Resources
 from argosy.corpus.cleaning.filters import make_filters, parse_filters
 from argosy.corpus.cleaning.recipes import GOPHER_QUALITY
 from argosy.corpus.cleaning.scoring import KEPT, decide, score
-from benchmarks.cleaning.peer import Words, compared, documents, in_turns, splitting
-from benchmarks.cleaning.texts import batched
+from benchmarks.cleaning.peer import Words, batched, compared, documents, in_turns, splitting
 
 PAPERS: Mapping[str, Mapping[str, Any]] = {
     "gopher_repetition": {"lettered_pieces": False},
@@ -71,4 +70,5 @@ def ratio(texts: Sequence[str], words: Words, rounds: int = 3) -> dict[str, floa
     Loops are compiled, and datatrove's words are loaded, by a run over a few documents before."""
     ours(texts[:20])
     datatrove(texts[:20], words)
-    return compared(in_turns((lambda _: ours(texts), lambda _: datatrove(texts, words)), rounds), texts)
+    sides = {"ours": lambda _: ours(texts), "datatrove": lambda _: datatrove(texts, words)}
+    return compared(in_turns(sides, rounds), texts)

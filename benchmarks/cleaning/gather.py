@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.cleaning import chain
-from benchmarks.cleaning.keys import Peak, random_keys
-from benchmarks.cleaning.texts import repeated_texts
+from benchmarks.cleaning.memory import Peak
+from benchmarks.cleaning.peer import repeated_texts
 
 _DOCUMENTS = 1000  # of a shard
 _CHARACTERS = 1500  # of a document
@@ -54,6 +54,21 @@ def copy_shards(one: Path, folder: Path, count: int) -> list[Path]:
             np.save(shard / "keys" / f"{name}.npy", values)
         made.append(shard)
     return made
+
+
+def random_keys(random: np.random.Generator, first: int, size: int, columns: int) -> Any:
+    """Return keys of `size` documents from the number `first` on, (size, columns), uint64: a hash of each document's
+    number, or of an earlier one's for a tenth."""
+    of = np.arange(first, first + size, dtype=np.uint64)
+    copies = random.random(size) < 0.1
+    of[copies] = (random.random(int(copies.sum())) * of[copies]).astype(np.uint64)
+    return _mixed(of[:, None] * np.uint64(1024) + np.arange(columns, dtype=np.uint64))
+
+
+def _mixed(values: Any) -> Any:
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        values = (values ^ (values >> np.uint64(shift))) * np.uint64(factor)
+    return values ^ (values >> np.uint64(31))
 
 
 def measure(root: Path, shards: list[Path], out: Path, memory_mb: int = 1024) -> dict[str, Any]:

@@ -2,12 +2,14 @@
 
 One score step reads, filters, and keys all of the text, a compressed JSONL file, and one clean step gathers; each is a
 process of its own. Text is that of the other measures, with its paragraphs in ever other orders. Memory is what the
-process holds itself (`keys.Peak`)."""
+process holds itself; files that it maps are not counted, since the system takes their pages back when it needs
+them."""
 
 import argparse
 import gzip
 import json
 import multiprocessing
+import threading
 import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -15,10 +17,34 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.cleaning import chain
-from benchmarks.cleaning.keys import Peak
-from benchmarks.cleaning.texts import repeated_texts
+from benchmarks.cleaning.peer import repeated_texts
 
 _BLOCK = 25.0  # MB that are made at a time
+
+
+def held() -> float:
+    """Return the MB of memory of this process, without mapped files."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return int(status.split("RssAnon:")[1].split()[0]) / 1024
+
+
+class Peak:
+    """The most memory that is held while the block runs, above what was held before."""
+
+    def __enter__(self) -> "Peak":
+        self.before = self.most = held()
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._end.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._end.wait(0.02):
+            self.most = max(self.most, held())
 
 
 def write_texts(path: Path, megabytes: float) -> int:

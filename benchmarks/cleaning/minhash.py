@@ -13,8 +13,7 @@ import numpy as np
 from argosy.corpus.cleaning.dedup import About, Workspace
 from argosy.corpus.cleaning.dedup.near_dedup import NearDedup, NearDedupConfig
 from argosy.corpus.cleaning.filter import Resources
-from benchmarks.cleaning.peer import Words, compared, documents, in_turns, splitting
-from benchmarks.cleaning.texts import batched
+from benchmarks.cleaning.peer import Words, batched, compared, documents, in_turns, splitting
 
 BANDS, ROWS, SHINGLE = 14, 8, 5  # of FineWeb, datatrove's defaults
 _LANGUAGE = "en"
@@ -23,15 +22,15 @@ _LANGUAGE = "en"
 def ours(texts: Sequence[str], folder: Path) -> list[str]:
     """Deduplicate with Argosy; return the ids of the documents that stay."""
     one = NearDedup(NearDedupConfig(bands=BANDS, rows=ROWS, shingle=SHINGLE), Resources())
-    parts = []
+    sizes = []
     for number, batch in enumerate(batched(texts)):
         for name, values in one.keys(batch).items():
             np.save(folder / f"{number}.{name}.npy", values)
-        parts.append((number, len(batch)))
+        sizes.append(len(batch))
     keys = [{name: np.load(folder / f"{number}.{name}.npy", mmap_mode="r") for name in ("bands", "counts", "sketches")}
-            for number, _ in parts]
+            for number in range(len(sizes))]
     lengths = np.array([len(text) for text in texts])
-    about = About([size for _, size in parts], np.zeros(len(texts), np.int64), ["web"], lengths)
+    about = About(sizes, np.zeros(len(texts), np.int64), ["web"], lengths)
     found = one.select(keys, np.ones(len(texts), np.bool_), about, Workspace(folder / "work"))
     gone = set(found.documents.tolist())
     return [str(at) for at, _ in enumerate(texts) if at not in gone]
@@ -78,5 +77,5 @@ def ratio(texts: Sequence[str], words: Words, rounds: int = 3) -> dict[str, floa
 
     Loops are compiled, and datatrove's words are loaded, by a run over a few documents before."""
     for some, times in ((texts[:20], 1), (texts, rounds)):
-        sides = in_turns((partial(ours, some), partial(datatrove, some, words=words)), times)
-    return compared(sides, texts)
+        found = in_turns({"ours": partial(ours, some), "datatrove": partial(datatrove, some, words=words)}, times)
+    return compared(found, texts)

@@ -1,21 +1,30 @@
-"""datatrove as a peer: with its own words, spaCy's, or the fastest that it can be given; both sides in turns."""
+"""datatrove as a peer, with its own words, spaCy's, or the fastest that it can be given; both sides in turns over the
+real texts of the shared test data, as many of them as a measure needs."""
 
+import gzip
+import json
 import logging
+import random
 import re
 import statistics
 import sys
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 import regex
 
-from argosy.corpus.text.scripts import HAN
+from argosy.corpus.cleaning.batch import Batch, batches
+from argosy.corpus.data.schemas import Document
+from argosy.corpus.text.scripts import HAN, is_han
+from benchmarks import side_by_side
+from steps.score import ScoreConfig
 
+FOLDERS = ("zh_d2l", "en_rustbook", "zh_rustbook", "dolma_fixtures", "data_juicer_demo", "llamafactory_demo")
 Words = Literal["spacy", "regex"]
 _SENTENCE_END = regex.compile(r"(\p{Sentence_Terminal}+)[\"')\]»”’）】」』》]*")
 _LOADER = "load_word_tokenizer"
@@ -70,37 +79,73 @@ def agreed(mine: Iterable[str], theirs: Iterable[str], documents: int) -> float:
     return 1 - ((ours - peers).total() + (peers - ours).total()) / documents
 
 
-def compared(sides: Sequence[dict[str, Any]], texts: Sequence[str]) -> dict[str, float]:
+def compared(sides: Mapping[str, dict[str, Any]], texts: Sequence[str], peer: str = "datatrove") -> dict[str, float]:
     """Make the figures of a measure.
 
     Args:
-        sides: ours and datatrove's as `in_turns` gives them; the results are what stays.
+        sides: ours and the peer's as `in_turns` gives them; the results are what stays.
 
     Returns:
         `ratio` (how many times as fast ours is, by medians), `cpu_ratio` (by the processor's time, which other work on
         the machine disturbs less), `ours` and `datatrove` (seconds), `ours_kept` and `datatrove_kept` (documents),
         `agreed` (the share of documents on which both decide alike), and `megabytes` of text."""
-    mine, theirs = sides
+    mine, theirs = sides["ours"], sides[peer]
     return {"ratio": theirs["seconds"] / mine["seconds"], "cpu_ratio": theirs["cpu"] / mine["cpu"],
-            "ours": mine["seconds"], "datatrove": theirs["seconds"], "ours_kept": len(mine["result"]),
-            "datatrove_kept": len(theirs["result"]), "agreed": agreed(mine["result"], theirs["result"], len(texts)),
+            "ours": mine["seconds"], peer: theirs["seconds"], "ours_kept": len(mine["result"]),
+            f"{peer}_kept": len(theirs["result"]), "agreed": agreed(mine["result"], theirs["result"], len(texts)),
             "megabytes": sum(len(text.encode()) for text in texts) / 1e6}
 
 
-def in_turns(sides: Sequence[Callable[[Path], Any]], rounds: int) -> list[dict[str, Any]]:
+def in_turns(sides: Mapping[str, Callable[[Path], Any]], rounds: int) -> dict[str, dict[str, Any]]:
     """Run each side so many times, in turns and in a new folder; return the median `seconds` and `cpu` of each, by the
     clock and by the processor, and the `result` of the last time."""
     from loguru import logger
 
     logger.remove()
     logging.disable(logging.INFO)
-    runs = [[_run(side) for side in sides] for _ in range(rounds)]
-    return [{"seconds": statistics.median(one[at][0] for one in runs), "cpu": statistics.median(one[at][1] for one in
-             runs), "result": runs[-1][at][2]} for at in range(len(sides))]
+
+    def in_folder(side: Callable[[Path], Any]) -> Any:
+        with TemporaryDirectory() as folder:
+            return side(Path(folder))
+
+    turns = side_by_side.in_turns({name: partial(in_folder, side) for name, side in sides.items()}, rounds)
+    return {name: {"seconds": statistics.median(turn.seconds for turn in each),
+                   "cpu": statistics.median(turn.cpu for turn in each), "result": each[-1].result}
+            for name, each in turns.items()}
 
 
-def _run(side: Callable[[Path], Any]) -> tuple[float, float, Any]:
-    with TemporaryDirectory() as folder:
-        begin, cpu = time.perf_counter(), time.process_time()
-        result = side(Path(folder))
-        return time.perf_counter() - begin, time.process_time() - cpu, result
+@cache
+def real_texts() -> list[str]:
+    """Return documents of books, web pages, tables and scraps, in two languages; none where there is no test data."""
+    return [text for name in FOLDERS for path in sorted(side_by_side.shared(name).rglob("*"))
+            for text in _texts(path) if text]
+
+
+def _texts(path: Path) -> Iterator[str]:
+    if path.suffix == ".md":
+        yield path.read_text(encoding="utf-8")
+    elif path.suffix == ".jsonl" or path.name.endswith("documents__000.json.gz"):
+        with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as lines:
+            for line in lines:
+                # Two files of data-juicer's are JSON over several lines.
+                value = json.loads(line) if line.startswith("{") and line.rstrip().endswith("}") else {}
+                yield value.get("text") or ""
+
+
+def repeated_texts(megabytes: float, seed: int = 0) -> list[str]:
+    """Return English documents of so many MB: the real ones, then again with their paragraphs in other orders."""
+    texts = [text for text in dict.fromkeys(real_texts()) if not is_han(text)]
+    rng, found, size = random.Random(seed), [], 0.0
+    while texts and size < megabytes:
+        for text in rng.sample(texts, len(texts)):
+            paragraphs = text.split("\n\n")
+            rng.shuffle(paragraphs)
+            found.append("\n\n".join(paragraphs) if size else text)
+            size += len(text.encode()) / 1e6
+    return found
+
+
+def batched(texts: Iterable[str]) -> Iterator[Batch]:
+    """Yield batches of documents, of the size that the score step has."""
+    documents = (Document(str(at), text, "web") for at, text in enumerate(texts))
+    return batches(documents, ScoreConfig.model_fields["batch_characters"].default)

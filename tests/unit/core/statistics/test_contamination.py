@@ -16,7 +16,7 @@ from argosy.core.statistics.contamination import (
     default_calibration,
     score,
 )
-from benchmarks.contamination.__main__ import threshold
+from benchmarks.contamination import threshold
 
 ITEMS = 200
 PLACES = {str(n): n % 4 for n in range(ITEMS)}

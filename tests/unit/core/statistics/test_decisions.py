@@ -15,8 +15,9 @@ from argosy.core.statistics.decisions import (
     power,
     tost,
 )
+from argosy.core.statistics.paired import mcnemar
 from argosy.core.statistics.trend import Curve, Point, signal_to_noise
-from benchmarks.power import simulated
+from tests.gate_fixtures import abilities
 
 
 @pytest.mark.parametrize("n", [8, 60, 900])
@@ -47,6 +48,17 @@ def test_power_and_what_can_be_found_agree_with_simulation() -> None:
     assert power(0.03, paired_stderr(0.6, 0.63, 0.6, needed)) == pytest.approx(0.8, abs=2e-3)
     with pytest.raises(ValueError, match="cannot have a correlation"):
         paired_stderr(0.9, 0.1, 0.9, 100)
+
+
+def simulated(spread: float, items: int, effect: float, runs: int) -> tuple[float, float]:
+    """The correlation of right answers over items of difficulties with this spread (in logits), and the share of runs
+    in which the gate's test (McNemar) finds a model with `effect` more than 0.6 right better."""
+    chances = [abilities(items, accuracy, 0, spread=spread) for accuracy in (0.6, 0.6 + effect)]
+    rng = np.random.default_rng(0)
+    drawn = [[(rng.random(items) < each).astype(float) for each in chances] for _ in range(runs)]
+    tests = [mcnemar(second.tolist(), first.tolist()) for first, second in drawn]
+    return (float(np.mean([np.corrcoef(*both)[0, 1] for both in drawn])),
+            float(np.mean([test.p_value < 0.05 and test.value > 0 for test in tests])))
 
 
 @pytest.mark.parametrize(("spread", "correlation", "share"), [(0.0, 0.0, 0.5), (3.0, 0.54, 0.8), (5.0, 0.7, 0.95)])

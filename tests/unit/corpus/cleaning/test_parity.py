@@ -9,8 +9,7 @@ from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.scoring import KEPT, decide, score
 from argosy.corpus.data.schemas import Document
 from benchmarks.cleaning.filters import PAPERS, our_filters, peer_filter
-from benchmarks.cleaning.peer import RegexWords
-from benchmarks.cleaning.texts import real_texts
+from benchmarks.cleaning.peer import RegexWords, real_texts
 
 COUNT_CHINESE_IN_CHARACTERS = {"c4_quality", "gopher_quality", "gopher_repetition"}
 

@@ -10,8 +10,7 @@ from argosy.corpus.cleaning.filters import make_filters, parse_filters
 from argosy.corpus.cleaning.recipes import RECIPES
 from argosy.corpus.cleaning.scoring import KEPT, decide, labels, score
 from argosy.corpus.data.schemas import Document
-from benchmarks.cleaning.peer import documents, splitting
-from benchmarks.cleaning.texts import real_texts
+from benchmarks.cleaning.peer import documents, real_texts, splitting
 from steps.clean import CleanConfig
 
 

@@ -5,13 +5,13 @@ import io
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from random import Random
 from typing import Any
 
 from argosy.core.statistics.contamination import Equals, Evidence, Gap
 from argosy.model.infer.encoder import Encoder
 from argosy.model.infer.model import LanguageModel
+from benchmarks.side_by_side import shared
 from evals.chain import parse_chain
 from evals.formats import read_items
 from evals.items import Item
@@ -20,19 +20,19 @@ from evals.question import SEPARATOR
 from evals.runner import memorisation, natural_order
 from evals.section import Memorisation
 
-DATA = Path(__file__).parents[3] / "shared/data"
-LONGEST = 130  # characters of an item: the models' context is short
+DATA = shared("")
+LONGEST, PIECE = 130, 400  # characters of an item, as the models' context is short, and of prose
 
 
-def mmlu(data: Path = DATA) -> list[Item]:
+def mmlu() -> list[Item]:
     """Test items of MMLU that are short enough."""
-    files = sorted((data / "mmlu").glob("data__mmlu__test__*.csv"))
+    files = sorted((DATA / "mmlu").glob("data__mmlu__test__*.csv"))
     return _short([item for path in files for item in read_items(path).items if isinstance(item, Item)])
 
 
-def openbookqa(data: Path = DATA) -> list[Item]:
+def openbookqa() -> list[Item]:
     """Training items of OpenBookQA that are short enough."""
-    file = data / "commonsense_mc/dataset__openbookqa__train.json"
+    file = DATA / "commonsense_mc/dataset__openbookqa__train.json"
     found = read_items(file, format="instructions", name="openbookqa", mix=False)
     return _short([item for item in found.items if isinstance(item, Item)])
 
@@ -46,11 +46,11 @@ def _short(items: Sequence[Item]) -> list[Item]:
     return [item for item in known.values() if item.id in movable and not natural_order(item.choices)]
 
 
-def prose(data: Path = DATA, size: int = 400) -> list[str]:
-    """Pieces of about `size` characters of a play, and of books about programming."""
-    files = [*sorted((data / "en_tinyshakespeare").glob("*.txt")), *sorted((data / "en_rustbook").glob("*.md"))]
+def prose() -> list[str]:
+    """Pieces of about PIECE characters of a play, and of books about programming."""
+    files = [*sorted((DATA / "en_tinyshakespeare").glob("*.txt")), *sorted((DATA / "en_rustbook").glob("*.md"))]
     text = [re.sub(r"\n{3,}", "\n\n", path.read_text(encoding="utf-8", errors="replace")) for path in files]
-    pieces = [each[start : start + size] for each in text for start in range(0, len(each), size)]
+    pieces = [each[start : start + PIECE] for each in text for start in range(0, len(each), PIECE)]
     Random(0).shuffle(pieces)
     return pieces
 
@@ -93,12 +93,7 @@ class Recipe:
     unseen: tuple[tuple[Item, ...], ...] = ()
 
 
-def settings() -> tuple[object, ...]:
-    """Return the settings that, beside a recipe, decide the result."""
-    return (SHAPE, LARGE, ROW, BATCH, RATE, RATE_LARGE, KNOWING)
-
-
-def make_tokenizer(texts: Sequence[str], vocabulary: int = 1024) -> Any:
+def make_tokenizer(texts: Sequence[str]) -> Any:
     """Byte-level BPE."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast
@@ -107,7 +102,7 @@ def make_tokenizer(texts: Sequence[str], vocabulary: int = 1024) -> Any:
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     made.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
-    made.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=vocabulary, special_tokens=[BOS, EOS],
+    made.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=1024, special_tokens=[BOS, EOS],
                                                         initial_alphabet=alphabet, show_progress=False))
     made.post_processor = processors.TemplateProcessing(single=f"{BOS} $A", special_tokens=[(BOS, 0)])
     return PreTrainedTokenizerFast(tokenizer_object=made, bos_token=BOS, eos_token=EOS, pad_token=EOS)

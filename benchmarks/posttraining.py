@@ -1,43 +1,44 @@
-"""The works of the benchmark of post-training, each by our loop and by TRL's trainer.
+"""Speed and memory of post-training, beside TRL's trainers.
 
-A work is an entry of WORKS; each of its sides makes a function of a number of steps (TRL's of a layout too), which
-returns the `seconds` of them and what was `done`."""
+python -m benchmarks.posttraining
 
+Each work (an entry of WORKS) is done by ours and by TRL's trainer with the same model, examples, batch and precision, a
+process each. They take turns within each round; a ratio is the median over rounds of what ours does in a second over
+what theirs does in that round. TRL has the fastest of the layouts that its trainer offers. The last line is JSON:
+`sft_ratio` (of tokens a second), and `memory_ratio`, TRL's peak memory over ours, the worst of all.
+"""
+
+import argparse
+import contextlib
 import json
+import statistics
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import SimpleNamespace
 from typing import Any
 
 from argosy.core.step.contract import StepContext
 from argosy.core.step.process import make_deterministic
 from argosy.corpus.data.schemas import Message
-from argosy.corpus.tokens.tokenizer import save_tokenizer, train_tokenizer
 from argosy.model.train.config.model import ModelConfig
-from benchmarks.side_by_side import shared
-from benchmarks.training.sides import THREADS, WARM, Counted, Laps, Last, counting
+from benchmarks.side_by_side import Side, answer, environment, in_turns, median_ratio, shared, small_model
+from benchmarks.training import THREADS, WARM, Counted, Laps, Last, counting, looped, of_trainers
 
-Turn = Callable[..., dict[str, float]]
+Turn = Callable[..., dict[str, float]]  # of so many steps, of TRL's of a layout too: their `seconds`, what was `done`
 
 
 @dataclass(frozen=True)
 class PeerWork:
-    """Something that ours and TRL's trainer both do.
+    """Something that ours and TRL's trainer both do."""
 
-    Attributes:
-        unit: of what is done in a second.
-        sides: by name, `ours` and `trl`, what makes a side's turn.
-        steps: measured optimizer steps of a turn.
-        rounds: turns of each.
-        layouts: what TRL's trainer may be told about how it divides its batch; the fastest counts."""
-
-    unit: str
-    sides: Mapping[str, Callable[[], Turn]]
-    steps: int
+    unit: str  # of what is done in a second
+    sides: Mapping[str, Callable[[], Turn]]  # by name, `ours` and `trl`, what makes a side's turn
+    steps: int  # measured optimizer steps of a turn
     rounds: int
-    layouts: Sequence[Mapping[str, Any]] = ({},)
+    layouts: Sequence[Mapping[str, Any]] = ({},)  # how TRL's trainer may divide its batch; the fastest counts
 
 
 FILES = ("alpaca_en_demo", "alpaca_zh_demo", "identity")  # conversations of LLaMA-Factory
@@ -49,6 +50,59 @@ VOCABULARY = 8192
 ASKED, ANSWER = 64, 64  # tokens of a prompt at most, and of an answer
 GROUP, ANSWERS = 8, 32  # answers to a prompt, and of a step
 RATE = 1e-4
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser("python -m benchmarks.posttraining", description=__doc__)
+    parser.add_argument("--rounds", type=float, default=1.0, metavar="X", help="X times the usual rounds")
+    parser.add_argument("--only", choices=tuple(WORKS), help="this work alone")
+    parser.add_argument("--side", choices=("ours", "trl"), help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.side:
+        with contextlib.redirect_stdout(sys.stderr):  # what is printed while a side is made is no answer
+            turn = WORKS[args.only].sides[args.side]()
+        answer(turn)
+        return
+    figures: dict[str, Any] = {}
+    for name in [args.only] if args.only else WORKS:
+        figures |= {f"{name}_{key}": value for key, value in measure(name, args.rounds).items()}
+    figures["memory_ratio"] = min(value for key, value in figures.items() if key.endswith("_memory_ratio"))
+    print(json.dumps({"name": "posttraining", "threads": THREADS, **figures}))
+
+
+def measure(name: str, share: float) -> dict[str, Any]:
+    """Return the figures of a work, of `share` of its rounds."""
+    work = WORKS[name]
+    layout = _fastest(name)
+    sides = {side: _start(name, side) for side in work.sides}
+    works = {"ours": partial(sides["ours"].work, steps=work.steps),
+             "trl": partial(sides["trl"].work, steps=work.steps, **layout)}
+    for each in works.values():
+        each()  # the first pass allocates
+    turns = in_turns(works, work.rounds * share, f"{name}, {WARM + work.steps} steps")
+    speeds = {side: [turn.result["done"] / turn.result["seconds"] for turn in each] for side, each in turns.items()}
+    peaks = {side: each.close() for side, each in sides.items()}
+    found = {"ratio": median_ratio(speeds["ours"], speeds["trl"]), "memory_ratio": peaks["trl"] / peaks["ours"],
+             **{side: statistics.median(each) for side, each in speeds.items()},
+             **{f"{side}_peak_mib": peak for side, peak in peaks.items()}}  # fmt: skip
+    return {key: float(f"{value:.4g}") for key, value in found.items()} | {"unit": work.unit, "layout": layout}
+
+
+def _start(name: str, side: str) -> Side:
+    return Side("benchmarks.posttraining", "--only", name, "--side", side, given=environment(side, THREADS))
+
+
+def _fastest(name: str) -> Mapping[str, Any]:
+    """Return the layout in which TRL's trainer is fastest, found by a process of its own, which has its own memory."""
+    work = WORKS[name]
+    if len(work.layouts) == 1:
+        return work.layouts[0]
+    side = _start(name, "trl")
+    seconds = [[side.work(steps=work.steps, **layout)["seconds"] for _ in range(2)][1] for layout in work.layouts]
+    side.close()
+    print(f"{name}, TRL's seconds in the layouts {work.layouts}: {seconds}", flush=True)
+    return work.layouts[seconds.index(min(seconds))]
 
 
 def _conversations() -> list[list[Message]]:
@@ -65,21 +119,16 @@ def start() -> tuple[Any, Any, list[list[Message]]]:
     a row, so that neither side cuts any."""
     import torch
 
-    from argosy.model.train.phase import build_model
     from argosy.model.weights.chat import encode_answers
-    from argosy.model.weights.pretrained import load_tokenizer
 
     torch.set_num_threads(THREADS)
-    torch.manual_seed(0)
     every = _conversations()
     with TemporaryDirectory() as folder:
-        texts = (message["content"] for messages in every for message in messages)
-        save_tokenizer(train_tokenizer(texts, VOCABULARY, split_han=False), Path(folder))
-        tokenizer = load_tokenizer(Path(folder))
-    special = {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
+        texts = [message["content"] for messages in every for message in messages]
+        model, tokenizer = small_model(Path(folder), texts, VOCABULARY, MODEL)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     fitting = [each for each in every if len(encode_answers(tokenizer, each)[0]) <= LENGTH]
-    return build_model(MODEL, VOCABULARY, special).to(device), tokenizer, fitting[:CONVERSATIONS]
+    return model.to(device), tokenizer, fitting[:CONVERSATIONS]
 
 
 def sft_ours() -> Turn:
@@ -89,9 +138,7 @@ def sft_ours() -> Turn:
     from argosy.model.post.rows import Rows
     from argosy.model.post.sft import InstructionLoss, make_rows, sample_parser
     from argosy.model.train.engines import make_engine
-    from argosy.model.train.loop import Loop
     from argosy.model.train.parallel import Group
-    from argosy.model.train.updates import Sampled
 
     model, tokenizer, conversations = start()
     config = SFTConfig(max_steps=1, batch_size=BATCH, micro_batch_size=BATCH, learning_rate=RATE, schedule="constant",
@@ -105,14 +152,8 @@ def sft_ours() -> Turn:
     mean = sum(len(sample.ids) for sample in samples) / len(whole)
 
     def turn(steps: int) -> dict[str, float]:
-        with TemporaryDirectory() as folder:
-            tracker, laps = Last(Path(folder, "tracking")), Laps(steps)
-            context = StepContext(Path(folder), tracker, Counted(Path(folder, "progress.json"), laps))
-            turned = config.phase(WARM + steps + 1, BATCH, LENGTH).model_copy(update={"log_every": steps})  # one log
-            exporter: Any = SimpleNamespace(tokens_before=0)
-            Loop(turned, context, engine, Sampled(turned, context, engine, rows, None, exporter)).run()
-            tracker.close()
-        return {"seconds": laps.seconds, "done": mean * BATCH * steps, "loss": tracker.last["train/loss"]}
+        turned = config.phase(WARM + steps + 1, BATCH, LENGTH).model_copy(update={"log_every": steps})  # one log
+        return {**looped(turned, steps, engine, rows), "done": mean * BATCH * steps}
 
     return turn
 
@@ -132,18 +173,15 @@ def sft_trl() -> Turn:
     def turn(steps: int, rows: int) -> dict[str, float]:
         callback.laps = Laps(steps)
         arguments = SFTConfig(
-            output_dir=folder.name, max_steps=WARM + steps, per_device_train_batch_size=rows,
+            **of_trainers(folder.name, steps, gpu=gpu), learning_rate=RATE, per_device_train_batch_size=rows,
             gradient_accumulation_steps=BATCH // rows, packing=True, max_length=LENGTH, assistant_only_loss=True,
-            learning_rate=RATE, lr_scheduler_type="constant", optim="adamw_torch_fused", logging_steps=steps, bf16=gpu,
-            use_cpu=not gpu, gradient_checkpointing=False, save_strategy="no", report_to="none", disable_tqdm=True,
-            dataloader_pin_memory=gpu, train_sampling_strategy="sequential",
-        )  # fmt: skip
+            gradient_checkpointing=False, train_sampling_strategy="sequential")
         trainer = SFTTrainer(model=model, args=arguments, train_dataset=data, processing_class=tokenizer,
                              callbacks=[callback])
         packed: Any = trainer.train_dataset
         mean = sum(map(len, packed["input_ids"])) / len(packed)
         trainer.train()
-        return {"seconds": callback.laps.seconds, "done": mean * BATCH * steps, "loss": callback.loss}
+        return {"seconds": callback.laps.seconds, "done": mean * BATCH * steps}
 
     return turn
 
@@ -199,13 +237,12 @@ def grpo_ours() -> Turn:
 
     def turn(steps: int) -> dict[str, float]:
         assert folder  # which is there as long as this is
-        laps, values = Laps(steps), {}
+        laps = Laps(steps)
         for _ in range(WARM + steps):
-            values = learner.update(done[0])
+            learner.update(done[0])
             done[0] += 1
             laps.step()
-        return {"seconds": laps.seconds, "done": ANSWERS * steps, "loss": values["train/loss"],
-                "length": values["rlhf/length"]}
+        return {"seconds": laps.seconds, "done": ANSWERS * steps}
 
     return turn
 
@@ -219,10 +256,9 @@ def grpo_trl() -> Turn:
     model, tokenizer, conversations = start()
     gpu, folder = model.device.type == "cuda", TemporaryDirectory()
     data = Dataset.from_dict({"prompt": _questions(tokenizer, conversations)})
-    callback, lengths = counting(), [0.0]
+    callback = counting()
 
     def score(completion_ids: list[list[int]], **_: Any) -> list[float]:
-        lengths[0] = sum(map(len, completion_ids)) / len(completion_ids)
         return _reward(completion_ids)
 
     scored: Any = score
@@ -230,16 +266,13 @@ def grpo_trl() -> Turn:
     def turn(steps: int) -> dict[str, float]:
         callback.laps = Laps(steps)
         arguments = GRPOConfig(
-            output_dir=folder.name, max_steps=WARM + steps, per_device_train_batch_size=ANSWERS, num_generations=GROUP,
-            max_completion_length=ANSWER, generation_kwargs={"min_new_tokens": ANSWER}, beta=0.0, loss_type="grpo",
-            learning_rate=RATE, lr_scheduler_type="constant", optim="adamw_torch_fused", logging_steps=steps, bf16=gpu,
-            use_cpu=not gpu, gradient_checkpointing=False, save_strategy="no", report_to="none", disable_tqdm=True,
-            dataloader_pin_memory=gpu,
-        )  # fmt: skip
+            **of_trainers(folder.name, steps, gpu=gpu), learning_rate=RATE, per_device_train_batch_size=ANSWERS,
+            num_generations=GROUP, max_completion_length=ANSWER, generation_kwargs={"min_new_tokens": ANSWER},
+            beta=0.0, loss_type="grpo", gradient_checkpointing=False)
         trainer = GRPOTrainer(model=model, args=arguments, train_dataset=data, processing_class=tokenizer,
                               reward_funcs=[scored], callbacks=[callback])
         trainer.train()
-        return {"seconds": callback.laps.seconds, "done": ANSWERS * steps, "loss": callback.loss, "length": lengths[0]}
+        return {"seconds": callback.laps.seconds, "done": ANSWERS * steps}
 
     return turn
 
@@ -253,3 +286,7 @@ WORKS: dict[str, PeerWork] = {
                     layouts=({"rows": 1}, {"rows": BATCH})),
     "grpo": PeerWork("samples/s", {"ours": grpo_ours, "trl": grpo_trl}, steps=3, rounds=6),
 }  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

@@ -1,7 +1,19 @@
-"""The sides of the benchmark of training: our loop, the Trainer of Hugging Face, a plain loop of torch."""
+"""Speed of the training loop, beside the Trainer of Hugging Face and a plain loop of torch.
 
+python -m benchmarks.training
+
+The same Llama, samples, batch, attention and precision, AdamW and clipping, no ZeRO. Each side is a process of its own,
+in the environment that it usually has, and they take turns within each round. A ratio is the median over rounds of the
+peer's seconds over ours in that round, so that what other work takes from the machine is taken from all. The last line
+is JSON; its ratios are the worse of the two sizes.
+"""
+
+import argparse
+import json
+import statistics
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
@@ -16,16 +28,55 @@ from argosy.corpus.tokens.mixture import Mixture
 from argosy.corpus.tokens.reader import TokenizedChannel
 from argosy.model.train.config import TrainConfig
 from argosy.model.train.config.model import ModelConfig
+from benchmarks.side_by_side import Side, answer, environment, in_turns, median_ratio
 
 THREADS = 1  # of each side; with more, other work on the machine stops all of them wherever it stops one
 CHANNELS = ("code", "en", "zh")
 WARM = 1  # steps of each turn that are not measured
-SMALL = ModelConfig(num_hidden_layers=3)
-LARGE = ModelConfig(num_hidden_layers=4, hidden_size=512, intermediate_size=1376, num_attention_heads=8,
-                    num_key_value_heads=8)
-SHAPES = {"1m": (SMALL, 4096), "29m": (LARGE, 32000)}  # with the vocabulary
+SHAPES = {"1m": (ModelConfig(num_hidden_layers=3), 4096),  # with the vocabulary
+          "29m": (ModelConfig(num_hidden_layers=4, hidden_size=512, intermediate_size=1376, num_attention_heads=8,
+                              num_key_value_heads=8), 32000)}
 RATE = 1e-3
-Work = Callable[[int], dict[str, float]]  # of so many steps: seconds, and the last loss
+TURNS = {"1m": (10, 16), "29m": (3, 8)}  # measured steps of a turn, and rounds
+WORST: dict[str, Callable[..., float]] = {"trainer_ratio": min, "loop_ratio": min, "channel_cost": max}
+Work = Callable[[int], dict[str, float]]  # of so many steps: their seconds, and what else is known
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser("python -m benchmarks.training", description=__doc__)
+    parser.add_argument("--rounds", type=float, default=1.0, metavar="X", help="X times the usual rounds")
+    parser.add_argument("--side", choices=tuple(SIDES), help=argparse.SUPPRESS)
+    parser.add_argument("--size", choices=tuple(TURNS), help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.side:
+        answer(SIDES[args.side](args.size))
+        return
+    found = {size: measure(size, args.rounds) for size in TURNS}
+    figures = {key: choose(of[key] for of in found.values()) for key, choose in WORST.items()}
+    figures |= {f"{key}_{size}": value for size, of in found.items() for key, value in of.items()}
+    print(json.dumps({"name": "training", "unit": "tokens/s", **figures, "threads": THREADS}))
+
+
+def measure(size: str, share: float) -> dict[str, float]:
+    """Return the figures of a size of model, of `share` of its rounds."""
+    steps, rounds = TURNS[size]
+    sides = {name: Side("benchmarks.training", "--side", name, "--size", size, given=environment(name, THREADS))
+             for name in SIDES}
+    works = {name: partial(side.work, steps=steps) for name, side in sides.items()}
+    for work in works.values():
+        work()  # the first pass allocates
+    turns = in_turns(works, rounds * share, f"{size}, {WARM + steps} steps")
+    channels = sides["ours"].work(steps=0)["seconds"]
+    for side in sides.values():
+        side.close()
+    seconds = {name: [turn.result["seconds"] / steps for turn in each] for name, each in turns.items()}
+    median, last = {name: statistics.median(each) for name, each in seconds.items()}, turns["ours"][-1].result
+    found = {"trainer_ratio": median_ratio(seconds["trainer"], seconds["ours"]),
+             "loop_ratio": median_ratio(seconds["plain"], seconds["ours"]), "channel_cost": channels / median["ours"],
+             **({"mfu": last["mfu"]} if "mfu" in last else {}),
+             **{name: config().tokens_per_step / each for name, each in median.items()}}  # fmt: skip
+    return {name: float(f"{value:.4g}") for name, value in found.items()}
 
 
 def config(steps: int = 1) -> TrainConfig:
@@ -65,8 +116,8 @@ def now() -> float:
     return time.perf_counter()
 
 
-def start(size: str) -> tuple[Any, Mixture, Any]:
-    """Return the model with the weights that all sides begin with, the samples, and the device."""
+def start(size: str) -> tuple[Any, Mixture]:
+    """Return the model with the weights that all sides begin with, and the samples."""
     import torch
 
     from argosy.model.train.phase import build_model
@@ -76,7 +127,7 @@ def start(size: str) -> tuple[Any, Mixture, Any]:
     shape, vocabulary = SHAPES[size]
     shape = shape.model_copy(update={"max_position_embeddings": config().sequence_length})
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    return build_model(shape, vocabulary, {}).to(device), _mixture(vocabulary), device
+    return build_model(shape, vocabulary, {}).to(device), _mixture(vocabulary)
 
 
 def _mixture(vocabulary: int) -> Mixture:
@@ -103,28 +154,31 @@ def ours(size: str) -> Work:
     a step's losses by channel."""
     make_deterministic(0, THREADS)
     from argosy.model.train.engines import make_engine
-    from argosy.model.train.loop import Loop
     from argosy.model.train.parallel import Group
-    from argosy.model.train.updates import Sampled
 
-    model, mixture, device = start(size)
-    engine = make_engine(model, len(CHANNELS), config(), Group(device=device))
-    # held-out losses and exports come between steps, and are no part of a turn
-    heldout, exporter = SimpleNamespace(by_channel=lambda _: {}), SimpleNamespace(tokens_before=0, write=lambda *_: 0)
+    model, mixture = start(size)
+    engine = make_engine(model, len(CHANNELS), config(), Group(device=model.device))
 
     def work(steps: int) -> dict[str, float]:
-        if not steps:
-            return {"seconds": _channels(mixture, engine.group)}
-        with TemporaryDirectory() as folder:
-            tracker, laps = Last(Path(folder, "tracking")), Laps(steps)
-            context = StepContext(Path(folder), tracker, Counted(Path(folder, "progress.json"), laps))
-            updates = Sampled(config(steps), context, engine, mixture, heldout, exporter)  # type: ignore[arg-type]
-            Loop(config(steps), context, engine, updates).run()
-            tracker.close()
-        mfu = {"mfu": tracker.last["perf/mfu"]} if "perf/mfu" in tracker.last else {}
-        return {"seconds": laps.seconds, "loss": tracker.last["train/loss"], **mfu}
+        return looped(config(steps), steps, engine, mixture) if steps else {
+            "seconds": _channels(mixture, engine.group)}
 
     return work
+
+
+def looped(phase: TrainConfig, steps: int, engine: Any, samples: Any) -> dict[str, float]:
+    """Run the steps of a turn by our loop. Held-out losses and exports come between steps, and are no part of it."""
+    from argosy.model.train.loop import Loop
+    from argosy.model.train.updates import Sampled
+
+    with TemporaryDirectory() as folder:
+        tracker, laps = Last(Path(folder, "tracking")), Laps(steps)
+        context = StepContext(Path(folder), tracker, Counted(Path(folder, "progress.json"), laps))
+        exporter: Any = SimpleNamespace(tokens_before=0)
+        Loop(phase, context, engine, Sampled(phase, context, engine, samples, None, exporter)).run()
+        tracker.close()
+    mfu = {"mfu": tracker.last["perf/mfu"]} if "perf/mfu" in tracker.last else {}
+    return {"seconds": laps.seconds, **mfu}
 
 
 def _channels(mixture: Mixture, group: Any) -> float:
@@ -169,30 +223,31 @@ class Last(Tracker):
 
 
 def counting() -> Any:
-    """Return a callback of a Trainer that tells its `laps` of a step's end, and keeps the last `loss`."""
+    """Return a callback of a Trainer that tells its `laps` of a step's end."""
     from transformers import TrainerCallback
 
     class Counting(TrainerCallback):
-        """Callback of laps and loss."""
-
-        laps, loss = Laps(1), 0.0
+        laps = Laps(1)
 
         def on_step_end(self, *_: Any, **__: Any) -> None:
             self.laps.step()
 
-        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
-            self.loss = float((logs or {}).get("loss", self.loss))
-
     return Counting()
+
+
+def of_trainers(folder: str, steps: int, *, gpu: bool) -> dict[str, Any]:
+    """Return the arguments of a turn that trainers of Hugging Face share: `steps` measured ones, and nothing else."""
+    return {"output_dir": folder, "max_steps": WARM + steps, "logging_steps": steps, "lr_scheduler_type": "constant",
+            "optim": "adamw_torch_fused", "bf16": gpu, "use_cpu": not gpu, "dataloader_pin_memory": gpu,
+            "save_strategy": "no", "report_to": "none", "disable_tqdm": True}  # fmt: skip
 
 
 def trainer(size: str) -> Work:
     """Make the work of the Trainer, from its `train()` on, with its own optimizer and data loader."""
     from transformers import Trainer, TrainingArguments
 
-    model, mixture, device = start(size)
-    folder, gpu = TemporaryDirectory(), device.type == "cuda"
-    callback = counting()
+    model, mixture = start(size)
+    folder, gpu, callback = TemporaryDirectory(), model.device.type == "cuda", counting()
 
     def work(steps: int) -> dict[str, float]:
         inputs, targets = batches(mixture, steps)
@@ -200,14 +255,11 @@ def trainer(size: str) -> Work:
         rows = [{"input_ids": a, "labels": b} for a, b in zip(inputs, labels, strict=True)]
         phase, callback.laps = config(steps), Laps(steps)
         arguments = TrainingArguments(
-            output_dir=folder.name, max_steps=WARM + steps, per_device_train_batch_size=phase.global_batch_size,
-            learning_rate=RATE, lr_scheduler_type="constant", weight_decay=0.0, adam_beta1=phase.beta1,
-            adam_beta2=phase.beta2, max_grad_norm=phase.max_grad_norm, optim="adamw_torch_fused", logging_steps=steps,
-            bf16=gpu, use_cpu=not gpu, save_strategy="no", report_to="none", disable_tqdm=True,
-            dataloader_pin_memory=gpu, remove_unused_columns=False, train_sampling_strategy="sequential",
-        )  # fmt: skip
+            **of_trainers(folder.name, steps, gpu=gpu), learning_rate=RATE, weight_decay=0.0, adam_beta1=phase.beta1,
+            adam_beta2=phase.beta2, max_grad_norm=phase.max_grad_norm, remove_unused_columns=False,
+            per_device_train_batch_size=phase.global_batch_size, train_sampling_strategy="sequential")
         Trainer(model=model, args=arguments, train_dataset=rows, callbacks=[callback]).train()
-        return {"seconds": callback.laps.seconds, "loss": callback.loss}
+        return {"seconds": callback.laps.seconds}
 
     return work
 
@@ -217,13 +269,13 @@ def plain(size: str) -> Work:
     import torch
     import torch.nn.functional as F
 
-    model, mixture, device = start(size)
-    phase = config()
+    model, mixture = start(size)
+    phase, device = config(), model.device
     optimizer = torch.optim.AdamW(model.parameters(), RATE, (phase.beta1, phase.beta2), weight_decay=0.0, fused=True)
 
     def work(steps: int) -> dict[str, float]:
         inputs, targets = batches(mixture, steps)
-        laps, last = Laps(steps), 0.0
+        laps = Laps(steps)
         for step in range(1, WARM + steps + 1):
             rows = slice((step - 1) * phase.global_batch_size, step * phase.global_batch_size)
             with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
@@ -234,11 +286,15 @@ def plain(size: str) -> Work:
             optimizer.step()
             optimizer.zero_grad()
             if step % steps == 0:
-                last = loss.item()
+                loss.item()  # as a log would ask
             laps.step()
-        return {"seconds": laps.seconds, "loss": last}
+        return {"seconds": laps.seconds}
 
     return work
 
 
 SIDES = {"ours": ours, "trainer": trainer, "plain": plain}
+
+
+if __name__ == "__main__":
+    main()

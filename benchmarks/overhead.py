@@ -32,7 +32,6 @@ WORKERS = 2
 PEERS = ("metaflow==2.19.39", "luigi==3.8.1")
 BARE = (sys.executable, "-c", "import argosy.core.step.command, argosy.core.step.runner, steps.noop")
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
 
 
 def main() -> None:
@@ -48,7 +47,7 @@ def main() -> None:
         ours = ours_s(scratch / "ours", args.steps)
         planned = plan_s(scratch / "plan", 10_000)
         python = peers_python(scratch / "peers")
-        script = [python, str(HERE / "luigi_side.py"), str(scratch / "luigi")]  # a process a worker
+        script = [python, str(HERE / "overhead_luigi.py"), str(scratch / "luigi")]  # a process a worker
         luigi = elapsed([*script, str(args.luigi_steps), str(WORKERS), *BARE], {}) / args.luigi_steps
         metaflow = metaflow_s(python, scratch, args.metaflow_steps)
     peer = min(luigi, metaflow)
@@ -65,7 +64,7 @@ def bare_s(count: int) -> float:
     """Seconds for a process that imports what a step imports and ends."""
     started = time.perf_counter()
     with ThreadPoolExecutor(WORKERS) as pool:
-        for done in [pool.submit(subprocess.run, BARE, cwd=ROOT, check=True) for _ in range(count)]:
+        for done in [pool.submit(subprocess.run, BARE, cwd=HERE.parent, check=True) for _ in range(count)]:
             done.result()
     return (time.perf_counter() - started) / count
 
@@ -122,7 +121,7 @@ def peers_python(venv: Path) -> str:
 
 def metaflow_s(python: str, scratch: Path, count: int) -> float:
     """Seconds for a task of Metaflow's local runtime; start, join and end are tasks too."""
-    script = str(HERE / "metaflow_side.py")
+    script = str(HERE / "overhead_metaflow.py")
     home = {"METAFLOW_HOME": str(scratch / "metaflow"), "METAFLOW_DATASTORE_SYSROOT_LOCAL": str(scratch / "metaflow"),
             "METAFLOW_USER": "benchmark", "METAFLOW_DEFAULT_METADATA": "local"}  # fmt: skip
     run = ["run", "--count", str(count), "--max-workers", str(WORKERS), "--max-num-splits", str(count)]
@@ -132,7 +131,7 @@ def metaflow_s(python: str, scratch: Path, count: int) -> float:
 def elapsed(command: Sequence[str], environment: dict[str, str]) -> float:
     """Seconds that `command` takes."""
     started = time.perf_counter()
-    done = subprocess.run(command, cwd=ROOT, env=os.environ | environment, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=HERE.parent, env=os.environ | environment, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"{' '.join(command)} failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
     return time.perf_counter() - started

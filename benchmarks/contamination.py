@@ -1,6 +1,6 @@
 """Does the contamination score tell models that were trained on a benchmark from others? Small models, real data.
 
-python -m benchmarks.contamination [--scale 0.25] [--write] [--keep DIR]
+python -m benchmarks.contamination [--scale 0.25] [--write]
 
 Trains 25 small models on the text of ../shared/data, with and without a benchmark's items at 1, 4, 16 and 64
 exposures, and evaluates each by the code that evaluates any checkpoint. 9 of them, asked OpenBookQA, calibrate the
@@ -10,10 +10,8 @@ models with 4 exposures or more against the clean cases; `peer`: that of plain a
 """
 
 import argparse
-import hashlib
 import json
 import os
-import pickle
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -27,28 +25,14 @@ from scipy.stats import kstest
 from argosy.core.statistics.contamination import DEFAULT, Calibration, Evidence, Gap, calibrate, score
 from argosy.core.statistics.intervals import auc as area
 from argosy.core.store.files import write_atomic, write_json
-from benchmarks.contamination.models import (
-    DATA,
-    EXPOSURES,
-    KNOWING,
-    Recipe,
-    cloze_accuracy,
-    evidence,
-    figure,
-    make_tokenizer,
-    mmlu,
-    openbookqa,
-    prose,
-    recipes,
-    settings,
-    train,
-)
+from benchmarks import contamination_models as models
+from benchmarks.contamination_models import EXPOSURES, KNOWING, Recipe
 from evals.items import Item
 
 WORKERS = 2
 LEAST = 4  # exposures from which the score must tell
 ALPHA = 0.05
-FIGURE = Path(__file__).parents[2] / "docs/figures/contamination.svg"
+FIGURE = Path(__file__).parents[1] / "docs/figures/contamination.svg"
 _SHARED: dict[str, Any] = {}
 
 
@@ -81,70 +65,54 @@ class Case:
 def main() -> None:
     """Train, calibrate, test, print."""
     parser = argparse.ArgumentParser("python -m benchmarks.contamination", description=__doc__)
-    parser.add_argument("--scale", type=float, default=1.0, help="of items and text; 1.0 is what docs report")
+    parser.add_argument("--scale", type=float, default=1.0, help="of items and text; docs report 1.0, with a figure")
     parser.add_argument("--write", action="store_true", help="write the calibration that argosy ships")
-    parser.add_argument("--figure", type=Path, default=None, metavar="FILE", help=f"default: {FIGURE.name} at scale 1")
-    parser.add_argument("--keep", type=Path, default=None, metavar="DIR", help="models that are measured there are not "
-                        "trained again")
     args = parser.parse_args()
-    if not DATA.is_dir():
-        parser.error(f"{DATA} is absent: the benchmark trains on its text and items")
+    if not models.DATA.is_dir():
+        parser.error(f"{models.DATA} is absent: the benchmark trains on its text and items")
     started = time.perf_counter()
-    cases = trained(list(_recipes(args.scale)), args.keep)
+    cases = trained(list(_recipes(args.scale)))
     calibration = calibrated([case for case in cases if case.role == "calibration"])
     tested = [case for case in cases if case.role == "test"]
     scores = [score(case.evidence, case.places, calibration=calibration) for case in tested]
     figures = summary(tested, scores) | {"seconds": round(time.perf_counter() - started)}
     if args.write:
         write_json(DEFAULT, asdict(calibration))
-    target = args.figure or (FIGURE if args.scale == 1.0 else None)
-    if target is not None:
-        write_atomic(target, figure([(_column(case), found.z) for case, found in zip(tested, scores, strict=True)],
-                                    threshold(calibration)))
+    if args.scale == 1.0:
+        points = [(_column(case), found.z) for case, found in zip(tested, scores, strict=True)]
+        write_atomic(FIGURE, models.figure(points, threshold(calibration)))
     print(table(tested, scores))
     print(json.dumps({"name": "contamination", "unit": "AUC", **figures}))
 
 
 def _recipes(scale: float) -> Iterable[Recipe]:
-    pools: dict[str, Sequence[Item]] = {"calibration": openbookqa(), "test": mmlu()}
-    text = prose()
+    pools: dict[str, Sequence[Item]] = {"calibration": models.openbookqa(), "test": models.mmlu()}
+    text = models.prose()
     asked = [f"{item.question} {' '.join(item.choices)}" for pool in pools.values() for item in pool[:500]]
-    _SHARED["tokenizer"] = make_tokenizer([*Random(0).sample(text, 1000), *asked])
-    return recipes(scale, pools, text)
+    _SHARED["tokenizer"] = models.make_tokenizer([*Random(0).sample(text, 1000), *asked])
+    return models.recipes(scale, pools, text)
 
 
-def trained(todo: Sequence[Recipe], keep: Path | None = None) -> list[Case]:
+def trained(todo: Sequence[Recipe]) -> list[Case]:
     """The cases of all models, two models at a time."""
     order = sorted(range(len(todo)), key=lambda n: (todo[n].kind != "strong", todo[n].exposures))  # it takes longest
     os.environ["OMP_NUM_THREADS"] = "1"
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     found: dict[int, list[Case]] = {}
     with get_context("fork").Pool(WORKERS) as pool:
-        for done, (n, cases) in enumerate(pool.imap_unordered(_one, [(n, todo[n], keep) for n in order]), 1):
+        for n, cases in zip(order, pool.imap(_cases, [todo[n] for n in order]), strict=True):
             found[n] = cases
-            print(f"{done} of {len(todo)} models: {todo[n].role} {todo[n].kind} {todo[n].exposures}", flush=True)
+            print(f"{len(found)} of {len(todo)} models: {todo[n].role} {todo[n].kind} {todo[n].exposures}", flush=True)
     return [case for n in range(len(todo)) for case in found[n]]
-
-
-def _one(task: tuple[int, Recipe, Path | None]) -> tuple[int, list[Case]]:
-    number, recipe, keep = task
-    file = keep / f"{hashlib.sha256(repr((recipe, settings())).encode()).hexdigest()[:16]}.pickle" if keep else None
-    if file is not None and file.is_file():
-        return number, pickle.loads(file.read_bytes())
-    cases = _cases(recipe)
-    if file is not None:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(file, pickle.dumps(cases))
-    return number, cases
 
 
 def _cases(recipe: Recipe) -> list[Case]:
     """Train and evaluate: a clean model is asked all sets, one of the test also a set that it has not seen."""
-    model = train(recipe, _SHARED["tokenizer"])
+    model = models.train(recipe, _SHARED["tokenizer"])
     unseen = recipe.unseen if recipe.kind == "clean" else recipe.unseen[:1] if recipe.role == "test" else ()
     return [
-        Case(recipe.role, recipe.kind, recipe.exposures, own == 0, tuple(evidence(model, items, recipe.seed)),
-             {item.id: item.answer for item in items}, cloze_accuracy(model, items) if own == 0 else 0.0,
+        Case(recipe.role, recipe.kind, recipe.exposures, own == 0, tuple(models.evidence(model, items, recipe.seed)),
+             {item.id: item.answer for item in items}, models.cloze_accuracy(model, items) if own == 0 else 0.0,
              recipe.seed)
         for own, items in enumerate([recipe.items, *unseen])
     ]  # fmt: skip
@@ -191,19 +159,17 @@ def auc(above: Sequence[float], below: Sequence[float]) -> float:
     return round(area(above, below).value, 4) if above and below else float("nan")
 
 
-def auc_interval(
-    clean: Sequence[tuple[Case, Any]], many: Sequence[tuple[Case, Any]], draws: int = 2000
-) -> tuple[float, float]:
+def auc_interval(clean: Sequence[tuple[Case, Any]], many: Sequence[tuple[Case, Any]]) -> tuple[float, float]:
     """95% interval of the AUC over models: each is drawn with all of its cases, so many as there are of its kind and
     exposures (bootstrap percentiles). Of an AUC of 1 it says nothing beyond these models."""
-    models: dict[tuple[str, int], dict[int, tuple[list[float], list[float]]]] = {}
+    of_kind: dict[tuple[str, int], dict[int, tuple[list[float], list[float]]]] = {}
     for side, pairs in enumerate((clean, many)):
         for case, found in pairs:
-            kind = models.setdefault((case.kind, case.exposures), {})
+            kind = of_kind.setdefault((case.kind, case.exposures), {})
             kind.setdefault(case.model, ([], []))[side].append(found.z)
     rng, values = Random(0), []
-    for _ in range(draws):
-        drawn = [each for kind in models.values() for each in rng.choices(list(kind.values()), k=len(kind))]
+    for _ in range(2000):
+        drawn = [each for kind in of_kind.values() for each in rng.choices(list(kind.values()), k=len(kind))]
         below, above = ([z for each in drawn for z in each[side]] for side in (0, 1))
         if below and above:
             values.append(auc(above, below))

@@ -1,1 +1,0 @@
-"""Does the contamination score tell trained models from others?"""

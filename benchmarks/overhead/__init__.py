@@ -1,1 +1,0 @@
-"""Cost of a step beside Metaflow and Luigi."""

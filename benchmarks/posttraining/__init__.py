@@ -1,1 +1,0 @@
-"""Speed and memory of post-training beside TRL."""

@@ -1,1 +1,0 @@
-"""Speed of training beside the Trainer of Hugging Face."""
