@@ -51,8 +51,8 @@ class CompareOutputs(Config):
 
 def run(config: CompareConfig, context: StepContext) -> CompareOutputs:
     """Compare and write both files. Raises InputError: there is neither an evaluation nor a checkpoint."""
+    from argosy.evidence.compare.changes import compare
     from argosy.evidence.compare.checkpoints import read_checkpoints
-    from argosy.evidence.compare.stages import compare
     from argosy.evidence.report.items import sample
     from argosy.evidence.report.pipeline import notes_of_data, read_stages
     from argosy.evidence.report.record import stages_record

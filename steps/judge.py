@@ -23,8 +23,7 @@ from argosy.core.store.step_files import given_directory
 from argosy.corpus.data.jsonl import dump_line
 
 if TYPE_CHECKING:
-    from argosy.evidence.judging.ask import Judgements
-    from argosy.evidence.judging.judges import Judge
+    from argosy.evidence.judging.judges import Judge, Judgements
     from argosy.evidence.judging.records import Answer, Prompt
 
 VERDICTS, KEPT = "verdicts.jsonl", ".kept"  # replies and answers stay, for those who ask again where one is missing
@@ -113,7 +112,7 @@ def run(config: JudgeConfig, context: StepContext) -> JudgeOutputs:
     Raises InputError: a field that is missing, files or checkpoints that are absent, a server that refuses;
     StepError: the judge gave no verdict at all, or only those on equal answers."""
     from argosy.core.step.process import make_deterministic
-    from argosy.evidence.judging.ask import ask
+    from argosy.evidence.judging.judges import ask
     from argosy.evidence.judging.metrics import describe, intervals, metrics, numbers, shares, verdict_lines
     from argosy.evidence.judging.records import read_labels, read_prompts
 
@@ -167,7 +166,7 @@ def _check_judged(name: str, judged: "Judgements", prompts: int) -> None:
 
 
 def _failed(judged: "Judgements") -> dict[str, str]:
-    from argosy.evidence.judging.ask import NO_ANSWER
+    from argosy.evidence.judging.judges import NO_ANSWER
 
     missing = {reason: n for reason, n in judged.left_out.items() if reason != NO_ANSWER}
     return {UNANSWERED: f"of {judged.prompts} prompts, {_counted(missing)}"} if missing else {}
@@ -181,7 +180,7 @@ def _answers(
     name: str, config: JudgeConfig, context: StepContext, prompts: "Sequence[Prompt]", left_out: Counter[str]
 ) -> "dict[str, Answer]":
     """Get the answers of one side: from its file, from before a kill, or generated now."""
-    from argosy.evidence.judging.ask import answers_of
+    from argosy.evidence.judging.judges import answers_of
     from argosy.evidence.judging.records import read_answers
 
     if given := getattr(config, f"{name}_answers"):

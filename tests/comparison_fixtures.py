@@ -14,8 +14,8 @@ from argosy.core.statistics.metric import Metric, as_records, probability, share
 from argosy.core.store.files import write_json
 from argosy.core.store.provenance import digest_of
 from argosy.evidence.compare.checkpoints import Checkpoint
-from argosy.evidence.results.rows.reader import Rows, is_text
-from argosy.evidence.results.rows.values import total
+from argosy.evidence.results.rows import Rows, is_text
+from argosy.evidence.results.values import total
 from evals.items import Item
 from evals.metrics import METRICS
 from tests.evaluation_fixtures import parse_item

@@ -16,8 +16,7 @@ from argosy.core.errors import InputError
 from argosy.core.store.files import read_record
 from argosy.core.store.provenance import IDENTITIES, Identities
 from argosy.core.store.step_files import ERROR
-from argosy.evidence.sweep.grid import STAGE, Grid, read_grid
-from argosy.evidence.sweep.points import DIVERGED, is_size
+from argosy.evidence.sweep.grid import DIVERGED, STAGE, Grid, is_size, read_grid
 from steps.pretrain import PretrainConfig
 from steps.sweep import Diverged, SweepConfig
 from workflows.compose import compose, every_stage

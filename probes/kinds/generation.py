@@ -12,7 +12,7 @@ from argosy.core.statistics.intervals import Estimate, mean
 from argosy.core.statistics.metric import Metric, probability, share
 from argosy.corpus.text.faults import RULES, Generated, faults
 from argosy.corpus.text.scripts import words
-from argosy.evidence.judging.ask import answers_of
+from argosy.evidence.judging.judges import answers_of
 from argosy.evidence.judging.records import Prompt, read_prompts
 from argosy.evidence.results.items import digest
 from argosy.evidence.results.suite import locate

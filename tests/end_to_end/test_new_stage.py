@@ -11,8 +11,8 @@ import pytest
 
 from argosy.core.store.step_files import read_outputs
 from argosy.corpus.cleaning.kept import KeptCorpus
+from argosy.evidence.compare.changes import compare
 from argosy.evidence.compare.checkpoints import read_checkpoints
-from argosy.evidence.compare.stages import compare
 from argosy.evidence.report.pipeline import read_stages
 from argosy.evidence.report.report import Page, render_report
 

@@ -9,7 +9,7 @@ from argosy.core.store.provenance import Identities
 from argosy.core.store.step_files import read_done
 from argosy.core.tracking.mlflow.registry import Registry, Version
 from argosy.core.tracking.mlflow.server import DATABASE, Server, tracking_uri
-from argosy.evidence.results.rows.evaluations import in_order
+from argosy.evidence.results.items import in_order
 from workflows.nightly.candidates import Candidate, Candidates, add_elsewhere, from_elsewhere, generating_step
 from workflows.stored.last_run import checkpoint_directory, export_name, newest_config
 from workflows.stored.lineage import TrainingStep, lineage_of, step_directory

@@ -7,7 +7,7 @@ from typing import Any
 
 from argosy.core.store.step_files import read_done
 from argosy.evidence.compare.checkpoints import Checkpoint, Checkpoints, read_checkpoints
-from argosy.evidence.results.rows.evaluations import in_order
+from argosy.evidence.results.items import in_order
 from workflows.stored.lineage import ASIDE, TrainingStep, lineage_of, training_step
 
 COMPARISONS = ("compare-", "regressions-", "judge-")

@@ -104,6 +104,13 @@ def t_two_sided(t: float, degrees: int) -> float:
     return float(2 * stdtr(degrees, -abs(t)))
 
 
+def pooled_spread(groups: Sequence[Sequence[float]]) -> tuple[float, int]:
+    """Standard deviation within groups, pooled over them, and its degrees of freedom; 0 where no group has two."""
+    degrees = sum(len(group) - 1 for group in groups)
+    squares = sum(float(np.var(group)) * len(group) for group in groups)
+    return (math.sqrt(squares / degrees), degrees) if degrees else (0.0, 0)
+
+
 def normal_interval(value: float, stderr: float, level: float = 0.95) -> tuple[float, float]:
     """value plus and minus z standard errors."""
     half = quantile(level) * stderr

@@ -98,6 +98,13 @@ def paired_ratio_test(
     return Interval(ratio, ratio - half, ratio + half), p_value
 
 
+def pooled_test(difference: float, spread: float, degrees: int, sizes: tuple[int, int]) -> tuple[float, float]:
+    """Standard error and p-value of a difference of two means, by a t test with the `spread` of one observation that is
+    known with so many degrees of freedom. `sizes`: observations of each mean."""
+    error = spread * math.sqrt(1 / sizes[0] + 1 / sizes[1])
+    return error, t_two_sided(difference / error, degrees) if error > 0 else float(difference == 0)
+
+
 def difference_of_differences(
     first_plain: Sequence[float], second_plain: Sequence[float], first_variant: Sequence[float],
     second_variant: Sequence[float], level: float = 0.95, seed: int = 0, draws: int = 10_000, clusters: Clusters = None,

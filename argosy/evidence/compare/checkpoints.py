@@ -14,8 +14,8 @@ from argosy.core.store.step_files import read_done
 from argosy.evidence.compare.metrics import HEADLINE, Kind, kind_of
 from argosy.evidence.compare.test import Side
 from argosy.evidence.results.contamination import Seen, seen_of
-from argosy.evidence.results.rows.reader import Answers, Group, Rows, read_rows
-from argosy.evidence.results.rows.values import Value, estimate
+from argosy.evidence.results.rows import Answers, Group, Rows, read_rows
+from argosy.evidence.results.values import Value, estimate
 
 BENCHMARK, HELDOUT = "bench/", "heldout/bpb/"
 

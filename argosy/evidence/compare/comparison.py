@@ -1,16 +1,29 @@
-"""The comparison of entries: every metric of each, and each against the first."""
+"""The comparison of entries: every metric of each, each against the first, and notes on pairs that were not asked the
+same questions, documents, tokens or template."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
 
+from argosy.core.config.explain import first_of
 from argosy.core.errors import InputError
+from argosy.core.store.files import read_record
+from argosy.core.store.step_files import RUN, read_done
+from argosy.corpus.text.display import short
 from argosy.evidence.compare.changes import change
 from argosy.evidence.compare.checkpoints import headline_of, kind_among
 from argosy.evidence.compare.entries import Compared, Entry, Pair
-from argosy.evidence.compare.metrics import HEADLINE, Kind, chances, families, order
-from argosy.evidence.compare.notes import notes_of
-from argosy.evidence.compare.test import corrected
+from argosy.evidence.compare.metrics import HEADLINE, Kind, chances, families, order, place_of
+from argosy.evidence.compare.test import OTHER_QUESTIONS, OTHER_TOKENS, corrected
 from argosy.evidence.compare.traces import suspects
+from argosy.evidence.compare.words import listed
+from argosy.evidence.results.values import ASKED_OTHERWISE
+
+FEW = 3  # metrics that a note names
+NEAR = 0.02  # of tokens that two lines have seen, which is as good as equal
+TEMPLATED = ("bench/", "probe/")  # metrics that a template could change; held-out text is read as it is
 
 
 def add_headlines(entries: Sequence[Entry]) -> None:
@@ -68,3 +81,154 @@ def _pair(first: Entry, second: Entry, names: Sequence[str], kinds: Mapping[str,
             and n not in chances(kinds)]  # they are the questions', not the model's
     found = [change(n, first.chosen, second.chosen, kind=kinds[n]) for n in both]
     return Pair(first, second, [c for c in found if c is not None])
+
+
+def notes_of(
+    entries: Sequence[Entry], pairs: Sequence[Pair], metrics: Sequence[str], kinds: Mapping[str, Kind]
+) -> list[str]:
+    """Notes on the entries, on metrics whose kind nobody declared, and on what each pair does not share."""
+    notes = [note for entry in entries for note in (*entry.notes, *entry.chosen.notes)]
+    if unknown := [name for name in metrics if not kinds[name].declared]:
+        notes.append(f"Nothing declares which way is better for {first_of(unknown, FEW)}: they are shown and not "
+                     "tested; evaluating again declares them.")
+    for pair in pairs:
+        if not pair.contrasts:
+            notes.append(f"{pair.first.label} and {pair.second.label} have no metric in common: evaluate both with the "
+                         "same suite.")
+            continue
+        known = [c.tested.n for c in pair.contrasts if c.how == "paired"]
+        if not known and any(c.how == "unpaired" for c in pair.contrasts):
+            notes.append(f"{pair.first.label} and {pair.second.label} are compared by standard errors: no questions "
+                         "of both are at hand to be paired.")
+        elsewhere = [c.kind.short for c in pair.contrasts if c.how == OTHER_TOKENS]
+        if elsewhere:
+            notes.append(f"{', '.join(elsewhere)}: not comparable between {pair.first.label} and {pair.second.label}, "
+                         "the suite, the tokens or the documents are not the same.")
+        other = [f"{c.kind.family} {c.kind.short}" for c in pair.contrasts if c.how == OTHER_QUESTIONS]
+        if other:
+            notes.append(f"{', '.join(other)}: not compared between {pair.first.label} and {pair.second.label}, "
+                         f"{ASKED_OTHERWISE}: evaluate both with the same suite, seed and data.")
+        notes += template_notes(pair) + _otherwise(pair) + _partly(pair) + _elsewhere(pair)
+    return list(dict.fromkeys(notes))
+
+
+def _otherwise(pair: Pair) -> list[str]:
+    """Benchmarks of which some questions were asked otherwise, and are left out."""
+    found: dict[str, tuple[int, int]] = {}
+    for c in pair.contrasts:
+        if c.how == "paired" and c.otherwise:
+            known = found.get(c.kind.family, (0, 0))
+            found[c.kind.family] = max(known, (c.otherwise, c.tested.n + c.otherwise))
+    return [f"{family}: {n:,} of {of:,} questions are not compared between {pair.first.label} and {pair.second.label}, "
+            f"{ASKED_OTHERWISE}." for family, (n, of) in sorted(found.items())]
+
+
+def _partly(pair: Pair) -> list[str]:
+    """Benchmarks of which the two were asked different questions, in part."""
+    found: dict[str, tuple[int, int]] = {}
+    for c in pair.contrasts:
+        if c.how == "paired" and c.tested.n < c.asked - c.otherwise:
+            found[c.kind.family] = max(found.get(c.kind.family, (0, 0)), (c.tested.n, c.asked))
+    who = f"{pair.first.label} and {pair.second.label}"
+    return [f"{family}: {who} share {n:,} of {asked:,} questions; differences are of these, values of each one's own."
+            for family, (n, asked) in sorted(found.items())]
+
+
+def _elsewhere(pair: Pair) -> list[str]:
+    """Name two lines that are not as far."""
+    first, second = pair.first, pair.second
+    if {c.key for c in first.line} & {c.key for c in second.line} or min(len(first.line), len(second.line)) < 2:
+        return []
+    a, b = first.chosen.tokens, second.chosen.tokens
+    if not a or not b or abs(a - b) <= NEAR * max(a, b):
+        return []
+    return [f"{first.label} has seen {short(a)} tokens, {second.label} {short(b)}: --by tokens compares them at equal "
+            "ones."]
+
+
+@dataclass(frozen=True)
+class Asking:
+    """The form in which an evaluation asked."""
+
+    directory: Path
+    in_template: bool
+    """whether in the chat template"""
+    trained: bool
+    """whether the checkpoint was trained on one, by its argosy.json"""
+    ours: bool
+    """whether it has an argosy.json; of a model from elsewhere nothing says whether it is a chat model, but that
+    somebody asked it in its template"""
+    suite: str
+    """suite as `argosy evaluate --suite` takes it"""
+    metrics: frozenset[str]
+
+    @property
+    def of_chat_model(self) -> bool:
+        """Whether the checkpoint is one, as far as this evaluation tells."""
+        return self.trained or (self.in_template and not self.ours)
+
+
+def template_notes(pair: Pair) -> list[str]:
+    """Benchmarks and probes that one of two chat models was asked in its template and the other not, and what to do.
+
+    A base model is rightly asked without: against a chat model it gets no note."""
+    first, second = ([_asking(path, done) for path in entry.chosen.evaluations  # none where numbers are MLflow's alone
+                      if (done := read_done(path)) is not None] for entry in (pair.first, pair.second))
+    if not all(any(each.of_chat_model for each in some) for some in (first, second)):
+        return []
+    names = {name for c in pair.contrasts for name in _made_of(c.name, pair.second) if name.startswith(TEMPLATED)}
+    notes = []
+    for entry, other, within, without in ((pair.first, pair.second, first, second),
+                                          (pair.second, pair.first, second, first)):  # fmt: skip
+        plain = {name: asking for name in names
+                 if (asked := _newest(name, within)) is not None and asked.in_template
+                 and (asking := _newest(name, without)) is not None and not asking.in_template}  # fmt: skip
+        if plain:
+            families = listed(sorted({place_of(name)[0] for name in plain}))
+            if any(name.startswith("probe/") for name in plain):
+                families += " (of probes: those that ask in a template)"
+            notes.append(f"{families}: {entry.label} was asked in its chat template and {other.label} without "
+                         f"one, although both are chat models: a difference may be the template's. "
+                         f"{_remedy(other, plain, without)}")
+    return notes
+
+
+def _asking(directory: Path, done: Mapping[str, Any]) -> Asking:
+    config, outputs = done["made_from"]["config"], done["outputs"]
+    about = outputs.get("checkpoint") or {}
+    trained, chat = bool(about.get("chat")), config.get("chat", "auto")
+    return Asking(directory, chat == "on" or (chat == "auto" and trained), trained, bool(about.get("stage")),
+                  _suite(directory, config), frozenset(outputs.get("metrics") or ()))
+
+
+def _suite(directory: Path, config: Mapping[str, Any]) -> str:
+    """The name of one of ours, else the file."""
+    file = Path(read_record(directory / RUN).get("config", {}).get("suite_file") or "")
+    shipped = file.parent.name == "suites" and file.parent.parent.name in ("evals", "probes")
+    return str(config.get("suite", "")) if shipped or not file.name else str(file)
+
+
+def _made_of(name: str, entry: Entry) -> list[str]:
+    """A metric, or the forms' that a headline is the mean of."""
+    task, forms = name.rsplit("/", 2)[0], entry.chosen.forms.get(name)
+    return [f"{task}/{form}/acc" for form in forms] if forms else [name]
+
+
+def _newest(name: str, askings: Sequence[Asking]) -> Asking | None:
+    """The one whose value of a metric counts."""
+    return next((each for each in reversed(askings) if name in each.metrics), None)
+
+
+def _remedy(entry: Entry, plain: Mapping[str, Asking], askings: Sequence[Asking]) -> str:
+    """The command to type; and what hides an older evaluation that did ask in the template."""
+    newest = {each.directory: each for each in plain.values()}.values()
+    suites = " ".join(f"--suite {suite}" for suite in sorted({each.suite for each in newest} - {""}))
+    chat = "auto" if all(each.trained for each in newest) else "on"
+    store = sorted({each.directory.parent for each in newest})[0]
+    at = "" if store == Path("runs") else f" --store {store}"
+    name = entry.name if ":" not in entry.name and "@" not in entry.name else entry.chosen.label
+    said = (f"'argosy evaluate {name} {suites} --chat {chat}{at}', with the other options as they were, asks "
+            f"{entry.label} in it too")
+    older = any(name in each.metrics and each.in_template for name in plain for each in askings)
+    hidden = listed(sorted(each.directory.name for each in newest))
+    return f"{said}; an older evaluation did: without {hidden} in the store, it counts again." if older else f"{said}."

@@ -7,11 +7,10 @@ from argosy.core.config.explain import first_of
 from argosy.core.statistics.decisions import DECISION, NAMES
 from argosy.core.statistics.metric import BITS
 from argosy.core.statistics.paired import Interval
-from argosy.evidence.compare.changes import task_of
+from argosy.evidence.compare.changes import Comparison, TaskComparison, is_headline, task_of
 from argosy.evidence.compare.checkpoints import HELDOUT
 from argosy.evidence.compare.entries import Compared, Pair
 from argosy.evidence.compare.metrics import HEADLINE
-from argosy.evidence.compare.stages import Comparison, TaskComparison, is_headline
 from argosy.evidence.compare.test import Contrast
 from argosy.evidence.compare.traces import Suspicion
 from argosy.evidence.compare.words import amount, listed, meaning, percent, points, reverse, tested_text

@@ -1,22 +1,25 @@
-"""The test of one metric between two checkpoints: difference, interval, p-value and verdict."""
+"""The test of one metric between two checkpoints: difference (paired by question or document, or by two standard
+errors), interval, p-value and verdict."""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from argosy.core.statistics.decisions import TABLE, Method, correct, tost
-from argosy.core.statistics.intervals import normal_interval, share_interval
-from argosy.core.statistics.paired import Interval
-from argosy.evidence.compare.difference import Tested, distance, independent, paired, possible, untested
+from argosy.core.statistics.intervals import normal_interval, quantile, share_interval, t_quantile
+from argosy.core.statistics.paired import Interval, compare_items, paired_ratio_test
 from argosy.evidence.compare.metrics import UNDECLARED, Kind
-from argosy.evidence.results.rows.reader import Rows, shared_suite
-from argosy.evidence.results.rows.values import Value, metric_of, shared, total
+from argosy.evidence.results.rows import Rows, shared_suite
+from argosy.evidence.results.values import Value, shared, total
 
 ALPHA = 0.05
 SAME_VALUE = 1e-4  # rows are rounded; further apart, the metric is not made of them
 OTHER_TOKENS = "another suite, another tokenizer or other documents"
 OTHER_QUESTIONS = "other questions of the same names"
 NOTHING_IN_COMMON = "no questions in common"
+FLIPS, FEW_DRAWN, MORE_DRAWS = "sign flips", 0.002, 40_000
+MANY = 10_000  # degrees of freedom of an error that is taken as known
+Pairs = list[tuple[Value, Value]]
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,25 @@ class Side:
             return self.stderr
         shifted = (min(1.0, abs(self.value)) * self.count + 1) / (self.count + 2)
         return math.sqrt(shifted * (1 - shifted) / (self.count + 2)) if self.count else math.nan
+
+
+@dataclass(frozen=True)
+class Tested:
+    """A difference: its interval of 95 %, its standard error with degrees of freedom, its p-value, and of how many."""
+
+    difference: Interval
+    stderr: float
+    degrees: int
+    p_value: float | None
+    n: int = 0
+    least: float = 0.0
+    """the smallest p-value that the test can reach with so many independent items, however different the two are"""
+    items: int = 0
+    """number of items that the `n` questions are about; this and the next two are known of shares of right answers"""
+    gained: int = 0
+    """number of items that the second answers more often right"""
+    lost: int = 0
+    """number of items that it answers less often right"""
 
 
 @dataclass(frozen=True)
@@ -130,6 +152,69 @@ class Contrast:
         return abs(self.difference.value) / unit if math.isfinite(unit * self.difference.value) else 0.0
 
 
+def paired(pairs: Pairs, share: bool) -> Tested:
+    """Test shares of right answers item by item (argosy.core.statistics.paired: compare_items), others, such as
+    probabilities, and losses over lengths, by the t test of a ratio, with independent units as its observations."""
+    if share and all(a.weight == b.weight == 1.0 and 0 <= a.value <= 1 and 0 <= b.value <= 1 for a, b in pairs):
+        return _shares(pairs)
+    units: dict[str, list[float]] = {}
+    for a, b in pairs:
+        sums = units.setdefault(a.unit, [0.0, 0.0, 0.0])
+        for place, value in enumerate((a.value, b.value, (a.weight + b.weight) / 2)):
+            sums[place] += value
+    before, after, below = zip(*units.values(), strict=True)
+    if len(units) < 2:
+        value = (math.fsum(after) - math.fsum(before)) / math.fsum(below)
+        return Tested(Interval(value, -math.inf, math.inf), math.inf, 1, 1.0, len(pairs))
+    found, p_value = paired_ratio_test(after, before, below)
+    degrees = max(1, math.floor(math.fsum(below) ** 2 / math.fsum(b * b for b in below) + 1e-9) - 1)
+    return Tested(found, (found.high - found.low) / 2 / t_quantile(0.95, degrees), degrees, p_value, len(pairs))
+
+
+def _shares(pairs: Pairs) -> Tested:
+    """Test answers, of which those to one item are related: the difference is that of the metric, over answers."""
+    before, after = ([pair[side].value for pair in pairs] for side in (0, 1))
+    units, gains = [a.unit for a, _ in pairs], dict.fromkeys((a.item for a, _ in pairs), 0.0)
+    for a, b in pairs:
+        gains[a.item] += b.value - a.value
+    found = compare_items(before, after, units)
+    if found.test == FLIPS and found.p_value < FEW_DRAWN:  # the draws are the limit, and a correction needs more
+        found = compare_items(before, after, units, draws=MORE_DRAWS)
+    # All differ the same way; sign flips of many are drawn, and the observed one counts.
+    drawn = 1 / (MORE_DRAWS + 1) if found.test == FLIPS and found.clusters > 12 else 0.0
+    return Tested(Interval(found.value, found.low, found.high), found.stderr if found.clusters > 1 else math.inf,
+                  max(1, found.clusters - 1), found.p_value, len(pairs),
+                  max(2.0 ** (1 - found.clusters), drawn), len(gains),
+                  sum(gain > 0 for gain in gains.values()), sum(gain < 0 for gain in gains.values()))
+
+
+def independent(difference: float, error: float) -> Tested:
+    """Test two values by the standard error of their difference, taken as known."""
+    half = quantile(0.95) * error
+    p_value = math.erfc(abs(difference) / error / math.sqrt(2)) if error > 0 else float(difference == 0)
+    return Tested(Interval(difference, difference - half, difference + half), error, MANY, p_value)
+
+
+def untested(difference: float) -> Tested:
+    """Give a difference without a test."""
+    return Tested(Interval(difference, math.nan, math.nan), math.nan, 1, None)
+
+
+def distance(found: Tested, values: tuple[float, float], errors: Sequence[float]) -> Tested:
+    """Turn the test of two values into that of their distances from 0.
+
+    On one side of 0 it is that difference, or its reverse. On two sides it is tested with the sum of the two standard
+    errors, which is the largest that it can have, however related the two are; without these it cannot be tested."""
+    before, after = values
+    if before * after >= 0:
+        d = found.difference
+        return found if before + after >= 0 else replace(found, difference=Interval(-d.value, -d.high, -d.low))
+    moved = abs(after) - abs(before)
+    if not all(map(math.isfinite, errors)):
+        return untested(moved)
+    return replace(independent(moved, math.fsum(errors)), n=found.n)
+
+
 def alike(name: str, first: Side, second: Side, before: Rows, after: Rows) -> tuple[Side, Side]:
     """Take held-out text as one suite measured it for both, of several the second's newest; others as they are."""
     suite = shared_suite(name, before, after)
@@ -149,7 +234,7 @@ def contrast(name: str, kind: Kind, labels: tuple[str, str], first: Side, second
     pairs, otherwise = _pairs(name, first, second)
 
     def no_test(why: str) -> Contrast:
-        return Contrast(name, kind, *labels, *values, untested(*values), why, otherwise=otherwise)
+        return Contrast(name, kind, *labels, *values, untested(second.value - first.value), why, otherwise=otherwise)
 
     if not all(map(math.isfinite, values)):
         return no_test("a value is not a number")
@@ -162,7 +247,7 @@ def contrast(name: str, kind: Kind, labels: tuple[str, str], first: Side, second
         asked = max(len(first.values or ()), len(second.values or ()))
         tested, how = paired(pairs, kind.share), "paired"
         if len(pairs) < asked:  # the difference is of these alone, and so are the values beside it
-            values = (metric_of([a for a, _ in pairs]), metric_of([b for _, b in pairs]))
+            values = (total({n: a for n, (a, _) in enumerate(pairs)}), total({n: b for n, (_, b) in enumerate(pairs)}))
     elif not math.isfinite(math.hypot(*errors)):
         return no_test("no standard error")
     else:
@@ -171,7 +256,8 @@ def contrast(name: str, kind: Kind, labels: tuple[str, str], first: Side, second
     if kind.centred:
         tested = distance(tested, values, errors)
     elif kind.share:
-        tested = possible(tested)
+        low, high = (min(1.0, max(-1.0, end)) for end in (tested.difference.low, tested.difference.high))
+        tested = replace(tested, difference=Interval(tested.difference.value, low, high))  # shares, whatever the method
     return Contrast(name, kind, *labels, *values, tested, how, asked, otherwise=otherwise)
 
 

@@ -15,11 +15,11 @@ from argosy.core.statistics.paired import (
     paired_bootstrap,
     paired_permutation,
 )
-from argosy.evidence.compare.changes import same_questions
 from argosy.evidence.compare.checkpoints import Checkpoint
 from argosy.evidence.compare.test import ALPHA
 from argosy.evidence.results.contamination import LIKELY, PLAIN, Seen
-from argosy.evidence.results.rows.reader import Place
+from argosy.evidence.results.rows import Place
+from argosy.evidence.results.values import shared
 
 MOST_PAIRS = 150
 
@@ -63,7 +63,7 @@ def pair_leads(checkpoints: Sequence[Checkpoint], task: str) -> list[Lead]:
 def _lead(a: Checkpoint, b: Checkpoint, task: str, variants: Sequence[str]) -> Lead | None:
     plain_a, plain_b = a.answers[task, PLAIN].by_item, b.answers[task, PLAIN].by_item
     changed_a, changed_b = a.rows.headline(task, variants), b.rows.headline(task, variants)
-    published, changed_forms = same_questions(a, b, task, [PLAIN]), same_questions(a, b, task, variants)
+    published, changed_forms = _same_questions(a, b, task, [PLAIN]), _same_questions(a, b, task, variants)
     measured = (plain_a, plain_b, changed_a, changed_b)  # scores that are no numbers make no item
     items = sorted(set(published).intersection(changed_forms, *measured))
     if not items:
@@ -77,6 +77,14 @@ def _lead(a: Checkpoint, b: Checkpoint, task: str, variants: Sequence[str]) -> L
     lost = difference_of_differences(plain[0], plain[1], changed[0], changed[1], draws=DRAWS,
                                      clusters=[known[item] for item in items])
     return Lead(a.key, b.key, name, _difference(*plain), _difference(*changed), lost, len(items))
+
+
+def _same_questions(first: Checkpoint, second: Checkpoint, task: str, forms: Sequence[str]) -> list[str]:
+    """Items that both were asked in all of the forms, in the same way; none where names mean other items for each."""
+    found = [shared(first.answers[task, form].values, second.answers[task, form].values) for form in forms]
+    if not found or any(both.others for both in found):
+        return []
+    return sorted(set.intersection(*(set(both.keys) for both in found)))
 
 
 def _difference(first: Sequence[float], second: Sequence[float]) -> float:

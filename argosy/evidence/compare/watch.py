@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from argosy.core.statistics.intervals import quantile
-from argosy.core.statistics.trend import LAST, Curve, Point, SignalToNoise, Trend, kendall, signal_to_noise
+from argosy.core.statistics.trend import Curve, Point, SignalToNoise, Trend, kendall, signal_to_noise
 from argosy.core.store.step_files import read_done
 from argosy.evidence.compare.checkpoints import Checkpoint, Checkpoints, kind_among
 from argosy.evidence.compare.entries import Compared, place_in, value_at
@@ -60,20 +60,20 @@ class Watched:
     why: str
 
 
-def worth_watching(lines: Mapping[str, Sequence[Line]], kinds: Mapping[str, Kind], *, ratio: float = RATIO,
-                   last: int = LAST) -> list[Watched]:
+def worth_watching(lines: Mapping[str, Sequence[Line]], kinds: Mapping[str, Kind], *,
+                   ratio: float = RATIO) -> list[Watched]:
     """A verdict on each metric; those to watch first, by signal over noise.
 
     A metric is worth watching where its last value is better than guessing beyond its interval, its signal is at
     least `ratio` times its noise, and it tells two models or two checkpoints apart; if one way is better, and of FEW
     items or more. `lines`: by metric, one for each training run."""
-    found = [_watched(name, some, kinds[name].sign, ratio, last) for name, some in lines.items() if some]
+    found = [_watched(name, some, kinds[name].sign, ratio) for name, some in lines.items() if some]
     strength = {each.metric: -each.found.ratio if not math.isnan(each.found.ratio) else 0.0 for each in found}
     return sorted(found, key=lambda each: (VERDICTS.index(each.verdict), strength[each.metric], each.metric))
 
 
-def _watched(name: str, lines: Sequence[Line], better: int, ratio: float, last: int) -> Watched:
-    found = signal_to_noise(lines, last)
+def _watched(name: str, lines: Sequence[Line], better: int, ratio: float) -> Watched:
+    found = signal_to_noise(lines)
     longest = max(lines, key=lambda line: (len(line.points), line.points[-1].tokens))
     trend = kendall([p.tokens for p in longest.points], [p.value for p in longest.points])
     guessed = [line for line in lines if line.chance is not None]

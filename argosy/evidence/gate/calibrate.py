@@ -18,7 +18,7 @@ from argosy.core.errors import ArgosyError, InputError
 from argosy.core.statistics.contamination import Calibration, calibrate, default_calibration
 from argosy.core.store.files import write_json
 from argosy.evidence.results.contamination import evidence_of
-from argosy.evidence.results.rows.reader import read_rows
+from argosy.evidence.results.rows import read_rows
 
 
 def of_evaluations(task: str, clean: Sequence[Path], contaminated: Sequence[Path] = ()) -> Calibration:

@@ -8,7 +8,7 @@ from typing import Any
 from argosy.core.statistics.decisions import DECISION, NAMES, correct
 from argosy.evidence.compare.words import p_text
 from argosy.evidence.gate.config import Gate
-from argosy.evidence.gate.rule import CANNOT_TELL, FAILS, HOLDS, Finding
+from argosy.evidence.gate.rules import CANNOT_TELL, FAILS, HOLDS, Finding
 from argosy.evidence.gate.subject import Subject
 
 

@@ -10,8 +10,7 @@ from argosy.core.config.explain import config_error
 from argosy.core.config.load import load, read_yaml
 from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
-from argosy.evidence.gate.rule import Rule
-from argosy.evidence.gate.rules import RULES
+from argosy.evidence.gate.rules import RULES, Rule
 
 _HELP = "a list of rules such as '- no_channel_worse: {beyond: noise}', or a mapping of them"
 

@@ -9,10 +9,10 @@ from argosy.core.errors import InputError
 from argosy.core.store.step_files import read_done
 from argosy.evidence.compare.changes import change
 from argosy.evidence.compare.checkpoints import Checkpoint, headline_of, headline_task, read_checkpoints
-from argosy.evidence.compare.metrics import UNDECLARED, Kind
+from argosy.evidence.compare.metrics import UNDECLARED
 from argosy.evidence.compare.test import Contrast
 from argosy.evidence.results.contamination import doubt
-from argosy.evidence.results.rows.reader import Rows
+from argosy.evidence.results.rows import Rows
 
 NOT_A_NUMBER = "not a number"  # of a reason why an evaluation left something out
 
@@ -42,10 +42,6 @@ class Subject:
     def rows(self) -> Rows:
         """Its answers and losses item by item."""
         return self.checkpoint.rows
-
-    def kind(self, name: str) -> Kind:
-        """The kind of one of its metrics."""
-        return self.checkpoint.kind(name)
 
     def unscored(self, name: str) -> int:
         """The number of items of a metric that have no score that is a number."""

@@ -110,7 +110,7 @@ def kappa(pairs: Sequence[tuple[str, str]]) -> float:
 
 
 def length_controlled(
-    preferences: Sequence[float], first: Sequence[int], second: Sequence[int], seed: int = 0
+    preferences: Sequence[float], first: Sequence[int], second: Sequence[int]
 ) -> "Interval | None":
     """Estimate the win rate of the first at no difference in length, with its 95 % bootstrap interval over prompts.
 
@@ -130,7 +130,7 @@ def length_controlled(
         return None
     spread = float(difference.std())
     x = np.tanh(difference / spread) if spread > 0 else np.zeros_like(difference)
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(0)
     draws = generator.integers(0, len(y), (DRAWS, len(y)))
     rates = [_rate_at_zero(y[draw], x[draw]) for draw in draws]
     low, high = np.quantile(rates, [0.025, 0.975])

@@ -1,8 +1,8 @@
 """Line charts as plain geometry, which the template writes as SVG: they work without a script, and in print."""
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from argosy.corpus.text.display import short
 
@@ -15,15 +15,18 @@ COLOURS = 8
 
 @dataclass(frozen=True)
 class Series:
-    """A line."""
+    """A line. bars: low and high end of an error bar at each point, NaN where there is none."""
 
     name: str
     points: list[Point]
+    bars: Sequence[Point] = ()
+    joined: bool = True
 
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart to draw. marks: vertical lines (x, label), such as where a phase begins; level: a horizontal one."""
+    """A chart to draw. marks: vertical lines (x, label), such as where a phase begins; level: a horizontal one;
+    own_ticks: whether the ticks are the points' own x, by `x_text`."""
 
     title: str
     note: str
@@ -32,11 +35,9 @@ class Chart:
     marks: list[tuple[float, str]] = field(default_factory=list)
     level: tuple[float, str] | None = None
     unit: str = ""  # of y: "%" for shares, else a word for the tooltip
-    x_text: dict[float, str] = field(default_factory=dict)  # what the tooltip calls an x
-
-    def draw(self) -> "Drawing":
-        """The geometry."""
-        return _draw(self)
+    x_text: Mapping[float, str] = field(default_factory=dict)  # what the tooltip calls an x
+    own_ticks: bool = False
+    y_text: Callable[[float], str] | None = None
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class Drawing:
 
     chart: Chart
     lines: list[tuple[str, int, str, list[Point]]]  # name, colour, path, dots (few points only)
+    bars: list[tuple[int, float, float, float]]  # colour, x, low, high
     x_ticks: list[tuple[float, str]]
     y_ticks: list[tuple[float, str]]
     marks: list[tuple[float, str]]
@@ -54,32 +56,42 @@ class Drawing:
     summary: str
 
 
-def _draw(chart: Chart) -> Drawing:
-    series = [Series(s.name, _thin(s.points)) for s in chart.series]
+def draw(chart: Chart) -> Drawing:
+    """Turn a chart into geometry."""
+    series = [s if s.bars else replace(s, points=_thin(s.points)) for s in chart.series]
     series = [s for s in series if s.points]
     scale = 100.0 if chart.unit == "%" else 1.0
     xs = [x for s in series for x, _ in s.points]
     ys = [y * scale for s in series for _, y in s.points] + ([chart.level[0] * scale] if chart.level else [])
-    x_ticks, y_ticks = ticks(min(xs), max(xs), 5), ticks(min(ys), max(ys), 5)
+    ys += [y for s in series for bar in s.bars for y in bar if math.isfinite(y)]
+    y_ticks = ticks(min(ys), max(ys), 5)
     x_of = on_axis(min(xs), max(xs), LEFT, RIGHT)
     y_of = on_axis(y_ticks[0], y_ticks[-1], BOTTOM, TOP)
-    lines, data = [], []
+    exact = chart.y_text or (lambda y: f"{y:.1f} %" if chart.unit == "%" else f"{y:.4g}")
+    lines, bars, data = [], [], []
     for number, s in enumerate(series):
         at = [(x_of(x), y_of(y * scale)) for x, y in s.points]
-        lines.append((s.name, number % COLOURS, path_of(at), at if len(at) <= 24 else []))
+        lines.append((s.name, number % COLOURS, path_of(at) if s.joined else "", at if len(at) <= 24 or s.bars else []))
+        bars += [(number % COLOURS, x, y_of(low), y_of(high)) for (x, _), (low, high) in zip(at, s.bars, strict=False)
+                 if math.isfinite(low)]
         data.append({"n": s.name, "c": number % COLOURS, "p": [
-            [*place, chart.x_text.get(x, f"{short(x)} {chart.x_name}"), _exact(y * scale, chart.unit)]
+            [*place, chart.x_text.get(x, f"{short(x)} {chart.x_name}"), exact(y * scale)]
             for place, (x, y) in zip(at, s.points, strict=True)]})
-    ends = [(s.name, *(_exact(y * scale, chart.unit) for _, y in (s.points[0], s.points[-1]))) for s in series]
+    ends = [(s.name, *(exact(y * scale) for _, y in (s.points[0], s.points[-1]))) for s in series]
     level = (y_of(chart.level[0] * scale), chart.level[1]) if chart.level else None
     marks = [(x_of(x), label) for x, label in chart.marks if min(xs) <= x <= max(xs)]
-    return Drawing(chart, lines, [(x_of(x), short(x)) for x in x_ticks if min(xs) <= x <= max(xs)],
-                   [(y_of(y), short(y)) for y in y_ticks], marks, _mark_labels(marks),
+    own = chart.x_text if chart.own_ticks else {x: short(x) for x in ticks(min(xs), max(xs), 5)}
+    x_ticks = [(x_of(x), text) for x, text in sorted(own.items()) if min(xs) <= x <= max(xs)]
+    return Drawing(chart, lines, bars, _with_room(x_ticks),
+                   [(y_of(y), (chart.y_text or short)(y)) for y in y_ticks], marks, _mark_labels(marks),
                    level, data, "; ".join(f"{name}: {first} to {last}" for name, first, last in ends))
 
 
-def _exact(value: float, unit: str) -> str:
-    return f"{value:.1f} %" if unit == "%" else f"{value:.4g}"
+def _with_room(x_ticks: Sequence[tuple[float, str]]) -> list[tuple[float, str]]:
+    found: list[tuple[float, str]] = []
+    for x, text in x_ticks:
+        found += [(x, text)] if not found or x - found[-1][0] > 44 else []
+    return found
 
 
 def _mark_labels(marks: Sequence[tuple[float, str]]) -> list[tuple[float, float, str, str]]:

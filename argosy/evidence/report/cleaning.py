@@ -3,7 +3,6 @@ copies, languages."""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from argosy.corpus.text.display import short
@@ -13,76 +12,31 @@ MUCH = 1 / 3  # of a channel that one filter drops, from where on it is a warnin
 _WIDTH, _HEIGHT = 220, 56  # of a histogram
 
 
-@dataclass(frozen=True)
-class Funnel:
-    """One channel; dropped: (filter, documents, "n reason; n reason"), the biggest first."""
+def cleaning(report: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return what templates show of a report of a clean step; None where there is none.
 
-    channel: str
-    came: int
-    kept: int
-    bytes_in: int
-    bytes_out: int
-    dropped: list[tuple[str, int, str]]
-    changed: list[tuple[str, int]]
-
-
-@dataclass(frozen=True)
-class Bars:
-    """A score's histogram; bars: (x, y, height, what is said of it); heights are of the square root, so that a few
-    documents are seen beside many. thresholds: (x, text)."""
-
-    name: str
-    bars: list[tuple[float, float, float, str]]
-    width: float
-    thresholds: list[tuple[float, str]]
-    documents: int
-
-
-@dataclass(frozen=True)
-class Cleaning:
-    """samples: by filter, (channel, reason, text); languages: by channel, (language, in, out, share of the channel)."""
-
-    funnels: list[Funnel]
-    samples: dict[str, list[tuple[str, str, str]]]
-    found: dict[str, dict[str, int]]
-    contamination: dict[str, int]  # records of each file for post-training that hold a benchmark item
-    contaminated: dict[str, dict[str, int]]  # documents with an item, by suite and kind of match
-    tiers: dict[str, dict[str, Any]]
-    scores: dict[str, list[Bars]]  # by filter
-    near: dict[str, list[Mapping[str, Any]]]  # by filter
-    clusters: dict[str, Mapping[str, Any]]
-    languages: dict[str, list[tuple[str, int, int, float]]]
-
-    @property
-    def came(self) -> int:
-        """Documents in."""
-        return sum(f.came for f in self.funnels)
-
-    @property
-    def kept(self) -> int:
-        """Documents out."""
-        return sum(f.kept for f in self.funnels)
-
-
-def cleaning(report: Mapping[str, Any]) -> Cleaning | None:
-    """None where there is no report."""
+    samples: by filter, (channel, reason, text); languages: by channel, (language, in, out, share of the channel);
+    scores and near misses: by filter. The other keys are the report's own."""
     if not report.get("channels"):
         return None
     samples: dict[str, list[tuple[str, str, str]]] = {}
     for s in report.get("samples", []):
         samples.setdefault(s["filter"], []).append((s["channel"], s["reason"], s["text"]))
-    scores: dict[str, list[Bars]] = {}
+    scores: dict[str, list[dict[str, Any]]] = {}
     for name, histogram in report.get("scores", {}).items():
         if drawn := _bars(name, histogram):
             scores.setdefault(name.partition(".")[0], []).append(drawn)
     near: dict[str, list[Mapping[str, Any]]] = {}
     for row in report.get("near_misses", []):
         near.setdefault(row["filter"], []).append(row)
-    return Cleaning([_funnel(name, counts) for name, counts in sorted(report["channels"].items())],
-                    dict(sorted(samples.items())), report.get("found", {}), report.get("contamination", {}),
-                    report.get("contaminated", {}), report.get("tiers", {}), scores, near,
-                    {name: one for name, one in report.get("clusters", {}).items() if one["copies"]},
-                    {channel: list(_languages(own)) for channel, own in report.get("languages", {}).items()})
+    funnels = [_funnel(name, counts) for name, counts in sorted(report["channels"].items())]
+    own = {name: report.get(name, {}) for name in ("found", "contamination", "contaminated", "tiers")}
+    return own | {
+        "came": sum(f["came"] for f in funnels), "kept": sum(f["kept"] for f in funnels), "funnels": funnels,
+        "samples": dict(sorted(samples.items())), "scores": scores, "near": near,
+        "clusters": {name: one for name, one in report.get("clusters", {}).items() if one["copies"]},
+        "languages": {channel: list(_languages(each)) for channel, each in report.get("languages", {}).items()},
+    }  # fmt: skip
 
 
 def cleaning_page(report: Mapping[str, Any], line: str = "") -> str:
@@ -90,15 +44,20 @@ def cleaning_page(report: Mapping[str, Any], line: str = "") -> str:
     return render("cleaned.html.j2", cleaning=cleaning(report), line=line, much=MUCH)
 
 
-def _funnel(channel: str, counts: Mapping[str, Any]) -> Funnel:
+def _funnel(channel: str, counts: Mapping[str, Any]) -> dict[str, Any]:
+    """One channel; dropped: (filter, documents, "n reason; n reason"), the biggest first."""
     dropped = [(name, sum(reasons.values()), "; ".join(f"{n} {reason}" for reason, n in sorted(
         reasons.items(), key=lambda r: (-r[1], r[0])))) for name, reasons in counts["dropped"].items()]
-    return Funnel(channel, counts["in"], counts["out"], counts["bytes_in"], counts["bytes_out"],
-                  sorted((d for d in dropped if d[1]), key=lambda d: -d[1]), sorted(counts["changed"].items()))
+    return {"channel": channel, "came": counts["in"], "kept": counts["out"], "bytes_in": counts["bytes_in"],
+            "bytes_out": counts["bytes_out"], "dropped": sorted((d for d in dropped if d[1]), key=lambda d: -d[1]),
+            "changed": sorted(counts["changed"].items())}
 
 
-def _bars(name: str, histogram: Mapping[str, Sequence[float]]) -> Bars | None:
-    """Draw a histogram; None where no document has the score."""
+def _bars(name: str, histogram: Mapping[str, Sequence[float]]) -> dict[str, Any] | None:
+    """Draw a histogram; None where no document has the score.
+
+    bars: (x, y, height, what is said of it); heights are of the square root, so that a few documents are seen beside
+    many. thresholds: (x, text)."""
     edges, counts = histogram["edges"], histogram["counts"]
     documents = int(sum(counts))
     if not documents:
@@ -115,7 +74,8 @@ def _bars(name: str, histogram: Mapping[str, Sequence[float]]) -> Bars | None:
         if count:
             bars.append((round(at * width, 1), _HEIGHT - height, height, f"{_between(edges, at)}: {int(count):,}"))
     marks = [(x_of(each), short(each)) for each in histogram["thresholds"]]
-    return Bars(name.partition(".")[2], bars, round(width - 0.6, 2), marks, documents)
+    return {"name": name.partition(".")[2], "bars": bars, "width": round(width - 0.6, 2), "thresholds": marks,
+            "documents": documents}
 
 
 def _between(edges: Sequence[float], at: int) -> str:

@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import Any
 
 from argosy.corpus.text.display import short
+from argosy.evidence.compare.changes import Comparison
 from argosy.evidence.compare.checkpoints import Checkpoint, kind_among
 from argosy.evidence.compare.entries import Compared, Entry, Point, points
 from argosy.evidence.compare.metrics import Kind, families, kind_of, scale_of
-from argosy.evidence.compare.stages import Comparison
 from argosy.evidence.compare.words import is_percent, value_text
 from argosy.evidence.report.chart import Chart, Scale, Series, on_axis, path_of, ticks
 from argosy.evidence.report.pipeline import Stage
@@ -19,32 +19,10 @@ SPARK_WIDTH, SPARK_HEIGHT = 84, 22
 MANY = 8  # points of a curve, from which on its beginning may be cut
 
 
-@dataclass(frozen=True)
-class Line:
-    """An entry's curve as paths in the view box; dots: of the chosen checkpoint, and of all where there are few."""
-
-    entry: int
-    path: str
-    band: str
-    dots: list[tuple[float, float, bool]]
-    tip: list[list[object]]  # x in the view box, its name in the tooltip, its value
+Drawn = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Small:
-    """One chart."""
-
-    name: str
-    title: str
-    unit: str
-    x_ticks: list[tuple[float, str]]
-    y_ticks: list[tuple[float, str]]
-    lines: list[Line]
-    summary: str
-    chance: float | None = None  # height of what guessing scores
-
-
-def curves(found: Compared, by: str = "tokens") -> list[tuple[str, list[Small]]]:
+def curves(found: Compared, by: str = "tokens") -> list[tuple[str, list[Drawn]]]:
     """Draw by family a chart for each metric that at least one line has at two checkpoints."""
     names = [n for n in found.metrics if any(len(points(e, n, by)) > 1 for e in found.entries)]
     charts = {name: _small(name, found.kinds[name], found.entries, by) for name in names}
@@ -75,7 +53,8 @@ def spark(entries: Sequence[Entry], name: str, by: str) -> list[tuple[int, str]]
     return [(n, path_of([(across(q[0]), up(q[1])) for q in p])) for n, p in series]
 
 
-def _small(name: str, kind: Kind, entries: Sequence[Entry], by: str) -> Small:
+def _small(name: str, kind: Kind, entries: Sequence[Entry], by: str) -> Drawn:
+    """One chart; `chance`: the height of what guessing scores."""
     series = [(n, points(e, name, by, shared(entries, n))) for n, e in enumerate(entries)]
     series = [(n, p) for n, p in series if p]
     scale = 100.0 if is_percent(kind) else 1.0
@@ -91,9 +70,9 @@ def _small(name: str, kind: Kind, entries: Sequence[Entry], by: str) -> Small:
     across, up = on_axis(min(xs), max(xs), LEFT, RIGHT), on_axis(y_ticks[0] / scale, y_ticks[-1] / scale, BOTTOM, TOP)
     lines = [_line(n, p, entries[n], kind, by, across, up) for n, p in series]
     labels = [(across(x), short(x)) for x in ticks(min(xs), max(xs), 4) if min(xs) <= x <= max(xs)]
-    return Small(name, kind.short, "%" if scale == 100 else kind.unit, labels,
-                 [(up(y / scale), short(y)) for y in y_ticks], lines, said,
-                 up(chance) if chance is not None and math.isfinite(chance) else None)
+    return {"name": name, "title": kind.short, "unit": "%" if scale == 100 else kind.unit, "x_ticks": labels,
+            "y_ticks": [(up(y / scale), short(y)) for y in y_ticks], "lines": lines, "summary": said,
+            "chance": up(chance) if chance is not None and math.isfinite(chance) else None}
 
 
 def _late(found: Sequence[Point], kind: Kind) -> Sequence[Point]:
@@ -113,7 +92,9 @@ def _below(found: list[Point], top: float) -> list[Point]:
     return [(x1 + (x2 - x1) * (y1 - top) / (y1 - y2), top, None, None), *inside]
 
 
-def _line(number: int, found: Sequence[Point], entry: Entry, kind: Kind, by: str, across: Scale, up: Scale) -> Line:
+def _line(number: int, found: Sequence[Point], entry: Entry, kind: Kind, by: str, across: Scale, up: Scale) -> Drawn:
+    """An entry's curve as paths in the view box; dots: of the chosen checkpoint, and of all where there are few; tip: x
+    in the view box, its name in the tooltip, its value."""
     at = [(across(q[0]), up(q[1])) for q in found]
     banded = [q for q in found if q[2] is not None and q[3] is not None]
     band = ""
@@ -126,7 +107,7 @@ def _line(number: int, found: Sequence[Point], entry: Entry, kind: Kind, by: str
     known = {float(c.step if by == "step" else c.tokens) for c in entry.line}
     tip: list[list[object]] = [[place[0], f"{short(q[0])} {by}", _tip(kind, q)]
                                for place, q in zip(at, found, strict=True) if q[0] in known]
-    return Line(number, path_of(at), band, dots, tip)
+    return {"entry": number, "path": path_of(at), "band": band, "dots": dots, "tip": tip}
 
 
 def _tip(kind: Kind, q: Point) -> str:

@@ -7,12 +7,12 @@ from itertools import zip_longest
 from typing import Any, NamedTuple, TypeVar
 
 from argosy.corpus.text.display import visible
+from argosy.evidence.compare.changes import Comparison
 from argosy.evidence.compare.checkpoints import Checkpoint
 from argosy.evidence.compare.entries import Entry
-from argosy.evidence.compare.stages import Comparison
 from argosy.evidence.results.contamination import LIKELY
-from argosy.evidence.results.rows.reader import Group
-from argosy.evidence.results.rows.values import Record, plain, shared
+from argosy.evidence.results.rows import Group
+from argosy.evidence.results.values import Record, plain, shared
 
 MOST = 400  # questions that a page embeds
 LONGEST, MOST_CHARACTERS = 1500, 900_000  # of one prompt, and of all
@@ -145,16 +145,6 @@ MOST_PAIRS = 12
 
 
 @dataclass(frozen=True)
-class Option:
-    """One continuation; `shares`: its part of the options' probability, for either checkpoint."""
-
-    text: str
-    gold: bool
-    shares: tuple[float, float]
-    chosen: tuple[bool, bool]
-
-
-@dataclass(frozen=True)
 class Sample:
     """One question that one of the two has right; `right`: that one's label."""
 
@@ -163,14 +153,15 @@ class Sample:
     right: str
     rows: tuple[Record, Record]
 
-    def options(self, asked: Mapping[Key, Asked]) -> list[Option]:
-        """Its options; without texts where `asked` does not hold the question."""
+    def options(self, asked: Mapping[Key, Asked]) -> list[dict[str, Any]]:
+        """Its options with their parts of the probability for either checkpoint; without texts where `asked` does not
+        hold the question."""
         known, gold = asked.get(self.key), self.rows[0].get("golds") or [self.rows[0]["gold"]]
         shares = [_shares(row["scores"]) or [0] * len(row["scores"]) for row in self.rows]
         texts = known.options if known and len(known.options) == len(shares[0]) else [
             f"option {i + 1}" for i in range(len(shares[0]))]
-        return [Option(text, i in gold, (shares[0][i] / 1000, shares[1][i] / 1000),
-                       (i == self.rows[0]["chosen"], i == self.rows[1]["chosen"])) for i, text in enumerate(texts)]
+        return [{"text": text, "gold": i in gold, "shares": [share[i] / 1000 for share in shares],
+                 "chosen": [i == row["chosen"] for row in self.rows]} for i, text in enumerate(texts)]
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,9 @@ from argosy.evidence.compare.checkpoints import BENCHMARK, HELDOUT, Checkpoint
 from argosy.evidence.compare.test import Contrast
 from argosy.evidence.compare.words import tested_text
 from argosy.evidence.gate.check import as_json, lines, sentences, summary
-from argosy.evidence.gate.rule import CANNOT_TELL, FAILS
+from argosy.evidence.gate.rules import CANNOT_TELL, FAILS
 from argosy.evidence.report.record import change_record, rounded
-from argosy.evidence.report.tables import Table, accuracy_table, prefix_tables
-from argosy.evidence.report.template import render
+from argosy.evidence.report.tables import Table, accuracy_table, prefix_tables, render
 from argosy.evidence.results.contamination import LIKELY, Seen, contamination_record, doubt, of_numbers
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """The templates of the pages: one HTML file each, with its styles and script; text of data never becomes markup.
 
-Pages of a comparison render through argosy.evidence.report.template, whose filters show contrasts and verdicts."""
+Pages of a comparison render through argosy.evidence.report.tables, whose filters show contrasts and verdicts."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,7 +13,7 @@ _TEMPLATES = Path(__file__).parent / "templates"
 
 
 def render(name: str, words: Mapping[str, Callable[..., Any]] | None = None, **values: Any) -> str:
-    """Render the template `NAME.html.j2` with the styles of all pages and its own style and script, if it has any.
+    """Render the template `NAME.html.j2` with the styles of all pages and its own, and its script (else the report's).
 
     `words`: further filters of the template, by name."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -25,7 +25,7 @@ def render(name: str, words: Mapping[str, Callable[..., Any]] | None = None, **v
     environment.globals |= {"letter": letter}
     stem = name.partition(".")[0]
     css = _text("report.css") + (_text(f"{stem}.css") if stem != "report" else "")
-    return environment.get_template(name).render(css=css, script=_text(f"{stem}.js"), **values)
+    return environment.get_template(name).render(css=css, script=_text(f"{stem}.js") or _text("report.js"), **values)
 
 
 def as_script(value: Any) -> str:

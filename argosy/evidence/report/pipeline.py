@@ -88,46 +88,30 @@ def read_stages(directories: Sequence[str | Path]) -> list[Stage]:
     return found
 
 
-@dataclass(frozen=True)
-class Cost:
-    """A line of "what ran": one step, or all parts of a fan-out together (then without a digest)."""
-
-    name: str
-    step: str
-    parts: int
-    digest: str
-    link: str
-    seconds: float | None
-    peak_mb: float | None
-    attempts: int
-    tokens: int | None
-    megabytes: float
-    key_settings: list[tuple[str, Any]]
-    settings: list[tuple[str, Any]]
-
-
-def costs(stages: Sequence[Stage], out: Path) -> list[Cost]:
-    """Return the costs by node; links are relative to `out`, so that a store can be moved."""
+def costs(stages: Sequence[Stage], out: Path) -> list[dict[str, Any]]:
+    """Return the costs by node, one step or all parts of a fan-out together (then without a digest); links are relative
+    to `out`, so that a store can be moved."""
     nodes: dict[str, list[Stage]] = {}
     for stage in stages:
         nodes.setdefault(stage.name, []).append(stage)
     return [_cost(group, out) for group in nodes.values()]
 
 
-def _cost(group: Sequence[Stage], out: Path) -> Cost:
-    first = group[0]
-    seconds = [s.run["seconds"] for s in group if isinstance(s.run.get("seconds"), int | float)]
-    peaks = [s.run["peak_rss_mb"] for s in group if isinstance(s.run.get("peak_rss_mb"), int | float)]
+def _cost(group: Sequence[Stage], out: Path) -> dict[str, Any]:
+    first, alone = group[0], len(group) == 1
+    seconds, peaks = ([s.run[key] for s in group if isinstance(s.run.get(key), int | float)]
+                      for key in ("seconds", "peak_rss_mb"))
     exports = [entry for s in group for entry in s.outputs.get("exports", [])]
     shared = [(key, value) for key, value in first.settings.items()
               if value not in (None, "", {}, []) and all(s.settings.get(key) == value for s in group)]
-    alone = len(group) == 1
-    return Cost(
-        first.name, str(first.made_from["step"]), len(group), first.digest if alone else "",
-        os.path.relpath(first.directory, out) if alone else "", sum(seconds) if seconds else None,
-        max(peaks, default=None), sum(int(s.run.get("attempts") or 1) for s in group),
-        max((int(e["tokens"]) for e in exports), default=None), sum(_size(s.directory) for s in group) / 1e6,
-        [(key, value) for key, value in shared if key.rpartition(".")[2] in KEY_SETTINGS], shared)
+    return {
+        "name": first.name, "parts": len(group), "digest": first.digest if alone else "",
+        "link": os.path.relpath(first.directory, out) if alone else "", "seconds": sum(seconds) if seconds else None,
+        "peak_mb": max(peaks, default=None), "attempts": sum(int(s.run.get("attempts") or 1) for s in group),
+        "tokens": max((int(e["tokens"]) for e in exports), default=None),
+        "megabytes": sum(_size(s.directory) for s in group) / 1e6, "settings": shared,
+        "key_settings": [(key, value) for key, value in shared if key.rpartition(".")[2] in KEY_SETTINGS],
+    }  # fmt: skip
 
 
 def _size(directory: Path) -> int:

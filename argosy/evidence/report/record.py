@@ -8,11 +8,10 @@ from argosy.core.statistics.decisions import TABLE
 from argosy.core.store.files import json_text
 from argosy.core.tracking.mlflow.send import log_run
 from argosy.core.tracking.mlflow.server import Server
-from argosy.evidence.compare.changes import task_of
+from argosy.evidence.compare.changes import Comparison, TaskComparison, task_of
 from argosy.evidence.compare.checkpoints import HELDOUT, Checkpoint
 from argosy.evidence.compare.entries import Compared, Entry
 from argosy.evidence.compare.sentences import sentences, stage_sentences
-from argosy.evidence.compare.stages import Comparison, TaskComparison
 from argosy.evidence.compare.test import Contrast
 from argosy.evidence.compare.traces import Suspicion
 from argosy.evidence.results.contamination import contamination_record, metrics_of

@@ -7,22 +7,21 @@ from typing import Any
 
 from argosy.core.store.files import read_record
 from argosy.corpus.tokens.epochs import read_table
+from argosy.evidence.compare.changes import Comparison
 from argosy.evidence.compare.checkpoints import Checkpoint
 from argosy.evidence.compare.entries import SECTIONS, Compared
 from argosy.evidence.compare.metrics import families
 from argosy.evidence.compare.sentences import seen_by, sentences, stage_sentences
-from argosy.evidence.compare.stages import Comparison
 from argosy.evidence.compare.watch import watched
 from argosy.evidence.compare.words import PROMISE, TITLES
+from argosy.evidence.report.chart import draw
 from argosy.evidence.report.cleaning import MUCH, cleaning
 from argosy.evidence.report.curves import axis, curves, spark, stage_curves
 from argosy.evidence.report.items import Asked, Differing, Key, PairSamples, differing, embedded
-from argosy.evidence.report.ledger import Scale, overview, rows, scoreboard
+from argosy.evidence.report.ledger import Scale, overview, panels, rows, scoreboard
 from argosy.evidence.report.page import as_script
-from argosy.evidence.report.panels import panels
 from argosy.evidence.report.pipeline import Stage, costs
-from argosy.evidence.report.tables import Table, accuracy_table, glance, measures_table, prefix_tables
-from argosy.evidence.report.template import render
+from argosy.evidence.report.tables import Table, accuracy_table, glance, measures_table, prefix_tables, render
 
 FEW = 6  # lines of a list before the rest is folded
 
@@ -84,7 +83,7 @@ def render_report(page: Page) -> str:
         "report.html.j2", page=page,
         labels={c.key: c.label for c in found.checkpoints.every},
         sentences=stage_sentences(found), glance=glance(found), tables=_tables(found),
-        curves=[(title, [chart.draw() for chart in charts]) for title, charts in stage_curves(found, page.stages)],
+        curves=[(title, [draw(chart) for chart in charts]) for title, charts in stage_curves(found, page.stages)],
         cleaning=cleaning(page.cleaned), much=MUCH, costs=costs(page.stages, page.out),
         epochs=[(stage.name, table) for stage in page.stages if (table := read_table(stage.directory))],
         tokens=[(stage.name, read_record(stage.directory / "report.json").get("channels", {}))
@@ -101,8 +100,7 @@ def _tables(found: Comparison) -> list[Table]:
     marks |= {task.best: "best" for task in found.tasks if task.best}
     tasks = [task.task for task in found.tasks]
     named = sorted({name.split("/")[1] for c in checkpoints for name in c.metrics if name.startswith("bench/")})
-    parts = {f"{task}_{lang}" for c in checkpoints for (task, _), answers in c.answers.items()
-             for lang in answers.langs}
+    parts = {f"{task}_{lang}" for c in checkpoints for task in c.tasks for lang in c.rows.langs(task).values()}
     others = [name for name in named if name not in tasks and name not in parts]  # lm-eval's own tasks
     made = [accuracy_table(checkpoints, task, marks) for task in [*tasks, *others]]
     made += [measures_table(checkpoints, task, marks) for task in [*tasks, *others]]

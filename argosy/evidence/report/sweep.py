@@ -1,46 +1,21 @@
 """A sweep in the terminal, as JSON, and as a page with the losses over learning rates by size."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from argosy.core.statistics.decisions import DECISION, NAMES
 from argosy.corpus.text.display import columns, short
-from argosy.evidence.report.chart import BOTTOM, LEFT, RIGHT, TOP, Scale, on_axis, path_of, ticks
+from argosy.evidence.report.chart import Chart, Series, draw
 from argosy.evidence.report.page import render
 from argosy.evidence.sweep.advice import Study
-from argosy.evidence.sweep.compare import RATE, Ranked
-from argosy.evidence.sweep.points import ALL, shown
+from argosy.evidence.sweep.fit import Law
+from argosy.evidence.sweep.points import ALL, RATE, Cell, shown
 
-COLOURS = 8
 _RIGHT = (1, 3, 4, 5, 6)  # columns of numbers
 _HEADER = ("size", "parameters", "setting", "loss", "standard error", "seeds", "behind", "verdict")
 _VERDICTS = {"noise": "noise explains it", "one run": "one run: cannot tell"}
-
-
-@dataclass(frozen=True)
-class Dot:
-    """A cell in the chart: its place, the ends of its error bar, and what is said of it."""
-
-    x: float
-    y: float
-    low: float
-    high: float
-    text: str
-
-
-@dataclass(frozen=True)
-class Plot:
-    """Coordinates of one chart in the view box of the pages' charts."""
-
-    title: str
-    note: str
-    x_name: str
-    lines: list[tuple[str, int, str, list[Dot]]]
-    """Name, colour, path, dots."""
-    x_ticks: list[tuple[float, str]]
-    y_ticks: list[tuple[float, str]]
 
 
 def table(found: Mapping[str, Any]) -> str:
@@ -92,12 +67,12 @@ def _finite(value: Any) -> Any:
 
 def page(study: Study, line: str = "") -> str:
     """Return the page, one file that needs no network."""
-    plots = [_rate_plot(study)] if study.curves else []
-    plots += [_law_plot(study)] if study.law else []
+    charts = [_rate_chart(study)] if study.curves else []
+    charts += [_law_chart(study, study.law)] if study.law else []
     of = "the mean over channels" if study.runs.channel == ALL else f"the channel {study.runs.channel}"
-    return render("sweep.html.j2", study=study, line=line, plots=[plot for plot in plots if plot.lines], of=of,
-                  decision_method=NAMES[DECISION], header=_HEADER, rows=list(map(_row, record(study)["settings"])),
-                  channels=_channels(study))
+    return render("sweep.html.j2", study=study, line=line, of=of, decision_method=NAMES[DECISION], header=_HEADER,
+                  plots=[draw(chart) for chart in charts if chart.series], channels=_channels(study),
+                  rows=list(map(_row, record(study)["settings"])))
 
 
 def _channels(study: Study) -> list[tuple[str, list[str]]]:
@@ -107,67 +82,32 @@ def _channels(study: Study) -> list[tuple[str, list[str]]]:
                                                for name in names]) for point in study.runs.points]
 
 
-def _rate_plot(study: Study) -> Plot:
+def _rate_chart(study: Study) -> Chart:
     """Draw the loss over the learning rate, a line for each size and each of the other settings."""
-    groups: dict[str, list[Ranked]] = {}
+    groups: dict[str, list[tuple[float, Cell]]] = {}
     for size, ranked in study.ranked.items():
-        for each in ranked:
-            rest = ", ".join(f"{name.rpartition('.')[2]}={shown(v)}" for name, v in each.cell.settings if name != RATE)
-            if math.isfinite(each.cell.mean):
-                groups.setdefault(", ".join(filter(None, (size, rest))) or "loss", []).append(each)
-    series = {name: sorted((dict(e.cell.settings)[RATE], e.cell.mean, e.cell.error) for e in own)
-              for name, own in groups.items()}
-    return _plot("Held-out loss over the learning rate", "bits a byte; bars: standard errors over seeds",
-                 "learning rate, logarithmic", series)
+        for cell in (each.cell for each in ranked if math.isfinite(each.cell.mean)):
+            rest = ", ".join(f"{name.rpartition('.')[2]}={shown(v)}" for name, v in cell.settings if name != RATE)
+            rate = float(dict(cell.settings)[RATE])
+            groups.setdefault(", ".join(filter(None, (size, rest))) or "loss", []).append((rate, cell))
+    series = []
+    for name, own in groups.items():
+        own.sort(key=lambda each: each[0])
+        series.append(Series(name, [(math.log(rate), cell.mean) for rate, cell in own],
+                             [(cell.mean - cell.error, cell.mean + cell.error) for _, cell in own]))
+    rates = {rate for own in groups.values() for rate, _ in own}
+    return Chart("Held-out loss over the learning rate", "bits a byte; bars: standard errors over seeds",
+                 "learning rate, logarithmic", series, x_text={math.log(rate): f"{rate:.3g}" for rate in rates},
+                 own_ticks=True)
 
 
-def _law_plot(study: Study) -> Plot:
+def _law_chart(study: Study, law: Law) -> Chart:
     """Draw the best learning rates over parameters, both logarithmic, with their intervals, and the law's line."""
-    law = study.law
-    assert law is not None
     sizes = [study.curves[size].parameters for size in study.optima]
-    measured = [(size, math.log10(each.value), math.log10(each.low), math.log10(each.high))
-                for size, each in zip(sizes, law.optima, strict=True)]
-    line = [(size, math.log10(law.at(size).value), math.nan, math.nan) for size in sizes]
-    plot = _plot("The best learning rate over parameters", "both logarithmic; bars: 95 %",
-                 "parameters without embeddings", {"optimum": measured, "power law": line})
-    dots, fitted = plot.lines  # optima are points, and the law is a line
-    return replace(plot, lines=[(*dots[:2], "", dots[3]), (*fitted[:3], [])],
-                   y_ticks=[(y, f"{10 ** float(text):.2g}") for y, text in plot.y_ticks])
-
-
-def _plot(title: str, note: str, x_name: str, series: Mapping[str, Sequence[Any]]) -> Plot:
-    """Draw lines of (x, y, standard error) or (x, y, low, high); x is logarithmic."""
-    ends = {name: [_ends(point) for point in points] for name, points in series.items()}
-    xs = sorted({x for points in ends.values() for x, *_ in points})
-    if not xs:
-        return Plot(title, note, x_name, [], [], [])
-    ys = [y for points in ends.values() for _, *three in points for y in three]
-    y_ticks = ticks(min(ys), max(ys), 5)
-    x_of, y_of = _log_axis(xs), on_axis(y_ticks[0], y_ticks[-1], BOTTOM, TOP)
-    lines = []
-    for number, (name, points) in enumerate(ends.items()):
-        dots = [Dot(x_of(x), y_of(y), y_of(low), y_of(high), f"{name}: {y:.4g} at {x:.3g}")
-                for x, y, low, high in points]
-        lines.append((name, number % COLOURS, path_of([(dot.x, dot.y) for dot in dots]), dots))
-    return Plot(title, note, x_name, lines, _x_ticks(xs, x_of), [(y_of(y), short(y)) for y in y_ticks])
-
-
-def _ends(point: Sequence[float]) -> tuple[float, float, float, float]:
-    x, y = point[:2]
-    low, high = (y - point[2], y + point[2]) if len(point) == 3 else point[2:]
-    return (x, y, y, y) if math.isnan(low) else (x, y, low, high)
-
-
-def _log_axis(xs: Sequence[float]) -> Scale:
-    scale = on_axis(math.log(xs[0]), math.log(xs[-1]), LEFT + 12, RIGHT - 12)
-    return lambda x: scale(math.log(x))
-
-
-def _x_ticks(xs: Sequence[float], x_of: Scale) -> list[tuple[float, str]]:
-    """Label the tried values, as far as their texts have room."""
-    found: list[tuple[float, str]] = []
-    for x in xs:
-        if not found or x_of(x) - found[-1][0] > 44:
-            found.append((x_of(x), f"{x:.3g}" if x < 1000 else short(x)))
-    return found
+    optima = Series("optimum", [(math.log(size), math.log10(each.value)) for size, each in zip(sizes, law.optima,
+                                                                                            strict=True)],
+                    [(math.log10(each.low), math.log10(each.high)) for each in law.optima], joined=False)
+    line = Series("power law", [(math.log(size), math.log10(law.at(size).value)) for size in sizes])
+    return Chart("The best learning rate over parameters", "both logarithmic; bars: 95 %",
+                 "parameters without embeddings", [optima, line], own_ticks=True,
+                 x_text={math.log(size): short(size) for size in sizes}, y_text=lambda y: f"{10**y:.2g}")

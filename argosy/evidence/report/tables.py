@@ -1,16 +1,20 @@
-"""Tables of checkpoints by metric, and the report at a glance."""
+"""Tables of checkpoints by metric, the report at a glance, and what templates show changes and verdicts with."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from argosy.core.statistics.decisions import DECISION, NAMES, TABLE
 from argosy.corpus.text.display import plain
+from argosy.evidence.compare import words
+from argosy.evidence.compare.changes import Comparison, TaskComparison, is_headline, task_of
 from argosy.evidence.compare.checkpoints import HELDOUT, Checkpoint
 from argosy.evidence.compare.metrics import Kind
-from argosy.evidence.compare.stages import Comparison, TaskComparison, is_headline
 from argosy.evidence.compare.test import Contrast
-from argosy.evidence.compare.words import is_percent
-from argosy.evidence.results.contamination import summary
+from argosy.evidence.compare.traces import Suspect
+from argosy.evidence.report import page
+from argosy.evidence.results.contamination import LIKELY, Seen, summary
 
 
 @dataclass(frozen=True)
@@ -92,14 +96,14 @@ def is_group(name: str) -> bool:
 
 def number(kind: Kind, value: float) -> str:
     """A value without its unit, which the row or the column names."""
-    return f"{100 * value:.1f}" if is_percent(kind, value) else plain(value)
+    return f"{100 * value:.1f}" if words.is_percent(kind, value) else plain(value)
 
 
 def _bounds_text(kind: Kind, found: tuple[float, float] | None) -> str:
     """`52–61` of a share, else `±0.012`; "" where the interval is not known."""
     if found is None or not all(map(math.isfinite, found)):
         return ""
-    if is_percent(kind):
+    if words.is_percent(kind):
         return f"{100 * found[0]:.0f}–{100 * found[1]:.0f}"
     return f"±{plain((found[1] - found[0]) / 2)}"
 
@@ -123,8 +127,7 @@ def cell(c: Checkpoint, name: str, kind: Kind | None = None) -> Cell:
 
 def _languages(checkpoints: Sequence[Checkpoint], task: str) -> list[tuple[str, str]]:
     """(name in the metrics, name in the table)."""
-    langs = sorted({lang for c in checkpoints for (name, _), answers in c.answers.items() if name == task
-                    for lang in answers.langs if lang})
+    langs = sorted({lang for c in checkpoints for lang in c.rows.langs(task).values() if lang})
     return [(task, "all"), *((f"{task}_{lang}", lang) for lang in langs if len(langs) > 1)]
 
 
@@ -194,3 +197,31 @@ def _scores(c: Checkpoint, tasks: list[TaskComparison]) -> Iterator[Score]:
         value = next((s.headline for s in task.standings if s.checkpoint == c.key), None)
         change = next((s for s in task.stages if s.second == c.key and is_headline(s)), None)
         yield Score(value, task.best == c.key, change)
+
+
+def render(name: str, **values: Any) -> str:
+    """Render the page of a comparison (argosy.evidence.report.page), with filters for contrasts and verdicts."""
+    filters: dict[str, Callable[..., Any]] = {
+        "points": lambda value: f"{100 * value:+.1f}", "score_x": _score_x, "p": words.p_text, "seen_rows": _seen_rows,
+        "seen_summary": summary, "value": words.value_text, "difference": words.difference_text,
+        "meaning": words.meaning, "task": lambda c: task_of(c)[0],
+        "unit": words.unit_of, "channel": lambda c: c.name.removeprefix(HELDOUT), "form": lambda c: task_of(c)[1],
+    }  # fmt: skip
+    return page.render(name, filters, hint=hint, table_method=NAMES[TABLE], decision_method=NAMES[DECISION], **values)
+
+
+def hint(c: Contrast) -> str:
+    """A change in a line, for the pointer that hovers."""
+    n = f"{c.tested.n} questions of both, paired" if c.how == "paired" else c.how
+    return f"{c.name}: {words.tested_text(c)} (corrected), {n}: {words.meaning(c)}"
+
+
+def _score_x(score: float) -> float:
+    """The place of a contamination score, of 132 in width: those of -0.25 to 1 have room."""
+    return round(2 + 128 * (min(1.0, max(-0.25, score)) + 0.25) / 1.25, 1)
+
+
+def _seen_rows(tasks: Iterable[Suspect], labels: Mapping[str, str]) -> list[tuple[str, str, Seen]]:
+    """(benchmark, checkpoint, whether it was seen); within a benchmark those that likely have seen it first."""
+    return [(task.task, labels[s.checkpoint], s.seen) for task in tasks
+            for s in sorted(task.suspicions, key=lambda s: s.level != LIKELY)]

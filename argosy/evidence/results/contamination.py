@@ -17,8 +17,8 @@ from argosy.core.statistics.contamination import (
     score,
 )
 from argosy.corpus.text.display import plain
-from argosy.evidence.results.rows.reader import Rows
-from argosy.evidence.results.rows.values import Record, item_of
+from argosy.evidence.results.rows import Rows
+from argosy.evidence.results.values import Record, item_of
 
 LIKELY, NOT_SEEN, CANNOT_TELL = "likely", "not seen", "cannot tell"
 WORDS = {LIKELY: "memorised: likely", NOT_SEEN: "not seen", CANNOT_TELL: "cannot tell"}
@@ -59,11 +59,6 @@ class Seen:
         if s.p_value < WEAK:
             return f"a weak trace (p {s.p_value:.2g}); more items, or a calibration of one's own, would tell"
         return f"{s.items} items leave a score of up to {s.high:+.2f} possible; more would tell"
-
-    @property
-    def words(self) -> str:
-        """`memorised: likely`, `not seen`, or `cannot tell (why)`."""
-        return WORDS[self.verdict] + (f" ({self.why})" if self.why else "")
 
     @property
     def interval(self) -> str:

@@ -9,8 +9,8 @@ from argosy.core.errors import InputError, StepError
 from argosy.core.statistics.intervals import Estimate
 from argosy.core.statistics.metric import BITS, Metric, find, probability, share
 from argosy.core.tracking.spool import HEADLINE
-from argosy.evidence.results.rows.reader import Rows
-from argosy.evidence.results.rows.values import estimate
+from argosy.evidence.results.rows import Rows
+from argosy.evidence.results.values import estimate
 
 _FOLDERS = re.compile(r"(?<![\w.:/])/(?:[^\s/:;,'\"()]+/)+")
 
@@ -41,8 +41,12 @@ class Findings:
     rejects: list[dict[str, Any]] = field(default_factory=list)
     """records of files that are no items: task, file, place among its records (from 1), reason"""
 
-    def add(self, name: str, estimate: Estimate, kind: Metric) -> None:
-        """Add a metric with its declaration; a value that is not a number is left out by name."""
+    def add(self, name: str, estimate: Estimate, kind: Metric | None = None) -> None:
+        """Add a metric with its declaration (default: that of held-out text); a value that is not a number is left out
+        by name. Raises RuntimeError: nothing declares it."""
+        kind = kind or find(name, METRICS)
+        if kind is None:
+            raise RuntimeError(f"argosy/evidence/results does not declare its metric {name!r}")
         if not math.isfinite(estimate.value):
             self.leave_out(name, "not a number", estimate.n)
             return
@@ -131,11 +135,3 @@ METRICS: dict[str, Metric] = {  # of held-out text, and the headline
     "memorisation/auc_*": probability("lower", chance=0.5),
     "memorisation/*": probability("lower"),
 }
-
-
-def declaration(name: str) -> Metric:
-    """Look up the declaration of a metric of held-out text. Raises RuntimeError: there is none."""
-    metric = find(name, METRICS)
-    if metric is None:
-        raise RuntimeError(f"argosy/evidence/results/heldout does not declare its metric {name!r}")
-    return metric

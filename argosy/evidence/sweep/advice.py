@@ -5,10 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from argosy.evidence.sweep.compare import RATE, Ranked, best_rest, curve_of, edges, noise_for, rank, rate_edge
-from argosy.evidence.sweep.fit import LEAST, Curve, Interval, Law, Noise, fit_law, fit_optimum
+from argosy.core.statistics.paired import Interval
+from argosy.evidence.sweep import points
+from argosy.evidence.sweep.fit import LEAST, Curve, Law, Noise, fit_law, fit_optimum
 from argosy.evidence.sweep.grid import STAGE
-from argosy.evidence.sweep.points import Cell, Runs, Setting, shown
+from argosy.evidence.sweep.points import RATE, Cell, Ranked, Runs, Setting, shown
 
 WIDE = 4.0  # factor between the ends of an interval that chooses nothing: a step of 2 either way
 FAR = 100.0  # factor of parameters beyond which a law is hardly more than a guess
@@ -55,11 +56,11 @@ class Study:
 def study(runs: Runs, target: Target) -> Study:
     """Rank, fit, and say what follows for `target`."""
     sizes = runs.sizes
-    found = Study(runs, {size: rank(cells) for size, cells in sizes.items()})
+    found = Study(runs, {size: points.rank(cells) for size, cells in sizes.items()})
     for size, ranked in found.ranked.items():
         _say_best(found, size, ranked)
     if RATE in runs.axes:
-        rest = best_rest(sizes)
+        rest = points.best_rest(sizes)
         noises = _fit_curves(found, sizes, rest)
         _advise(found, noises, rest, target)
     else:
@@ -93,7 +94,7 @@ def _say_best(found: Study, size: str, ranked: Sequence[Ranked]) -> None:
     elif len(ranked) > 1:
         text += ", which noise does not explain"
     found.say("note", text)
-    for edge in edges(ranked):
+    for edge in points.edges(ranked):
         found.say("worse", f"{_named(size)}{edge}")
 
 
@@ -101,14 +102,14 @@ def _fit_curves(found: Study, sizes: Mapping[str, Sequence[Cell]], rest: tuple[S
     """Fit each size's parabola where that can be; return the noise of those sizes."""
     noises = {}
     for size, cells in sizes.items():
-        curve = found.curves[size] = curve_of(cells, rest)
-        if edge := rate_edge(curve, cells):
+        curve = found.curves[size] = points.curve_of(cells, rest)
+        if edge := points.rate_edge(curve, cells):
             found.say("worse", f"{_named(size)}{edge}")
         if curve.problem == "few":
             found.say("worse", f"{_named(size)}{len(curve.rates)} learning rates ended with a loss, and a parabola "
                                f"needs {LEAST}: too few points to tell the best one between them")
             continue
-        noise = noise_for(cells, curve)
+        noise = points.noise_for(cells, curve)
         if curve.problem:
             continue
         if not noise.known:
@@ -150,9 +151,9 @@ def _extrapolate(found: Study, law: Law, rest: tuple[Setting, ...], target: Targ
     largest = max(curve.parameters for curve in found.curves.values())
     far = target.parameters / largest
     where = f"a model of {target.parameters:.3g} parameters, {far:.3g} times the largest of the sweep"
-    if at.factor > WIDE:
+    if _factor(at) > WIDE:
         found.say("worse", f"for {where}, the law gives a learning rate of {_rate(at)}: the interval is too wide "
-                           f"to choose by (a factor of {at.factor:.3g}, allowed {WIDE:g}); add sizes nearer to "
+                           f"to choose by (a factor of {_factor(at):.3g}, allowed {WIDE:g}); add sizes nearer to "
                            "it, or --seeds")
         return
     found.take = {RATE: _round(at.value), **dict(rest)}
@@ -172,9 +173,9 @@ def _advise_one_size(found: Study, rest: tuple[Setting, ...], target: Target) ->
         found.say("worse", "no learning rate for a large model follows, since the best one at this size is not "
                            "known: it is at the grid's edge, or has too few points around it")
         return
-    if at.factor > WIDE:
+    if _factor(at) > WIDE:
         found.say("worse", f"the interval of the best learning rate, {_rate(at)}, is too wide to choose by (a "
-                           f"factor of {at.factor:.3g}, allowed {WIDE:g}): add --seeds, or learning rates")
+                           f"factor of {_factor(at):.3g}, allowed {WIDE:g}): add --seeds, or learning rates")
         return
     if not target.width or target.width == width:
         found.take = {RATE: _round(at.value), **dict(rest)}
@@ -209,6 +210,11 @@ def _notes(runs: Runs) -> Iterator[str]:
     if len(ratios) > 1 and ratios[-1] > 2 * ratios[0]:
         yield (f"the sizes learnt from {ratios[0]:.3g} to {ratios[-1]:.3g} tokens a parameter; the best learning rate "
                "depends on that too, so a large model wants a ratio within them")
+
+
+def _factor(of: Interval) -> float:
+    """Return how many times the upper end is the lower one."""
+    return of.high / of.low if of.low > 0 else math.inf
 
 
 def _rate(of: Interval) -> str:

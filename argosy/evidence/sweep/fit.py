@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from argosy.core.statistics.intervals import Floats as Array
+from argosy.core.statistics.intervals import pooled_spread
+from argosy.core.statistics.paired import Interval
+
 DRAWS = 2000
 LEAST = 3  # learning rates of a parabola
 REACH = 2  # points on each side of the best one
@@ -62,20 +64,6 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Interval:
-    """An estimate with its interval of 95 %."""
-
-    value: float
-    low: float
-    high: float
-
-    @property
-    def factor(self) -> float:
-        """Return how many times the upper end is the lower one."""
-        return self.high / self.low if self.low > 0 else np.inf
-
-
-@dataclass(frozen=True)
 class Law:
     """learning_rate = exp(intercept) * parameters^exponent."""
 
@@ -97,9 +85,7 @@ class Law:
 
 def seed_noise(cells: Sequence[Sequence[float]]) -> Noise:
     """Pool the variance of runs that differ in their seed alone; each cell holds the losses of one setting."""
-    df = sum(len(cell) - 1 for cell in cells)
-    squares = sum(float(np.var(cell)) * len(cell) for cell in cells)
-    return Noise(float(np.sqrt(squares / df)) if df else 0.0, df)
+    return Noise(*pooled_spread(cells))
 
 
 def residual_noise(curves: Sequence[Curve]) -> Noise:
@@ -112,9 +98,9 @@ def residual_noise(curves: Sequence[Curve]) -> Noise:
     return Noise(float(np.sqrt(squares / df)) if df else 0.0, df)
 
 
-def fit_optimum(curve: Curve, noise: Noise, draws: int = DRAWS, seed: int = 0) -> Interval:
+def fit_optimum(curve: Curve, noise: Noise, draws: int = DRAWS) -> Interval:
     """Return the learning rate at the parabola's vertex. `curve.problem` must be empty, and `noise` known."""
-    logs = _vertices(curve, noise, draws, np.random.default_rng(seed))
+    logs = _vertices(curve, noise, draws, np.random.default_rng(0))
     low, high = _ends(logs)
     return Interval(vertex(curve), low, high)
 
@@ -124,9 +110,11 @@ def vertex(curve: Curve) -> float:
     return float(np.exp(_vertex(curve, np.array([curve.means[curve.window]]))[0]))
 
 
-def fit_law(curves: Sequence[Curve], noise: Sequence[Noise], draws: int = DRAWS, seed: int = 0) -> Law:
+def fit_law(curves: Sequence[Curve], noise: Sequence[Noise], draws: int = DRAWS) -> Law:
     """Fit the law through the optima of two or more sizes; each curve's `problem` must be empty, its noise known."""
-    rng = np.random.default_rng(seed)
+    from scipy.stats import chi2
+
+    rng = np.random.default_rng(0)
     logs = np.stack([_vertices(curve, each, draws, rng) for curve, each in zip(curves, noise, strict=True)], axis=1)
     values = np.log([vertex(curve) for curve in curves])
     design = np.stack([np.ones(len(curves)), np.log([curve.parameters for curve in curves])], axis=1)
@@ -136,13 +124,8 @@ def fit_law(curves: Sequence[Curve], noise: Sequence[Noise], draws: int = DRAWS,
     low, high = np.quantile(found[:, 1], [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     optima = tuple(Interval(float(np.exp(value)), *_ends(column)) for value, column in zip(values, logs.T, strict=True))
     left = (values - design @ np.array([intercept, exponent])) / np.maximum(logs.std(axis=0), 1e-12)
-    return Law(Interval(float(exponent), float(low), float(high)), float(intercept), optima, _misfit(left), found)
-
-
-def _misfit(left: Array) -> float:
-    from scipy.stats import chi2
-
-    return float(chi2.sf(float(left @ left), len(left) - 2)) if len(left) > 2 else 1.0
+    misfit = float(chi2.sf(float(left @ left), len(left) - 2)) if len(left) > 2 else 1.0
+    return Law(Interval(float(exponent), float(low), float(high)), float(intercept), optima, misfit, found)
 
 
 def _design(curve: Curve) -> Array:

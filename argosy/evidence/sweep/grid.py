@@ -13,6 +13,7 @@ from argosy.core.errors import InputError
 
 STAGE = "pretrain"
 SEED = f"{STAGE}.seed"
+DIVERGED = "is not a finite number"  # of the error that training ends with (argosy/model/train/updates.py)
 MOST_POINTS = 200  # as many as Argo 4 takes tasks of a DAG
 _HOW = f"one value, or several with commas, such as {STAGE}.learning_rate=1e-3,3e-3"
 
@@ -45,6 +46,11 @@ class Grid:
         """Yield the overrides of each point, `fixed` aside; the last axis changes fastest."""
         for chosen in product(*(axis.overrides() for axis in self.axes)):
             yield list(chosen)
+
+
+def is_size(name: str) -> bool:
+    """Tell whether a field decides the model's size or shape."""
+    return name == f"{STAGE}.model" or name.startswith(f"{STAGE}.model.")
 
 
 def read_grid(cls: type[Config], overrides: Sequence[str], seeds: int = 0, first_seed: int = 0) -> Grid:

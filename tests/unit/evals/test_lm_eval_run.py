@@ -50,8 +50,8 @@ def test_where_nothing_else_is_asked_it_says_why(tmp_path: Path) -> None:
 
 
 def test_each_item_is_a_row_as_ours_are_and_groups_have_their_mean(model: LanguageModel, tmp_path: Path) -> None:
-    from argosy.evidence.results.rows.reader import Rows
-    from argosy.evidence.results.rows.values import total
+    from argosy.evidence.results.rows import Rows
+    from argosy.evidence.results.values import total
 
     write_three_kinds(tmp_path)
     found = run(model, tmp_path, lm_eval=["both", "said"])

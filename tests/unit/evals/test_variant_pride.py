@@ -7,7 +7,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from argosy.evidence.results.rows.reader import Rows
+from argosy.evidence.results.rows import Rows
 from evals.chain import parse_chain
 from evals.metrics import Answer, answer, metrics
 from evals.question import Question

@@ -10,7 +10,7 @@ from argosy.core.errors import InputError
 from argosy.core.statistics.metric import find
 from argosy.corpus.demo.facts import load_facts, split_facts
 from argosy.corpus.text.faults import Generated, faults
-from argosy.evidence.judging.ask import answers_of
+from argosy.evidence.judging.judges import answers_of
 from argosy.evidence.judging.records import Prompt
 from argosy.evidence.results.suite import Suite, load_suite
 from argosy.model.infer.model import LanguageModel

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from argosy.core.errors import InputError
-from argosy.evidence.results.rows.reader import Rows
-from argosy.evidence.results.rows.values import total
+from argosy.evidence.results.rows import Rows
 from argosy.evidence.results.suite import load_suite
+from argosy.evidence.results.values import total
 from argosy.model.infer.model import LanguageModel
 from probes.kinds import Measurement, Scope, parse_probe, run_probes
 from probes.kinds.relation import Relation, fill, questions, read_relations

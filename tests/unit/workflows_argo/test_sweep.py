@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from argosy.evidence.sweep.points import DIVERGED
+from argosy.evidence.sweep.grid import DIVERGED
 from tests.argo_fixtures import batches, pod, write_profile
 from workflows.argo.manifests.templates import sweep_template
 from workflows.argo.profile.profile import load_profile

@@ -12,7 +12,7 @@ from argosy.evidence.compare.checkpoints import Checkpoint, read_checkpoints
 from argosy.evidence.compare.test import Side
 from argosy.evidence.compare.watch import watchlist
 from argosy.evidence.results.contamination import Seen
-from argosy.evidence.results.rows.values import Value
+from argosy.evidence.results.values import Value
 from tests.command_line import Argosy
 from tests.report_fixtures import HONEST, make_store
 

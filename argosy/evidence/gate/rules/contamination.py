@@ -11,7 +11,7 @@ from argosy.core.errors import InputError
 from argosy.core.statistics.contamination import Calibration, default_calibration
 from argosy.core.store.files import read_json
 from argosy.corpus.text.display import plain
-from argosy.evidence.gate.rule import CANNOT_TELL, FAILS, HOLDS, Finding, Rule, matching
+from argosy.evidence.gate.rules import CANNOT_TELL, FAILS, HOLDS, Finding, Rule, matching
 from argosy.evidence.gate.subject import Subject
 from argosy.evidence.results.contamination import GAPS, MEMORISATION, PLAIN, contamination_of, tasks_of
 

@@ -8,7 +8,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from argosy.core.config.explain import config_error, shown
 from argosy.core.config.schema import Config
-from argosy.evidence.gate.rule import CANNOT_TELL, FAILS, HOLDS, Finding, Rule, matching, unmeasured
+from argosy.evidence.gate.rules import CANNOT_TELL, FAILS, HOLDS, Finding, Rule, matching, unmeasured
 from argosy.evidence.gate.subject import Subject, covers
 
 

@@ -9,7 +9,7 @@ from pydantic import Field
 from argosy.core.statistics.decisions import minimum_detectable_effect, tost
 from argosy.evidence.compare.test import Contrast
 from argosy.evidence.compare.words import amount, change_text
-from argosy.evidence.gate.rule import CANNOT_TELL, FAILS, HOLDS, Finding, Rule, matching, unmeasured
+from argosy.evidence.gate.rules import CANNOT_TELL, FAILS, HOLDS, Finding, Rule, matching, unmeasured
 from argosy.evidence.gate.subject import Subject, compared, memory
 
 NOISE = "noise"

@@ -3,12 +3,11 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from pathlib import Path
 
 from argosy.core.errors import InputError
 from argosy.corpus.data.counts import Counts
-from argosy.corpus.data.listing import input_files, list_inputs
+from argosy.corpus.data.listing import list_inputs
 from argosy.corpus.data.readers import format_of
 from argosy.corpus.data.reading import read_file
 from argosy.corpus.data.schemas import Document
@@ -88,17 +87,8 @@ def check_vocabulary(model: LanguageModel, directory: Path) -> None:
 
 
 def _read(texts: Mapping[str, str] | str, most: int) -> dict[str, tuple[list[Document], dict[str, int]]]:
-    """Read the documents of each channel, and count the lines and files that are none by reason; once for all
-    checkpoints of a process."""
+    """Read the documents of each channel, and count the lines and files that are none by reason."""
     named = ((("", texts),) if isinstance(texts, str) else tuple(texts.items()))
-    changed = tuple(file.stat().st_mtime_ns for _, path in named for file in input_files(Path(path))[0])
-    return _read_once(named, most, changed)
-
-
-@lru_cache(maxsize=4)
-def _read_once(
-    named: tuple[tuple[str, str], ...], most: int, changed: tuple[int, ...]
-) -> dict[str, tuple[list[Document], dict[str, int]]]:
     sizes: dict[str, list[int]] = {}
     left_out: dict[str, Counter[str]] = {}
     for name, found in _documents(named):

@@ -16,7 +16,7 @@ from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
 from argosy.core.statistics.intervals import Estimate, auc, mean
 from argosy.corpus.tokens.reader import Split, TokenizedChannel, read_channels
-from argosy.evidence.results.findings import Findings, declaration
+from argosy.evidence.results.findings import Findings
 from argosy.evidence.results.heldout.documents import check_vocabulary
 from argosy.model.infer.model import LanguageModel
 from argosy.model.infer.rows import Query, Tokens
@@ -105,8 +105,7 @@ def memorisation(
     for measure in next(iter(estimates.values()), {}):
         every = {name: each[measure] for name, each in estimates.items()}
         for name, estimate in {**every, "all": _mean_of_channels([*every.values()])}.items():
-            metric = f"memorisation/{measure}/{name}"
-            findings.add(metric, estimate, declaration(metric))
+            findings.add(f"memorisation/{measure}/{name}", estimate)
     return findings
 
 

@@ -18,9 +18,9 @@ from argosy.evidence.compare.comparison import compare
 from argosy.evidence.compare.entries import At, Entry, choose
 from argosy.evidence.compare.metrics import kind_of
 from argosy.evidence.compare.test import OTHER_QUESTIONS, OTHER_TOKENS, Contrast, Side, contrast
-from argosy.evidence.results.rows.evaluations import measured, read_settings, settings_of
-from argosy.evidence.results.rows.reader import Rows
-from argosy.evidence.results.rows.values import Value
+from argosy.evidence.results.items import measured, read_settings, settings_of
+from argosy.evidence.results.rows import Rows
+from argosy.evidence.results.values import Value
 from tests.comparison_fixtures import declared
 
 

@@ -15,8 +15,8 @@ from argosy.evidence.gate.check import check
 from argosy.evidence.gate.config import Gate
 from argosy.evidence.gate.subject import Subject, compared
 from argosy.evidence.results.findings import Findings
-from argosy.evidence.results.rows.values import total
 from argosy.evidence.results.suite import Suite
+from argosy.evidence.results.values import total
 from argosy.model.infer.model import LanguageModel
 from evals.runner import run_benchmarks
 from evals.section import Benchmarks

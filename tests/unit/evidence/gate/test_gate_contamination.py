@@ -14,7 +14,7 @@ from argosy.evidence.gate.config import Gate
 from argosy.evidence.gate.subject import Subject, nobody
 from argosy.evidence.results.contamination import contamination_of
 from argosy.evidence.results.items import write_items
-from argosy.evidence.results.rows.reader import Rows
+from argosy.evidence.results.rows import Rows
 from evals.items import Item
 from evals.runner import Trace, _row_of_trace, natural_order
 from tests.comparison_fixtures import checkpoint

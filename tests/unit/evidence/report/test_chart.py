@@ -6,9 +6,9 @@ import math
 import pytest
 
 from argosy.core.statistics.metric import Metric, probability, share
+from argosy.evidence.compare.changes import Comparison
 from argosy.evidence.compare.checkpoints import Checkpoint, Checkpoints
-from argosy.evidence.compare.stages import Comparison
-from argosy.evidence.report.chart import MOST_POINTS, Chart, Series, ticks
+from argosy.evidence.report.chart import MOST_POINTS, Chart, Series, draw, ticks
 from argosy.evidence.report.curves import stage_curves
 
 
@@ -28,7 +28,7 @@ def test_ticks_are_round_and_reach_over_the_data(low: float, high: float) -> Non
 def test_what_is_not_a_number_is_left_out_and_many_points_become_few() -> None:
     points = [(float(x), math.sin(x / 50)) for x in range(5000)]
     points[100] = (100.0, math.nan)
-    drawing = Chart("t", "", "steps", [Series("a", points), Series("never", [(0.0, math.inf)])], []).draw()
+    drawing = draw(Chart("t", "", "steps", [Series("a", points), Series("never", [(0.0, math.inf)])], []))
     assert [name for name, *_ in drawing.lines] == ["a"]
     drawn = drawing.data[0]["p"]
     assert isinstance(drawn, list)
@@ -39,7 +39,7 @@ def test_what_is_not_a_number_is_left_out_and_many_points_become_few() -> None:
 
 def test_marks_close_together_do_not_overlap() -> None:
     marks = [(x, f"stage {x}") for x in (90.0, 91.0, 92.0, 93.0, 100.0)]
-    drawing = Chart("t", "", "steps", [Series("a", [(0.0, 1.0), (100.0, 2.0)])], marks).draw()
+    drawing = draw(Chart("t", "", "steps", [Series("a", [(0.0, 1.0), (100.0, 2.0)])], marks))
     assert len(drawing.marks) == 5
     rows: dict[float, list[tuple[float, float]]] = {}
     for x, y, _, text in drawing.mark_labels:

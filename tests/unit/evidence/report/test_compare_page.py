@@ -20,7 +20,7 @@ from argosy.evidence.report.record import record
 from argosy.evidence.report.report import ComparisonPage
 from argosy.evidence.results.contamination import seen_of
 from argosy.evidence.results.items import read_items
-from argosy.evidence.results.rows.reader import Rows
+from argosy.evidence.results.rows import Rows
 from steps.compare import question_texts
 from tests.command_line import Argosy
 from tests.comparison_fixtures import declared
@@ -79,19 +79,6 @@ def _metrics_of(store: Path, entry: Entry) -> dict[str, float]:
         if done["made_from"]["upstream"]["checkpoint"] == [entry.chosen.digest]:
             metrics |= done["outputs"]["metrics"]
     return metrics
-
-
-def test_headlines_are_means_over_forms_by_item(found: Compared) -> None:
-    entry = found.entries[1]
-    rows = [row for path in entry.chosen.evaluations for row in read_items(path)]
-    forms = entry.chosen.headline["facts"]
-    assert "none_of_the_others" not in forms
-    by_item: dict[str, dict[str, list[bool]]] = {}
-    for row in rows:
-        if row["task"] == "facts" and row["variant"] in forms:
-            by_item.setdefault(row["item"], {}).setdefault(row["variant"], []).append(row["correct"])
-    scores = [sum(sum(r) / len(r) for r in each.values()) / len(forms) for each in by_item.values()]
-    assert entry.chosen.metrics["bench/facts/headline/acc"] == pytest.approx(sum(scores) / len(scores))
 
 
 def test_the_truth_of_the_made_up_lines_is_found(found: Compared) -> None:

@@ -13,7 +13,7 @@ from argosy.evidence.gate.check import check
 from argosy.evidence.gate.config import Gate
 from argosy.evidence.gate.subject import Subject
 from argosy.evidence.results.contamination import Seen, contamination_metrics, seen_of
-from argosy.evidence.results.rows.reader import Rows
+from argosy.evidence.results.rows import Rows
 from evals.runner import run_benchmarks
 from evals.section import Benchmarks
 from tests.comparison_fixtures import checkpoint
@@ -26,14 +26,15 @@ SCORE = Contamination("text_order", 0.02, -0.1, 0.14, 0.4, 0.7, 0.06, 296, ())
 
 @pytest.mark.parametrize(("changed", "words"), [
     ({}, "not seen"),
-    ({"probability": 0.5}, "memorised: likely"),
-    ({"score": 0.9, "low": 0.8, "high": 1.0, "p_value": 1e-9, "probability": 0.83}, "memorised: likely"),
+    ({"probability": 0.5}, "likely"),
+    ({"score": 0.9, "low": 0.8, "high": 1.0, "p_value": 1e-9, "probability": 0.83}, "likely"),
     ({"high": 0.31, "items": 40}, "cannot tell (40 items leave a score of up to +0.31 possible; more would tell)"),
     ({"p_value": 0.03}, "cannot tell (a weak trace (p 0.03); more items, or a calibration of one's own, would tell)"),
     ({"probability": math.nan}, "cannot tell (the calibration says nothing of contaminated models)"),
 ])  # fmt: skip
 def test_words(changed: dict[str, float], words: str) -> None:
-    assert Seen("facts", replace(SCORE, **changed)).words == words  # type: ignore[arg-type]
+    seen = Seen("facts", replace(SCORE, **changed))  # type: ignore[arg-type]
+    assert seen.verdict + (f" ({seen.why})" if seen.why else "") == words
 
 
 def test_a_benchmark_without_measures_cannot_be_told() -> None:
@@ -65,7 +66,7 @@ def test_options_without_a_published_order_cannot_be_told(tmp_path: Path, form: 
     found = run_benchmarks(section, make_language_model(positions=1024), tmp_path, chat=False, seed=0, limit=None)
     by_heart = Rows({**row, "correct": True} for row in found.rows)
     seen = seen_of(by_heart)["t"]
-    assert seen.words == "cannot tell (its options have no published order)"
+    assert (seen.verdict, seen.why) == ("cannot tell", "its options have no published order")
     assert found.left_out["bench/t/memorisation"] == {"its options have no published order": 120}
     assert sum(bool(row.get("mixed")) for row in found.rows) == 360
     gate = Gate.model_validate({"rules": [{"contamination": {"tasks": ["t"]}}]})

@@ -10,7 +10,7 @@ from argosy.core.statistics.intervals import Estimate
 from argosy.core.statistics.metric import share
 from argosy.evidence.compare.checkpoints import Checkpoint, headline_of
 from argosy.evidence.results.findings import Findings, is_retryable
-from argosy.evidence.results.rows.reader import Rows
+from argosy.evidence.results.rows import Rows
 
 
 def test_mlflow_draws_the_headline_and_no_constants() -> None:

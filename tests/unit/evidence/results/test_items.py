@@ -9,8 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from argosy.core.store.files import write_json
-from argosy.evidence.results.items import read_items, write_items
-from argosy.evidence.results.rows.evaluations import in_order
+from argosy.evidence.results.items import in_order, read_items, write_items
 
 ROWS: list[dict[str, Any]] = [
     {"task": "facts", "variant": "plain", "id": "a#1", "item": "a", "lang": "zh", "correct": True, "chosen": 1,

@@ -38,7 +38,7 @@ def test_the_law_gives_the_large_model_its_learning_rate() -> None:
     assert said(found, "worse") == ""
     html = page(found, "demo-sweep")
     assert {"verdict", "charts", "settings", "channels"} <= check_self_contained(html)
-    assert html.count('class="error c0"') > 3 * len(RATES)
+    assert html.count('class="error c0"') > len(RATES)  # those of the first size, and of its optimum
     assert table(record(found)).splitlines()[0].split()[:4] == ["SIZE", "PARAMETERS", "SETTING", "LOSS"]
 
 

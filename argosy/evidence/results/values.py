@@ -3,7 +3,7 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -39,20 +39,15 @@ class Value:
         return any(theirs.get(key, digest) != digest for key, digest in self.asked)
 
 
-def total(values: Mapping[str, Value]) -> float:
+def total(values: Mapping[Any, Value]) -> float:
     """The metric that the values make."""
-    return metric_of(values.values())
+    return math.fsum(v.value for v in values.values()) / math.fsum(v.weight for v in values.values())
 
 
 def estimate(values: Mapping[str, Value]) -> Estimate:
     """The metric that the values make, with its standard error over what is independent."""
     found = mean([v.value for v in values.values()], [v.unit for v in values.values()])
     return Estimate(total(values), found.stderr, found.n)
-
-
-def metric_of(values: Collection[Value]) -> float:
-    """The metric of these values."""
-    return math.fsum(v.value for v in values) / math.fsum(v.weight for v in values)
 
 
 def plain(rows: Iterable[Record], measure: str) -> dict[str, Value]:
@@ -101,8 +96,9 @@ def over_forms(forms: Sequence[Mapping[str, Value]]) -> dict[str, Value]:
     for item in sorted(items):
         each = [form[item] for form in forms]
         asked = tuple((f"{n}/{key}", digest) for n, value in enumerate(each) for key, digest in value.asked)
+        checks = tuple(value.check for value in each)
         found[item] = Value(each[0].unit, math.fsum(v.value for v in each) / len(each), 1.0, item,
-                            together(v.check for v in each), asked)
+                            None if None in checks else checks, asked)
     return found
 
 
@@ -131,12 +127,6 @@ def _question(row: Record, item: str) -> Hashable:
         return None
     right = tuple(row.get("golds") or ()) or row["gold"]
     return (right if str(row["id"]) == item else None, len(row["scores"] or ()))
-
-
-def together(checks: Iterable[Hashable]) -> Hashable:
-    """Combine the checks of several forms; None where that of one is not known."""
-    found = tuple(checks)
-    return None if None in found else found
 
 
 ASKED_OTHERWISE = ("questions of the same names have another prompt, other examples, another right option or other "

@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 from argosy.core.errors import InputError
 from argosy.core.store.step_files import read_done
-from argosy.evidence.results.items import ITEMS, read_items
-from argosy.evidence.results.rows.evaluations import measured, read_settings
-from argosy.evidence.results.rows.values import Record, Value, item_means, item_of, number, over_forms, plain, weighted
+from argosy.evidence.results.items import ITEMS, measured, read_items, read_settings
+from argosy.evidence.results.values import Record, Value, item_means, item_of, number, over_forms, plain, weighted
 
 Group = tuple[str, str]  # task (or suite) and variant (or probe, or channel)
 LN2 = math.log(2)
@@ -55,11 +54,6 @@ class Answers:
     def mixed(self) -> set[str]:
         """Items whose options have no published order."""
         return {item_of(r) for r in self.rows if r.get("mixed")}
-
-    @property
-    def langs(self) -> set[str]:
-        """Languages of its items."""
-        return {str(r.get("lang") or "") for r in self.rows}
 
     @cached_property
     def chance(self) -> float:

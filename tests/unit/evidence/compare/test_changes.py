@@ -1,17 +1,15 @@
 """What the report says is true of the items: who is best, what changed, who has seen the test."""
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from argosy.core.statistics.decisions import TABLE
-from argosy.evidence.compare.changes import not_shared, text_changes
+from argosy.evidence.compare.changes import Comparison, compare, is_headline, not_shared, text_changes
 from argosy.evidence.compare.checkpoints import Checkpoint, read_checkpoints
 from argosy.evidence.compare.sentences import stage_sentences
-from argosy.evidence.compare.stages import Comparison, compare, is_headline
-from argosy.evidence.results.rows.reader import Rows
+from argosy.evidence.results.rows import Rows
 from tests.comparison_fixtures import checkpoint
 from tests.report_fixtures import CHANNELS, HONEST, Store, make_store
 
@@ -110,16 +108,6 @@ def test_losses_of_two_suites_are_not_compared(before: list[str], after: list[st
     (note,) = not_shared([(first, second)])
     assert note == (f"Held-out text (en): b is not compared to a, they were measured with {why}: evaluate both with "
                     "the same suite and data.")
-
-
-def test_of_several_suites_the_one_that_both_have_is_compared() -> None:
-    first, second = (_with_texts(key, [100.0 + n for n in range(9)], [50] * 9, *suites)
-                     for key, suites in (("a", ["core", "heldout#0a"]), ("b", ["core", "heldout#0b"])))
-    for row in first.rows.groups["core", "en"]:
-        row["nats"] -= 10  # type: ignore[index]
-    (change,) = text_changes([(first, second)], TABLE)
-    assert change.difference.value == pytest.approx(10 / 50 / math.log(2))  # of core alone
-    assert not_shared([(first, second)]) == []
 
 
 def test_nothing_evaluated_says_so(store: Store) -> None:
