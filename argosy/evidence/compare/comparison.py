@@ -155,17 +155,12 @@ class Asking:
     """whether in the chat template"""
     trained: bool
     """whether the checkpoint was trained on one, by its argosy.json"""
-    ours: bool
-    """whether it has an argosy.json; of a model from elsewhere nothing says whether it is a chat model, but that
-    somebody asked it in its template"""
+    of_chat_model: bool
+    """whether the checkpoint is one, as far as this evaluation tells: of a model from elsewhere nothing says so, but
+    that somebody asked it in its template"""
     suite: str
     """suite as `argosy evaluate --suite` takes it"""
     metrics: frozenset[str]
-
-    @property
-    def of_chat_model(self) -> bool:
-        """Whether the checkpoint is one, as far as this evaluation tells."""
-        return self.trained or (self.in_template and not self.ours)
 
 
 def template_notes(pair: Pair) -> list[str]:
@@ -197,7 +192,8 @@ def _asking(directory: Path, done: Mapping[str, Any]) -> Asking:
     config, outputs = done["made_from"]["config"], done["outputs"]
     about = outputs.get("checkpoint") or {}
     trained, chat = bool(about.get("chat")), config.get("chat", "auto")
-    return Asking(directory, chat == "on" or (chat == "auto" and trained), trained, bool(about.get("stage")),
+    in_template = chat == "on" or (chat == "auto" and trained)
+    return Asking(directory, in_template, trained, trained or (in_template and not about.get("stage")),
                   _suite(directory, config), frozenset(outputs.get("metrics") or ()))
 
 

@@ -45,25 +45,12 @@ class MemorisationProbe(Config):
 
 
 @dataclass(frozen=True)
-class TokenStatistics:
-    """Statistics of a text's tokens, one value for each but the first."""
-
-    logprobs: NDArray[np.float64]
-    """nats"""
-    greedy: NDArray[np.bool_]
-    """the token was the likeliest"""
-    z: NDArray[np.float64]
-    """log-probability less its mean under the model's own distribution, over its standard deviation there (Min-K%++)"""
-
-
-@dataclass(frozen=True)
 class _Sample:
     """The beginning of one document."""
 
     document: int
     matched: int
     """tokens of the continuation that greedy generation says, up to its first other one"""
-    exact: bool
     scores: dict[str, float]
     """higher = rather a member"""
 
@@ -97,7 +84,8 @@ def memorisation(
         scored = _score_channel(model, probe, name, drawn, findings)
         findings.rows += [
             {"task": suite, "variant": f"memorisation/{name}", "id": f"{split}/{each.document}",
-             "member": split == "train", "matched": each.matched, "tokens": probe.continuation, "exact": each.exact,
+             "member": split == "train", "matched": each.matched, "tokens": probe.continuation,
+             "exact": each.matched == probe.continuation,
              "scores": [round(each.scores[attack], 5) for attack in ATTACKS]}
             for split, own in scored.items() for each in own]
         if len(scored) == 2 and all(len(samples) > 1 for samples in scored.values()):
@@ -143,8 +131,9 @@ def _score_channel(
     return scored
 
 
-def _statistics(logs: "torch.Tensor", query: Query) -> TokenStatistics:
-    """Read the statistics of log-probabilities [token, vocabulary]."""
+def _statistics(logs: "torch.Tensor", query: Query) -> NDArray[np.float64]:
+    """Compute [statistic, token] of log-probabilities [token, vocabulary]: the token's own (nats), whether it was the
+    likeliest, and its z: its own less their mean under the model's distribution, over their deviation (Min-K%++)."""
     import torch
 
     parts: list[NDArray[np.float64]] = []
@@ -157,8 +146,7 @@ def _statistics(logs: "torch.Tensor", query: Query) -> TokenStatistics:
         spread = ((probs * own.square()).sum(-1) - centre.square()).clamp_min(1e-12).sqrt()
         greedy = (own.argmax(-1) == ids).double()
         parts.append(torch.stack([chosen, greedy, (chosen - centre) / spread]).cpu().numpy())
-    logprobs, greedy_all, z = np.concatenate(parts, axis=1)
-    return TokenStatistics(logprobs, greedy_all > 0, z)
+    return np.concatenate(parts, axis=1)
 
 
 def _draw(channel: TokenizedChannel, probe: MemorisationProbe, seed: str) -> list[tuple[int, Tokens]]:
@@ -184,22 +172,16 @@ def _score(
     statistics = dict(model.scorer.distributions(list(dict.fromkeys(queries)), _statistics))
     scored = []
     for (document, tokens), query in zip(samples, queries, strict=True):
-        each = statistics[query]
-        if np.isfinite(each.logprobs).all() and np.isfinite(each.z).all():
-            greedy = each.greedy[probe.prefix :]
+        logprobs, likeliest, z = statistics[query]
+        if np.isfinite(logprobs).all() and np.isfinite(z).all():
+            greedy = likeliest[probe.prefix :] > 0
             matched = len(greedy) if greedy.all() else int(np.argmin(greedy))
-            scores = _scores(model, tokens[1:], each, probe.min_k)
-            scored.append(_Sample(document, matched, bool(greedy.all()), scores))
+            size = len(zlib.compress(model.tokenizer.decode(tokens[1:]).encode()))
+            lowest = max(1, round(probe.min_k * (len(tokens) - 1)))
+            scored.append(_Sample(document, matched, {
+                "loss": float(logprobs.mean()), "zlib": float(logprobs.sum()) / size,
+                "min_k": float(np.sort(logprobs)[:lowest].mean()), "min_k_plus": float(np.sort(z)[:lowest].mean())}))
     return scored
-
-
-def _scores(model: LanguageModel, tokens: Tokens, each: TokenStatistics, share: float) -> dict[str, float]:
-    text = model.tokenizer.decode(tokens).encode()
-    lowest = max(1, round(share * len(tokens)))
-    return {
-        "loss": float(each.logprobs.mean()), "zlib": float(each.logprobs.sum()) / len(zlib.compress(text)),
-        "min_k": float(np.sort(each.logprobs)[:lowest].mean()), "min_k_plus": float(np.sort(each.z)[:lowest].mean())
-    }
 
 
 def _estimates(probe: MemorisationProbe, members: Sequence[_Sample], others: Sequence[_Sample]) -> dict[str, Estimate]:
@@ -216,7 +198,7 @@ def _estimates(probe: MemorisationProbe, members: Sequence[_Sample], others: Seq
 def _share(samples: Sequence[_Sample], name: str, probe: MemorisationProbe) -> Estimate:
     if name == "matched":
         return mean([sample.matched / probe.continuation for sample in samples])
-    n, exact = len(samples), sum(sample.exact for sample in samples)
+    n, exact = len(samples), sum(sample.matched == probe.continuation for sample in samples)
     p = (exact + 1) / (n + 2)  # the error is not 0 where none, or all, of a few match (Agresti & Caffo 2000)
     return Estimate(exact / n, math.sqrt(p * (1 - p) / (n + 2)), n)
 

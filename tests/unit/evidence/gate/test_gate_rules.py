@@ -8,7 +8,7 @@ import pytest
 
 from argosy.core.errors import InputError
 from argosy.core.statistics.decisions import DECISION, correct
-from argosy.evidence.gate.check import Verdict, as_json, lines, summary
+from argosy.evidence.gate.check import Verdict, as_json, check, lines, summary
 from argosy.evidence.gate.config import Gate, read_gate
 from argosy.evidence.gate.rules import RULES
 from argosy.evidence.gate.subject import nobody
@@ -52,6 +52,21 @@ def test_tests_of_all_rules_are_corrected_as_one_family() -> None:
     raw = {f.about: f.p_value for f in found if f.p_value is not None}
     assert len(raw) == 3
     assert {f.about: f.p_adjusted for f in found} == correct(raw, DECISION)
+
+
+@pytest.mark.parametrize("cluster", [1, 4])
+def test_identical_models_are_called_different_in_at_most_5_of_100(cluster: int) -> None:
+    """1,000 comparisons of a model with itself under another seed: half of single items, half of passages with four."""
+    chances, gate = abilities(120, 0.6, 1, cluster=cluster), Gate.model_validate({"rules": ["not_worse"]})
+    called = failed = 0
+    for run in range(500):
+        a, b = (subject(str(side), answers(chances, 2 * run + side, cluster=cluster), cluster=cluster)
+                for side in (0, 1))
+        [found] = check(gate, b, a).judgements
+        called += any((f.p_adjusted or 1.0) < gate.alpha for f in found.findings)
+        failed += found.status == "fails"
+    assert called <= 25
+    assert failed <= 17  # worse is one of two ways to differ
 
 
 def test_the_gate_of_the_docs_can_be_read(tmp_path: Path) -> None:
