@@ -2,12 +2,13 @@
 
 import json
 import random
+import runpy
 import shutil
 from pathlib import Path
 
 import pytest
 
-from argosy.core.store.step_files import read_outputs
+from argosy.core.store.step_files import read_done, read_outputs
 from tests.command_line import Argosy
 from tests.end_to_end.crash import Crasher, run
 from tests.html_tags import check_self_contained
@@ -53,6 +54,14 @@ def test_every_checkpoint_loads_and_generates(store: Path) -> None:
             seen.add((node.name, export["name"]))
     assert {"pretrain", "long_context", "anneal", "sft", "twin", "reward_model", "dpo", "rlhf"} == {n for n, _ in seen}
     assert len(seen) == 9  # pretraining has two
+
+
+def test_every_file_that_a_step_leaves_is_documented(store: Path) -> None:
+    is_named = runpy.run_path(str(Path(__file__).parents[2] / "docs/files.py"))["is_named"]
+    done = {node.step: read_done(node.dir) or {} for node in planned(store).nodes}
+    unknown = [f"{step}: {path}" for step, record in done.items() for path in record["files"]
+               if not is_named(step, path, model="exports" in record["outputs"])]
+    assert not unknown, f"docs/files.yaml lacks {unknown}"
 
 
 def test_run_again_it_runs_nothing(store: Path) -> None:
