@@ -3,7 +3,7 @@
     python -m steps.evaluate --config '{"checkpoint": "...", "suite": "benchmark", "data": "..."}' --out DIR
 
 Writes `results.json` (metrics, standard errors, counts, what was left out) and `items.parquet` (a row an item x
-variant, a probe's case, or a held-out document). Formats: docs/architecture.md; how it works: docs/evaluation.md.
+variant, a probe's case, or a held-out document). Formats: docs/files.md; how it works: docs/evaluation.md.
 """
 
 import hashlib

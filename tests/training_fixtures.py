@@ -1,4 +1,4 @@
-"""A tokenized data set and a tokenizer on disk, in the formats of docs/architecture.md, from given texts."""
+"""A tokenized data set and a tokenizer on disk, in the formats of docs/files.md, from given texts."""
 
 import hashlib
 import json

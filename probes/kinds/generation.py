@@ -21,7 +21,7 @@ from probes.kinds import Measurement, Probe, Scope
 
 
 class Generation(Probe):
-    """Faults of greedy or sampled answers by the rules of argosy.corpus.text.faults (docs/judging.md).
+    """Faults of greedy or sampled answers by the rules of argosy.corpus.text.faults (docs/evaluation.md).
 
     Measures: `<rule>` (share of answers with that fault, among those that the rule applies to), faultless (share of
     answers without any), length (words; Han: characters), distinct2 (different pairs of words among all pairs of all

@@ -10,7 +10,7 @@ from workflows.stored.last_run import checkpoint_directory
 
 MORE = """A checkpoint is named as in 'argosy compare' (sft, pretrain/p050, a directory), or is a JSONL file of answers
 (id, answer). The judge is a checkpoint, or the URL of an OpenAI-compatible API with --judge-model; its key is read from
-OPENAI_API_KEY. What the numbers mean: docs/judging.md"""
+OPENAI_API_KEY. What the numbers mean: docs/evaluation.md"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

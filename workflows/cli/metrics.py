@@ -23,7 +23,7 @@ checkpoints around their line, and between seeds; where neither is known, of the
 Kendall's rank correlation of the longest curve with tokens. `watch`: above chance, SNR of {ratio:g} or more, tells
 checkpoints apart. `no direction`: neither higher nor lower is better. `few items`: fewer than {few}
 facts, of which each may have several statements."""
-MORE = "docs/statistics.md tells how it is decided."
+MORE = "docs/report.md tells how it is decided."
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -1,1 +1,1 @@
-"""Statistics: intervals, paired tests, corrections, trends, contamination. docs/statistics.md"""
+"""Statistics: intervals, paired tests, corrections, trends, contamination. docs/report.md"""

@@ -45,7 +45,7 @@ class Document:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "Document":
-        """Make the document of a JSONL record (docs/architecture.md); other keys are ignored.
+        """Make the document of a JSONL record (docs/files.md); other keys are ignored.
 
         Raises KeyError: the record has no id, text or channel."""
         return cls(

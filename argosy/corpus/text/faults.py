@@ -1,4 +1,4 @@
-"""Faults of generated answers, found by rules without another model. See docs/judging.md.
+"""Faults of generated answers, found by rules without another model. See docs/evaluation.md.
 
 A rule is a function below with the decorator `@_rule`, and has the function's name. It returns True where the fault is
 there, and None where it does not apply (the answer is in another language or format), so that it counts in no share."""

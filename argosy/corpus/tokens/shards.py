@@ -1,5 +1,5 @@
 """Tokenized documents and conversations as shards: a channel of a split is ids, offsets and byte counts
-(docs/architecture.md)."""
+(docs/files.md)."""
 
 import os
 from array import array

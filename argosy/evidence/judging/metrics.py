@@ -68,7 +68,7 @@ class Verdict:
 
 
 def metrics(verdicts: Sequence[Verdict], labels: Mapping[str, str]) -> dict[str, Estimate]:
-    """Compute the metrics of verdicts (docs/judging.md); agreement and kappa where there are `labels`.
+    """Compute the metrics of verdicts (docs/evaluation.md); agreement and kappa where there are `labels`.
 
     A tie is half a win. orders_agree and position_bias (probability of the answer that stands first, less a half) are
     over the prompts that were judged. Errors are standard errors over prompts."""

@@ -1,4 +1,4 @@
-"""The worked examples of docs/variants.md are what the variants make."""
+"""The worked examples of docs/tasks.md are what the variants make."""
 
 from pathlib import Path
 from textwrap import indent
@@ -10,7 +10,7 @@ from evals.items import AnyItem, Item, OpenItem
 from evals.question import Question
 from evals.variants import VARIANTS
 
-PAGE = (Path(__file__).parents[3] / "docs/variants.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs/tasks.md").read_text(encoding="utf-8")
 CITIES = {
     "en": [("France", "Rome Paris Berlin Madrid", 1), ("Japan", "Osaka Kyoto Tokyo Nagoya", 2),
            ("Egypt", "Luxor Aswan Giza Cairo", 3), ("Kenya", "Mombasa Nairobi Kisumu Nakuru", 1),

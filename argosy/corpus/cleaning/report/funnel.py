@@ -35,7 +35,7 @@ class ChannelCounts:
     changed: Counter[str] = field(default_factory=Counter)
 
     def to_json(self) -> dict[str, Any]:
-        """Make the object of docs/architecture.md."""
+        """Make the object of docs/files.md."""
         dropped = {name: dict(reasons) for name, reasons in self.dropped.items()}
         return {key: self.counts[key] for key in _COUNTS} | {"dropped": dropped, "changed": dict(self.changed)}
 
@@ -78,7 +78,7 @@ class Funnel:
                 for name, one in sorted(self.channels.items())}
 
     def to_json(self) -> dict[str, Any]:
-        """Make the object of docs/architecture.md."""
+        """Make the object of docs/files.md."""
         tiers = {"tiers": dict(sorted(self.tiers.items()))} if self.tiers else {}
         return {"channels": {name: one.to_json() for name, one in sorted(self.channels.items())}} | tiers
 

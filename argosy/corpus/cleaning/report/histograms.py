@@ -54,7 +54,7 @@ class Histograms:
             made.counts = (made.counts + _binned(scores[score], np.array(made.edges))).tolist()
 
     def to_json(self) -> dict[str, Any]:
-        """Make the object of docs/architecture.md."""
+        """Make the object of docs/files.md."""
         return {score: asdict(made) for score, made in self._made.items()}
 
 

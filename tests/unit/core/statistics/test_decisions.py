@@ -63,7 +63,7 @@ def simulated(spread: float, items: int, effect: float, runs: int) -> tuple[floa
 
 @pytest.mark.parametrize(("spread", "correlation", "share"), [(0.0, 0.0, 0.5), (3.0, 0.54, 0.8), (5.0, 0.7, 0.95)])
 def test_power_by_correlation_is_what_docs_say(spread: float, correlation: float, share: float) -> None:
-    """docs/statistics.md has the figures of 1,000 runs."""
+    """docs/report.md has the figures of 1,000 runs."""
     alike, found = simulated(spread, 2000, 0.03, 300)
     assert alike == pytest.approx(correlation, abs=0.03)
     assert found == pytest.approx(share, abs=0.075)  # three standard errors where half are found: 0.087
