@@ -18,8 +18,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, get_type_hints
 
+import yaml
+
 import steps
-from argosy.core.config.yaml import parse_yaml
 from argosy.core.statistics.metric import Metric
 from argosy.core.step.contract import Step
 from argosy.core.tracking.spool import Owner
@@ -29,12 +30,12 @@ from argosy.corpus.data.sources import Cut, InputFile
 from argosy.evidence.results.items import FIRST
 from argosy.model.train.heldout import ChannelLoss
 from argosy.model.weights.export import Export
-from workflows.every import every_stage
+from workflows.compose import every_stage
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs/files.md"
 EVERY, MODELS = "every step", "every step that makes a model"
-FILES: Mapping[str, Mapping[str, str]] = parse_yaml((ROOT / "docs/files.yaml").read_text(encoding="utf-8"))
+FILES: Mapping[str, Mapping[str, str]] = yaml.safe_load((ROOT / "docs/files.yaml").read_text(encoding="utf-8"))
 COLUMNS_OF = {("score", "documents-<number>.parquet"): COLUMNS, ("evaluate", "items.parquet"): FIRST}
 RECORDS = [schemas.Document, schemas.Conversation, schemas.Message, schemas.ToolCall, schemas.Function,
            schemas.Preference, schemas.Feedback, schemas.Prompt, schemas.Item, InputFile, Cut, Export, ChannelLoss,
