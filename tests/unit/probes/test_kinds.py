@@ -151,7 +151,8 @@ def test_names_used_twice_and_data_that_is_absent(model: LanguageModel, tmp_path
 
 
 def test_every_documented_measure_is_declared_by_its_kind_and_no_other_is_taken() -> None:
-    table = (SUITES.parents[1] / "docs/evaluation.md").read_text().partition("| kind | measures |")[2].partition("\n\n")[0]
+    page = (SUITES.parents[1] / "docs/evaluation.md").read_text()
+    table = page.partition("| kind | measures |")[2].partition("\n\n")[0]
     rows = [[cell.strip(" `") for cell in line.split("|")[1:4]] for line in table.splitlines()[2:]]
     assert {kind for kind, _, _ in rows} == {*KINDS} - {"generation"}  # its measures are the rules
     for kind, _, names in rows:
