@@ -35,17 +35,11 @@ class Answer:
     @property
     def correct(self) -> bool:
         """Whether the most probable continuation is the right one, or one of them."""
-        return self.chosen == self.question.gold or self.chosen in self.question.golds
+        return self.is_right(self.chosen)
 
-    @property
-    def correct_norm(self) -> bool:
-        """The same by character."""
-        return self.chosen_norm == self.question.gold or self.chosen_norm in self.question.golds
-
-    @property
-    def correct_bytes(self) -> bool:
-        """The same by byte."""
-        return self.chosen_bytes == self.question.gold or self.chosen_bytes in self.question.golds
+    def is_right(self, place: int) -> bool:
+        """Tell whether a continuation is the right one, or one of them."""
+        return place == self.question.gold or place in self.question.golds
 
     @property
     def mass(self) -> float:
@@ -191,9 +185,9 @@ def metrics(answers: Sequence[Answer]) -> dict[str, Estimate]:
     if written:
         found["unparsable"] = mean([float(a.chosen == NO_ANSWER) for a in written], [_cluster(a) for a in written])
     if not all(a.question.labelled or a.question.prompts or a.text is not None for a in counted):
-        found["acc_norm"] = mean([float(a.correct_norm) for a in counted], clusters)
+        found["acc_norm"] = mean([float(a.is_right(a.chosen_norm)) for a in counted], clusters)
         if not all(text.isascii() for a in counted for text in a.question.continuations):
-            found["acc_bytes"] = mean([float(a.correct_bytes) for a in counted], clusters)
+            found["acc_bytes"] = mean([float(a.is_right(a.chosen_bytes)) for a in counted], clusters)
     if any(a.question.golds for a in counted):
         found["mass"] = mean([a.mass for a in counted], clusters)
     found |= _metrics_of_items(list(_by_item(counted)), len(counted))

@@ -157,15 +157,16 @@ def _row(batch: Batch, given: Answer) -> dict[str, Any]:
     question, task = given.question, batch.task
     row: Mapping[str, Any] = {
         "task": task.name, "variant": batch.chain.name, "id": question.id, "item": question.item, "lang": question.lang,
-        "correct": given.correct, "correct_norm": given.correct_norm, "chosen": given.chosen, "gold": question.gold,
-        "scores": [round(score, 5) for score in given.scores]
+        "correct": given.correct, "correct_norm": given.is_right(given.chosen_norm), "chosen": given.chosen,
+        "gold": question.gold, "scores": [round(score, 5) for score in given.scores]
     }
     groups = [f"{task.name}_{name}" for name in task.groups[question.item] if name != question.lang]
+    by_byte = given.is_right(given.chosen_bytes) if not question.labelled and given.scores else None
     optional: dict[str, Any] = {
         "cluster": question.cluster if question.cluster != question.item else None, "text": given.text,
         "extracted": given.extracted, "golds": list(question.golds) or None,
         "calibration": question.calibration or None, "mixed": question.mixed or None, "asked": _digest(question),
-        "groups": groups or None, "acc_bytes": given.correct_bytes if not question.labelled and given.scores else None
+        "groups": groups or None, "acc_bytes": by_byte
     }
     return {**row, **{key: value for key, value in optional.items() if value not in (None, "")}}
 

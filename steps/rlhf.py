@@ -4,7 +4,6 @@ python -m steps.rlhf --config '{"checkpoint": SFT_DIR, "reward_model": RM_DIR, "
 
 from typing import Any
 
-from argosy.core.errors import InputError
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
 from argosy.corpus.data.split import PROMPTS
@@ -18,7 +17,7 @@ from argosy.model.train.sizing.checks import check_tuning
 
 def run(config: RLHFConfig, context: StepContext) -> PosttrainingOutputs:
     """Train, evaluate before and after, export."""
-    from argosy.model.post.rl.prompts import hold_out, prompt_parser
+    from argosy.model.post.rl.prompts import hold_out, prompt_parser, room_of_prompts
     from argosy.model.post.rl.rewards import Surroundings, WeightedRewards, check_model
     from argosy.model.post.rl.server.process import check_installed
     from argosy.model.post.stage import begin
@@ -32,10 +31,7 @@ def run(config: RLHFConfig, context: StepContext) -> PosttrainingOutputs:
     from argosy.model.post.rl.learning import train_policy
 
     source = stage.source
-    room = (config.max_length or source.context) - config.max_new_tokens
-    if room < 1:
-        raise InputError(f"max_new_tokens={config.max_new_tokens} leaves no room for a prompt in a context of "
-                         f"{source.context} tokens; lower it")
+    room = room_of_prompts(config.max_length or source.context, config.max_new_tokens)
     around = Surroundings(config.reward_model, source.device, config.reward_caution)
     rewards = WeightedRewards(config.rewards, around)
     true = WeightedRewards(config.guards.true_reward, around) if config.guards.true_reward else None

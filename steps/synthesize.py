@@ -142,16 +142,16 @@ def _answered(
     read: Any,
 ) -> "tuple[Answered, Any]":
     """Read the prompts as who answers them takes them, and get the answers."""
-    from argosy.model.post.rl.prompts import prompt_parser
+    from argosy.model.post.rl.prompts import prompt_parser, room_of_prompts
 
     def problem(fields: dict[str, Any]) -> str:
         return rewards.problem(fields) if rewards else ""
 
     judge = _reward_tokenizer(config) if config.has_teacher else None
     if config.teacher_url:
-        from argosy.model.post.synthesis.answers import ask_teacher, plain_parser
+        from argosy.model.post.synthesis.answers import ask_teacher
 
-        prompts, unused = read(plain_parser(problem))
+        prompts, unused = read(prompt_parser(None, 0, problem))
         taught = ask_teacher(config, context, prompts, rewards, judge)
         model = f"{config.teacher_model} at {config.teacher_url}"
         return Answered(prompts, taught.answers, model, taught.missing), unused
@@ -159,10 +159,7 @@ def _answered(
     from argosy.model.weights.checkpoint import find_checkpoint
 
     source = open_model(config, teacher, group.device)
-    room = (config.max_length or source.context) - config.max_new_tokens
-    if room < 1:
-        raise InputError(f"max_new_tokens={config.max_new_tokens} leaves no room for a prompt in a context of "
-                         f"{source.context} tokens; lower it")
+    room = room_of_prompts(config.max_length or source.context, config.max_new_tokens)
     prompts, unused = read(prompt_parser(source.tokenizer, room, problem))
     found = find_checkpoint(source.path)
     model = config.teacher_hub or (f"{found.stage}/{found.name}" if found.ours else found.name)

@@ -56,8 +56,8 @@ def _of_examples(stage: Any, config: PosttrainingConfig) -> Amount:
 
 
 def _of_prompts(stage: Any, config: RLHFConfig) -> Amount:
-    from argosy.model.post.rl.prompts import hold_out, prompt_parser
+    from argosy.model.post.rl.prompts import hold_out, prompt_parser, room_of_prompts
 
-    room = (config.max_length or stage.source.context) - config.max_new_tokens
+    room = room_of_prompts(config.max_length or stage.source.context, config.max_new_tokens)
     prompts = stage.read(prompt_parser(stage.source.tokenizer, room), config.prompts)
     return config.amount_of_prompts(len(hold_out(prompts, config.heldout_limit, config.seed)[0]))

@@ -117,17 +117,24 @@ def begin(config: _C, context: StepContext) -> Stage[_C]:
     group = join_group(context)
     if group.device.type == "cpu" and (problem := config.cpu_problem()):
         raise InputError(problem)
-    source = open_source("checkpoint", config.checkpoint, group.device)
-    if config.template:
-        use_template(source.tokenizer, config.template)
-        source = replace(source, stop_ids=end_tokens(source.tokenizer))
+    source = fitted(open_source("checkpoint", config.checkpoint, group.device), config.template, config.max_length)
     check_spans(source.tokenizer)
-    if config.max_length > source.context:
-        raise InputError(f"max_length={config.max_length} is more than the {source.context} tokens of the checkpoint's "
-                         "context, which it has not learnt beyond; lower it, or set 0 for the context")
     if config.lora and config.lora.kind == "qlora":
         source = replace(source, quantization=quantization(group.device, config.dtype))
     return Stage(config, context, group, source)
+
+
+def fitted(source: Source, template: str, max_length: int) -> Source:
+    """Return a source with another chat template, where one is named.
+
+    Raises InputError: its context is shorter than `max_length`."""
+    if template:
+        use_template(source.tokenizer, template)
+        source = replace(source, stop_ids=end_tokens(source.tokenizer))
+    if max_length > source.context:
+        raise InputError(f"max_length={max_length} is more than the {source.context} tokens of the checkpoint's "
+                         "context, which it has not learnt beyond; lower it, or set 0 for the context")
+    return source
 
 
 def quantization(device: Any, dtype: str) -> dict[str, Any]:

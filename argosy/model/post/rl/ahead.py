@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
+from dataclasses import asdict
 from queue import SimpleQueue
 from typing import Any
 
@@ -43,7 +44,7 @@ class Ahead:
     def state(self) -> list[dict[str, Any]]:
         """Return the rollouts that wait, all of them made, for a resumable state."""
         self.settle()
-        return [rollout.state() for rollout in self.waiting]
+        return [asdict(rollout) for rollout in self.waiting]
 
     def restore(self, state: Sequence[Mapping[str, Any]]) -> None:
         """Take them over."""

@@ -29,11 +29,9 @@ class PolicyEvaluation:
     def gain(self, before: "PolicyEvaluation") -> dict[str, float]:
         """Return the mean change of a prompt's sampled reward since `before`, and its standard error (paired by prompt;
         none for one prompt)."""
-        changes = [now - then for now, then in zip(self.rewards, before.rewards, strict=True)]
-        gained = {"heldout/reward/sampled/gain": fmean(changes)}
-        if len(changes) > 1:
-            gained["heldout/reward/sampled/gain_stderr"] = stdev(changes) / math.sqrt(len(changes))
-        return gained
+        gain, stderr = _change(before.rewards, self.rewards)
+        known = {} if math.isinf(stderr) else {"heldout/reward/sampled/gain_stderr": stderr}
+        return {"heldout/reward/sampled/gain": gain, **known}
 
 
 def evaluate_policy(
@@ -159,7 +157,7 @@ def repetition(answers: Sequence[Sequence[int]]) -> float:
 
 
 def _change(before: Sequence[float], after: Sequence[float]) -> tuple[float, float]:
-    """Return the mean change of paired numbers, and its standard error."""
+    """Return the mean change of paired numbers, and its standard error, inf of one."""
     changes = [now - then for now, then in zip(after, before, strict=True)]
     return fmean(changes), stdev(changes) / math.sqrt(len(changes)) if len(changes) > 1 else math.inf
 

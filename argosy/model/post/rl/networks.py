@@ -196,13 +196,13 @@ class Networks:
     def save(self, directory: Path) -> None:
         """Write what both engines need to go on."""
         for name, engine in self._engines():
-            self._folder(directory, name).mkdir(parents=True, exist_ok=True)
-            engine.save(self._folder(directory, name))
+            (directory / name).mkdir(parents=True, exist_ok=True)
+            engine.save(directory / name)
 
     def load(self, directory: Path) -> None:
         """Go on with what `save` wrote."""
         for name, engine in self._engines():
-            engine.load(self._folder(directory, name))
+            engine.load(directory / name)
 
     def reference_logprobs(self, rows: Rows) -> Tensor:
         """Return the log-probabilities of the answers' tokens under the reference, as `score` does; 0 without one."""
@@ -215,9 +215,6 @@ class Networks:
 
     def _engines(self) -> list[tuple[str, Engine]]:
         return [("policy", self.policy), *([("value", self.value)] if self.value else [])]
-
-    def _folder(self, directory: Path, name: str) -> Path:
-        return directory / name
 
     def score(self, module: Any, rows: Rows) -> Tensor:
         """Return what a module says of each answer's tokens, (answers, longest answer), 0 behind an end.

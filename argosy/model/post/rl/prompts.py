@@ -16,12 +16,21 @@ FILE = "samples.json"
 _TAG = '[{"path": "samples.json", "type": "table"}]'  # has MLflow show the file as a table
 
 
+def room_of_prompts(longest: int, max_new_tokens: int) -> int:
+    """Return the tokens of the longest prompt. Raises InputError: the longest answer leaves none."""
+    if (room := longest - max_new_tokens) < 1:
+        raise InputError(f"max_new_tokens={max_new_tokens} leaves no room for a prompt in a context of {longest} "
+                         "tokens; lower it")
+    return room
+
+
 def prompt_parser(
     tokenizer: Any, max_length: int, problem: Callable[[dict[str, Any]], str] = lambda fields: ""
 ) -> Callable[[dict[str, Any]], Prompt]:
     """Return a function that makes a Prompt of a JSON record, or raises ParseError with the reason.
 
     Args:
+        tokenizer: None: the prompt has no ids.
         max_length: tokens of the prompt alone: the context less the longest answer.
         problem: says why rewards cannot judge answers to a prompt with these fields, or ""."""
 
@@ -30,7 +39,7 @@ def prompt_parser(
         fields = {key: value for key, value in parse_record("prompts", record).items() if key != "prompt"}
         if reason := problem(fields):
             raise ParseError(reason)
-        ids = encode_prompt(tokenizer, messages)
+        ids = encode_prompt(tokenizer, messages) if tokenizer else []
         check_length(ids, max_length)
         return Prompt(messages, ids, fields)
 

@@ -5,7 +5,7 @@ import threading
 import time
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -63,10 +63,6 @@ class Rollout:
     def tokens(self) -> int:
         """Return the tokens of the answers."""
         return sum(map(len, self.answers))
-
-    def state(self) -> dict[str, Any]:
-        """Return the fields, for a resumable state."""
-        return asdict(self)
 
 
 @dataclass

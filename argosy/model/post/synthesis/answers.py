@@ -5,7 +5,7 @@ prompts: so what is in a batch, and with it every last digit, is the same whatev
 
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +16,7 @@ import torch
 from argosy.core.errors import InputError, StepError
 from argosy.core.step.contract import StepContext
 from argosy.core.store.step_files import STATE
-from argosy.corpus.data.schemas import Message, ParseError, parse_record, turns_of
+from argosy.corpus.data.schemas import Message, ParseError
 from argosy.corpus.data.split import derive_seed
 from argosy.model.infer.chat_api import ChatApi, Reply
 from argosy.model.infer.decode import TransformersDecoder
@@ -25,6 +25,7 @@ from argosy.model.infer.source import Source, open_source
 from argosy.model.infer.workers import Journal, key_of
 from argosy.model.post.rl.prompts import make_samples
 from argosy.model.post.rl.rewards import Prompt, Sample, WeightedRewards
+from argosy.model.post.stage import fitted
 from argosy.model.post.synthesis.config import SynthesisConfig
 from argosy.model.post.synthesis.methods import Answer
 from argosy.model.post.synthesis.records import prompt_digest
@@ -32,7 +33,6 @@ from argosy.model.train.parallel import Group
 from argosy.model.weights.chat import check_template, encode_answer, end_tokens
 from argosy.model.weights.checkpoint import find_checkpoint
 from argosy.model.weights.pretrained import load_config, load_tokenizer
-from argosy.model.weights.templates import use_template
 
 
 def seeds_of(config: SynthesisConfig, prompt: Prompt) -> list[int]:
@@ -47,13 +47,7 @@ def open_model(config: SynthesisConfig, directory: str, device: Any) -> Source:
     Raises InputError: it cannot be continued, has no chat template, or its context is shorter than `max_length`."""
     source = _open_teacher(Path(directory), device, config.template) if directory else (
         open_source("checkpoint", config.checkpoint, device))
-    if config.template:
-        use_template(source.tokenizer, config.template)
-        source = replace(source, stop_ids=end_tokens(source.tokenizer))
-    if config.max_length > source.context:
-        raise InputError(f"max_length={config.max_length} is more than the {source.context} tokens of the model's "
-                         "context; lower it, or set 0 for the context")
-    return source
+    return fitted(source, config.template, config.max_length)
 
 
 def _open_teacher(directory: Path, device: Any, template: str) -> Source:
@@ -200,21 +194,6 @@ def _check_replies(config: SynthesisConfig, api: ChatApi, replies: Sequence[Repl
                         f"teacher_missing={config.teacher_missing} allows; run this again: it sends those alone")
     if without:
         print(f"{without.total():,} of {len(replies):,} requests have no reply: {why}", flush=True)
-
-
-def plain_parser(problem: Callable[[dict[str, Any]], str]) -> Callable[[dict[str, Any]], Prompt]:
-    """Return a function that makes a Prompt of a JSON record without a tokenizer, or raises ParseError.
-
-    `problem`: says why rewards cannot judge answers to a prompt with these fields, or ""."""
-
-    def parse(record: dict[str, Any]) -> Prompt:
-        (messages,) = turns_of("prompts", record, "prompt")
-        fields = {name: value for name, value in parse_record("prompts", record).items() if name != "prompt"}
-        if reason := problem(fields):
-            raise ParseError(reason)
-        return Prompt(messages, [], fields)
-
-    return parse
 
 
 def _request(config: SynthesisConfig, prompt: Prompt, seed: int) -> dict[str, Any]:

@@ -10,30 +10,32 @@ from argosy.core.config.schema import Config
 from argosy.core.plugins import Folder
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor as Tensor
+else:
+    Tensor = Any  # methods are imported without torch
 
 
 @dataclass(frozen=True)
 class Answers:
     """One answer of each example; all tensors are (examples,)."""
 
-    logprobs: "Tensor"
+    logprobs: Tensor
     """Log-probability of the answer, nats."""
-    reference: "Tensor"
+    reference: Tensor
     """The same under the reference; 0 where the method has none."""
-    tokens: "Tensor"
+    tokens: Tensor
     """Tokens of the answer."""
-    likelihood: "Tensor"
+    likelihood: Tensor
     """Log-probability of prompt and answer by token, each token of an update weighing the same; 0 where the method does
     not ask for it."""
 
     @property
-    def ratios(self) -> "Tensor":
+    def ratios(self) -> Tensor:
         """Return log p - log q of each answer."""
         return self.logprobs - self.reference
 
     @property
-    def means(self) -> "Tensor":
+    def means(self) -> Tensor:
         """Return the mean log-probability of an answer's tokens."""
         return self.logprobs / self.tokens
 
@@ -61,15 +63,15 @@ class Method(Config):
         super().__init_subclass__(**settings)
         cls.name = cls.__module__.rpartition(".")[2]
 
-    def reward(self, answers: Answers) -> "Tensor":
+    def reward(self, answers: Answers) -> Tensor:
         """Return the implicit reward of answers, (examples,), by which held-out pairs are compared."""
         return self.beta * answers.ratios
 
-    def losses(self, chosen: Answers, rejected: Answers) -> "Tensor":
+    def losses(self, chosen: Answers, rejected: Answers) -> Tensor:
         """Return the losses of pairs, (pairs,)."""
         raise NotImplementedError(f"the method {self.name} does not learn from pairs")
 
-    def total(self, chosen: Answers, rejected: Answers) -> "Tensor":
+    def total(self, chosen: Answers, rejected: Answers) -> Tensor:
         """Return the losses of pairs with what is common to several methods, (pairs,)."""
         return self.losses(chosen, rejected)
 
@@ -79,7 +81,7 @@ class SingleMethod(Method):
 
     single: ClassVar[bool] = True
 
-    def single_losses(self, answers: Answers, good: "Tensor", divergence: "Tensor") -> "Tensor":
+    def single_losses(self, answers: Answers, good: Tensor, divergence: Tensor) -> Tensor:
         """Return the losses of answers, (examples,).
 
         `good`: whether each is, (examples,) bool. `divergence`: the policy's from its reference, ()."""
@@ -93,7 +95,7 @@ class LikelihoodMethod(Method):
     """Weight of the chosen answers' mean negative log-likelihood beside the loss of pairs (Pang et al. 2024), such
     as 1; orpo has its own."""
 
-    def total(self, chosen: Answers, rejected: Answers) -> "Tensor":
+    def total(self, chosen: Answers, rejected: Answers) -> Tensor:
         """Return the losses of pairs, (pairs,), with the chosen answers' mean negative log-likelihood, weighed."""
         losses = self.losses(chosen, rejected)
         return losses - self.sft_weight * chosen.means if self.sft_weight else losses
@@ -105,7 +107,7 @@ class SmoothedMethod(LikelihoodMethod):
     label_smoothing: float = Field(default=0.0, ge=0, lt=0.5)
     """Assumed part of the pairs that are the wrong way round (dpo, robust, simpo)."""
 
-    def smoothed(self, margin: "Tensor") -> "Tensor":
+    def smoothed(self, margin: Tensor) -> Tensor:
         """Return the conservative loss of margins, (pairs,)."""
         from torch.nn.functional import logsigmoid
 

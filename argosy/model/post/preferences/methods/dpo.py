@@ -1,16 +1,11 @@
 """Direct Preference Optimization (Rafailov et al. 2023, equation 7), and its conservative form for labels that are
 wrong at times (Mitchell 2023)."""
 
-from typing import TYPE_CHECKING
-
-from argosy.model.post.preferences.methods import Answers, SmoothedMethod
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from argosy.model.post.preferences.methods import Answers, SmoothedMethod, Tensor
 
 
 class DPO(SmoothedMethod):
     """The loss of the margin of log-ratios."""
 
-    def losses(self, chosen: Answers, rejected: Answers) -> "Tensor":
+    def losses(self, chosen: Answers, rejected: Answers) -> Tensor:
         return self.smoothed(self.beta * (chosen.ratios - rejected.ratios))

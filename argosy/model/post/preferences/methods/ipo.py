@@ -3,20 +3,15 @@
 Log-ratios are means over an answer's tokens, as in the experiments of the paper's authors, so that long answers do not
 weigh more."""
 
-from typing import TYPE_CHECKING
-
-from argosy.model.post.preferences.methods import Answers, LikelihoodMethod
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from argosy.model.post.preferences.methods import Answers, LikelihoodMethod, Tensor
 
 
 class IPO(LikelihoodMethod):
     """The squared distance of the margin from its target."""
 
-    def reward(self, answers: Answers) -> "Tensor":
+    def reward(self, answers: Answers) -> Tensor:
         """Return the mean log-ratio of an answer's tokens, (examples,)."""
         return answers.ratios / answers.tokens
 
-    def losses(self, chosen: Answers, rejected: Answers) -> "Tensor":
+    def losses(self, chosen: Answers, rejected: Answers) -> Tensor:
         return (self.reward(chosen) - self.reward(rejected) - 1 / (2 * self.beta)).square()

@@ -2,14 +2,9 @@
 
 The point of reference is the policy's divergence, estimated from answers put to other prompts, never below 0."""
 
-from typing import TYPE_CHECKING
-
 from pydantic import Field
 
-from argosy.model.post.preferences.methods import Answers, SingleMethod
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from argosy.model.post.preferences.methods import Answers, SingleMethod, Tensor
 
 
 class KTO(SingleMethod):
@@ -20,7 +15,7 @@ class KTO(SingleMethod):
     undesirable_weight: float = Field(default=1.0, gt=0)
     """Weight of bad answers (kto)."""
 
-    def single_losses(self, answers: Answers, good: "Tensor", divergence: "Tensor") -> "Tensor":
+    def single_losses(self, answers: Answers, good: Tensor, divergence: Tensor) -> Tensor:
         import torch
 
         gain = self.beta * (answers.ratios - divergence)

@@ -1,18 +1,13 @@
 """DPO whose loss is unbiased where a part `label_smoothing` of the pairs is the wrong way round (Chowdhury et al. 2024,
 "Provably Robust DPO", equation 12)."""
 
-from typing import TYPE_CHECKING
-
-from argosy.model.post.preferences.methods import Answers, SmoothedMethod
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from argosy.model.post.preferences.methods import Answers, SmoothedMethod, Tensor
 
 
 class Robust(SmoothedMethod):
     """The unbiased loss of the margin of log-ratios."""
 
-    def losses(self, chosen: Answers, rejected: Answers) -> "Tensor":
+    def losses(self, chosen: Answers, rejected: Answers) -> Tensor:
         from torch.nn.functional import logsigmoid
 
         margin, wrong = self.beta * (chosen.ratios - rejected.ratios), self.label_smoothing

@@ -4,15 +4,7 @@ rewards, those alone that reach a threshold."""
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from argosy.model.post.synthesis.methods import (
-    INSTRUCTIONS,
-    METHODS,
-    Answer,
-    Chosen,
-    Method,
-    distinct,
-    none_good,
-)
+from argosy.model.post.synthesis.methods import INSTRUCTIONS, METHODS, Answer, Chosen, Method, distinct, none_good
 
 
 class Distillation(Method):

@@ -4,15 +4,7 @@
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from argosy.model.post.synthesis.methods import (
-    PREFERENCES,
-    Answer,
-    Chosen,
-    Method,
-    by_reward,
-    distinct,
-    none_good,
-)
+from argosy.model.post.synthesis.methods import PREFERENCES, Answer, Chosen, Method, by_reward, distinct, none_good
 
 
 class OnPolicyPairs(Method):

@@ -4,15 +4,7 @@
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from argosy.model.post.synthesis.methods import (
-    INSTRUCTIONS,
-    Answer,
-    Chosen,
-    Method,
-    by_reward,
-    distinct,
-    none_good,
-)
+from argosy.model.post.synthesis.methods import INSTRUCTIONS, Answer, Chosen, Method, by_reward, distinct, none_good
 
 
 class RejectionSampling(Method):
