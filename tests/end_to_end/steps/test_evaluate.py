@@ -80,3 +80,84 @@ def test_a_benchmark_in_one_language_is_enough(store: Path, tmp_path: Path) -> N
 def test_wrong_input_is_named(store: Path, tmp_path: Path, fields: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         evaluate(store, tmp_path / "out", **fields)
+
+
+SUITE = """\
+benchmarks:
+  tasks: {good: [good.jsonl], broken: [broken.jsonl], absent: [absent.jsonl]}
+  variants: {plain: , few: {few_shot: {n: 2}}}
+"""
+
+
+@pytest.fixture(scope="module")
+def faulty(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("faulty")
+    save_checkpoint(root / "model")
+    write_items(root / "good.jsonl", make_items(8))
+    line = json.loads((root / "good.jsonl").read_text().splitlines()[0])
+    bad = [{**line, "id": "x", "answer": 4}, {**line, "id": "y", "choices": ["a"]}]
+    good = (root / "good.jsonl").read_text()
+    (root / "good.jsonl").write_text(good + "".join(json.dumps(each) + "\n" for each in bad) + '{"id": "cut\n')
+    (root / "broken.jsonl").write_text("\n".join(json.dumps(each) for each in bad))
+    (root / "suite.yaml").write_text(SUITE)
+    return root
+
+
+def evaluate_faulty(faulty: Path, out: Path, **fields: Any) -> dict[str, Any]:
+    given = {"checkpoint": str(faulty / "model"), "suite_file": str(faulty / "suite.yaml"), **fields}
+    return run_evaluate(out, **given)
+
+
+def test_broken_lines_and_tasks_are_named_and_the_rest_goes_on(faulty: Path, tmp_path: Path,
+                                                               capsys: pytest.CaptureFixture[str]) -> None:
+    found = evaluate_faulty(faulty, tmp_path / "out")
+    assert found["counts"]["bench/good/plain/acc"] == found["counts"]["bench/good/few/acc"] == 8
+    left_out = found["left_out"]["bench/good"]
+    assert (sum(left_out.values()), left_out["invalid JSON"], left_out["answer is not among the choices"]) == (3, 1, 1)
+    assert found["failed"].keys() == {"bench/broken", "bench/absent"}
+    assert found["failed"]["bench/broken"].startswith("broken.jsonl has no usable item")
+    assert "absent.jsonl" in found["failed"]["bench/absent"]
+    assert str(faulty) not in json.dumps(found)  # results of two machines are equal
+    assert {row["task"] for row in read_items(tmp_path / "out")} == {"good"}
+    lines = (tmp_path / "out/rejects/items.jsonl").read_text(encoding="utf-8").splitlines()
+    rejects = {(each["task"], each["file"], each["record"]): each["reason"] for each in map(json.loads, lines)}
+    assert rejects.keys() == {("good", "good", n) for n in (9, 10, 11)}  # after its eight items
+    assert rejects["good", "good", 9] == "answer is not among the choices"
+    assert rejects["good", "good", 11] == "invalid JSON"
+    assert "failed: bench/broken: broken.jsonl has no usable item" in capsys.readouterr().out
+
+
+def test_where_no_task_can_be_read_the_input_is_wrong(faulty: Path, tmp_path: Path) -> None:
+    (tmp_path / "suite.yaml").write_text("benchmarks: {tasks: {a: [a.jsonl], b: [b.jsonl]}}")
+    with pytest.raises(InputError, match=r"a\.jsonl"):
+        evaluate_faulty(faulty, tmp_path / "out", suite_file=str(tmp_path / "suite.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("suite", "message"),
+    [
+        ("benchmarks: {tasks: {a/b: [good.jsonl]}}", r"benchmarks\.tasks: 'a/b' is no name.*begin with a letter"),
+        ("benchmarks: {tasks: {a: [good.jsonl]}, variants: {x/y: plain}}", "'x/y' is no name"),
+        ("benchmarks: {tasks: {a: {files: good.jsonl, variants: {x/y: plain}}}}", "'x/y' is no name"),
+        ("benchmarks: {tasks: {a: {files: good.jsonl, categories: {x/y: [s]}}}}", "'x/y' is no name"),
+        ("benchmarks: {tasks: {a: [good.jsonl]}, variants: {x: plian}}", r"a, variants\.x: .*did you mean 'plain'"),
+        ("benchmarks: {tasks: {a: {files: good.jsonl, format: mmul}}}", r"tasks\.a\.format: .*did you mean 'mmlu'"),
+        ("benchmarks: {tasks: {a: {files: good.jsonl, only: [plane]}}}", r"tasks\.a\.only is plane.*none is left"),
+        ("benchmarks: {variants: {plain: }}", "benchmarks asks nothing: give tasks"),
+        ("benchmarks: {lm_eval: [arc_easy], include_path: absent}", "include_path: there is no folder .*absent"),
+        ("benchmarks: {tasks: {a: {lm_eval: x, include_path: absent}}}", r"tasks\.a\.include_path: there is no folder"),
+        ("probes: [{name: a/b, kind: perplexity, texts: [x]}]", "'a/b' is no name"),
+        ("benchmarks: {tasks: {..: [good.jsonl]}}", r"'\.\.' is no name"),
+        ("benchmarks: {tasks: {a: [good.jsonl]}, variants: {'pl@in%': plain}}", "'pl@in%' is no name"),
+        ("heldout: {}", r"give `tokens`, .*\(argosy evaluate --tokens DIR\), or `texts`"),
+        ("benchmarks: {tasks: {a: [good.jsonl]}, varients: {x: plain}}", "benchmarks: varients is not a field;"),
+        ("probes: [{name: x, kind: clozefact}]", "did you mean 'cloze_fact'"),
+        ("heldout: {strides: 3}", "heldout: strides is not a field; nearest: stride"),
+        ("benchmarks: {tasks: {a: {files: good.jsonl, formt: x}}}", r"tasks\.a\.formt is not a field; nearest: "),
+    ],
+)
+def test_a_suite_is_read_before_a_model_is_looked_for(faulty: Path, tmp_path: Path, suite: str, message: str) -> None:
+    (tmp_path / "suite.yaml").write_text(suite)
+    with pytest.raises(InputError, match=message):
+        evaluate_faulty(faulty, tmp_path / "out", suite_file=str(tmp_path / "suite.yaml"),
+                        checkpoint=str(tmp_path / "none"))

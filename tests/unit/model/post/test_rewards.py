@@ -1,6 +1,9 @@
 """Rewards of answers, and the config that weighs them."""
 
+import csv
+import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -141,3 +144,190 @@ def test_a_reward_model_must_be_named_where_it_is_weighed(tmp_path: Path) -> Non
 def test_sizes_that_do_not_fit_are_refused(values: dict[str, object], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         RLHFConfig.model_validate(values)
+
+
+SHARED = Path(__file__).resolve().parents[5] / "shared/data"
+real_data = pytest.mark.skipif(not SHARED.is_dir(), reason=f"no shared data beside the checkout ({SHARED})")
+
+
+def judge(name: str, text: str, settings: dict[str, Any] | None = None, tokens: int = 1,
+          **fields: Any) -> tuple[float, str]:
+    """Value and reason of an answer to a prompt with these fields."""
+    rewards = WeightedRewards({name: settings or {}}, Surroundings())
+    assert not rewards.problem(fields)
+    found = rewards([Sample(Prompt([], [1], fields), [1] * tokens, text, True)])
+    return found.totals[0], found.reasons[name][0]
+
+
+@pytest.mark.parametrize(("text", "answer", "value"), [
+    ("  PARIS.", "Paris", 1), ("the Eiffel  tower", "Eiffel Tower", 1), ("１,０００", "1000.0", 1),
+    ("Rome", "Paris", 0), ("", "Paris", 0), ("巴黎。", "巴黎", 1),
+])  # fmt: skip
+def test_exact(text: str, answer: str, value: float) -> None:
+    assert judge("exact", text, answer=answer)[0] == value
+
+
+def test_exact_may_compare_numbers_as_text() -> None:
+    assert judge("exact", "1,000", {"numbers": False}, answer="1000") == (0, "'1,000' is not '1000'")
+
+
+@pytest.mark.parametrize(("text", "answer", "value", "reason"), [
+    ("She has 16 - 3 = 13, so 13 * 2 = 26 dollars.", "26", 1, "26"),
+    ("#### 1,234", "3 * 4 = <<3*4=12>>12\n#### 1234", 1, "1,234"),
+    ("It is 20. #### 18\nNext question: 7", "18", 1, "18"),
+    (r"so $\boxed{\frac{3}{4}}$ of 100", "0.75", 1, r"\frac{3}{4}"),
+    (r"\boxed{2\sqrt{3}}", r"$\sqrt{12}$", 1, r"2\sqrt{3}"),
+    ("The answer is 3/4.", r"\frac34", 1, "3/4"),
+    ("50%", "0.5", 1, "50%"), ("50", "50%", 1, "50"), ("5", "50%", 0, "5, not 50%"),
+    ("答案是１２．５万元。", "125000", 1, "１２．５万元"), ("答案：３，５００元", "3500", 1, "３，５００元"),
+    ("The answer is 18 eggs, since 2 * 9 is.", "18", 1, "18"),
+    ("-5", "5", 0, "-5, not 5"), ("0.333333333", "1/3", 1, "0.333333333"), ("0.3333", "1/3", 0, "0.3333, not 1/3"),
+    ("1000001", "1000000", 0, "1000001, not 1000000"), ("x", "3", 0, "no number in the answer"),
+    ("", "3", 0, "no number in the answer"), ("10^{10^{10}}", "3", 0, "10^{10^{10}}, not 3"),
+    (r"\boxed{(1, \frac12)}", "(1.0, 0.5)", 1, r"(1, \frac12)"), (r"\boxed{x + 1}", "x+1", 1, "x + 1"),
+    ("= −5", "-5", 1, "-5"), (r"\boxed{1{,}000\text{ eggs}}", "1000", 1, r"1{,}000\text{ eggs}"),
+    (r"The answer is 1.5 \times 10^{3}.", "1500", 1, r"1.5 \times 10^{3}"), ("1.234,5", "1234.5", 1, "1234.5"),
+    ("it is 1,5", "1.5", 0, "1,5, not 1.5"), ("10⁵", "100000", 1, "10^{5}"),
+    (r"\boxed{[1, 2)}", "(1, 2)", 0, "[1, 2), not (1, 2)"), (r"\boxed{2x}", "2", 0, "2x, not 2"),
+])  # fmt: skip
+def test_maths(text: str, answer: str, value: float, reason: str) -> None:
+    assert judge("maths", text, answer=answer) == (value, reason)
+
+
+@pytest.mark.parametrize("text", [
+    r"\boxed{5 or 6}", r"\boxed{5 and 7}", r"\boxed{5\text{ or }6}", "The answer is 5 or 6.",
+    "The answer is $5$ or $6$.", "#### 5 or 6 or 7", "答案是5或6", "The answer is 5 red apples or 6.",
+    r"\boxed{x=6 or x=5}", "So it is 6 or 5.", r"\boxed{5 km per 4 hours}", "The answer is not 5.",
+    r"\boxed{5 dollars 50 cents}",
+])  # fmt: skip
+def test_maths_gives_nothing_for_several_numbers_of_which_one_is_right(text: str) -> None:
+    assert judge("maths", text, answer="5")[0] == 0
+
+
+@pytest.mark.parametrize("text", [
+    "The answer is 5, not 6.", "The answer is 5 because 2 and 3 make it.", "2 and 3 make 5.", r"\boxed{5 km/h}",
+    "It is 4 or 5? The answer is 5.", r"\boxed{5 cm2}", "The answer is not 6 but 5.", "5 for 6: so 5",
+])  # fmt: skip
+def test_maths_takes_the_one_number_that_is_stated_beside_others(text: str) -> None:
+    assert judge("maths", text, answer="5")[0] == 1
+
+
+def test_maths_within_a_tolerance() -> None:
+    assert judge("maths", "3.14", {"tolerance": 1e-2}, answer=r"\pi")[0] == 1
+    assert judge("maths", "3.14", answer=r"\pi")[0] == 0
+
+
+@pytest.mark.parametrize(("text", "value", "reason"), [
+    ("The answer is (B)", 1, "B"), ("答案是B", 1, "B"), ("B", 1, "B"), ("(B) Paris", 1, "B"), (r"\boxed{B}", 1, "B"),
+    ("The answer is A. No: the answer is B.", 1, "B"), ("A is wrong. 故选：Ｂ", 1, "B"),
+    ("The answer is B, A and C are wrong.", 1, "B"), ("The answer is A", 0, "A, not B"), ("Paris", 0, "no letter"),
+    ("A, B", 0, "several letters: A, B"), ("The answer is A and B", 0, "several letters: A, B"),
+    ("B or C", 0, "no letter"), ("", 0, "no letter"), ("(b)", 1, "B"), ("the answer is b.", 1, "B"),
+    ("(A)(B)", 0, "several letters: A, B"), ("(B) A dog", 1, "B"),
+])  # fmt: skip
+def test_multiple_choice(text: str, value: float, reason: str) -> None:
+    assert judge("multiple_choice", text, answer="B") == (value, reason)
+
+
+def test_regex() -> None:
+    assert judge("regex", "so 42 it is", pattern=r"\d+") == (1, "42")
+    assert judge("regex", "so 42 it is", {"whole": True}, pattern=r"\d+") == (0, "no match")
+    assert judge("regex", "yes", {"pattern": "^(yes|no)$"})[0] == 1
+
+
+def test_a_pattern_that_backtracks_without_an_end_is_stopped() -> None:
+    assert judge("regex", "a" * 40 + "!", {"seconds": 0.05}, pattern="^(a|a)*$") == (0, "no match within 0.05 s")
+
+
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}, "s": {"pattern": "^a+$"}}, "required": ["n"],
+          "patternProperties": {"^x": {"type": "string"}}, "additionalProperties": False}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "reason"), [
+    ('{"n": 1, "s": "aa", "xy": "z"}', ""), ('```json\n{"n": 1}\n```', ""),
+    ('{"n": "1"}', "$.n: '1' is not of type 'integer'"),
+    ("{}", "$: 'n' is a required property"), ('{"n": 1, "m": 2}', "$: 'm' may not be there"), ("n: 1", "no JSON"),
+    ('{"n": 1, "s": "b"}', "$.s: 'b' does not match '^a+$'"), ('{"n": 1, "xy": 2}', "$.xy: 2 is not of type 'string'"),
+    ('{"n": NaN}', "no JSON"), ("[" * 100_000, "no JSON"), ("9" * 5000, "no JSON"),
+])  # fmt: skip
+def test_json_schema(text: str, reason: str) -> None:
+    assert judge("json_schema", text, schema=SCHEMA) == (float(not reason), reason)
+
+
+def test_a_schema_fetches_nothing() -> None:
+    found = judge("json_schema", "1", {"schema": {"$ref": "http://127.0.0.1:9/schema.json"}})
+    assert found == (0, "its schema refers to http://127.0.0.1:9/schema.json, which is not in it")
+
+
+@pytest.mark.parametrize(("text", "language", "value"), [
+    ("It is the capital of France.", "en", 1), ("它是法国的首都。", "zh", 1), ("It is the capital.", "zh", 0),
+    ("首都是 Paris", "zh", 0.75), ("C'est la capitale de la France et des Français.", "en", 0), ("42", "en", 0),
+    ("`import os` 是模块", "zh", 1),
+])  # fmt: skip
+def test_language_is_the_share_of_its_words(text: str, language: str, value: float) -> None:
+    assert judge("language", text, language=language)[0] == value
+
+
+@pytest.mark.parametrize(("settings", "values"), [
+    ({"least": 2, "most": 4}, [0, 1, 1, 1, 0, 0, 0, 0]),
+    ({"most": 4, "soft": 2}, [1, 1, 1, 1, 0.5, 0, 0, 0]),
+    ({"kind": "dapo", "most": 6, "soft": 4}, [0, 0, -0.25, -0.5, -0.75, -1, -1, -1]),
+])  # fmt: skip
+def test_length(settings: dict[str, Any], values: list[float]) -> None:
+    assert [judge("length", "", settings, tokens)[0] for tokens in range(1, 9)] == values
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the sandbox is of Linux")
+def test_code_is_run_with_its_tests() -> None:
+    prompt = Prompt([], [1], {"tests": ["assert double(2) == 4", "assert double(-1) == -2"]})
+    texts = ["def double(x): return 2 * x", "So:\n```python\ndef double(x):\n    return x + 2\n```\nIt adds.", "Two.",
+             "```\nx = 1\n```\nor\n```py\ndef double(x): return x + x"]  # fmt: skip
+    rewards = WeightedRewards({"code": {"score": "share", "seconds": 2, "memory_mb": 128}}, Surroundings())
+    found = rewards([Sample(prompt, [1], text, True) for text in texts])
+    assert found.totals == [1, 0.5, 0, 1]
+    assert found.reasons["code"] == ["all 2 tests passed", "test 2: AssertionError",
+                                     "SyntaxError: invalid syntax (answer, line 1)", "all 2 tests passed"]
+
+
+def test_a_prompt_without_the_field_gets_nothing_where_it_may_lack_it() -> None:
+    rewards = WeightedRewards({"maths": {"absent": "zero"}, "exact": {"absent": "zero"}}, Surroundings())
+    found = rewards([Sample(Prompt([], [1], fields), [1], "3", True) for fields in ({}, {"answer": "3"})])
+    assert (found.totals, found.reasons["maths"]) == ([0, 2], ["the prompt has no answer", "3"])
+
+
+def _changed(answer: str) -> str:
+    """The answer with another last digit."""
+    return answer[:-1] + str((int(answer[-1]) + 1) % 10)
+
+
+@real_data
+def test_gold_answers_of_gsm8k_are_right_and_changed_ones_wrong() -> None:
+    lines = (SHARED / "gsm8k/grade_school_math__data__test.jsonl").read_text(encoding="utf-8").splitlines()
+    rewards = WeightedRewards({"maths": 1}, Surroundings())
+    prompts = [Prompt([], [1], json.loads(line)) for line in lines]
+    gold = [str(prompt.fields["answer"]) for prompt in prompts]
+    short = [f"So the answer is ${text.rpartition('#### ')[2]}." for text in gold]
+    for texts, value in ((gold, 1), (short, 1), ([_changed(text) for text in gold], 0)):
+        found = rewards([Sample(*each, True) for each in zip(prompts, [[1]] * len(gold), texts, strict=True)])
+        assert [(text, reason) for text, total, reason in zip(texts, found.totals, found.reasons["maths"], strict=True)
+                if total != value] == []
+    assert len(gold) == 1319
+
+
+@real_data
+def test_gold_options_of_mmlu_are_right_and_the_others_wrong() -> None:
+    """Letters alone, stated, and before the option's own text, which may name letters too."""
+    items: list[tuple[int, list[str]]] = []
+    for path in sorted((SHARED / "mmlu").glob("*test__*.csv"))[:12]:
+        with path.open(encoding="utf-8", newline="") as file:
+            items += [(int(row[-1]), row[1:-1]) for row in [*csv.reader(file)][1:]]
+    rewards = WeightedRewards({"multiple_choice": {"letters": "ABCD"}}, Surroundings())
+    assert len(items) > 1500
+    for shape in ("{0}", "The answer is ({0}).", "答案是{0}。", "{0}. {1}"):
+        for shift in (0, 1):
+            chosen = [((gold + shift) % 4, options) for gold, options in items]
+            texts = [shape.format("ABCD"[place], options[place]) for place, options in chosen]
+            prompts = [Prompt([], [1], {"answer": "ABCD"[gold]}) for gold, _ in items]
+            samples = [Sample(prompt, [1], text, True) for prompt, text in zip(prompts, texts, strict=True)]
+            found = rewards(samples).totals
+            assert [text for text, total in zip(texts, found, strict=True) if total != 1 - shift] == []
