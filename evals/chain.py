@@ -88,7 +88,6 @@ class Chain:
         return Draft.of(item, labelled_form, pool)
 
     def _examples(self, draft: Draft, seed: int) -> str:
-        """Write the worked examples before a draft."""
         text = examples_text(draft, repr(self.variants), seed, lambda item: self._example(item, seed, draft.pool))
         if text is None:
             raise NotApplicable(f"there are fewer than {draft.few_shot} other items to make examples of")
@@ -118,7 +117,6 @@ class Chain:
 
 
 def _allowed(draft: Draft, variant: Variant) -> Draft:
-    """Return the draft, where the variant can be made of its kind."""
     if not draft.choices and not variant.open:
         raise NotApplicable("has no options")
     if draft.golds and not variant.several:

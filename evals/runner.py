@@ -92,7 +92,6 @@ def _answers(
     model: LanguageModel, questions: Sequence[Question], pairs: Sequence[Sequence[Pair]], fits: Sequence[Fit],
     chat: bool,
 ) -> Iterator[Answer | str]:
-    """Answer each question, or say why there is no answer."""
     scores = iter(model.loglikelihood(*_flat(pairs)))
     texts = _generated(model, questions, chat)
     for number, (question, each) in enumerate(zip(questions, pairs, strict=True)):

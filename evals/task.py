@@ -84,7 +84,6 @@ class TaskSpec(Config):
     @model_validator(mode="before")
     @classmethod
     def _short_form(cls, value: Any) -> Any:
-        """Read one file or a list of files as a task of these files."""
         if isinstance(value, str):
             value = [value]
         return {"files": value} if isinstance(value, list | tuple) else value

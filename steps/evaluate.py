@@ -189,7 +189,6 @@ def check_suite(suite: "Suite", tokens: str) -> "tuple[Benchmarks | None, Heldou
 
 
 def _sections(config: EvaluateConfig, suite: "Suite") -> "Sections":
-    """Make the function that runs each section of the suite."""
     from argosy.evidence.results.heldout.losses import run_heldout
     from evals.runner import run_benchmarks
     from probes.kinds import run_probes

@@ -83,7 +83,6 @@ def run(config: RegressionsConfig, context: StepContext) -> RegressionsOutputs:
 
 
 def _one(config: RegressionsConfig, positions: Sequence[int]) -> "Checkpoint":
-    """The checkpoint that these evaluations are of."""
     from argosy.evidence.compare.checkpoints import read_checkpoints
 
     found = read_checkpoints((), [config.evaluations[n] for n in positions])
@@ -104,7 +103,6 @@ def _gated(gate: Gate, judged: "Judged") -> "Judged":
 
 
 def _log(config: RegressionsConfig, found: "Sequence[Judged]", context: StepContext) -> None:
-    """Numbers on the night's run, verdicts on the models."""
     from argosy.evidence.compare.changes import task_of
     from argosy.evidence.compare.checkpoints import HELDOUT
 

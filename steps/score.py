@@ -1,8 +1,8 @@
 """Scores of one shard: its documents are read, repaired and measured; what goes is decided later, for all shards."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BeforeValidator, Field, SerializeAsAny
 
@@ -75,7 +75,8 @@ def run(config: ScoreConfig, context: StepContext) -> ScoreOutputs:
     """Read, repair and score a shard; a run that was stopped starts anew, as the files appear together at the end."""
     data = given_directory("data", config.data, "data")
     shard = one_shard(data, config.inputs, config.shard, config.shards)
-    resources = Resources(tuple(read_documents(data / "sample")), _items(data), _all_words(config.word_lists),
+    resources = Resources(tuple(read_documents(data / "sample")), list(read_jsonl(data / "items.jsonl")),
+                          [word for path in config.word_lists for word in _words(Path(path))],
                           find_models(config.filters, config.models, config.classifier))
     filters = make_filters(config.filters, resources)
     counts, scores = Counts(), ScoresWriter(context.out)
@@ -103,14 +104,6 @@ def _documents(shard: Shard, config: ScoreConfig, counts: Counts, rejects: Jsonl
             rejects.write(REJECTS, item.to_record())
         else:
             yield item
-
-
-def _items(data: Path) -> list[dict[str, Any]]:
-    return list(read_jsonl(data / "items.jsonl"))
-
-
-def _all_words(paths: Iterable[str]) -> list[str]:
-    return [word for path in paths for word in _words(Path(path))]
 
 
 def _words(path: Path) -> list[str]:

@@ -152,9 +152,8 @@ def _answered(
         from argosy.model.post.synthesis.answers import ask_teacher
 
         prompts, unused = read(prompt_parser(None, 0, problem))
-        taught = ask_teacher(config, context, prompts, rewards, judge)
-        model = f"{config.teacher_model} at {config.teacher_url}"
-        return Answered(prompts, taught.answers, model, taught.missing), unused
+        taught, missing = ask_teacher(config, context, prompts, rewards, judge)
+        return Answered(prompts, taught, f"{config.teacher_model} at {config.teacher_url}", missing), unused
     from argosy.model.post.synthesis.answers import Answering, open_model
     from argosy.model.weights.checkpoint import find_checkpoint
 
@@ -177,7 +176,6 @@ def _reward_tokenizer(config: SynthesizeConfig) -> Any:
 
 
 def _report(context: StepContext, outputs: SynthesisOutputs, rows: "Sequence[Mapping[str, Any]]") -> None:
-    """Write counts and samples, log them, and say what there is."""
     from argosy.model.post.rl.prompts import write_table
 
     write_json(context.out / COUNTS, outputs.model_dump(mode="json", exclude={"metrics"}))

@@ -198,7 +198,6 @@ def _lines(labels: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def _of_fields(doc: Mapping[str, Any], labels: Sequence[str]) -> list[str] | None:
-    """Read the texts of options that are labels from the document's fields."""
     for name in _FIELDS:
         value = doc.get(name)
         value = value.get("text") if isinstance(value, Mapping) else value

@@ -3,7 +3,6 @@
 import json
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
 from typing import Any
 
 from lm_eval.api.instance import Instance
@@ -107,79 +106,74 @@ _SCALES = {
 }
 
 
-@dataclass
-class HarnessTasks:
-    """Tasks of lm-eval by their names, and the groups of them."""
-
-    tasks: dict[str, Any] = field(default_factory=dict)
-    groups: dict[str, Any] = field(default_factory=dict)
+Loaded = Mapping[str, dict[str, Any]]  # `tasks` and `groups` of them by name, as lm-eval has both
 
 
 def load_tasks(
     names: Sequence[str], include_path: str, findings: Findings, *, alone: bool, taken: Set[str] = frozenset()
-) -> HarnessTasks:
+) -> Loaded:
     """Load tasks, with lm-eval's defaults. A name that cannot be loaded (lm-eval does not know it, its data cannot be
     fetched) has failed, and the others go on.
 
     `alone`: whether the suite has no other benchmarks. `taken`: names that have metrics already. Raises InputError:
     the suite has nothing else, and lm-eval knows none of these names; or one of them, or of a group's tasks, is
     `taken`; StepError: the suite has nothing else, and none can be loaded."""
-    found = HarnessTasks()
+    found: Loaded = {"tasks": {}, "groups": {}}
     unknown = []
     for name in names:
         try:
             loaded = load(name, include_path)
-            found.tasks |= loaded["tasks"]
-            found.groups |= loaded.get("groups", {})
+            found["tasks"].update(loaded["tasks"])
+            found["groups"].update(loaded.get("groups", {}))
         except Exception as error:  # a task's own code and data decide what is raised
             why, is_unknown = load_error(name, error)
             unknown.append(is_unknown)
             findings.fail(f"bench/{name}", f"lm-eval cannot load it: {reason(why)}", error)
-    if both := sorted(taken & {*found.tasks, *found.groups}):
+    if both := sorted(taken & {*found["tasks"], *found["groups"]}):
         raise InputError(f"benchmarks: {both[0]} is both of `tasks` and of `lm_eval` ({', '.join(names)}): its metrics "
                          "would be one; leave it out of one of them, or give it another name in `tasks`")  # fmt: skip
-    if alone and names and not found.tasks:
+    if alone and names and not found["tasks"]:
         failed = "; ".join(f"{name}: {findings.failed[f'bench/{name}']}" for name in names)
         raise (InputError if all(unknown) else StepError)(f"suite: lm_eval: {failed}")
     return found
 
 
-def run_tasks(lm: ArgosyLM, chosen: HarnessTasks, *, chat: bool, limit: int | None) -> Findings:
+def run_tasks(lm: ArgosyLM, chosen: Loaded, *, chat: bool, limit: int | None) -> Findings:
     """Run tasks in lm-eval's harness. Where it stops at one, each is run alone, and those that fail are named, with the
     groups that need them."""
     findings = Findings()
     results, groups = _run(findings, lm, chosen, chat, limit)
     for name in groups:
-        _group(findings, name, chosen.groups[name], results)
+        _group(findings, name, chosen["groups"][name], results)
     return findings
 
 
 def _run(
-    findings: Findings, lm: ArgosyLM, chosen: HarnessTasks, chat: bool, limit: int | None
+    findings: Findings, lm: ArgosyLM, chosen: Loaded, chat: bool, limit: int | None
 ) -> tuple[dict[str, Mapping[str, Any]], list[str]]:
     """Collect the results of the tasks that do not fail; returns them, and the groups that have metrics."""
     from lm_eval.evaluator import evaluate
 
-    if not chosen.tasks:
+    tasks, groups = chosen["tasks"], chosen["groups"]
+    if not tasks:
         return {}, []
     lm.cut.clear()
-    both = {"tasks": dict(chosen.tasks), "groups": chosen.groups}
     try:
-        found = evaluate(lm, both, limit=limit, bootstrap_iters=100, log_samples=True, apply_chat_template=chat)
+        found = evaluate(lm, {"tasks": dict(tasks), "groups": groups}, limit=limit, bootstrap_iters=100,
+                         log_samples=True, apply_chat_template=chat)
     except _STOPS as error:
-        if len(chosen.tasks) == 1:
+        if len(tasks) == 1:
             why = f"lm-eval stopped: {type(error).__name__}: {reason(error)}"
-            findings.fail(f"bench/{next(iter(chosen.tasks))}", why, error)
+            findings.fail(f"bench/{next(iter(tasks))}", why, error)
             return {}, []
-        alone = (_run(findings, lm, HarnessTasks({name: task}), chat, limit) for name, task in chosen.tasks.items())
+        alone = (_run(findings, lm, {"tasks": {name: task}, "groups": {}}, chat, limit) for name, task in tasks.items())
         results = {name: result for each, _ in alone for name, result in each.items()}
-        return results, [name for name, group in chosen.groups.items() if group.has_aggregation]
-    results = {name: _task(findings, lm, name, task, found) for name, task in chosen.tasks.items()}
+        return results, [name for name, group in groups.items() if group.has_aggregation]
+    results = {name: _task(findings, lm, name, task, found) for name, task in tasks.items()}
     return results, list(found.get("groups", {}))
 
 
 def _task(findings: Findings, lm: ArgosyLM, name: str, task: Any, found: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Collect the metrics and rows of a task, and return its results; {} where no answer has a score."""
     samples, left_out = scored_samples(found["samples"][name], lm.language_model)
     for (filter_name, why), n in left_out.items():
         findings.leave_out(f"bench/{name}/{variant_of(filter_name)}", why, n)

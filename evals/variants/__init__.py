@@ -108,33 +108,26 @@ _ANY_TRUTH = re.compile(
 )
 
 
-def options_refer_to_options(choices: Sequence[str]) -> bool:
+@lru_cache(maxsize=1 << 16)  # every variant of an item asks again
+def options_refer_to_options(choices: tuple[str, ...]) -> bool:
     """Tell whether an option is about other options or their labels, so that dropping or moving one matters."""
-    return _refer(tuple(choices))
-
-
-@lru_cache(maxsize=1 << 16)
-def _refer(choices: tuple[str, ...]) -> bool:
-    """Cached: every variant of an item asks again."""
     return any(_OPTION.search(choice) for choice in choices)
 
 
 def added_about_others(choices: Sequence[str], origin: Sequence[int], *, above: bool = False) -> bool:
     """Tell whether an option that a variant added is about the others; `above`: about those that stand before it."""
-    added = [choice for choice, old in zip(choices, origin, strict=True) if old < 0]
+    added = tuple(choice for choice, old in zip(choices, origin, strict=True) if old < 0)
     return any(_ABOVE.search(choice) for choice in added) if above else options_refer_to_options(added)
 
 
-def all_named(question: str, choices: Sequence[str]) -> bool:
+@lru_cache(maxsize=1 << 16)
+def all_named(question: str, choices: tuple[str, ...]) -> bool:
     """Tell whether a question names all the options in their order ("is 3 or 4 larger?"), so that one that a variant
     drops is still to be read."""
-    return _named(question, tuple(choices))
+    return stand_in_order(question, choices)
 
 
-_named = lru_cache(maxsize=1 << 16)(stand_in_order)
-
-
-def refers_to_options(question: str, choices: Sequence[str]) -> bool:
+def refers_to_options(question: str, choices: tuple[str, ...]) -> bool:
     """Tell whether the question cannot be answered without seeing the options, or an option is about others."""
     return bool(_STEM.search(question)) or options_refer_to_options(choices)
 

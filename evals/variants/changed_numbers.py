@@ -80,7 +80,6 @@ def _ranks(numbers: Sequence[QuestionNumber]) -> list[tuple[int, int]]:
 
 
 def _choices(one: QuestionNumber) -> list[Fraction]:
-    """List numbers of the same size and roundness, and itself where there is none."""
     value = one.value  # and the greatest round step that it is a multiple of, at most its third
     step = next((step for step in _STEPS if step * 3 <= value and value % step == 0), _STEPS[-1])
     limits = [max(value * 2, value + 3)]

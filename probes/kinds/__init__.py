@@ -120,7 +120,6 @@ class Turn:
 
     @cached_property
     def _start(self) -> str:
-        """The text that the template puts before an answer's own."""
         return self.model.answer("") if self.chat else ""
 
     def answered(self, text: str, answer: str) -> str:

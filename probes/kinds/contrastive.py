@@ -106,7 +106,6 @@ class Contrastive(Probe):
 
 
 def _score(model: LanguageModel, cases: Sequence[Case]) -> list[_Scored]:
-    """Score the right and the wrong text of each case, in this order."""
     texts = [(case.pair, text) for case in cases for text in (case.pair.good, case.pair.bad)]
     alone = [text + pair.after for pair, text in texts if not pair.context]
     free = iter(model.text_loglikelihood(alone) if alone else [])

@@ -219,7 +219,6 @@ class Learner:
 
     def _step(self, engine: Any, experience: Experience, own: Sequence[int], facts: Tensor, total: float,
               step: int) -> tuple[Tensor, Tensor]:
-        """Take an optimizer step over this process's rows of a minibatch."""
         engine.module.train()
         rate = self.guards.rate * learning_rate(engine.config, step)
         device, micro, parts = engine.group.device, engine.config.micro_batch, []

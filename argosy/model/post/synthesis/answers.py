@@ -6,7 +6,7 @@ prompts: so what is in a batch, and with it every last digit, is the same whatev
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -144,23 +144,11 @@ def rewarded(
 _SEEDS = 2**31  # servers take seeds of 32 bits with a sign
 
 
-@dataclass
-class Taught:
-    """A teacher's answers.
-
-    Attributes:
-        answers: to each prompt, those that there are.
-        missing: why a prompt has no answer, by its number."""
-
-    answers: list[list[Answer]]
-    missing: dict[int, str] = field(default_factory=dict)
-
-
 def ask_teacher(
     config: SynthesisConfig, context: StepContext, prompts: Sequence[Prompt], rewards: WeightedRewards | None,
     tokenizer: Any,
-) -> Taught:
-    """Request `n` answers to each prompt.
+) -> tuple[list[list[Answer]], dict[int, str]]:
+    """Request `n` answers to each prompt; returns those that there are, and why a prompt has none, by its number.
 
     `tokenizer`: of the reward model, or None. Raises InputError: the server refuses the key, or has no such model;
     StepError: it gave too few replies."""
@@ -172,13 +160,12 @@ def ask_teacher(
     print(f"{len(requests):,} requests to {api.name}, of at most {most:,} tokens of answers", flush=True)
     replies = _replies(config, context, api, requests)
     _check_replies(config, api, replies)
-    taught = Taught(_answers(config, prompts, replies, seeds, rewards, tokenizer))
-    for at in range(len(prompts)):
-        if not taught.answers[at]:
-            row = replies[at * config.copies : (at + 1) * config.copies]
-            taught.missing[at] = ("beyond teacher_budget" if None in row else "refused by the teacher"
-                                  if all(each and each.refused for each in row) else "no reply")
-    return taught
+    answers, missing = _answers(config, prompts, replies, seeds, rewards, tokenizer), {}
+    for at in (at for at, given in enumerate(answers) if not given):
+        row = replies[at * config.copies : (at + 1) * config.copies]
+        missing[at] = ("beyond teacher_budget" if None in row else "refused by the teacher"
+                       if all(each and each.refused for each in row) else "no reply")
+    return answers, missing
 
 
 def _check_replies(config: SynthesisConfig, api: ChatApi, replies: Sequence[Reply | None]) -> None:

@@ -113,7 +113,6 @@ class VLLMSampler(Sampler):
                 shutil.rmtree(old, ignore_errors=True)
 
     def _connect(self, directory: Path) -> Client:
-        """Start the server from a directory, or find the one that runs."""
         config = self._stage.config
         if not config.server.url:
             log = self._stage.context.out / SERVER_LOG
