@@ -17,7 +17,6 @@ from argosy.model.train.engines import make_engine
 from argosy.model.train.engines.whole import WholeModel
 from argosy.model.train.parallel import Group
 from argosy.model.train.phase import build_model
-from tests.posttraining_fixtures import make_checkpoint, make_data
 from tests.training_fixtures import TINY_MODEL, Recorder, digests, run_here
 
 
@@ -94,14 +93,6 @@ def test_what_generation_fails_with_is_raised_where_it_is_waited_for() -> None:
     with pytest.raises(StepError, match="no answer"):
         rollouts.state()
     rollouts.close()
-
-
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("ahead")
-    make_checkpoint(root / "base")
-    make_data(root / "data", 64)
-    return root
 
 
 @pytest.mark.parametrize("more", [{}, {"lora": {"rank": 2}}], ids=["weights", "adapters"])

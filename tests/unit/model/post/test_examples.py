@@ -26,11 +26,6 @@ from tests.posttraining_fixtures import make_checkpoint, make_tokenizer
 from tests.step_fixtures import write_lines
 
 
-@pytest.fixture(scope="module")
-def tokenizer() -> Any:
-    return make_tokenizer()
-
-
 def turns(*pairs: tuple[str, str]) -> list[dict[str, str]]:
     return [{"role": role, "content": content} for role, content in pairs]
 

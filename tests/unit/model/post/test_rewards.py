@@ -179,15 +179,14 @@ def test_exact_may_compare_numbers_as_text() -> None:
     (r"\boxed{2\sqrt{3}}", r"$\sqrt{12}$", 1, r"2\sqrt{3}"),
     ("The answer is 3/4.", r"\frac34", 1, "3/4"),
     ("50%", "0.5", 1, "50%"), ("50", "50%", 1, "50"), ("5", "50%", 0, "5, not 50%"),
-    ("答案是１２．５万元。", "125000", 1, "１２．５万元"), ("答案：３，５００元", "3500", 1, "３，５００元"),
+    ("答案是１２．５万元。", "125000", 1, "１２．５万元"),
     ("The answer is 18 eggs, since 2 * 9 is.", "18", 1, "18"),
     ("-5", "5", 0, "-5, not 5"), ("0.333333333", "1/3", 1, "0.333333333"), ("0.3333", "1/3", 0, "0.3333, not 1/3"),
     ("1000001", "1000000", 0, "1000001, not 1000000"), ("x", "3", 0, "no number in the answer"),
     ("", "3", 0, "no number in the answer"), ("10^{10^{10}}", "3", 0, "10^{10^{10}}, not 3"),
     (r"\boxed{(1, \frac12)}", "(1.0, 0.5)", 1, r"(1, \frac12)"), (r"\boxed{x + 1}", "x+1", 1, "x + 1"),
-    ("= −5", "-5", 1, "-5"), (r"\boxed{1{,}000\text{ eggs}}", "1000", 1, r"1{,}000\text{ eggs}"),
-    (r"The answer is 1.5 \times 10^{3}.", "1500", 1, r"1.5 \times 10^{3}"), ("1.234,5", "1234.5", 1, "1234.5"),
-    ("it is 1,5", "1.5", 0, "1,5, not 1.5"), ("10⁵", "100000", 1, "10^{5}"),
+    (r"\boxed{1{,}000\text{ eggs}}", "1000", 1, r"1{,}000\text{ eggs}"), ("it is 1,5", "1.5", 0, "1,5, not 1.5"),
+    (r"The answer is 1.5 \times 10^{3}.", "1500", 1, r"1.5 \times 10^{3}"),
     (r"\boxed{[1, 2)}", "(1, 2)", 0, "[1, 2), not (1, 2)"), (r"\boxed{2x}", "2", 0, "2x, not 2"),
 ])  # fmt: skip
 def test_maths(text: str, answer: str, value: float, reason: str) -> None:
@@ -218,12 +217,10 @@ def test_maths_within_a_tolerance() -> None:
 
 
 @pytest.mark.parametrize(("text", "value", "reason"), [
-    ("The answer is (B)", 1, "B"), ("答案是B", 1, "B"), ("B", 1, "B"), ("(B) Paris", 1, "B"), (r"\boxed{B}", 1, "B"),
-    ("The answer is A. No: the answer is B.", 1, "B"), ("A is wrong. 故选：Ｂ", 1, "B"),
+    ("The answer is (B)", 1, "B"), ("答案是B", 1, "B"), ("(B) A dog", 1, "B"), ("the answer is b.", 1, "B"),
     ("The answer is B, A and C are wrong.", 1, "B"), ("The answer is A", 0, "A, not B"), ("Paris", 0, "no letter"),
     ("A, B", 0, "several letters: A, B"), ("The answer is A and B", 0, "several letters: A, B"),
-    ("B or C", 0, "no letter"), ("", 0, "no letter"), ("(b)", 1, "B"), ("the answer is b.", 1, "B"),
-    ("(A)(B)", 0, "several letters: A, B"), ("(B) A dog", 1, "B"),
+    ("B or C", 0, "no letter"), ("", 0, "no letter"), ("(A)(B)", 0, "several letters: A, B"),
 ])  # fmt: skip
 def test_multiple_choice(text: str, value: float, reason: str) -> None:
     assert judge("multiple_choice", text, answer="B") == (value, reason)

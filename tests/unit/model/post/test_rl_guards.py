@@ -15,7 +15,6 @@ from argosy.model.post.rl.evaluation import Guards, repetition
 from argosy.model.post.rl.rewards import Prompt
 from argosy.model.post.rl.rollout import Collector, Stream
 from argosy.model.train.parallel import Group
-from tests.posttraining_fixtures import make_checkpoint, make_data
 from tests.training_fixtures import Recorder, run_here
 
 MEANS = {"rlhf/length": 10.0, "rlhf/kl_k1": 0.5, "rlhf/kl_answer": 5.0}
@@ -49,14 +48,6 @@ def test_a_guard_may_halve_the_rate_instead() -> None:
 
 def test_repetitions_are_runs_that_an_answer_has_had() -> None:
     assert repetition([[1, 2, 3, 4, 1, 2, 3, 4], [5]]) == pytest.approx((1 / 5) / 2)
-
-
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("guards")
-    make_checkpoint(root / "base")
-    make_data(root / "data", 128)
-    return root
 
 
 def test_a_reward_that_is_hacked_is_caught(root: Path, tmp_path: Path) -> None:

@@ -18,17 +18,9 @@ from argosy.model.post.rl.server import keeper, process
 from argosy.model.post.rl.server.process import Client, ServerProcess, check_installed
 from tests import fake_vllm
 from tests.fake_vllm import FakeVLLM, serving
-from tests.posttraining_fixtures import make_checkpoint, make_data
+from tests.posttraining_fixtures import make_checkpoint
 from tests.processes import alive, until
 from tests.training_fixtures import Recorder, run_here
-
-
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("server")
-    make_checkpoint(root / "base")
-    make_data(root / "data", 64)
-    return root
 
 
 def train(root: Path, out: Path, log: Recorder | None = None, **fields: Any) -> Recorder:

@@ -33,11 +33,6 @@ SHAPE = TINY_MODEL | {"num_hidden_layers": 2, "max_position_embeddings": 96}
 
 
 @pytest.fixture(scope="module")
-def tokenizer() -> Any:
-    return make_tokenizer()
-
-
-@pytest.fixture(scope="module")
 def model(tokenizer: Any) -> Any:
     torch.manual_seed(1)
     return build_model(ModelConfig.model_validate(SHAPE | {"initializer_range": 0.3}), len(tokenizer), {})
