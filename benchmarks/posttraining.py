@@ -203,7 +203,7 @@ def grpo_ours() -> Turn:
     """Make the turn of our GRPO as a step runs it; an answer has ANSWER tokens, whatever it says."""
     make_deterministic(0, THREADS)
     from argosy.model.infer.source import Source
-    from argosy.model.post.rl.config import RLHFConfig
+    from argosy.model.post.rl import RLHFConfig
     from argosy.model.post.rl.learning import Learner
     from argosy.model.post.rl.networks import make_networks
     from argosy.model.post.rl.rewards import Prompt, Rewarded

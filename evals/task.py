@@ -23,7 +23,7 @@ from argosy.evidence.results.suite import ROOT, NoFileError, is_saved, load_suit
 from evals.chain import Chain
 from evals.formats import At, find_format, item_prefix, parse_records, read_items
 from evals.items import AnyItem, Item, Items, merged, mixed
-from evals.lm_eval.tasks import lm_eval_items
+from evals.lm_eval import lm_eval_items
 from evals.records import ONE_OR_SEVERAL, Fields
 
 _OF_FILES = ("files", "shots", "hf", "format", "fields", "config", "split", "shots_split", "revision", "encoding",

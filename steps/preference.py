@@ -11,7 +11,7 @@ from argosy.corpus.data.split import FEEDBACK
 from argosy.corpus.data.split import PREFERENCES as PAIRS
 from argosy.model.post.config import PosttrainingOutputs
 from argosy.model.post.kinds import PREFERENCES
-from argosy.model.post.preferences.config import PreferenceMethodConfig
+from argosy.model.post.preferences import PreferenceMethodConfig
 from argosy.model.post.preferences.methods import METHODS
 from argosy.model.train.kinds import TRAINING
 from argosy.model.train.sizing.checks import check_tuning

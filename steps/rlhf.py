@@ -9,7 +9,7 @@ from argosy.core.step.contract import Step, StepContext
 from argosy.corpus.data.split import PROMPTS
 from argosy.model.post.config import PosttrainingOutputs
 from argosy.model.post.kinds import RL
-from argosy.model.post.rl.config import RLHFConfig
+from argosy.model.post.rl import RLHFConfig
 from argosy.model.post.rl.methods import METHODS
 from argosy.model.train.kinds import TRAINING
 from argosy.model.train.sizing.checks import check_tuning
@@ -19,7 +19,7 @@ def run(config: RLHFConfig, context: StepContext) -> PosttrainingOutputs:
     """Train, evaluate before and after, export."""
     from argosy.model.post.rl.prompts import hold_out, prompt_parser, room_of_prompts
     from argosy.model.post.rl.rewards import Surroundings, WeightedRewards, check_model
-    from argosy.model.post.rl.server.process import check_installed
+    from argosy.model.post.rl.server import check_installed
     from argosy.model.post.stage import begin
 
     for given in (config.rewards, config.guards.true_reward):

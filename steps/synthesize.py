@@ -23,7 +23,7 @@ from argosy.core.store.step_files import given_directory
 from argosy.corpus.data.jsonl import JsonlWriters, read_jsonl
 from argosy.corpus.data.rejects import Rejects
 from argosy.corpus.data.split import CONVERSATIONS, PREFERENCES, PROMPTS
-from argosy.model.post.synthesis.config import SynthesisConfig, SynthesisOutputs
+from argosy.model.post.synthesis import SynthesisConfig, SynthesisOutputs
 from argosy.model.post.synthesis.methods import METHODS
 
 if TYPE_CHECKING:

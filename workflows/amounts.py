@@ -12,7 +12,7 @@ from argosy.corpus.data.sources import weights_of
 from argosy.corpus.text.display import columns
 from argosy.corpus.tokens.amounts import Amount, check_batch
 from argosy.model.post.config import PosttrainingConfig, SFTConfig
-from argosy.model.post.rl.config import RLHFConfig
+from argosy.model.post.rl import RLHFConfig
 from argosy.model.train.config import TrainConfig
 from steps.data import DataConfig
 from workflows.graph import definition

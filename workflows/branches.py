@@ -12,8 +12,8 @@ from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
 from argosy.corpus.data.split import PROMPTS
 from argosy.model.post.config import SFTConfig
-from argosy.model.post.rl.config import RLHFConfig
-from argosy.model.post.synthesis.config import HeldOut
+from argosy.model.post.rl import RLHFConfig
+from argosy.model.post.synthesis import HeldOut
 from steps.synthesize import SynthesizeConfig
 from workflows.graph import Node, definition, definitions
 from workflows.stages import Stages

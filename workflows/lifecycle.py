@@ -21,8 +21,8 @@ from pydantic import Field, model_validator
 from argosy.core.config.schema import Seed
 from argosy.evidence.gate.config import Gate
 from argosy.model.post.config import SFTConfig
-from argosy.model.post.preferences.config import PreferenceMethodConfig
-from argosy.model.post.rl.config import RLHFConfig
+from argosy.model.post.preferences import PreferenceMethodConfig
+from argosy.model.post.rl import RLHFConfig
 from steps.anneal import AnnealConfig
 from steps.clean import CleanConfig
 from steps.compare import CompareConfig

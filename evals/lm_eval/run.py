@@ -14,8 +14,8 @@ from argosy.core.statistics.metric import BITS, SHARE, Better, Metric, find, pro
 from argosy.evidence.results.findings import Findings, reason
 from argosy.model.infer.model import LanguageModel, Pair
 from argosy.model.infer.scorer import Fit
+from evals.lm_eval import load, load_error
 from evals.lm_eval.results import aggregate, mark_group, option_items, right_metric, rows_of, scored_samples, variant_of
-from evals.lm_eval.tasks import load, load_error
 
 
 class ArgosyLM(LM):  # type: ignore[misc]

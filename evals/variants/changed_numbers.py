@@ -13,8 +13,8 @@ from argosy.corpus.text.numerals import plain
 from evals.extract.values import LastNumber
 from evals.question import Draft
 from evals.variants import NotApplicable, Variant
+from evals.word_problem import Unmapped, WordProblem, template, value_of_source
 from evals.word_problem.numbers import WORDS, QuestionNumber, Written
-from evals.word_problem.template import Unmapped, WordProblem, template, value_of_source
 
 _TRIES = 60
 _MOST_CHOICES = 200

@@ -4,7 +4,7 @@ from dataclasses import replace
 from random import Random
 from typing import Literal
 
-from evals.lm_eval.tasks import description
+from evals.lm_eval import description
 from evals.question import Draft, Form, Layout, Rendered
 from evals.variants import GeneratedForm, HarnessRequests, NotApplicable, Variant, labelled_form
 from evals.variants.cloze import cloze_form

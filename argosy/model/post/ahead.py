@@ -7,8 +7,8 @@ from typing import Any, cast
 
 from argosy.corpus.tokens.amounts import Amount
 from argosy.model.post.config import PosttrainingConfig, PreferenceConfig, SFTConfig
-from argosy.model.post.preferences.config import PreferenceMethodConfig
-from argosy.model.post.rl.config import RLHFConfig
+from argosy.model.post.preferences import PreferenceMethodConfig
+from argosy.model.post.rl import RLHFConfig
 
 _NO_CONTEXT = cast(Any, SimpleNamespace(rank=1))  # a rank that writes nothing
 

@@ -10,8 +10,8 @@ from evals.chain import parse_chain
 from evals.extract.listed import split_prompt
 from evals.formats import read_items
 from evals.items import Item, Items
+from evals.lm_eval import LETTERS_ALONE, NO_QUESTION
 from evals.lm_eval.run import ArgosyLM
-from evals.lm_eval.tasks import LETTERS_ALONE, NO_QUESTION
 from evals.question import Pool, Question
 from evals.runner import run_benchmarks
 from evals.section import Benchmarks

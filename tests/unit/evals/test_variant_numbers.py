@@ -13,7 +13,7 @@ from evals.formats import read_items
 from evals.items import OpenItem
 from evals.question import Draft
 from evals.variants import NotApplicable
-from evals.word_problem.template import template
+from evals.word_problem import template
 
 GSM8K = Path(__file__).parents[4] / "shared/data/gsm8k/grade_school_math__data__test.jsonl"
 ANNOTATION = re.compile(r"<<([^<>=]*)=([^<>=]*)>>")

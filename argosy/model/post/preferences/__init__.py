@@ -1,1 +1,43 @@
-"""Learning from preferences: examples, methods, reference, loop; and the reward model."""
+"""Config of learning from preferences: the method, and the fields of all methods."""
+
+from typing import TYPE_CHECKING, Self
+
+from pydantic import model_validator
+
+from argosy.core.config.explain import likely
+from argosy.core.config.schema import Rate, joined
+from argosy.core.errors import InputError
+from argosy.model.post.config import PreferenceConfig
+from argosy.model.post.preferences.methods import METHODS, make_method
+
+if TYPE_CHECKING:
+    _WithMethods = PreferenceConfig
+else:
+    _WithMethods = joined(PreferenceConfig, METHODS.values())
+
+
+class PreferenceMethodConfig(_WithMethods):
+    """Config of the policy's learning from preferences; kto takes answers with a `label` as it takes pairs, which it
+    splits in two (`preferences: feedback.jsonl`, `heldout: feedback_heldout.jsonl`)."""
+
+    stage: str = "dpo"
+    """Name of the checkpoint in results."""
+    method: str = "dpo"
+    """dpo (Rafailov et al. 2023), ipo (Azar et al. 2023), robust (Chowdhury et al. 2024), kto (Ethayarajh et al. 2024),
+    orpo (Hong et al. 2024), simpo (Meng et al. 2024)."""
+    learning_rate: Rate = 2e-4
+
+    @model_validator(mode="after")
+    def _check_method(self) -> Self:
+        if self.method not in METHODS:
+            raise ValueError(f"method={self.method!r} is not there; {likely(self.method, METHODS)}")
+        own, fields = METHODS[self.method].model_fields, type(self).model_fields
+        for name in dict.fromkeys(name for each in self.joined_from for name in each.model_fields):
+            if name not in own and getattr(self, name) != fields[name].default:
+                raise ValueError(f"{name}={getattr(self, name)} is not of method={self.method}, which reads "
+                                 f"{', '.join(sorted(own))}: leave it out")
+        try:
+            make_method(self)
+        except InputError as error:
+            raise ValueError(str(error)) from None
+        return self

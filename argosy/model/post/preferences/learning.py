@@ -16,7 +16,7 @@ from argosy.core.errors import InputError
 from argosy.core.step.contract import counted
 from argosy.core.store.files import publish, temporary_of
 from argosy.model.post.config import PreferenceConfig
-from argosy.model.post.preferences.config import PreferenceMethodConfig
+from argosy.model.post.preferences import PreferenceMethodConfig
 from argosy.model.post.preferences.examples import Example, Feedback, channels_of
 from argosy.model.post.preferences.methods import make_method
 from argosy.model.post.preferences.objective import PreferenceLoss, about, labels, tensors

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from argosy.model.post.rl.config import RLHFConfig
+from argosy.model.post.rl import RLHFConfig
 from argosy.model.post.rl.rollout import Collector, Rollout
 
 _CLOSE_S = 5.0  # patience with a generation that is given up; below the grace of a pod or of the ranks

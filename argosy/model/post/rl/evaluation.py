@@ -11,7 +11,7 @@ from argosy.core.errors import StepError
 from argosy.corpus.data.split import derive_seed
 from argosy.model.infer.decode import Decoding, TransformersDecoder
 from argosy.model.infer.logprobs import answer_kl
-from argosy.model.post.rl.config import RLHFConfig
+from argosy.model.post.rl import RLHFConfig
 from argosy.model.post.rl.prompts import make_samples
 from argosy.model.post.rl.rewards import Prompt, WeightedRewards
 from argosy.model.train.updates import Values

@@ -12,8 +12,8 @@ from torch import Tensor
 from argosy.core.errors import StepError
 from argosy.corpus.data.split import derive_seed
 from argosy.model.infer.logprobs import k1, k3
+from argosy.model.post.rl import RLHFConfig
 from argosy.model.post.rl.ahead import Ahead
-from argosy.model.post.rl.config import RLHFConfig
 from argosy.model.post.rl.evaluation import Guards, Judged
 from argosy.model.post.rl.methods import Outcome, masked_mean
 from argosy.model.post.rl.networks import (

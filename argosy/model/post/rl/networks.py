@@ -16,7 +16,7 @@ from argosy.corpus.tokens.windows import IGNORED
 from argosy.model.infer.logprobs import k3
 from argosy.model.infer.source import open_source
 from argosy.model.post.preferences.rewards import load_reward_model, merge_heads
-from argosy.model.post.rl.config import LossConfig, RLHFConfig
+from argosy.model.post.rl import LossConfig, RLHFConfig
 from argosy.model.post.rl.methods import METHODS, Outcome, make_method, whiten
 from argosy.model.post.stage import Stage
 from argosy.model.train.config import TrainConfig

@@ -26,7 +26,7 @@ from argosy.model.infer.workers import Journal, key_of
 from argosy.model.post.rl.prompts import make_samples
 from argosy.model.post.rl.rewards import Prompt, Sample, WeightedRewards
 from argosy.model.post.stage import fitted
-from argosy.model.post.synthesis.config import SynthesisConfig
+from argosy.model.post.synthesis import SynthesisConfig
 from argosy.model.post.synthesis.methods import Answer
 from argosy.model.post.synthesis.records import prompt_digest
 from argosy.model.train.parallel import Group

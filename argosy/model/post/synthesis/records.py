@@ -18,7 +18,7 @@ from argosy.corpus.data.schemas import Message, ParseError, assistant, turns_of
 from argosy.corpus.data.split import derive_seed, permuted_index
 from argosy.model.post.rl.prompts import as_text, hold_out
 from argosy.model.post.rl.rewards import Prompt
-from argosy.model.post.synthesis.config import HeldOut, SynthesisConfig
+from argosy.model.post.synthesis import HeldOut, SynthesisConfig
 from argosy.model.post.synthesis.methods import METHODS, PREFERENCES, Answer, Chosen
 
 HELD_OUT_FILES = ("instructions_heldout.jsonl", "preferences_heldout.jsonl", "feedback_heldout.jsonl")

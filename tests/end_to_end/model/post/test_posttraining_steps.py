@@ -20,7 +20,7 @@ from argosy.corpus.data.rejects import Rejects, read_records
 from argosy.corpus.tokens.windows import IGNORED
 from argosy.model.infer.source import open_source
 from argosy.model.post.config import SFTConfig
-from argosy.model.post.preferences.config import PreferenceMethodConfig
+from argosy.model.post.preferences import PreferenceMethodConfig
 from argosy.model.post.preferences.examples import preference_parser
 from argosy.model.post.rl.networks import Networks
 from argosy.model.post.rl.rollout import Collector

@@ -9,8 +9,8 @@ import torch
 
 import steps.rlhf
 from argosy.core.errors import StepError
+from argosy.model.post.rl import RLHFConfig
 from argosy.model.post.rl.ahead import Ahead
-from argosy.model.post.rl.config import RLHFConfig
 from argosy.model.post.rl.rollout import Rollout
 from argosy.model.train.config.model import ModelConfig
 from argosy.model.train.engines import make_engine

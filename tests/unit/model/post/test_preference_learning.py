@@ -17,8 +17,7 @@ from argosy.core.step.contract import Progress, StepContext
 from argosy.core.store.files import remove_temporaries
 from argosy.model.infer.source import open_source
 from argosy.model.post import preferences
-from argosy.model.post.preferences import learning, methods
-from argosy.model.post.preferences.config import PreferenceMethodConfig
+from argosy.model.post.preferences import PreferenceMethodConfig, learning, methods
 from argosy.model.post.preferences.examples import (
     Example,
     Feedback,
@@ -271,7 +270,7 @@ class Hinge(Method):
 ''')
     monkeypatch.setattr(methods, "__path__", [*methods.__path__, str(tmp_path)])
     METHODS.forget()
-    again = _loaded_again(monkeypatch, preferences.config.__file__).PreferenceMethodConfig
+    again = _loaded_again(monkeypatch, preferences.__file__).PreferenceMethodConfig
     config = again(**{**settings("dpo").model_dump(), "method": "hinge", "delta": 2.0, "max_steps": 1})
     assert (make_method(config).delta, config.identity()["delta"]) == (2.0, 2.0)
     assert again(method="dpo").identity() == PreferenceMethodConfig(method="dpo").identity()

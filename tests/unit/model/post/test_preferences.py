@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from argosy.core.errors import InputError
-from argosy.model.post.preferences.config import PreferenceMethodConfig
+from argosy.model.post.preferences import PreferenceMethodConfig
 from argosy.model.post.preferences.examples import Example, Feedback, Preference, split
 from argosy.model.post.preferences.learning import partners
 from argosy.model.post.preferences.methods import METHODS, Answers, SingleMethod, make_method

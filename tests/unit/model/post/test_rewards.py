@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from argosy.core.config.load import load
 from argosy.core.errors import InputError
 from argosy.corpus.data.rejects import Rejects, read_records
-from argosy.model.post.rl.config import RLHFConfig
+from argosy.model.post.rl import RLHFConfig
 from argosy.model.post.rl.prompts import prompt_parser
 from argosy.model.post.rl.rewards import REWARDS, Prompt, Sample, Surroundings, WeightedRewards, check_model
 from tests.posttraining_fixtures import make_tokenizer

@@ -10,7 +10,7 @@ import pytest
 import steps.rlhf
 from argosy.core.errors import StepError
 from argosy.model.infer.decode import Decoding
-from argosy.model.post.rl.config import RLHFConfig
+from argosy.model.post.rl import RLHFConfig
 from argosy.model.post.rl.evaluation import Guards, repetition
 from argosy.model.post.rl.rewards import Prompt
 from argosy.model.post.rl.rollout import Collector, Stream

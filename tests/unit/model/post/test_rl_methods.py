@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from argosy.model.infer import logprobs as kl
-from argosy.model.post.rl.config import RLHFConfig
+from argosy.model.post.rl import RLHFConfig
 from argosy.model.post.rl.learning import KLController, Learner
 from argosy.model.post.rl.methods import Outcome, whiten
 from argosy.model.post.rl.methods.ppo import generalized_advantages
@@ -221,7 +221,7 @@ import sys
 import torch
 from argosy.model.post.rl import methods
 methods.__path__.append(sys.argv[1])
-from argosy.model.post.rl.config import RLHFConfig
+from argosy.model.post.rl import RLHFConfig
 from argosy.model.post.rl.networks import advantages_of
 
 config = RLHFConfig.model_validate({"method": "part", "part": 0.25})

@@ -13,9 +13,8 @@ import pytest
 import steps.rlhf
 from argosy.core.errors import InputError, StepError
 from argosy.model.infer.decode import Decoding, TransformersDecoder
-from argosy.model.post.rl.config import RLHFConfig, ServerConfig
-from argosy.model.post.rl.server import keeper, process
-from argosy.model.post.rl.server.process import Client, ServerProcess, check_installed
+from argosy.model.post.rl import RLHFConfig, ServerConfig
+from argosy.model.post.rl.server import Client, ServerProcess, _environment, check_installed, keeper
 from tests import fake_vllm
 from tests.fake_vllm import FakeVLLM, serving
 from tests.posttraining_fixtures import make_checkpoint
@@ -194,7 +193,7 @@ def test_a_server_ends_when_the_step_is_killed(tmp_path: Path) -> None:
 def test_gpus_that_are_not_there_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     with pytest.raises(InputError, match=r"server.gpus is 1, and this step sees 1"):
-        process._environment({}, 1)
+        _environment({}, 1)
     monkeypatch.setenv("ARGOSY_GPUS", "0,1")
-    assert process._environment({}, 1)["CUDA_VISIBLE_DEVICES"] == "1"
-    assert process._environment({}, 0)["CUDA_VISIBLE_DEVICES"] == "0"
+    assert _environment({}, 1)["CUDA_VISIBLE_DEVICES"] == "1"
+    assert _environment({}, 0)["CUDA_VISIBLE_DEVICES"] == "0"

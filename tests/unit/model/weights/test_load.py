@@ -12,7 +12,7 @@ from argosy.core.errors import InputError
 from argosy.model.infer.model import LanguageModel
 from argosy.model.infer.source import open_source
 from argosy.model.post.preferences.rewards import load_reward_model
-from argosy.model.post.rl.config import RLHFConfig
+from argosy.model.post.rl import RLHFConfig
 from argosy.model.post.rl.networks import load_value_model
 from argosy.model.weights import chat
 from argosy.model.weights.checkpoint import find_checkpoint

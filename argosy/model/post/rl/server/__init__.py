@@ -1,1 +1,254 @@
-"""Answers by vLLM as a server of its own process: its protocol, its life, and its weights."""
+"""vLLM as a server of a step: its protocol, as its release 0.33 has it, and its process, with command, environment, log
+and end. Tokens in, tokens out, weights from a directory, their version:
+
+| request | what it does |
+|---|---|
+| GET /health | 200: it answers |
+| GET /server_info?config_format=json | its config, of which the log-probabilities' mode is read |
+| POST /inference/v1/generate | an answer's tokens, log-probabilities, reason to end, and which weights sampled each |
+| POST /pause?mode=wait, /resume | ends what runs, forgets its cache of prefixes; goes on |
+| POST /collective_rpc (reload_weights) | loads the weights of a directory in place |
+| POST /update_weight_version, GET /weight_info | the name of the weights, which each answer carries |
+
+All but the first and third are there where VLLM_SERVER_DEV_MODE is 1."""
+
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any
+
+from argosy.core.errors import InputError, StepError
+from argosy.core.step.machine import GPUS, free_port, shown_gpus
+from argosy.core.step.process import timestamp
+from argosy.model.infer.decode import Decoding
+from argosy.model.post.rl import ServerConfig
+from argosy.model.post.rl.server import keeper
+
+_MODE = "processed_logprobs"  # after the temperature
+_NO_NUMBER = -9999.0  # what it sends for a log-probability that is NaN, or that it does not know
+
+
+class Client:
+    """A server's address.
+
+    Args:
+        seconds: longest wait for a reply.
+        said: says how the server is, for errors."""
+
+    def __init__(self, url: str, seconds: float, said: Callable[[], str] = lambda: "see its log") -> None:
+        self.url, self._seconds, self._said = url.rstrip("/"), seconds, said
+
+    def healthy(self) -> bool:
+        """Tell whether it answers."""
+        try:
+            with urllib.request.urlopen(f"{self.url}/health", timeout=min(10.0, self._seconds)):
+                return True
+        except (OSError, HTTPException):
+            return False
+
+    def check(self) -> None:
+        """Make sure that the server can be trained with.
+
+        Raises InputError: it lacks the endpoints for weights, or gives other log-probabilities; StepError: no reply."""
+        how = ("start it with VLLM_SERVER_DEV_MODE=1 in its environment and --logprobs-mode processed_logprobs "
+               "--generation-config vllm (docs/generation.md)")
+        try:
+            found = self._request("/server_info?config_format=json")
+            self.version()
+        except urllib.error.HTTPError as error:
+            raise InputError(f"the server {self.url} has no {error.filename.removeprefix(self.url).partition('?')[0]}: "
+                             f"it is no vLLM of release 0.33 or later in its mode for training; {how}") from None
+        mode = (found.get("vllm_config", {}).get("model_config") or {}).get("logprobs_mode")
+        if mode != _MODE:
+            raise InputError(f"the server {self.url} has logprobs_mode={mode!r}, allowed: {_MODE}; {how}")
+
+    def version(self) -> str:
+        """Return the name of the weights that it has."""
+        return str(self._request("/weight_info").get("weight_version"))
+
+    def name_weights(self, version: str) -> None:
+        """Give the weights that it has a name. Raises StepError: it has another one afterwards."""
+        self._ask("/update_weight_version", {"new_version": version})
+        if (found := self._ask("/weight_info").get("weight_version")) != version:
+            raise self._error(f"says that its weights are {found!r} after they were named {version!r}: another run "
+                              "uses it too, or it is several servers behind one address")
+
+    def load(self, directory: Path, version: str) -> None:
+        """Have it answer with the weights of a directory from now on."""
+        self._ask("/pause?mode=wait", {})
+        self._ask("/collective_rpc", {"method": "reload_weights", "kwargs": {"weights_path": str(directory)},
+                                      "timeout": self._seconds})
+        self.name_weights(version)
+        self._ask("/resume", {})
+
+    def generate(self, prompt: Sequence[int], seed: int, decoding: Decoding, vocabulary: int,
+                 version: str) -> tuple[list[int], list[float]]:
+        """Return an answer's tokens, with the stop token if it ended by itself, and their log-probabilities.
+
+        `vocabulary`: number of token ids; `version`: name of the weights.
+
+        Raises StepError: no reply, or one that cannot be what was asked for: other weights, unknown tokens, a length
+        or an end that is not allowed, a log-probability that is none."""
+        chosen = {"n": 1, "seed": seed, "temperature": decoding.temperature, "max_tokens": decoding.max_new_tokens,
+                  "top_p": 1.0, "top_k": 0, "min_p": 0.0, "logprobs": 0, "ignore_eos": True, "detokenize": False,
+                  "stop_token_ids": sorted(decoding.stop_ids)}
+        reply = self._ask("/inference/v1/generate", {"token_ids": list(prompt), "sampling_params": chosen})
+        try:
+            [choice] = reply["choices"]
+            tokens, scores = choice["token_ids"], choice["logprobs"]["content"]
+            found = [int(token) for token in tokens], [float(score["logprob"]) for score in scores]
+            of = [int(score["token_id"]) for score in scores]
+            spans = [(span["version"], span["start"], span["end"]) for span in choice["weight_versions"]]
+        except (KeyError, TypeError, ValueError):
+            raise self._error(f"replied {json.dumps(reply)[:300]}, which has no one answer with token_ids, logprobs "
+                              "and weight_versions") from None
+        if problem := (_version_problem(spans, version, len(tokens)) or _problem(*found, of, decoding, vocabulary)):
+            raise self._error(problem)
+        return found
+
+    def _ask(self, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        try:
+            return self._request(path, body)
+        except urllib.error.HTTPError as error:
+            text = " ".join(error.read(2000).decode("utf-8", "replace").split())
+            raise self._error(f"answered {path.partition('?')[0]} with {error.code}: {text[:500]}") from None
+
+    def _request(self, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json"})
+        try:
+            with urllib.request.urlopen(request, timeout=self._seconds) as reply:
+                text = reply.read()
+            found = json.loads(text) if text.strip() else {}
+        except urllib.error.HTTPError:
+            raise
+        except (OSError, HTTPException, ValueError) as error:
+            late = isinstance(getattr(error, "reason", error), TimeoutError)
+            why = f"within {self._seconds:g} s (server.seconds)" if late else f"({error or type(error).__name__})"
+            raise self._error(f"does not answer {path.partition('?')[0]} {why}") from None
+        if not isinstance(found, dict):
+            raise self._error(f"replied {text[:100]!r} to {path.partition('?')[0]}")
+        return found
+
+    def _error(self, problem: str) -> StepError:
+        return StepError(f"the vLLM server {self.url} {problem}; {self._said()}")
+
+
+def _version_problem(spans: Sequence[tuple[str, int, int]], version: str, length: int) -> str:
+    if spans == [(version, 0, length)]:
+        return ""
+    found = ", ".join(f"{name!r} for tokens {start} to {end}" for name, start, end in spans) or "no weights at all"
+    return f"sampled an answer of {length} tokens by {found}, and not all by {version!r}: it is not learnt from"
+
+
+def _problem(tokens: Sequence[int], logprobs: Sequence[float], of: Sequence[int], decoding: Decoding,
+             vocabulary: int) -> str:
+    """Say why these cannot be an answer's tokens and their log-probabilities; "" where they can."""
+    ends = [at for at, token in enumerate(tokens) if token in decoding.stop_ids]
+    if unknown := [token for token in tokens if not 0 <= token < vocabulary]:
+        return f"sampled token {unknown[0]}, which is none of the model's {vocabulary}"
+    if not 1 <= len(tokens) <= decoding.max_new_tokens:
+        return f"gave an answer of {len(tokens)} tokens, allowed: 1 to {decoding.max_new_tokens}"
+    if list(of) != list(tokens):
+        return f"gave log-probabilities of the tokens {list(of)[:8]}, and the answer {list(tokens)[:8]}"
+    if len(tokens) != (ends[0] + 1 if ends else decoding.max_new_tokens):
+        where = f"has a stop token at {ends[0]}" if ends else "has no stop token"
+        return f"gave an answer of {len(tokens)} tokens that {where}: it must end at the first one, or at the limit"
+    wrong = [value for value in logprobs if not math.isfinite(value) or value <= _NO_NUMBER or value > 1e-3]
+    return f"gave the log-probability {wrong[0]}, which is none" if wrong else ""
+
+
+_SHARED, _OWN = 0.4, 0.9  # of a GPU's memory, beside training and alone
+_TAIL = 15  # lines of the log in an error
+_OTHERS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_RANK",
+           "ROLE_WORLD_SIZE", "ROLE_NAME", "MASTER_ADDR", "MASTER_PORT")  # fmt: skip
+_FLAGS = ("--logprobs-mode", "processed_logprobs", "--generation-config", "vllm")
+
+
+def check_installed(server: ServerConfig) -> None:
+    """Refuse to start a server where its program is not there. Raises InputError, which says what to do."""
+    if not server.url and not shutil.which(server.command):
+        raise InputError(f"generation=vllm starts {server.command!r}, which is no program here: install vLLM in an "
+                         "environment of its own (docs/install.md) and name its program in server.command, name a "
+                         "running server in server.url, or take generation=transformers")
+
+
+class ServerProcess:
+    """A server that this step has started, with all of its processes.
+
+    Args:
+        model: directory of the weights that it starts with.
+        length: tokens of the longest prompt with its answer.
+        log: file that its output is appended to."""
+
+    def __init__(self, server: ServerConfig, model: Path, dtype: str, length: int, log: Path) -> None:
+        port = free_port()
+        self.url, self._log, self._server = f"http://127.0.0.1:{port}", log, server
+        memory = server.memory or (_OWN if server.gpus else _SHARED)
+        command = [server.command, "serve", str(model), "--host", "127.0.0.1", "--port", str(port),
+                   "--served-model-name", "policy", "--dtype", dtype, "--max-model-len", str(length),
+                   "--tensor-parallel-size", str(max(1, server.gpus)), "--gpu-memory-utilization", f"{memory:g}",
+                   "--uvicorn-log-level", "warning", *_FLAGS, *server.arguments]  # fmt: skip
+        with log.open("a") as output:
+            output.write(f"{timestamp()} {' '.join(command)}\n")
+            output.flush()
+            self._begin = output.tell()
+            self._keeper = subprocess.Popen(
+                [sys.executable, keeper.__file__, *command], stdin=subprocess.PIPE, stdout=output, stderr=output,
+                env=_environment(os.environ, server.gpus), start_new_session=True)  # fmt: skip
+
+    def wait(self, client: Client) -> None:
+        """Wait until it answers. Raises StepError: it ended, or does not answer in time; with its last lines."""
+        deadline = time.monotonic() + self._server.start_seconds
+        while not client.healthy():
+            if time.monotonic() > deadline:
+                raise StepError(f"vLLM did not answer within {self._server.start_seconds:g} s of its start "
+                                f"(server.start_seconds); {self.said()}")
+            if self._keeper.poll() is not None:
+                raise StepError(f"vLLM did not start; {self.said()}")
+            time.sleep(0.1)
+
+    def said(self) -> str:
+        """Say how it is, and the last lines of its log."""
+        code = self._keeper.poll()
+        state = "it is running" if code is None else f"it ended with exit code {code}"
+        with suppress(OSError):
+            text = self._log.read_bytes()[self._begin :].decode("utf-8", "replace")
+            if lines := text.strip().splitlines()[-_TAIL:]:
+                return "\n  ".join([f"{state}; {self._log} ends with:", *lines])
+        return f"{state}, and {self._log} is empty"
+
+    def close(self) -> None:
+        """End it, with all of its processes."""
+        if self._keeper.stdin:
+            self._keeper.stdin.close()
+        try:
+            self._keeper.wait(keeper.GRACE_S + 5)
+        except subprocess.TimeoutExpired:
+            self._keeper.kill()
+
+
+def _environment(own: Mapping[str, str], gpus: int) -> dict[str, str]:
+    """Return the server's environment: not that of a rank of torch, with the endpoints for weights, without reports to
+    anybody, and with the GPUs that are its own: the last ones, else the first, which it shares."""
+    environment = {name: value for name, value in own.items()
+                   if name not in _OTHERS and not name.startswith(("TORCHELASTIC_", "ARGOSY_"))}
+    environment |= {"VLLM_SERVER_DEV_MODE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1",
+                    "HF_HUB_OFFLINE": "1", "PYTHONUNBUFFERED": "1"}
+    there = shown_gpus()
+    if gpus > max(0, len(there) - 1):
+        raise InputError(f"server.gpus is {gpus}, and this step sees {len(there)}, of which training needs one: lower "
+                         "it (0 shares a GPU with training), or raise resources.STAGE.gpus")
+    if there:
+        environment[GPUS] = ",".join(there[-gpus:] if gpus else there[:1])
+    return environment

@@ -14,9 +14,9 @@ from argosy.core.errors import ArgosyError, Stopped
 from argosy.core.store.files import temporary_of
 from argosy.core.store.step_files import SERVER_LOG
 from argosy.model.infer.decode import Answers, Decoding
-from argosy.model.post.rl.config import RLHFConfig
+from argosy.model.post.rl import RLHFConfig
 from argosy.model.post.rl.rollout import Sampler
-from argosy.model.post.rl.server.process import Client, ServerProcess
+from argosy.model.post.rl.server import Client, ServerProcess
 from argosy.model.post.stage import Stage
 from argosy.model.train.engines.whole import WholeModel
 from argosy.model.weights.export import save_weights, whole_weights
