@@ -9,8 +9,8 @@ from argosy.core.step.command import main
 from argosy.core.step.contract import Planned, Step, StepContext
 from argosy.corpus.data.split import FEEDBACK
 from argosy.corpus.data.split import PREFERENCES as PAIRS
+from argosy.model.post import PREFERENCES
 from argosy.model.post.config import PosttrainingOutputs
-from argosy.model.post.kinds import PREFERENCES
 from argosy.model.post.preferences import PreferenceMethodConfig
 from argosy.model.post.preferences.methods import METHODS
 from argosy.model.train.kinds import TRAINING

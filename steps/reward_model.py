@@ -9,8 +9,8 @@ from pydantic import Field
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
 from argosy.corpus.data.split import PREFERENCES as PAIRS
+from argosy.model.post import PREFERENCES
 from argosy.model.post.config import PositiveInt, PosttrainingOutputs, PreferenceConfig
-from argosy.model.post.kinds import PREFERENCES
 from argosy.model.train.kinds import TRAINING
 from argosy.model.train.sizing.checks import check_tuning
 

@@ -7,8 +7,8 @@ from typing import Any
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
 from argosy.corpus.data.split import PROMPTS
+from argosy.model.post import RL
 from argosy.model.post.config import PosttrainingOutputs
-from argosy.model.post.kinds import RL
 from argosy.model.post.rl import RLHFConfig
 from argosy.model.post.rl.methods import METHODS
 from argosy.model.train.kinds import TRAINING

@@ -7,8 +7,8 @@ from typing import Any
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
 from argosy.corpus.data.split import CONVERSATIONS
+from argosy.model.post import HELDOUT
 from argosy.model.post.config import PosttrainingOutputs, SFTConfig
-from argosy.model.post.kinds import HELDOUT
 from argosy.model.train.kinds import TRAINING
 from argosy.model.train.sizing.checks import check_tuning
 

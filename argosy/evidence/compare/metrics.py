@@ -8,7 +8,7 @@ from functools import cache
 from argosy.core.statistics.metric import Better, Metric, find
 from argosy.evidence.judging.metrics import METRICS as JUDGE_METRICS
 from argosy.evidence.results.findings import METRICS as RESULTS
-from argosy.model.post.kinds import POSTTRAINING
+from argosy.model.post import POSTTRAINING
 
 HEADLINE = "headline"
 UNDECLARED = "its kind is not declared"
