@@ -23,7 +23,7 @@ from argosy.evidence.results.suite import ROOT, NoFileError, is_saved, load_suit
 from evals.chain import Chain
 from evals.formats import At, find_format, item_prefix, parse_records, read_items
 from evals.items import AnyItem, Item, Items, merged, mixed
-from evals.lm_eval import lm_eval_items
+from evals.lm_eval import Stamp, lm_eval_items, stamp
 from evals.records import ONE_OR_SEVERAL, Fields
 
 _OF_FILES = ("files", "shots", "hf", "format", "fields", "config", "split", "shots_split", "revision", "encoding",
@@ -270,20 +270,15 @@ def _hub_part(spec: TaskSpec, config: str, split: str, data: Path, limit: int | 
     format = find_format(spec.format, fields=spec.fields)
     at = At(config or split, 0, spec.lang, spec.subject, config, spec.index_from)
     name = str(data / spec.hf) if (data / spec.hf).is_dir() else spec.hf
-    rows = _rows(name, config, split, spec.revision, where, _changed(name))
+    rows = _rows(name, config, split, spec.revision, where, stamp(name, "*"))
     found = parse_records(rows, format, at, limit, spec.mixed)
     if not found.items:
         raise InputError(f"{where}: no usable item; rows left out: {dict(found.left_out) or 'none, it is empty'}")
     return found
 
 
-def _changed(name: str) -> tuple[tuple[str, int], ...]:
-    """List the files in a directory with their times, so that a change is seen."""
-    return tuple((str(path), path.stat().st_mtime_ns) for path in sorted(Path(name).rglob("*")) if path.is_file())
-
-
 @lru_cache(maxsize=128)
-def _rows(name: str, config: str, split: str, revision: str, where: str, changed: tuple[tuple[str, int], ...]) -> Any:
+def _rows(name: str, config: str, split: str, revision: str, where: str, changed: Stamp) -> Any:
     import datasets
 
     try:

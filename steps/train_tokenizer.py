@@ -12,7 +12,6 @@ from argosy.core.errors import InputError
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
 from argosy.corpus.cleaning.kept import KeptCorpus
-from argosy.corpus.data.schemas import Document
 from argosy.corpus.data.split import hash_fraction
 from argosy.corpus.tokens.tokenizer import SMALLEST_VOCABULARY, load_tokenizer, save_tokenizer, train_tokenizer
 
@@ -53,7 +52,7 @@ def run(config: TrainTokenizerConfig, context: StepContext) -> TrainTokenizerOut
     if not sizes:
         raise InputError(f"{config.documents} has kept no document to train the tokenizer on")
     sampled = Counter[str]()
-    texts = _texts(_sample(corpus, sizes, config.channel_bytes), sampled)
+    texts = _sample(corpus, sizes, config.channel_bytes, sampled)
     tokenizer = train_tokenizer(texts, config.vocab_size, config.split_han)
     save_tokenizer(tokenizer, context.out / "tokenizer")
     size = tokenizer.get_vocab_size()
@@ -66,17 +65,12 @@ def run(config: TrainTokenizerConfig, context: StepContext) -> TrainTokenizerOut
     )
 
 
-def _sample(corpus: KeptCorpus, sizes: Mapping[str, int], cap: int) -> Iterator[Document]:
-    """Yield documents by the hash of their id, about `cap` bytes of each channel."""
+def _sample(corpus: KeptCorpus, sizes: Mapping[str, int], cap: int, sampled: Counter[str]) -> Iterator[str]:
+    """Yield texts by the hash of their id, about `cap` bytes of each channel, which are counted in `sampled`."""
     for document in corpus.documents():
         if hash_fraction(f"tokenizer/{document.id}") < cap / sizes[document.channel]:
-            yield document
-
-
-def _texts(documents: Iterator[Document], sampled: Counter[str]) -> Iterator[str]:
-    for document in documents:
-        sampled[document.channel] += len(document.text.encode())
-        yield document.text
+            sampled[document.channel] += len(document.text.encode())
+            yield document.text
 
 
 def _bytes_per_token(corpus: KeptCorpus, directory: Path) -> dict[str, float]:

@@ -50,9 +50,10 @@ def _manager(include_path: str, stamp: Stamp) -> Any:
     return TaskManager(include_path=include_path or None, include_defaults=True)
 
 
-def stamp(folder: str) -> Stamp:
-    """List the YAML in a folder and the functions beside it with their times, so that a change is seen."""
-    found = sorted(path for kind in ("*.y*ml", "*.py") for path in Path(folder).rglob(kind)) if folder else []
+def stamp(folder: str, *kinds: str) -> Stamp:
+    """List the files of these kinds below a folder with their times, so that a change is seen; by default YAML, and
+    functions beside it."""
+    found = sorted(path for kind in kinds or ("*.y*ml", "*.py") for path in Path(folder).rglob(kind)) if folder else []
     return tuple((str(path), path.stat().st_mtime_ns) for path in found)
 
 

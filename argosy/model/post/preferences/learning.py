@@ -4,6 +4,7 @@ under the weights that training starts from, which are computed once and kept: n
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -38,7 +39,8 @@ def score(engine: Engine, examples: Sequence[Example], size: int) -> Tensor:
     """Return the log-probability of each answer of the examples, one after the other, (answers,), float32.
 
     `size`: examples of a forward. The processes share the forwards, as many each, and each returns all."""
-    group, order = engine.group, _by_length(examples)
+    group = engine.group
+    order = sorted(range(len(examples)), key=lambda at: -max(map(len, examples[at].sides)))
     rows = [order[at : at + size] for at in range(0, len(order), size)]
     turns = [order[at : at + size * group.world] for at in range(0, len(order), size * group.world)]
     offsets = np.cumsum([0, *(len(example.sides) for example in examples)])
@@ -90,11 +92,6 @@ def _digest(examples: Sequence[Example]) -> str:
         for ids in example.sides:
             found.update(np.array([len(example.prompt_ids), len(ids), *ids], np.int64).tobytes())
     return found.hexdigest()[:12]
-
-
-def _by_length(examples: Sequence[Example]) -> list[int]:
-    longest: list[Any] = [max(map(len, example.sides)) for example in examples]
-    return sorted(range(len(examples)), key=lambda at: -longest[at])
 
 
 class Divergence:
@@ -254,7 +251,7 @@ def learn(stage: Stage[PreferenceMethodConfig], model: Any, examples: Sequence[E
         with stage.context.progress.during("reference"):
             reference = kept_reference(engine, examples, *kept) if method.reference else None
             divergence = Divergence(engine, examples, batches, longest, *kept) if method.single else None
-        starts = _starts(examples)
+        starts = [0, *accumulate(len(example.sides) for example in examples)]  # of each example's answers
         device = engine.group.device
 
         def part(row: Sequence[int], usual: Tensor, shift: Tensor | None) -> Part:
@@ -272,11 +269,3 @@ def learn(stage: Stage[PreferenceMethodConfig], model: Any, examples: Sequence[E
             return [part(row, usual, shift) for row in rows]
 
         return learner.train(batches, parts, whole)
-
-
-def _starts(examples: Sequence[Example]) -> list[int]:
-    """Return the number of the first answer of each example, and of all."""
-    found = [0]
-    for example in examples:
-        found.append(found[-1] + len(example.sides))
-    return found

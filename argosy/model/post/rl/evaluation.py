@@ -111,9 +111,9 @@ class Guards:
         rises, falls = _change(self._first[0], trained), _change(true, self._first[1])
         noise = self._guards.true_noise
         if rises[0] > noise * rises[1] and falls[0] > noise * falls[1]:
+            true_one = ", ".join(f"{name}: {weight:g}" for name, weight in self._guards.true_reward.items())
             self._act(number, "true_reward", f"since the start the trained reward has risen by {rises[0]:.3g} on "
-                      f"held-out prompts while the true one, {_named(self._guards.true_reward)}, fell by "
-                      f"{falls[0]:.3g}",
+                      f"held-out prompts while the true one, {true_one}, fell by {falls[0]:.3g}",
                       "the trained reward is earned without what it stands for: mend rewards, or raise kl_coef")
         return {"guards/trained_reward": fmean(trained), "guards/true_reward": fmean(true)}
 
@@ -160,7 +160,3 @@ def _change(before: Sequence[float], after: Sequence[float]) -> tuple[float, flo
     """Return the mean change of paired numbers, and its standard error, inf of one."""
     changes = [now - then for now, then in zip(after, before, strict=True)]
     return fmean(changes), stdev(changes) / math.sqrt(len(changes)) if len(changes) > 1 else math.inf
-
-
-def _named(weights: Mapping[str, float]) -> str:
-    return ", ".join(f"{name}: {weight:g}" for name, weight in weights.items())
