@@ -193,9 +193,9 @@ class Draft:
         return CUE[self.lang] if self.layout.cue is None else self.layout.cue
 
     @property
-    def own_choices(self) -> list[str]:
+    def own_choices(self) -> tuple[str, ...]:
         """The options that are the item's, without an added "none of the others"."""
-        return [choice for choice, origin in zip(self.choices, self.origin, strict=True) if origin >= 0]
+        return tuple(choice for choice, origin in zip(self.choices, self.origin, strict=True) if origin >= 0)
 
     @property
     def separator(self) -> str:
