@@ -11,7 +11,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkpoint, `base`, and the files of a data step, `data`."""
     root = tmp_path_factory.mktemp("posttraining")
     make_checkpoint(root / "base")
-    make_data(root / "data", 128)
+    make_data(root / "data", 64)
     return root
 
 

@@ -15,6 +15,7 @@ from argosy.model.post.rl.evaluation import Guards, repetition
 from argosy.model.post.rl.rewards import Prompt
 from argosy.model.post.rl.rollout import Collector, Stream
 from argosy.model.train.parallel import Group
+from tests.posttraining_fixtures import make_data
 from tests.training_fixtures import Recorder, run_here
 
 MEANS = {"rlhf/length": 10.0, "rlhf/kl_k1": 0.5, "rlhf/kl_answer": 5.0}
@@ -52,10 +53,12 @@ def test_repetitions_are_runs_that_an_answer_has_had() -> None:
 
 def test_a_reward_that_is_hacked_is_caught(root: Path, tmp_path: Path) -> None:
     """What is trained pays for answers that end; the true one, held out, for those that go on."""
+    make_data(tmp_path / "data", 128)
     fields: dict[str, Any] = {
-        "checkpoint": root / "base", "data": root / "data", "method": "grpo", "rewards": {"ended": 1.0}, "kl_coef": 0,
-        "learning_rate": 3e-3, "batch_size": 64, "max_steps": 40, "max_new_tokens": 16, "heldout_limit": 16,
-        "guards": {"true_reward": {"ended": -1.0}, "true_every": 3}, "log_every": 1, "save_every": 50}
+        "checkpoint": root / "base", "data": tmp_path / "data", "method": "grpo", "rewards": {"ended": 1.0},
+        "kl_coef": 0, "learning_rate": 3e-3, "batch_size": 64, "max_steps": 40, "max_new_tokens": 16,
+        "heldout_limit": 16, "guards": {"true_reward": {"ended": -1.0}, "true_every": 3}, "log_every": 1,
+        "save_every": 50}
     log = Recorder()
     with pytest.raises(StepError, match=r"guards.true_reward=.*the trained reward has risen by .*ended: -1, fell by"):
         run_here(steps.rlhf, tmp_path, log, **fields)

@@ -217,11 +217,13 @@ class Part(Method):
         return self.part * outcome.scores[:, None] * outcome.mask, None
 """
 USED = """
-import sys
+import importlib, sys
 import torch
+from argosy.model.post import rl
 from argosy.model.post.rl import methods
 methods.__path__.append(sys.argv[1])
-from argosy.model.post.rl import RLHFConfig
+methods.METHODS.forget()
+RLHFConfig = importlib.reload(rl).RLHFConfig
 from argosy.model.post.rl.networks import advantages_of
 
 config = RLHFConfig.model_validate({"method": "part", "part": 0.25})
