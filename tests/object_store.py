@@ -1,16 +1,12 @@
 """An S3 server of this machine, as a process."""
 
 import contextlib
-import http.client
 import os
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from urllib.parse import urlsplit
-
-from tests.servers import Handler, serving
 
 BUCKET = "argosy"
 
@@ -36,42 +32,6 @@ def s3_server() -> Iterator[dict[str, str]]:
     finally:
         server.kill()
         server.wait()
-
-
-@contextlib.contextmanager
-def busy_server(behind: str, faults: list[int], requests: list[str] | None = None) -> Iterator[str]:
-    """The URL of a server in front of `behind`: it answers requests with the HTTP status of each fault, then passes on.
-
-    A status of 0 breaks the connection without an answer. Requests are noted as "METHOD path" in `requests`.
-    """
-
-    class Busy(Handler):
-        protocol_version = "HTTP/1.1"
-
-        def do_GET(self) -> None:
-            body = self.body()
-            if requests is not None:
-                requests.append(f"{self.command} {self.path}")
-            fault = faults.pop(0) if faults else None
-            if fault == 0:
-                self.close_connection = True
-            elif fault:
-                self.reply(fault)
-            else:
-                self._pass_on(body)
-
-        do_PUT = do_POST = do_DELETE = do_HEAD = do_GET
-
-        def _pass_on(self, body: bytes) -> None:
-            connection = http.client.HTTPConnection(urlsplit(behind).netloc)
-            connection.request(self.command, self.path, body, dict(self.headers))
-            answer = connection.getresponse()
-            data = answer.read()
-            named = {n: v for n in ("ETag", "Last-Modified", "Content-Length") if (v := answer.getheader(n))}
-            self.reply(answer.status, data, named)
-
-    with serving(Busy) as url:
-        yield url
 
 
 def _wait_for(port: int) -> None:

@@ -13,7 +13,6 @@ from argosy.core.errors import InputError
 from argosy.core.store.lease import LEASE
 from argosy.core.store.step_files import OUTPUTS
 from argosy.model.weights.checkpoint import Checkpoint, base_of, find_checkpoint
-from tests.object_store import busy_server
 from workflows.argo.manifests.containers import volumes
 from workflows.argo.objectstore.files import PIECE, Remote, RemoteError
 from workflows.argo.objectstore.lease import Leases
@@ -167,20 +166,6 @@ def test_a_finished_step_that_lacks_a_file_is_an_error_and_an_unfinished_one_sta
     node.push()
     with pytest.raises(InputError, match=r"state/a.*delete outputs.json"):
         pulled(remote, tmp_path / "c")
-
-
-@pytest.mark.parametrize("faults", [[503, 500], [0, 503]])
-def test_requests_that_fail_for_a_while_are_repeated_by_the_client(faults: list[int], remote: Remote,
-                                                                   server: dict[str, str], tmp_path: Path) -> None:
-    fill(tmp_path, {"a": "text"})
-    left = list(faults)
-    with busy_server(server["AWS_ENDPOINT_URL"], left) as url:
-        busy = Remote(remote.uri, {"endpoint_url": url})
-        busy.upload(tmp_path / "a", "x/a")
-        left += faults
-        assert busy.read("x/a") == b"text"
-    assert not left
-    assert remote.read("x/a") == b"text"
 
 
 def test_what_always_fails_names_itself_and_gives_the_pod_another_attempt(remote: Remote, tmp_path: Path,

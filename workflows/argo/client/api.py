@@ -31,13 +31,6 @@ class Summary:
     phase: str
     created: str
 
-    @classmethod
-    def of(cls, metadata: Json) -> "Summary":
-        """Read the object's metadata, whose labels say all of it."""
-        labels = metadata.get("labels") or {}
-        return cls(metadata["name"], labels.get(PIPELINE, ""), labels.get(PHASE, "Pending"),
-                   metadata.get("creationTimestamp") or "")  # fmt: skip
-
 
 class ArgoClient(ABC):
     """A namespace's workflows. Every method raises ApiError."""
@@ -56,7 +49,9 @@ class ArgoClient(ABC):
 
     def list(self) -> list[Summary]:
         """List Argosy's workflows, the newest first."""
-        every = [Summary.of(each["metadata"]) for each in self._listed().get("items") or []]
+        found = [(each["metadata"], each["metadata"].get("labels") or {}) for each in self._listed().get("items") or []]
+        every = [Summary(metadata["name"], labels.get(PIPELINE, ""), labels.get(PHASE, "Pending"),
+                         metadata.get("creationTimestamp") or "") for metadata, labels in found]  # fmt: skip
         return sorted(every, key=lambda each: (each.created, each.name), reverse=True)
 
     @abstractmethod

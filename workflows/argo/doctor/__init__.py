@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from argosy.core.plugins import modules
 from workflows.argo.client.transport import ApiError, Json, Transport
@@ -61,12 +61,6 @@ class Check:
     look: Callable[[Cluster], Iterator[Found]]
     order: int
     pods: bool = False
-
-
-def containers(deployment: dict[str, Any]) -> list[dict[str, Any]]:
-    """List the containers of a Deployment's pods."""
-    found: list[dict[str, Any]] = deployment["spec"]["template"]["spec"]["containers"]
-    return found
 
 
 def checks() -> list[Check]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from workflows.argo.client.transport import ApiError, Json
 from workflows.argo.client.view import seconds
-from workflows.argo.doctor import Check, Cluster, Found, containers
+from workflows.argo.doctor import Check, Cluster, Found
 from workflows.argo.manifests.documents import manifests
 
 OLDEST = (1, 31)  # of Kubernetes
@@ -89,7 +89,7 @@ def controller(cluster: Cluster) -> Iterator[Found]:
         return
     place = deployment["metadata"]["namespace"]
     ready = (deployment.get("status") or {}).get("readyReplicas") or 0
-    image = next(each["image"] for each in containers(deployment) if "workflow-controller" in each["image"])
+    image = next(each["image"] for each in _containers(deployment) if "workflow-controller" in each["image"])
     lease = cluster.get(f"/apis/coordination.k8s.io/v1/namespaces/{place}/leases/workflow-controller")
     renewed = seconds(((lease or {}).get("spec") or {}).get("renewTime"))
     if not ready:
@@ -127,11 +127,15 @@ def find_controller(cluster: Cluster) -> Json | None:
             refused = error
             continue
         for each in found.get("items") or []:
-            if any("workflow-controller" in container["image"] for container in containers(each)):
+            if any("workflow-controller" in container["image"] for container in _containers(each)):
                 return dict(each)
     if refused:
         raise refused
     return None
+
+
+def _containers(deployment: Json) -> list[Json]:
+    return list(deployment["spec"]["template"]["spec"]["containers"])
 
 
 def unknown_fields(value: Any, schema: Mapping[str, Any], path: str) -> Iterator[str]:
