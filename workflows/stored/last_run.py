@@ -1,6 +1,7 @@
 """The last `argosy run` on a store and the configs of its pipelines, so that commands need none; its nodes, and the
 checkpoints of a store, by name."""
 
+import os
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -148,7 +149,7 @@ def newest_config(store: Path, line: str, cls: type[C]) -> C | None:
     """Read the newest config of a model line in `store`, of class `cls`; None where nothing of it has run.
 
     Raises InputError: this version does not take it; without its suites and its gate it would be another night."""
-    files = sorted(store.glob(f"{PIPELINES}/*/{PIPELINE_CONFIG}"), key=_modified, reverse=True)
+    files = sorted(store.glob(f"{PIPELINES}/*/{PIPELINE_CONFIG}"), key=os.path.getmtime, reverse=True)
     contents = {path: read_record(path) for path in files} | {store / FILE: read_record(store / FILE).get("config", {})}
     for path, content in contents.items():
         if content and content.get("name", cls.model_fields["name"].default) == line:
@@ -159,13 +160,6 @@ def newest_config(store: Path, line: str, cls: type[C]) -> C | None:
                                  f"Argosy ({config_error(cls, error)}): 'argosy run' writes a new one, or correct it "
                                  "there") from None
     return None
-
-
-def _modified(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0.0
 
 
 def unfinished(store: Path, name: str, directory: Path) -> str:

@@ -13,8 +13,9 @@ from workflows.argo.attempts import LATE
 from workflows.argo.handoff import assign, deal, tasks_of
 from workflows.argo.manifests.documents import manifests
 from workflows.argo.manifests.templates import evaluate_template, lifecycle_template, sweep_template
-from workflows.argo.pod.outputs import check_node, mebibytes, memory_mb, need, pod_patch
+from workflows.argo.pod.outputs import check_node, memory_mb, need, pod_patch
 from workflows.argo.profile.profile import Profile, load_profile, profile_names
+from workflows.argo.profile.settings import amount
 from workflows.compose import compose, every_stage
 from workflows.graph import Resources
 from workflows.lifecycle import lifecycle
@@ -102,17 +103,16 @@ def test_a_pod_gets_its_stage_s_devices_and_the_profile_s_defaults() -> None:
     assert light["image"].startswith("registry.example.com/argosy-data")
 
 
-@pytest.mark.parametrize(("quantity", "expected"), [("1Gi", 1024), ("1G", 954), ("512Mi", 512), ("1048576", 1),
-                                                    ("263163508Ki", 256996), ("1Pi", 2**30),
-                                                    ("1e9", 954), ("2P", 1907348633)])  # fmt: skip
-def test_quantities_in_mebibytes(quantity: str, expected: int) -> None:
-    assert mebibytes(quantity) == expected
+@pytest.mark.parametrize(("quantity", "expected"), [("1Gi", 2**30), ("1.5G", 1.5e9), ("512Mi", 2**29), ("250m", 0.25),
+                                                    ("1048576", 2**20), ("1e9", 1e9), ("2P", 2e15)])  # fmt: skip
+def test_quantities_of_kubernetes(quantity: str, expected: float) -> None:
+    assert amount(quantity) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("quantity", ["", "much", "1GB", "1 Gi", "1i", "1K"])
 def test_what_is_no_quantity_is_named(quantity: str) -> None:
     with pytest.raises(InputError, match="is not a quantity of Kubernetes"):
-        mebibytes(quantity)
+        amount(quantity)
 
 
 @pytest.mark.parametrize(

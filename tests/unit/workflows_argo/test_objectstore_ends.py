@@ -7,7 +7,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from argosy.core.store.step_files import OUTPUTS
+from argosy.core.store.step_files import OUTPUTS, STORE_URI
 from tests.argo_fixtures import submitted
 from workflows.argo.client.api import Summary
 from workflows.argo.handoff import FOLDER
@@ -34,6 +34,7 @@ def profile(bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pro
     storage = {"uri": bucket, "path": str(tmp_path / "mirror"), "directory": "store"}
     uri = f"sqlite:///{tmp_path}/mirror/store/mlflow.db"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    monkeypatch.setenv(STORE_URI, bucket)  # which the pods of these tests set in this process
     return Profile.model_validate({"storage": storage, "tracking": {"uri": uri}})
 
 

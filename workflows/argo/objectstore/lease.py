@@ -117,8 +117,3 @@ class Leases:
     def _record(self) -> bytes:
         record = {"owner": self._owner, "host": socket.gethostname(), "token": self._token, "beats": self._beats}
         return json.dumps(record).encode()
-
-
-def held_for(remote: Remote, path: str) -> str:
-    """Return the owner that a lease names; "" for none."""
-    return str(parse_object(remote.read(path) or b"").get("owner", ""))

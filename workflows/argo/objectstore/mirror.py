@@ -1,9 +1,10 @@
 """A local directory that holds a part of what is below a URI, and snapshots of directories that still change."""
 
+import contextlib
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -57,26 +58,22 @@ def is_record(name: str) -> bool:
 
 def scan(directory: Path) -> dict[str, Stamp]:
     """Stamp all files below `directory` but temporary ones and locks."""
-    return {os.path.relpath(path, directory): stamp for path, stamp in _walk(str(directory))}
+    found: dict[str, Stamp] = {}
+    for root, folders, files in os.walk(directory):
+        folders[:] = [name for name in folders if _lasts(name)]
+        for path in (os.path.join(root, name) for name in files if _lasts(name)):
+            with contextlib.suppress(FileNotFoundError):
+                found[os.path.relpath(path, directory)] = _stamp(path)
+    return found
 
 
-def _walk(directory: str) -> Iterator[tuple[str, Stamp]]:
-    try:
-        entries = list(os.scandir(directory))
-    except FileNotFoundError:
-        return
-    for entry in entries:
-        name = entry.name
-        if name == LEASE or (name.startswith(".") and (".tmp" in name or name.endswith(".lock"))):
-            continue
-        try:
-            if entry.is_dir(follow_symlinks=False):
-                yield from _walk(entry.path)
-            elif entry.is_file():
-                found = entry.stat()
-                yield entry.path, Stamp(found.st_size, found.st_mtime_ns, found.st_ino)
-        except FileNotFoundError:
-            continue
+def _lasts(name: str) -> bool:
+    return name != LEASE and not (name.startswith(".") and (".tmp" in name or name.endswith(".lock")))
+
+
+def _stamp(path: str | Path) -> Stamp:
+    found = os.stat(path)
+    return Stamp(found.st_size, found.st_mtime_ns, found.st_ino)
 
 
 def stage(directory: Path, area: Path, known: dict[str, Stamp]) -> dict[str, Stamp] | None:
@@ -182,8 +179,7 @@ class Mirror:
     def note(self, names: Iterable[str]) -> None:
         """Take files as they are now for those of the store."""
         for name in names:
-            found = os.stat(self.root / name)
-            self._known[name] = Stamp(found.st_size, found.st_mtime_ns, found.st_ino)
+            self._known[name] = _stamp(self.root / name)
 
     def _pull(self, name: str, entry: Entry, near: Near | None) -> None:
         is_small = entry.size <= SMALL  # a request to the bucket is quicker than links, locks and hashes

@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from argosy.core.config.schema import Role
-from argosy.core.store.files import read_record
+from argosy.core.store.files import parse_object, read_record
 from argosy.core.store.lease import LEASE
 from argosy.core.store.provenance import DIGITS
 from argosy.core.store.step_files import ERROR, LOG, NODE, OUTPUTS, RUN, STATE, TRACKING
@@ -16,7 +16,6 @@ from argosy.core.tracking.spool import PIPELINES, SPOOL
 from argosy.model.weights.adapters.files import BASE, base_path
 from workflows.argo.handoff import FOLDER, read_handoff
 from workflows.argo.objectstore.files import Entry, Remote
-from workflows.argo.objectstore.lease import held_for
 from workflows.argo.objectstore.mirror import SMALL, Mirror, each
 from workflows.argo.objectstore.node import whole
 from workflows.graph import definition
@@ -154,7 +153,8 @@ def pull_spools(mirror: Mirror, workflow: str, *, ended: bool = True) -> list[st
     of_pipelines = [f"{PIPELINES}/{pipeline}" for pipeline in handoff.pipelines]
     mirror.pull_below(*of_pipelines)
     leased = [f"{name}/{LEASE}" for name in directories if f"{name}/{LEASE}" in entries]
-    left = [path for path in leased if ended and held_for(mirror.remote, path).startswith(f"{workflow}/")]
+    owners = {path: parse_object(mirror.remote.read(path) or b"").get("owner", "") for path in leased if ended}
+    left = [path for path, owner in owners.items() if owner.startswith(f"{workflow}/")]
     mirror.remote.delete(left)
     others = {path.partition("/")[0] for path in leased} - {path.partition("/")[0] for path in left}
     mine = [name for name in directories if name not in others]

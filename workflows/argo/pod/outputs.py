@@ -105,15 +105,10 @@ def device_counts(devices: Devices, gpus: int | None) -> dict[str, str]:
     return ({devices.resource: str(gpus)} if gpus else {}) | {name: str(count) for name, count in devices.rdma.items()}
 
 
-def mebibytes(quantity: str) -> int:
-    """Convert a Kubernetes quantity of bytes into MiB."""
-    return max(1, round(amount(quantity) / 2**20))
-
-
 def memory_mb(profile: Profile, stage: str, resources: Resources) -> int:
     """Return the memory of a pod of `stage` in its first attempt, in MiB."""
     own = profile.of_stage(stage).memory
-    return mebibytes(own) if own else max(64, round(resources.memory_gb * 1e9 / 2**20))
+    return max(1, round(amount(own) / 2**20)) if own else max(64, round(resources.memory_gb * 1e9 / 2**20))
 
 
 def need(profile: Profile, stage: str, resources: Resources) -> Room:
