@@ -194,33 +194,26 @@ class _Planner:
             self._made[key] = list(self._make(step, config, data, tokens))
         return [cell for cell in self._made[key] if cell.checkpoint == candidate.key]
 
-    def _make(
-        self, step: TrainingStep, config: LifecycleConfig, data: Finished | None, tokens: Finished | None
-    ) -> Iterator[Cell]:
+    def _make(self, step: TrainingStep, config: LifecycleConfig, data: Finished | None, tokens: Finished | None
+              ) -> Iterator[Cell]:
         exports = tuple(FINAL if name == step.final else name for name in step.exports)
         checkpoint = Node(step.stage, "", Config(), finished=Finished(step.record, str(step.directory), exports))
-        inputs = {
-            name: Node(name, "", Config(), finished=each)
-            for name, each in (("data", data), ("tokens", tokens))
-            if each is not None
-        }
+        inputs = {name: Node(name, "", Config(), finished=each)
+                  for name, each in (("data", data), ("tokens", tokens)) if each is not None}
+        evaluation = config.evaluate
+        if self._request.suites:
+            # Not model_copy: what was set explicitly is what a digest is made of, defaults follow the run's seed.
+            set_ = {name: getattr(evaluation, name) for name in evaluation.model_fields_set}
+            chosen = {name: evaluation.suites.get(name, "all") for name in self._request.suites}
+            evaluation = Evaluation.model_validate({**set_, "suites": chosen})
         stages = Stages(config.seed, config.resources, config.known())
-        nodes = evaluations(stages, self._evaluation(config), [checkpoint], **inputs)
+        nodes = evaluations(stages, evaluation, [checkpoint], **inputs)
         graph = Graph([checkpoint, *inputs.values(), *nodes], self.identities)
         for node in nodes:
             assert isinstance(node.config, EvaluateConfig)
             export = step.final if node.config.export == FINAL else node.config.export
             made = planned(graph, node, str(self._store), self._states).model_copy(update={"upstream": ()})
             yield Cell(step.key(export), node.config.suite, made)
-
-    def _evaluation(self, config: LifecycleConfig) -> Evaluation:
-        if not self._request.suites:
-            return config.evaluate
-        own = config.evaluate.suites
-        chosen = {name: own.get(name, "all") for name in self._request.suites}
-        # Not model_copy: what was set explicitly is what a digest is made of, defaults follow the run's seed.
-        set_ = {name: getattr(config.evaluate, name) for name in config.evaluate.model_fields_set}
-        return Evaluation.model_validate({**set_, "suites": chosen})
 
 
 def with_unique_ids(nodes: Sequence[PlannedNode]) -> list[PlannedNode]:

@@ -37,7 +37,13 @@ def reference_for(new: Candidate, candidates: Candidates, alias: Candidate | Non
         depth, of_alias = (len(lineage_of(each.step, candidates.training)) for each in (new, alias))
         if depth >= of_alias:
             return alias
-    return _counterpart(new, candidates) or _checkpoint_before(new, candidates)
+    if counterpart := _counterpart(new, candidates):
+        return counterpart
+    exports = list(new.step.exports)
+    if place := exports.index(new.export):
+        return Candidate(new.step, exports[place - 1])
+    source = candidates.training.get(new.step.source)
+    return Candidate(source, source.final) if source else None
 
 
 def _counterpart(new: Candidate, candidates: Candidates) -> Candidate | None:
@@ -56,15 +62,6 @@ def _counterpart(new: Candidate, candidates: Candidates) -> Candidate | None:
 
 def _age(step: TrainingStep) -> tuple[float, str]:
     return step.ended, step.digest
-
-
-def _checkpoint_before(new: Candidate, candidates: Candidates) -> Candidate | None:
-    exports = list(new.step.exports)
-    place = exports.index(new.export)
-    if place:
-        return Candidate(new.step, exports[place - 1])
-    source = candidates.training.get(new.step.source)
-    return Candidate(source, source.final) if source else None
 
 
 def by_key(key: str, candidates: Candidates) -> Candidate | None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +54,7 @@ class Lineage:
     """A reader of directories by digest; each is read once, so that what several nodes share is one object."""
 
     def __init__(self, store: Path) -> None:
-        self._store = store
+        self._directories = dict(step_directories(store))
         self._identities = Identities()
         self._known: dict[Path, Ancestor] = {}
 
@@ -76,10 +75,6 @@ class Lineage:
                     for name, digests in made_from["upstream"].items()}
         files = list(self._files(made_from, run.get("config", {})))
         return Ancestor(directory, made_from, run, finished is not None, files, upstream)
-
-    @cached_property
-    def _directories(self) -> dict[str, Path]:
-        return dict(step_directories(self._store))
 
     def _files(self, made_from: dict[str, Any], config: dict[str, Any]) -> Iterator[ExternalFile]:
         for name, identity in made_from["external"].items():

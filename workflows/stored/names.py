@@ -94,7 +94,10 @@ class Names:
         if known := _MODEL.match(name):
             return self._from_mlflow(name, lambda: [self.results.of_model(known[1])])
         if name.startswith("models:/"):
-            return self._version(name)
+            if not (found := _VERSION.match(name)):
+                raise InputError(f"{name} is no model: allowed: models:/NAME@ALIAS, models:/NAME/VERSION, models:/m-ID")
+            model, alias = found["name"], found["alias"] or found["version"]
+            return self._from_mlflow(name, lambda: [self.results.of_alias(model, alias)])
         if name.startswith("@"):
             lines = self._stored(self._store).lines
             if len(lines) != 1:
@@ -155,13 +158,6 @@ class Names:
             entry.notes.append(f"{name} is {c.label}; other ends of the line are named by their stage: "
                                f"{', '.join(others)}.")
         return entry
-
-    def _version(self, name: str) -> Entry:
-        found = _VERSION.match(name)
-        if not found:
-            raise InputError(f"{name} is no model: allowed: models:/NAME@ALIAS, models:/NAME/VERSION, models:/m-ID")
-        model, alias = found["name"], found["alias"] or found["version"]
-        return self._from_mlflow(name, lambda: [self.results.of_alias(model, alias)])
 
     def _line_in_mlflow(self, name: str, line: str) -> Entry:
         here = self._asked(lambda: self.results.of_line(line)) if line in self._asked(self.results.experiments) else []

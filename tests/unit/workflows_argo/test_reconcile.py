@@ -78,7 +78,8 @@ def test_deleted_terminated_and_ended_workflows_get_their_true_status(store: Pat
     assert reconciler(store, cluster).sweep() == 0
     assert [found[f"{LINE} {n * 12}"] for n in "01234567"] == [*expected.values()]
     assert [found[f"sft-{n * 12}"] for n in "01234567"] == ["KILLED"] * 5 + ["RUNNING"] * 3
-    ended = {folder.name: finished(folder.path)["status"] for folder in folders(store) if folder.finished.exists()}
+    ended = {folder.name: finished(folder)["status"] for folder in folders(store)
+             if (folder / "finished.json").exists()}
     assert ended == {name: status for name, status in expected.items() if status != "RUNNING"}
 
 

@@ -203,7 +203,10 @@ class View:
     @cached_property
     def tasks(self) -> tuple[Task, ...]:
         """The tasks in the order of the template, those without a pod too."""
-        names = [each["name"] for each in self._dag()] or [unit.task for unit in self.units]
+        spec = self.status.get("storedWorkflowTemplateSpec") or self.workflow.get("spec") or {}
+        dags = [each["dag"] for each in spec.get("templates") or []
+                if each["name"] == spec.get("entrypoint") and "dag" in each]
+        names = [each["name"] for dag in dags for each in dag.get("tasks") or []]
         return tuple(map(self._task, dict.fromkeys([*names, *(unit.task for unit in self.units)])))
 
     @property
@@ -243,13 +246,6 @@ class View:
                 outputs = (node.get("outputs") or {}).get("parameters") or []
                 return {each["name"]: str(each.get("value", "")) for each in outputs}
         return {}
-
-    def _dag(self) -> list[Json]:
-        spec = self.status.get("storedWorkflowTemplateSpec") or self.workflow.get("spec") or {}
-        for template in spec.get("templates") or []:
-            if template["name"] == spec.get("entrypoint") and "dag" in template:
-                return list(template["dag"].get("tasks") or [])
-        return []
 
     def _task(self, name: str) -> Task:
         units = tuple(unit for unit in self.units if unit.task == name)

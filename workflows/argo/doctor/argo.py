@@ -68,7 +68,10 @@ def resources(cluster: Cluster) -> Iterator[Found]:
     if missing:
         yield Found("FAIL", f"without {', '.join(f'{kind}.argoproj.io' for kind in sorted(missing))}", INSTALL)
         return
-    schema = _schema(cluster.get(f"{CRDS}/workflowtemplates.argoproj.io") or {})
+    crd = cluster.get(f"{CRDS}/workflowtemplates.argoproj.io") or {}
+    versions = (crd.get("spec") or {}).get("versions") or [{}]
+    whole = (versions[0].get("schema") or {}).get("openAPIV3Schema") or {}
+    schema: Mapping[str, Any] = (whole.get("properties") or {}).get("spec") or {}
     if "properties" not in schema:
         yield Found("ok", "minimal: they take any field, so that a wrong one shows only when a workflow runs")
         return
@@ -149,13 +152,6 @@ def unknown_fields(value: Any, schema: Mapping[str, Any], path: str) -> Iterator
                 yield from unknown_fields(each, schema["properties"][key], f"{path}.{key}")
             elif not schema.get("x-kubernetes-preserve-unknown-fields"):
                 yield f"{path}.{key}"
-
-
-def _schema(crd: Json) -> Mapping[str, Any]:
-    versions = (crd.get("spec") or {}).get("versions") or [{}]
-    whole = (versions[0].get("schema") or {}).get("openAPIV3Schema") or {}
-    found: Mapping[str, Any] = (whole.get("properties") or {}).get("spec") or {}
-    return found
 
 
 def yours(cluster: Cluster) -> Iterator[Found]:

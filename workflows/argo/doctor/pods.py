@@ -126,7 +126,12 @@ def pod(cluster: Cluster, image: str) -> Json:
 
 def nodes(cluster: Cluster) -> Iterator[Found]:
     """Check the stages of the default preset against what each node has left beside its services."""
-    items = [each for each in (cluster.get("/api/v1/nodes") or {}).get("items") or [] if _takes_pods(each)]
+
+    def takes_pods(node: Json) -> bool:
+        ready = {each["type"]: each["status"] for each in (node.get("status") or {}).get("conditions") or []}
+        return ready.get("Ready", "True") == "True" and not (node.get("spec") or {}).get("unschedulable")
+
+    items = [each for each in (cluster.get("/api/v1/nodes") or {}).get("items") or [] if takes_pods(each)]
     if not items:
         yield Found("warn", "no node is ready for pods", "kubectl get nodes")
         return
@@ -150,11 +155,6 @@ def _fits_none(profile: Profile, stage: str, resources: Resources, free: Sequenc
     asked = need(profile, stage, resources)
     reasons = [too_large(stage, asked, room, "the largest node") for room in sorted(fitting, key=lambda r: r.cpu)]
     return reasons[-1] if all(reasons) else ""
-
-
-def _takes_pods(node: Json) -> bool:
-    ready = {each["type"]: each["status"] for each in (node.get("status") or {}).get("conditions") or []}
-    return ready.get("Ready", "True") == "True" and not (node.get("spec") or {}).get("unschedulable")
 
 
 def _services(cluster: Cluster) -> list[Json]:

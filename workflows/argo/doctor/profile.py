@@ -69,21 +69,22 @@ def _placements(cluster: Cluster) -> Iterator[Placement]:
 
 def store(cluster: Cluster) -> Iterator[Found]:
     """Check the claim, the nodes that a hostPath would split, or the bucket."""
-    storage = cluster.profile.storage
-    if storage.uri:
-        yield from _bucket(cluster, storage.uri)
-    else:
-        yield from claim(cluster, storage.claim) if storage.claim else _host_path(cluster, storage.host_path)
-
-
-def _bucket(cluster: Cluster, uri: str) -> Iterator[Found]:
-    if not cluster.profile.defaults.secrets:
-        yield Found("warn", f"{uri}, and defaults.secrets names no credentials",
+    storage, defaults = cluster.profile.storage, cluster.profile.defaults
+    if storage.claim:
+        yield from claim(cluster, storage.claim)
+    elif storage.uri and not defaults.secrets:
+        yield Found("warn", f"{storage.uri}, and defaults.secrets names no credentials",
                     "fine where the service account has an identity that may write it; --deep tries it")  # fmt: skip
-    elif cluster.deep:
-        yield Found("ok", f"{uri}: see below what pods may do there")
+    elif storage.uri and cluster.deep:
+        yield Found("ok", f"{storage.uri}: see below what pods may do there")
+    elif storage.uri:
+        yield Found("warn", f"{storage.uri} is not tried from here, since pods have the credentials",
+                    "argosy doctor --deep")  # fmt: skip
+    elif (nodes := len((cluster.get("/api/v1/nodes") or {}).get("items") or [])) > 1 and not defaults.node_selector:
+        what = f"{storage.host_path} is a directory of each of {nodes} nodes: steps would not see each other's results"
+        yield Found("FAIL", what, "use storage.claim, or hold all pods on one node with defaults.node_selector")
     else:
-        yield Found("warn", f"{uri} is not tried from here, since pods have the credentials", "argosy doctor --deep")
+        yield Found("ok", f"{storage.host_path} of the node")
 
 
 def claim(cluster: Cluster, name: str) -> Iterator[Found]:
@@ -106,15 +107,6 @@ def claim(cluster: Cluster, name: str) -> Iterator[Found]:
         yield Found("warn", f"the claim {name} is {', '.join(modes)}", f"all pods must land on one node; take {SHARED}")
     else:
         yield Found("ok", f"the claim {name} is bound, {SHARED}")
-
-
-def _host_path(cluster: Cluster, path: str) -> Iterator[Found]:
-    nodes = (cluster.get("/api/v1/nodes") or {}).get("items") or []
-    if len(nodes) > 1 and not cluster.profile.defaults.node_selector:
-        what = f"{path} is a directory of each of {len(nodes)} nodes: steps would not see each other's results"
-        yield Found("FAIL", what, "use storage.claim, or hold all pods on one node with defaults.node_selector")
-    else:
-        yield Found("ok", f"{path} of the node")
 
 
 def mlflow(cluster: Cluster) -> Iterator[Found]:

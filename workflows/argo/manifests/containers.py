@@ -45,10 +45,13 @@ def container(
     secret_env: Sequence[SecretEnv] = (), inputs: Sequence[str] = (), **more: Any,
 ) -> Container:
     """Make a template `name` that runs `python -m workflows.argo.pod ARGS` in the data image."""
+    own = {"HOME": "/tmp", "ARGOSY_PROFILES": PROFILES_AT, "MLFLOW_DISABLE_TELEMETRY": "true"}
+    own |= {"MLFLOW_TRACKING_URI": profile.tracking.uri} if profile.tracking.uri else {}
+    given = [*own.items(), *profile.defaults.env.items(), *env]
     return Container(
         name=name, image=profile.images.of("data", parameter("image-tag")),
         image_pull_policy=profile.images.pull_policy, command=["python", "-m", "workflows.argo.pod"], args=list(args),
-        env=[*(Env(name=key, value=value) for key, value in (*_environment(profile), *env)), *secret_env],
+        env=[*(Env(name=key, value=value) for key, value in given), *secret_env],
         # Of an object store; steps' pods get theirs by their patch.
         env_from=[SecretEnvFrom(name=name) for name in profile.defaults.secrets] if profile.storage.uri else None,
         inputs=[Parameter(name=each) for each in inputs], resources=more.pop("resources", LIGHT),
@@ -149,13 +152,6 @@ def _near(profile: Profile) -> list[tuple[m.Volume, m.VolumeMount]]:
         host = m.HostPathVolumeSource(path=cache.host_path, type="DirectoryOrCreate")
         volume = m.Volume(name=NEAR, host_path=host)
     return [(volume, m.VolumeMount(name=NEAR, mount_path=cache.path))]
-
-
-def _environment(profile: Profile) -> list[tuple[str, str]]:
-    found = [("HOME", "/tmp"), ("ARGOSY_PROFILES", PROFILES_AT), ("MLFLOW_DISABLE_TELEMETRY", "true")]
-    if profile.tracking.uri:
-        found.append(("MLFLOW_TRACKING_URI", profile.tracking.uri))
-    return [*found, *profile.defaults.env.items()]
 
 
 def report_task(profile: Profile, after: str, *how: str) -> Tail:

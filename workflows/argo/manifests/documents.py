@@ -66,9 +66,13 @@ def manifests(profile: Profile) -> dict[str, list[Manifest]]:
     made = (lifecycle_template(profile), evaluate_template(profile), sweep_template(profile))
     templates = (*(each.to_dict() for each in made), nightly_template(profile))
     fluid = fluid_documents(profile)
+    text = yaml.safe_dump(profile.model_dump(mode="json", exclude_unset=True), sort_keys=False)
+    labels = {"app.kubernetes.io/part-of": "argosy", PROFILE: profile.name}
+    metadata = {"name": config_map(profile.name), "namespace": profile.namespace, "labels": labels}
+    held = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {f"{profile.name}.yaml": text}}
     return {
         "rights": list(rights(profile)),
-        "profile": [_profile(profile)],
+        "profile": [held],  # for the pods of workflows that name it
         **({"fluid": fluid} if fluid else {}),
         **{each["metadata"]["name"]: [each] for each in templates},
     }
@@ -83,14 +87,6 @@ def write_manifests(profile: Profile, folder: Path) -> list[Path]:
     for name, documents in files.items():
         write_atomic(folder / name, yaml.safe_dump_all(documents, sort_keys=False, allow_unicode=True, width=120))
     return [folder / name for name in files]
-
-
-def _profile(profile: Profile) -> Manifest:
-    """Make a ConfigMap of the profile, for the pods of workflows that name it."""
-    text = yaml.safe_dump(profile.model_dump(mode="json", exclude_unset=True), sort_keys=False)
-    labels = {"app.kubernetes.io/part-of": "argosy", PROFILE: profile.name}
-    metadata = {"name": config_map(profile.name), "namespace": profile.namespace, "labels": labels}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {f"{profile.name}.yaml": text}}
 
 
 def fluid_documents(profile: Profile) -> list[dict[str, Any]]:

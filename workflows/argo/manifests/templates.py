@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from hera.workflows import DAG, Container, Parameter, SecretEnv, Suspend, Task, WorkflowTemplate
+from hera.workflows import DAG, Parameter, SecretEnv, Suspend, Task, WorkflowTemplate
 from hera.workflows import models as m
 
 from workflows.argo.handoff import EVALUATE, WEBHOOK, tasks_of
@@ -39,6 +39,9 @@ _GROUP = f"fromJSON(workflow.outputs.parameters.{GROUPS})[inputs.parameters.{GRO
 
 def promotion(profile: Profile, compare: str = "compare") -> Tail:
     """Add the tasks that follow `compare`, each skipped unless the parameter `promote` asks for it."""
+    args = [PROMOTE, "--workflow", WORKFLOW, "--profile", parameter("profile"),
+            "--decision={{inputs.parameters.decision}}", "--by={{inputs.parameters.by}}"]  # fmt: skip
+    promote = container(PROMOTE, profile, args, inputs=["decision", "by"], retry_strategy=retry(profile))
     compared = f"({compare}.Succeeded || {compare}.Skipped)"
     return Tail(
         tasks=[
@@ -50,7 +53,7 @@ def promotion(profile: Profile, compare: str = "compare") -> Tail:
             Task(name=PROMOTE, template=PROMOTE, depends=compared, when=f"{_ASKED}'yes'",
                  arguments=[Parameter(name="decision", value=DECISIONS[0]), Parameter(name="by", value="")]),
         ],
-        templates=[_approve(), _promote(profile)],
+        templates=[_approve(), promote],
     )  # fmt: skip
 
 
@@ -75,32 +78,20 @@ def _approve() -> Suspend:
     )
 
 
-def _promote(profile: Profile) -> Container:
-    args = [PROMOTE, "--workflow", WORKFLOW, "--profile", parameter("profile"),
-            "--decision={{inputs.parameters.decision}}", "--by={{inputs.parameters.by}}"]  # fmt: skip
-    return container(PROMOTE, profile, args, inputs=["decision", "by"], retry_strategy=retry(profile))
-
-
-def with_tree(tasks: Sequence[StageTask]) -> list[StageTask]:
-    """Let the comparison wait for the tree."""
-    return [replace(task, upstream=(*task.upstream, TREE)) if task.stage == "compare" else task for task in tasks]
-
-
 def tree(profile: Profile, tasks: Sequence[StageTask]) -> Tail:
-    """Make the task of the tree, which waits for what post-training waits for, and the template of a group."""
+    """Make the task of the tree, which waits for what post-training waits for, and the template of a group.
+
+    That is a DAG of its items by step, then their evaluations, and beside these the groups that follow."""
     first = next(task for task in tasks if task.stage == "sft")
     groups = f"{{{{tasks.{PLAN}.outputs.parameters.{TREE}}}}}"
-    task = Task(name=TREE, template=BRANCH, depends=after(tasks, first), with_param=groups, arguments=[_given()])
-    return Tail([task], [_branch(profile)])
-
-
-def _branch(profile: Profile) -> DAG:
-    """Make the DAG of a group: its items by step, then their evaluations, and beside these the groups that follow."""
+    item = [Parameter(name=GROUP, value="{{item}}")]
+    task = Task(name=TREE, template=BRANCH, depends=after(tasks, first), with_param=groups, arguments=item)
     steps = [_work(step, template_of(profile, placement_stage("", step)), "item") for step in branch_steps()]
     done = " && ".join(f"({task.name}.Succeeded || {task.name}.Skipped)" for task in steps)
     evaluate = _work(EVALUATE.name, template_of(profile, EVALUATE.stage), f"'{PATCH_OF_EVALUATIONS}'", done)
-    following = Task(name=NEXT, template=BRANCH, depends=done, with_param=_listed(NEXT), arguments=[_given()])
-    return DAG(name=BRANCH, inputs=[Parameter(name=GROUP)], fail_fast=False, tasks=[*steps, evaluate, following])
+    following = Task(name=NEXT, template=BRANCH, depends=done, with_param=_listed(NEXT), arguments=item)
+    branch = DAG(name=BRANCH, inputs=[Parameter(name=GROUP)], fail_fast=False, tasks=[*steps, evaluate, following])
+    return Tail([task], [branch])
 
 
 def _work(key: str, template: str, patch: str, depends: str | None = None) -> Task:
@@ -117,14 +108,11 @@ def _listed(key: str) -> str:
     return f"{{{{=toJson({_GROUP}['{key}'])}}}}"
 
 
-def _given() -> Parameter:
-    return Parameter(name=GROUP, value="{{item}}")
-
-
 def lifecycle_template(profile: Profile) -> WorkflowTemplate:
     """Make the template `lifecycle`: all stages, and a tree of post-training."""
     nodes = every_stage()
     tasks = tasks_of(nodes)
+    with_tree = [replace(task, upstream=(*task.upstream, TREE)) if task.stage == "compare" else task for task in tasks]
     return workflow_template(
         profile,
         Planned(
@@ -133,7 +121,7 @@ def lifecycle_template(profile: Profile) -> WorkflowTemplate:
             description="Clean, tokenize, pretrain, long context, anneal, SFT, reward model, RLHF, evaluate, compare. "
             "What is done already is not run again.",
             fields=lifecycle_fields(profile, list(dict.fromkeys(node.name for node in nodes))),
-            tasks=with_tree(tasks),
+            tasks=with_tree,
             plan_outputs=[TREE, f"run-{TREE}", GROUPS, BATCHES],
             seen_by_all=GLOBAL,
             plan_args=["--preset", parameter("preset"), "--from", parameter("from"), "--to", parameter("to"),

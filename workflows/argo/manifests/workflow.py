@@ -139,7 +139,14 @@ def _settings(profile: Profile) -> dict[str, Any]:
 def _dag(profile: Profile, planned: Planned) -> DAG:
     tasks: list[Task | m.DAGTask] = [Task(name=PLAN, template=PLAN)]
     for task in planned.tasks:
-        how, batch = _dealt(task) if task.parts else _alone(task)
+        batches = f"fromJSON({_output_of(task.parameter)})"
+        if task.parts:  # a pod for each batch, called by what tells it from the others, such as `1of3`
+            same = f"'{task.name}-' + {_output_of(COMMON)}"
+            how = {"with_param": f"{{{{=toJson(map({batches}, {{trimPrefix(#, {same})}}))}}}}"}
+            batch = f"{task.name}-{{{{tasks.{PLAN}.outputs.parameters.{COMMON}}}}}{{{{item}}}}"
+        else:  # skipped where the plan has no batch for it, and called by its plain name
+            joined = f"sprig.join('', {batches})"
+            how, batch = {"when": f"{{{{={joined} != ''}}}}"}, f"{{{{={joined}}}}}"
         given = {"batch": batch, "patch": _of_task(PATCHES, task), "memory": _of_task(MEMORIES, task)}
         arguments = [Parameter(name=name, value=value) for name, value in given.items()]
         tasks.append(Task(name=task.name, template=template_of(profile, task.placed), arguments=arguments,
@@ -153,20 +160,6 @@ def after(tasks: Sequence[StageTask], task: StageTask) -> str:
     return " && ".join(f"({name}.Succeeded || {name}.Skipped)" for name in upstream) or f"{PLAN}.Succeeded"
 
 
-def _alone(task: StageTask) -> tuple[dict[str, Any], str]:
-    """Make a task of one node: skipped where the plan has no batch for it, and called by its plain name."""
-    batch = f"sprig.join('', fromJSON({_output_of(task.parameter)}))"
-    return {"when": f"{{{{={batch} != ''}}}}"}, f"{{{{={batch}}}}}"
-
-
-def _dealt(task: StageTask) -> tuple[dict[str, Any], str]:
-    """Make a task of parts: a pod for each batch, called by what tells it from the others, such as `1of3`."""
-    same = f"'{task.name}-' + {_output_of(COMMON)}"
-    names = f"map(fromJSON({_output_of(task.parameter)}), {{trimPrefix(#, {same})}})"
-    batch = f"{task.name}-{{{{tasks.{PLAN}.outputs.parameters.{COMMON}}}}}{{{{item}}}}"
-    return {"with_param": f"{{{{=toJson({names})}}}}"}, batch
-
-
 def _output_of(name: str) -> str:
     return f"tasks.{PLAN}.outputs.parameters['{name}']"
 
@@ -177,21 +170,18 @@ def _of_task(output: str, task: StageTask) -> str:
 
 def _plan(profile: Profile, planned: Planned) -> Container:
     outputs = [*(task.parameter for task in planned.tasks), PATCHES, MEMORIES, "summary", COMMON,
-               *planned.plan_outputs]  # fmt: skip
+               *planned.plan_outputs, FINISH]  # fmt: skip
+    seen = (FINISH, *planned.seen_by_all)
     args = [PLAN, planned.name, "--profile", parameter("profile"), "--workflow", WORKFLOW,
             "--image-tag", parameter("image-tag"), "--priority", parameter("priority"),
             "--fields", " ".join(str(each.name) for each in planned.fields)]  # fmt: skip
     return container(
         PLAN, profile, [*args, *planned.plan_args],
         env=[(TEMPLATE_STORE, profile.storage.description), (GIVEN, GIVEN_NAMES), *planned.plan_env],
-        outputs=[_output(name, name if name in (FINISH, *planned.seen_by_all) else None)
-                 for name in (*outputs, FINISH)],
+        outputs=[Parameter(name=name, value_from=m.ValueFrom(path=f"{OUTPUTS}/{name}"),
+                           global_name=name if name in seen else None) for name in outputs],
         active_deadline_seconds=profile.plan_deadline_s, retry_strategy=retry(profile, LATE)
     )
-
-
-def _output(name: str, global_name: str | None = None) -> Parameter:
-    return Parameter(name=name, value_from=m.ValueFrom(path=f"{OUTPUTS}/{name}"), global_name=global_name)
 
 
 def _finish(profile: Profile) -> Container:

@@ -51,7 +51,12 @@ class Remote:
         import fsspec  # only where a store is in an object store
 
         self.uri = uri.rstrip("/")
-        own = {"use_listings_cache": False, "skip_instance_cache": True, **_tuned(self.uri)}
+        own: dict[str, Any] = {"use_listings_cache": False, "skip_instance_cache": True}
+        if self.uri.startswith("s3"):  # pieces that are sent at a time take memory of the pod
+            retries = {"mode": "standard", "max_attempts": ATTEMPTS}
+            own |= {"max_concurrency": _PIECES_AT_A_TIME, "config_kwargs": {"retries": retries}}
+        elif self.uri.startswith("file:"):
+            own["auto_mkdir"] = True
         try:
             self.fs, base = fsspec.core.url_to_fs(self.uri, **{**own, **options})
         except (ImportError, ValueError, TypeError) as error:
@@ -97,7 +102,12 @@ class Remote:
         Raises FileNotFoundError: `local` is gone."""
         with self._into_bucket("upload", name, local):
             before, path = local.stat(), self._path(name)
-            self._send(local, path, before.st_size)
+            if self.uri.startswith("file:"):  # elsewhere, what is not whole does not appear
+                self.fs.put_file(str(local), f"{path}.part")
+                self.fs.mv(f"{path}.part", path)
+            else:
+                size = max(PIECE, -(-before.st_size // _PIECES))
+                self.fs.put_file(str(local), path, **({"chunksize": size} if self.uri.startswith("s3") else {}))
             after, there = local.stat(), int(self.fs.info(path)["size"])
         if there != before.st_size and (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns):
             raise RemoteError(f"upload {self.uri}/{name}: {there} bytes are there, {before.st_size} were sent")
@@ -137,14 +147,6 @@ class Remote:
             some = names[start : start + _DELETE]
             with contextlib.suppress(FileNotFoundError), self._request("delete", some[0]):
                 self.fs.rm([self._path(name) for name in some])
-
-    def _send(self, local: Path, path: str, size: int) -> None:
-        if self.uri.startswith("file:"):  # elsewhere, what is not whole does not appear
-            self.fs.put_file(str(local), f"{path}.part")
-            self.fs.mv(f"{path}.part", path)
-        else:
-            pieces = {"chunksize": max(PIECE, -(-size // _PIECES))} if self.uri.startswith("s3") else {}
-            self.fs.put_file(str(local), path, **pieces)
 
     def _fetch(self, name: str, size: int, part: Path) -> None:
         path = self._path(name)
@@ -194,14 +196,6 @@ class Remote:
 
     def _path(self, name: str) -> str:
         return f"{self._base}/{name}".rstrip("/")
-
-
-def _tuned(uri: str) -> dict[str, Any]:
-    """Set options of a file system: its retries; pieces that are sent at a time, which take memory of the pod."""
-    if uri.startswith("s3"):
-        retries = {"mode": "standard", "max_attempts": ATTEMPTS}
-        return {"max_concurrency": _PIECES_AT_A_TIME, "config_kwargs": {"retries": retries}}
-    return {"auto_mkdir": True} if uri.startswith("file:") else {}
 
 
 def _entry(info: Mapping[str, Any]) -> Entry:

@@ -155,7 +155,15 @@ class Mirror:
     def pull(self, entries: Mapping[str, Entry], *, results: bool = False) -> int:
         """Fetch files; return how many bytes. `results`: of other steps, to be read and never written."""
         near = self._near if results else None
-        each(lambda name: self._pull(name, entries[name], near), entries, lambda name: entries[name].size)
+
+        def one(name: str) -> None:
+            entry, local = entries[name], self.root / name
+            is_small = entry.size <= SMALL  # a request to the bucket is quicker than links, locks and hashes
+            if near is None or is_small or not near.place(self.remote, name, entry, local):
+                self.remote.download(name, entry, local)
+            self.note([name])
+
+        each(one, entries, lambda name: entries[name].size)
         return sum(entry.size for entry in entries.values())
 
     def pull_below(self, *folders: str, wanted: Callable[[str], bool] = lambda name: True) -> int:
@@ -180,9 +188,3 @@ class Mirror:
         """Take files as they are now for those of the store."""
         for name in names:
             self._known[name] = _stamp(self.root / name)
-
-    def _pull(self, name: str, entry: Entry, near: Near | None) -> None:
-        is_small = entry.size <= SMALL  # a request to the bucket is quicker than links, locks and hashes
-        if near is None or is_small or not near.place(self.remote, name, entry, self.root / name):
-            self.remote.download(name, entry, self.root / name)
-        self.note([name])

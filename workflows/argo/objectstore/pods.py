@@ -160,7 +160,10 @@ def judging(profile: Profile, workflow: str) -> Iterator[None]:
     mirror = store.mirror
     pull_records(mirror)
     store.pull()
-    pull_directories(mirror, {name: set() for name in _evaluations(store.plan.with_name("night.json"))})
+    night = read_record(store.plan.with_name("night.json"))
+    pairs = [pair for line in night.values() for pair in line["pairs"]]
+    evaluations = (path for pair in pairs for path in (*pair["new"], *pair.get("reference_evaluations", ())))
+    pull_directories(mirror, {Path(path).name: set() for path in evaluations})
     before = {path.name for path in mirror.root.glob("regressions-*") if read_done(path) is not None}
     try:
         yield
@@ -169,11 +172,6 @@ def judging(profile: Profile, workflow: str) -> Iterator[None]:
             if path.name not in before:
                 RemoteNode(mirror.remote, mirror.root, path.name).push()
         mirror.push(NIGHTLY, store.folder)
-
-
-def _evaluations(night: Path) -> set[str]:
-    pairs = [pair for line in read_record(night).values() for pair in line["pairs"]]
-    return {Path(path).name for pair in pairs for path in (*pair["new"], *pair.get("reference_evaluations", ()))}
 
 
 @contextlib.contextmanager

@@ -39,7 +39,11 @@ def pull_upstream(mirror: Mirror, nodes: Sequence[PlannedNode]) -> int:
             exports.setdefault(name, set()).update(wanted)
     for node in nodes:
         exports.pop(Path(node.dir).name, None)
-    return pull_directories(mirror, exports) + _pull_beside(mirror, exports) + _pull_bases(mirror, exports)
+    fetched = pull_directories(mirror, exports) + _pull_beside(mirror, exports)
+    # The records of what those were trained from: there a branch's curve begins in MLflow.
+    bases = [Path(read_record(mirror.root / name / RUN).get("config", {}).get("checkpoint") or "") for name in exports]
+    below = {path.name for path in bases if path.parent == mirror.root}
+    return fetched + mirror.pull_below(*below, wanted=_is_record)
 
 
 def pull_directories(mirror: Mirror, exports: Mapping[str, set[str]]) -> int:
@@ -59,12 +63,6 @@ def _pull_beside(mirror: Mirror, names: Iterable[str]) -> int:
     return pull_directories(mirror, found) + _pull_beside(mirror, found) if found else 0
 
 
-def _pull_bases(mirror: Mirror, names: Iterable[str]) -> int:
-    """Fetch the records of what the steps were trained from: there a branch's curve begins in MLflow."""
-    bases = [Path(read_record(mirror.root / name / RUN).get("config", {}).get("checkpoint") or "") for name in names]
-    return mirror.pull_below(*{path.name for path in bases if path.parent == mirror.root}, wanted=_is_record)
-
-
 def _read_by(node: PlannedNode, root: Path) -> Iterator[tuple[str, set[str]]]:
     """Yield the directories of the store that the node's config names, and the exports that it loads there."""
     step = definition(node.step)
@@ -80,7 +78,11 @@ def _read_by(node: PlannedNode, root: Path) -> Iterator[tuple[str, set[str]]]:
 
 def _entries(remote: Remote, name: str, exports: set[str]) -> dict[str, Entry]:
     found, listed = whole(remote, name)
-    folders = _folders(json.loads(remote.read(f"{name}/{OUTPUTS}") or b"{}"), exports)
+    outputs = json.loads(remote.read(f"{name}/{OUTPUTS}") or b"{}").get("outputs", {})
+    paths = {entry["name"]: os.path.normpath(entry["path"]) for entry in outputs.get("exports", ())}
+    if FINAL not in paths and outputs.get("final"):
+        paths[FINAL] = os.path.normpath(outputs["final"])
+    folders = {paths.get(export, ALL) for export in exports}  # ALL where the step's outputs do not say
 
     def is_wanted(path: str) -> bool:
         first, _, rest = path.partition("/")
@@ -91,15 +93,6 @@ def _entries(remote: Remote, name: str, exports: set[str]) -> dict[str, Entry]:
 
     return {f"{name}/{path}": e for path, e in found.items() if (path in listed or path == OUTPUTS or "/" not in path)
             and is_wanted(path)}  # fmt: skip
-
-
-def _folders(record: dict[str, Any], exports: set[str]) -> set[str]:
-    """Return the paths of those exports; ALL where the step's outputs do not say."""
-    outputs = record.get("outputs", {})
-    paths = {entry["name"]: os.path.normpath(entry["path"]) for entry in outputs.get("exports", ())}
-    if FINAL not in paths and outputs.get("final"):
-        paths[FINAL] = os.path.normpath(outputs["final"])
-    return {paths.get(name, ALL) for name in exports}
 
 
 def pull_records(mirror: Mirror) -> int:
@@ -148,8 +141,8 @@ def pull_spools(mirror: Mirror, workflow: str, *, ended: bool = True) -> list[st
     directories = [Path(node["dir"]).name for node in handoff.nodes.values()]
     entries: dict[str, Entry] = {}
     each(lambda name: entries.update(mirror.remote.list(name)), directories)
-    mirror.pull({name: entry for name, entry in entries.items() if name.endswith(f"{TRACKING}/{SHIPPED}")})
-    mirror.pull({name: entry for name, entry in entries.items() if name.endswith(f"/{OUTPUTS}")})
+    ends = (f"{TRACKING}/{SHIPPED}", f"/{OUTPUTS}")
+    mirror.pull({name: entry for name, entry in entries.items() if name.endswith(ends)})
     of_pipelines = [f"{PIPELINES}/{pipeline}" for pipeline in handoff.pipelines]
     mirror.pull_below(*of_pipelines)
     leased = [f"{name}/{LEASE}" for name in directories if f"{name}/{LEASE}" in entries]
@@ -159,10 +152,7 @@ def pull_spools(mirror: Mirror, workflow: str, *, ended: bool = True) -> list[st
     others = {path.partition("/")[0] for path in leased} - {path.partition("/")[0] for path in left}
     mine = [name for name in directories if name not in others]
     unsent = {name for name in mine if not _is_sent(mirror.root / name, name, entries)}
-    mirror.pull({
-        name: entry for name, entry in entries.items()
-        if name.partition("/")[0] in unsent and _is_tracked(name, entry)
-    })  # fmt: skip
+    mirror.pull({name: e for name, e in entries.items() if name.split("/")[0] in unsent and _is_tracked(name, e)})
     return [f"{name}/{TRACKING}" for name in mine] + of_pipelines
 
 

@@ -42,7 +42,12 @@ def run(profile: Profile, arguments: argparse.Namespace) -> int:
             conclude(plan, final_status(arguments.status, stopped=stopped) or KILLED)
         else:
             print("nothing was started: the plan failed, or there was nothing to do")
-        idle = folder.is_dir() and _same_as_last(folder / LAST)
+        failed, idle = os.environ.get("ARGOSY_FAILURES", NONE), False
+        # Where the failed nodes are those of an earlier end, nothing ran in between; but this pod's first attempt
+        # may have noted the same end.
+        if folder.is_dir() and os.environ.get("ARGOSY_RETRY", "0") == "0":
+            idle = failed != NONE and read_record(folder / LAST).get("failed") == failed
+            write_json(folder / LAST, {"failed": failed})
     if idle:
         say_why(NOTHING_RAN.format(arguments.workflow))
     return int(idle)
@@ -51,16 +56,6 @@ def run(profile: Profile, arguments: argparse.Namespace) -> int:
 def final_status(phase: str, *, stopped: bool) -> str | None:
     """Map a phase of Argo's to the workflow's status in MLflow; None while it goes on."""
     return KILLED if stopped and phase in STATUS and phase != "Succeeded" else STATUS.get(phase)
-
-
-def _same_as_last(file: Path) -> bool:
-    """Tell whether the failed nodes are those of an earlier end: nothing ran in between. Notes them."""
-    failed = os.environ.get("ARGOSY_FAILURES", NONE)
-    if os.environ.get("ARGOSY_RETRY", "0") != "0":
-        return False  # this pod follows one that noted the same end
-    same = failed != NONE and read_record(file).get("failed") == failed
-    write_json(file, {"failed": failed})
-    return same
 
 
 def conclude(path: Path, status: str) -> None:

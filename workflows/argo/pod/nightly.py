@@ -3,7 +3,7 @@
 import argparse
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -11,9 +11,9 @@ from argosy.core.errors import InputError, StepError
 from argosy.core.store.files import make_directory, read_json, write_json
 from argosy.core.tracking.ship import Unavailable
 from workflows.argo.attempts import RETRY, say_why
-from workflows.argo.handoff import COMMON, EVALUATE, FOLDER, WEBHOOK, Batch, Handoff, deal
+from workflows.argo.handoff import COMMON, EVALUATE, FOLDER, REPORT, WEBHOOK, Batch, Handoff, deal
 from workflows.argo.objectstore.pods import judging
-from workflows.argo.pod.outputs import note_report, with_devices, write_output, write_outputs
+from workflows.argo.pod.outputs import with_devices, write_output, write_outputs
 from workflows.argo.pod.run import sending
 from workflows.argo.profile.profile import Profile
 from workflows.local.shipping import WORKFLOW, pipeline_of, plan_digest, start_pipeline
@@ -89,8 +89,12 @@ def run(profile: Profile, arguments: argparse.Namespace) -> int:
     folder = store / FOLDER / arguments.workflow
     with judging(profile, arguments.workflow):
         failed = [why for pipeline, night in _nights(folder / FILE).items() for why in _judge(night, pipeline, folder)]
-        webhook = os.environ.get(WEBHOOK, "").strip()
-        worse = announce(store, arguments.workflow, webhook, _links(profile, arguments.workflow))
+        links = {"workflow": arguments.workflow}
+        if argo := profile.tracking.argo_url.rstrip("/"):
+            links["url"] = f"{argo}/workflows/{profile.namespace}/{arguments.workflow}"
+        if profile.tracking.url:
+            links["mlflow"] = profile.tracking.url
+        worse = announce(store, arguments.workflow, os.environ.get(WEBHOOK, "").strip(), links)
         if failed or worse:
             say_why("\n".join((*worse, *failed)))
         return 1 if failed or worse else 0
@@ -118,12 +122,5 @@ def _judge(night: Night, pipeline: str, folder: Path) -> list[str]:
         with sending([node], pipeline, night.line):
             result = run_judgement(night, node, plain=True)
         wrong += [f"{each.node.id}: {each.message}" for each in result.having("failed")]
-    note_report(folder, Path(node.dir))
+    write_json(folder / REPORT, {"report": node.dir})
     return wrong
-
-
-def _links(profile: Profile, workflow: str) -> Mapping[str, str]:
-    found = {"workflow": workflow}
-    if profile.tracking.argo_url:
-        found["url"] = f"{profile.tracking.argo_url.rstrip('/')}/workflows/{profile.namespace}/{workflow}"
-    return found | ({"mlflow": profile.tracking.url} if profile.tracking.url else {})

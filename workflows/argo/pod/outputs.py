@@ -13,8 +13,8 @@ from typing import Any
 from argosy.core.config.schema import ParallelConfig
 from argosy.core.errors import InputError
 from argosy.core.step.process import thread_environment
-from argosy.core.store.files import make_directory, read_json, write_json
-from workflows.argo.handoff import FOLDER, OUTPUTS, REPORT, Batch, Task, report_directory
+from argosy.core.store.files import read_json
+from workflows.argo.handoff import FOLDER, OUTPUTS, Batch, Task, report_directory
 from workflows.argo.objectstore.pods import reporting
 from workflows.argo.profile.profile import Profile, placement_stage
 from workflows.argo.profile.settings import Devices, Placement, amount
@@ -48,8 +48,12 @@ def with_devices(config: LifecycleConfig, profile: Profile) -> LifecycleConfig:
 def pod_patch(profile: Profile, stage: str, needs: str, resources: Resources, tag: str = "") -> dict[str, Any]:
     """Make the strategic merge patch of a pod of `stage`, as a JSON object. Its memory is MEMORY."""
     placement = profile.of_stage(stage)
+    limits = {"memory": MEMORY, **device_counts(placement.devices, resources.gpus)}
+    if placement.ephemeral_storage:
+        limits["ephemeral-storage"] = placement.ephemeral_storage
+    requests = {"cpu": cores(profile, placement, resources), **limits}
     main: dict[str, Any] = {
-        "name": "main", "image": profile.images.of(needs, tag), "resources": _resources(profile, placement, resources),
+        "name": "main", "image": profile.images.of(needs, tag), "resources": {"requests": requests, "limits": limits},
         "env": [{"name": name, "value": value}
                 for name, value in {**thread_environment(resources.cores), **placement.env}.items()]
     }
@@ -65,15 +69,6 @@ def pod_patch(profile: Profile, stage: str, needs: str, resources: Resources, ta
         main["securityContext"] = {"capabilities": {"add": ["IPC_LOCK"], "drop": ["ALL"]}}
     grace = {"terminationGracePeriodSeconds": profile.storage.grace_s} if profile.storage.uri else {}
     return {"containers": [main], **grace, **_pod(placement, volumes)}
-
-
-def _resources(profile: Profile, placement: Placement, resources: Resources) -> dict[str, Any]:
-    devices = device_counts(placement.devices, resources.gpus)
-    requests = {"cpu": cores(profile, placement, resources), "memory": MEMORY, **devices}
-    limits = {"memory": MEMORY, **devices}
-    if placement.ephemeral_storage:
-        requests["ephemeral-storage"] = limits["ephemeral-storage"] = placement.ephemeral_storage
-    return {"requests": requests, "limits": limits}
 
 
 def _pod(placement: Placement, volumes: list[Mapping[str, Any]]) -> dict[str, Any]:
@@ -215,11 +210,6 @@ def run(profile: Profile, arguments: argparse.Namespace) -> int:
                 (arguments.outputs / "comparison.html").write_text(table(read_json(comparison)), encoding="utf-8")
     print(f"report: {report}" if found else "there is no report")
     return 0
-
-
-def note_report(folder: Path, report: Path) -> None:
-    """Note that `report` is the directory of the report of `folder`'s workflow."""
-    write_json(make_directory(folder) / REPORT, {"report": str(report)})
 
 
 def table(comparison: Mapping[str, Any]) -> str:

@@ -26,7 +26,7 @@ from workflows.argo.profile.profile import TEMPLATE_STORE, Profile, check_store,
 from workflows.branches import branch_steps
 from workflows.compose import compose, every_stage
 from workflows.graph import definition
-from workflows.lifecycle import LifecycleConfig, lifecycle
+from workflows.lifecycle import lifecycle
 from workflows.local.shipping import WORKFLOW, pipeline_of, plan_digest, start_pipeline
 from workflows.plan import Plan, PlannedNode, describe, plan
 from workflows.sweep import NAME, Question, every_sweep_stage, read_sweep, sweep_nodes
@@ -70,7 +70,8 @@ def run(profile: Profile, arguments: argparse.Namespace) -> int:
 
 
 def _plan_lifecycle(profile: Profile, arguments: argparse.Namespace) -> int:
-    config = _config(arguments.preset)  # as it is recorded: the devices are the profile's
+    with _given() as (file, overrides):
+        config = compose(arguments.preset or None, file, overrides)  # as it is recorded: the devices are the profile's
     nodes = lifecycle(with_devices(config, profile))
     planned = plan(nodes, profile.storage.root, arguments.first or None, arguments.last or None)
     compared = any(node.name == "compare" and (node.to_run or node.state == "done") for node in planned.nodes)
@@ -142,15 +143,9 @@ def hand_over(
     return batches
 
 
-def _config(preset: str) -> LifecycleConfig:
-    """Compose preset, ARGOSY_CONFIG (YAML) and ARGOSY_OVERRIDES (one a line)."""
-    with _given() as (file, overrides):
-        return compose(preset or None, file, overrides)
-
-
 @contextlib.contextmanager
 def _given() -> Iterator[tuple[Path | None, list[str]]]:
-    """Give the config as a file, if there is any, and the overrides; errors inside call the file `config`."""
+    """Give ARGOSY_CONFIG as a file, if there is any, and ARGOSY_OVERRIDES; errors inside call the file `config`."""
     overrides = [line.strip() for line in os.environ.get("ARGOSY_OVERRIDES", "").splitlines() if line.strip()]
     text = os.environ.get("ARGOSY_CONFIG", "")
     if not text.strip():

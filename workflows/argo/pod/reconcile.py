@@ -5,7 +5,6 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from argosy.core.errors import ArgosyError, Stopped
@@ -19,46 +18,19 @@ from workflows.argo.pod.finish import CONCLUDED, FINISHED, KILLED, STATUS, concl
 from workflows.argo.profile.profile import Profile
 
 EVERY_S = 120.0
-_NOTES = ("plan.json", CONCLUDED, FINISHED)
+PLAN = "plan.json"
+_NOTES = (PLAN, CONCLUDED, FINISHED)
 
 
-@dataclass(frozen=True)
-class Folder:
-    """The folder of one workflow in the store."""
-
-    path: Path
-
-    @property
-    def name(self) -> str:
-        """The workflow's name."""
-        return self.path.name
-
-    @property
-    def plan(self) -> Path:
-        """The plan, written when it was made."""
-        return self.path / "plan.json"
-
-    @property
-    def finished(self) -> Path:
-        """The final status, written when MLflow was told."""
-        return self.path / FINISHED
-
-    @property
-    def pipelines(self) -> set[str]:
-        """Its pipeline runs."""
-        record = read_record(self.plan)
-        return {str(record.get("pipeline", "")), *record.get("also", {})}
-
-    def is_of(self, namespace: str, cluster: str) -> bool:
-        """Tell whether it was planned there; also where the plan does not say."""
-        record = read_record(self.plan)
-        return (record.get("namespace") or namespace) == namespace and record.get("cluster", cluster) == cluster
+def folders(store: Path) -> list[Path]:
+    """List the folders of all workflows, called as they are, the oldest first."""
+    found = [path.parent for path in (store / FOLDER).glob(f"*/{PLAN}")]
+    return sorted(found, key=lambda folder: (folder / PLAN).stat().st_mtime)
 
 
-def folders(store: Path) -> list[Folder]:
-    """List the folders of all workflows, the oldest first."""
-    found = [Folder(path.parent) for path in (store / FOLDER).glob("*/plan.json")]
-    return sorted(found, key=lambda folder: folder.plan.stat().st_mtime)
+def _pipelines(folder: Path) -> set[str]:
+    record = read_record(folder / PLAN)
+    return {str(record.get("pipeline", "")), *record.get("also", {})}
 
 
 class Reconciler:
@@ -92,39 +64,41 @@ class Reconciler:
                 told = True
             sleep(EVERY_S)
 
-    def _try(self, folder: Folder, phase: str | None, known: Sequence[Folder]) -> bool:
+    def _try(self, folder: Path, phase: str | None, known: Sequence[Path]) -> bool:
         """Reconcile one folder; an error is told once, and holds up no other folder."""
+        record, ours = read_record(folder / PLAN), (self._client.namespace, self._cluster)
+        theirs = record.get("namespace") or ours[0], record.get("cluster", self._cluster)
         try:
-            return not folder.is_of(self._client.namespace, self._cluster) or self._one(folder, phase, known)
+            return theirs != ours or self._one(folder, phase, known)
         except (ArgosyError, OSError, ValueError) as error:
             if folder.name not in self._reported:
                 print(f"reconcile: {folder.name}: {error}; it is left as it is", file=sys.stderr, flush=True)
                 self._reported.add(folder.name)
             return True
 
-    def _one(self, folder: Folder, phase: str | None, known: Sequence[Folder]) -> bool:
+    def _one(self, folder: Path, phase: str | None, known: Sequence[Path]) -> bool:
         """Reconcile one folder, whose workflow is in a phase, or gone; return whether nothing is left to be done."""
         if phase is not None and phase not in STATUS:  # it goes on; after `argo retry`, to end again
-            for path in (folder.finished, folder.path / CONCLUDED):
+            for path in (folder / FINISHED, folder / CONCLUDED):
                 path.unlink(missing_ok=True)
             return True
-        if folder.finished.exists():
-            if phase is None and time.time() - folder.finished.stat().st_mtime > self._keep_s:
-                shutil.rmtree(folder.path, ignore_errors=True)
+        if (folder / FINISHED).exists():
+            if phase is None and time.time() - (folder / FINISHED).stat().st_mtime > self._keep_s:
+                shutil.rmtree(folder, ignore_errors=True)
             return True
         if phase is None:  # deleted; its own exit handler may have known how it ended
-            return self._conclude(folder, read_record(folder.path / CONCLUDED).get("status") or KILLED, known)
+            return self._conclude(folder, read_record(folder / CONCLUDED).get("status") or KILLED, known)
         shutdown = (self._client.get(folder.name).get("spec") or {}).get("shutdown")
         status = final_status(phase, stopped=shutdown in ("Stop", "Terminate"))
         return self._conclude(folder, status or KILLED, known)
 
-    def _conclude(self, folder: Folder, status: str, known: Sequence[Folder]) -> bool:
-        later = next((each for each in known[known.index(folder) + 1:] if each.pipelines & folder.pipelines), None)
+    def _conclude(self, folder: Path, status: str, known: Sequence[Path]) -> bool:
+        later = next((each for each in known[known.index(folder) + 1:] if _pipelines(each) & _pipelines(folder)), None)
         if later is not None:  # the same work was submitted again: that one says how it ended
-            write_json(folder.finished, {"status": status, "superseded": later.name})
+            write_json(folder / FINISHED, {"status": status, "superseded": later.name})
             return True
-        conclude(folder.plan, status)
-        return folder.finished.exists()
+        conclude(folder / PLAN, status)
+        return (folder / FINISHED).exists()
 
 
 class RemoteReconciler(Reconciler):
@@ -146,14 +120,14 @@ class RemoteReconciler(Reconciler):
             return super().sweep()
         finally:
             mirror.push(FOLDER)
-            planned = {path.parent.name for path in map(PurePosixPath, notes) if path.name == "plan.json"}
+            planned = {path.parent.name for path in map(PurePosixPath, notes) if path.name == PLAN}
             gone = planned - {path.name for path in (mirror.root / FOLDER).glob("*")}  # not what is being planned now
             mirror.remote.delete(
                 name for name in entries
                 if PurePosixPath(name).parts[1] in gone or (name in notes and not (mirror.root / name).exists())
             )  # fmt: skip
 
-    def _conclude(self, folder: Folder, status: str, known: Sequence[Folder]) -> bool:
+    def _conclude(self, folder: Path, status: str, known: Sequence[Path]) -> bool:
         changing = pull_spools(self._mirror, folder.name)
         concluded = super()._conclude(folder, status, known)
         self._mirror.push(*(changing or ()))
