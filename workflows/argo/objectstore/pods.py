@@ -4,7 +4,6 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from argosy.core.errors import Stopped
@@ -34,31 +33,9 @@ _UNKNOWN = ("", "0", "-1")  # exit codes of an attempt without one: its pod was 
 Fetch = Callable[[Iterable[Path]], object]
 
 
-@dataclass(frozen=True)
-class PodStore:
-    """The mirror of the store, and the pod's workflow."""
-
-    mirror: Mirror
-    workflow: str
-
-    @property
-    def folder(self) -> str:
-        """The workflow's folder, below the store."""
-        return f"{FOLDER}/{self.workflow}"
-
-    @property
-    def plan(self) -> Path:
-        """The plan that was handed over, once it is pulled."""
-        return self.mirror.root / self.folder / "plan.json"
-
-    def pull(self, wanted: Callable[[str], bool] = lambda name: True) -> None:
-        """Fetch the workflow's folder."""
-        self.mirror.pull_below(self.folder, wanted=wanted)
-
-
-def pod_store(profile: Profile, workflow: str) -> PodStore | None:
-    """Return the store of a pod; None where it is a volume: then everything is there already."""
-    return PodStore(mirror_of(profile), workflow) if profile.storage.uri else None
+def pod_mirror(profile: Profile) -> Mirror | None:
+    """Make the pod's directory of the store; None where it is a volume: then everything is there already."""
+    return mirror_of(profile) if profile.storage.uri else None
 
 
 def mirror_of(profile: Profile) -> Mirror:
@@ -79,14 +56,14 @@ def near(storage: Storage) -> Near | None:
 @contextlib.contextmanager
 def planning(profile: Profile, workflow: str) -> Iterator[None]:
     """Fetch the records of all steps; then, without an error, send the plan."""
-    store = pod_store(profile, workflow)
-    if store is None:
+    mirror, folder = pod_mirror(profile), f"{FOLDER}/{workflow}"
+    if mirror is None:
         yield
         return
-    with _timed(store.mirror, "records"):
-        pull_records(store.mirror)
+    with _timed(mirror, "records"):
+        pull_records(mirror)
     yield
-    store.mirror.push(PIPELINES, store.folder)
+    mirror.push(PIPELINES, folder)
 
 
 @contextlib.contextmanager
@@ -102,11 +79,10 @@ def running(profile: Profile, workflow: str, batch: str) -> Iterator[Sequence[Ru
         yield ()
         return
     stop_on_signals()  # until the runner handles them itself
-    store = PodStore(mirror_of(profile), workflow)
-    mirror = store.mirror
+    mirror, folder = mirror_of(profile), f"{FOLDER}/{workflow}"
     try:
-        store.pull(lambda name: name.endswith(("/plan.json", f"/attempts/{batch}.json")))
-        nodes = read_handoff(store.plan).of(batch)
+        mirror.pull_below(folder, wanted=lambda name: name.endswith(("/plan.json", f"/attempts/{batch}.json")))
+        nodes = read_handoff(mirror.root / folder / "plan.json").of(batch)
         names = [Path(node.dir).name for node in nodes]
         every_s = profile.storage.push_s
         with Leases(mirror.remote, names, f"{workflow}/{batch}", every_s, is_over=last_is_over()) as leases:
@@ -114,7 +90,7 @@ def running(profile: Profile, workflow: str, batch: str) -> Iterator[Sequence[Ru
             with _timed(mirror, f"{len(nodes)} nodes and what they read"):
                 each(lambda directory: directory.pull(), directories)
                 pull_upstream(mirror, nodes)
-            pusher = Pusher(directories, every_s, lambda: mirror.push(f"{store.folder}/attempts"))
+            pusher = Pusher(directories, every_s, lambda: mirror.push(f"{folder}/attempts"))
             pusher.start()
             try:
                 yield [pusher]
@@ -127,15 +103,15 @@ def running(profile: Profile, workflow: str, batch: str) -> Iterator[Sequence[Ru
 @contextlib.contextmanager
 def concluding(profile: Profile, workflow: str) -> Iterator[None]:
     """Fetch the workflow's plan and what its pods had no time to send; then send what changed."""
-    store = pod_store(profile, workflow)
-    if store is None:
+    mirror, folder = pod_mirror(profile), f"{FOLDER}/{workflow}"
+    if mirror is None:
         yield
         return
-    store.pull()
-    changing = pull_spools(store.mirror, workflow)
+    mirror.pull_below(folder)
+    changing = pull_spools(mirror, workflow)
     yield
     if changing is not None:
-        store.mirror.push(store.folder, *changing)
+        mirror.push(folder, *changing)
 
 
 def last_is_over() -> bool:
@@ -153,14 +129,13 @@ def _timed(mirror: Mirror, what: str) -> Iterator[None]:
 @contextlib.contextmanager
 def judging(profile: Profile, workflow: str) -> Iterator[None]:
     """Fetch all records, and the evaluations of the night; then send the judgement and its announcements."""
-    store = pod_store(profile, workflow)
-    if store is None:
+    mirror, folder = pod_mirror(profile), f"{FOLDER}/{workflow}"
+    if mirror is None:
         yield
         return
-    mirror = store.mirror
     pull_records(mirror)
-    store.pull()
-    night = read_record(store.plan.with_name("night.json"))
+    mirror.pull_below(folder)
+    night = read_record(mirror.root / folder / "night.json")
     pairs = [pair for line in night.values() for pair in line["pairs"]]
     evaluations = (path for pair in pairs for path in (*pair["new"], *pair.get("reference_evaluations", ())))
     pull_directories(mirror, {Path(path).name: set() for path in evaluations})
@@ -171,16 +146,16 @@ def judging(profile: Profile, workflow: str) -> Iterator[None]:
         for path in mirror.root.glob("regressions-*"):
             if path.name not in before:
                 RemoteNode(mirror.remote, mirror.root, path.name).push()
-        mirror.push(NIGHTLY, store.folder)
+        mirror.push(NIGHTLY, folder)
 
 
 @contextlib.contextmanager
 def reporting(profile: Profile, workflow: str) -> Iterator[None]:
     """Fetch the report of the workflow, where there is one."""
-    if store := pod_store(profile, workflow):
-        store.pull()
-        if found := report_directory(store.plan.parent):
-            store.mirror.pull_below(Path(found).name, wanted=lambda name: name.endswith((".html", ".json")))
+    if mirror := pod_mirror(profile):
+        mirror.pull_below(f"{FOLDER}/{workflow}")
+        if found := report_directory(mirror.root / FOLDER / workflow):
+            mirror.pull_below(Path(found).name, wanted=lambda name: name.endswith((".html", ".json")))
     yield
 
 
@@ -190,16 +165,15 @@ def promoting(profile: Profile, workflow: str) -> Iterator[Fetch]:
 
     Yields what fetches the results of further steps, such as the evaluations that a gate asks for.
     """
-    store = pod_store(profile, workflow)
-    if store is None:
+    mirror, folder = pod_mirror(profile), f"{FOLDER}/{workflow}"
+    if mirror is None:
         yield lambda directories: None
         return
-    mirror = store.mirror
     pull_records(mirror)
-    store.pull()
+    mirror.pull_below(folder)
     changing = pull_spools(mirror, workflow, ended=False)
     if changing is not None:
-        _pull_compared(mirror, Path(read_handoff(store.plan).report).name)
+        _pull_compared(mirror, Path(read_handoff(mirror.root / folder / "plan.json").report).name)
     yield lambda directories: pull_directories(  # what lies elsewhere is not ours to fetch
         mirror, {path.name: set() for path in directories if path.parent == mirror.root})
     mirror.push(PROMOTIONS, *(changing or ()))
