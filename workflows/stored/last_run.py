@@ -189,12 +189,19 @@ def result_directory(store: Path, name: str) -> Path:
 
     Raises InputError: there is no such thing (names the nearest), or it has not begun."""
     node = node_of(store, name)
-    if node not in ("", name):
-        return _export(store, node, name.removeprefix(f"{node}/"))
-    path = directory_of(store, name)
-    if not path.exists():
-        raise InputError(unfinished(store, name, path))
-    return path
+    if node in ("", name):
+        path = directory_of(store, name)
+        if not path.exists():
+            raise InputError(unfinished(store, name, path))
+        return path
+    directory, export = directory_of(store, node), name.removeprefix(f"{node}/")
+    step = training_step(directory)
+    if step is None and read_done(directory) is None:
+        raise InputError(unfinished(store, node, directory))
+    known = {**step.exports, FINAL: step.exports[step.final]} if step else {}
+    if export not in known:
+        raise InputError(f"{node} has no checkpoint {export!r}; {likely(export, known) or 'it has none'}")
+    return directory / known[export]
 
 
 def checkpoint_directory(store: Path, name: str) -> Path:
@@ -223,24 +230,12 @@ def model_directory(store: Path, name: str) -> Path:
     raise InputError(f"CHECKPOINT is {name!r}: {Path(name).absolute()} holds no model (config.json)")
 
 
-def _export(store: Path, stage: str, export: str) -> Path:
-    directory = directory_of(store, stage)
-    step = training_step(directory)
-    if step is None and read_done(directory) is None:
-        raise InputError(unfinished(store, stage, directory))
-    known = {**step.exports, FINAL: step.exports[step.final]} if step else {}
-    if export not in known:
-        raise InputError(f"{stage} has no checkpoint {export!r}; {likely(export, known) or 'it has none'}")
-    return directory / known[export]
-
-
 def export_name(step: TrainingStep, path: Path) -> str:
     """Name of the export that `path` is, or of the final one where `path` is the step's directory.
 
     Raises InputError: `path` is neither; names the exports."""
-    if path.absolute() == step.directory.absolute():
-        return step.final
-    for name, below in step.exports.items():
-        if path.absolute() == (step.directory / below).absolute():
-            return name
+    known = {(step.directory / below).absolute(): name for name, below in step.exports.items()}
+    known[step.directory.absolute()] = step.final
+    if path.absolute() in known:
+        return known[path.absolute()]
     raise InputError(f"{path} is not a checkpoint of {step.directory}; there are: {', '.join(step.exports.values())}")

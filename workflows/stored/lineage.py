@@ -60,11 +60,8 @@ class Lineage:
 
     def of(self, directory: Path) -> Ancestor:
         """Read the ancestor in `directory`. Raises InputError: it is no step's directory."""
-        if directory not in self._known:
-            self._known[directory] = self._read(directory)
-        return self._known[directory]
-
-    def _read(self, directory: Path) -> Ancestor:
+        if directory in self._known:
+            return self._known[directory]
         finished = read_done(directory)
         made_from = finished["made_from"] if finished else read_record(directory / NODE)
         if not made_from:
@@ -74,7 +71,8 @@ class Lineage:
         upstream = {name: [self.of(known[digest]) if digest in known else digest for digest in digests]
                     for name, digests in made_from["upstream"].items()}
         files = list(self._files(made_from, run.get("config", {})))
-        return Ancestor(directory, made_from, run, finished is not None, files, upstream)
+        self._known[directory] = Ancestor(directory, made_from, run, finished is not None, files, upstream)
+        return self._known[directory]
 
     def _files(self, made_from: dict[str, Any], config: dict[str, Any]) -> Iterator[ExternalFile]:
         for name, identity in made_from["external"].items():
@@ -83,13 +81,11 @@ class Lineage:
             identities: list[str] = [identity] if isinstance(identity, str) else identity
             for index, known in enumerate(identities):
                 path = paths[index] if index < len(paths) else known.partition(":")[0]
-                yield ExternalFile(name, path, known, self._state(path, known))
-
-    def _state(self, path: str, known: str) -> str:
-        try:
-            return "unchanged" if self._identities.of(path, "") == known else "CHANGED since"
-        except InputError:
-            return "not there any more"
+                try:
+                    state = "unchanged" if self._identities.of(path, "") == known else "CHANGED since"
+                except InputError:
+                    state = "not there any more"
+                yield ExternalFile(name, path, known, state)
 
 
 def step_directory(path: Path) -> Path:

@@ -192,10 +192,22 @@ class ServerClient(ArgoClient):
         name = workflow["metadata"]["name"]
         artifacts = (node.get("outputs") or {}).get("artifacts") or []
         if not follow and any(each.get("name") == LOGS for each in artifacts):
-            return self.transport.stream(
-                f"/artifact-files/{self.namespace}/workflows/{name}/{node['id']}/outputs/{LOGS}"
-            )
-        return self._pod_log(name, pod_name(workflow, node), follow, last)
+            place = f"/artifact-files/{self.namespace}/workflows/{name}"
+            yield from self.transport.stream(f"{place}/{node['id']}/outputs/{LOGS}")
+            return
+        pod, silent = pod_name(workflow, node), True
+        query = {"podName": pod, "logOptions.container": "main", "logOptions.follow": "true" if follow else "false"}
+        query |= {"logOptions.tailLines": str(last)} if last else {}
+        for line in self.transport.stream(f"{self._workflows}/{name}/log", query, follow=follow):
+            if not line.strip():
+                continue
+            entry = json.loads(line)
+            if "error" in entry:
+                raise ApiError(int(entry["error"].get("http_code", 500)), str(entry["error"].get("message")))
+            silent = False
+            yield str(entry["result"].get("content", "")).encode() + b"\n"
+        if silent:  # the server says nothing of a pod that is gone
+            raise ApiError(404, f"the pod {pod} is gone, or has printed nothing")
 
     def shut_down(self, name: str, strategy: str) -> None:
         """Stop or terminate, as its buttons do."""
@@ -209,19 +221,3 @@ class ServerClient(ArgoClient):
         stuck = any(unit.state in ("failed", "stopped") and not unit.failed_pod for unit in view(workflow).units)
         body: Json = {"restartSuccessful": True, "nodeFieldSelector": FROM_PLAN} if stuck else {}
         return self.transport.ask("PUT", f"{self._workflows}/{workflow['metadata']['name']}/retry", body)
-
-    def _pod_log(self, workflow: str, pod: str, follow: bool, last: int) -> Iterator[bytes]:
-        """Read one line of JSON for each line of the log. The server says nothing of a pod that is gone."""
-        query = {"podName": pod, "logOptions.container": "main", "logOptions.follow": "true" if follow else "false"}
-        query |= {"logOptions.tailLines": str(last)} if last else {}
-        silent = True
-        for line in self.transport.stream(f"{self._workflows}/{workflow}/log", query, follow=follow):
-            if not line.strip():
-                continue
-            entry = json.loads(line)
-            if "error" in entry:
-                raise ApiError(int(entry["error"].get("http_code", 500)), str(entry["error"].get("message")))
-            silent = False
-            yield str(entry["result"].get("content", "")).encode() + b"\n"
-        if silent:
-            raise ApiError(404, f"the pod {pod} is gone, or has printed nothing")

@@ -28,25 +28,19 @@ HOPELESS = ("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidIma
 
 def pods(cluster: Cluster) -> Iterator[Found]:
     """Try one image after the other: the second is often the first one's."""
-    images = cluster.profile.images
+    images, folder = cluster.profile.images, f"/api/v1/namespaces/{cluster.namespace}/pods"
     for image in dict.fromkeys(images.of(needs) for needs in ("data", "train")):
-        yield from _try(cluster, image)
-
-
-def _try(cluster: Cluster, image: str) -> Iterator[Found]:
-    folder = f"/api/v1/namespaces/{cluster.namespace}/pods"
-    before = time.time()
-    name = cluster.api.ask("POST", folder, pod(cluster, image))["metadata"]["name"]
-    try:
-        problem = _until_over(cluster, name)
-        if problem:
-            yield Found("FAIL", f"{image}: {problem}", "fix the image's name, tag, pull_policy or pull_secrets in the "
-                        f"profile, or what the message says (kubectl -n {cluster.namespace} describe pod)")  # fmt: skip
-            return
-        log = b"".join(cluster.api.stream(f"{folder}/{name}/log")).decode(errors="replace")
-        yield from _read(cluster, image, log, before)
-    finally:
-        cluster.api.ask("DELETE", f"{folder}/{name}", {"gracePeriodSeconds": 0})
+        before = time.time()
+        name = cluster.api.ask("POST", folder, pod(cluster, image))["metadata"]["name"]
+        try:
+            if problem := _until_over(cluster, name):
+                yield Found("FAIL", f"{image}: {problem}", "fix the image's name, tag, pull_policy or pull_secrets in "
+                            f"the profile, or what the message says (kubectl -n {cluster.namespace} describe pod)")
+                continue
+            log = b"".join(cluster.api.stream(f"{folder}/{name}/log")).decode(errors="replace")
+            yield from _read(cluster, image, log, before)
+        finally:
+            cluster.api.ask("DELETE", f"{folder}/{name}", {"gracePeriodSeconds": 0})
 
 
 def _until_over(cluster: Cluster, name: str) -> str:

@@ -157,35 +157,29 @@ def repository(cluster: Cluster) -> Json | None:
 
 def near(cluster: Cluster) -> Iterator[Found]:
     """Check the claim of a cache; of Fluid that it is installed, and that its Dataset can be mounted."""
-    cache, fluid = cluster.profile.storage.cache, cluster.profile.storage.fluid
-    if fluid:
-        yield from _fluid(cluster, fluid.namespace or cluster.profile.namespace)
-    elif cache and cache.claim:
+    cache, fluid, name = cluster.profile.storage.cache, cluster.profile.storage.fluid, dataset(cluster.profile)
+    if cache and cache.claim:
         yield from claim(cluster, cache.claim)
     elif cache and cluster.deep:
         yield Found("ok", f"{cache.host_path} of each node: see below what pods may do there")
     elif cache:
         yield Found("warn", f"{cache.host_path} of each node is not tried from here", "argosy doctor --deep")
-    else:
+    elif not fluid:
         yield Found("ok", "the profile has no cache")
-
-
-def _fluid(cluster: Cluster, place: str) -> Iterator[Found]:
-    name = dataset(cluster.profile)
-    if cluster.get(FLUID) is None:
+    elif cluster.get(FLUID) is None:
         yield Found("FAIL", "Fluid is not installed: there is no API data.fluid.io/v1alpha1",
                     "install it (its chart is fluid/fluid), or take storage.cache in the profile")  # fmt: skip
-        return
-    for namespace in dict.fromkeys((place, cluster.namespace)):
-        found = cluster.get(f"{FLUID}/namespaces/{namespace}/datasets/{name}")
-        phase = ((found or {}).get("status") or {}).get("phase") or "not bound yet"
-        if found is None:
-            yield Found("FAIL", f"there is no Dataset {name} in {namespace}: pods wait for its claim", cluster.install)
-        elif phase != "Bound":
-            yield Found("FAIL", f"the Dataset {name} in {namespace} is {phase}: pods wait for its claim",
-                        f"kubectl -n {namespace} describe dataset,pod {name}; its pods are privileged")  # fmt: skip
-        else:
-            yield Found("ok", f"the Dataset {name} in {namespace} is bound")
+    else:
+        for place in dict.fromkeys((fluid.namespace or cluster.profile.namespace, cluster.namespace)):
+            found = cluster.get(f"{FLUID}/namespaces/{place}/datasets/{name}")
+            phase = ((found or {}).get("status") or {}).get("phase") or "not bound yet"
+            if found is None:
+                yield Found("FAIL", f"there is no Dataset {name} in {place}: pods wait for its claim", cluster.install)
+            elif phase != "Bound":
+                yield Found("FAIL", f"the Dataset {name} in {place} is {phase}: pods wait for its claim",
+                            f"kubectl -n {place} describe dataset,pod {name}; its pods are privileged")
+            else:
+                yield Found("ok", f"the Dataset {name} in {place} is bound")
 
 
 CHECKS = (Check("store", store, 50), Check("near", near, 51), Check("priorities", priorities, 60),

@@ -96,8 +96,12 @@ def fluid_documents(profile: Profile) -> list[dict[str, Any]]:
         return []
     place = fluid.namespace or profile.namespace
     spec = {"accessModes": ["ReadOnlyMany"], "mounts": [_mount(fluid, profile.storage.uri)]}
-    found = [_document(profile, place, "Dataset", spec),
-             _document(profile, place, _KINDS[fluid.runtime], _runtime(fluid))]
+    medium = "MEM" if f"{fluid.directory}/".startswith("/dev/shm/") else "SSD"
+    level = {"mediumtype": medium, "path": fluid.directory, "quota": fluid.size, "high": "0.95", "low": "0.7"}
+    runtime: dict[str, Any] = {"replicas": fluid.workers, "tieredstore": {"levels": [level]}}
+    if properties := {**(_FRESH["alluxio"] if fluid.runtime == "alluxio" else {}), **fluid.properties}:
+        runtime["properties"] = properties
+    found = [_document(profile, place, "Dataset", spec), _document(profile, place, _KINDS[fluid.runtime], runtime)]
     if place != profile.namespace:
         refer = {"mountPoint": f"dataset://{place}/{dataset(profile)}", "name": MOUNT, "path": "/"}
         found.append(_document(profile, profile.namespace, "Dataset", {"mounts": [refer]}))
@@ -115,14 +119,6 @@ def _mount(fluid: Fluid, uri: str) -> dict[str, Any]:
         mount["encryptOptions"] = [{"name": name, "valueFrom": {"secretKeyRef": {"name": fluid.secret, "key": key}}}
                                    for name, key in _KEYS[fluid.runtime].items()]
     return mount
-
-
-def _runtime(fluid: Fluid) -> dict[str, Any]:
-    medium = "MEM" if f"{fluid.directory}/".startswith("/dev/shm/") else "SSD"
-    level = {"mediumtype": medium, "path": fluid.directory, "quota": fluid.size, "high": "0.95", "low": "0.7"}
-    spec: dict[str, Any] = {"replicas": fluid.workers, "tieredstore": {"levels": [level]}}
-    properties = {**(_FRESH["alluxio"] if fluid.runtime == "alluxio" else {}), **fluid.properties}
-    return {**spec, "properties": properties} if properties else spec
 
 
 def _document(profile: Profile, namespace: str, kind: str, spec: Mapping[str, Any]) -> dict[str, Any]:

@@ -40,29 +40,22 @@ def common_fields(profile: Profile) -> list[Parameter]:
 def steps(profile: Profile, tasks: Sequence[StageTask]) -> list[Container]:
     """Make a template for each semaphore that stages take, and one for those that take none."""
     found = {template_of(profile, task.placed): profile.of_stage(task.placed).slot for task in tasks}
-    return [_step(profile, name, slot) for name, slot in sorted(found.items())]
+    # The plan's patch, with more memory after each time that there was too little.
+    memory = f"asInt(inputs.parameters.memory) * {memory_factors(profile.retry)}[{memory_step(profile.retry)}]"
+    patch = f"{{{{=sprig.replace('{MEMORY}', string(int({memory})) + 'Mi', inputs.parameters.patch)}}}}"
+    args = ["run", "--workflow", WORKFLOW, "--profile", parameter("profile"), "--batch", "{{inputs.parameters.batch}}"]
+    env = [("ARGOSY_LAST_EXIT", "{{lastRetry.exitCode}}"), ("ARGOSY_LAST_CAUSE", f"{{{{={cause()}}}}}"),
+           ("ARGOSY_MEMORY_STEP", f"{{{{=string({memory_step(profile.retry)})}}}}"), ("ARGOSY_RETRY", "{{retries}}")]
+    return [container(name, profile, args, env=env, inputs=["batch", "patch", "memory"], resources=None,
+                      pod_spec_patch=patch, retry_strategy=retry(profile),
+                      synchronization=_synchronization(profile, slot))
+            for name, slot in sorted(found.items())]  # fmt: skip
 
 
 def template_of(profile: Profile, stage: str) -> str:
     """Name the template of a stage's pods."""
     slot = profile.of_stage(stage).slot
     return f"{STEP}-{slot.replace('/', '-').replace('.', '-').replace('_', '-').lower()}" if slot else STEP
-
-
-def _step(profile: Profile, name: str, slot: str) -> Container:
-    # The plan's patch, with more memory after each time that there was too little.
-    memory = f"asInt(inputs.parameters.memory) * {memory_factors(profile.retry)}[{memory_step(profile.retry)}]"
-    patch = f"{{{{=sprig.replace('{MEMORY}', string(int({memory})) + 'Mi', inputs.parameters.patch)}}}}"
-    return container(
-        name, profile, ["run", "--workflow", WORKFLOW, "--profile", parameter("profile"), "--batch",
-                        "{{inputs.parameters.batch}}"],
-        env=[
-            ("ARGOSY_LAST_EXIT", "{{lastRetry.exitCode}}"), ("ARGOSY_LAST_CAUSE", f"{{{{={cause()}}}}}"),
-            ("ARGOSY_MEMORY_STEP", f"{{{{=string({memory_step(profile.retry)})}}}}"), ("ARGOSY_RETRY", "{{retries}}")
-        ],
-        inputs=["batch", "patch", "memory"], resources=None, pod_spec_patch=patch, retry_strategy=retry(profile),
-        synchronization=_synchronization(profile, slot),
-    )  # fmt: skip
 
 
 def _synchronization(profile: Profile, slot: str) -> m.Synchronization:

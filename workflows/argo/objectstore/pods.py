@@ -172,19 +172,13 @@ def promoting(profile: Profile, workflow: str) -> Iterator[Fetch]:
     pull_records(mirror)
     mirror.pull_below(folder)
     changing = pull_spools(mirror, workflow, ended=False)
-    if changing is not None:
-        _pull_compared(mirror, Path(read_handoff(mirror.root / folder / "plan.json").report).name)
+    report = Path(read_handoff(mirror.root / folder / "plan.json").report).name if changing is not None else ""
+    if report:  # its records; of the compared steps the records, whole spools and configs
+        mirror.pull_below(report, wanted=lambda name: name.split("/")[-1] in (OUTPUTS, RUN))
+        compared = read_record(mirror.root / report / RUN).get("config", {}).get("checkpoints", [])
+        names = [Path(path).name for path in compared]
+        pull_directories(mirror, {name: set() for name in names})
+        mirror.pull_below(*(f"{name}/{TRACKING}" for name in names), wanted=lambda name: not name.endswith(".lock"))
     yield lambda directories: pull_directories(  # what lies elsewhere is not ours to fetch
         mirror, {path.name: set() for path in directories if path.parent == mirror.root})
     mirror.push(PROMOTIONS, *(changing or ()))
-
-
-def _pull_compared(mirror: Mirror, report: str) -> None:
-    """Fetch the comparison's records, and of the compared steps the records, whole spools and configs."""
-    if not report:
-        return
-    mirror.pull_below(report, wanted=lambda name: name.split("/")[-1] in (OUTPUTS, RUN))
-    checkpoints = read_record(mirror.root / report / RUN).get("config", {}).get("checkpoints", [])
-    names = [Path(path).name for path in checkpoints]
-    pull_directories(mirror, {name: set() for name in names})
-    mirror.pull_below(*(f"{name}/{TRACKING}" for name in names), wanted=lambda name: not name.endswith(".lock"))

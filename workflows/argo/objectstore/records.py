@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -35,8 +35,14 @@ def pull_upstream(mirror: Mirror, nodes: Sequence[PlannedNode]) -> int:
     """Fetch the results that `nodes` read of others, each directory once; return how many bytes."""
     exports: dict[str, set[str]] = {}
     for node in nodes:
-        for name, wanted in _read_by(node, mirror.root):
-            exports.setdefault(name, set()).update(wanted)
+        step = definition(node.step)
+        config: dict[str, Any] = json.loads(node.config)
+        loaded = set() if step.needs == "data" else {config.get("export") or FINAL}
+        for value in (config.get(field) or () for field in step.config.fields_with(Role.UPSTREAM)):
+            for path in (value,) if isinstance(value, str) else value:
+                below = os.path.relpath(path, mirror.root)
+                if not below.startswith(".."):
+                    exports.setdefault(below.split("/")[0], set()).update(loaded)
     for node in nodes:
         exports.pop(Path(node.dir).name, None)
     fetched = pull_directories(mirror, exports) + _pull_beside(mirror, exports)
@@ -61,19 +67,6 @@ def _pull_beside(mirror: Mirror, names: Iterable[str]) -> int:
         if base.parents[2] == mirror.root.resolve():
             found.setdefault(base.parents[1].name, set()).add(base.name)
     return pull_directories(mirror, found) + _pull_beside(mirror, found) if found else 0
-
-
-def _read_by(node: PlannedNode, root: Path) -> Iterator[tuple[str, set[str]]]:
-    """Yield the directories of the store that the node's config names, and the exports that it loads there."""
-    step = definition(node.step)
-    config: dict[str, Any] = json.loads(node.config)
-    exports = set() if step.needs == "data" else {config.get("export") or FINAL}
-    for field in step.config.fields_with(Role.UPSTREAM):
-        value = config.get(field) or ()
-        for path in (value,) if isinstance(value, str) else value:
-            below = os.path.relpath(path, root)
-            if not below.startswith(".."):
-                yield below.split("/")[0], exports
 
 
 def _entries(remote: Remote, name: str, exports: set[str]) -> dict[str, Entry]:
