@@ -70,7 +70,8 @@ def tasks_of(nodes: Iterable[Node]) -> list[Task]:
         key = _key(node)
         upstream.setdefault(key, {}).update((_key(other), None) for each in node.upstream.values() for other in each)
         needs[key], parts[key] = definition(node.step).needs, bool(node.part)
-    own = _own(upstream)
+    own = {key: key[1] - frozenset.intersection(*(before for stage, before in upstream if stage == key[0]))
+           for key in upstream}  # fmt: skip
     return [
         Task(_name(key, own), key[0], own[key], tuple(_name(other, own) for other in before), needs[key], parts[key])
         for key, before in upstream.items()
@@ -104,17 +105,6 @@ def assign(nodes: Sequence[PlannedNode], tasks: Sequence[Task]) -> dict[str, lis
 
 def _key(node: Node) -> Key:
     return node.name, frozenset(other.name for each in node.upstream.values() for other in each)
-
-
-def _own(keys: Iterable[Key]) -> dict[Key, frozenset[str]]:
-    by_stage: dict[str, list[Key]] = {}
-    for key in dict.fromkeys(keys):
-        by_stage.setdefault(key[0], []).append(key)
-    own = {}
-    for same in by_stage.values():
-        common = frozenset.intersection(*(upstream for _, upstream in same))
-        own.update({key: key[1] - common if len(same) > 1 else frozenset() for key in same})
-    return own
 
 
 def _name(key: Key, own: dict[Key, frozenset[str]]) -> str:

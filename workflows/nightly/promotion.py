@@ -35,22 +35,16 @@ def keep(store: Path, evidence: Mapping[str, Any], outcome: str, path: Path | No
 
     `outcome`: `begun` (before the alias is moved, so that no crash loses the evidence), `moved`, or `refused`.
     `path`: of the file, where this evidence was written before."""
-    path = path or _free(make_directory(store / PROMOTIONS), evidence)
+    parts = [evidence[field] or "nothing" for field in ("at", "kind", "model", "alias", "checkpoint")]
+    name, number = re.sub(r"[^A-Za-z0-9._@-]+", "_", "-".join(parts)), 1
+    while path is None:  # a new file: two promotions may be of one second
+        new = make_directory(store / PROMOTIONS) / (f"{name}.json" if number == 1 else f"{name}-{number}.json")
+        with contextlib.suppress(FileExistsError):
+            new.touch(exist_ok=False)
+            path = new
+        number += 1
     write_json(path, {**evidence, "outcome": outcome})
     return path
-
-
-def _free(folder: Path, evidence: Mapping[str, Any]) -> Path:
-    """A new file: two promotions may be of one second."""
-    parts = [evidence[field] or "nothing" for field in ("at", "kind", "model", "alias", "checkpoint")]
-    name = re.sub(r"[^A-Za-z0-9._@-]+", "_", "-".join(parts))
-    number = 1
-    while True:
-        path = folder / (f"{name}.json" if number == 1 else f"{name}-{number}.json")
-        with contextlib.suppress(FileExistsError):
-            path.touch(exist_ok=False)
-            return path
-        number += 1
 
 
 def final_checkpoint(comparison: Path) -> Candidate:

@@ -37,27 +37,18 @@ def reference_for(new: Candidate, candidates: Candidates, alias: Candidate | Non
         depth, of_alias = (len(lineage_of(each.step, candidates.training)) for each in (new, alias))
         if depth >= of_alias:
             return alias
-    if counterpart := _counterpart(new, candidates):
-        return counterpart
+    is_final = new.export == new.step.final
+    earlier = [each for each in candidates.training.values() if each.line == new.step.line
+               and each.stage == new.step.stage and each is not new.step and _age(each) < _age(new.step)
+               and (is_final or new.export in each.exports)]  # fmt: skip
+    if earlier:
+        newest = max(earlier, key=_age)
+        return Candidate(newest, newest.final if is_final else new.export)
     exports = list(new.step.exports)
     if place := exports.index(new.export):
         return Candidate(new.step, exports[place - 1])
     source = candidates.training.get(new.step.source)
     return Candidate(source, source.final) if source else None
-
-
-def _counterpart(new: Candidate, candidates: Candidates) -> Candidate | None:
-    is_final = new.export == new.step.final
-    earlier = [
-        each
-        for each in candidates.training.values()
-        if each.line == new.step.line and each.stage == new.step.stage and each is not new.step
-        and _age(each) < _age(new.step) and (is_final or new.export in each.exports)
-    ]  # fmt: skip
-    if not earlier:
-        return None
-    newest = max(earlier, key=_age)
-    return Candidate(newest, newest.final if is_final else new.export)
 
 
 def _age(step: TrainingStep) -> tuple[float, str]:

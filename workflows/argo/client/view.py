@@ -72,26 +72,25 @@ def unit_of(workflow: str, node: Json, nodes: Mapping[str, Json]) -> Unit:
     tried = (nodes[child] for child in node.get("children") or [] if child in nodes)
     pods = [pod for pod in tried if pod["name"].startswith(f"{node['name']}(")] if node["type"] == "Retry" else [node]
     last = pods[-1] if pods else node
-    state = _state(node, last)
+    said = str(last.get("message") or node.get("message") or "")
+    state = PHASES.get(node.get("phase", ""), "pending")
+    if state == "failed" and STOPPED.search(f"{last.get('message', '')} {node.get('message', '')}"):
+        state = "stopped"
+    elif state == "running" and last.get("phase", "Pending") == "Pending":
+        state = "pending"
     starts = (seconds(pod.get("startedAt")) for pod in pods if pod.get("phase") != "Pending")
     began = min(filter(None, starts), default=0.0)
     ended = max((seconds(pod.get("finishedAt")) for pod in pods), default=0.0)
     code = (last.get("outputs") or {}).get("exitCode")
     task, label, batch = _names(workflow, node)
-    waits = str(last.get("message") or node.get("message") or "")
+    # The reason of a failure as the pod gave it, without what Argo and its executor add to it.
+    message = "\n".join(line for line in _REASON.sub("", said).splitlines() if not EXECUTOR.search(line)).strip()
     return Unit(
-        task=task, label=label, batch=batch, state=state, message=_message(last, node),
+        task=task, label=label, batch=batch, state=state, message=message,
         exit_code=int(code) if code is not None else None, attempts=tuple(pods), started=began,
         seconds=max(0.0, ended - began) if state in OVER and began else 0.0,
-        waits=waits if state == "pending" and waits not in _STARTING else "",
+        waits=said if state == "pending" and said not in _STARTING else "",
     )  # fmt: skip
-
-
-def _state(node: Json, last: Json) -> State:
-    state = PHASES.get(node.get("phase", ""), "pending")
-    if state == "failed" and STOPPED.search(f"{last.get('message', '')} {node.get('message', '')}"):
-        return "stopped"
-    return "pending" if state == "running" and last.get("phase", "Pending") == "Pending" else state
 
 
 def _names(workflow: str, node: Json) -> tuple[str, str, str]:
@@ -102,20 +101,14 @@ def _names(workflow: str, node: Json) -> tuple[str, str, str]:
         return FINISH, FINISH, FINISH
     task, _, item = name.partition("(")
     task = task.partition(".")[0]  # `report.show` is the pod of `report`
-    if ")." in name:  # inside the tree of post-training, where `sft(0:chat)` is the item chat
-        task, item = _of_tree(name.rpartition(").")[2])
+    if ")." in name:  # inside the tree of post-training each item is a task of its own, and so are its evaluations
+        kind, _, item = name.rpartition(").")[2].partition("(")  # `sft(0:chat)`, `evaluate(1:chat-2of3)`
+        of = item.partition(":")[2].removesuffix(")").replace("_", "-")
+        task = f"{kind}-{_BATCH_OF.sub('', of)}" if _BATCH_OF.search(of) else of
     inputs = {each["name"]: each.get("value") for each in (node.get("inputs") or {}).get("parameters") or []}
     batch = str(inputs.get("batch") or item.partition(":")[2].removesuffix(")") or task)
     part = _BATCH_OF.search(batch)
     return task, f"{task}/{part[1]}" if part and part[1] != "1of1" else task, batch
-
-
-def _of_tree(name: str) -> tuple[str, str]:
-    """Split the end of a name inside the tree, `sft(0:chat)` or `evaluate(1:chat-2of3)`, into task and item: each item
-    is a task of its own here, and so are its evaluations."""
-    kind, _, item = name.partition("(")
-    of = item.partition(":")[2].removesuffix(")").replace("_", "-")
-    return (f"{kind}-{_BATCH_OF.sub('', of)}" if _BATCH_OF.search(of) else of), item
 
 
 def parameters_of(spec: Json | None) -> dict[str, Json]:
@@ -139,12 +132,6 @@ def pod_name(workflow: Json, node: Json) -> str:
     template = node.get("templateName") or (node.get("templateRef") or {}).get("template") or ""
     prefix = (f"{name}-{template}" if template else name)[:_LONGEST_PREFIX]
     return f"{prefix}-{node['id'].rpartition('-')[2]}"
-
-
-def _message(pod: Json, node: Json) -> str:
-    """Return the reason of a failure as the pod gave it, without what Argo and its executor add to it."""
-    text = _REASON.sub("", str(pod.get("message") or node.get("message") or ""))
-    return "\n".join(line for line in text.splitlines() if not EXECUTOR.search(line)).strip()
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,11 @@ class Lines:
                 self._waited[unit.label] = self._waited.get(unit.label, 0.0) + now - self._pending.pop(unit.label)
             lines += self._changes(unit, self._seen.get(unit.label), found)
             self._seen[unit.label] = unit
-        return lines + list(self._progress(found, now))
+        if now - self._reported >= PROGRESS_EVERY_S:
+            self._reported = now
+            running = (unit for unit in found.units if unit.state == "running" and unit.progress)
+            lines += [f"{unit.label} {100 * unit.progress:3.0f} %" for unit in running]
+        return lines
 
     def _first(self, found: View, now: float) -> list[str]:
         """Sum up a workflow that is already under way."""
@@ -120,24 +124,13 @@ class Lines:
             self._waiting[unit.label] = unit.waits
             yield f"{unit.label} waits: {unit.waits}"
         if unit.state in OVER and (before is None or before.state not in OVER):
-            yield self._end(unit, found)
-
-    def _end(self, unit: Unit, found: View) -> str:
-        waited = min(self._waited.get(unit.label, 0.0), unit.seconds)
-        how = f"done in {unit.seconds - waited:.1f} s" if unit.state == "done" else f"{unit.state}: {reason(unit)}"
-        if unit.state == "done" and waited >= TOLD_WAIT_S:
-            how += f", after {waited:.0f} s of waiting"
-        counts = unit.batch in found.planned  # not the plan, the report, the exit handler
-        self._ended += counts
-        return (f"[{self._ended}/{found.total or '?'}] " if counts else "") + f"{unit.label} {how}"
-
-    def _progress(self, found: View, now: float) -> Iterator[str]:
-        if now - self._reported < PROGRESS_EVERY_S:
-            return
-        self._reported = now
-        for unit in found.units:
-            if unit.state == "running" and unit.progress:
-                yield f"{unit.label} {100 * unit.progress:3.0f} %"
+            waited = min(self._waited.get(unit.label, 0.0), unit.seconds)
+            how = f"done in {unit.seconds - waited:.1f} s" if unit.state == "done" else f"{unit.state}: {reason(unit)}"
+            if unit.state == "done" and waited >= TOLD_WAIT_S:
+                how += f", after {waited:.0f} s of waiting"
+            counts = unit.batch in found.planned  # not the plan, the report, the exit handler
+            self._ended += counts
+            yield (f"[{self._ended}/{found.total or '?'}] " if counts else "") + f"{unit.label} {how}"
 
 
 class Shares:

@@ -69,7 +69,8 @@ def manifests(profile: Profile) -> dict[str, list[Manifest]]:
     text = yaml.safe_dump(profile.model_dump(mode="json", exclude_unset=True), sort_keys=False)
     labels = {"app.kubernetes.io/part-of": "argosy", PROFILE: profile.name}
     metadata = {"name": config_map(profile.name), "namespace": profile.namespace, "labels": labels}
-    held = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {f"{profile.name}.yaml": text}}
+    data = {f"{profile.name}.yaml": text}
+    held: Manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
     return {
         "rights": list(rights(profile)),
         "profile": [held],  # for the pods of workflows that name it

@@ -92,6 +92,12 @@ def workflow_template(profile: Profile, planned: Planned) -> WorkflowTemplate:
     """Make the template that plans, runs each task's batches, and reports the end whatever happens."""
     # Without a pod where the plan found nothing to do and all went well.
     idle = f"workflow.status == 'Succeeded' && (workflow.outputs?.parameters?.{FINISH} ?? 'yes') == 'no'"
+    args = [FINISH, "--workflow", WORKFLOW, "--profile", parameter("profile"), "--status", "{{workflow.status}}"]
+    env = [("ARGOSY_STOPPED", f"{{{{={stopped()}}}}}"), ("ARGOSY_FAILURES", f"{{{{={failures_digest()}}}}}"),
+           ("ARGOSY_RETRY", "{{retries}}")]  # fmt: skip
+    # A pod whose image is not there would hold the workflow open for ever. What is not told then, the reconciler tells.
+    finish = container(FINISH, profile, args, env=env, retry_strategy=retry(profile, LATE),
+                       active_deadline_seconds=max(profile.plan_deadline_s, FINISH_S))  # fmt: skip
     end = DAG(name=END, tasks=[Task(name=FINISH, template=FINISH, when=f"{{{{=!({idle})}}}}")])
     return WorkflowTemplate(
         name=planned.name, namespace=profile.namespace, labels={"app.kubernetes.io/part-of": "argosy"},
@@ -99,7 +105,7 @@ def workflow_template(profile: Profile, planned: Planned) -> WorkflowTemplate:
                      "workflows.argoproj.io/description": planned.description},
         entrypoint=MAIN, on_exit=END, arguments=list(planned.fields),
         templates=[_dag(profile, planned), _plan(profile, planned), *steps(profile, planned.tasks),
-                   *planned.after.templates, end, _finish(profile)],
+                   *planned.after.templates, end, finish],
         workflow_metadata=m.WorkflowMetadata(labels={"argosy/pipeline": planned.name}),
         **_settings(profile),
     )  # fmt: skip
@@ -135,7 +141,7 @@ def _dag(profile: Profile, planned: Planned) -> DAG:
         batches = f"fromJSON({_output_of(task.parameter)})"
         if task.parts:  # a pod for each batch, called by what tells it from the others, such as `1of3`
             same = f"'{task.name}-' + {_output_of(COMMON)}"
-            how = {"with_param": f"{{{{=toJson(map({batches}, {{trimPrefix(#, {same})}}))}}}}"}
+            how: dict[str, Any] = {"with_param": f"{{{{=toJson(map({batches}, {{trimPrefix(#, {same})}}))}}}}"}
             batch = f"{task.name}-{{{{tasks.{PLAN}.outputs.parameters.{COMMON}}}}}{{{{item}}}}"
         else:  # skipped where the plan has no batch for it, and called by its plain name
             joined = f"sprig.join('', {batches})"
@@ -175,12 +181,3 @@ def _plan(profile: Profile, planned: Planned) -> Container:
                            global_name=name if name in seen else None) for name in outputs],
         active_deadline_seconds=profile.plan_deadline_s, retry_strategy=retry(profile, LATE)
     )
-
-
-def _finish(profile: Profile) -> Container:
-    args = [FINISH, "--workflow", WORKFLOW, "--profile", parameter("profile"), "--status", "{{workflow.status}}"]
-    env = [("ARGOSY_STOPPED", f"{{{{={stopped()}}}}}"), ("ARGOSY_FAILURES", f"{{{{={failures_digest()}}}}}"),
-           ("ARGOSY_RETRY", "{{retries}}")]  # fmt: skip
-    # A pod whose image is not there would hold the workflow open for ever. What is not told then, the reconciler tells.
-    limit = max(profile.plan_deadline_s, FINISH_S)
-    return container(FINISH, profile, args, env=env, active_deadline_seconds=limit, retry_strategy=retry(profile, LATE))

@@ -84,13 +84,13 @@ class Remote:
 
     def write(self, name: str, data: bytes) -> None:
         """Write a small file."""
-        with self._into_bucket("write", name):
+        with self._request("write", name, into=True):
             self.fs.pipe_file(self._path(name), data)
 
     def create(self, name: str, data: bytes) -> bool:
         """Write a small file unless it exists; return whether it did not. Where the file system can, this is atomic."""
         try:
-            with self._into_bucket("create", name):
+            with self._request("create", name, into=True):
                 self.fs.pipe_file(self._path(name), data, mode="create")
         except FileExistsError:
             return False
@@ -100,7 +100,7 @@ class Remote:
         """Send a file, piece by piece; it appears whole or not at all. One that grows meanwhile may be longer there.
 
         Raises FileNotFoundError: `local` is gone."""
-        with self._into_bucket("upload", name, local):
+        with self._request("upload", name, into=True, local=local):
             before, path = local.stat(), self._path(name)
             if self.uri.startswith("file:"):  # elsewhere, what is not whole does not appear
                 self.fs.put_file(str(local), f"{path}.part")
@@ -169,25 +169,18 @@ class Remote:
                 done.result()
 
     @contextlib.contextmanager
-    def _into_bucket(self, operation: str, name: str, local: Path | None = None) -> Iterator[None]:
-        """Run a request that writes: what is not found is the bucket, unless the file `local` is gone."""
-        try:
-            with self._request(operation, name):
-                yield
-        except FileNotFoundError as error:
-            if local is not None and not local.exists():
-                raise
-            raise InputError(f"{operation} {self.uri}/{name}: there is no such bucket ({error}); make it") from error
+    def _request(self, operation: str, name: str, *, into: bool = False, local: Path | None = None) -> Iterator[None]:
+        """Let errors name operation and URI; a file that is there, or is not, is an answer and goes through.
 
-    @contextlib.contextmanager
-    def _request(self, operation: str, name: str) -> Iterator[None]:
-        """Let errors name operation and URI; a file that is there, or is not, is an answer and goes through."""
+        `into`: what a request that writes does not find is the bucket, unless the file `local` is gone."""
+        what = f"{operation} {self.uri}/{name}".rstrip("/")
         try:
             yield
-        except (*_ANSWERS, *_MISTAKES, ArgosyError):
-            raise
+        except (*_ANSWERS, *_MISTAKES, ArgosyError) as error:
+            if not into or not isinstance(error, FileNotFoundError) or (local is not None and not local.exists()):
+                raise
+            raise InputError(f"{what}: there is no such bucket ({error}); make it") from error
         except Exception as error:  # each file system has its own
-            what = f"{operation} {self.uri}/{name}".rstrip("/")
             line = f"{what}: {' '.join(f'{type(error).__name__}: {error}'.split())}"
             if isinstance(error, PermissionError) or type(error).__name__ in _CREDENTIALS:
                 raise InputError(f"{line}; give the pods credentials that may read, write, list and delete there, in "

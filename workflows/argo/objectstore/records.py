@@ -48,8 +48,8 @@ def pull_upstream(mirror: Mirror, nodes: Sequence[PlannedNode]) -> int:
     fetched = pull_directories(mirror, exports) + _pull_beside(mirror, exports)
     # The records of what those were trained from: there a branch's curve begins in MLflow.
     bases = [Path(read_record(mirror.root / name / RUN).get("config", {}).get("checkpoint") or "") for name in exports]
-    below = {path.name for path in bases if path.parent == mirror.root}
-    return fetched + mirror.pull_below(*below, wanted=_is_record)
+    own = {path.name for path in bases if path.parent == mirror.root}
+    return fetched + mirror.pull_below(*own, wanted=_is_record)
 
 
 def pull_directories(mirror: Mirror, exports: Mapping[str, set[str]]) -> int:

@@ -10,7 +10,7 @@ from argosy.core.store.lease import live_holder, stale_after
 from argosy.core.store.step_files import TRACKING, parts_to_retry, read_done
 from argosy.core.tracking.tracker import end_run
 from workflows.argo.attempts import NONE, say_why
-from workflows.argo.handoff import FOLDER, Handoff, read_handoff
+from workflows.argo.handoff import FOLDER, read_handoff
 from workflows.argo.objectstore.pods import concluding
 from workflows.argo.profile.profile import Profile
 from workflows.local.shipping import PipelineTracker, ship
@@ -64,19 +64,8 @@ def conclude(path: Path, status: str) -> None:
     Both the exit handler and the reconciler end here. What MLflow does not take stays in the store, and the reconciler
     sends it later."""
     handoff = read_handoff(path)
-    _bury(handoff)
-    for pipeline, line in handoff.pipelines.items():
-        PipelineTracker(Path(handoff.store), pipeline, line).finish(status)
-    print(f"{path.parent.name}: {status}", flush=True)
-    write_json(path.parent / CONCLUDED, {"status": status})
-    if ship(handoff.store):
-        write_json(path.parent / FINISHED, {"status": status})
-
-
-def _bury(handoff: Handoff) -> None:
     deadline = time.monotonic() + stale_after() + 1
-    for node in handoff.nodes.values():
-        directory = Path(node["dir"])
+    for directory in (Path(node["dir"]) for node in handoff.nodes.values()):
         done = read_done(directory)
         finished = done and not parts_to_retry(done)
         if not (directory / TRACKING).is_dir() or finished:
@@ -85,3 +74,9 @@ def _bury(handoff: Handoff) -> None:
             time.sleep(0.5)  # a pod that was just killed looks alive for a while
         if not holder:  # else another workflow runs this node
             end_run(directory / TRACKING, "FINISHED" if done else KILLED)
+    for pipeline, line in handoff.pipelines.items():
+        PipelineTracker(Path(handoff.store), pipeline, line).finish(status)
+    print(f"{path.parent.name}: {status}", flush=True)
+    write_json(path.parent / CONCLUDED, {"status": status})
+    if ship(handoff.store):
+        write_json(path.parent / FINISHED, {"status": status})

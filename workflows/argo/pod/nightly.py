@@ -27,9 +27,16 @@ FILE = "night.json"  # beside plan.json
 
 def plan_night(profile: Profile, arguments: argparse.Namespace) -> int:
     """Plan for `evaluate`: new checkpoints, their missing cells as batches, whether there is something to judge."""
-    store = make_directory(Path(profile.storage.root))
+
+    def names(variable: str, separators: str) -> tuple[str, ...]:
+        return tuple(filter(None, map(str.strip, re.split(separators, os.environ.get(variable, "")))))
+
+    store, nightly = make_directory(Path(profile.storage.root)), profile.nightly
+    reference, model = (os.environ.get(f"ARGOSY_{name}", "").strip() for name in ("REFERENCE", "MODEL"))
+    request = Request(names("ARGOSY_CHECKPOINTS", "\n"), names("ARGOSY_SUITES", "[,\n]"), reference, nightly.alias,
+                      model or nightly.model)  # fmt: skip
     try:
-        nights = plan_nights(store, _request(profile), registry_of(store), lambda config: with_devices(config, profile))
+        nights = plan_nights(store, request, registry_of(store), lambda config: with_devices(config, profile))
     except Unavailable as error:
         say_why(f"MLflow does not answer, so it is not known what to compare with: {error}")
         return RETRY
@@ -48,15 +55,6 @@ def plan_night(profile: Profile, arguments: argparse.Namespace) -> int:
     write_output(arguments.outputs, "finish", "yes" if nights else "no")
     write_output(arguments.outputs, COMMON, "")  # a night has batches of several pipelines
     return 0
-
-
-def _request(profile: Profile) -> Request:
-    def names(variable: str, separators: str) -> tuple[str, ...]:
-        return tuple(filter(None, map(str.strip, re.split(separators, os.environ.get(variable, "")))))
-
-    reference, model = (os.environ.get(f"ARGOSY_{name}", "").strip() for name in ("REFERENCE", "MODEL"))
-    return Request(names("ARGOSY_CHECKPOINTS", "\n"), names("ARGOSY_SUITES", "[,\n]"), reference, profile.nightly.alias,
-                 model or profile.nightly.model)
 
 
 def _hand_over(nights: Sequence[Night], store: Path, workflow: str, profile: Profile) -> dict[str, Batch]:

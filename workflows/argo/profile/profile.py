@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -13,7 +13,7 @@ from argosy.core.config.explain import likely, nearest
 from argosy.core.config.load import load
 from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
-from workflows.argo.profile.settings import FROM_SECRETS, Images, Placement, Storage, has_password, joined
+from workflows.argo.profile.settings import FROM_SECRETS, Images, Placement, Storage, has_password
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$", max_length=63)]
 Label = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=63)]  # a namespace has no dot
@@ -133,7 +133,12 @@ class Profile(Config):
 
     def of_stage(self, stage: str) -> Placement:
         """Place a stage: its own settings on top of the defaults; lists and maps are joined."""
-        return joined(self.defaults, self.stages.get(stage, Placement()))
+        own, values = self.stages.get(stage, Placement()), dict[str, Any]()
+        for name in own.model_fields_set:
+            below, above = getattr(self.defaults, name), getattr(own, name)
+            together = (*below, *above) if isinstance(below, tuple) else above
+            values[name] = {**below, **above} if isinstance(below, Mapping) else together
+        return self.defaults.model_copy(update=values)
 
 
 @lru_cache(maxsize=1)

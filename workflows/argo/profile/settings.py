@@ -114,16 +114,6 @@ class Placement(Config):
         return self
 
 
-def joined(base: Placement, own: Placement) -> Placement:
-    """Put `own` on top of `base`; lists and maps are joined."""
-    values: dict[str, Any] = {}
-    for name in own.model_fields_set:
-        below, above = getattr(base, name), getattr(own, name)
-        together = (*below, *above) if isinstance(below, tuple) else above
-        values[name] = {**below, **above} if isinstance(below, Mapping) else together
-    return base.model_copy(update=values)
-
-
 class Cache(Config):
     """A cache on each node, which its pods share: what one has fetched from the bucket, others read there."""
 
