@@ -48,19 +48,15 @@ def _of_stage(stage: str, parts: list[tuple[str, Mapping[str, Any]]]) -> Iterato
         for note in outputs.get("notes") or ():
             yield f"{stage}: {note}"
         for channel, shares in outputs.get("lost", {}).items():
-            if shares:
-                yield f"{stage}: {_lost(channel, shares)}"
-
-
-def _lost(channel: str, shares: Mapping[str, float]) -> str:
-    """Say what share of a channel each filter dropped, and warn where it is more than a third."""
-    ranked = sorted(shares.items(), key=lambda item: -item[1])
-    each = ", ".join(f"{one} {share:.1%}" for one, share in ranked)
-    text = f"channel {channel} lost {sum(shares.values()):.1%}: {each}"
-    worst, share = ranked[0]
-    return text if share <= _MUCH else (
-        f"warning: {text}: look with `argosy data dropped {worst}`, then change its thresholds in clean.filters or let "
-        f"it skip the channel ({{name: {worst}, skip_channels: [{channel}]}})")
+            ranked = sorted(shares.items(), key=lambda item: -item[1])
+            each = ", ".join(f"{one} {share:.1%}" for one, share in ranked)
+            text = f"channel {channel} lost {sum(shares.values()):.1%}: {each}"
+            worst, share = ranked[0] if ranked else ("", 0.0)
+            if share > _MUCH:
+                yield (f"{stage}: warning: {text}: look with `argosy data dropped {worst}`, then change its thresholds "
+                       f"in clean.filters or let it skip the channel ({{name: {worst}, skip_channels: [{channel}]}})")
+            elif shares:
+                yield f"{stage}: {text}"
 
 
 def _count(number: int, name: str) -> str:

@@ -98,31 +98,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(profile: Profile, arguments: argparse.Namespace) -> int:
     """Run; return 0; 1 failed for good; 2 wrong input; 75 and 137 for another attempt; 143 stopped."""
-    with running(profile, arguments.workflow, arguments.batch) as observers:
-        return _run(profile, arguments, observers)
-
-
-def _run(profile: Profile, arguments: argparse.Namespace, observers: Sequence[RunObserver]) -> int:
     path = Path(profile.storage.root) / FOLDER / arguments.workflow / "plan.json"
-    handoff = read_handoff(path)
-    earlier = earlier_attempts(path, arguments.batch, profile.retry)
-    if earlier.lack_memory:
-        return RETRY
-    nodes = handoff.of(arguments.batch)
-    # What they depend on was done before this task.
-    alone = Plan(store=handoff.store, stages=tuple(dict.fromkeys(node.name for node in nodes)),
-                 nodes=tuple(node.model_copy(update={"upstream": ()}) for node in nodes))
-    # Nodes that other pods of the workflow have finished, as far as they are here; parts are too many.
-    others = (Path(node["dir"]) for node in handoff.nodes.values() if not node["part"])
-    done = [directory for directory in others if read_done(directory)]
-    with sending(nodes, *handoff.pipeline_of(arguments.batch), earlier=done) as sender:
-        result = run_plan(
-            alone,
-            budget=Budget(nodes[0].resources.cores, max(node.resources.memory_gb for node in nodes)),
-            observers=[sender, Echo(), ArgoProgress(len(nodes)), *observers],
-            plain=True,
-        )
-    return exit_code(result, earlier, profile.retry, path, arguments.batch)
+    with running(profile, arguments.workflow, arguments.batch) as observers:
+        handoff = read_handoff(path)
+        earlier = earlier_attempts(path, arguments.batch, profile.retry)
+        if earlier.lack_memory:
+            return RETRY
+        nodes = handoff.of(arguments.batch)
+        # What they depend on was done before this task.
+        alone = Plan(store=handoff.store, stages=tuple(dict.fromkeys(node.name for node in nodes)),
+                     nodes=tuple(node.model_copy(update={"upstream": ()}) for node in nodes))
+        # Nodes that other pods of the workflow have finished, as far as they are here; parts are too many.
+        others = (Path(node["dir"]) for node in handoff.nodes.values() if not node["part"])
+        done = [directory for directory in others if read_done(directory)]
+        budget = Budget(nodes[0].resources.cores, max(node.resources.memory_gb for node in nodes))
+        with sending(nodes, *handoff.pipeline_of(arguments.batch), earlier=done) as sender:
+            result = run_plan(alone, budget=budget, plain=True,
+                              observers=[sender, Echo(), ArgoProgress(len(nodes)), *observers])  # fmt: skip
+        return exit_code(result, earlier, profile.retry, path, arguments.batch)
 
 
 class LateSender(RunObserver):
