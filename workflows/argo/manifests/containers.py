@@ -37,7 +37,15 @@ LIGHT = m.ResourceRequirements(
 REPORT, SHOW = "report", "show"
 # Argo's executor could not send an artifact, after attempts of its own: the workflow does not wait for more of them.
 UNSENT = "lastRetry.message matches '^(wait|supervisor): '"
+Manifest = dict[str, Any]
 FILES = {"report": "report.html", "comparison": "comparison.html"}  # artifacts that the UI shows in the node's panel
+
+
+def document(profile: Profile, api: str, kind: str, name: str, namespace: str = "", **content: Any) -> Manifest:
+    """Make an object of ours in the profile's namespace, or another."""
+    metadata = {"name": name, "namespace": namespace or profile.namespace,
+                "labels": {"app.kubernetes.io/part-of": "argosy"}}  # fmt: skip
+    return {"apiVersion": api, "kind": kind, "metadata": metadata, **content}
 
 
 def container(

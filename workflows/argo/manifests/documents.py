@@ -1,13 +1,14 @@
 """All manifests of a profile, as `kubectl apply` takes them: templates, accounts, roles; and Fluid's objects for a
 bucket: a Dataset, the runtime that caches it, and a Dataset that refers to them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from argosy.core.store.files import make_directory, write_atomic
+from workflows.argo.manifests.containers import Manifest, document
 from workflows.argo.manifests.templates import evaluate_template, lifecycle_template, nightly_template, sweep_template
 from workflows.argo.profile.profile import Profile, config_map, dataset
 from workflows.argo.profile.settings import MOUNT, Fluid
@@ -15,7 +16,6 @@ from workflows.argo.profile.settings import MOUNT, Fluid
 RECONCILER = "argosy-reconciler"
 EXECUTOR_RULES = [{"apiGroups": ["argoproj.io"], "resources": ["workflowtaskresults"], "verbs": ["create", "patch"]}]
 RECONCILER_RULES = [{"apiGroups": ["argoproj.io"], "resources": ["workflows"], "verbs": ["get", "list"]}]
-Manifest = dict[str, Any]
 PROFILE = "argosy/profile"  # label of the ConfigMaps with profiles
 _API = "data.fluid.io/v1alpha1"
 _KINDS = {"alluxio": "AlluxioRuntime", "jindo": "JindoRuntime"}
@@ -31,34 +31,20 @@ _FRESH = {"alluxio": {"alluxio.user.file.metadata.sync.interval": "30s"}, "jindo
 
 def rights(profile: Profile) -> Iterator[Manifest]:
     """Yield service accounts, and the roles of those that have one."""
-    yield _account(profile, profile.service_account)
-    yield from _with_role(profile, profile.executor_account, EXECUTOR_RULES)
-    yield from _with_role(profile, RECONCILER, RECONCILER_RULES)
-
-
-def _with_role(profile: Profile, name: str, rules: list[dict[str, list[str]]]) -> Iterator[Manifest]:
     api = "rbac.authorization.k8s.io"
-    yield _account(profile, name)
-    yield {"apiVersion": f"{api}/v1", "kind": "Role", "metadata": _metadata(profile, name), "rules": rules}
-    yield {
-        "apiVersion": f"{api}/v1", "kind": "RoleBinding", "metadata": _metadata(profile, name),
-        "roleRef": {"apiGroup": api, "kind": "Role", "name": name},
-        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": profile.namespace}]
-    }
-    # The executor looks its token up by this name; Kubernetes makes no such Secret by itself.
-    if name == profile.executor_account:
-        metadata = _metadata(profile, f"{name}.service-account-token")
-        yield {"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token",
-               "metadata": {**metadata, "annotations": {"kubernetes.io/service-account.name": name}}}
-
-
-def _account(profile: Profile, name: str) -> Manifest:
-    metadata = _metadata(profile, name)
-    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata, "automountServiceAccountToken": False}
-
-
-def _metadata(profile: Profile, name: str) -> dict[str, Any]:
-    return {"name": name, "namespace": profile.namespace, "labels": {"app.kubernetes.io/part-of": "argosy"}}
+    accounts = {profile.service_account: None, profile.executor_account: EXECUTOR_RULES, RECONCILER: RECONCILER_RULES}
+    for name, rules in accounts.items():
+        yield document(profile, "v1", "ServiceAccount", name, automountServiceAccountToken=False)
+        if rules:
+            yield document(profile, f"{api}/v1", "Role", name, rules=rules)
+            subjects = [{"kind": "ServiceAccount", "name": name, "namespace": profile.namespace}]
+            role = {"apiGroup": api, "kind": "Role", "name": name}
+            yield document(profile, f"{api}/v1", "RoleBinding", name, roleRef=role, subjects=subjects)
+        # The executor looks its token up by this name; Kubernetes makes no such Secret by itself.
+        if name == profile.executor_account:
+            token = document(profile, "v1", "Secret", f"{name}.service-account-token")
+            token["metadata"]["annotations"] = {"kubernetes.io/service-account.name": name}
+            yield {"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token", **token}
 
 
 def manifests(profile: Profile) -> dict[str, list[Manifest]]:
@@ -67,10 +53,8 @@ def manifests(profile: Profile) -> dict[str, list[Manifest]]:
     templates = (*(each.to_dict() for each in made), nightly_template(profile))
     fluid = fluid_documents(profile)
     text = yaml.safe_dump(profile.model_dump(mode="json", exclude_unset=True), sort_keys=False)
-    labels = {"app.kubernetes.io/part-of": "argosy", PROFILE: profile.name}
-    metadata = {"name": config_map(profile.name), "namespace": profile.namespace, "labels": labels}
-    data = {f"{profile.name}.yaml": text}
-    held: Manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+    held = document(profile, "v1", "ConfigMap", config_map(profile.name), data={f"{profile.name}.yaml": text})
+    held["metadata"]["labels"][PROFILE] = profile.name
     return {
         "rights": list(rights(profile)),
         "profile": [held],  # for the pods of workflows that name it
@@ -102,10 +86,12 @@ def fluid_documents(profile: Profile) -> list[dict[str, Any]]:
     runtime: dict[str, Any] = {"replicas": fluid.workers, "tieredstore": {"levels": [level]}}
     if properties := {**(_FRESH["alluxio"] if fluid.runtime == "alluxio" else {}), **fluid.properties}:
         runtime["properties"] = properties
-    found = [_document(profile, place, "Dataset", spec), _document(profile, place, _KINDS[fluid.runtime], runtime)]
+    name = dataset(profile)
+    found = [document(profile, _API, "Dataset", name, place, spec=spec),
+             document(profile, _API, _KINDS[fluid.runtime], name, place, spec=runtime)]
     if place != profile.namespace:
-        refer = {"mountPoint": f"dataset://{place}/{dataset(profile)}", "name": MOUNT, "path": "/"}
-        found.append(_document(profile, profile.namespace, "Dataset", {"mounts": [refer]}))
+        refer = {"mountPoint": f"dataset://{place}/{name}", "name": MOUNT, "path": "/"}
+        found.append(document(profile, _API, "Dataset", name, spec={"mounts": [refer]}))
     return found
 
 
@@ -120,9 +106,3 @@ def _mount(fluid: Fluid, uri: str) -> dict[str, Any]:
         mount["encryptOptions"] = [{"name": name, "valueFrom": {"secretKeyRef": {"name": fluid.secret, "key": key}}}
                                    for name, key in _KEYS[fluid.runtime].items()]
     return mount
-
-
-def _document(profile: Profile, namespace: str, kind: str, spec: Mapping[str, Any]) -> dict[str, Any]:
-    labels = {"app.kubernetes.io/part-of": "argosy"}
-    metadata = {"name": dataset(profile), "namespace": namespace, "labels": labels}
-    return {"apiVersion": _API, "kind": kind, "metadata": metadata, "spec": dict(spec)}

@@ -3,14 +3,23 @@ the CronWorkflow that starts it every night."""
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from hera.workflows import DAG, Parameter, SecretEnv, Suspend, Task, WorkflowTemplate
 from hera.workflows import models as m
 
 from workflows.argo.handoff import EVALUATE, WEBHOOK, tasks_of
 from workflows.argo.handoff import Task as StageTask
-from workflows.argo.manifests.containers import REPORT, WORKFLOW, Tail, container, parameter, report_task, retry
+from workflows.argo.manifests.containers import (
+    REPORT,
+    WORKFLOW,
+    Manifest,
+    Tail,
+    container,
+    document,
+    parameter,
+    report_task,
+    retry,
+)
 from workflows.argo.manifests.workflow import (
     MEMORIES,
     PATCHES,
@@ -232,18 +241,12 @@ def _judge(profile: Profile) -> Tail:
     return Tail([task], [pod])
 
 
-def nightly_template(profile: Profile) -> dict[str, Any]:
+def nightly_template(profile: Profile) -> Manifest:
     """Make the CronWorkflow: never two nights at a time; a missed start is made up for within `late_s`."""
     nightly = profile.nightly
-    labels = {"app.kubernetes.io/part-of": "argosy"}
-    return {
-        "apiVersion": "argoproj.io/v1alpha1",
-        "kind": "CronWorkflow",
-        "metadata": {"name": NAME, "namespace": profile.namespace, "labels": labels},
-        "spec": {
-            "schedules": [nightly.schedule], "timezone": nightly.timezone, "startingDeadlineSeconds": nightly.late_s,
-            "concurrencyPolicy": "Forbid", "suspend": nightly.suspend, **KEPT,
-            "workflowMetadata": {"labels": {"argosy/pipeline": EVALUATE.name}},
-            "workflowSpec": {"workflowTemplateRef": {"name": EVALUATE.name}}
-        },
-    }
+    return document(profile, "argoproj.io/v1alpha1", "CronWorkflow", NAME, spec={
+        "schedules": [nightly.schedule], "timezone": nightly.timezone, "startingDeadlineSeconds": nightly.late_s,
+        "concurrencyPolicy": "Forbid", "suspend": nightly.suspend, **KEPT,
+        "workflowMetadata": {"labels": {"argosy/pipeline": EVALUATE.name}},
+        "workflowSpec": {"workflowTemplateRef": {"name": EVALUATE.name}}
+    })  # fmt: skip
