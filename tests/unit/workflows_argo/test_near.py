@@ -19,6 +19,7 @@ from workflows.argo.objectstore import cache
 from workflows.argo.objectstore.cache import NodeCache, make_room
 from workflows.argo.objectstore.files import Entry, Remote
 from workflows.argo.objectstore.mirror import SMALL, FluidVolume, Mirror
+from workflows.argo.objectstore.pods import near
 from workflows.argo.objectstore.records import pull_upstream
 from workflows.argo.profile.profile import Profile, load_profile
 
@@ -290,6 +291,12 @@ def test_every_pod_mounts_what_is_near(storage: dict[str, object], source: objec
                           if each.name == "near"] for made in (volumes, mounts))
     assert volume == {"name": "near", **(source if isinstance(source, dict) else {})}
     assert mount == {"name": "near", **(at if isinstance(at, dict) else {})}
+
+
+def test_a_pod_looks_where_its_profile_says() -> None:
+    assert isinstance(near(near_profile(cache={"host_path": "/c", "size": "1Gi"}).storage), NodeCache)
+    assert isinstance(near(near_profile(fluid={"size": "1Gi"}).storage), FluidVolume)
+    assert near(near_profile().storage) is None
 
 
 @pytest.mark.parametrize(("runtime", "kind", "names"), [
