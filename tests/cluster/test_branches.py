@@ -13,7 +13,7 @@ TREE = """\
 posttraining:
   - {name: chat, method: sft, max_steps: 20}
   - {name: better, from: chat, method: best_of_n, rewards: {ended: 1.0}, n: 4}
-  - {name: again, from: chat, method: sft, data: better, max_steps: 2}
+  - {name: again, from: chat, method: sft, data: better, max_steps: 2, batch_size: 2}
   - {name: simple, from: chat, method: simpo, beta: 2.0, max_steps: 2}
 """
 WITHOUT = "long_context=null", "anneal=null", "evaluate.suites={benchmark: final, probes: none, heldout: none}"
