@@ -5,10 +5,10 @@ python -m benchmarks.probes
 Three kinds of probes. `blimp` and `pararel`: half of what the shipped suites ask, BLiMP's minimal pairs, whose
 sentences are scored whole, and ParaRel's facts in several wordings, each with 15 objects of which a cloze fact asks
 which is likeliest (differences of whole sentences). `next_token`: Prob(object | prefix), which a probe of that kind
-asks, of as many of ParaRel's wordings that end with the object. From `../shared/data`, else generated ones of the same
-kinds. Both sides get the same sentences in turns, with two threads and float32; lm-eval the batch size with which it is
-fastest. Every log-probability (of `pararel`: every difference) has to agree to 1e-4. The last line is JSON; `ratio` is
-our sentences a second over lm-eval's, of all kinds together; `ratios` has each.
+asks, of as many of ParaRel's wordings that end with the object. Both sides get the same sentences of `../shared/data` in turns,
+with two threads and float32; lm-eval the batch size with which it is fastest. Every log-probability (of `pararel`:
+every difference) has to agree to 1e-4. The last line is JSON; `ratio` is our sentences a second over lm-eval's, of all
+kinds together; `ratios` has each.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from random import Random
 from typing import Any
 
 from argosy.evidence.results.suite import load_suite
-from benchmarks.side_by_side import Duel, command, make_model, shared
+from benchmarks.side_by_side import Duel, command, make_model, needed, shared
 from probes.kinds.relation import Question, Relation, fill, questions, read_relations
 from probes.sources import read_pairs
 
@@ -52,7 +52,7 @@ def measure(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
             part = groups[kind][turn :: args.rounds]
             duel.turn(kind, sum(map(len, part)) - (len(part) if kind == "next_token" else 0), kind=kind, groups=part)
     return {"name": "probes", "unit": "sentences/s", **duel.figures(),
-            "of": "BLiMP, ParaRel" if shared("blimp").is_dir() else "generated"}  # fmt: skip
+            "of": "BLiMP, ParaRel"}  # fmt: skip
 
 
 def _ours(model: str) -> Any:
@@ -101,23 +101,22 @@ def _differences(groups: list[list[float]]) -> dict[str, list[float]]:
 
 def blimp(part: int) -> Groups:
     """Good and bad sentence of as many pairs as are that part of the shipped suite's, of the files that there are."""
-    [probe] = _shipped("blimp")
+    [probe] = load_suite("blimp").probes or []
     wanted = BLIMP_FILES * probe["most"] // part
-    files = sum(1 for _ in shared("blimp").glob("*.jsonl"))
-    if not files:
-        return _made_pairs(wanted)
+    files = sum(1 for _ in needed("blimp").glob("*.jsonl"))
     cases = read_pairs(shared("blimp"), "", -(-wanted // files), Counter())
     return _mixed([[case.pair.good, case.pair.bad] for case in cases])
 
 
 def pararel(part: int) -> Groups:
     """A group a fact and wording of the shipped suite: the sentence with each object, the right one first."""
-    return _mixed([group for question in _facts(part, _relations(), seed=0) for group in question.sentences()])
+    relations = read_relations(needed("pararel"), (), Counter())
+    return _mixed([group for question in _facts(part, relations, seed=0) for group in question.sentences()])
 
 
 def next_token(part: int) -> Groups:
     """Make as many of other facts: the words before the object of wordings that end with it, then each object."""
-    ending = [each.model_copy(update={"patterns": kept}) for each in _relations()
+    ending = [each.model_copy(update={"patterns": kept}) for each in read_relations(needed("pararel"), (), Counter())
               if (kept := tuple(p for p in each.patterns if p.rstrip(" .").endswith(" [Y]")))]
     asked = _facts(part, ending, seed=1)
     found = [[fill(pattern.rstrip(" ."), question.subject, "").rstrip(), *question.candidates]
@@ -125,43 +124,17 @@ def next_token(part: int) -> Groups:
     return _mixed(found)
 
 
-def _relations() -> list[Relation]:
-    folder = shared("pararel")
-    return read_relations(folder, (), Counter()) if folder.is_dir() else _made_relations()
-
-
 def _facts(part: int, relations: list[Relation], seed: int) -> list[Question]:
-    [probe] = _shipped("pararel")
+    [probe] = load_suite("pararel").probes or []
     return [question for relation in relations
             for question in questions(relation, seed, facts=max(1, probe["most"] // part), patterns=probe["patterns"],
                                       candidates=probe["candidates"])]  # fmt: skip
-
-
-def _shipped(name: str) -> list[dict[str, Any]]:
-    return load_suite(name).probes or []
 
 
 def _mixed(groups: Groups) -> Groups:
     """Shuffle the groups, so that turns are alike."""
     Random(0).shuffle(groups)
     return groups
-
-
-def _made_pairs(count: int) -> Groups:
-    rng = Random(0)
-    nouns, verbs = ["cat", "teacher", "river", "child", "author"], ["sleep", "run", "sing", "write", "wait"]
-    return [[f"The {noun} near the {other}s {verb}{end} every day." for end in ("s", "")] for _ in range(count)
-            for noun, other, verb in [(rng.choice(nouns), rng.choice(nouns), rng.choice(verbs))]]  # fmt: skip
-
-
-def _made_relations() -> list[Relation]:
-    rng = Random(0)
-    places = [f"{a}{b}" for a in ("Nor", "Sud", "Ost", "West", "Mar") for b in ("burg", "ville", "heim", "stad")]
-    patterns = ("[X] was born in [Y].", "[X], who was born in [Y]", "The birthplace of [X] is [Y].", "[X] is from [Y].",
-                "[Y] is where [X] was born.")
-    return [Relation(name=f"born_{n}", patterns=patterns,
-                     facts=tuple((f"Person {n}-{k}", rng.choice(places)) for k in range(40)))
-            for n in range(38)]  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -149,6 +149,13 @@ def shared(name: str) -> Path:
     return within if within.is_dir() else beside
 
 
+def needed(name: str) -> Path:
+    """The same; exits where it is not there."""
+    if not (found := shared(name)).is_dir():
+        raise SystemExit(f"{found} is absent: the benchmark needs it")
+    return found
+
+
 class Duel:
     """Our side and the peer's at the same tasks in turns; both have to find the same scores."""
 

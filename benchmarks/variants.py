@@ -3,8 +3,8 @@
 python -m benchmarks.variants
 
 Both get the same questions of the same items, in turns, with two threads and float32; lm-eval the batch size with which
-it is fastest. Items are MMLU's where `../shared/data/mmlu` is there, else generated ones. Every log-probability has to
-agree to 1e-4. The last line is JSON; `ratio` is our items a second over lm-eval's, `cpu_ratio` a second of processors.
+it is fastest. Items are MMLU's, of `../shared/data`. Every log-probability has to agree to 1e-4. The last line is JSON;
+`ratio` is our items a second over lm-eval's, `cpu_ratio` a second of processors.
 """
 
 import argparse
@@ -13,9 +13,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from benchmarks.side_by_side import Duel, command, make_model, shared
+from benchmarks.side_by_side import Duel, command, make_model, needed
 
-MMLU = shared("mmlu")
 VARIANTS: dict[str, Any] = {
     "plain": None, "cloze": None, "options_in_text": None, "none_of_the_others": None,
     "chinese_labels": {"labels": {"symbols": "numerals"}}, "permuted": {"permuted": {"k": 4}},
@@ -36,7 +35,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 def measure(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
     """The figures."""
-    items = read_or_make(args.items + args.tuning)
+    items = read(args.items + args.tuning)
     make_model(folder / "model", [text for item in items for text in (item["question"], *item["choices"])] * 4)
     parts = [items[args.tuning :][turn :: args.rounds] for turn in range(args.rounds)]
     files = [str(folder / f"{number}.jsonl") for number in range(len(parts) + 1)]
@@ -46,8 +45,7 @@ def measure(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
     duel.tune(args.batch, BATCHES, items=files[0])
     for part, file in zip(parts, files[1:], strict=True):
         duel.turn("items", len(part), items=file)
-    return {"name": "variants", "unit": "items/s", **duel.figures(), "variants": list(VARIANTS),
-            "of": "MMLU" if MMLU.is_dir() else "generated"}  # fmt: skip
+    return {"name": "variants", "unit": "items/s", **duel.figures(), "variants": list(VARIANTS), "of": "MMLU"}
 
 
 def _ours(model: str) -> Any:
@@ -91,22 +89,15 @@ def _peer(model: str) -> Any:
     return work
 
 
-def read_or_make(count: int) -> list[dict[str, Any]]:
-    """Items: MMLU's test questions, drawn from all subjects, or made up of common words."""
-    if MMLU.is_dir():
-        from evals.formats import read_items
-        from evals.items import Item
+def read(count: int) -> list[dict[str, Any]]:
+    """MMLU's test questions, drawn from all subjects."""
+    from evals.formats import read_items
+    from evals.items import Item
 
-        read = [item for path in sorted(MMLU.glob("*test*.csv")) for item in read_items(path).items]
-        found = [item for item in read if isinstance(item, Item)]
-        chosen = Random(0).sample(found, count)
-        return [{"id": f"{n}", "lang": i.lang, "question": i.question, "choices": list(i.choices), "answer": i.answer}
-                for n, i in enumerate(chosen)]  # fmt: skip
-    rng = Random(0)
-    words = [f"{a}{b}" for a in ("riv", "ston", "lak", "mount", "forest", "cit") for b in ("er", "al", "ing", "ed")]
-    return [{"id": f"{n}", "lang": "en", "question": f"{' '.join(rng.choices(words, k=45))}?",
-             "choices": [f"{' '.join(rng.choices(words, k=8))} {k}" for k in range(4)], "answer": n % 4}
-            for n in range(count)]  # fmt: skip
+    every = [item for path in sorted(needed("mmlu").glob("*test*.csv")) for item in read_items(path).items]
+    chosen = Random(0).sample([item for item in every if isinstance(item, Item)], count)
+    return [{"id": f"{n}", "lang": i.lang, "question": i.question, "choices": list(i.choices), "answer": i.answer}
+            for n, i in enumerate(chosen)]  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -132,7 +132,6 @@ class Measured(Config):
     model_config = ConfigDict(allow_inf_nan=True)
 
 
-
 def needed_by(cls: type[BaseModel], field: str) -> str:
     """Say what an upstream field needs where no stage fills it; "" where it may stay empty, or is no field."""
     info = cls.model_fields.get(field)

@@ -13,6 +13,7 @@ import textwrap
 import types
 import typing
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -38,6 +39,7 @@ from argosy.core.step.runner import Item, run_item
 from argosy.core.store.files import make_directory, read_json
 from argosy.core.store.step_files import LOG
 
+_say = partial(print, flush=True)
 _ROLES = {
     Role.UPSTREAM: "a directory that an upstream step wrote",
     Role.EXTERNAL: "a path from outside; its bytes count as input",
@@ -217,10 +219,6 @@ def _parse(text: str, option: str) -> Any:
         return json.loads(text)
     except ValueError as error:
         raise InputError(f"{option} is not valid JSON: {error}") from None
-
-
-def _say(text: str) -> None:
-    print(text, flush=True)
 
 
 def _complain(step: Step[Any], text: str) -> None:

@@ -4,6 +4,7 @@ The step's own process holds the lease, the records and the outputs. Each rank i
 ARGOSY_RANKS naming a folder through which the two speak: `task.json` for all; `beat-N`, which rank N touches as long as
 it lives; `end-N.json`, what it returned or how it failed. A rank writes its own log, and what the step shards."""
 
+import logging
 import os
 import re
 import shutil
@@ -90,7 +91,8 @@ def _run_agent(name: str, world: int, folder: Path) -> tuple[dict[int, Any], dic
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
     from torch.distributed.elastic.rendezvous import RendezvousParameters, registry
 
-    _quiet("torch.distributed.elastic")  # what it has to say is said in one line
+    for logger in [each for each in logging.root.manager.loggerDict if each.startswith("torch.distributed.elastic")]:
+        logging.getLogger(logger).setLevel(logging.CRITICAL + 1)  # what it has to say is said in one line
     here = {"endpoint": "127.0.0.1:0", "local_addr": "127.0.0.1"}
     rendezvous = RendezvousParameters("c10d", run_id=folder.name, min_nodes=1, max_nodes=1, **here)
     spec = WorkerSpec(role="rank", local_world_size=world, entrypoint=sys.executable, args=("-m", f"steps.{name}"),
@@ -222,13 +224,6 @@ def _silent_end(rank: int, code: int) -> ArgosyError:
     if code < 0:
         return StepError(f"rank {rank} was killed by {signal.Signals(-code).name}; {log}")
     return StepError(f"rank {rank} ended with exit code {code} before it was done; {log}")
-
-
-def _quiet(name: str) -> None:
-    import logging
-
-    for logger in [each for each in logging.root.manager.loggerDict if each.startswith(name)]:
-        logging.getLogger(logger).setLevel(logging.CRITICAL + 1)
 
 
 def _beat(folder: Path, rank: int) -> Path:

@@ -39,7 +39,7 @@ from argosy.core.store.files import (
     use_reserve,
     write_json,
 )
-from argosy.core.store.lease import LEASE, Holder, Lease, LeaseLost, live_holder
+from argosy.core.store.lease import LEASE, Lease, LeaseLost, live_holder
 from argosy.core.store.provenance import (
     IDENTITIES,
     Stamps,
@@ -105,7 +105,9 @@ def run_item(
         why = f"{item.out} was taken over by another process; this one writes nothing more"
         lease = Lease(item.out, on_lost=lambda: interrupt(LeaseLost(why, exit_code=1)))
         finished = partial(_done_since, item.out, before, repeat)
-        if not _take(lease, item.out, finished, wait=wait, say=say):
+        taken = lease.try_acquire() is None if not wait else lease.acquire(finished, lambda holder: say(
+            f"{item.out} is being written by process {holder.pid} on {holder.host}: waiting for it"))
+        if not taken:
             return _DONE_BY_OTHER if finished() else Outcome(None, "another process is running it")
     except (ArgosyError, OSError) as error:
         known = error if isinstance(error, ArgosyError) else explain(error, item.out)
@@ -135,18 +137,6 @@ def _done_since(out: Path, before: tuple[int, int], repeat: bool) -> bool:
     """Tell whether it is done and has no part to retry, or another process has just ended it."""
     done = read_whole(out)
     return done is not None and (not (repeat or parts_to_retry(done)) or _stamp(out) != before)
-
-
-def _take(
-    lease: Lease, out: Path, finished: Callable[[], bool], *, wait: bool, say: Callable[[str], None]
-) -> bool:
-    if not wait:
-        return lease.try_acquire() is None
-
-    def waiting(holder: Holder) -> None:
-        say(f"{out} is being written by process {holder.pid} on {holder.host}: waiting for it")
-
-    return lease.acquire(finished, waiting)
 
 
 def _is_done(out: Path, record: Mapping[str, Any], repeat: bool) -> bool:

@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from argosy.core.statistics.decisions import Curve, Point, SignalToNoise, Trend, kendall, signal_to_noise
 from argosy.core.statistics.intervals import quantile
-from argosy.core.statistics.trend import Curve, Point, SignalToNoise, Trend, kendall, signal_to_noise
 from argosy.core.store.step_files import read_done
 from argosy.evidence.compare.checkpoints import Checkpoint, Checkpoints, kind_among
 from argosy.evidence.compare.entries import Compared, place_in, value_at

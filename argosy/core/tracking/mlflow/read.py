@@ -1,6 +1,6 @@
 """Checkpoints and runs read from MLflow: metrics over training, standard errors, links."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from argosy.core.errors import InputError
 from argosy.core.store.files import read_json
-from argosy.core.tracking.mlflow.registry import ABSENT, find_version, registered_name
+from argosy.core.tracking.mlflow.registry import find_version, registered_name, unless_absent
 from argosy.core.tracking.mlflow.runs import CURVES_TAG, NODE_TAG, PIPELINE_TAG
 from argosy.core.tracking.mlflow.server import CHECKPOINT, Server, quoted, without_password
 from argosy.core.tracking.spool import HEADLINE
@@ -87,7 +87,9 @@ def points_of(run: "Run", server: Server) -> list[Result]:
         line = server.client.get_experiment(run.info.experiment_id).name
         for name in sorted(n for n in run.data.metrics if not n.startswith(HEADLINE))[:MOST_METRICS]:
             history = server.client.get_metric_history(run.info.run_id, name)
-            for metric in _thin(sorted(history, key=lambda m: (m.step, m.timestamp))):
+            every = sorted(history, key=lambda m: (m.step, m.timestamp))
+            last, count = len(every) - 1, min(len(every), MOST_POINTS)
+            for metric in (every[round(n * last / max(1, count - 1))] for n in range(count)):
                 at.setdefault(metric.step, {})[name] = metric.value
     is_curve = CURVES_TAG in run.data.tags  # whose steps are tokens
     title = str(run.info.run_name or run.info.run_id)
@@ -97,12 +99,6 @@ def points_of(run: "Run", server: Server) -> list[Result]:
     if points:
         points[-1].metrics = {n: value for n, value in run.data.metrics.items() if not n.startswith(HEADLINE)}
     return points
-
-
-def _thin(points: "list[Metric]") -> "Iterable[Metric]":
-    if len(points) <= MOST_POINTS:
-        return points
-    return [points[round(i * (len(points) - 1) / (MOST_POINTS - 1))] for i in range(MOST_POINTS)]
 
 
 class Results:
@@ -199,15 +195,8 @@ class Results:
         return fields
 
     def _unless_absent(self, get: Callable[[], T]) -> T | None:
-        from mlflow.exceptions import MlflowException
-
         with self._server.errors():
-            try:
-                return get()
-            except MlflowException as error:
-                if error.error_code not in ABSENT:
-                    raise
-                return None
+            return unless_absent(get)
 
     def _models_of(self, run: "Run") -> list[Result]:
         """The checkpoints of a training run, those that an evaluation's run measured, or all of a pipeline run."""

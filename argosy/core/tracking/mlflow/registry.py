@@ -6,11 +6,11 @@ named before are kept in a tag of the registered model, so that a move can be un
 import json
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from argosy.core.errors import InputError, StepError
 from argosy.core.tracking.mlflow.server import CHECKPOINT, Server, quoted, without_password
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mlflow.entities import LoggedModel
     from mlflow.entities.model_registry import ModelVersion
 
+T = TypeVar("T")
 HISTORY = "argosy.alias.{}.history"  # of a registered model: versions that the alias named before, the last one last
 MOST_HISTORY = 100
 ABSENT = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE", "NOT_FOUND")  # of a model, of an alias, of a run
@@ -175,12 +176,16 @@ class Registry:
 
 def find_version(server: Server, name: str, alias: str) -> "ModelVersion | None":
     """The version of a registered model by an alias or a number; None where there is no such one."""
+    get = server.client.get_model_version if alias.isdigit() else server.client.get_model_version_by_alias
+    return unless_absent(lambda: get(name, alias))
+
+
+def unless_absent(get: Callable[[], T]) -> T | None:
+    """What `get` requests of MLflow; None where MLflow has no such thing."""
     from mlflow.exceptions import MlflowException
 
-    client = server.client
     try:
-        by_alias, by_number = client.get_model_version_by_alias, client.get_model_version
-        return by_number(name, alias) if alias.isdigit() else by_alias(name, alias)
+        return get()
     except MlflowException as error:
         if error.error_code in ABSENT:
             return None

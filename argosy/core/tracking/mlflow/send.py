@@ -10,7 +10,7 @@ import json
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -72,8 +72,8 @@ class _Request:
         if batch.damaged:
             self._refused(f"{batch.damaged} damaged lines between bytes {batch.start} and {batch.end}", {})
         self._metrics(self._run, batch.of("metrics"))
-        self._params(_values(batch.of("params")))
-        self._tags(_values(batch.of("tags")))
+        self._set("params", _values(batch.of("params")))
+        self._set("tags", _values(batch.of("tags")))
         for record in batch.of("model"):
             self._register(record)
         for record in batch.of("model_metrics"):
@@ -84,7 +84,8 @@ class _Request:
         for record in batch.of("artifact"):
             self._artifact(record)
         for record in batch.of("reused"):
-            self._tags(reused_tags(record["nodes"], self._out.parent.parent, self._owner.pipeline, self._server.uri))
+            self._set("tags", reused_tags(record["nodes"], self._out.parent.parent, self._owner.pipeline,
+                                          self._server.uri))
         self._status(batch.of("status"))
 
     def _metrics(self, run: str, records: Sequence[Record], model: str | None = None,
@@ -96,37 +97,33 @@ class _Request:
                   for record in records for key, value in record["values"].items()]
         most = MODEL_VALUES if model else BATCH_VALUES
         for start in range(0, len(points), most):
-            self._log(run, points[start : start + most], lambda part: {"metrics": part})
+            self._log(run, "metrics", points[start : start + most])
 
-    def _params(self, values: Mapping[str, str]) -> None:
-        from mlflow.entities import Param
+    def _set(self, kind: str, values: Mapping[str, str]) -> None:
+        """Set `params` or `tags` of the run."""
+        from mlflow.entities import Param, RunTag
 
-        for some in _by_size([Param(metric_name(key), value[:PARAM_LENGTH]) for key, value in values.items()]):
-            self._log(self._run, some, lambda part: {"params": part})
+        make, most = (Param, PARAM_LENGTH) if kind == "params" else (RunTag, TAG_LENGTH)
+        for some in _by_size([make(metric_name(key), value[:most]) for key, value in values.items()]):
+            self._log(self._run, kind, some)
 
-    def _tags(self, values: Mapping[str, str]) -> None:
-        from mlflow.entities import RunTag
-
-        for some in _by_size([RunTag(metric_name(key), value[:TAG_LENGTH]) for key, value in values.items()]):
-            self._log(self._run, some, lambda part: {"tags": part})
-
-    def _log(self, run: str, items: Sequence[T], named: Callable[[Sequence[T]], Any]) -> None:
-        """Send `items` in one request; those that MLflow does not accept are set aside, the others still go."""
+    def _log(self, run: str, kind: str, items: Any) -> None:
+        """Send `items` of a kind in one request; set those aside that MLflow does not accept, and send the others."""
         from mlflow.exceptions import MlflowException
 
         try:
-            self._server.client.log_batch(run, **named(items))
+            self._server.client.log_batch(run, **{kind: items})
         except MlflowException as error:
             if error.error_code != "INVALID_PARAMETER_VALUE":
                 raise
             if self._server.client.get_run(run).info.lifecycle_stage != "active":
                 raise Unavailable("a run was deleted there; another one takes its place") from error
             if len(items) == 1:
-                self._refused(one_line(error), dict(items[0]))  # type: ignore[call-overload]
+                self._refused(one_line(error), dict(items[0]))
                 return
             middle = len(items) // 2
-            self._log(run, items[:middle], named)
-            self._log(run, items[middle:], named)
+            self._log(run, kind, items[:middle])
+            self._log(run, kind, items[middle:])
 
     def _register(self, record: Record) -> None:
         from mlflow.entities import LoggedModelOutput
@@ -166,7 +163,7 @@ class _Request:
                 points.append(Metric(m.key, m.value, m.timestamp, m.step))
             last[m.key, m.step] = m.value
         for start in range(0, len(points), BATCH_VALUES):
-            self._log(curve, points[start : start + BATCH_VALUES], lambda part: {"metrics": part})
+            self._log(curve, "metrics", points[start : start + BATCH_VALUES])
 
     def _inputs(self, model: str, dataset: tuple[str, str] | None) -> None:
         """Log what was evaluated on what; MLflow would note a model again at each call."""
@@ -186,13 +183,10 @@ class _Request:
         log(self._run, str(path), record["folder"] or None)
 
     def _status(self, records: Sequence[Record]) -> None:
-        if not records:
-            return
-        status, time_ms = records[-1]["value"], records[-1]["time"]
-        if status == "RUNNING":
+        if records and (status := records[-1]["value"]) == "RUNNING":
             self._server.client.update_run(self._run, status=status)
-        else:
-            self._server.client.set_terminated(self._run, status, time_ms)
+        elif records:
+            self._server.client.set_terminated(self._run, status, records[-1]["time"])
 
     def _refused(self, reason: str, item: dict[str, Any]) -> None:
         """Keep an item that MLflow does not accept in `refused.jsonl` beside the spool, and say so the first time."""

@@ -364,9 +364,7 @@ def test_a_new_pipeline_run_names_what_it_reused(store):
     assert found["pretrain"].data.tags["mlflow.parentRunId"] == found[f"{LINE} {PIPELINE}"].info.run_id
 
 
-@pytest.mark.parametrize(
-    "uri", ["foo://user:secret@host", "http://user:secret@127.0.0.1:9", "sqlite:////dev/null/x.db", "sqlite:////dev"]
-)
+@pytest.mark.parametrize("uri", ["foo://user:secret@host", "http://user:secret@127.0.0.1:9", "sqlite:////dev/null/x.db"])
 def test_a_wrong_uri_says_what_where_it_is_kept_and_how_to_send_it_later(store, uri, capfd, monkeypatch):
     node(store, "pretrain", "0123456789ab").metrics({"a": 1}, 1)
     assert main(["ship", "--store", str(store), "--once", "--tracking-uri", uri]) == 1

@@ -228,8 +228,7 @@ def test_every_model_is_on_the_steps_device(root: Path, reward_model: Any, tmp_p
 
 
 @pytest.mark.parametrize(("name", "log_every", "values"), [
-    ("sft", 1, {}), ("preference", 1, {}), ("reward_model", 100, {}),
-    ("rlhf", 100, {"method": "ppo", "rewards": {"accept": 1.0}, "max_new_tokens": 6}),
+    ("sft", 1, {}), ("rlhf", 100, {"method": "ppo", "rewards": {"accept": 1.0}, "max_new_tokens": 6}),
 ])
 def test_a_step_that_diverges_fails_and_exports_nothing(root: Path, tmp_path: Path, name: str, log_every: int,
                                                         values: dict[str, Any]) -> None:

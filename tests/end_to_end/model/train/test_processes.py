@@ -114,7 +114,6 @@ def test_killed_and_started_again_is_the_same(given: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize(("name", "fields"), [
     ("pretrain", {}), ("pretrain", {"engine": "fsdp", "sequence_parallel": 2}), ("experts", {"expert_parallel": 2}),
     ("sft", {"processes": 3}),
-    ("sft", {"zero_stage": 3}),
     ("dpo", {"zero_stage": 3}), ("kto", {}), ("reward_model", {"engine": "fsdp"}),
     ("ppo", {"engine": "fsdp"}), ("grpo", {"zero_stage": 3}),
 ])

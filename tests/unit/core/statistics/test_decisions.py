@@ -8,15 +8,17 @@ from scipy import stats
 
 from argosy.core.statistics.decisions import (
     DECISION,
+    Curve,
+    Point,
     correct,
     items_needed,
     minimum_detectable_effect,
     paired_stderr,
     power,
+    signal_to_noise,
     tost,
 )
 from argosy.core.statistics.paired import mcnemar
-from argosy.core.statistics.trend import Curve, Point, signal_to_noise
 from tests.gate_fixtures import abilities
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from argosy.core.step.contract import Progress, counted
-from steps import long_context, preference, pretrain, reward_model, rlhf, sft
+from steps import long_context, preference, pretrain, rlhf
 from tests.posttraining_fixtures import make_checkpoint
 from tests.posttraining_fixtures import make_data as make_records
 from tests.training_fixtures import make_data, run_here
@@ -21,9 +21,7 @@ POSTTRAINING: dict[str, Any] = {"max_steps": 2, "batch_size": 4, "micro_batch_si
                                 "dtype": "float32"}
 BEFORE, AFTER, EXPORT = "held-out before training", "held-out after training", "export"
 STAGES: list[tuple[ModuleType, dict[str, Any], list[str]]] = [
-    (sft, {"max_new_tokens": 4}, [BEFORE, AFTER, EXPORT]),
     (preference, {}, [BEFORE, "reference", AFTER, EXPORT]),
-    (reward_model, {}, [BEFORE, AFTER, EXPORT]),
     (rlhf, {"max_new_tokens": 4, "rewards": {"ended": 1.0}, "group": {"size": 2}, "generation_batch_size": 2},
      [BEFORE, "rollout", "rollout", AFTER, EXPORT]),
 ]

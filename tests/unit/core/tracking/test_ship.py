@@ -70,7 +70,7 @@ def test_everything_arrives_in_batches_of_at_most_a_thousand(tmp_path):
     assert len(server.batches) == sent
 
 
-@pytest.mark.parametrize("content", [None, "", "{", "[]"])
+@pytest.mark.parametrize("content", [None, "{"])
 def test_after_a_lost_offset_file_each_point_stands_once(tmp_path, content):
     expected = node(tmp_path, "aaaaaaaaaaaa", range(700))[1]
     server = FakeServer()

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from argosy.core.statistics.contamination import Contamination
+from argosy.core.statistics.decisions import Point
 from argosy.core.statistics.intervals import wilson
 from argosy.core.statistics.metric import Metric, share
-from argosy.core.statistics.trend import Point
 from argosy.evidence.compare.changes import change
 from argosy.evidence.compare.checkpoints import Checkpoint, Checkpoints
 from argosy.evidence.compare.comparison import compare
