@@ -5,10 +5,10 @@ python -m benchmarks.probes
 Three kinds of probes. `blimp` and `pararel`: half of what the shipped suites ask, BLiMP's minimal pairs, whose
 sentences are scored whole, and ParaRel's facts in several wordings, each with 15 objects of which a cloze fact asks
 which is likeliest (differences of whole sentences). `next_token`: Prob(object | prefix), which a probe of that kind
-asks, of as many of ParaRel's wordings that end with the object. Both sides get the same sentences of `../shared/data` in turns,
-with two threads and float32; lm-eval the batch size with which it is fastest. Every log-probability (of `pararel`:
-every difference) has to agree to 1e-4. The last line is JSON; `ratio` is our sentences a second over lm-eval's, of all
-kinds together; `ratios` has each.
+asks, of as many of ParaRel's wordings that end with the object. Both sides get the same sentences of `../shared/data`
+in turns, with two threads and float32; lm-eval the batch size with which it is fastest. Every log-probability (of
+`pararel`: every difference) has to agree to 1e-4. The last line is JSON; `ratio` is our sentences a second over
+lm-eval's, of all kinds together; `ratios` has each.
 """
 
 import argparse
