@@ -150,7 +150,7 @@ def shared(name: str) -> Path:
 
 
 def needed(name: str) -> Path:
-    """The same; exits where it is not there."""
+    """Return the same place; exits where it is not there."""
     if not (found := shared(name)).is_dir():
         raise SystemExit(f"{found} is absent: the benchmark needs it")
     return found

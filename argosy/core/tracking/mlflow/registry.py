@@ -181,7 +181,7 @@ def find_version(server: Server, name: str, alias: str) -> "ModelVersion | None"
 
 
 def unless_absent(get: Callable[[], T]) -> T | None:
-    """What `get` requests of MLflow; None where MLflow has no such thing."""
+    """Return what `get` requests of MLflow; None where MLflow has no such thing."""
     from mlflow.exceptions import MlflowException
 
     try:
