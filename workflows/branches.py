@@ -68,13 +68,11 @@ class Branch(Config):
 
 @cache
 def branch_steps() -> tuple[str, ...]:
-    """Name the steps that an item may have."""
     return tuple(name for name, step in definitions().items() if step.methods)
 
 
 @cache
 def steps_of_methods() -> Mapping[str, str]:
-    """Map each method to its step."""
     return {method: name for name in branch_steps() for method in definition(name).methods}
 
 
@@ -156,7 +154,6 @@ def _check_data(branch: Branch, config: Config, before: Mapping[str, Branch]) ->
 
 
 def needed_by(branch: Branch) -> Iterator[str]:
-    """Yield the names of the items that `branch` depends on."""
     yield from (name for name in (branch.from_, branch.reward_model, branch.data) if name)
 
 

@@ -71,7 +71,6 @@ def _check_read(config: LifecycleConfig, overrides: Sequence[str]) -> None:
 
 
 def preset_names() -> list[str]:
-    """Name the presets that Argosy ships."""
     return sorted(path.stem for path in PRESETS.glob("*.yaml"))
 
 

@@ -98,7 +98,6 @@ class Node:
 
     @cached_property
     def upstream(self) -> "dict[str, tuple[Node, ...]]":
-        """Upstream nodes by field, always as a tuple."""
         return {name: (value,) if isinstance(value, Node) else tuple(value) for name, value in self.inputs.items()}
 
 
@@ -121,7 +120,6 @@ def definition(step: str) -> Step[Any]:
 
 @cache
 def definitions() -> dict[str, Step[Any]]:
-    """Import all steps, by name."""
     import steps
 
     return {name: definition(name) for name in names(steps)}
@@ -191,7 +189,6 @@ class Graph:
 
     @property
     def stages(self) -> list[str]:
-        """Names of nodes in order of their first appearance."""
         return list(dict.fromkeys(node.name for node in self.nodes))
 
     def made_from(self, node: Node) -> dict[str, Any]:

@@ -103,7 +103,6 @@ def blocked_by(upstream: Mapping[str, Iterable[str]], failed: Collection[str]) -
 
 
 def _rank(directory: str) -> tuple[bool, float]:
-    """Rank a directory by whether it is finished, and when it was."""
     for name in (OUTPUTS, NODE):
         try:
             return name == OUTPUTS, os.stat(f"{directory}/{name}").st_mtime
@@ -144,7 +143,6 @@ class PlannedNode(Config):
 
     @property
     def to_run(self) -> bool:
-        """Whether a run would start it."""
         return self.selected and self.state != "done"
 
 
@@ -157,7 +155,6 @@ class Plan(Config):
 
     @property
     def to_run(self) -> list[PlannedNode]:
-        """The nodes that a run would start."""
         return [node for node in self.nodes if node.to_run]
 
 
@@ -208,16 +205,12 @@ def planned(graph: Graph, node: Node, root: str, states: Store, *, selected: boo
     state = states.of(directory, prefix(node.name, node.part), graph.made_from(node))
     if not selected and state.name == "pending" and read_whole(directory) is not None:
         state = State("done", state.reason)  # to be retried, but not by this run, which reads its results
+    provenance = {key: graph.made_from(node)[key] for key in ("node", "part", "upstream", "external")}
     return PlannedNode.model_construct(  # values are ours: validating ten thousand of them takes a second
         id=node.id, name=node.name, part=node.part, step=node.step, digest=graph.digest(node), dir=directory,
-        config=_wired(graph, node, root).model_dump_json(), provenance=_provenance(graph, node),
+        config=_wired(graph, node, root).model_dump_json(), provenance=json.dumps(provenance, ensure_ascii=False),
         upstream=tuple(dict.fromkeys(n.id for nodes in node.upstream.values() for n in nodes)),
         resources=node.resources, batch=node.batch, state=state.name, reason=state.reason, selected=selected)
-
-
-def _provenance(graph: Graph, node: Node) -> str:
-    record = graph.made_from(node)
-    return json.dumps({key: record[key] for key in ("node", "part", "upstream", "external")}, ensure_ascii=False)
 
 
 def _wired(graph: Graph, node: Node, root: str) -> Config:

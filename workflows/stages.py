@@ -108,17 +108,13 @@ def further_steps() -> dict[str, Step[Any]]:
     return {name: found[name] for name in order.static_order()}
 
 
-def further_fields() -> dict[str, Any]:
-    """Return the fields of the pipeline's config that these stages have: their step's config, or null."""
-    return {name: (step.config | None, step.config()) for name, step in further_steps().items()}
-
-
 if TYPE_CHECKING:
 
     class Further(Config):
-        """Base of the pipeline's config, with their fields."""
+        """Base of the pipeline's config, with a field for each of these stages: its step's config, or null."""
 else:
-    Further = create_model("Further", __base__=Config, **further_fields())
+    Further = create_model("Further", __base__=Config, **{
+        name: (step.config | None, step.config()) for name, step in further_steps().items()})  # fmt: skip
 
 
 def add_further(stage: Stages, config: Config) -> list[Node]:

@@ -46,7 +46,6 @@ class Sweep:
 
     @property
     def first(self) -> LifecycleConfig:
-        """Return the config of the first point."""
         return self.points[0]
 
     @property
@@ -70,14 +69,12 @@ def read_sweep(preset: str | None, file: Path | None, overrides: Sequence[str], 
         begin = compose(preset, file, grid.fixed)
         seed = begin.pretrain.seed if "seed" in begin.pretrain.model_fields_set else begin.seed
         grid = read_grid(LifecycleConfig, overrides, seeds, seed)
-    data = base.model_dump(exclude_unset=True) | {"stages": _stages(base), "name": f"{base.name}-{NAME}"}
-    points = tuple(load(LifecycleConfig, [data], point) for point in grid.points())
-    return Sweep(grid, tuple(map(_one_export, points)))
-
-
-def _stages(config: LifecycleConfig) -> tuple[str, ...]:
-    """Name the stages up to the one that is swept."""
-    return tuple(name for name in _up_to(lifecycle(config.model_copy(update={"stages": ()}))) if name != "start")
+    stages = tuple(name for name in _up_to(lifecycle(base.model_copy(update={"stages": ()}))) if name != "start")
+    data = base.model_dump(exclude_unset=True) | {"stages": stages, "name": f"{base.name}-{NAME}"}
+    points = (load(LifecycleConfig, [data], point) for point in grid.points())
+    only_end = [point.model_copy(update={STAGE: point.pretrain.model_copy(update={"exports": (1.0,)})})
+                for point in points]  # which a sweep compares
+    return Sweep(grid, tuple(only_end))
 
 
 def _up_to(nodes: Sequence[Node]) -> list[str]:
@@ -86,11 +83,6 @@ def _up_to(nodes: Sequence[Node]) -> list[str]:
         if node.name in found:
             found |= {other.name for others in node.upstream.values() for other in others}
     return [name for name in dict.fromkeys(node.name for node in nodes) if name in found]
-
-
-def _one_export(config: LifecycleConfig) -> LifecycleConfig:
-    """Export the end alone: a sweep compares that."""
-    return config.model_copy(update={STAGE: config.pretrain.model_copy(update={"exports": (1.0,)})})
 
 
 def _check_axes(grid: Grid, config: LifecycleConfig) -> None:
@@ -125,13 +117,9 @@ def sweep_nodes(sweep: Sweep, question: Question, store: Path, together: int = T
     left = [node for part, node in parts.items() if part not in gone]
     asked = SweepConfig(
         axes=tuple(axis.field for axis in sweep.grid.axes), channel=question.channel,
-        diverged=tuple(Diverged(name=part, config=_settings(parts[part])) for part in sorted(gone)),
+        diverged=tuple(Diverged(name=part, config=parts[part].config.model_dump(mode="json")) for part in sorted(gone)),
         target_parameters=question.target_parameters, target_width=question.target_width)
     return [*shared.values(), *left, Node(NAME, NAME, asked, inputs={"points": left})]
-
-
-def _settings(node: Node) -> dict[str, Any]:
-    return node.config.model_dump(mode="json")
 
 
 def point_name(config: Any) -> str:

@@ -76,7 +76,6 @@ class Attempts:
         return cls(int(record.get("failures", 0)), int(record.get("out_of_memory", 0)))
 
     def write(self, plan: Path, batch: str) -> "Attempts":
-        """Write the file beside the plan."""
         path = _file(plan, batch)
         make_directory(path.parent)
         write_json(path, asdict(self))

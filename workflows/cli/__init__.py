@@ -94,7 +94,6 @@ def _check_command(root: argparse.ArgumentParser, argv: Sequence[str]) -> None:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Build the parser with every command of this package."""
     root = argparse.ArgumentParser(
         "argosy", description=DESCRIPTION, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -12,13 +12,11 @@ Ctrl-D ends. Of a conversation that gets longer than the model's context the fir
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
     add_sampling(parser, temperature=0.7)
     parser.add_argument("--system", default="", metavar="TEXT", help="system message that conversations begin with")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Answer each line of stdin until it ends."""
     model = open_model(args, chat=True)
     if not model.tokenizer.chat_template:
         raise InputError(f"{args.checkpoint} has no chat template: 'argosy generate {args.checkpoint} PROMPT' "
@@ -50,7 +48,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _line() -> str | None:
-    """Read a turn; None at the end."""
     try:
         return input("> " if sys.stdin.isatty() else "").strip()
     except EOFError:

@@ -7,14 +7,16 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from argosy.core.errors import InputError
+from workflows.cli.command import checked
 
 if TYPE_CHECKING:
     from workflows.argo.client.api import ArgoClient
-    from workflows.argo.client.transport import Json
-    from workflows.argo.client.view import View
+    from workflows.argo.client.view import Json, View
     from workflows.argo.profile.profile import Profile
 
 
+# An empty value, such as of an unset shell variable, would quietly mean another cluster.
+_given = checked(str, "a value, or leave the option out for its default", bool)
 PLACES = ("local", "argo")
 _OPTIONS = ("profile", "namespace", "context", "server", "insecure")
 MORE = """which cluster:
@@ -41,13 +43,6 @@ def add_access(parser: argparse.ArgumentParser, *, server: bool = True) -> None:
                        help="URL of an Argo server (default: ARGO_SERVER); token: ARGO_TOKEN" if server
                        else argparse.SUPPRESS)
     group.add_argument("--insecure", action="store_true", help="do not verify the certificate")
-
-
-def _given(text: str) -> str:
-    """Refuse an empty value, such as of an unset shell variable: it would quietly mean another cluster."""
-    if not text.strip():
-        raise argparse.ArgumentTypeError(f"is {text!r}, allowed: a value, or leave the option out for its default")
-    return text
 
 
 def on_argo(args: argparse.Namespace) -> bool:
@@ -79,7 +74,6 @@ def connected(args: argparse.Namespace) -> "ArgoClient":
 
 
 def named_profile(args: argparse.Namespace) -> "Profile | None":
-    """Load the profile of --profile or ARGOSY_PROFILE."""
     from workflows.argo.profile.profile import load_profile
 
     name = profile_name(args)
@@ -106,7 +100,6 @@ def profile_of(args: argparse.Namespace, client: "ArgoClient", name: str) -> "Pr
 
 
 def links(profile: "Profile | None", namespace: str, name: str) -> list[str]:
-    """List links to the workflow and its metrics."""
     if profile is None:
         return []
     found, urls = [], profile.tracking
@@ -157,7 +150,6 @@ def start(args: argparse.Namespace, template: str, parameters: Mapping[str, str]
 
 
 def print_links(args: argparse.Namespace, client: "ArgoClient", profile: "Profile | None", name: str) -> None:
-    """Print where a person sees the workflow, and how to follow it."""
     for line in [*links(profile, client.namespace, name), f"watch:  argosy watch {with_access(args, name)}"]:
         print(line, flush=True)
 
@@ -170,7 +162,7 @@ def install_commands(args: argparse.Namespace) -> str:
 
 
 def _template(client: "ArgoClient", name: str, args: argparse.Namespace) -> "Json":
-    from workflows.argo.client.transport import ApiError
+    from workflows.argo.client.api import ApiError
 
     try:
         return client.template(name)

@@ -3,11 +3,14 @@
 import argparse
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from argosy.core.errors import InputError
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -28,14 +31,34 @@ class Command:
     """Text at the end of its --help."""
 
 
+def checked(convert: Callable[[str], T], allowed: str, holds: Callable[[T], bool]) -> Callable[[str], T]:
+    """Make the type of an option: its value is converted, and refused in the words `allowed` where it does not hold."""
+
+    def parse(text: str) -> T:
+        with suppress(ValueError):
+            if text.strip() and holds(value := convert(text)):
+                return value
+        raise argparse.ArgumentTypeError(f"is {text!r}, allowed: {allowed}")
+
+    return parse
+
+
+def user_path(text: str) -> Path:
+    """Read a path, which may begin with ~."""
+    return Path(text).expanduser()
+
+
+positive = checked(int, "a whole number from 1 on", lambda number: number >= 1)
+not_negative = checked(int, "a whole number from 0 on", lambda number: number >= 0)
+
+
 def add_store(parser: argparse.ArgumentParser) -> None:
-    """Add --store."""
-    parser.add_argument("--store", type=_directory, default=Path("runs"), metavar="DIR",
+    directory = checked(user_path, "a directory, there already or to be made", lambda path: not path.is_file())
+    parser.add_argument("--store", type=directory, default=Path("runs"), metavar="DIR",
                         help="directory of the steps' directories (default: ./runs)")
 
 
 def add_budget(parser: argparse.ArgumentParser) -> None:
-    """Add --cores, --memory and --plain, of a run on this machine."""
     parser.add_argument("--cores", type=positive, default=0, metavar="N",
                         help="cores for all steps together (default: all)")
     parser.add_argument("--memory", type=memory, default=0.0, metavar="SIZE",
@@ -53,27 +76,6 @@ def as_typed(names: Mapping[str, str]) -> Iterator[None]:
         for field, option in names.items():
             text = text.replace(field, option)
         raise InputError(text) from None
-
-
-def _directory(text: str) -> Path:
-    """Parse a path that is, or may become, a directory."""
-    if not text.strip() or Path(text).is_file():
-        raise argparse.ArgumentTypeError(f"is {text!r}, allowed: a directory, there already or to be made")
-    return Path(text).expanduser()
-
-
-def positive(text: str) -> int:
-    """Parse a whole number above 0."""
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"is {text!r}, allowed: a whole number from 1 on")
-    return int(text)
-
-
-def not_negative(text: str) -> int:
-    """Parse a whole number from 0 on."""
-    if not text.isdigit():
-        raise argparse.ArgumentTypeError(f"is {text!r}, allowed: a whole number from 0 on")
-    return int(text)
 
 
 def memory(text: str) -> float:

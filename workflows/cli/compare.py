@@ -32,7 +32,6 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Arguments of the command."""
     parser.add_argument("checkpoints", nargs="+", metavar="CHECKPOINT",
                         help="see below; the others are compared to the first")
     add_store(parser)
@@ -49,7 +48,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the comparison; write and log what was asked for."""
     from argosy.evidence.compare.comparison import compare
     from argosy.evidence.compare.entries import At, choose
     from workflows.stored.names import Names

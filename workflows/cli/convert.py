@@ -15,7 +15,6 @@ llama, mistral, qwen2, qwen3; docs/generation.md says what is in the files and h
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
     parser.add_argument("checkpoint", metavar="CHECKPOINT", help="a checkpoint's name, or a directory of any layout")
     parser.add_argument("--to", required=True, choices=FORMATS, help="layout to write; hf is transformers'")
     parser.add_argument("--out", required=True, type=Path, metavar="DIR", help="directory to make")

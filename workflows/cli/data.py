@@ -37,7 +37,6 @@ MORE = """examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     explain = actions.add_parser("explain", help="what cleaning made of a document, and why")
     explain.add_argument("document", metavar="ID", help="id of a document: file:line")
@@ -64,16 +63,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do what the action says."""
-    lines = {"explain": _explain, "try": _try, "diff": _diff, "dropped": _dropped,
-             "export": _export}[args.action](args)
-    for line in lines:
+    actions = {"explain": _explain, "diff": _diff, "dropped": _dropped, "export": _export}
+    for line in tried(args.filter, args.files, args.most) if args.action == "try" else actions[args.action](args):
         print(visible(line))
     return 0
-
-
-def _try(args: argparse.Namespace) -> Iterator[str]:
-    return tried(args.filter, args.files, args.most)
 
 
 def _open(args: argparse.Namespace) -> tuple[KeptCorpus, CleanConfig]:

@@ -20,13 +20,11 @@ MORE = "It asks Kubernetes itself, through the kubeconfig, also where ARGO_SERVE
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
     add_access(parser, server=False)
     parser.add_argument("--deep", action="store_true", help="also start a pod of each image, which writes the store")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print a line for each finding; return 1 where one fails."""
     if args.server:
         raise InputError("--server: an Argo server shows neither rights nor what is installed, so this asks Kubernetes "
                          "itself: leave --server out, and set KUBECONFIG or --context; 'argosy status --on argo --all "
@@ -51,8 +49,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _cluster(args: argparse.Namespace) -> "Cluster":
-    from workflows.argo.client.api import DEFAULT_NAMESPACE
-    from workflows.argo.client.transport import ApiError
+    from workflows.argo.client.api import DEFAULT_NAMESPACE, ApiError
     from workflows.argo.client.ways import HINT, KubernetesClient, KubernetesTransport
     from workflows.argo.doctor import Cluster
     from workflows.argo.doctor.installed import default_of

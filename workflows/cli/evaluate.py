@@ -25,7 +25,6 @@ SHOWN = ("acc", "acc_norm", "mass", "text_first", "answer_first")  # of a benchm
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
     parser.add_argument("checkpoint", metavar="CHECKPOINT", help="a checkpoint's name, or a directory")
     parser.add_argument("--suite", action="append", metavar="NAME|FILE", help="suite (default: core); may be repeated")
     parser.add_argument("--data", default="", metavar="DIR", help="folder of benchmarks, or a data step's directory")
@@ -105,7 +104,10 @@ def _config(args: argparse.Namespace) -> dict[str, Any]:
         config["data"] = str(Path(args.data).absolute())
     elif args.data:
         # Not `data`: what is below this folder counts by the bytes of the files that the suite names.
-        os.environ["ARGOSY_BENCHMARKS"] = args.data if args.data == "huggingface" else str(_folder(args.data))
+        folder = Path(args.data).expanduser().absolute()
+        if args.data != "huggingface" and not folder.is_dir():
+            raise InputError(f"--data is {args.data!r}: there is no such folder; docs/tasks.md says what lies in it")
+        os.environ["ARGOSY_BENCHMARKS"] = args.data if args.data == "huggingface" else str(folder)
     if args.tokens:
         config["tokens"] = str(args.tokens.absolute())
     config |= {"processes": args.processes, "backend": args.backend, "dtype": _dtype(args, directory)}
@@ -136,13 +138,6 @@ def _seed(store: Path) -> int:
     config = found.get("config") or {}
     seed = (config.get("evaluate") or {}).get("seed", config.get("seed", LifecycleConfig.model_fields["seed"].default))
     return int(seed)
-
-
-def _folder(data: str) -> Path:
-    folder = Path(data).expanduser().absolute()
-    if not folder.is_dir():
-        raise InputError(f"--data is {data!r}: there is no such folder; docs/tasks.md says what lies in it")
-    return folder
 
 
 def _lines(outputs: Mapping[str, Any]) -> list[str]:

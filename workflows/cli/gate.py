@@ -3,11 +3,10 @@
 import argparse
 import re
 from collections.abc import Collection
-from pathlib import Path
 
 from argosy.core.errors import InputError, StepError
 from argosy.core.store.files import json_text
-from workflows.cli.command import Command, add_store
+from workflows.cli.command import Command, add_store, checked, user_path
 
 NO_GATE = ("the model line {line!r} has no gate: give --rules FILE, or write the rules below `gate` in the run's "
            "config (docs/gate.md)")
@@ -22,10 +21,10 @@ docs/gate.md has all rules."""
 
 _ALIAS = re.compile(r"(?!(?i:latest|v\d+)$)[\w-]+")  # as MLflow takes them
 _MODEL = re.compile(r"(?!\.+$)[\w.-]+")
+rules_file = checked(user_path, "a YAML file of rules, as docs/gate.md has them", lambda path: not path.is_dir())
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Arguments of the command."""
     parser.add_argument("checkpoint", metavar="CHECKPOINT", help="STAGE (its last checkpoint), STAGE/EXPORT or a "
                         "directory")
     add_store(parser)
@@ -36,13 +35,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--alias", default="reference", metavar="NAME", help="default: reference")
     parser.add_argument("--model", metavar="NAME", help="registered model (default: the line's name)")
     parser.add_argument("--json", action="store_true", help="the evidence as JSON")
-
-
-def rules_file(text: str) -> Path:
-    """The value of an option that names a file of rules."""
-    if not text.strip() or Path(text).expanduser().is_dir():
-        raise argparse.ArgumentTypeError(f"is {text!r}, allowed: a YAML file of rules, as docs/gate.md has them")
-    return Path(text).expanduser()
 
 
 def check_names(alias: str, model: str | None, lines: Collection[str]) -> None:
@@ -61,8 +53,7 @@ def run(args: argparse.Namespace) -> int:
     """0: it holds; 1: a rule fails or cannot be told; 2: wrong input."""
     from argosy.core.tracking.ship import Unavailable
     from argosy.evidence.gate.check import as_json, lines
-    from workflows.nightly.candidates import find_candidates
-    from workflows.nightly.references import gate_for, hold, last_by_name, reference_of, registry_of
+    from workflows.nightly.candidates import find_candidates, gate_for, hold, last_by_name, reference_of, registry_of
 
     store = args.store.absolute()
     candidates = find_candidates(store)

@@ -1,13 +1,12 @@
 """`argosy generate`: continue prompts with a checkpoint; and what it shares with `argosy chat`."""
 
 import argparse
-import contextlib
 import sys
 from typing import TYPE_CHECKING
 
 from argosy.core.errors import InputError
 from argosy.corpus.data.split import derive_seed
-from workflows.cli.command import Command, add_store, positive
+from workflows.cli.command import Command, add_store, checked, positive
 from workflows.stored.last_run import model_directory
 
 if TYPE_CHECKING:
@@ -19,7 +18,6 @@ transformers loads, or a GGUF file. Without PROMPT the text of stdin is the prom
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
     add_sampling(parser, temperature=0.0)
     parser.add_argument("prompts", nargs="*", metavar="PROMPT", help="text to continue; several are continued in turn")
     parser.add_argument("--chat", action="store_true", help="ask each prompt as a user's turn of the chat template")
@@ -29,21 +27,14 @@ def add_sampling(parser: argparse.ArgumentParser, temperature: float) -> None:
     """Add the checkpoint, and how text is drawn from it."""
     parser.add_argument("checkpoint", metavar="CHECKPOINT", help="a checkpoint's name, or a directory")
     parser.add_argument("--max-tokens", type=positive, default=256, metavar="N", help="of an answer (default: 256)")
-    parser.add_argument("--temperature", type=_temperature, default=temperature, metavar="T",
+    from_0 = checked(float, "a number from 0 on", lambda number: 0 <= number < float("inf"))
+    parser.add_argument("--temperature", type=from_0, default=temperature, metavar="T",
                         help=f"0 takes the likeliest token each time (default: {temperature:g})")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of what is drawn (default: 0)")
     add_store(parser)
 
 
-def _temperature(text: str) -> float:
-    with contextlib.suppress(ValueError):
-        if 0 <= float(text) < float("inf"):
-            return float(text)
-    raise argparse.ArgumentTypeError(f"is {text!r}, allowed: a number from 0 on")
-
-
 def run(args: argparse.Namespace) -> int:
-    """Print what follows each prompt."""
     model = open_model(args, chat=args.chat)
     prompts = args.prompts or [sys.stdin.read()]
     for turn, prompt in enumerate(prompts):

@@ -12,13 +12,11 @@ TEMPLATE = Path(__file__).with_name("argosy.yaml")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
     parser.add_argument("directory", nargs="?", type=Path, default=Path(), metavar="DIR",
                         help="folder of the file (default: here)")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the file, never over one that is there."""
     path = args.directory / PROJECT_FILE
     if args.directory.is_file():
         raise InputError(f"DIR is {args.directory}, a file; allowed: a directory, there already or to be made")

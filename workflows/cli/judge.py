@@ -14,7 +14,6 @@ OPENAI_API_KEY. What the numbers mean: docs/evaluation.md"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Arguments of the command."""
     parser.add_argument("first", metavar="A", help="a checkpoint, or a .jsonl of answers")
     parser.add_argument("second", metavar="B", help="another one, whose answers it is compared with")
     parser.add_argument("--prompts", required=True, type=Path, metavar="FILE", help="JSONL of prompts: id, prompt")
@@ -33,7 +32,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Judge, print; 0."""
     from argosy.core.store.step_files import read_outputs
     from argosy.evidence.judging.metrics import describe
     from workflows.local.runner import run_single

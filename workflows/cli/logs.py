@@ -11,9 +11,8 @@ from argosy.core.errors import InputError
 from argosy.core.store.files import read_record
 from argosy.core.store.lease import live_holder
 from argosy.core.store.step_files import LOG, NODE, rank_log
-from workflows.argo.client.api import ArgoClient
-from workflows.argo.client.transport import ApiError, Json
-from workflows.argo.client.view import EXECUTOR, OVER, Unit, View, view
+from workflows.argo.client.api import ApiError, ArgoClient
+from workflows.argo.client.view import EXECUTOR, OVER, Json, Unit, View, view
 from workflows.cli.cluster import MORE, add_cluster, connected, on_argo
 from workflows.cli.command import Command, add_store
 from workflows.stored.last_run import directory_of, unfinished
@@ -23,7 +22,6 @@ MANY = 20  # pods that are named
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
     parser.add_argument("node", metavar="NODE", help="node, such as pretrain or evaluate/sft-final-benchmark")
     parser.add_argument("-f", "--follow", action="store_true", help="keep printing until the step ends")
     parser.add_argument("--rank", type=int, metavar="N", help="log of process N of a step of several processes")
@@ -33,7 +31,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Copy the log to stdout."""
     if on_argo(args):
         if args.rank is not None:
             raise InputError("--rank is for a store on this machine: a pod prints the output of all its ranks")
@@ -43,20 +40,19 @@ def run(args: argparse.Namespace) -> int:
     directory = directory_of(args.store, args.node)
     path = directory / (LOG if args.rank is None else rank_log(args.rank))
     if args.rank is not None and (made_from := read_record(directory / NODE)):
-        _check_rank(args.rank, made_from["config"].get("processes", 1), args.node)
+        processes = made_from["config"].get("processes", 1)
+        if processes == 1:
+            raise InputError(f"--rank is {args.rank}, and {args.node} is a step of one process: its log is "
+                             f"'argosy logs {args.node}'")
+        if not 0 <= args.rank < processes:
+            raise InputError(f"--rank is {args.rank}; allowed: 0 to {processes - 1}, as {args.node} has {processes} "
+                             "processes")
     while args.follow and not path.exists() and live_holder(directory):
         time.sleep(POLL_S)
     if not path.exists():
         raise InputError(unfinished(args.store, args.node, directory))
     _copy(path, directory if args.follow else None)
     return 0
-
-
-def _check_rank(rank: int, processes: int, node: str) -> None:
-    if processes == 1:
-        raise InputError(f"--rank is {rank}, and {node} is a step of one process: its log is 'argosy logs {node}'")
-    if not 0 <= rank < processes:
-        raise InputError(f"--rank is {rank}; allowed: 0 to {processes - 1}, as {node} has {processes} processes")
 
 
 def _copy(path: Path, follow: Path | None) -> None:

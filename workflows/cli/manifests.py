@@ -7,14 +7,12 @@ from workflows.cli.command import Command
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
     parser.add_argument("--profile", default="all", metavar="NAME|FILE|all", help="cluster profile (default: all)")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR",
                         help="folder, in which each profile gets a folder")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write them; print the files."""
     from workflows.argo.manifests.documents import write_manifests
     from workflows.argo.profile.profile import load_profile, profile_names
 

@@ -29,7 +29,6 @@ Row = tuple["Candidate", "Measured | str", float]
 
 
 def add_measure(parser: argparse.ArgumentParser) -> None:
-    """Add --measure and --out."""
     parser.add_argument("--measure", type=int, nargs="?", const=3, metavar="STEPS",
                         help=f"train {LAYOUTS} layouts for STEPS steps (default: 3) on this machine's GPUs, else its "
                              "cores, and name the fastest")
@@ -38,7 +37,7 @@ def add_measure(parser: argparse.ArgumentParser) -> None:
 
 def measure_layouts(args: argparse.Namespace, config: LifecycleConfig, model: "Architecture") -> int:
     """Try the layouts and print the table. Raises InputError: another option says otherwise; StepError: none ran."""
-    from argosy.model.train.config import TrainConfig
+    from argosy.model.train.config import TrainConfig, with_fields
     from argosy.model.train.sizing.gpus import MFU
     from argosy.model.train.sizing.job import read_job
     from argosy.planning.choice import candidates
@@ -50,11 +49,16 @@ def measure_layouts(args: argparse.Namespace, config: LifecycleConfig, model: "A
     if on_gpu and count > len(usable_gpus()):
         raise InputError(f"--gpus is {count}, and --measure sees {len(usable_gpus())} GPUs here: give as many or fewer")
     phase = {**phase, "processes": 1} | ({} if on_gpu else {"threads": max(1, usable_cores() // count)})
-    task = {"steps": args.measure, **_model_of(args, config)}
+    directory = args.model_dir or (Path(config.start.model) if config.start else None)
+    new = {"model": config.pretrain.model.model_dump(), "vocab_size": config.tokenizer.vocab_size}
+    task = {"steps": args.measure, **({"directory": str(directory)} if directory else new)}
     job = read_job(phase, model, on_cpu=not on_gpu)
     device = _gpu(args) if on_gpu else _cpu({**task, "config": {**phase, "processes": count}}, job)
-    found = candidates(job, device, count, MFU if on_gpu else 1.0,
-                       lambda values: _allowed(phase, values, on_gpu=on_gpu), LAYOUTS)
+
+    def allowed(values: Mapping[str, Any]) -> bool:  # nothing is moved to a CPU's memory on a CPU
+        return with_fields(phase, values) is not None and (on_gpu or "offload" not in values)
+
+    found = candidates(job, device, count, MFU if on_gpu else 1.0, allowed, LAYOUTS)
     if not found:
         raise InputError(f"no layout of {count} processes fits and divides {args.stage}'s batch: lower its "
                          "global_batch_size, sequence_length or model, or give another --gpus")
@@ -94,20 +98,6 @@ def _gpu(args: argparse.Namespace) -> "Gpu":
     if not known:
         raise InputError(f"the GPU here is a {name}, which the planner does not know: name the nearest with --gpu")
     return GPUS[known[-1]]
-
-
-def _allowed(phase: Mapping[str, Any], values: Mapping[str, Any], *, on_gpu: bool) -> bool:
-    """Tell whether a phase can have these fields; nothing is moved to a CPU's memory on a CPU."""
-    from argosy.model.train.config import with_fields
-
-    return with_fields(phase, values) is not None and (on_gpu or "offload" not in values)
-
-
-def _model_of(args: argparse.Namespace, config: LifecycleConfig) -> dict[str, Any]:
-    directory = args.model_dir or (Path(config.start.model) if config.start else None)
-    if directory:
-        return {"directory": str(directory)}
-    return {"model": config.pretrain.model.model_dump(), "vocab_size": config.tokenizer.vocab_size}
 
 
 def _try(each: "Candidate", task: dict[str, Any], model: "Architecture", *, on_gpu: bool) -> Row:

@@ -27,7 +27,6 @@ MORE = "docs/report.md tells how it is decided."
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Arguments of the command."""
     parser.add_argument("patterns", nargs="*", metavar="METRIC", help="such as 'bench/*/acc' (default: all)")
     add_store(parser)
     parser.add_argument("--snr", type=float, default=2.0, metavar="X", help="to be worth watching (default: 2)")
@@ -36,7 +35,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print a row a metric, those to watch first."""
     from argosy.core.store.step_files import read_done
     from argosy.evidence.compare.checkpoints import read_checkpoints
     from argosy.evidence.compare.watch import watchlist

@@ -17,7 +17,6 @@ _HERE_ONLY = ("cores", "memory", "plain", "dry_run", "webhook")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Arguments of the command."""
     parser.add_argument("--checkpoint", action="append", default=[], metavar="NAME", dest="checkpoints",
                         help="STAGE, STAGE/EXPORT or a directory; may be repeated (default: all that are new)")
     add_store(parser)
@@ -46,8 +45,8 @@ def run(args: argparse.Namespace) -> int:
     if not args.store.is_dir():
         raise InputError(f"nothing has run in {args.store} yet: start with 'argosy run', or name another --store")
     from argosy.core.tracking.ship import Unavailable
+    from workflows.nightly.candidates import registry_of
     from workflows.nightly.night import Request, describe, plan_nights
-    from workflows.nightly.references import registry_of
 
     try:
         request = Request(tuple(args.checkpoints), args.suites, args.reference, model=args.model)

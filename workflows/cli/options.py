@@ -3,7 +3,7 @@
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,10 +12,12 @@ from argosy.core.errors import InputError
 from argosy.core.store.files import read_record
 from argosy.corpus.text.display import columns
 from argosy.model.weights.checkpoint import stage_of
-from workflows.amounts import Ahead, describe_amounts
-from workflows.compose import DEFAULT_PRESET, compose, preset_names
+from workflows.amounts import Ahead, amounts, describe_amounts
+from workflows.cli.command import checked, user_path
+from workflows.compose import DEFAULT_PRESET, compose, preset_names, preset_of
+from workflows.graph import Node
 from workflows.lifecycle import LifecycleConfig
-from workflows.plan import Plan, describe
+from workflows.plan import Plan, check_inputs, describe, plan
 
 if TYPE_CHECKING:
     from argosy.model.train.sizing.architecture import Architecture
@@ -33,24 +35,16 @@ All fields of a stage with their meanings: python -m steps.NAME --help, where NA
 
 
 def add_config(parser: argparse.ArgumentParser) -> None:
-    """Add --preset, --config and overrides."""
     parser.add_argument("--preset", metavar="NAME",
                         help=f"config to start from: {', '.join(preset_names())} (default: {DEFAULT_PRESET})")
-    parser.add_argument("--config", type=_file, metavar="FILE",
+    file = checked(user_path, f"a YAML file, such as {PROJECT_FILE}", lambda path: not path.is_dir())
+    parser.add_argument("--config", type=file, metavar="FILE",
                         help=f"YAML on top of the preset (default without --preset: ./{PROJECT_FILE} if it is there)")
     parser.add_argument("overrides", nargs="*", metavar="stage.field=value",
                         help="overrides of preset and file: see below")
 
 
-def _file(text: str) -> Path:
-    path = Path(text).expanduser()
-    if not text.strip() or path.is_dir():
-        raise argparse.ArgumentTypeError(f"is {text!r}, allowed: a YAML file, such as {PROJECT_FILE}")
-    return path
-
-
 def add_range(parser: argparse.ArgumentParser) -> None:
-    """Add --from and --to."""
     parser.add_argument("--from", dest="first", metavar="STAGE",
                         help="first stage to run; the stages that it needs must be done")
     parser.add_argument("--to", dest="last", metavar="STAGE", help="last stage to run")
@@ -84,6 +78,18 @@ def trained_model(config: LifecycleConfig) -> "Architecture":
         raise InputError(f"start.model={config.start.hub} is of the hub, and not here: name a directory that holds its "
                          "config.json with --model-dir")
     return open_architecture(Path(config.start.model))
+
+
+def checked_plan(args: argparse.Namespace, build: Callable[[LifecycleConfig], list[Node]]
+                 ) -> tuple[Plan, LifecycleConfig, list[Ahead]]:
+    """Plan what the command line names, ask the steps what they would refuse, and count what training comes to.
+
+    Raises InputError: the config, the range or an input is wrong."""
+    config = load_config(args)
+    nodes = build(config)
+    planned = plan(nodes, args.store, args.first, args.last)
+    check_inputs(nodes, {node.name for node in planned.to_run})
+    return planned, config, amounts(planned, config.data)
 
 
 def describe_all(planned: Plan, config: LifecycleConfig, ahead: Sequence[Ahead]) -> str:
@@ -150,6 +156,20 @@ def _epochs(planned: Plan) -> str:
     selected = {node.name for node in planned.nodes if node.selected}
     rows = [(name, *cells) for name, table in tables.items() if name in selected for cells in table_rows(table)]
     return columns([("PHASE", *HEAD), *rows], right=range(2, 8)) + "\n\n" if rows else ""
+
+
+def config_parameters(args: argparse.Namespace) -> dict[str, str]:
+    """Give the config as parameters of a workflow; the preset too, as the template's default may be another.
+
+    Raises InputError: an override or the file is none that a parameter can hold."""
+    from workflows.argo.client.api import config_text
+
+    if any("\n" in override for override in args.overrides):
+        raise InputError("an override has a line break in it: write it in a file for --config")
+    file = config_file(args)
+    preset = args.preset or (preset_of(file).stem if file else DEFAULT_PRESET)
+    given = {"preset": preset, "config": config_text(file), "overrides": "\n".join(args.overrides)}
+    return {name: value for name, value in given.items() if value}
 
 
 def config_file(args: argparse.Namespace) -> Path | None:

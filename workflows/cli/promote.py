@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Arguments of the command."""
     parser.add_argument("checkpoint", nargs="?", default="", metavar="CHECKPOINT",
                         help="STAGE (its last checkpoint), STAGE/EXPORT or a directory")
     add_store(parser)
@@ -36,8 +35,7 @@ def run(args: argparse.Namespace) -> int:
     from argosy.core.tracking.mlflow.registry import Registry, registered_name
     from argosy.core.tracking.mlflow.server import Server, tracking_uri
     from workflows.nightly import promotion
-    from workflows.nightly.candidates import find_candidates
-    from workflows.nightly.references import last_by_name
+    from workflows.nightly.candidates import find_candidates, last_by_name
 
     _check(args)
     store = args.store.absolute()
@@ -76,8 +74,8 @@ def _verdict(args: argparse.Namespace, candidate: "Candidate", candidates: "Cand
              registry: "Registry") -> "tuple[Verdict | None, str | None]":
     """The verdict of the gate, where the model line has one, and the checkpoint that it was compared with."""
     from argosy.core.tracking.ship import Unavailable
+    from workflows.nightly.candidates import gate_for
     from workflows.nightly.promotion import examine
-    from workflows.nightly.references import gate_for
 
     line = candidate.step.line
     gate = gate_for(args.gate, store, line)

@@ -14,7 +14,6 @@ REPORT = "report.html"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Arguments of the command."""
     add_store(parser)
     parser.add_argument("--open", action="store_true", help="open it in the browser")
 

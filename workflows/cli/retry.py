@@ -8,7 +8,6 @@ from workflows.cli.command import Command
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
     parser.add_argument("name", metavar="WORKFLOW", help="workflow to continue")
     add_cluster(parser, "argo")
     parser.add_argument("--watch", action="store_true", help="then follow it, like argosy watch")

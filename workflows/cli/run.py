@@ -4,18 +4,16 @@ import argparse
 from pathlib import Path
 
 from argosy.core.store.files import make_directory
-from workflows.amounts import amounts
 from workflows.cli.command import Command, add_budget, add_store
-from workflows.cli.options import OVERRIDES, add_config, add_range, describe_all, load_config
+from workflows.cli.options import OVERRIDES, add_config, add_range, checked_plan, describe_all
 from workflows.cli.report import REPORT
+from workflows.cli.status import kept_aside
 from workflows.lifecycle import LifecycleConfig, lifecycle
-from workflows.plan import Plan, check_inputs, plan
+from workflows.plan import Plan
 from workflows.stored import last_run
-from workflows.stored.kept_aside import kept_aside
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
     add_config(parser)
     add_store(parser)
     add_range(parser)
@@ -24,12 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Plan, run, say where the report is."""
-    config = load_config(args)
-    nodes = lifecycle(config)
-    planned = plan(nodes, args.store, args.first, args.last)
-    check_inputs(nodes, {node.name for node in planned.to_run})
-    found = amounts(planned, config.data)
+    planned, config, found = checked_plan(args, lifecycle)
     if args.dry_run:
         print(describe_all(planned, config, found))
         return 0

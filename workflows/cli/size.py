@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from argosy.core.config.explain import likely
 from argosy.core.errors import InputError
 from argosy.core.store.files import json_text
-from workflows.cli.command import Command, positive
+from workflows.cli.command import Command, checked, positive, user_path
 from workflows.cli.measured import add_measure, measure_layouts
 from workflows.cli.options import OVERRIDES, PHASES, add_config, config_file, load_config, trained_model
 from workflows.compose import compose
@@ -31,12 +31,12 @@ docs/sizing.md has the formulas and their sources.
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
     add_config(parser)
+    directory = checked(user_path, "a directory that is there", Path.is_dir)
     parser.add_argument("--stage", default="pretrain", metavar="STAGE", help=f"{', '.join(PHASES)} (default: pretrain)")
-    parser.add_argument("--model-dir", type=_directory, metavar="DIR",
+    parser.add_argument("--model-dir", type=directory, metavar="DIR",
                         help="a model of Hugging Face, whose config.json is read instead of pretrain.model")
-    parser.add_argument("--tokenized", type=_directory, metavar="DIR",
+    parser.add_argument("--tokenized", type=directory, metavar="DIR",
                         help="directory of a tokenize step: how often each channel is seen")
     _add_gpus(parser)
     _add_layout(parser)
@@ -49,8 +49,10 @@ def _add_gpus(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--gpus", type=positive, default=0, metavar="N",
                         help="GPUs of a node (default: 8; with --measure all here, or as many processes as cores)")
     parser.add_argument("--nodes", type=positive, default=1, metavar="N", help="nodes (default: 1)")
-    parser.add_argument("--mfu", type=_share, metavar="X", help="share of the peak FLOPs (default: 0.4)")
-    parser.add_argument("--price", type=_price, metavar="USD", help="of a GPU and hour (default: by type)")
+    share = checked(float, "a number above 0, up to 1", lambda number: 0 < number <= 1)
+    parser.add_argument("--mfu", type=share, metavar="X", help="share of the peak FLOPs (default: 0.4)")
+    dollars = checked(float, "dollars, 0 or more", lambda number: 0 <= number < float("inf"))
+    parser.add_argument("--price", type=dollars, metavar="USD", help="of a GPU and hour (default: by type)")
 
 
 def _add_layout(parser: argparse.ArgumentParser) -> None:
@@ -71,32 +73,6 @@ def _add_layout(parser: argparse.ArgumentParser) -> None:
                        help="mixed: 16-bit weights with a float32 copy (default: the stage's)")
     other.add_argument("--kernels", choices=("transformers", "fused"), help="(default: transformers)")
     other.add_argument("--loss", choices=("chunked", "whole"), help="whether all logits are held (default: chunked)")
-
-
-def _directory(text: str) -> Path:
-    path = Path(text).expanduser()
-    if not path.is_dir():
-        raise argparse.ArgumentTypeError(f"is {text!r}, allowed: a directory that is there")
-    return path
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return -1.0
-
-
-def _share(text: str) -> float:
-    if not 0 < _number(text) <= 1:
-        raise argparse.ArgumentTypeError(f"is {text!r}, allowed: a number above 0, up to 1")
-    return float(text)
-
-
-def _price(text: str) -> float:
-    if not 0 <= _number(text) < float("inf"):
-        raise argparse.ArgumentTypeError(f"is {text!r}, allowed: dollars, 0 or more")
-    return float(text)
 
 
 def run(args: argparse.Namespace) -> int:

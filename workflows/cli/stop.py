@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
     parser.add_argument("name", metavar="WORKFLOW", help="workflow to end")
     parser.add_argument("--terminate", action="store_true",
                         help="end it at once, without the exit handler's report to MLflow")
@@ -20,7 +19,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Ask the controller to end it."""
     need_argo(args, "press Ctrl-C where 'argosy run' runs")
     from workflows.argo.client.view import view
 

@@ -6,8 +6,7 @@ from pathlib import Path
 from argosy.core.errors import InputError
 from workflows.cli.cluster import MORE, add_cluster, on_argo, start
 from workflows.cli.command import Command
-from workflows.cli.options import OVERRIDES, add_config, add_range, config_file, load_config
-from workflows.compose import DEFAULT_PRESET, preset_of
+from workflows.cli.options import OVERRIDES, add_config, add_range, config_parameters, load_config
 from workflows.lifecycle import lifecycle
 from workflows.plan import stage_range
 
@@ -15,7 +14,6 @@ TEMPLATE = "lifecycle"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
     add_config(parser)
     add_range(parser)
     add_cluster(parser, "argo")
@@ -34,7 +32,8 @@ def run(args: argparse.Namespace) -> int:
     # Names and order; whether the stages before are done, the cluster's plan finds out.
     stage_range(list(dict.fromkeys(node.name for node in lifecycle(config))), args.first, args.last)
     check_files(config)
-    client, name = start(args, TEMPLATE, _parameters(args))
+    given = {"from": args.first, "to": args.last, "image-tag": args.image_tag, "priority": args.priority}
+    client, name = start(args, TEMPLATE, config_parameters(args) | {key: each for key, each in given.items() if each})
     if not args.watch:
         return 0
     from workflows.cli.watch import follow
@@ -50,19 +49,6 @@ def _run_here(args: argparse.Namespace) -> int:
             raise InputError(f"--{name.replace('_', '-')} is for a cluster; 'argosy run' runs on this machine")
     args.store, args.cores, args.memory, args.plain, args.dry_run = Path("runs"), 0, 0.0, False, False
     return run_here(args)
-
-
-def _parameters(args: argparse.Namespace) -> dict[str, str]:
-    """Collect the given parameters, and the preset: the template's default is not that of the config file."""
-    from workflows.argo.client.api import config_text
-
-    file = config_file(args)
-    preset = args.preset or (preset_of(file).stem if file else DEFAULT_PRESET)
-    given = {"config": config_text(file), "overrides": "\n".join(args.overrides), "from": args.first, "to": args.last,
-             "image-tag": args.image_tag, "priority": args.priority}  # fmt: skip
-    if any("\n" in override for override in args.overrides):
-        raise InputError("an override has a line break in it: write it in a file for --config")
-    return {"preset": preset} | {name: value for name, value in given.items() if value}
 
 
 COMMAND = Command("submit", "start the lifecycle on a cluster", 100, configure, run, f"{OVERRIDES}\n\n{MORE}")

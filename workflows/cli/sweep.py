@@ -14,9 +14,8 @@ from argosy.core.store.step_files import RUN
 from argosy.corpus.text.display import duration
 from argosy.evidence.sweep.grid import STAGE
 from workflows.cli.cluster import MORE, add_cluster, on_argo, start
-from workflows.cli.command import Command, add_budget, add_store, positive
-from workflows.cli.options import add_config, config_file, trained_model
-from workflows.compose import DEFAULT_PRESET, preset_of
+from workflows.cli.command import Command, add_budget, add_store, checked, positive
+from workflows.cli.options import add_config, config_file, config_parameters, trained_model
 from workflows.plan import Plan, PlannedNode, check_inputs, describe, plan
 from workflows.sweep import NAME, Question, Sweep, read_sweep, sweep_nodes
 
@@ -30,13 +29,13 @@ Add values, and run it again: points that have run are reused, and only the new 
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
     add_config(parser)
     parser.add_argument("--seeds", type=positive, default=0, metavar="N",
                         help="seeds of each point, from the config's on, so that noise is known (default: one)")
     parser.add_argument("--channel", default="all", metavar="NAME",
                         help="held-out channel to compare by (default: the mean over all)")
-    parser.add_argument("--target-parameters", type=_amount, default=0.0, metavar="N",
+    amount = checked(float, "a number above 0, such as 1e9", lambda number: 0 < number < math.inf)
+    parser.add_argument("--target-parameters", type=amount, default=0.0, metavar="N",
                         help="of the large model, embedding and output layer aside, such as 1e9: the power law over "
                              "sizes gives its learning rate")
     parser.add_argument("--target-width", type=positive, default=0, metavar="N",
@@ -49,18 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_cluster(parser, "local")
 
 
-def _amount(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError(f"is {text!r}, allowed: a number above 0, such as 1e9")
-    return value
-
-
 def run(args: argparse.Namespace) -> int:
-    """Plan, run or submit, print the table and what follows."""
     file = config_file(args)
     sweep = read_sweep(args.preset, file, args.overrides, args.seeds)
     question = Question(args.channel, args.target_parameters, args.target_width)
@@ -100,7 +88,6 @@ def _execute(planned: Plan, sweep: Sweep, args: argparse.Namespace) -> int:
 
 
 def _show(planned: Plan, code: int, *, json_: bool) -> int:
-    """Print what the comparison found, where it is done."""
     from argosy.evidence.report.sweep import table
     from steps.sweep import RECORD, REPORT
 
@@ -174,19 +161,14 @@ def _flops(node: PlannedNode, sweep: Sweep) -> float:
 
 def _submit(args: argparse.Namespace, sweep: Sweep) -> int:
     """Submit the template `sweep`, whose first pod plans as this command does."""
-    from workflows.argo.client.api import check_files, config_text
+    from workflows.argo.client.api import check_files
 
     if args.json or args.dry_run or args.gpu:
         raise InputError("--json, --dry-run and --gpu are of a sweep on this machine: leave them out with --on argo")
-    if any("\n" in override for override in args.overrides):
-        raise InputError("an override has a line break in it: write it in a file for --config")
     check_files(sweep.first)
-    file = config_file(args)
-    preset = args.preset or (preset_of(file).stem if file else DEFAULT_PRESET)
-    given = {"config": config_text(file), "overrides": "\n".join(args.overrides), "channel": args.channel}
-    given |= {"seeds": str(args.seeds), "target-parameters": f"{args.target_parameters:g}",
-              "target-width": str(args.target_width)}
-    start(args, NAME, {"preset": preset} | {name: value for name, value in given.items() if value})
+    start(args, NAME, config_parameters(args) | {
+        "channel": args.channel, "seeds": str(args.seeds), "target-parameters": f"{args.target_parameters:g}",
+        "target-width": str(args.target_width)})  # fmt: skip
     return 0
 
 

@@ -11,14 +11,12 @@ if TYPE_CHECKING:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
     parser.add_argument("name", nargs="?", default="", metavar="WORKFLOW",
                         help="workflow to follow (default: the newest)")
     add_cluster(parser, "argo")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print changes; return 0, 1 (something failed, or it was stopped) or 2 (wrong input)."""
     need_argo(args, "'argosy run' shows what happens, and 'argosy status' and 'argosy logs NODE -f' from elsewhere")
     client = connected(args)
     name = str(client.find(args.name)["metadata"]["name"])

@@ -15,13 +15,11 @@ MANY = 4  # parts of one name that are shown one by one
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
     parser.add_argument("name", metavar="NODE|CHECKPOINT|DIR", help="result, such as rlhf or pretrain/p050")
     add_store(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the tree."""
     directory = step_directory(result_directory(args.store, args.name))
     seen: set[Path] = set()
     for line in _tree(Lineage(directory.parent).of(directory), seen):

@@ -135,7 +135,6 @@ class _Run:
             self._fill()
 
     def _silent(self, process: StepProcess) -> list[PlannedNode]:
-        """List the nodes of `process` that have not ended."""
         return [node for node in process.nodes if node.id not in self._result.results]
 
     def _on_exit(self, process: StepProcess, code: int) -> None:

@@ -78,7 +78,6 @@ class Budget:
         return share
 
     def give_back(self, share: Share) -> None:
-        """Free `share` again."""
         self._cores += share.cores
         self._memory_gb += share.memory_gb
         self._gpus = [each for each in self._all.gpus or () if each in (*self._gpus, *(share.gpus or ()))]

@@ -48,13 +48,11 @@ class Sender(RunObserver):
         self._messages = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as this is
 
     def start(self) -> None:
-        """Start the process."""
         self._process = subprocess.Popen(  # in a session of its own: Ctrl-C is for the steps
             [sys.executable, *COMMAND, *self._what, "--until-eof"], cwd=ROOT, env=_environment(self._uri),
             stdin=subprocess.PIPE, stdout=self._messages, stderr=self._messages, start_new_session=True)
 
     def on_tick(self) -> None:
-        """Print its messages, such as that the server does not answer."""
         if text := os.pread(self._messages.fileno(), 1 << 16, self._said):  # it writes at the file's own offset
             self._said += len(text)
             print(text.decode(errors="replace"), end="", file=sys.stderr, flush=True)
@@ -163,11 +161,9 @@ class Shipping(RunObserver):
         return self
 
     def on_tick(self) -> None:
-        """Print the sender's messages, such as that the server does not answer."""
         self._sender.on_tick()
 
     def on_end(self, result: RunResult) -> None:
-        """Note how the run ended."""
         self._status = "KILLED" if result.signal else "FAILED" if result.exit_code else "FINISHED"
 
     def __exit__(

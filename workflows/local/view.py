@@ -48,7 +48,6 @@ class RunResult:
     seconds: float = 0.0
 
     def having(self, status: Status) -> list[NodeResult]:
-        """List the results with this status."""
         return [result for result in self.results.values() if result.status == status]
 
     @property

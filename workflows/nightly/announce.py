@@ -63,7 +63,6 @@ def _note(store: Path, directory: Path) -> Path:
 
 
 def _judgements(store: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Finished judgements."""
     for directory in sorted(store.glob("regressions-*")):
         if (done := read_done(directory)) is not None:
             yield directory, done

@@ -20,8 +20,16 @@ from workflows.local.scheduler import Budget
 from workflows.local.shipping import Shipping
 from workflows.local.view import RunResult
 from workflows.nightly.announce import judged_evaluations
-from workflows.nightly.candidates import Candidate, Candidates, add_elsewhere, ancestor, find_candidates
-from workflows.nightly.references import by_name, reference_for, reference_of
+from workflows.nightly.candidates import (
+    Candidate,
+    Candidates,
+    add_elsewhere,
+    ancestor,
+    by_name,
+    find_candidates,
+    reference_for,
+    reference_of,
+)
 from workflows.plan import Plan, PlannedNode, Store, planned
 from workflows.stages import Stages
 from workflows.stored.last_run import newest_config
@@ -78,7 +86,6 @@ class Night(Config):
 
     @property
     def lifecycle(self) -> LifecycleConfig:
-        """The line's config."""
         return LifecycleConfig.model_validate(self.config)
 
     def judgement(self) -> PlannedNode | None:

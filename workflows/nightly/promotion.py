@@ -18,8 +18,15 @@ from argosy.core.tracking.mlflow.registry import Moved, Registry, Version, regis
 from argosy.core.tracking.ship import Unavailable
 from argosy.evidence.gate.check import as_json, lines, summary
 from workflows.nightly import PROMOTIONS
-from workflows.nightly.candidates import Candidate, Candidates, generating_step
-from workflows.nightly.references import checkpoint_of, evaluations_of, hold, reference_of
+from workflows.nightly.candidates import (
+    Candidate,
+    Candidates,
+    checkpoint_of,
+    evaluations_of,
+    generating_step,
+    hold,
+    reference_of,
+)
 from workflows.stored.lineage import ASIDE
 
 if TYPE_CHECKING:

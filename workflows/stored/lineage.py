@@ -116,7 +116,6 @@ class TrainingStep:
 
     @property
     def stage(self) -> str:
-        """The node's name."""
         return str(self.record["node"])
 
     @property

@@ -80,7 +80,6 @@ class Names:
         return (result.line if result else "") or line_of_model(self._store, Path(entry.name))
 
     def _stored(self, store: Path) -> Stored:
-        """A store; read once."""
         here = store.absolute()
         if here not in self._stores:  # another store's checkpoints may be evaluated in the one that was named
             self._stores[here] = Stored(store, () if here == self._store.absolute() else (self._store,))

@@ -51,7 +51,6 @@ class Stored:
 
     @property
     def lines(self) -> list[str]:
-        """Names of the model lines."""
         return sorted({t.line for t in self.trained.values()})
 
     def by_key(self, key: str) -> Checkpoint | None:

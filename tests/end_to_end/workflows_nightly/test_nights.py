@@ -18,8 +18,8 @@ from workflows.argo.handoff import Handoff
 from workflows.argo.pod.outputs import with_devices
 from workflows.argo.profile.profile import Profile
 from workflows.cli import main
+from workflows.nightly.candidates import registry_of
 from workflows.nightly.night import Night, Request, plan_nights, run_night
-from workflows.nightly.references import registry_of
 
 OTHER = "pretrain.heldout_tokens=900"  # another digest, the same weights
 ENVIRONMENT = ("MLFLOW_TRACKING_URI", "ARGOSY_ON", "ARGOSY_PIPELINE", "ARGOSY_LINE")

@@ -15,9 +15,8 @@ from argosy.core.store.step_files import OUTPUTS
 from argosy.model.weights.checkpoint import Checkpoint, base_of, find_checkpoint
 from workflows.argo.manifests.containers import volumes
 from workflows.argo.objectstore.files import PIECE, Remote, RemoteError
-from workflows.argo.objectstore.lease import Leases
 from workflows.argo.objectstore.mirror import Mirror
-from workflows.argo.objectstore.node import FILES, RemoteNode
+from workflows.argo.objectstore.node import FILES, Leases, RemoteNode
 from workflows.argo.objectstore.pods import last_is_over
 from workflows.argo.objectstore.records import pull_records, pull_upstream
 from workflows.argo.pod.outputs import pod_patch

@@ -15,7 +15,7 @@ from workflows.argo.objectstore.files import Remote
 from workflows.argo.objectstore.mirror import Mirror
 from workflows.argo.objectstore.node import RemoteNode
 from workflows.argo.objectstore.pods import judging, promoting
-from workflows.argo.pod.reconcile import RemoteReconciler
+from workflows.argo.pod.finish import RemoteReconciler
 from workflows.argo.profile.profile import Profile
 
 PIPELINE, SFT, EVALUATION = "0123456789ab", "sft-0123456789ab", "evaluate-0123456789ab"

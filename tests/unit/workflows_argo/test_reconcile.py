@@ -10,11 +10,9 @@ import pytest
 
 from argosy.core.tracking.mlflow.server import default_uri
 from tests.argo_fixtures import LINE, submitted
-from workflows.argo.client.api import ArgoClient, Summary
-from workflows.argo.client.transport import ApiError
-from workflows.argo.pod import reconcile
-from workflows.argo.pod.finish import conclude
-from workflows.argo.pod.reconcile import Reconciler, folders
+from workflows.argo.client.api import ApiError, ArgoClient, Summary
+from workflows.argo.pod import finish
+from workflows.argo.pod.finish import Reconciler, conclude, folders
 from workflows.local.shipping import PipelineTracker
 
 
@@ -128,7 +126,7 @@ def concluded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
         found.append((plan.parent.name, status))
         (plan.parent / "finished.json").write_text("{}")
 
-    monkeypatch.setattr(reconcile, "conclude", conclude)
+    monkeypatch.setattr(finish, "conclude", conclude)
     return found
 
 

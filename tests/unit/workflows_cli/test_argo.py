@@ -9,7 +9,7 @@ from argosy.core.errors import InputError
 from tests.argo_api import ARGO, CUSTOM, TOKEN, Api, kubeconfig, serving
 from tests.argo_objects import Pod, identity, template, workflow
 from tests.command_line import Argosy
-from workflows.argo.client.transport import ApiError
+from workflows.argo.client.api import ApiError
 from workflows.argo.client.ways import ServerClient, connect
 from workflows.cli import main
 

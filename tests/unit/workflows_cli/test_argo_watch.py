@@ -13,8 +13,7 @@ from argosy.core.errors import InputError
 from tests.argo_api import TOKEN, Api, serving
 from tests.argo_objects import Pod, workflow
 from tests.command_line import Argosy
-from workflows.argo.client.api import ArgoClient
-from workflows.argo.client.transport import ApiError
+from workflows.argo.client.api import ApiError, ArgoClient
 from workflows.argo.client.view import pod_name, view
 from workflows.argo.client.watch import Lines, Screen, Shares, progress_bars, summary, watch
 from workflows.argo.client.ways import ServerClient

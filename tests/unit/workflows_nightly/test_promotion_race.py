@@ -13,8 +13,7 @@ from argosy.evidence.gate.check import Verdict, check
 from argosy.evidence.gate.config import Gate
 from argosy.evidence.gate.subject import nobody
 from tests.command_line import Argosy
-from workflows.nightly import promotion
-from workflows.nightly import references as reference
+from workflows.nightly import candidates, promotion
 from workflows.nightly.candidates import Candidate
 from workflows.nightly.promotion import Grounds, alone, promote
 
@@ -100,7 +99,7 @@ def test_what_an_alias_names_already_is_held_against_what_it_named_before(
     monkeypatch.setenv("MLFLOW_TRACKING_URI", server.uri)
     monkeypatch.setattr("workflows.nightly.promotion.hold", hold)
     for name in "ba":
-        monkeypatch.setattr(reference, "last_by_name", lambda *_, name=name: chosen(name))
+        monkeypatch.setattr(candidates, "last_by_name", lambda *_, name=name: chosen(name))
         command = ["promote", "sft", "--store", str(tmp_path), "--alias", "five"]
         said = argosy(*command)
     assert "tiny@five is a/final (version" in said.out

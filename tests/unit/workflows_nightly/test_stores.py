@@ -10,9 +10,8 @@ from argosy.core.store.provenance import Identities
 from tests.nightly_fixtures import webhook
 from workflows.cli import main
 from workflows.nightly.announce import alarms, announce, judged_evaluations
-from workflows.nightly.candidates import find_candidates
+from workflows.nightly.candidates import by_name, find_candidates, gate_for
 from workflows.nightly.night import Request, describe, plan_nights
-from workflows.nightly.references import by_name, gate_for
 from workflows.stored.last_run import checkpoint_directory
 
 

@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 from argosy.core.errors import InputError
 from workflows.argo.attempts import SHUTDOWN
-from workflows.argo.client.transport import Json
 
+Json = dict[str, Any]
 State = Literal["pending", "running", "done", "failed", "stopped", "skipped", "blocked"]
 PHASES: Mapping[str, State] = {
     "Pending": "pending", "Running": "running", "Succeeded": "done", "Failed": "failed", "Error": "failed",
@@ -153,7 +153,6 @@ class View:
 
     @property
     def name(self) -> str:
-        """The workflow's name."""
         return str(self.workflow["metadata"]["name"])
 
     @property

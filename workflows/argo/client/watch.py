@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 from argosy.core.step.process import timestamp
 from argosy.corpus.text.display import duration
-from workflows.argo.client.api import ArgoClient
-from workflows.argo.client.transport import ApiError, Json
-from workflows.argo.client.view import OVER, Unit, View, seconds, view
+from workflows.argo.client.api import ApiError, ArgoClient
+from workflows.argo.client.view import OVER, Json, Unit, View, seconds, view
 from workflows.argo.handoff import SHARE
 from workflows.local.view import bars
 

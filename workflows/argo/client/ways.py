@@ -10,9 +10,16 @@ from urllib.parse import urlsplit
 
 from argosy.core.errors import InputError
 from argosy.core.store.files import parse_object
-from workflows.argo.client.api import DEFAULT_NAMESPACE, FROM_PLAN, PIPELINE, ArgoClient, same_again
-from workflows.argo.client.transport import ApiError, Json, Transport
-from workflows.argo.client.view import pod_name, view
+from workflows.argo.client.api import (
+    DEFAULT_NAMESPACE,
+    FROM_PLAN,
+    PIPELINE,
+    ApiError,
+    ArgoClient,
+    Transport,
+    same_again,
+)
+from workflows.argo.client.view import Json, pod_name, view
 from workflows.argo.profile.profile import config_map
 
 HINT = "set KUBECONFIG to a file that is there, or --context"
@@ -101,11 +108,9 @@ class KubernetesClient(ArgoClient):
         return self.transport.ask("GET", self._workflows, query=query, accept=METADATA_ALONE)
 
     def submit(self, workflow: Json) -> Json:
-        """Create the resource."""
         return self.transport.ask("POST", self._workflows, workflow)
 
     def log(self, workflow: Json, node: Json, *, follow: bool, last: int = 0) -> Iterator[bytes]:
-        """Stream the log of the node's pod."""
         query = {"container": "main", "follow": "true" if follow else "false"}
         query |= {"tailLines": str(last)} if last else {}
         return self.transport.stream(f"{self._core}/pods/{pod_name(workflow, node)}/log", query, follow=follow)
@@ -184,7 +189,6 @@ class ServerClient(ArgoClient):
         return self.transport.ask("GET", self._workflows, query=query)
 
     def submit(self, workflow: Json) -> Json:
-        """Create it."""
         return self.transport.ask("POST", self._workflows, {"workflow": workflow})
 
     def log(self, workflow: Json, node: Json, *, follow: bool, last: int = 0) -> Iterator[bytes]:

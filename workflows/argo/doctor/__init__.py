@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from argosy.core.plugins import modules
-from workflows.argo.client.transport import ApiError, Json, Transport
+from workflows.argo.client.api import ApiError, Transport
+from workflows.argo.client.view import Json
 from workflows.argo.profile.profile import Profile
 
 

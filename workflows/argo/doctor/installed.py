@@ -7,8 +7,7 @@ import yaml
 
 from argosy.core.config.explain import first_of
 from argosy.core.errors import InputError
-from workflows.argo.client.transport import Json
-from workflows.argo.client.view import parameters_of
+from workflows.argo.client.view import Json, parameters_of
 from workflows.argo.doctor import Check, Cluster, Found
 from workflows.argo.manifests.documents import PROFILE, manifests
 from workflows.argo.profile.profile import TEMPLATE_STORE, Profile, check_store, is_shipped
@@ -118,7 +117,6 @@ def profile_notes(template: Json, profile: Profile, held: str | None, install: s
 
 
 def default_of(template: Json, name: str) -> str:
-    """Return the default of a template's parameter."""
     return str(parameters_of(template["spec"]).get(name, {}).get("value", ""))
 
 

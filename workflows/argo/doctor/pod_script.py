@@ -13,7 +13,6 @@ TIMEOUT_S = 10
 
 
 def main() -> None:
-    """Print one line."""
     store, mlflow, uri, options, cache, volume = sys.argv[1:7]
     found = {"time": time.time(), "uid": os.getuid(), "python": sys.version.split()[0]}
     writes = (lambda: _bucket(uri, options)) if uri else (lambda: _store(store))

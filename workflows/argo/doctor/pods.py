@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from workflows.argo.client.transport import ApiError, Json
+from workflows.argo.client.api import ApiError
+from workflows.argo.client.view import Json
 from workflows.argo.doctor import Check, Cluster, Found
 from workflows.argo.doctor.argo import clock_found
 from workflows.argo.manifests.containers import parameter

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import yaml
 
-from workflows.argo.client.transport import TIMEOUT_S, Json
+from workflows.argo.client.api import TIMEOUT_S
+from workflows.argo.client.view import Json
 from workflows.argo.doctor import Check, Cluster, Found
 from workflows.argo.doctor.argo import find_controller
 from workflows.argo.profile.profile import dataset

@@ -114,7 +114,6 @@ def artifact(name: str, file: str) -> Artifact:
 
 
 def mounts(profile: Profile) -> list[m.VolumeMount]:
-    """Mount the pod's volumes."""
     return [
         m.VolumeMount(name=STORE, mount_path=profile.storage.mount_path),
         m.VolumeMount(name=SCRATCH, mount_path="/tmp"),

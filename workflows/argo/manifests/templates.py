@@ -142,7 +142,6 @@ def lifecycle_template(profile: Profile) -> WorkflowTemplate:
 
 
 def lifecycle_fields(profile: Profile, stages: list[str]) -> list[Parameter]:
-    """Make the form of `lifecycle`."""
     presets = list(profile.presets or preset_names())
     default = DEFAULT_PRESET if DEFAULT_PRESET in presets else presets[0]
     return [

@@ -28,7 +28,6 @@ def form_field(name: str, value: str, description: str, enum: Sequence[str] = ()
 
 
 def common_fields(profile: Profile) -> list[Parameter]:
-    """Make the fields of every form."""
     return [
         form_field("profile", profile.name, "Cluster profile: images, devices and places of the pods"),
         form_field("image-tag", profile.images.tag, "Tag of the images argosy-data and argosy-train"),

@@ -83,7 +83,6 @@ class Remote:
             return None
 
     def write(self, name: str, data: bytes) -> None:
-        """Write a small file."""
         with self._request("write", name, into=True):
             self.fs.pipe_file(self._path(name), data)
 
@@ -133,7 +132,6 @@ class Remote:
             raise RemoteError(f"download {self.uri}/{name}: it was listed a moment ago, and is gone now") from error
 
     def entry(self, name: str) -> Entry | None:
-        """Return what the store says of a file now; None where there is none."""
         try:
             with self._request("look at", name):
                 return _entry(self.fs.info(self._path(name)))
@@ -141,7 +139,6 @@ class Remote:
             return None
 
     def delete(self, names: Iterable[str]) -> None:
-        """Delete files; those that are gone are no error."""
         names = list(names)
         for start in range(0, len(names), _DELETE):
             some = names[start : start + _DELETE]

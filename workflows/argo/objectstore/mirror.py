@@ -99,7 +99,6 @@ def stage(directory: Path, area: Path, known: dict[str, Stamp]) -> dict[str, Sta
 
 
 def link(local: Path, target: Path) -> None:
-    """Make `local` a symbolic link to `target`, whatever it was."""
     made = temporary_of(local)
     made.unlink(missing_ok=True)
     made.symlink_to(target)

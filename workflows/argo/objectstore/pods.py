@@ -14,9 +14,8 @@ from argosy.core.tracking.spool import PIPELINES
 from workflows.argo.handoff import FOLDER, read_handoff, report_directory
 from workflows.argo.objectstore.cache import NodeCache
 from workflows.argo.objectstore.files import Remote
-from workflows.argo.objectstore.lease import Leases
 from workflows.argo.objectstore.mirror import FluidVolume, Mirror, Near, each
-from workflows.argo.objectstore.node import Pusher, RemoteNode
+from workflows.argo.objectstore.node import Leases, Pusher, RemoteNode
 from workflows.argo.objectstore.records import (
     pull_directories,
     pull_records,

@@ -1,4 +1,4 @@
-"""The commands of pods: plan, run, finish. Each is a module with `add_arguments` and `run`."""
+"""The commands of pods, such as plan, run and finish; __main__.py lists them with their options."""
 
 from workflows.argo.attempts import note_memory
 

@@ -6,15 +6,28 @@ import sys
 import traceback
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any, NoReturn
 
 from argosy.core.errors import ArgosyError
 from workflows.argo.attempts import say_why
+from workflows.argo.handoff import OUTPUTS
 from workflows.argo.profile.profile import load_profile
 
-# Modules of this package: a pod imports that of its command alone, since each imports much that others do not need.
-COMMANDS = {"plan": "plan", "run": "run", "finish": "finish", "judge": "nightly", "promote": "promote",
-            "reconcile": "reconcile", "show": "outputs"}  # fmt: skip
+_OF_PLAN = ("image-tag", "priority", "preset", "from", "to", "seeds", "channel", "target-parameters", "target-width",
+            "fields")  # fmt: skip
+_OUTPUTS = {"outputs": Path(OUTPUTS)}
+# Each command's function below this package, and the options that the templates fill in: their defaults (...: it must
+# be given), or what is allowed. A pod imports the module of its command alone: each needs much that others do not.
+COMMANDS: dict[str, tuple[str, dict[str, Any]]] = {
+    "plan": ("plan.run", {"promote": "no", **dict.fromkeys(_OF_PLAN, ""), **_OUTPUTS}),
+    "run": ("run.run", {"batch": ...}),
+    "finish": ("finish.finish", {"status": ...}),
+    "judge": ("nightly.run", {}),
+    "promote": ("promote.run", {"decision": ("promote", "keep"), "by": ""}),
+    "reconcile": ("finish.reconcile", {"once": False}),
+    "show": ("outputs.run", _OUTPUTS),
+}
 
 
 class Parser(argparse.ArgumentParser):
@@ -27,27 +40,30 @@ class Parser(argparse.ArgumentParser):
         sys.exit(2)
 
 
-def _module(command: str) -> Any:
-    return import_module(f"workflows.argo.pod.{COMMANDS[command]}")
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; return 0, 1 or 2 after an error, which the UI shows too, or a code of `run` for a retry."""
     parser = Parser("python -m workflows.argo.pod", description=__doc__)
     choices = parser.add_subparsers(dest="command", required=True)
-    given = sys.argv[1:] if argv is None else argv
-    chosen = next((word for word in given if word in COMMANDS), "")
-    for name in COMMANDS:
+    for name, (_, options) in COMMANDS.items():
         command = choices.add_parser(name)
         command.add_argument("--profile", required=True)
         command.add_argument("--workflow", required=name != "reconcile", default="")
-        if name == chosen and hasattr(_module(name), "add_arguments"):
-            _module(name).add_arguments(command)
-    arguments = parser.parse_args(given)
+        if name == "plan":
+            command.add_argument("template", choices=["lifecycle", "evaluate", "sweep"])
+        for option, default in options.items():
+            if default is False:
+                command.add_argument(f"--{option}", action="store_true")
+            elif isinstance(default, tuple):
+                command.add_argument(f"--{option}", choices=default, default=default[0])
+            else:
+                kind = Path if isinstance(default, Path) else str
+                command.add_argument(f"--{option}", required=default is ..., default=default, type=kind)
+    arguments = parser.parse_args(argv)
     os.umask(0o002)  # Argo's executor leaves 0, with which anybody may write the store
+    module, _, function = COMMANDS[arguments.command][0].partition(".")
     try:
-        code: int = _module(arguments.command).run(load_profile(arguments.profile), arguments)
-        return code
+        run = getattr(import_module(f"workflows.argo.pod.{module}"), function)
+        return int(run(load_profile(arguments.profile), arguments))
     except ArgosyError as error:
         say_why(str(error))
         return error.exit_code

@@ -18,8 +18,8 @@ from workflows.argo.pod.run import sending
 from workflows.argo.profile.profile import Profile
 from workflows.local.shipping import WORKFLOW, pipeline_of, plan_digest, start_pipeline
 from workflows.nightly.announce import alarms, announce
+from workflows.nightly.candidates import registry_of
 from workflows.nightly.night import STAGE, Night, Request, describe, plan_nights, run_judgement, with_unique_ids
-from workflows.nightly.references import registry_of
 from workflows.plan import Plan
 
 FILE = "night.json"  # beside plan.json

@@ -14,7 +14,7 @@ from argosy.core.config.schema import ParallelConfig
 from argosy.core.errors import InputError
 from argosy.core.step.process import thread_environment
 from argosy.core.store.files import read_json
-from workflows.argo.handoff import FOLDER, OUTPUTS, Batch, Task, report_directory
+from workflows.argo.handoff import FOLDER, Batch, Task, report_directory
 from workflows.argo.objectstore.pods import reporting
 from workflows.argo.profile.profile import Profile, placement_stage
 from workflows.argo.profile.settings import Devices, Placement, amount
@@ -175,7 +175,6 @@ def _largest(given: Sequence[Resources]) -> Resources:
 
 
 def write_output(folder: Path, name: str, text: str) -> None:
-    """Write one output parameter."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / name).write_text(text, encoding="utf-8")
 
@@ -190,11 +189,6 @@ _TABLE = """<!doctype html><meta charset=utf-8><title>Checkpoints, with 95 % int
 {%- endif %}{% endif %}</td>{% endfor %}</tr>
 {% endfor %}</table>
 """
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that the template fills in."""
-    parser.add_argument("--outputs", type=Path, default=Path(OUTPUTS))
 
 
 def run(profile: Profile, arguments: argparse.Namespace) -> int:

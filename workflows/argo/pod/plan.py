@@ -18,7 +18,7 @@ from argosy.core.config.explain import likely
 from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
 from argosy.core.store.files import make_directory, write_json
-from workflows.argo.handoff import COMMON, EVALUATE, GIVEN, OUTPUTS, Batch, Handoff, Task, assign, deal, tasks_of
+from workflows.argo.handoff import COMMON, EVALUATE, GIVEN, Batch, Handoff, Task, assign, deal, tasks_of
 from workflows.argo.objectstore.pods import planning
 from workflows.argo.pod.finish import FINISHED
 from workflows.argo.pod.outputs import check_node, with_devices, write_output, write_outputs
@@ -38,23 +38,7 @@ GROUPS, BATCHES = "groups", "batches"  # outputs of the plan that all templates 
 PATCH_OF_EVALUATIONS = "evaluate-sft"  # the task whose pods are as those of items' evaluations
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that the template fills in; config and overrides: ARGOSY_CONFIG, ARGOSY_OVERRIDES."""
-    parser.add_argument("template", choices=["lifecycle", "evaluate", NAME])
-    parser.add_argument("--image-tag", default="")
-    parser.add_argument("--priority", default="")
-    parser.add_argument("--preset", default="")
-    parser.add_argument("--from", dest="first", default="")
-    parser.add_argument("--to", dest="last", default="")
-    parser.add_argument("--promote", default="no")
-    for name in SWEEP_FIELDS:
-        parser.add_argument(f"--{name}", default="")
-    parser.add_argument("--fields", default="", help="the template's parameters")
-    parser.add_argument("--outputs", type=Path, default=Path(OUTPUTS))
-
-
 def run(profile: Profile, arguments: argparse.Namespace) -> int:
-    """Plan and hand over."""
     fields = arguments.fields.split()
     for name in os.environ.get(GIVEN, "").split():  # Argo ignores one that the template does not have
         if fields and name not in (*fields, "json"):  # Argo's own `workflow.parameters.json`
@@ -73,7 +57,7 @@ def _plan_lifecycle(profile: Profile, arguments: argparse.Namespace) -> int:
     with _given() as (file, overrides):
         config = compose(arguments.preset or None, file, overrides)  # as it is recorded: the devices are the profile's
     nodes = lifecycle(with_devices(config, profile))
-    planned = plan(nodes, profile.storage.root, arguments.first or None, arguments.last or None)
+    planned = plan(nodes, profile.storage.root, vars(arguments)["from"] or None, arguments.to or None)
     compared = any(node.name == "compare" and (node.to_run or node.state == "done") for node in planned.nodes)
     if arguments.promote != "no" and not compared:  # a person would be asked for nothing
         raise InputError(

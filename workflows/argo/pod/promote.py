@@ -12,15 +12,8 @@ from workflows.argo.handoff import FOLDER, read_handoff
 from workflows.argo.objectstore.pods import Fetch, promoting
 from workflows.argo.profile.profile import Profile
 from workflows.local.shipping import ship
-from workflows.nightly.candidates import find_candidates
+from workflows.nightly.candidates import find_candidates, gate_for
 from workflows.nightly.promotion import Grounds, Refused, described, examine, final_checkpoint, promote
-from workflows.nightly.references import gate_for
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that the template fills in."""
-    parser.add_argument("--decision", choices=["promote", "keep"], default="promote")
-    parser.add_argument("--by", default="")
 
 
 def run(profile: Profile, arguments: argparse.Namespace) -> int:

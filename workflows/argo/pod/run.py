@@ -35,7 +35,6 @@ class Echo(RunObserver):
             self._read.setdefault(log, log.stat().st_size if log.exists() else 0)
 
     def on_tick(self) -> None:
-        """Copy new output."""
         for log, start in self._read.items():
             with contextlib.suppress(FileNotFoundError), open(log, "rb") as file:
                 file.seek(start)
@@ -45,7 +44,6 @@ class Echo(RunObserver):
         sys.stdout.flush()
 
     def on_finish(self, result: NodeResult) -> None:
-        """Copy the rest, and look there no more."""
         self.on_tick()
         for log in _logs(result.node):
             self._read.pop(log, None)
@@ -70,11 +68,9 @@ class ArgoProgress(RunObserver):
         self._percent, self._told = 0, time.monotonic()
 
     def on_start(self, node: PlannedNode) -> None:
-        """Read its progress.json from now on."""
         self._running = node
 
     def on_finish(self, result: NodeResult) -> None:
-        """Count one more."""
         self._running, self._done = None, self._done + 1
         if self._file:
             with contextlib.suppress(OSError):
@@ -89,11 +85,6 @@ class ArgoProgress(RunObserver):
         if percent != self._percent:
             print(SHARE.format(percent), flush=True)
             self._percent, self._told = percent, time.monotonic()
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that the template fills in, beside the variables of `workflows.argo.attempts`."""
-    parser.add_argument("--batch", required=True)
 
 
 def run(profile: Profile, arguments: argparse.Namespace) -> int:

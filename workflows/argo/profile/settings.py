@@ -134,7 +134,6 @@ class Cache(Config):
 
     @property
     def bytes(self) -> int:
-        """The size as a number."""
         return int(amount(self.size))
 
 
