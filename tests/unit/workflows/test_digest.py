@@ -70,12 +70,6 @@ def test_an_external_file_that_is_none_names_the_field(tmp_path: Path) -> None:
         noop(inputs=["https://x/a.txt"])
 
 
-def test_an_empty_external_file_is_no_warning(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
-    (tmp_path / "empty.txt").touch()
-    Graph([noop(inputs=[str(tmp_path / "empty.txt")])])
-    assert not recwarn.list
-
-
 def test_hashes_are_kept_by_size_and_mtime(tmp_path: Path) -> None:
     path, cache = tmp_path / "f", tmp_path / "cache.json"
     path.write_text("one")

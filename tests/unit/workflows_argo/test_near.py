@@ -19,7 +19,6 @@ from workflows.argo.objectstore import cache
 from workflows.argo.objectstore.cache import NodeCache, make_room
 from workflows.argo.objectstore.files import Entry, Remote
 from workflows.argo.objectstore.mirror import SMALL, FluidVolume, Mirror
-from workflows.argo.objectstore.pods import near
 from workflows.argo.objectstore.records import pull_upstream
 from workflows.argo.profile.profile import Profile, load_profile
 
@@ -107,12 +106,6 @@ def test_a_file_that_was_replaced_in_the_store_is_fetched_again(store: Store, tm
     os.utime(store.folder / "a", (1, 1))
     pod(store, tmp_path / "two", "a")
     assert store.fetched == ["a", "a"]
-
-
-def test_files_of_the_same_bytes_are_held_once(store: Store, tmp_path: Path) -> None:
-    store.add("b", b"a" * LARGE)
-    pod(store, tmp_path / "one", "a", "b")
-    assert len(objects(tmp_path)) == 1
 
 
 def test_what_was_used_last_stays_and_what_is_in_use_is_never_evicted(store: Store, tmp_path: Path) -> None:
@@ -291,12 +284,6 @@ def test_every_pod_mounts_what_is_near(storage: dict[str, object], source: objec
                           if each.name == "near"] for made in (volumes, mounts))
     assert volume == {"name": "near", **(source if isinstance(source, dict) else {})}
     assert mount == {"name": "near", **(at if isinstance(at, dict) else {})}
-
-
-def test_a_pod_looks_where_its_profile_says() -> None:
-    assert isinstance(near(near_profile(cache={"host_path": "/c", "size": "1Gi"}).storage), NodeCache)
-    assert isinstance(near(near_profile(fluid={"size": "1Gi"}).storage), FluidVolume)
-    assert near(near_profile().storage) is None
 
 
 @pytest.mark.parametrize(("runtime", "kind", "names"), [

@@ -24,7 +24,6 @@ PROFILE = {
     "defaults": {"secrets": ["hub"], "slot": "slots/training"}, "tracking": {"uri": "http://mlflow:5000"},
     "nightly": {"webhook_secret": "hooks/url"},
 }  # fmt: skip
-CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/workflowtemplates.argoproj.io"
 DEPLOYMENTS = "/apis/apps/v1/deployments"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/argo/leases/workflow-controller"
 SELF, OTHERS = (f"/apis/authorization.k8s.io/v1/{kind}subjectaccessreviews" for kind in ("self", ""))
@@ -48,7 +47,6 @@ def healthy() -> dict[str, Any]:
         f"{CORE}/configmaps": {"items": manifests(load_profile("team.yaml"))["profile"]},
         "/version": {"major": "1", "minor": "34+", "gitVersion": "v1.34.0", "date": now},
         "/apis/argoproj.io/v1alpha1": {"resources": [{"name": kind} for kind in kinds]},
-        CRD: {"spec": {"versions": [{"schema": {"openAPIV3Schema": {"properties": {"spec": {"type": "object"}}}}}]}},
         DEPLOYMENTS: {"items": [controller("v4.1.2")]},
         LEASE: {"spec": {"renewTime": time.strftime("%Y-%m-%dT%H:%M:%S.000000Z", time.gmtime())}},
         SELF: lambda _, __: {"status": {"allowed": True}},

@@ -15,6 +15,17 @@ from workflows.nightly.night import Request, describe, plan_nights
 from workflows.stored.last_run import checkpoint_directory
 
 
+def trained(store: Path, number: int) -> Path:
+    """The directory of a finished step `sft` with one checkpoint."""
+    directory, place = store / f"sft-{number:012}", "checkpoints/p100"
+    (directory / place).mkdir(parents=True)
+    write_json(directory / place / "config.json", {"architectures": ["LlamaForCausalLM"]})
+    record = {"node": "sft", "part": "", "step": "sft", "digest": f"{number:012}", "upstream": {}, "config": {}}
+    outputs = {"exports": [{"name": "p100", "path": place, "step": 1}], "final": place}
+    write_json(directory / "outputs.json", {"outputs": outputs, "made_from": record})
+    return directory
+
+
 def test_judgements_of_nights_count_and_pairwise_ones_do_not(tmp_path: Path) -> None:
     made_from = {"step": "regressions", "upstream": {"evaluations": ["e1", "e2"]}, "config": {"pairs": [{"new": [1]}]}}
     judged = [{"checkpoint": "a/p100", "label": "sft/p100 (a)", "reference": "b", "regressions": ["acc fell"]}]
@@ -45,14 +56,7 @@ def test_a_webhook_that_fails_for_a_while_is_told_once_and_only_its_host_is_show
 
 def test_a_stage_is_the_last_run_s_for_every_command_and_without_one_the_newest(tmp_path: Path) -> None:
     for number, ended in ((1, 50.0), (2, 90.0)):
-        directory = tmp_path / f"sft-{number:012}"
-        (directory / "checkpoints/p100").mkdir(parents=True)
-        write_json(directory / "checkpoints/p100/config.json", {"architectures": ["LlamaForCausalLM"]})
-        exports = [{"name": "p100", "path": "checkpoints/p100", "step": 1}]
-        record = {"node": "sft", "part": "", "step": "sft", "digest": f"{number:012}", "upstream": {}, "config": {}}
-        write_json(directory / "outputs.json",
-                   {"outputs": {"exports": exports, "final": "checkpoints/p100"}, "made_from": record})
-        write_json(directory / "run.json", {"ended": ended})
+        write_json(trained(tmp_path, number) / "run.json", {"ended": ended})
 
     def named(name: str) -> tuple[str, list[str]]:
         found = by_name(name, find_candidates(tmp_path), tmp_path, Identities())
@@ -66,15 +70,9 @@ def test_a_stage_is_the_last_run_s_for_every_command_and_without_one_the_newest(
 
 def test_a_line_whose_config_cannot_be_read_is_named_and_the_others_go_on(tmp_path: Path) -> None:
     for number, line in enumerate(("bad", "good")):
-        directory = tmp_path / f"sft-{number:012}"
-        (directory / "checkpoints/p100").mkdir(parents=True)
-        (directory / "tracking").mkdir()
-        write_json(directory / "checkpoints/p100/config.json", {"architectures": ["LlamaForCausalLM"]})
-        (directory / "tracking/spool.jsonl").write_text(f'{{"kind": "header", "line": "{line}"}}\n')
-        exports = [{"name": "p100", "path": "checkpoints/p100", "step": 1}]
-        record = {"node": "sft", "part": "", "step": "sft", "digest": f"{number:012}", "upstream": {}, "config": {}}
-        write_json(directory / "outputs.json",
-                   {"outputs": {"exports": exports, "final": "checkpoints/p100"}, "made_from": record})
+        tracking = trained(tmp_path, number) / "tracking"
+        tracking.mkdir()
+        (tracking / "spool.jsonl").write_text(f'{{"kind": "header", "line": "{line}"}}\n')
     (tmp_path / ".pipelines/x").mkdir(parents=True)
     write_json(tmp_path / ".pipelines/x/config.json", {"name": "bad", "bogus": 1})
     bad, good = plan_nights(tmp_path, Request())
