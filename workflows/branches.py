@@ -157,10 +157,8 @@ def needed_by(branch: Branch) -> Iterator[str]:
     yield from (name for name in (branch.from_, branch.reward_model, branch.data) if name)
 
 
-def add_branches(
-    stage: Stages, branches: Sequence[Branch], base: Node | None, data: Node | None, tokenize: Node | None,
-    suites: Mapping[str, tuple[str, ...]],
-) -> None:
+def add_branches(stage: Stages, branches: Sequence[Branch], base: Node | None, data: Node | None, tokenize: Node | None,
+                 suites: Mapping[str, tuple[str, ...]]) -> None:
     """Add a node for each item, called by its name.
 
     `suites`: those of the evaluation, as fields of a config, whose items nothing may learn."""

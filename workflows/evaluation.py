@@ -46,9 +46,7 @@ class Evaluation(EvaluateConfig):
         return self
 
 
-def evaluations(
-    stages: Stages, config: Evaluation, trained: Sequence[Node], **inputs: Node | None
-) -> list[Node]:
+def evaluations(stages: Stages, config: Evaluation, trained: Sequence[Node], **inputs: Node | None) -> list[Node]:
     """Add a node for each export of `trained` and each suite; returns them. Raises InputError: a suite is wrong."""
     if stages.has("evaluate") and not trained:
         raise InputError(f"stage evaluate needs {needed_by(EvaluateConfig, 'checkpoint')}")

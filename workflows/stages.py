@@ -55,10 +55,8 @@ class Stages:
             raise InputError(f"stage {name!r} is none of the pipeline's; {likely(name, self._known)}")
         return self._chosen is None or name in self._chosen
 
-    def __call__(
-        self, name: str, step: str, config: Config | None, *, part: str = "", batch: int = 1, of: str = "",
-        **inputs: Node | Sequence[Node] | None,
-    ) -> Node | None:
+    def __call__(self, name: str, step: str, config: Config | None, *, part: str = "", batch: int = 1, of: str = "",
+                 **inputs: Node | Sequence[Node] | None) -> Node | None:
         """Add the node `name` of `steps/<step>.py`; `inputs` are its config's upstream fields. None where it is not
         among the chosen ones. Raises InputError: there is no such stage, or a required input has no producer."""
         self.named[name] = step

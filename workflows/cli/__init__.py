@@ -37,10 +37,8 @@ class _Warner:
     def __init__(self) -> None:
         self._said: set[str] = set()
 
-    def __call__(
-        self, message: Warning | str, category: type[Warning], filename: str, lineno: int, file: TextIO | None = None,
-        line: str | None = None,
-    ) -> None:
+    def __call__(self, message: Warning | str, category: type[Warning], filename: str, lineno: int,
+                 file: TextIO | None = None, line: str | None = None) -> None:
         ours = any(Path(filename).is_relative_to(package) for package in _OURS)
         text = f"warning: {message}\n" if ours else warnings.formatwarning(message, category, filename, lineno, line)
         if text not in self._said:

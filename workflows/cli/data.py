@@ -123,16 +123,11 @@ def _explain(args: argparse.Namespace) -> Iterator[str]:
     yield f"  {'dropped by ' + ': '.join(decision) if decision else kept}"
     if decision and (other := duplicate_of(corpus, place, decision[0]) if corpus.has_copies(decision[0]) else ""):
         yield f"  the one that stays: {other}"
-    yield from _found(corpus, args.document)
-    yield from table(looks(make_filters(config.filters, Resources()), scores_of(shard, place.row), channel))
-
-
-def _found(corpus: KeptCorpus, document: str) -> Iterator[str]:
-    """Say which benchmark items a document holds."""
     path = corpus.clean / CONTAMINATED
     for row in read_jsonl(path) if path.is_file() else ():
-        if row.get("document") == document:
+        if row.get("document") == args.document:
             yield f"  holds the item {row['item']} of {row['suite']}: {row['match']}, overlap {row['overlap']:.2f}"
+    yield from table(looks(make_filters(config.filters, Resources()), scores_of(shard, place.row), channel))
 
 
 def _diff(args: argparse.Namespace) -> Iterator[str]:

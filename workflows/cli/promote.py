@@ -43,7 +43,10 @@ def run(args: argparse.Namespace) -> int:
     check_names(args.alias, args.model, candidates.lines)
     registry = Registry(Server(tracking_uri(store), store))
     if args.undo:
-        line = args.model or _only(candidates.lines)
+        if not args.model and len(candidates.lines) != 1:
+            names = ", ".join(candidates.lines) or "none"
+            raise InputError(f"the store has {len(candidates.lines)} model lines ({names}): name one with --model")
+        line = args.model or candidates.lines[0]
         now = promotion.undo(registry, line, store, alias=args.alias, by=args.by)
         print(f"{registered_name(line)}@{args.alias} is {promotion.described(now)} again")
         return 0
@@ -88,13 +91,6 @@ def _verdict(args: argparse.Namespace, candidate: "Candidate", candidates: "Cand
                        reference=args.reference)
     except Unavailable as error:
         raise StepError(f"MLflow does not answer: {error}; nothing was moved, run it again") from None
-
-
-def _only(lines: list[str]) -> str:
-    if len(lines) != 1:
-        names = ", ".join(lines) or "none"
-        raise InputError(f"the store has {len(lines)} model lines ({names}): name one with --model")
-    return lines[0]
 
 
 def _comparison(store: Path, candidate: "Candidate") -> str:

@@ -61,15 +61,13 @@ def run_ranks(module: str, task: Mapping[str, Any], folder: Path, patience: floa
     common = {**os.environ, **thread_environment(int(config.get("threads", 1))), DIE_WITH_PARENT: str(os.getpid()),
               "WORLD_SIZE": str(world), "LOCAL_WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1",
               "MASTER_PORT": str(free_port())}
-    _wait([_start(module, folder, rank, common) for rank in range(world)], folder, time.monotonic() + patience)
+    ranks = []
+    for rank in range(world):
+        with (folder / f"rank-{rank}.log").open("wb") as log:
+            own = {**common, "RANK": str(rank), "LOCAL_RANK": str(rank)}
+            ranks.append(subprocess.Popen([sys.executable, "-m", module, str(folder)], stdout=log, stderr=log, env=own))
+    _wait(ranks, folder, time.monotonic() + patience)
     return [json.loads((folder / f"rank-{rank}.json").read_text()) for rank in range(world)]
-
-
-def _start(module: str, folder: Path, rank: int, environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
-    with (folder / f"rank-{rank}.log").open("wb") as log:
-        return subprocess.Popen([sys.executable, "-m", module, str(folder)], stdout=log,
-                                stderr=subprocess.STDOUT,
-                                env={**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)})
 
 
 def _wait(ranks: "list[subprocess.Popen[bytes]]", folder: Path, until: float) -> None:

@@ -3,7 +3,7 @@
 import heapq
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from argosy.core.errors import InputError
@@ -125,8 +125,8 @@ class Scheduler:
         for key, upstream in self._waits_for.items():
             for other in upstream:
                 self._downstream[other].append(key)
-        self._priority = self._longest_paths()
-        self._depth = self._depths()
+        self._priority = _chains(reversed(self._nodes), self._downstream)
+        self._depth = _chains(self._nodes, self._waits_for)
         self._ready: dict[Group, list[tuple[int, int, int, str]]] = defaultdict(list)
         self._open = set(self._nodes)  # neither ended nor blocked
         for key, upstream in self._waits_for.items():
@@ -194,16 +194,10 @@ class Scheduler:
         heapq.heappush(self._ready[node.name, node.step, node.resources],
                        (-self._priority[key], -self._depth[key], self._order[key], key))
 
-    def _longest_paths(self) -> dict[str, int]:
-        """Count the nodes on the longest chain from each node to the end; the plan's order puts dependants later."""
-        lengths: dict[str, int] = {}
-        for key in reversed(self._nodes):
-            lengths[key] = 1 + max((lengths[other] for other in self._downstream[key]), default=0)
-        return lengths
 
-    def _depths(self) -> dict[str, int]:
-        """Count the nodes on the longest chain from the beginning to each node."""
-        depths: dict[str, int] = {}
-        for key, upstream in self._waits_for.items():
-            depths[key] = 1 + max((depths[other] for other in upstream), default=0)
-        return depths
+def _chains(keys: Iterable[str], links: Mapping[str, Collection[str]]) -> dict[str, int]:
+    """Count the nodes on the longest chain of links from each of `keys`, which come after what they link to."""
+    lengths: dict[str, int] = {}
+    for key in keys:
+        lengths[key] = 1 + max((lengths[other] for other in links[key]), default=0)
+    return lengths

@@ -166,9 +166,8 @@ class Shipping(RunObserver):
     def on_end(self, result: RunResult) -> None:
         self._status = "KILLED" if result.signal else "FAILED" if result.exit_code else "FINISHED"
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
         # An error of the runner itself is no success, even if no node failed.
         self._pipeline.finish("FAILED" if kind and self._status == "FINISHED" else self._status)
         self._sender.close()
@@ -185,9 +184,8 @@ def _environment(uri: str) -> dict[str, str]:
     return {**os.environ, "MLFLOW_TRACKING_URI": uri}
 
 
-def start_pipeline(
-    planned: Plan, pipeline: str, line: str, config: Config, *, todo: int | None = None, **params: str
-) -> PipelineTracker:
+def start_pipeline(planned: Plan, pipeline: str, line: str, config: Config, *, todo: int | None = None,
+                   **params: str) -> PipelineTracker:
     """Note the config of a pipeline run, and log that it starts.
 
     Args:

@@ -58,9 +58,8 @@ def test_answers_in_files_and_a_server(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("reply", "said", "more"), [
     ((503, {}), "the judge did not answer after 1 attempts (HTTP 503); run it again for these", []),
     ((200, "Both are bad."), "the judge's reply names no answer; --again asks once more", ["--again"])])  # fmt: skip
-def test_verdicts_that_are_missing_are_asked_for_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, argosy: Argosy, reply: Any, said: str, more: list[str],
-) -> None:  # fmt: skip
+def test_verdicts_that_are_missing_are_asked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, argosy: Argosy,
+                                                       reply: Any, said: str, more: list[str]) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(chat_api, "ChatApi", partial(chat_api.ChatApi, attempts=1))
     prompts = _write(tmp_path / "prompts.jsonl", "prompt", ["Name a city.", "Name a river."])

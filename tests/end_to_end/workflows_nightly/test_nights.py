@@ -255,15 +255,12 @@ def test_mlflow_that_does_not_answer_is_no_reason_to_judge_by_another_reference(
     assert judgements(store) == []
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (["--checkpoint", "pretrian"], "nearest: pretrain"),
-        (["--checkpoint", "pretrain/p51"], "pretrain has no checkpoint 'p51'; nearest: p100"),
-        (["--suites", "benchmrk"], "benchmrk"),
-        (["--reference", "nobody"], "no alias of the registered model"),
-    ],
-)
+@pytest.mark.parametrize(("options", "words"), [
+    (["--checkpoint", "pretrian"], "nearest: pretrain"),
+    (["--checkpoint", "pretrain/p51"], "pretrain has no checkpoint 'p51'; nearest: p100"),
+    (["--suites", "benchmrk"], "benchmrk"),
+    (["--reference", "nobody"], "no alias of the registered model"),
+])
 def test_wrong_names_are_named(store: Path, options: list[str], words: str, argosy: Argosy) -> None:
     assert words in argosy(*nightly(store), *options, code=2).err
 

@@ -274,26 +274,23 @@ def test_sft_reads_tokens_where_it_learns_texts_of_pretraining() -> None:
     assert "tokenized" not in nodes()["sft"].upstream
 
 
-@pytest.mark.parametrize(
-    ("override", "words"),
-    [
-        ("resources.sftt.cores=1", "resources.sftt.cores=1: resources.sftt: there is no such stage; nearest: sft"),
-        ("resources.sft.cores=0", "resources.sft.cores is 0, allowed: 1 or more"),
-        ("evaluate.suites={probes: some}", "evaluate.suites.probes is 'some', allowed: 'all', 'final' or 'none'"),
-        ("evaluate.export=p050", "evaluate is wrong: export is set for each checkpoint by the pipeline"),
-        ("pretrain.modle.hidden_size=3", "pretrain.modle is not a field; nearest: pretrain.model"),
-        ("sft.batch_size=9", "sft.batch_size=9: sft is wrong: micro_batch_size=4 does not divide batch_size=9"),
-        ("pretrain.exports=0.5", "pretrain.exports=0.5: pretrain is wrong: exports=[0.5] must rise and end with 1.0"),
-        ("preset=demo", "preset=demo: a preset is not an override; use --preset demo"),
-        ("sft.conversations=nofile.jsonl", "sft.conversations has 'nofile.jsonl', allowed: the files of the data step, "
-         "instructions.jsonl, instructions_heldout.jsonl, twin.jsonl"),
-        *((f"{field}=runs/x", f"{field}=runs/x: {field} is set by the pipeline, to the directory of an earlier stage")
-          for field in ("clean.data", "sft.checkpoint", "sft.data", "compare.checkpoints", "evaluate.tokens")),
-        ("anneal.carry_optimizer=true", "the optimizer of long_context, which keeps none: set long_context.keep"),
-        ("rlhf.method=reinforce", "rlhf is wrong: method='reinforce' is not there; nearest: reinforce++"),
-        ("sft.template=chatlm", "template is 'chatlm', which is not there; nearest: chatml"),
-    ],
-)
+@pytest.mark.parametrize(("override", "words"), [
+    ("resources.sftt.cores=1", "resources.sftt.cores=1: resources.sftt: there is no such stage; nearest: sft"),
+    ("resources.sft.cores=0", "resources.sft.cores is 0, allowed: 1 or more"),
+    ("evaluate.suites={probes: some}", "evaluate.suites.probes is 'some', allowed: 'all', 'final' or 'none'"),
+    ("evaluate.export=p050", "evaluate is wrong: export is set for each checkpoint by the pipeline"),
+    ("pretrain.modle.hidden_size=3", "pretrain.modle is not a field; nearest: pretrain.model"),
+    ("sft.batch_size=9", "sft.batch_size=9: sft is wrong: micro_batch_size=4 does not divide batch_size=9"),
+    ("pretrain.exports=0.5", "pretrain.exports=0.5: pretrain is wrong: exports=[0.5] must rise and end with 1.0"),
+    ("preset=demo", "preset=demo: a preset is not an override; use --preset demo"),
+    ("sft.conversations=nofile.jsonl", "sft.conversations has 'nofile.jsonl', allowed: the files of the data step, "
+     "instructions.jsonl, instructions_heldout.jsonl, twin.jsonl"),
+    *((f"{field}=runs/x", f"{field}=runs/x: {field} is set by the pipeline, to the directory of an earlier stage")
+      for field in ("clean.data", "sft.checkpoint", "sft.data", "compare.checkpoints", "evaluate.tokens")),
+    ("anneal.carry_optimizer=true", "the optimizer of long_context, which keeps none: set long_context.keep"),
+    ("rlhf.method=reinforce", "rlhf is wrong: method='reinforce' is not there; nearest: reinforce++"),
+    ("sft.template=chatlm", "template is 'chatlm', which is not there; nearest: chatml"),
+])
 def test_what_is_wrong_is_named(override: str, words: str) -> None:
     with pytest.raises(InputError, match=re.escape(words)):
         nodes(override)

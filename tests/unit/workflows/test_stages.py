@@ -221,9 +221,8 @@ def _settled(monkeypatch: pytest.MonkeyPatch, cpu: str, model: str, *given: str)
     return dtypes, {node.id: graph.digest(node) for node in graph.nodes}
 
 
-def test_a_machine_without_bfloat16_settles_float32_which_the_digest_counts(
-    model: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_machine_without_bfloat16_settles_float32_which_the_digest_counts(model: str,
+                                                                            monkeypatch: pytest.MonkeyPatch) -> None:
     directory = Path(model.partition("=")[2])
     (directory / "config.json").write_text('{"model_type": "llama", "dtype": "bfloat16"}')
     new, old = "avx2 avx512f avx512_bf16", "avx2 avx512f avx512bw"

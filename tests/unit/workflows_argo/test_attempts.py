@@ -49,13 +49,10 @@ class Killer(RunObserver):
                 os.kill(pid, self._number)
 
 
-@pytest.mark.parametrize(
-    ("number", "code", "counted"),
-    [
-        (signal.SIGKILL, 137, {"failures": 0, "out_of_memory": 1}),
-        (signal.SIGSEGV, 75, {"failures": 1, "out_of_memory": 0}),
-    ],
-)
+@pytest.mark.parametrize(("number", "code", "counted"), [
+    (signal.SIGKILL, 137, {"failures": 0, "out_of_memory": 1}),
+    (signal.SIGSEGV, 75, {"failures": 1, "out_of_memory": 0}),
+])
 def test_a_step_that_is_killed_alone_is_tried_again_with_more_memory(
     number: int, code: int, counted: dict[str, int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -79,36 +76,30 @@ def test_exit_codes_say_what_to_do(codes: list[int], attempts_so_far: int, expec
     assert exit_code(RunResult(results=results), attempts, RETRY, tmp_path / "plan.json", "b") == expected
 
 
-@pytest.mark.parametrize(
-    ("said", "expected"),
-    [
-        ("", 0),
-        ("pod deleted", 0),
-        (KILLED, 1),
-        ("main: Error (exit code 137)", 0),  # any SIGKILL
-        (f"{KILLED}: {HAS.format(1)} ", 2),
-        (f"{KILLED}: {HAS.format(3)} ", 3),
-        (f"main: Error (exit code 137): {HAS.format(2)} ", 2),
-        (f"main: Error (exit code 75): {HAS.format(2)} sft: failed", 2),
-        (f"main: Error (exit code 75): {NEEDS.format(3)} more", 3),
-        (f"{KILLED}: {HAS.format(1)} {NEEDS.format(2)} killed", 2),
-    ],
-)
+@pytest.mark.parametrize(("said", "expected"), [
+    ("", 0),
+    ("pod deleted", 0),
+    (KILLED, 1),
+    ("main: Error (exit code 137)", 0),  # any SIGKILL
+    (f"{KILLED}: {HAS.format(1)} ", 2),
+    (f"{KILLED}: {HAS.format(3)} ", 3),
+    (f"main: Error (exit code 137): {HAS.format(2)} ", 2),
+    (f"main: Error (exit code 75): {HAS.format(2)} sft: failed", 2),
+    (f"main: Error (exit code 75): {NEEDS.format(3)} more", 3),
+    (f"{KILLED}: {HAS.format(1)} {NEEDS.format(2)} killed", 2),
+])
 def test_memory_of_the_next_attempt_follows_from_what_the_last_one_said(said: str, expected: int) -> None:
     assert evaluate(memory_step(RETRY), said) == str(expected)
     assert evaluate(memory_step(Retry(out_of_memory=0)), said) == "0"
 
 
-@pytest.mark.parametrize(
-    ("said", "expected"),
-    [
-        (KILLED, "memory"),
-        ("main: Error (exit code 137)", ""),
-        (f"{KILLED}: {NEEDS.format(2)} killed", ""),  # the pod has counted it itself
-        ("Pod was active on the node longer than the specified deadline", "deadline"),
-        ("", ""),
-    ],
-)
+@pytest.mark.parametrize(("said", "expected"), [
+    (KILLED, "memory"),
+    ("main: Error (exit code 137)", ""),
+    (f"{KILLED}: {NEEDS.format(2)} killed", ""),  # the pod has counted it itself
+    ("Pod was active on the node longer than the specified deadline", "deadline"),
+    ("", ""),
+])
 def test_the_cause_of_the_last_end(said: str, expected: str) -> None:
     assert evaluate(cause(), said) == expected
 

@@ -46,9 +46,8 @@ def test_no_container_has_rights_and_none_runs_as_root(name: str) -> None:
 @pytest.mark.parametrize(
     "overrides", [(), ("anneal=null",), ("long_context=null", "anneal=null", "dpo=null"), ("rlhf=null", "twin=false")]
 )
-def test_each_task_waits_for_what_its_nodes_depend_on_also_where_a_stage_is_left_out(
-    overrides: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_each_task_waits_for_what_its_nodes_depend_on_also_where_a_stage_is_left_out(overrides: tuple[str, ...],
+                                                                                     tmp_path: Path) -> None:
     tasks = {task.name: task for task in tasks_of(FULL)}
     nodes = plan(lifecycle(compose("demo", overrides=overrides)), tmp_path).nodes
     of_node = {node.id: name for name, given in assign(nodes, list(tasks.values())).items() for node in given}
@@ -112,22 +111,19 @@ def test_quantities_of_kubernetes(quantity: str, expected: float) -> None:
             amount(wrong)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "named"),
-    [
-        ({"storage": {}}, "host_path"),
-        ({"storage": {"uri": "s3://b/p"}}, "tracking.uri"),
-        ({"storage": {"uri": "s3://b/p", "claim": "c"}, **TRACKED}, "give one of"),
-        ({"storage": {"uri": "s3://b", "options": {"client_kwargs": {"aws_secret_access_key": "hunter2"}}}, **TRACKED},
-         "client_kwargs.aws_secret_access_key: credentials"),
-        ({"storage": {"uri": "s3://b/p", "options": {"aws_session_token": "hunter2"}}, **TRACKED}, "aws_session_token"),
-        ({"storage": {"uri": "s3://KEY:hunter2@b/p"}, **TRACKED}, "user before its bucket"),
-        ({"storage": {"claim": "a"}, "stages": {"pretrian": {"cpu": "2"}}}, "pretrain"),
-        ({"storage": {"claim": "a"}, "tracking": {"uri": "https://me:hunter2@mlflow.example.com"}}, "uri has a user"),
-        ({"storage": {"claim": "a"}, "defaults": {"env": {"HF_TOKEN": "hunter2"}}}, "HF_TOKEN"),
-        ({"storage": {"claim": "a"}, "nightly": {"webhook": "https://hooks.example.com/hunter2"}}, "webhook_secret"),
-    ],
-)
+@pytest.mark.parametrize(("wrong", "named"), [
+    ({"storage": {}}, "host_path"),
+    ({"storage": {"uri": "s3://b/p"}}, "tracking.uri"),
+    ({"storage": {"uri": "s3://b/p", "claim": "c"}, **TRACKED}, "give one of"),
+    ({"storage": {"uri": "s3://b", "options": {"client_kwargs": {"aws_secret_access_key": "hunter2"}}}, **TRACKED},
+     "client_kwargs.aws_secret_access_key: credentials"),
+    ({"storage": {"uri": "s3://b/p", "options": {"aws_session_token": "hunter2"}}, **TRACKED}, "aws_session_token"),
+    ({"storage": {"uri": "s3://KEY:hunter2@b/p"}, **TRACKED}, "user before its bucket"),
+    ({"storage": {"claim": "a"}, "stages": {"pretrian": {"cpu": "2"}}}, "pretrain"),
+    ({"storage": {"claim": "a"}, "tracking": {"uri": "https://me:hunter2@mlflow.example.com"}}, "uri has a user"),
+    ({"storage": {"claim": "a"}, "defaults": {"env": {"HF_TOKEN": "hunter2"}}}, "HF_TOKEN"),
+    ({"storage": {"claim": "a"}, "nightly": {"webhook": "https://hooks.example.com/hunter2"}}, "webhook_secret"),
+])
 def test_a_wrong_profile_names_the_field(wrong: dict[str, Any], named: str, tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(yaml.safe_dump(wrong))

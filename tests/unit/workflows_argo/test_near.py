@@ -235,9 +235,8 @@ def test_a_file_that_is_replaced_while_it_is_fetched_does_not_enter_the_cache(st
     assert not objects(tmp_path)
 
 
-def test_fluid_s_volume_is_read_where_it_shows_a_file_as_the_store_has_it(
-    store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_fluid_s_volume_is_read_where_it_shows_a_file_as_the_store_has_it(store: Store, tmp_path: Path,
+                                                                          capsys: pytest.CaptureFixture[str]) -> None:
     volume = tmp_path / "volume"
     for name, size in (("a", LARGE), ("b", LARGE - 1)):  # b is another version, c not there yet
         (volume / name).parent.mkdir(parents=True, exist_ok=True)

@@ -155,9 +155,8 @@ def test_a_step_that_failed_in_part_goes_on_in_another_pod_and_stays_done_meanwh
     assert set(remote.list()) == {f"{NODE}/{name}" for name in (FILES, OUTPUTS, "results.json", "run.json")}
 
 
-def test_a_finished_step_that_lacks_a_file_is_an_error_and_an_unfinished_one_starts_anew(
-    remote: Remote, tmp_path: Path
-) -> None:
+def test_a_finished_step_that_lacks_a_file_is_an_error_and_an_unfinished_one_starts_anew(remote: Remote,
+                                                                                         tmp_path: Path) -> None:
     node = pushed(remote, tmp_path / "a", {"state/a": "1", "state/b": "2", "run.json": "{}"})
     remote.delete([f"{NODE}/state/a"])
     assert set(pulled(remote, tmp_path / "b")) == {"run.json"}
@@ -299,9 +298,8 @@ def test_of_a_training_step_only_the_checkpoint_that_is_loaded_is_fetched(remote
     assert fetched("evaluate", checkpoint="/elsewhere/model") == set()
 
 
-def test_an_evaluation_s_pod_knows_where_its_checkpoint_leaves_the_line_without_the_weights(
-    remote: Remote, tmp_path: Path
-) -> None:
+def test_an_evaluation_s_pod_knows_where_its_checkpoint_leaves_the_line_without_the_weights(remote: Remote,
+                                                                                            tmp_path: Path) -> None:
     root, base, folder = tmp_path / "pod", "anneal-0123456789ab", "checkpoints/p100"
     outputs = {"exports": [{"name": "p100", "path": folder}], "final": folder}
     for name, config in ((base, {}), (NODE, {"checkpoint": str(root / base)})):

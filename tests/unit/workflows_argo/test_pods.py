@@ -82,9 +82,8 @@ def test_a_pod_tells_argo_its_nodes_and_its_log_their_share(tmp_path: Path, monk
 
 
 @pytest.mark.parametrize(("after_s", "expected"), [(60.0, []), (0.0, ["start", "on_tick", "close"])])
-def test_a_short_step_leaves_its_metrics_to_later_pods(
-    after_s: float, expected: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_short_step_leaves_its_metrics_to_later_pods(after_s: float, expected: list[str],
+                                                       monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("workflows.argo.pod.run.SEND_AFTER_S", after_s)
     given = Mock()
     sender = LateSender(given)
@@ -103,9 +102,8 @@ def test_a_short_step_leaves_its_metrics_to_later_pods(
     (("--to", "data", "--promote", "ask"), {}, "promote is 'ask', but compare"),
     (("--promote", "ask"), {}, ""),
 ])  # fmt: skip
-def test_what_is_wrong_fails_in_the_plan_with_the_laptop_s_words(
-    given: tuple[str, ...], env: dict[str, str], words: str, profiles: Path, tmp_path: Path
-) -> None:
+def test_what_is_wrong_fails_in_the_plan_with_the_laptop_s_words(given: tuple[str, ...], env: dict[str, str],
+                                                                 words: str, profiles: Path, tmp_path: Path) -> None:
     planned = plan_pod(profiles, tmp_path / "out", *given, env=env)
     assert planned.returncode == (2 if words else 0)
     assert words in planned.stderr

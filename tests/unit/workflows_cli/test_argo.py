@@ -53,16 +53,13 @@ def test_submit_creates_a_workflow_of_the_template_and_says_where_to_look(api: A
     assert "argosy watch lifecycle-1" in out
 
 
-@pytest.mark.parametrize(
-    ("argv", "words"),
-    [
-        (["sft.lerning_rate=1"], "sft.lerning_rate is not a field; nearest: sft.learning_rate"),
-        (["data.inputs=a.txt", "twin=false"], "a path of this machine, which pods do not see"),
-        (["--to", "sft"], "to is 'sft', allowed by the cluster's WorkflowTemplate: '', clean, compare"),
-        (["--on", "local", "--namespace", "x"], "--namespace is for a cluster"),
-        (["--on", "local", "--priority", "x"], "--priority is for a cluster"),
-    ],
-)
+@pytest.mark.parametrize(("argv", "words"), [
+    (["sft.lerning_rate=1"], "sft.lerning_rate is not a field; nearest: sft.learning_rate"),
+    (["data.inputs=a.txt", "twin=false"], "a path of this machine, which pods do not see"),
+    (["--to", "sft"], "to is 'sft', allowed by the cluster's WorkflowTemplate: '', clean, compare"),
+    (["--on", "local", "--namespace", "x"], "--namespace is for a cluster"),
+    (["--on", "local", "--priority", "x"], "--priority is for a cluster"),
+])
 def test_what_is_wrong_is_said_here_and_creates_nothing(api: Api, argv: list[str], words: str, argosy: Argosy) -> None:
     assert words in argosy("submit", *argv, code=2).err
     assert not api.workflows
@@ -132,15 +129,12 @@ def test_logs_of_a_task_are_those_of_its_last_attempt(api: Api, by_server: bool,
     assert b"the step's own log is in the store: /store/runs/clean-0123/log.txt" in capfdbinary.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("node", "words"),
-    [
-        ("cleam", "'cleam' is no task of w; nearest: clean"),
-        ("evaluate_sft", "is not one pod; name one of them: evaluate-sft/1of2, evaluate-sft/2of2"),
-        ("tokenize", "tokenize did not start, since a node that it needs failed"),
-        ("data", "data is already done, or outside"),
-    ],
-)
+@pytest.mark.parametrize(("node", "words"), [
+    ("cleam", "'cleam' is no task of w; nearest: clean"),
+    ("evaluate_sft", "is not one pod; name one of them: evaluate-sft/1of2, evaluate-sft/2of2"),
+    ("tokenize", "tokenize did not start, since a node that it needs failed"),
+    ("data", "data is already done, or outside"),
+])
 def test_logs_of_what_has_none(api: Api, node: str, words: str, argosy: Argosy) -> None:
     parts = {f"evaluate-sft-abc-{n}of2": (Pod(),) for n in (1, 2)}
     batches = {"clean": {"clean-0": (Pod(),)}, "evaluate-sft": parts}

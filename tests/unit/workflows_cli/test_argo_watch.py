@@ -127,31 +127,28 @@ def test_the_report_and_the_exit_handler_are_not_counted() -> None:
     assert view(after).exit_code == 0
 
 
-@pytest.mark.parametrize(
-    ("found", "code", "words"),
-    [
-        (workflow(phase="Succeeded", plan=PLANNED, batches={"data": {"d": (Pod(),)}}), 0, ["1 ran in 1m 40s"]),
-        (
-            workflow(phase="Failed", plan=PLANNED, batches={"data": {"d": (Pod("Failed", code=2, message=WRONG),)}},
-                     blocked=["clean", "tokenize"]),
-            2,
-            ["1 failed, 2 blocked in 1m 40s", "data failed: data.inputs: absent.txt does not exist",
-             "log: argosy logs data --on argo --workflow w", "Correct the config or the input and submit again"],
-        ),
-        (
-            workflow(phase="Failed", plan=PLANNED, batches={"data": {"d": (Pod("Failed", code=1, message="gone"),)}}),
-            1,
-            ["data failed: gone", "Fix the cause and 'argosy retry w'"],
-        ),
-        (
-            workflow(phase="Failed", plan=PLANNED, message="Stopped with strategy 'Stop'", batches={
-                "data": {"d": (Pod("Failed", code=143, message="workflow shutdown with strategy:  Stop"),)}}),
-            1,
-            ["1 stopped in", "Stopped. 'argosy retry w' continues from here."],
-        ),
-        (workflow(phase="Error", message="invalid spec: no x"), 2, ["lifecycle-1 error: invalid spec: no x"]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("found", "code", "words"), [
+    (workflow(phase="Succeeded", plan=PLANNED, batches={"data": {"d": (Pod(),)}}), 0, ["1 ran in 1m 40s"]),
+    (
+        workflow(phase="Failed", plan=PLANNED, batches={"data": {"d": (Pod("Failed", code=2, message=WRONG),)}},
+                 blocked=["clean", "tokenize"]),
+        2,
+        ["1 failed, 2 blocked in 1m 40s", "data failed: data.inputs: absent.txt does not exist",
+         "log: argosy logs data --on argo --workflow w", "Correct the config or the input and submit again"],
+    ),
+    (
+        workflow(phase="Failed", plan=PLANNED, batches={"data": {"d": (Pod("Failed", code=1, message="gone"),)}}),
+        1,
+        ["data failed: gone", "Fix the cause and 'argosy retry w'"],
+    ),
+    (
+        workflow(phase="Failed", plan=PLANNED, message="Stopped with strategy 'Stop'", batches={
+            "data": {"d": (Pod("Failed", code=143, message="workflow shutdown with strategy:  Stop"),)}}),
+        1,
+        ["1 stopped in", "Stopped. 'argosy retry w' continues from here."],
+    ),
+    (workflow(phase="Error", message="invalid spec: no x"), 2, ["lifecycle-1 error: invalid spec: no x"]),
+])  # fmt: skip
 def test_the_end(found: dict[str, Any], code: int, words: list[str]) -> None:
     assert view(found).exit_code == code
     text = "\n".join(summary(view(found), "w"))
@@ -181,9 +178,8 @@ def test_watch_gives_up_in_the_end(api: Api) -> None:
     assert 600 < sum(pauses) < 3600
 
 
-def test_the_command_ends_with_the_workflow_s_code_and_ctrl_c_leaves_it_alone(
-    api: Api, monkeypatch: pytest.MonkeyPatch, argosy: Argosy
-) -> None:
+def test_the_command_ends_with_the_workflow_s_code_and_ctrl_c_leaves_it_alone(api: Api, monkeypatch: pytest.MonkeyPatch,
+                                                                              argosy: Argosy) -> None:
     failed = {"data": {"d": (Pod("Failed", code=2, message=WRONG),)}}
     api.workflows = {"w": workflow("w", "Failed", plan=PLANNED, batches=failed)}
     out = argosy("watch", "--server", api.url, code=2).out

@@ -66,19 +66,14 @@ def test_an_option_without_a_value_is_not_the_default(option: str, argosy: Argos
     assert f"argument {option}: is '', allowed: a value" in said
 
 
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (b"a: b: c\n", ["config is broken: ScannerError: mapping values are not allowed here", 'config", line 1']),
-        (b"apiVersion: v1\nkind: Config\n", ["config names none", "current-context"]),
-        (b"current-context: a\ncontexts: [{name: a}]\nclusters: 3\n", ["config is broken"]),
-        (None, ["config names none, or is not there"]),
-    ],
-)
-def test_a_kubeconfig_that_is_none(
-    content: bytes | None, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    argosy: Argosy,
-) -> None:  # fmt: skip
+@pytest.mark.parametrize(("content", "words"), [
+    (b"a: b: c\n", ["config is broken: ScannerError: mapping values are not allowed here", 'config", line 1']),
+    (b"apiVersion: v1\nkind: Config\n", ["config names none", "current-context"]),
+    (b"current-context: a\ncontexts: [{name: a}]\nclusters: 3\n", ["config is broken"]),
+    (None, ["config names none, or is not there"]),
+])
+def test_a_kubeconfig_that_is_none(content: bytes | None, words: list[str], tmp_path: Path,
+                                   monkeypatch: pytest.MonkeyPatch, argosy: Argosy) -> None:
     file = tmp_path / "config"
     if content is not None:
         file.write_bytes(content)
@@ -88,16 +83,12 @@ def test_a_kubeconfig_that_is_none(
         assert all(word in err for word in [*words, "set KUBECONFIG to a file that is there, or --context"]), err
 
 
-@pytest.mark.parametrize(
-    ("status", "said"),
-    [
-        (404, PAGE), (200, PAGE), (404, {"detail": "Not Found"}), (405, ""), (200, {"name": "another API"}),
-        *((status, {"kind": "Status", "code": status, "message": "no"}) for status in (403, 404)),
-    ],
-)  # fmt: skip
-def test_a_server_that_is_not_argo_s_is_not_taken_for_one_without_our_templates(
-    status: int, said: Any, argosy: Argosy
-) -> None:
+@pytest.mark.parametrize(("status", "said"), [
+    (404, PAGE), (200, PAGE), (404, {"detail": "Not Found"}), (405, ""), (200, {"name": "another API"}),
+    *((status, {"kind": "Status", "code": status, "message": "no"}) for status in (403, 404)),
+])  # fmt: skip
+def test_a_server_that_is_not_argo_s_is_not_taken_for_one_without_our_templates(status: int, said: Any,
+                                                                                argosy: Argosy) -> None:
     with serving(foreign(status, said)) as found:
         listless = [argv for argv in ALL if argv[0] in ("submit", "nightly", "stop", "retry")]
         for argv in listless if isinstance(said, dict) and status == 200 else ALL:
@@ -130,18 +121,15 @@ def test_a_cluster_without_the_template_is_told_how_to_get_it(command: str, name
 
 
 @pytest.mark.parametrize("command", [["submit", "--preset", "tiny"], ["nightly", "--on", "argo"]])
-@pytest.mark.parametrize(
-    ("changes", "notes"),
-    [
-        ({}, []),
-        ({"name": "other"}, ["was made from the profile team: images, resources, devices and places are those of "
-                             "other; accounts, volumes, attempts and deadlines stay those of team",
-                             "argosy manifests --profile mine.yaml --out DIR' and 'kubectl apply -k DIR/other'"]),
-        ({"user": 1001}, ["the profile team that the namespace holds differs in user, and pods read that one",
-                          "is not what this version makes of the profile team (spec.securityContext.fsGroup and"]),
-        ({"stages": {"sft": {"cpu": "9"}}}, ["the profile team that the namespace holds differs in stages"]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("changes", "notes"), [
+    ({}, []),
+    ({"name": "other"}, ["was made from the profile team: images, resources, devices and places are those of "
+                         "other; accounts, volumes, attempts and deadlines stay those of team",
+                         "argosy manifests --profile mine.yaml --out DIR' and 'kubectl apply -k DIR/other'"]),
+    ({"user": 1001}, ["the profile team that the namespace holds differs in user, and pods read that one",
+                      "is not what this version makes of the profile team (spec.securityContext.fsGroup and"]),
+    ({"stages": {"sft": {"cpu": "9"}}}, ["the profile team that the namespace holds differs in stages"]),
+])  # fmt: skip
 def test_a_profile_that_is_not_the_installed_one_is_told_before_it_is_submitted(
     command: list[str], changes: dict[str, object], notes: list[str], api: Api, monkeypatch: pytest.MonkeyPatch,
     argosy: Argosy,
@@ -170,19 +158,16 @@ def test_a_profile_of_another_store_or_that_pods_would_not_find_is_not_submitted
     assert not api.workflows
 
 
-@pytest.mark.parametrize(
-    ("pods", "words"),
-    [
-        ({"plan": PLANNED}, "w is being stopped; its exit handler still reports to MLflow."),
-        ({"plan": Pod("Pending", message="PodInitializing")}, "its exit handler still reports to MLflow."),
-        ({"plan": Pod("Pending", message=PULL)},
-         f"its exit handler cannot start while its pod waits as that of plan does ({PULL}): "
-         "'argosy stop w --terminate' ends it at once (nothing has run, so that loses no report)."),
-        ({"plan": PLANNED, "finish": Pod("Pending", message=PULL)},
-         f"that of finish does ({PULL}): 'argosy stop w --terminate' ends it at once (then the reconciler tells "
-         "MLflow)."),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("pods", "words"), [
+    ({"plan": PLANNED}, "w is being stopped; its exit handler still reports to MLflow."),
+    ({"plan": Pod("Pending", message="PodInitializing")}, "its exit handler still reports to MLflow."),
+    ({"plan": Pod("Pending", message=PULL)},
+     f"its exit handler cannot start while its pod waits as that of plan does ({PULL}): "
+     "'argosy stop w --terminate' ends it at once (nothing has run, so that loses no report)."),
+    ({"plan": PLANNED, "finish": Pod("Pending", message=PULL)},
+     f"that of finish does ({PULL}): 'argosy stop w --terminate' ends it at once (then the reconciler tells "
+     "MLflow)."),
+])  # fmt: skip
 def test_stop_promises_no_report_of_a_pod_that_cannot_start(pods: dict[str, Pod], words: str, api: Api,
                                                             argosy: Argosy) -> None:
     api.workflows = {"w": workflow("w", **pods)}

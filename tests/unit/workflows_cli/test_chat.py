@@ -27,9 +27,8 @@ def expected(checkpoint: Path, text: str, tokens: int) -> str:
     return str(tokenizer.decode(made[ids.input_ids.shape[1] :], skip_special_tokens=True))
 
 
-def test_a_conversation_is_rendered_whole_and_loses_its_first_turns_alone(
-    checkpoint: Path, argosy: Argosy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_conversation_is_rendered_whole_and_loses_its_first_turns_alone(checkpoint: Path, argosy: Argosy,
+                                                                          monkeypatch: pytest.MonkeyPatch) -> None:
     long = "word " * 40
     turns = ["say cat twice", "and dog", "/new", "say sun", f"{long}please", long * 9, "/quit", "not read"]
     monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(turns)))

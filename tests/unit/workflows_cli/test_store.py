@@ -67,9 +67,8 @@ def test_a_folder_does_not_hide_the_stage_of_its_name(argosy: Argosy) -> None:
     assert str(model_directory(Path("runs"), "elsewhere")) == "elsewhere"
 
 
-def test_logs_of_a_rank_end_with_the_step_and_name_the_ranks_that_there_are(
-    argosy: Argosy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_logs_of_a_rank_end_with_the_step_and_name_the_ranks_that_there_are(argosy: Argosy,
+                                                                            monkeypatch: pytest.MonkeyPatch) -> None:
     node = Path("runs/sft-1/node.json")
     node.parent.mkdir(parents=True)
     node.write_text('{"config": {"processes": 2}}')
@@ -212,17 +211,14 @@ def test_a_checkpoint_of_another_store_has_the_evaluations_of_both(argosy: Argos
     assert [each["checkpoint"] for each in second["line"]] == ["sft/p050", "sft"]
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("sft/p055", "sft has no checkpoint 'p055'; nearest: p050"),
-        ("twin/p050", "/runs/twin-000000000002/checkpoints/p050 --store runs', with the suites of"),
-        ("data", "data has not run yet (pending)"),
-        ("evaluate", "evaluate is not one node; name a part of it: evaluate/x"),
-        ("swin", "'swin' is no node of the last run, and no directory; nearest: twin"),
-        ("swin", "; stages: sft, twin, data, evaluate"),
-    ],
-)
+@pytest.mark.parametrize(("name", "words"), [
+    ("sft/p055", "sft has no checkpoint 'p055'; nearest: p050"),
+    ("twin/p050", "/runs/twin-000000000002/checkpoints/p050 --store runs', with the suites of"),
+    ("data", "data has not run yet (pending)"),
+    ("evaluate", "evaluate is not one node; name a part of it: evaluate/x"),
+    ("swin", "'swin' is no node of the last run, and no directory; nearest: twin"),
+    ("swin", "; stages: sft, twin, data, evaluate"),
+])
 def test_compare_names_what_is_not_there(name: str, words: str, argosy: Argosy) -> None:
     _evaluated_store()
     assert words in argosy("compare", "sft", name, code=2).err

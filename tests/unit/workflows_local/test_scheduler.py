@@ -88,9 +88,8 @@ def test_a_memory_below_the_smallest_step_is_refused_with_the_numbers(tmp_path: 
         Budget(memory_gb=0.001).check(nodes)
 
 
-def test_what_was_stopped_or_blocked_does_not_count_as_ended(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_was_stopped_or_blocked_does_not_count_as_ended(tmp_path: Path,
+                                                             capsys: pytest.CaptureFixture[str]) -> None:
     planned = plan([node("a"), node("b"), node("c")], tmp_path)
     view = PlainView()
     view.on_plan(planned)

@@ -56,10 +56,9 @@ class Transport:
         self._api, self.where = client.ApiClient(settings), where
 
     @contextlib.contextmanager
-    def open(
-        self, path: str, query: Mapping[str, str] | None = None, *, method: str = "GET", body: Json | None = None,
-        headers: Mapping[str, str] | None = None, timeout: float | None = TIMEOUT_S,
-    ) -> Iterator[tuple[Mapping[str, str], IO[bytes]]]:
+    def open(self, path: str, query: Mapping[str, str] | None = None, *, method: str = "GET", body: Json | None = None,
+             headers: Mapping[str, str] | None = None,
+             timeout: float | None = TIMEOUT_S) -> Iterator[tuple[Mapping[str, str], IO[bytes]]]:
         """Open a request; yield the answer's headers and its body as it arrives. Raises ApiError."""
         import urllib3
         from kubernetes.client import ApiException
@@ -81,10 +80,8 @@ class Transport:
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise self._no_answer(error) from None
 
-    def ask(
-        self, method: str, path: str, body: Json | None = None, *, query: Mapping[str, str] | None = None,
-        kind: str = "application/json", accept: str = "application/json",
-    ) -> Json:
+    def ask(self, method: str, path: str, body: Json | None = None, *, query: Mapping[str, str] | None = None,
+            kind: str = "application/json", accept: str = "application/json") -> Json:
         """Return a JSON answer. `kind` is the body's content type. Raises ApiError."""
         headers = {"Content-Type": kind, "Accept": accept}
         with self.open(path, query, method=method, body=body, headers=headers) as (_, answer):

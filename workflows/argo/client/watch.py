@@ -154,10 +154,8 @@ class Shares:
                 node["progress"] = f"{percent}/100"
 
 
-def watch(
-    client: ArgoClient, name: str, *, screen: Screen | None = None,
-    sleep: Callable[[float], None] = time.sleep, clock: Callable[[], float] = time.monotonic,
-) -> View:
+def watch(client: ArgoClient, name: str, *, screen: Screen | None = None, sleep: Callable[[float], None] = time.sleep,
+          clock: Callable[[], float] = time.monotonic) -> View:
     """Print lines, and bars in a terminal, until the workflow is over; returns it.
 
     An API that is away for a while is waited for. Raises ApiError: it is gone for good, or refuses."""

@@ -48,10 +48,8 @@ def document(profile: Profile, api: str, kind: str, name: str, namespace: str = 
     return {"apiVersion": api, "kind": kind, "metadata": metadata, **content}
 
 
-def container(
-    name: str, profile: Profile, args: Sequence[str], *, env: Sequence[tuple[str, str]] = (),
-    secret_env: Sequence[SecretEnv] = (), inputs: Sequence[str] = (), **more: Any,
-) -> Container:
+def container(name: str, profile: Profile, args: Sequence[str], *, env: Sequence[tuple[str, str]] = (),
+              secret_env: Sequence[SecretEnv] = (), inputs: Sequence[str] = (), **more: Any) -> Container:
     """Make a template `name` that runs `python -m workflows.argo.pod ARGS` in the data image."""
     own = {"HOME": "/tmp", "ARGOSY_PROFILES": PROFILES_AT, "MLFLOW_DISABLE_TELEMETRY": "true"}
     own |= {"MLFLOW_TRACKING_URI": profile.tracking.uri} if profile.tracking.uri else {}

@@ -43,7 +43,7 @@ DECISIONS = ["promote", "keep"]
 _ASKED = f"'{parameter('promote')}' == "
 BRANCH, GROUP = "branch", "group"
 GLOBAL = (GROUPS, BATCHES, PATCHES, MEMORIES)  # outputs of the plan that templates of templates see
-_GROUP = f"fromJSON(workflow.outputs.parameters.{GROUPS})[inputs.parameters.{GROUP}]"
+_LISTED = f"{{{{{{{{=toJson(fromJSON(workflow.outputs.parameters.{GROUPS})[inputs.parameters.{GROUP}]['{{}}'])}}}}}}}}"
 
 
 def promotion(profile: Profile, compare: str = "compare") -> Tail:
@@ -98,7 +98,7 @@ def tree(profile: Profile, tasks: Sequence[StageTask]) -> Tail:
     steps = [_work(step, template_of(profile, placement_stage("", step)), "item") for step in branch_steps()]
     done = " && ".join(f"({task.name}.Succeeded || {task.name}.Skipped)" for task in steps)
     evaluate = _work(EVALUATE.name, template_of(profile, EVALUATE.stage), f"'{PATCH_OF_EVALUATIONS}'", done)
-    following = Task(name=NEXT, template=BRANCH, depends=done, with_param=_listed(NEXT), arguments=item)
+    following = Task(name=NEXT, template=BRANCH, depends=done, with_param=_LISTED.format(NEXT), arguments=item)
     branch = DAG(name=BRANCH, inputs=[Parameter(name=GROUP)], fail_fast=False, tasks=[*steps, evaluate, following])
     return Tail([task], [branch])
 
@@ -109,12 +109,8 @@ def _work(key: str, template: str, patch: str, depends: str | None = None) -> Ta
         return f"{{{{=fromJSON(workflow.outputs.parameters.{output})[{name}]}}}}"
 
     given = {"batch": of(BATCHES, "item"), "patch": of(PATCHES, patch), "memory": of(MEMORIES, patch)}
-    return Task(name=key.replace("_", "-"), template=template, depends=depends, with_param=_listed(key),
+    return Task(name=key.replace("_", "-"), template=template, depends=depends, with_param=_LISTED.format(key),
                 arguments=[Parameter(name=name, value=value) for name, value in given.items()])  # fmt: skip
-
-
-def _listed(key: str) -> str:
-    return f"{{{{=toJson({_GROUP}['{key}'])}}}}"
 
 
 def lifecycle_template(profile: Profile) -> WorkflowTemplate:

@@ -35,10 +35,8 @@ class Leases:
         owner: who it is for people, and the same for all attempts at a batch.
         is_over: the attempt before this one is known to have ended, so its leases need no watching."""
 
-    def __init__(
-        self, remote: Remote, names: Sequence[str], owner: str, beat_s: float, *,
-        is_over: bool = False, pause: Callable[[float], None] = time.sleep,
-    ) -> None:  # fmt: skip
+    def __init__(self, remote: Remote, names: Sequence[str], owner: str, beat_s: float, *, is_over: bool = False,
+                 pause: Callable[[float], None] = time.sleep) -> None:
         self._remote, self._paths = remote, [f"{name}/{LEASE}" for name in sorted(names)]
         self._owner, self._is_over = owner, is_over
         self._beat_s, self._stale_s, self._pause = beat_s, 5 * beat_s, pause

@@ -143,10 +143,8 @@ def check_node(nodes: Iterable[PlannedNode], profile: Profile) -> None:
                              f".memory_gb of the config, or stages.{place}.cpu, .memory or cpu_share of the profile")
 
 
-def write_outputs(
-    planned: Plan, tasks: list[Task], batches: Mapping[str, Mapping[str, Batch]], profile: Profile,
-    arguments: argparse.Namespace, summary: str,
-) -> None:
+def write_outputs(planned: Plan, tasks: list[Task], batches: Mapping[str, Mapping[str, Batch]], profile: Profile,
+                  arguments: argparse.Namespace, summary: str) -> None:
     """Write each task's batches, its pods' patch and memory, and the `summary` that the UI shows of the plan."""
     resources = {stage: _largest([node.resources for node in planned.nodes if node.name == stage])
                  for stage in {node.name for node in planned.nodes}}

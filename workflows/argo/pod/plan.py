@@ -97,10 +97,8 @@ def _number(arguments: argparse.Namespace, name: str) -> float:
     return found
 
 
-def hand_over(
-    planned: Plan, config: Config, line: str, tasks: list[Task], profile: Profile, arguments: argparse.Namespace,
-    alike: Sequence[Task] = (),
-) -> dict[str, dict[str, Batch]]:
+def hand_over(planned: Plan, config: Config, line: str, tasks: list[Task], profile: Profile,
+              arguments: argparse.Namespace, alike: Sequence[Task] = ()) -> dict[str, dict[str, Batch]]:
     """Write the handoff, start the pipeline's run, write the output parameters; return the batches by task.
 
     `alike`: further tasks, whose pods get the patch of one of `tasks`."""
@@ -196,9 +194,8 @@ def item_tasks(nodes: Sequence[PlannedNode], items: Collection[str]) -> tuple[li
     return list(tasks.values()), list(evaluations.values())
 
 
-def write_tree(
-    folder: Path, nodes: Sequence[PlannedNode], items: Sequence[str], dealt: Mapping[str, Mapping[str, Batch]]
-) -> None:
+def write_tree(folder: Path, nodes: Sequence[PlannedNode], items: Sequence[str],
+               dealt: Mapping[str, Mapping[str, Batch]]) -> None:
     """Write the outputs of the plan that the template `branch` reads: groups with something to run, and their batches.
 
     Args:

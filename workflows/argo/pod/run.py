@@ -137,9 +137,8 @@ class LateSender(RunObserver):
 
 
 @contextlib.contextmanager
-def sending(
-    nodes: Sequence[PlannedNode], pipeline: str, line: str, earlier: Sequence[Path] = ()
-) -> Iterator[LateSender]:
+def sending(nodes: Sequence[PlannedNode], pipeline: str, line: str,
+            earlier: Sequence[Path] = ()) -> Iterator[LateSender]:
     """Send to MLflow what `nodes` log inside, as part of a pipeline run of a line, and what `earlier` ones did."""
     os.environ |= pipeline_environment(pipeline, line)
     for node in nodes:
