@@ -51,14 +51,14 @@ STAGES: dict[str, tuple[str, tuple[str, ...]]] = {  # the field of the config, a
 ENGINES: dict[str, str] = {
     "torch": "processes=2", "torch4": "processes=4", "ddp": "processes=2 engine=ddp", "ddp4": "processes=4 engine=ddp",
     "fsdp": "processes=2 engine=fsdp", "fsdp4": "processes=4 engine=fsdp",
-    "fsdp_hybrid": "processes=4 engine=fsdp shard_size=2",
-    "zero0": "processes=2 engine=deepspeed", "zero1": "processes=2 zero_stage=1", "zero1_4": "processes=4 zero_stage=1",
-    "zero2": "processes=2 zero_stage=2", "zero2_4": "processes=4 zero_stage=2",
-    "zero3": "processes=2 zero_stage=3", "zero3_4": "processes=4 zero_stage=3",
-    "zero2_offload": "processes=2 zero_stage=2 offload=optimizer",
-    "zero3_offload": "processes=2 zero_stage=3 offload=all",
-    "zero3_nvme": "processes=2 zero_stage=3 offload=all offload_to=nvme nvme_path={scratch}",
-    "zero3_hpz": "processes=4 zero_stage=3 zero_partition=2",
+    "fsdp_hybrid": "processes=4 engine.name=fsdp engine.shard_size=2",
+    "zero0": "processes=2 engine.name=zero engine.stage=0",
+    **{f"zero{stage}": f"processes=2 engine.name=zero engine.stage={stage}" for stage in (1, 2, 3)},
+    **{f"zero{stage}_4": f"processes=4 engine.name=zero engine.stage={stage}" for stage in (1, 2, 3)},
+    "zero2_offload": "processes=2 engine.name=zero engine.stage=2 engine.offload=optimizer",
+    "zero3_offload": "processes=2 engine.name=zero engine.stage=3 engine.offload=all",
+    "zero3_nvme": "processes=2 engine.name=zero engine.stage=3 engine.offload=all engine.nvme_path={scratch}",
+    "zero3_hpz": "processes=4 engine.name=zero engine.stage=3 engine.partition=2",
 }
 DIVISIONS: dict[str, str] = {  # of stages whose samples have one length
     "tp2": "processes=2 tensor_parallel=2", "pp2": "processes=2 pipeline_parallel=2",

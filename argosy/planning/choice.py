@@ -67,7 +67,7 @@ def step_seconds(job: Job, layout: Layout, gpu: Gpu, mfu: float, per_node: int) 
 
 def engine_name(engine: str, zero: int) -> str:
     """Return the key of `Gpu.engines`: `fsdp`, `zero-1`, ...; what has no key adds nothing to plain torch."""
-    return f"zero-{zero}" if engine == "deepspeed" and zero else engine
+    return f"zero-{zero}" if engine == "zero" and zero else engine
 
 
 def _flops(job: Job, layout: Layout, gpu: Gpu, tokens: int) -> float:

@@ -56,7 +56,7 @@ def measure_layouts(args: argparse.Namespace, config: LifecycleConfig, model: "A
     device = _gpu(args) if on_gpu else _cpu({**task, "config": {**phase, "processes": count}}, job)
 
     def allowed(values: Mapping[str, Any]) -> bool:  # nothing is moved to a CPU's memory on a CPU
-        return with_fields(phase, values) is not None and (on_gpu or "offload" not in values)
+        return with_fields(phase, values) is not None and (on_gpu or "offload" not in values.get("engine", ""))
 
     found = candidates(job, device, count, MFU if on_gpu else 1.0, allowed, LAYOUTS)
     if not found:
@@ -117,13 +117,15 @@ def _try(each: "Candidate", task: dict[str, Any], model: "Architecture", *, on_g
 
 
 def _report(args: argparse.Namespace, rows: list[Row], phase: Mapping[str, Any]) -> int:
+    from argosy.model.train.sizing.layouts import flow
+
     tokens = phase["global_batch_size"] * phase["sequence_length"]
     ran = [(each, found) for each, found, _ in rows if not isinstance(found, str)]
     if not ran:
         raise StepError(f"no layout ran; the first: {rows[0][1]}")
     order = sorted(ran, key=lambda row: row[1].seconds)
     best = order[0][0]
-    text = f"{args.stage}:\n" + "".join(f"  {name}: {value}\n" for name, value in best.values.items())
+    text = f"{args.stage}:\n" + "".join(f"  {name}: {flow(value)}\n" for name, value in best.values.items())
     if args.out:
         write_atomic(args.out, text)
     if args.json:

@@ -1,6 +1,7 @@
 """`argosy size`: what training a model takes: parameters, memory, layouts over GPUs, time and cost."""
 
 import argparse
+import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -136,7 +137,7 @@ def _layout(args: argparse.Namespace, job: "Job", gpus: int) -> "Layout | None":
     if args.fsdp and args.zero is not None:
         raise InputError("--fsdp and --zero exclude each other: FSDP2 divides all states, as --zero 3 does")
     layout = Layout(gpus, args.tensor or 1, args.pipeline or 1, args.expert or 1, 3 if args.fsdp else args.zero or 0,
-                    "fsdp" if args.fsdp else "deepspeed", args.shard or 0, args.sequence, args.offload or "none",
+                    "fsdp" if args.fsdp else "zero", args.shard or 0, args.sequence, args.offload or "none",
                     args.recompute or "none")
     check_layout(job, layout, args.gpus)
     return layout
@@ -156,7 +157,7 @@ def _epochs(args: argparse.Namespace, config: "LifecycleConfig") -> "Sequence[Ch
 
 def _hints(args: argparse.Namespace, found: "Proposals") -> dict[str, str]:
     """Say how each layout that fits is set, where the config of the stage has the fields for it."""
-    from argosy.model.train.sizing.layouts import fields
+    from argosy.model.train.sizing.layouts import fields, flow
 
     hints = {}
     for each in found.fitting:
@@ -167,8 +168,8 @@ def _hints(args: argparse.Namespace, found: "Proposals") -> dict[str, str]:
             hints[each.name] = f"no field sets it: {what} is not in Argosy's engines"
             continue
         values = {**named, "micro_batch_size": each.job.micro_batch_size}
-        words = [f"{args.stage}.{name}={value}" for name, value in values.items()]
-        hints[each.name] = " ".join(words) if args.nodes == 1 else "a step's processes are on one machine"
+        words = [f"{args.stage}.{name}={flow(value)}" for name, value in values.items()]
+        hints[each.name] = shlex.join(words) if args.nodes == 1 else "a step's processes are on one machine"
         try:
             compose(args.preset, config_file(args), [*args.overrides, *words])
         except InputError as error:

@@ -93,7 +93,7 @@ def _more(name: str, plain: Speed, processes: int) -> float:
     """Return the seconds that an engine's messages take beyond plain torch's, for the small model."""
     gpu, job = of_cpu(0, plain), _small(processes)
     stage = int(name[-1]) if name.startswith("zero") else 3
-    layout = Layout(processes, zero=stage, engine="deepspeed" if name.startswith("zero") else "fsdp")
+    layout = Layout(processes, zero=stage, engine="zero" if name.startswith("zero") else "fsdp")
     return _sent(job, layout, gpu) - _sent(job, Layout(processes, engine="torch"), gpu)
 
 
@@ -190,12 +190,12 @@ def _engines(phase: Found, group: "Group") -> Iterator[tuple[str, float]]:
     plain |= {"engine": "torch", "dtype": "float32", "sequence_length": SMALL_LENGTH, "global_batch_size": group.world,
               "processes": group.world}
     others: list[Found] = [{"engine": "fsdp"}] if phase["optimizer"] in ("adamw", "muon") else []
-    others += [{"engine": "deepspeed", "zero_stage": stage} for stage in (1, 2, 3) if phase["optimizer"] == "adamw"]
+    others += [{"engine": {"name": "zero", "stage": stage}} for stage in (1, 2, 3) if phase["optimizer"] == "adamw"]
     for values in ({}, *others):
         config = TrainConfig.model_validate({**plain, **values})
         engine = make_engine(make_model({"model": SMALL, "vocab_size": SMALL_WORDS}), 1, config, group)
         batch = random_batch(config, 1, SMALL_WORDS)
-        yield engine_name(config.engine, config.zero_stage), _fastest(
+        yield engine_name(config.engine.name, config.zero.stage), _fastest(
             lambda: float(engine.train_step(batch, 1e-4)[2]), group, warm=2)  # noqa: B023
 
 

@@ -119,7 +119,7 @@ class PosttrainingConfig(NumericsConfig):
         divided = next((name for name, size in self.divisors.items() if size > 1), "")
         if divided and not self.rows_of_one_length:
             raise ValueError(f"{divided}={getattr(self, divided)} is not for this step, whose examples are of several "
-                             f"lengths: set {divided}=1 (engine=fsdp or zero_stage=3 shards the weights)")
+                             f"lengths: set {divided}=1 (engine=fsdp shards the weights)")
         if self.save_every % self.log_every:
             raise ValueError(
                 f"save_every={self.save_every} is not a multiple of log_every={self.log_every}: "
@@ -133,12 +133,12 @@ class PosttrainingConfig(NumericsConfig):
         for name in ("tensor_parallel", "pipeline_parallel", "expert_parallel"):
             if getattr(self, name) > 1:
                 return (f"lora is for whole layers, which {name}={getattr(self, name)} divides: set {name}=1 "
-                        "(engine=fsdp or zero_stage=3 shards the weights), or lora=null")
+                        "(engine=fsdp shards the weights), or lora=null")
         if self.fp8:
             return "lora and fp8=true exclude each other: set fp8=false, or lora=null"
-        if self.lora.kind == "qlora" and (self.zero_stage or self.engine not in ("auto", "torch")):
-            return (f"lora.kind=qlora has weights of 4 bits, which engine={self.engine} with zero_stage="
-                    f"{self.zero_stage} would shard: set engine=torch and zero_stage=0, or lora.kind=lora")
+        if self.lora.kind == "qlora" and self.engine.name not in ("auto", "torch"):
+            return (f"lora.kind=qlora has weights of 4 bits, which engine={self.engine.name} would "
+                    "shard: set engine=torch, or lora.kind=lora")
         return ""
 
     def cpu_problem(self) -> str:
@@ -168,7 +168,7 @@ class PosttrainingConfig(NumericsConfig):
         """Return what an engine and the schedule of the learning rate read: a phase of `steps` optimizer steps of
         `samples` examples over all processes, of at most `length` tokens each."""
         shared = self.model_dump(include=set(TrainConfig.model_fields) - {"micro_batch_size"})
-        if self.engine == "auto" and not self.zero_stage:
+        if self.engine.name == "auto":
             shared["engine"] = "torch"
         tokens = steps * samples * length
         micro = micro_batch("batch_size", samples, self.micro_batch_size, self.sample_groups)

@@ -59,8 +59,8 @@ def test_the_fastest_layout_is_named_and_written(tmp_path: Path, argosy: Argosy,
     assert {each["processes"] for each in tried} == {2}
     assert "rank 1 failed: no memory" in said
     assert "The measured order is not that of the planner" in said
-    best = f"pretrain:\n  processes: 2\n  {'zero_stage' if tried[-1]['zero_stage'] else ''}"
-    assert out.read_text().startswith(best.rstrip() if not tried[-1]["zero_stage"] else best)
+    best = f"pretrain:\n  processes: 2\n  {'engine: {name: zero' if 'zero' in tried[-1]['engine'] else ''}"
+    assert out.read_text().startswith(best.rstrip())
     assert out.read_text() in said
     assert "leave out --zero" in argosy(*given, "--zero", "1", code=2).err
     assert "--measure is 0, allowed" in argosy("size", "--preset", "tiny", "--measure", "0", code=2).err

@@ -1,13 +1,12 @@
-"""Decides how a phase is computed: processes that share a copy of the model, engine, sharding, offload. What cannot go
-together is refused with what can."""
+"""How a phase is computed: processes that share a copy of the model, and engines, each with its own options."""
 
 from collections.abc import Mapping
 from math import prod
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, field_serializer, model_validator
 
-from argosy.core.config.schema import ADDED, RUNTIME, ParallelConfig
+from argosy.core.config.schema import ADDED, RUNTIME, Config, ParallelConfig
 
 
 class MeshConfig(ParallelConfig):
@@ -83,27 +82,134 @@ class MeshConfig(ParallelConfig):
         return self
 
 
-class EngineConfig(MeshConfig):
-    """Fields of every phase that say how its processes share the work."""
+class EngineOptions(Config):
+    """Base of an engine's options. An engine without other ones is written by its name."""
 
-    engine: Literal["auto", "torch", "ddp", "fsdp", "deepspeed"] = "auto"
-    """torch sums gradients after the backward, ddp while it runs, fsdp shards the weights too (FSDP2), deepspeed is
-    ZeRO; all with equal arithmetic. auto is torch on a CPU, and DeepSpeed on GPUs and for ZeRO."""
-    zero_stage: Literal[0, 1, 2, 3] = 0
-    """Partitioning by DeepSpeed: 0 nothing, 1 the optimizer, 2 gradients too, 3 weights too."""
+    name: str
+
+    def problem(self, mesh: MeshConfig) -> str:
+        """Say what of the processes' division this engine does not compute, and what can; "" where it does all."""
+        return ""
+
+
+class Auto(EngineOptions):
+    """`torch` on a CPU and for what DeepSpeed does not compute, else ZeRO's stage 0."""
+
+    name: Literal["auto"] = "auto"
+
+
+class Torch(EngineOptions):
+    """Gradients are summed after the backward."""
+
+    name: Literal["torch"] = "torch"
+
+
+class Overlapping(EngineOptions):
+    """Base of those that sum gradients while the backward runs."""
+
+    def problem(self, mesh: MeshConfig) -> str:
+        """Refuse stages and experts that are shared out."""
+        for name, why in (("pipeline_parallel", "which gathers a stage for each micro-batch"),
+                          ("expert_parallel", "whose shards are of all weights")):
+            if getattr(mesh, name) > 1:
+                return (f"{name}={getattr(mesh, name)} is not for engine={self.name}, {why}: set engine=torch, or "
+                        f"{name}=1")
+        return ""
+
+
+class DDP(Overlapping):
+    """Each process has all weights."""
+
+    name: Literal["ddp"] = "ddp"
+
+
+class FSDP(Overlapping):
+    """Weights are sharded too (FSDP2)."""
+
+    name: Literal["fsdp"] = "fsdp"
     shard_size: Annotated[int, Field(ge=0), ADDED] = 0
-    """Processes that share one copy of the weights under fsdp, such as those of a node; 0 is all."""
+    """Processes that share one copy of the weights, such as those of a node; 0 is all."""
+
+    def problem(self, mesh: MeshConfig) -> str:
+        """Refuse shards that do not divide the processes."""
+        if self.shard_size and mesh.processes // (mesh.tensor_parallel * mesh.pipeline_parallel) % self.shard_size:
+            of = f" / (tensor_parallel={mesh.tensor_parallel})" if mesh.tensor_parallel > 1 else ""
+            return (f"engine.shard_size={self.shard_size} does not divide processes={mesh.processes}{of}; choose a "
+                    "divisor")
+        return super().problem(mesh)
+
+
+class Zero(EngineOptions):
+    """DeepSpeed's ZeRO."""
+
+    name: Literal["zero"] = "zero"
+    stage: Annotated[Literal[0, 1, 2, 3], ADDED] = 1
+    """Parts that are sharded: 0 nothing, 1 the optimizer, 2 gradients too, 3 weights too."""
     offload: Annotated[Literal["none", "optimizer", "all"], ADDED] = "none"
-    """State that ZeRO keeps outside of the GPU: the optimizer's, or (stage 3) the weights as well."""
-    offload_to: Annotated[Literal["cpu", "nvme"], ADDED] = "cpu"
-    """Place of the offloaded state: the machine's memory, or files below `nvme_path` (stage 3)."""
+    """State that is kept outside of the GPU: the optimizer's, or (stage 3) the weights as well."""
     nvme_path: Annotated[str, RUNTIME] = ""
-    """Folder on a fast disk for `offload_to: nvme`."""
-    zero_partition: Annotated[int, Field(ge=1), ADDED] = 1
+    """Folder on a fast disk for the offloaded state (stage 3); empty: the machine's memory."""
+    partition: Annotated[int, Field(ge=1), ADDED] = 1
     """Processes that share a second copy of the weights in stage 3, such as those of a node: the backward gathers
     within it (hpZ of ZeRO++, Wang et al. 2023); 1 is none."""
     quantized_communication: Annotated[bool, ADDED] = False
     """Stage 3 sends weights as 8 bits and gradients as 4 (qwZ, qgZ of ZeRO++), on GPUs."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.nvme_path and self.offload == "none":
+            raise ValueError("nvme_path needs offload=optimizer or all")
+        if self.offload == "optimizer" and not self.nvme_path and not self.stage:
+            raise ValueError("offload=optimizer needs stage=1 or more, and this is 0")
+        of_third = {"offload=all": self.offload == "all", "nvme_path": self.nvme_path,
+                    "partition": self.partition > 1, "quantized_communication": self.quantized_communication}
+        if self.stage < 3 and (name := next((name for name, given in of_third.items() if given), "")):
+            raise ValueError(f"{name} is of stage=3, and this is {self.stage}: leave it out, or set stage=3")
+        return self
+
+    def problem(self, mesh: MeshConfig) -> str:
+        """Refuse a model that is divided, and a second copy that does not divide the processes."""
+        if mesh.divides:
+            given = " and ".join(f"{name}={size}" for name, size in mesh.divisors.items() if size > 1)
+            other = "torch" if mesh.pipeline_parallel > 1 else "fsdp, which shards the same"
+            return f"{given} cannot be combined with ZeRO: set engine={other}"
+        if mesh.processes % self.partition:
+            return f"engine.partition={self.partition} does not divide processes={mesh.processes}; choose a divisor"
+        return ""
+
+
+_ENGINES: Mapping[str, type[EngineOptions]] = {"auto": Auto, "torch": Torch, "ddp": DDP, "fsdp": FSDP, "zero": Zero}
+_OLD = {"zero_stage": "stage", "shard_size": "shard_size", "offload": "offload", "nvme_path": "nvme_path",
+        "zero_partition": "partition", "quantized_communication": "quantized_communication"}
+FLAT = {*_OLD, "offload_to"}  # fields of a phase before each engine had its own
+
+
+def _named(given: Any) -> Any:
+    """Return an engine that is written by its name as a mapping. Raises ValueError: there is none, or it lacks an
+    option."""
+    given = {"name": given} if isinstance(given, str) else given
+    if not isinstance(given, Mapping):
+        return given
+    name = given.get("name", "")
+    if name == "deepspeed":
+        raise ValueError("deepspeed is called zero: write engine={name: zero, stage: 0}")
+    if name not in _ENGINES:
+        raise ValueError(f"there is no engine {name!r}, allowed: {', '.join(_ENGINES)}, or a mapping with its options, "
+                         "such as {name: zero, stage: 2}")
+    known = _ENGINES[name].model_fields
+    if wrong := next((option for option in given if option not in known), ""):
+        has = ", ".join(list(known)[1:]) or "none"
+        raise ValueError(f"engine {name} has no option {wrong}; it has: {has}")
+    return given
+
+
+class EngineConfig(MeshConfig):
+    """Fields of every phase that say how its processes share the work."""
+
+    engine: Annotated[Auto | Torch | DDP | FSDP | Zero, Field(discriminator="name"),
+                      BeforeValidator(_named)] = Auto()
+    """torch sums gradients after the backward, ddp while it runs, fsdp shards the weights too (FSDP2), zero is
+    DeepSpeed; all with equal arithmetic. A name, or a mapping with its options, such as {name: zero, stage: 2}."""
     recompute: Annotated[Literal["none", "selective", "full"], ADDED] = "none"
     """Activations that the backward computes again to keep less: full all of a block but its input (Chen et al. 2016),
     selective all but the matrix products and the attention (Korthikanti et al. 2022)."""
@@ -111,60 +217,36 @@ class EngineConfig(MeshConfig):
     """State to go on from, `STAGE-DIGEST/state/step-N` of the same store, of a run that differs in the fields above,
     `processes`, `threads` and `micro_batch_size` alone; its digest and step count as input."""
 
+    @property
+    def zero(self) -> Zero:
+        """Return the options of ZeRO; stage 0 for an engine that is not."""
+        return self.engine if isinstance(self.engine, Zero) else Zero(stage=0)
+
+    def identity(self) -> dict[str, Any]:
+        """Return the part that decides the result; `zero_stage` as in the digests of runs before it was an option."""
+        engine = self.engine.identity()
+        return {**super().identity(), "engine": engine if len(engine) > 1 else self.engine.name, "zero_stage": 0}
+
+    @field_serializer("engine")
+    def _short(self, engine: EngineOptions) -> str | dict[str, Any]:
+        options = engine.model_dump(exclude_defaults=True)
+        return {"name": engine.name, **options} if options else engine.name
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_flat(cls, data: Any) -> Any:
+        if isinstance(data, Mapping) and (flat := [name for name in (*_OLD, "offload_to") if name in data]):
+            options = {_OLD[name]: data[name] for name in flat if name in _OLD}
+            named = {"name": "fsdp" if "shard_size" in flat else "zero", **options}
+            written = ", ".join(f"{name}: {value}" for name, value in named.items())
+            raise ValueError(f"{flat[0]} is an option of an engine: write engine={{{written}}}")
+        return data
+
     @model_validator(mode="after")
     def _check_engine(self) -> Self:
-        for problem in (self._zero_problem(), self._shard_problem(), self._offload_problem(), self._mesh_problem()):
-            if problem:
-                raise ValueError(problem)
+        if problem := self.engine.problem(self):
+            raise ValueError(problem)
         return self
-
-    def _zero_problem(self) -> str:
-        if self.zero_stage and self.engine not in ("auto", "deepspeed"):
-            return (f"zero_stage={self.zero_stage} is not for engine={self.engine}, which is not ZeRO: set "
-                    "zero_stage=0, or engine=auto or deepspeed")
-        if self.zero_stage < 3 and (self.zero_partition > 1 or self.quantized_communication):
-            name = "zero_partition" if self.zero_partition > 1 else "quantized_communication"
-            return f"{name} is of zero_stage=3, and this is {self.zero_stage}: leave it out, or set zero_stage=3"
-        if self.processes % self.zero_partition:
-            return f"zero_partition={self.zero_partition} does not divide processes={self.processes}; choose a divisor"
-        return ""
-
-    def _shard_problem(self) -> str:
-        if self.shard_size and self.engine != "fsdp":
-            return f"shard_size={self.shard_size} is of engine=fsdp, and this is {self.engine}: leave it out"
-        sharers = self.processes // (self.tensor_parallel * self.pipeline_parallel)
-        if self.shard_size and sharers % self.shard_size:
-            of = f" / (tensor_parallel={self.tensor_parallel})" if self.tensor_parallel > 1 else ""
-            return f"shard_size={self.shard_size} does not divide processes={self.processes}{of}; choose a divisor"
-        return ""
-
-    def _offload_problem(self) -> str:
-        if self.offload == "none":
-            return "offload_to=nvme needs offload=optimizer or all" if self.offload_to == "nvme" else ""
-        least = 3 if self.offload == "all" or self.offload_to == "nvme" else 1
-        if self.zero_stage < least:
-            more = "" if least == 3 else " or more"
-            return (f"offload={self.offload} to {self.offload_to} needs zero_stage={least}{more}, and this is "
-                    f"{self.zero_stage}")
-        if self.offload_to == "nvme" and not self.nvme_path:
-            return "offload_to=nvme needs nvme_path, a folder on a fast disk"
-        return ""
-
-    def _mesh_problem(self) -> str:
-        if not self.divides:
-            return ""
-        given = " and ".join(f"{name}={size}" for name, size in self.divisors.items() if size > 1)
-        if self.zero_stage or self.engine == "deepspeed":
-            other = "torch" if self.pipeline_parallel > 1 else "fsdp, which shards the same"
-            return (f"{given} cannot be combined with ZeRO (engine={self.engine}, zero_stage={self.zero_stage}): set "
-                    f"zero_stage=0 and engine={other}")
-        if self.pipeline_parallel > 1 and self.engine in ("fsdp", "ddp"):
-            return (f"pipeline_parallel={self.pipeline_parallel} is not for engine={self.engine}, which gathers a "
-                    "stage for each micro-batch: set engine=torch, or pipeline_parallel=1")
-        if self.expert_parallel > 1 and self.engine in ("fsdp", "ddp"):
-            return (f"expert_parallel={self.expert_parallel} is not for engine={self.engine}, whose shards are of all "
-                    "weights: set engine=torch, or expert_parallel=1")
-        return ""
 
 
 def _indivisible(field: str, size: int, counts: Mapping[str, int]) -> str:

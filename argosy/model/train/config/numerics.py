@@ -40,30 +40,27 @@ class NumericsConfig(EngineConfig):
         return self
 
     def _optimizer_problem(self) -> str:
-        if self.optimizer == "muon" and self.zero_stage:
-            return ("optimizer=muon needs whole matrices, which ZeRO cuts up: set zero_stage=0 (engine=fsdp "
-                    "shards weights all the same), or optimizer=adamw")
+        if self.optimizer == "muon" and self.zero.stage:
+            return ("optimizer=muon needs whole matrices, which ZeRO cuts up: set engine=fsdp, which "
+                    "shards weights all the same, or optimizer=adamw")
         if self.optimizer == "muon" and self.tensor_parallel > 1:
             return (f"optimizer=muon needs whole matrices, which tensor_parallel={self.tensor_parallel} cuts up: set "
                     "tensor_parallel=1 (engine=fsdp shards weights all the same), or optimizer=adamw")
         if self.optimizer not in ("adafactor", "adamw_8bit"):
             return ""
         what = "rows and columns" if self.optimizer == "adafactor" else "blocks of 256 numbers"
-        if self.zero_stage:
-            return (f"optimizer={self.optimizer} needs whole {what}, which ZeRO cuts up: set zero_stage=0, or "
-                    "optimizer=adamw")
         if self.tensor_parallel * self.expert_parallel > 1:
             return (f"optimizer={self.optimizer} needs whole {what}, which tensor_parallel={self.tensor_parallel} and "
                     f"expert_parallel={self.expert_parallel} cut up: set both to 1, or optimizer=adamw")
-        if self.engine not in ("auto", "torch"):
-            return (f"optimizer={self.optimizer} needs whole {what}, which engine={self.engine} cuts up or flattens: "
-                    "set engine=torch, or optimizer=adamw")
+        if self.engine.name not in ("auto", "torch"):
+            return (f"optimizer={self.optimizer} needs whole {what}, which engine={self.engine.name} cuts up or "
+                    "flattens: set engine=torch, or optimizer=adamw")
         return ""
 
     def _float16_problem(self) -> str:
-        if self.dtype == "float16" and (self.zero_stage or self.engine == "deepspeed"):
+        if self.dtype == "float16" and self.engine.name == "zero":
             return ("dtype=float16 scales the loss, which is done under engine=torch, ddp and fsdp alone: set one of "
-                    "these (with zero_stage=0), or dtype=bfloat16")
+                    "these, or dtype=bfloat16")
         return ""
 
     def _pipeline_problem(self) -> str:
@@ -76,8 +73,8 @@ class NumericsConfig(EngineConfig):
     def _fp8_problem(self) -> str:
         if self.fp8 and self.dtype != "bfloat16":
             return f"fp8=true is with dtype=bfloat16, and this is {self.dtype}: set dtype=bfloat16, or fp8=false"
-        if self.fp8 and (self.zero_stage or self.engine == "deepspeed"):
-            return "fp8=true is for engine=torch, ddp and fsdp: set one of these (with zero_stage=0), or fp8=false"
+        if self.fp8 and self.engine.name == "zero":
+            return "fp8=true is for engine=torch, ddp and fsdp: set one of these, or fp8=false"
         if self.fp8 and self.tensor_parallel > 1:
             return (f"fp8=true is for whole matrices, which tensor_parallel={self.tensor_parallel} cuts up: set "
                     "tensor_parallel=1, or fp8=false")
@@ -99,6 +96,8 @@ class NumericsConfig(EngineConfig):
 
     def cpu_problem(self) -> str:
         """Say which field a CPU cannot compute, and what can; "" where it can compute all."""
+        if self.zero.quantized_communication:
+            return "engine.quantized_communication=true needs GPUs, and this phase runs on a CPU: leave it out"
         for name, wrong, instead, why in _OF_GPUS:
             if getattr(self, name) == wrong:
                 return f"{name}={str(wrong).lower()} {why}, and this phase runs on a CPU: set {name}={instead}"
@@ -109,6 +108,5 @@ _OF_GPUS: tuple[tuple[str, Any, str, str], ...] = (
     ("dtype", "float16", "bfloat16, or float32", "scales its loss for the GPUs that have no bfloat16"),
     ("tf32", True, "false", "needs a GPU of compute capability 8.0 or more"),
     ("fp8", True, "false", "needs a GPU of compute capability 8.9 or more"),
-    ("quantized_communication", True, "false", "needs GPUs"),
     ("attention", "flex", "varlen, which needs no mask either, or auto", "has a backward on GPUs alone"),
 )

@@ -23,11 +23,11 @@ def make_engine(
         from argosy.model.train.engines.pipeline import PipelineEngine
 
         return PipelineEngine(model, channels, config, group, wrap)
-    if config.engine in ("fsdp", "ddp") and group.world > 1:
+    if config.engine.name in ("fsdp", "ddp") and group.world > 1:
         from argosy.model.train.engines.fsdp import FSDPEngine
 
         return FSDPEngine(model, channels, config, group, wrap)
-    if engine_of(config.model_dump(), on_cpu=group.device.type == "cpu") == "deepspeed":
+    if engine_of(config.model_dump(), on_cpu=group.device.type == "cpu") == "zero":
         from argosy.model.train.engines.deepspeed import DeepSpeedEngine
 
         return DeepSpeedEngine(model, channels, config, group, wrap)

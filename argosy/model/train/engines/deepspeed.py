@@ -37,7 +37,7 @@ class DeepSpeedEngine(Engine):
         deepspeed.init_distributed("nccl" if on_gpu else "gloo", auto_mpi_discovery=False, verbose=False)
         self._accumulation = config.global_batch_size // (config.micro_batch * group.world)
         head = model.get_output_embeddings()
-        if config.zero_stage == 3 and head is not None:  # the loss reads its weight outside of its own forward
+        if config.zero.stage == 3 and head is not None:  # the loss reads its weight outside of its own forward
             deepspeed.zero.register_external_parameter(self.module, head.weight)
         self._engine = deepspeed.initialize(model=self.module, optimizer=make_optimizer(model, config),
                                             config=settings(config, group.world))[0]
@@ -45,7 +45,7 @@ class DeepSpeedEngine(Engine):
     @property
     def holds_whole(self) -> bool:
         """Whether each process has all weights: up to stage 2."""
-        return self.config.zero_stage < 3
+        return self.config.zero.stage < 3
 
     def _backward(self, part: tuple[Any, ...], targets: Tensor, *, last: bool) -> Tensor:
         sums: Tensor
@@ -60,7 +60,7 @@ class DeepSpeedEngine(Engine):
         for group in self._engine.optimizer.param_groups:
             group["lr"] = learning_rate
         norm = None
-        if not self.config.zero_stage:  # gradients are whole after the last backward, and DeepSpeed tells no norm
+        if not self.config.zero.stage:  # gradients are whole after the last backward, and DeepSpeed tells no norm
             parameters = [parameter for _, parameter in self._named]
             norm = torch.nn.utils.clip_grad_norm_(parameters, self.config.max_grad_norm, foreach=True)
         self._engine.step()
@@ -70,7 +70,7 @@ class DeepSpeedEngine(Engine):
     def _states(self) -> dict[Any, Any]:
         """Return the state of torch's optimizer, which has DeepSpeed's flat partitions for parameters."""
         optimizer = self._engine.optimizer
-        states: dict[Any, Any] = (optimizer.optimizer if self.config.zero_stage else optimizer).state
+        states: dict[Any, Any] = (optimizer.optimizer if self.config.zero.stage else optimizer).state
         return states
 
     def _whole(self, tensor: Tensor, name: str) -> Tensor:
@@ -85,7 +85,7 @@ class DeepSpeedEngine(Engine):
         yield from self.weights_by_name()
         self._link()
         for name, parameter in self._named:
-            if self.config.zero_stage:
+            if self.config.zero.stage:
                 for kind in MOMENTS:
                     yield f"{kind}/{name}", partial(self._moment, parameter, kind)
                 yield f"step/{name}", self._step_of
@@ -105,12 +105,12 @@ class DeepSpeedEngine(Engine):
     def _link(self) -> None:
         """Have stages 1 and 2 find each parameter's part of the flat moments: DeepSpeed looks when its first group has
         stepped, too early for the others."""
-        if self.config.zero_stage in (1, 2):
+        if self.config.zero.stage in (1, 2):
             self._engine.optimizer._hp_optimizer_states_linked = False
             self._engine.optimizer._lazy_init_hp_params_optimizer_state()
 
     def _restore(self, parts: Parts) -> None:
-        if not self.config.zero_stage:
+        if not self.config.zero.stage:
             for name, parameter in self._named:
                 parameter.data.copy_(parts[f"{WEIGHT}/{name}"])
                 self._states[parameter] = {kind: value.to(parameter.device) for kind, value in parts.of(name).items()}
@@ -127,7 +127,7 @@ class DeepSpeedEngine(Engine):
     def _partitions(self) -> list[Tensor]:
         """List the flat tensors that this process's optimizer updates."""
         optimizer = self._engine.optimizer
-        if self.config.zero_stage == 3:
+        if self.config.zero.stage == 3:
             return list(optimizer.fp32_partitioned_groups_flat)
         return list(optimizer.single_partition_of_fp32_groups)
 
@@ -143,7 +143,7 @@ class DeepSpeedEngine(Engine):
         from deepspeed.utils import safe_set_full_fp32_param, safe_set_full_optimizer_state
 
         value = value.to(self.group.device)
-        if self.config.zero_stage == 3:
+        if self.config.zero.stage == 3:
             self._set_part(parameter, value, kind)
         elif kind is None:
             safe_set_full_fp32_param(parameter, value)
@@ -168,28 +168,30 @@ class DeepSpeedEngine(Engine):
 def _check_biases(model: Any, config: TrainConfig) -> None:
     """Refuse what would be wrong gradients: stage 3 adds a bias in place to the product that selective recomputation
     keeps, so that the recomputed output has it twice. Raises InputError."""
-    if config.zero_stage < 3 or config.recompute != "selective":
+    if config.zero.stage < 3 or config.recompute != "selective":
         return
     for name, module in model.named_modules():
         if isinstance(module, torch.nn.Linear) and module.bias is not None:
-            raise InputError(f"recompute=selective under zero_stage=3 is for layers without biases, and {name} of this "
-                             f"{model.config.model_type} model has one: set recompute=full, zero_stage=2, or "
-                             "engine=fsdp with zero_stage=0")
+            raise InputError(f"recompute=selective under ZeRO-3 is for layers without biases, and {name} of this "
+                             f"{model.config.model_type} model has one: set recompute=full, engine.stage=2, "
+                             "or engine=fsdp")
 
 
 def settings(config: TrainConfig, world: int) -> dict[str, Any]:
     """Return DeepSpeed's configuration for a phase of `world` processes."""
-    zero: dict[str, Any] = {"stage": config.zero_stage}
-    if config.offload != "none":
-        place: dict[str, Any] = {"device": config.offload_to, "pin_memory": torch.cuda.is_available()}
-        if config.offload_to == "nvme":
-            place["nvme_path"] = config.nvme_path
+    given = config.zero
+    zero: dict[str, Any] = {"stage": given.stage}
+    if given.offload != "none":
+        place: dict[str, Any] = {"device": "nvme" if given.nvme_path else "cpu",
+                                 "pin_memory": torch.cuda.is_available()}
+        if given.nvme_path:
+            place["nvme_path"] = given.nvme_path
         zero["offload_optimizer"] = place
-        if config.offload == "all":
+        if given.offload == "all":
             zero["offload_param"] = dict(place)
-    if config.zero_partition > 1:
-        zero["zero_hpz_partition_size"] = config.zero_partition
-    if config.quantized_communication:
+    if given.partition > 1:
+        zero["zero_hpz_partition_size"] = given.partition
+    if given.quantized_communication:
         zero |= {"zero_quantized_weights": True, "zero_quantized_gradients": True}
     made: dict[str, Any] = {
         "train_micro_batch_size_per_gpu": config.micro_batch,
@@ -197,7 +199,7 @@ def settings(config: TrainConfig, world: int) -> dict[str, Any]:
         "zero_optimization": zero, "zero_allow_untested_optimizer": True, "zero_force_ds_cpu_optimizer": False,
         "steps_per_print": 10**12,
     }
-    if config.zero_stage:
+    if config.zero.stage:
         made["gradient_clipping"] = config.max_grad_norm
     return made
 

@@ -78,9 +78,9 @@ def with_micro_batch(config: TrainConfig, model: Any, group: Group) -> TrainConf
 
 def _can_try(config: TrainConfig, group: Group) -> bool:
     """Tell whether memory is the device's, and no process waits for another within a micro-batch."""
-    if group.device.type != "cuda" or config.zero_stage or config.engine == "deepspeed":
+    if group.device.type != "cuda" or config.engine.name == "zero":
         return False
-    waits = config.engine in ("ddp", "fsdp") or any(size > 1 for size in config.divisors.values())
+    waits = config.engine.name in ("ddp", "fsdp") or any(size > 1 for size in config.divisors.values())
     return group.world == 1 or not waits
 
 

@@ -11,6 +11,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from argosy.model.train.blocks import blocks
+from argosy.model.train.config.engine import FSDP
 from argosy.model.train.engines.torch import TorchEngine
 from argosy.model.train.parallelism.mesh import DENSE
 
@@ -38,7 +39,8 @@ class FSDPEngine(TorchEngine):
     def _make_mesh(self) -> DeviceMesh:
         """Return the mesh (replicas, shards) of the processes that have the same part of the model."""
         ranks = torch.from_numpy(self.mesh.rows(DENSE))
-        shards = 1 if self.config.engine == "ddp" else self.config.shard_size or ranks.shape[1]
+        engine = self.config.engine
+        shards = engine.shard_size or ranks.shape[1] if isinstance(engine, FSDP) else 1
         names = ("parts", "replicas", "shards")
         every = DeviceMesh(self.group.device.type, ranks.reshape(len(ranks), -1, shards), mesh_dim_names=names)
         return every["replicas", "shards"]

@@ -7,7 +7,7 @@ from typing import Any
 from argosy.model.train.sizing.architecture import Architecture
 from argosy.model.train.sizing.gpus import RESERVE
 from argosy.model.train.sizing.job import Job, Layout, read_job, read_layout
-from argosy.model.train.sizing.layouts import Proposal, fields, fit, propose
+from argosy.model.train.sizing.layouts import Proposal, fields, fit, flow, propose
 from argosy.model.train.sizing.memory import Memory, memory
 
 _LESS = 0.9  # of the estimate, that a change must come to: what ran out of memory may need more than it
@@ -23,6 +23,11 @@ def held(found: Memory, most: int = 4) -> str:
     """Return the largest parts in words: `activations 33.5, weights 16.1 GB`."""
     parts = sorted(found.parts.items(), key=lambda item: -item[1])[:most]
     return ", ".join(f"{name} {gigabytes(size)}" for name, size in parts if size) + " GB"
+
+
+def written(values: Mapping[str, Any]) -> str:
+    """Return fields as they are written: `processes=8 engine={name: zero, stage: 2}`."""
+    return " ".join(f"{name}={flow(value)}" for name, value in values.items())
 
 
 def advice(config: Mapping[str, Any], model: Architecture, processes: int, capacity: float,
@@ -70,12 +75,9 @@ def _fields(tried: Proposal, config: Mapping[str, Any]) -> dict[str, Any] | None
     named = fields(tried.layout)
     if named is None:
         return None
-    plain = {"processes": 1, "engine": "auto", "zero_stage": 0, "shard_size": 0, "offload": "none",
-             **{f"{axis}_parallel": 1 for axis in ("tensor", "pipeline", "sequence", "expert")}}
-    if tried.layout.offload == "none":
-        plain["offload_to"] = "cpu"
+    axes = {f"{axis}_parallel": 1 for axis in ("tensor", "pipeline", "sequence", "expert")}
     own = {"micro_batch_size": tried.job.micro_batch_size, "sequence_length": tried.job.sequence_length}
-    return {**plain, **named, **own}
+    return {"processes": 1, "engine": "auto", **axes, **named, **own}
 
 
 def _changes(job: Job, now: Layout, usable: float, config: Mapping[str, Any]) -> Iterator[tuple[str, Proposal]]:
@@ -86,10 +88,7 @@ def _changes(job: Job, now: Layout, usable: float, config: Mapping[str, Any]) ->
     for layout in _layouts(job, now):
         tried = fit(job, layout, usable)
         named = {name: value for name, value in (fields(layout) or {}).items() if name != "processes"}
-        if "zero_stage" in named and config["engine"] not in ("auto", "deepspeed"):
-            named["engine"] = "deepspeed"
-        words = " ".join(f"{name}={value}" for name, value in {**named, **_micro(tried, now)}.items())
-        yield words, tried
+        yield written({**named, **_micro(tried, now)}), tried
     more = replace(now, gpus=2 * now.gpus)
     if now.zero:
         yield f"processes={more.gpus}, which divide the states further", fit(job, more, usable)
@@ -97,8 +96,7 @@ def _changes(job: Job, now: Layout, usable: float, config: Mapping[str, Any]) ->
         shards = now.data > 1 and now.pipeline * now.expert == 1
         wider = replace(now, gpus=2 * now.gpus, tensor=2 * now.tensor, zero=3 if shards else 0,
                         engine="fsdp" if shards else "torch", offload="none")
-        words = " ".join(f"{name}={value}" for name, value in (fields(wider) or {}).items())
-        yield f"{words}, which divide each block", fit(job, wider, usable)
+        yield f"{written(fields(wider) or {})}, which divide each block", fit(job, wider, usable)
     shorter = replace(job, sequence_length=max(2, job.sequence_length // 2), micro_batch_size=1)
     yield f"sequence_length={shorter.sequence_length}, which is another model", fit(shorter, now, usable)
     yield ("recompute=full, recomputation of activations, a third more arithmetic",
@@ -110,12 +108,12 @@ def _layouts(job: Job, now: Layout) -> Iterator[Layout]:
     several = now.data > 1
     for zero in (1, 2) if several and job.divisible else ():
         if zero > now.zero:
-            yield replace(now, zero=zero, engine="deepspeed")
+            yield replace(now, zero=zero, engine="zero")
     if now.offload == "none" and now.zero < 3 and job.divisible:
-        yield replace(now, zero=2, engine="deepspeed", offload="optimizer")
+        yield replace(now, zero=2, engine="zero", offload="optimizer")
     if several and now.zero < 3:
         if job.divisible:
-            yield replace(now, zero=3, engine="deepspeed")
+            yield replace(now, zero=3, engine="zero")
         if job.shardable:
             yield replace(now, zero=3, engine="fsdp", offload="none")
 

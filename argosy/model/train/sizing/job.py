@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from argosy.model.train.sizing.architecture import Architecture
 
-Engine = Literal["torch", "ddp", "deepspeed", "fsdp"]
+Engine = Literal["torch", "ddp", "zero", "fsdp"]
 Recompute = Literal["none", "selective", "full"]
 Offload = Literal["none", "optimizer", "all"]
 MASKED_LENGTH = 512  # up to it a CPU's attention has a mask (argosy/model/train/layers/attention.py)
@@ -91,7 +91,7 @@ class Layout:
     """Groups that the experts are divided into, among the data-parallel processes."""
     zero: int = 0
     """ZeRO's stage; fsdp divides as 3 does."""
-    engine: Engine = "deepspeed"
+    engine: Engine = "zero"
     shard: int = 0
     """Processes that share one copy of the states, such as those of a node; 0 is all that see different samples."""
     sequence: bool = False
@@ -137,22 +137,29 @@ def read_job(config: Mapping[str, Any], model: Architecture, *, on_cpu: bool = F
 
 def engine_of(config: Mapping[str, Any], *, on_cpu: bool) -> str:
     """Return the engine of a phase, where `auto` is torch on a CPU and for what DeepSpeed does not compute here."""
-    engine: str = config["engine"]
+    engine: str = options_of(config)["name"]
     if engine != "auto":
         return engine
     own = config["optimizer"] != "adamw" or config["dtype"] == "float16" or config.get("fp8")
     own = own or config["micro_batch_size"] == "auto"  # its micro-batches are counted beforehand
     own = own or any(config.get(f"{axis}_parallel", 1) > 1 for axis in ("tensor", "pipeline", "sequence", "expert"))
-    return "torch" if (on_cpu or own) and not config["zero_stage"] else "deepspeed"
+    return "torch" if on_cpu or own else "zero"
+
+
+def options_of(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the name and the options of a phase's engine."""
+    engine = config["engine"]
+    return {"name": engine} if isinstance(engine, str) else engine
 
 
 def read_layout(config: Mapping[str, Any], processes: int, *, on_cpu: bool = False) -> Layout:
     """Read the layout that a phase of training has, on so many processes."""
     engine: Any = engine_of(config, on_cpu=on_cpu)
-    zero = 3 if engine == "fsdp" else config["zero_stage"]
+    options = options_of(config)
+    zero = 3 if engine == "fsdp" else options.get("stage", 1) if options["name"] == "zero" else 0
     axes = {ours: config.get(f"{name}_parallel", 1) for ours, name in
             (("tensor", "tensor"), ("pipeline", "pipeline"), ("expert", "expert"), ("context", "sequence"))}
-    plain = Layout(processes, zero=zero, engine=engine, shard=config.get("shard_size", 0),
-                   offload=config.get("offload", "none"),
+    plain = Layout(processes, zero=zero, engine=engine, shard=options.get("shard_size", 0),
+                   offload=options.get("offload", "none"),
                    recompute="full" if config.get("recompute") == "full" else "none")
     return replace(plain, **axes)

@@ -3,8 +3,9 @@
 Data parallelism alone while it fits; then ZeRO's stages, offload before the third; then experts, tensors and pipelines,
 which no layout has that does without them; recomputation, which costs a third more arithmetic, last."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from argosy.core.errors import InputError
 from argosy.model.train.sizing.activations import block
@@ -59,24 +60,30 @@ def describe(layout: Layout) -> str:
     return ", ".join(words) or "one GPU"
 
 
-def fields(layout: Layout) -> dict[str, str | int] | None:
+def fields(layout: Layout) -> dict[str, Any] | None:
     """Return the fields of a phase that set the layout; None: Argosy's engines do not divide a model that way."""
-    if layout.sequence or layout.recompute == "selective" or (_divides(layout) and layout.engine == "deepspeed"):
+    if layout.sequence or layout.recompute == "selective" or (_divides(layout) and layout.engine == "zero"):
         return None
     if layout.zero and layout.pipeline * layout.expert > 1:
         return None
-    found: dict[str, str | int] = {"processes": layout.gpus} if layout.gpus > 1 else {}
+    found: dict[str, Any] = {"processes": layout.gpus} if layout.gpus > 1 else {}
     axes = {"tensor": layout.tensor, "pipeline": layout.pipeline, "sequence": layout.context, "expert": layout.expert}
     found |= {f"{axis}_parallel": size for axis, size in axes.items() if size > 1}
     if layout.zero and layout.engine == "fsdp":
-        found |= {"engine": "fsdp"} | ({"shard_size": layout.shard} if layout.shard else {})
+        found["engine"] = {"name": "fsdp", "shard_size": layout.shard} if layout.shard else "fsdp"
     elif layout.zero:
-        found["zero_stage"] = layout.zero
-    if layout.offload != "none":
-        found["offload"] = layout.offload
+        offload = {"offload": layout.offload} if layout.offload != "none" else {}
+        found["engine"] = {"name": "zero", "stage": layout.zero, **offload}
     if layout.recompute == "full":
         found["recompute"] = "full"
     return found
+
+
+def flow(value: Any) -> str:
+    """Return the value of a field in one line of YAML."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{name}: {each}" for name, each in value.items()) + "}"
+    return str(value)
 
 
 def check_layout(job: Job, layout: Layout, per_node: int) -> None:

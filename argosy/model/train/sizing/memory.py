@@ -72,7 +72,7 @@ def moments(job: Job, weight: Weight) -> float:
 def states(job: Job, layout: Layout) -> dict[str, float]:
     """Return the bytes of weights, gradients and optimizer that a GPU holds, as ZeRO's stage divides them."""
     size = job.bytes
-    copy = size.master or (size.weight if layout.zero and layout.engine == "deepspeed" else 0)  # ZeRO's own partition
+    copy = size.master or (size.weight if layout.zero and layout.engine == "zero" else 0)  # ZeRO's own partition
     found = dict.fromkeys(("weights", "gradients", "optimizer"), 0.0)
     for weight, count, shards in on_gpu(job, layout):
         kept = copy + moments(job, weight)

@@ -114,8 +114,8 @@ def test_killed_and_started_again_is_the_same(given: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize(("name", "fields"), [
     ("pretrain", {}), ("pretrain", {"engine": "fsdp", "sequence_parallel": 2}), ("experts", {"expert_parallel": 2}),
     ("sft", {"processes": 3}),
-    ("dpo", {"zero_stage": 3}), ("kto", {}), ("reward_model", {"engine": "fsdp"}),
-    ("ppo", {"engine": "fsdp"}), ("grpo", {"zero_stage": 3}),
+    ("dpo", {"engine": {"name": "zero", "stage": 3}}), ("kto", {}), ("reward_model", {"engine": "fsdp"}),
+    ("ppo", {"engine": "fsdp"}), ("grpo", {"engine": {"name": "zero", "stage": 3}}),
 ])
 def test_several_processes_equal_one(given: Path, name: str, fields: dict[str, Any]) -> None:
     """All sum the same gradients in another order: a relative 1e-5 in losses, 1e-3 in the norm of gradients."""
@@ -129,7 +129,8 @@ def test_a_phase_goes_on_with_other_processes_and_engines(given: Path, tmp_path:
     chain: list[tuple[int, dict[str, Any]]] = [
         (13, {"processes": 1}), (15, {"processes": 2, "engine": "fsdp"}),
         (17, {"processes": 4, "tensor_parallel": 2, "pipeline_parallel": 2}),
-        (19, {"processes": 2, "zero_stage": 1}), (21, {"processes": 2, "zero_stage": 3, "offload": "all"})]
+        (19, {"processes": 2, "engine": "zero"}),
+        (21, {"processes": 2, "engine": {"name": "zero", "stage": 3, "offload": "all"}})]
     resume = ""
     for stop, fields in chain:
         out = tmp_path / f"pretrain-{stop:012x}"
@@ -153,8 +154,8 @@ def test_a_phase_goes_on_with_other_processes_and_engines(given: Path, tmp_path:
 
 @pytest.mark.parametrize(("name", "first", "then"), [
     ("sft", {"processes": 2, "engine": "fsdp"}, {}),
-    ("dpo", {}, {"processes": 2, "zero_stage": 2}),
-    ("grpo", {"processes": 2, "zero_stage": 3}, {}),  # with a rollout that waits for its update
+    ("dpo", {}, {"processes": 2, "engine": {"name": "zero", "stage": 2}}),
+    ("grpo", {"processes": 2, "engine": {"name": "zero", "stage": 3}}, {}),  # with a rollout that waits for its update
 ])
 def test_posttraining_goes_on_with_other_processes_and_engines(given: Path, tmp_path: Path, name: str,
                                                                first: dict[str, Any], then: dict[str, Any]) -> None:
@@ -174,7 +175,7 @@ def test_posttraining_goes_on_with_other_processes_and_engines(given: Path, tmp_
 
 
 def test_deepspeed_needs_no_compiler_and_continues_after_a_kill(given: Path, tmp_path: Path) -> None:
-    fields: dict[str, Any] = {"engine": "deepspeed", "zero_stage": 1, "save_every": 6}
+    fields: dict[str, Any] = {"engine": "zero", "save_every": 6}
     process = start(given, "pretrain", tmp_path, {"PATH": "/nowhere"}, **fields)
     until(lambda: any((tmp_path / "state").glob("step-*")), 240)
     os.kill(process.pid, signal.SIGKILL)

@@ -121,7 +121,7 @@ def test_equal_weights_are_none(monkeypatch: pytest.MonkeyPatch, kind: str) -> N
 
 @pytest.mark.parametrize(("fields", "world", "tries"), [
     ({}, 1, True), ({}, 2, True), ({"engine": "fsdp"}, 1, True), ({"engine": "fsdp"}, 2, False),
-    ({"zero_stage": 2}, 1, False), ({"tensor_parallel": 2}, 2, False),
+    ({"engine": {"name": "zero", "stage": 2}}, 1, False), ({"tensor_parallel": 2}, 2, False),
 ])
 def test_a_gpu_tries_where_no_process_waits_for_another(
     fields: dict[str, Any], world: int, tries: bool, monkeypatch: pytest.MonkeyPatch
@@ -131,7 +131,7 @@ def test_a_gpu_tries_where_no_process_waits_for_another(
     assert fitting._can_try(config, gpu) == tries
     assert not fitting._can_try(config, cpu)
     assert engine_of(config.model_dump(), on_cpu=False) == (
-        config.engine if config.engine != "auto" else "deepspeed" if config.zero_stage else "torch")
+        config.engine.name if config.engine.name != "auto" else "torch")
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(total_memory=80 * 2**30))
     assert fitting._capacity(gpu) == 80 * 2**30
 

@@ -36,13 +36,13 @@ def goes_on(tmp_path: Path, **fields: Any) -> None:
 
 
 @pytest.mark.parametrize(("fields", "message"), [
-    ({"optimizer": "adafactor", "zero_stage": 1}, "needs whole rows and columns, which ZeRO cuts up: set zero_stage=0"),
+    ({"optimizer": "adafactor", "engine": "zero"}, "needs whole rows and columns, which engine=zero cuts up"),
     ({"optimizer": "adamw_8bit", "engine": "fsdp"}, "needs whole blocks of 256 .* engine=fsdp .*: set engine=torch"),
-    ({"dtype": "float16", "engine": "deepspeed"}, "engine=torch, ddp and fsdp alone: .* or dtype=bfloat16"),
+    ({"dtype": "float16", "engine": "zero"}, "engine=torch, ddp and fsdp alone: .* or dtype=bfloat16"),
     ({"fp8": True, "dtype": "float32"}, "fp8=true is with dtype=bfloat16, and this is float32"),
     ({"compile": True, "recompute": "selective"}, "compile=true and recompute=selective exclude each other"),
     ({"compile": True, "tensor_parallel": 2, "processes": 2}, "which tensor_parallel divides: set tensor_parallel=1"),
-    ({"fp8": True, "zero_stage": 2}, "fp8=true is for engine=torch, ddp and fsdp"),
+    ({"fp8": True, "engine": {"name": "zero", "stage": 2}}, "fp8=true is for engine=torch, ddp and fsdp"),
 ])
 def test_what_cannot_go_together_is_refused_with_what_can(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):

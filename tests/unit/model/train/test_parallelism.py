@@ -120,10 +120,11 @@ def test_shards_have_sums_over_tensor_parallel_processes_too(processes: Group) -
 
 def test_stage_3_with_selective_recomputation_is_for_layers_without_biases() -> None:
     """DeepSpeed adds a bias in place to a product that is kept: gradients were off by a part in 300."""
-    config = TrainConfig(zero_stage=3, recompute="selective")
+    config = TrainConfig(engine={"name": "zero", "stage": 3}, recompute="selective")
     with FakeTensorMode(), pytest.raises(InputError, match=r"query_key_value of this gpt_neox model has one: set rec"):
         DeepSpeedEngine(make("gpt_neox"), 1, config, Group())
-    for kind, given in (("llama", config), ("gpt_neox", TrainConfig(zero_stage=3, recompute="full"))):
+    full = config.model_copy(update={"recompute": "full"})
+    for kind, given in (("llama", config), ("gpt_neox", full)):
         with FakeTensorMode():
             _check_biases(make(kind), given)
 
@@ -132,7 +133,7 @@ def test_stage_3_with_selective_recomputation_is_for_layers_without_biases() -> 
     ({"tensor_parallel": 3, "processes": 3}, "tensor_parallel=3 does not divide the model's num_attention_heads=4"),
     ({"tensor_parallel": 4, "processes": 2}, "need a multiple of 4 processes, and processes=2: set processes=4"),
     ({"pipeline_parallel": 2, "processes": 2}, "set micro_batch_size=16"),
-    ({"pipeline_parallel": 2, "processes": 2, "zero_stage": 3}, "set zero_stage=0 and engine=torch"),
+    ({"pipeline_parallel": 2, "processes": 2, "engine": {"name": "zero", "stage": 3}}, "with ZeRO: set engine=torch"),
     ({"pipeline_parallel": 2, "processes": 2, "micro_batch_size": 4, "pipeline_interleave": 8}, "6 stages at most"),
     ({"sequence_parallel": 3, "processes": 3}, "does not divide sequence_length=128"),
     ({"expert_parallel": 2, "processes": 2}, "needs a model of experts"),

@@ -39,8 +39,8 @@ def test_order_of_practice() -> None:
     """Data parallelism, ZeRO-1, 2, offload, 3; then divided computation; recomputation last."""
     order = list(ladder(job_of(B70), 64, 8))
     states = [(each.zero, each.offload, each.engine) for each in order[:6]]
-    assert states == [(0, "none", "deepspeed"), (1, "none", "deepspeed"), (2, "none", "deepspeed"),
-                      (2, "optimizer", "deepspeed"), (3, "none", "deepspeed"), (3, "none", "fsdp")]
+    assert states == [(0, "none", "zero"), (1, "none", "zero"), (2, "none", "zero"),
+                      (2, "optimizer", "zero"), (3, "none", "zero"), (3, "none", "fsdp")]
     divided = [each.tensor * each.pipeline > 1 for each in order if each.recompute == "none"]
     assert divided == sorted(divided)
     again = [each.recompute != "none" for each in order]
@@ -73,9 +73,10 @@ def test_what_argosy_sets_is_a_config_of_it() -> None:
     for layout in ladder(job_of(B8), 8, 8):
         found = fields(layout)
         assert (found is None) == (layout.recompute == "selective")
-    assert fields(Layout(8, zero=2)) == {"processes": 8, "zero_stage": 2}
-    assert fields(Layout(8, zero=3, engine="fsdp", shard=4)) == {"processes": 8, "engine": "fsdp", "shard_size": 4}
-    assert TrainConfig.model_validate({**(fields(Layout(8, zero=2)) or {}), "global_batch_size": 8}).zero_stage == 2
+    assert fields(Layout(8, zero=2)) == {"processes": 8, "engine": {"name": "zero", "stage": 2}}
+    assert fields(Layout(8, zero=3, engine="fsdp", shard=4)) == {
+        "processes": 8, "engine": {"name": "fsdp", "shard_size": 4}}
+    assert TrainConfig.model_validate({**(fields(Layout(8, zero=2)) or {}), "global_batch_size": 8}).zero.stage == 2
 
 
 def test_a_phase_has_the_layout_that_its_fields_say() -> None:
@@ -85,8 +86,8 @@ def test_a_phase_has_the_layout_that_its_fields_say() -> None:
 
     assert layout() == Layout(8)
     assert layout(on_cpu=True) == Layout(8, engine="torch")
-    assert layout(zero_stage=2, offload="optimizer") == Layout(8, zero=2, offload="optimizer")
-    assert layout(engine="fsdp", shard_size=4) == Layout(8, zero=3, engine="fsdp", shard=4)
+    assert layout(engine={"name": "zero", "stage": 2, "offload": "optimizer"}) == Layout(8, zero=2, offload="optimizer")
+    assert layout(engine={"name": "fsdp", "shard_size": 4}) == Layout(8, zero=3, engine="fsdp", shard=4)
     assert layout(tensor_parallel=2, sequence_parallel=2) == Layout(8, tensor=2, engine="torch", context=2)
 
 
@@ -159,16 +160,16 @@ def test_advice_goes_from_the_cheapest_change_to_one_that_fits() -> None:
     config = TrainConfig(sequence_length=4096, global_batch_size=64, micro_batch_size=4).model_dump()
     lines = advice(config, B8, 8, H100.memory)
     assert lines[0].startswith("the estimate is ")
-    assert [line.split()[0] for line in lines[1:]] == ["micro_batch_size=1", "zero_stage=1", "zero_stage=2",
-                                                       "zero_stage=2", "zero_stage=3"]
-    assert "offload=optimizer" in lines[4]
+    begins = ("micro_batch_size=1", *(f"engine={{name: zero, stage: {stage}" for stage in (
+        "1}", "2}", "2, offload: optimizer}", "3}")))
+    assert [line.startswith(begin) for line, begin in zip(lines[1:], begins, strict=True)] == [True] * 5
     assert all("not enough" in line for line in lines[1:-1])
     assert "not enough" not in lines[-1]
 
 
 @pytest.mark.parametrize(("given", "never"), [
-    ({"pipeline_parallel": 2, "micro_batch_size": 1}, "fsdp"), ({"tensor_parallel": 2}, "zero_stage"),
-    ({"dtype": "float16"}, "zero_stage"), ({"optimizer": "muon"}, "tensor_parallel")])
+    ({"pipeline_parallel": 2, "micro_batch_size": 1}, "fsdp"), ({"tensor_parallel": 2}, "name: zero"),
+    ({"dtype": "float16"}, "name: zero"), ({"optimizer": "muon"}, "tensor_parallel")])
 def test_advice_names_what_the_phase_can_have(given: dict[str, Any], never: str) -> None:
     config = TrainConfig.model_validate({"sequence_length": 4096, "global_batch_size": 64, "processes": 4, **given})
     shapes = {"num_attention_heads": 64, "num_hidden_layers": 80}
