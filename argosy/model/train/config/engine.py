@@ -1,4 +1,4 @@
-"""How a phase is computed: processes that share a copy of the model, and engines, each with its own options."""
+"""Division of a phase over processes: those that share a copy of the model, and engines, each with its own options."""
 
 from collections.abc import Mapping
 from math import prod
