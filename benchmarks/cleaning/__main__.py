@@ -13,11 +13,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from benchmarks.cleaning import chain, data_juicer, filters, minhash
+from benchmarks.cleaning import chain, data_juicer, filters
 from benchmarks.cleaning.peer import repeated_texts
 
 Measure = Callable[[list[str], int], dict[str, float]]
-_BESIDE = {"filters": filters.ratio, "minhash": minhash.ratio, "chain": chain.ratio}
+_BESIDE = {**{kind: partial(filters.ratio, kind) for kind in ("filters", "minhash")}, "chain": chain.ratio}
 _SPACY_SHARE = 0.1  # of the text: spaCy takes a minute for some megabytes
 _JUICER_SHARE = 0.2
 

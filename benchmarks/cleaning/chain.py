@@ -21,13 +21,13 @@ from argosy.core.store.files import write_json
 from argosy.core.tracking.tracker import Tracker
 from argosy.corpus.cleaning.kept import KeptCorpus
 from benchmarks import side_by_side
-from benchmarks.cleaning import filters, minhash
+from benchmarks.cleaning import filters
 from benchmarks.cleaning.peer import Words, compared, in_turns, splitting
 
 _COMPRESSION, _SHARDS = "zstd", 2  # of two workers
 FILTERS = [{"name": "unicode"},
            *({"name": name, **filters.PAPERS[name]} for name in filters.CHAIN),
-           {"name": "near_dedup", "bands": minhash.BANDS, "rows": minhash.ROWS, "shingle": minhash.SHINGLE},
+           {"name": "near_dedup", "bands": filters.BANDS, "rows": filters.ROWS, "shingle": filters.SHINGLE},
            {"name": "pii"}]
 
 
@@ -90,8 +90,8 @@ def datatrove(inputs: Path, folder: Path, words: Words) -> list[str]:
             found = one.run(found, rank=0, world_size=1)
         for _ in found:
             pass
-        minhash.signed(read(folder / "filtered"), folder)
-    last: Any = PIIFormatter().run(minhash.selected(read(folder / "filtered"), folder), rank=0, world_size=1)
+        filters.signed(read(folder / "filtered"), folder)
+    last: Any = PIIFormatter().run(filters.selected(read(folder / "filtered"), folder), rank=0, world_size=1)
     return [document.id for document in writer("out").run(last, rank=0, world_size=1)]
 
 

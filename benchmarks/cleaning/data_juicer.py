@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-BANDS, ROWS, SHINGLE = 14, 8, 5  # as in minhash.py
+BANDS, ROWS, SHINGLE = 14, 8, 5  # as in filters.py
 
 
 def deduplicate(path: Path) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def _processor() -> float:
 
 def ratio(texts: Sequence[str], python: str, rounds: int) -> dict[str, float]:
     """Measure both sides in turns; return medians, as `peer.compared` does. `python`: an interpreter that has it."""
-    from benchmarks.cleaning import minhash
+    from benchmarks.cleaning.filters import deduplicated
     from benchmarks.cleaning.peer import in_turns
 
     taken: list[dict[str, Any]] = []
@@ -56,8 +56,8 @@ def ratio(texts: Sequence[str], python: str, rounds: int) -> dict[str, float]:
         taken.append(json.loads(done.stdout.splitlines()[-1]))
 
     with TemporaryDirectory() as folder:
-        minhash.ours(texts[:20], Path(folder))
-    mine = in_turns({"ours": lambda folder: minhash.ours(texts, folder), "theirs": theirs}, rounds)["ours"]
+        deduplicated(texts[:20], Path(folder))
+    mine = in_turns({"ours": lambda folder: deduplicated(texts, folder), "theirs": theirs}, rounds)["ours"]
     seconds, cpu = (statistics.median(one[key] for one in taken) for key in ("seconds", "cpu"))
     return {"ratio": seconds / mine["seconds"], "cpu_ratio": cpu / mine["cpu"], "ours": mine["seconds"],
             "data_juicer": seconds, "ours_kept": len(mine["result"]), "data_juicer_kept": taken[-1]["kept"],

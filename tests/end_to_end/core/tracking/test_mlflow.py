@@ -4,6 +4,7 @@ import json
 import math
 import shutil
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
@@ -275,12 +276,13 @@ def test_artifacts_are_below_the_store_and_a_missing_one_is_noted(store):
     assert "gone.json" in (tracker.directory / "refused.jsonl").read_text()
 
 
-@pytest.mark.parametrize("form", ["sqlite:///of%20mine/all.db", "sqlite:///{}/of mine/all.db?timeout=9"])
-def test_artifacts_of_a_database_elsewhere_are_beside_it_or_where_its_experiment_has_them(store, tmp_path, form,
-                                                                                          monkeypatch):
+def test_artifacts_of_a_database_elsewhere_are_beside_it_or_where_its_experiment_has_them(store, tmp_path, monkeypatch):
     folder = tmp_path / "of mine"
     folder.mkdir()
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", form.format(tmp_path))
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///of%20mine/all.db?timeout=9")
+    absolute = f"sqlite:///{tmp_path}/of mine/all.db?timeout=9"
+    assert Path(unquote(tracking_uri(store).removeprefix("sqlite:///"))) == folder / "all.db?timeout=9"
+    assert tracking_uri(store, absolute) == absolute
     sender = Sender(store)  # a process in another folder
     tracker = node(store, "compare", "0123456789ab")
     report = tracker.directory.parent / "report.json"

@@ -145,7 +145,6 @@ def test_a_comparison_is_logged_with_page_tables_and_metrics(store: Path, argosy
     [
         (["line:nobody"], "line:nobody: no model line of that name has evaluated checkpoints"),
         (["line:bas"], "nearest: base"),
-        (["models:/base@champion"], "'base' has no alias or version 'champion' in MLflow at sqlite:"),
         (["models:/base@champion"], "its aliases: reference ('argosy promote' sets one)"),
         (["models:/nobody@reference"], "has no registered model 'nobody'"),
         (["@reference"], "the store has 2 model lines (base, mixed): name one, as models:/NAME@reference"),

@@ -1,6 +1,8 @@
 """Models of each type that are gone on with: their losses are transformers' own, they train, and their runs resume."""
 
 import math
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +36,11 @@ TRAIN: dict[str, Any] = {"sequence_length": 32, "global_batch_size": 4, "micro_b
                          "learning_rate": 1e-3}
 
 
-def prepare(root: Path, kind: str, *, tied: bool = False, **fields: Any) -> Path:
+def prepare(root: Path, kind: str) -> Path:
     """Make a model, start from it, and tokenize documents and conversations with its tokenizer."""
     sentencepiece = kind in ("llama", "mistral", "mixtral")
     tokenizer = make_sentencepiece(TEXTS * 3, 480) if sentencepiece else make_qwen_tokenizer()
-    make_model(root / "model", kind, tokenizer, rows=512, tied=tied, **fields)
+    make_model(root / "model", kind, tokenizer, rows=512, tied=kind in ("qwen3", "mixtral"))
     run_here(start, root / "start", model=root / "model")
     documents = [Document(f"{channel}-{number}", text, channel) for channel, texts in DOCUMENTS.items()
                  for number, text in enumerate(texts)]
@@ -50,8 +52,14 @@ def prepare(root: Path, kind: str, *, tied: bool = False, **fields: Any) -> Path
 
 
 @pytest.fixture(scope="module")
-def qwen(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return prepare(tmp_path_factory.mktemp("qwen3"), "qwen3", tied=True)
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The directory of a kind of model, which is prepared once."""
+    return cache(lambda kind: prepare(tmp_path_factory.mktemp(kind), kind))
+
+
+@pytest.fixture(scope="module")
+def qwen(prepared: Callable[[str], Path]) -> Path:
+    return prepared("qwen3")
 
 
 def nats(model: Any, ids: list[int]) -> torch.Tensor:
@@ -61,13 +69,10 @@ def nats(model: Any, ids: list[int]) -> torch.Tensor:
     return torch.nn.functional.cross_entropy(logits, torch.tensor(ids[1:]), reduction="none").double()
 
 
-@pytest.mark.parametrize(("kind", "tied"), [
-    ("qwen3", True), ("qwen2", False), ("llama", False), ("mistral", False), ("gpt_neox", False), ("mixtral", True),
-    ("qwen3_moe", False),
-])  # fmt: skip
-def test_losses_before_the_first_step_are_transformers_own(tmp_path: Path, qwen: Path, kind: str, tied: bool) -> None:
-    root = qwen if kind == "qwen3" else prepare(tmp_path, kind, tied=tied)
-    log = Recorder()
+@pytest.mark.parametrize("kind", ["qwen3", "qwen2", "llama", "mistral", "gpt_neox", "mixtral", "qwen3_moe"])
+def test_losses_before_the_first_step_are_transformers_own(tmp_path: Path, prepared: Callable[[str], Path],
+                                                           kind: str) -> None:
+    root, log = prepared(kind), Recorder()
     outputs = run_here(pretrain, tmp_path / "out", log, tokenized=root / "tokens", checkpoint=root / "start", **TRAIN)
     model = load_model(root / "start/checkpoints/final").eval()
     texts = {r["id"]: r["text"] for channel in DOCUMENTS for r in read_jsonl(root / f"documents/{channel}.jsonl")}
@@ -133,8 +138,8 @@ def test_sft_learns_the_answers_in_the_models_own_template(qwen: Path, tmp_path:
     assert (final / "chat_template.jinja").read_bytes() == (qwen / "model/chat_template.jinja").read_bytes()
 
 
-def test_a_mixture_of_experts_answers_after_its_fine_tuning(tmp_path: Path) -> None:
-    root = prepare(tmp_path, "qwen3_moe")
+def test_a_mixture_of_experts_answers_after_its_fine_tuning(tmp_path: Path, prepared: Callable[[str], Path]) -> None:
+    root = prepared("qwen3_moe")
     outputs = run_here(sft, tmp_path / "out", Recorder(), checkpoint=root / "start", data=root / "data", max_steps=1,
                        batch_size=1, micro_batch_size=1, dtype="float32", heldout_limit=2, max_new_tokens=2)
     config = read_json(tmp_path / "out" / outputs.final / "config.json")
@@ -149,8 +154,8 @@ def test_preferences_are_learnt_from_the_model_itself(qwen: Path, tmp_path: Path
     assert outputs.metrics["heldout/preference_loss/after"] < math.log(2)
 
 
-def test_every_type_has_a_value_model(tmp_path: Path) -> None:
-    root, log = prepare(tmp_path, "gpt_neox"), Recorder()
+def test_every_type_has_a_value_model(tmp_path: Path, prepared: Callable[[str], Path]) -> None:
+    root, log = prepared("gpt_neox"), Recorder()
     run_here(rlhf, tmp_path / "out", log, checkpoint=root / "start", data=root / "data", method="ppo", max_steps=1,
              batch_size=8, micro_batch_size=8, heldout_limit=2, rewards={"ended": 1.0}, max_new_tokens=4)
     assert log.logged["train/value_loss", 1] >= 0
