@@ -51,8 +51,7 @@ def measure(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
         for kind in KINDS:
             part = groups[kind][turn :: args.rounds]
             duel.turn(kind, sum(map(len, part)) - (len(part) if kind == "next_token" else 0), kind=kind, groups=part)
-    return {"name": "probes", "unit": "sentences/s", **duel.figures(),
-            "of": "BLiMP, ParaRel"}  # fmt: skip
+    return {"name": "probes", "unit": "sentences/s", **duel.figures(), "of": "BLiMP, ParaRel"}
 
 
 def _ours(model: str) -> Any:

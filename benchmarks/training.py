@@ -160,8 +160,7 @@ def ours(size: str) -> Work:
     engine = make_engine(model, len(CHANNELS), config(), Group(device=model.device))
 
     def work(steps: int) -> dict[str, float]:
-        return looped(config(steps), steps, engine, mixture) if steps else {
-            "seconds": _channels(mixture, engine.group)}
+        return looped(config(steps), steps, engine, mixture) if steps else {"seconds": _channels(mixture, engine.group)}
 
     return work
 

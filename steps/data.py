@@ -263,20 +263,16 @@ def _write_tables(config: DataConfig, tables: dict[str, Records], writers: Jsonl
 def _outputs(counts: dict[str, int], tally: Tally, files: list[InputFile], sample: Sample, skipped: list[str],
              own: list[str]) -> DataOutputs:
     channels = dict(sorted(sample.counts.channels.items()))
+    keys = ", ".join(f"{key} ({count})" for key, count in tally.unread.most_common())
     return DataOutputs(
         files=len(files), bytes=sum(file.size for file in files), documents=sum(channels.values()), channels=channels,
         complete=sample.complete, instructions=counts["instructions"],
         instructions_heldout=counts["instructions_heldout"], preferences=counts["preferences"],
         preferences_heldout=counts["preferences_heldout"], prompts=counts["prompts"],
         benchmark={lang: counts[f"benchmark/{lang}"] for lang in ("en", "zh")},
-        rejected=dict(sorted(tally.rejected.items())), notes=_notes(tally), damaged=sample.counts.damaged(),
-        skipped=skipped, own=own
+        rejected=dict(sorted(tally.rejected.items())), damaged=sample.counts.damaged(), skipped=skipped, own=own,
+        notes=[f"keys of messages that nothing reads, and their number: {keys}"] if keys else []
     )
-
-
-def _notes(tally: Tally) -> list[str]:
-    keys = ", ".join(f"{key} ({count})" for key, count in tally.unread.most_common())
-    return [f"keys of messages that nothing reads, and their number: {keys}"] if keys else []
 
 
 STEP = Step("data", DataConfig, run, version=6, check=lambda parts, _: check_files(parts[0].config), implied=True)

@@ -83,8 +83,7 @@ def run(config: TokenizeConfig, context: StepContext) -> TokenizeOutputs:
         for channel in (*corpus.channels(), *((CONVERSATIONS,) if config.data else ())):
             writer.open(channel)
         size = sum(corpus.sizes().values())
-        _write(texts, encoder, writer, config,
-               lambda done: context.progress.update(done, max(size, done + 1), "bytes"))
+        _write(texts, encoder, writer, config, lambda done: context.progress.update(done, max(size, done + 1), "bytes"))
         write_json(context.out / SPECIAL_FILE, {"special": encoder.special_ids()})  # before index.json, which says done
         counts = writer.counts()
     _report(counts, encoder, context)

@@ -36,9 +36,7 @@ class Folder(Mapping[str, T]):
 
     Reading raises RuntimeError: two have the same name."""
 
-    def __init__(
-        self, kind: str, base: type[Any], *packages: str, key: str = "name", instances: bool = False
-    ) -> None:
+    def __init__(self, kind: str, base: type[Any], *packages: str, key: str = "name", instances: bool = False) -> None:
         self.kind, self.base, self.packages, self.key, self.instances = kind, base, packages, key, instances
 
     @cached_property

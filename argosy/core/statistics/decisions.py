@@ -74,9 +74,7 @@ def power(effect: float, stderr: float, alpha: float = 0.05) -> float:
     return _NORMAL.cdf(shift - z) + _NORMAL.cdf(-shift - z)
 
 
-def minimum_detectable_effect(
-    stderr: float, alpha: float = 0.05, wanted: float = 0.8, degrees: int = LARGE
-) -> float:
+def minimum_detectable_effect(stderr: float, alpha: float = 0.05, wanted: float = 0.8, degrees: int = LARGE) -> float:
     """The true difference that is found in `wanted` of comparisons: what "no difference" does not exclude. Of few
     items or documents it is large: `degrees` are those of the error."""
     return (one_sided_quantile(1 - alpha / 2, degrees) + one_sided_quantile(wanted, degrees)) * stderr

@@ -91,5 +91,4 @@ def from_records(records: Iterable[Mapping[str, Any]]) -> dict[str, Metric]:
 
 def _set(kind: Metric) -> dict[str, Any]:
     default = Metric(kind.better)
-    return {name: value for name, value in asdict(kind).items()
-            if name == "better" or value != getattr(default, name)}
+    return {name: value for name, value in asdict(kind).items() if name == "better" or value != getattr(default, name)}

@@ -54,14 +54,11 @@ class Part:
             done += len(batch)
             self._done = max(self._done, done)
             self._write(False)
-            self._say()
+            if time.monotonic() - self._said >= _SAY_S:
+                self._said = time.monotonic()
+                print(f"{self._name}: {self._done:,.0f} of {self._total:,.0f} {self._unit}", flush=True)
         if outermost:
             self._total = 0.0
-
-    def _say(self) -> None:
-        if time.monotonic() - self._said >= _SAY_S:
-            self._said = time.monotonic()
-            print(f"{self._name}: {self._done:,.0f} of {self._total:,.0f} {self._unit}", flush=True)
 
 
 _PART: ContextVar[Part | None] = ContextVar("part", default=None)

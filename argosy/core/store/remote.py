@@ -15,8 +15,7 @@ from typing import IO, Any, NamedTuple, cast
 from argosy.core.errors import InputError, StepError
 
 _URI = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
-_HASHES = ("ETag", "etag", "sha256", "blob_id", "md5Hash", "content_md5", "checksum", "xet_hash",
-           "sha")
+_HASHES = ("ETag", "etag", "sha256", "blob_id", "md5Hash", "content_md5", "checksum", "xet_hash", "sha")
 _LIBRARIES = ("aiobotocore", "aiohttp", "azure", "botocore", "gcsfs", "google", "httpx", "huggingface_hub", "requests")
 _READ = 2**20  # bytes at a time
 _TIMES = ("LastModified", "last_modified", "mtime", "updated", "created")

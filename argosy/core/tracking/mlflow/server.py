@@ -8,7 +8,7 @@ import re
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, unquote
@@ -185,7 +185,12 @@ class Server:
         logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)  # errors are said in a line
         mlflow.store.db.utils.MAX_RETRY_COUNT = 1  # of opening a database; ten would wait for two minutes
         with locked(self.store / LOCK, wait=True):
-            self._store_id = self._store_id or read_id(self.store) or new_id(self.store)
+            self._store_id = self._store_id or read_id(self.store)
+            if not self._store_id:
+                made = uuid.uuid4().hex[:12]
+                with suppress(OSError):  # of a store that cannot be written
+                    write_atomic(self.store / STORE_ID, made + "\n")
+                    self._store_id = made
         if (file := sqlite_file(self.uri)) and not file.exists():
             with locked(file.parent / LOCK, wait=True):  # stores may share it
                 if not file.exists():
@@ -208,16 +213,6 @@ def read_id(store: Path) -> str:
         return (store / STORE_ID).read_text().strip()
     except OSError:
         return ""
-
-
-def new_id(store: Path) -> str:
-    """Give a store an id; "" where it cannot be written."""
-    made = uuid.uuid4().hex[:12]
-    try:
-        write_atomic(store / STORE_ID, made + "\n")
-    except OSError:
-        return ""
-    return made
 
 
 def create_database(path: Path) -> None:
