@@ -1,7 +1,7 @@
 """Amounts of the training that a plan has before it: rows, tokens, steps and epochs, as far as the data are known."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -112,7 +112,8 @@ def _examples(config: PosttrainingConfig, done: set[str], data: DataConfig) -> i
     if config.data in done:
         return sum(_lines(file) for file in files) if _size(files) <= MOST_BYTES else None
     kinds = {file.stem for file in files}
-    own = [path for kind in kinds for path in _own(kind, data)]
+    given = {kind: those for kind in kinds if isinstance(those := getattr(data, kind, None), dict)}
+    own = [path for kind, named in given.items() for _, _, path in files_by_channel(kind, named)]
     named = all(getattr(data, kind, None) for kind in kinds) and Path(config.data).name.startswith("data-")
     if not named or data.mixture or _size(own) > MOST_BYTES:  # a mixture may repeat records
         return None
@@ -120,12 +121,6 @@ def _examples(config: PosttrainingConfig, done: set[str], data: DataConfig) -> i
         return sum(1 for path in own for _ in read_any(path, dict))
     except ArgosyError:
         return None  # which the data step says more of
-
-
-def _own(kind: str, data: DataConfig) -> Iterator[Path]:
-    files = getattr(data, kind, None)
-    if isinstance(files, dict):
-        yield from (path for _, _, path in files_by_channel(kind, files))
 
 
 def _lines(file: Path) -> int:

@@ -253,8 +253,10 @@ def describe(planned: Plan) -> str:
     for node in planned.nodes:
         groups.setdefault((node.name, _action(node)), []).append(node)
     rows = [("NODE", "PARTS", "", "WHY")]
-    rows += [(name, str(len(nodes)) if nodes[0].part else "", action, _reason(nodes))
-             for (name, action), nodes in groups.items()]
+    for (name, action), nodes in groups.items():
+        first, *others = dict.fromkeys("" if node.state == "done" else node.reason for node in nodes)
+        why = first + (f" (and {len(others)} other reasons)" if others else "")
+        rows.append((name, str(len(nodes)) if nodes[0].part else "", action, why))
     total = f"{len(planned.to_run)} of {len(planned.nodes)} nodes to run, store {planned.store}"
     return f"{columns(rows, right=(1,))}\n{total}"
 
@@ -266,10 +268,3 @@ def _action(node: PlannedNode) -> str:
         return "left out"
     gpus, processes = node.resources.gpus, node.resources.processes
     return "run" + (f", {gpus} GPUs" if gpus else f", {processes} processes" if processes > 1 else "")
-
-
-def _reason(nodes: Sequence[PlannedNode]) -> str:
-    if nodes[0].state == "done":
-        return ""
-    reasons = list(dict.fromkeys(node.reason for node in nodes))
-    return reasons[0] + (f" (and {len(reasons) - 1} other reasons)" if len(reasons) > 1 else "")

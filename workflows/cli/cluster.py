@@ -99,17 +99,6 @@ def profile_of(args: argparse.Namespace, client: "ArgoClient", name: str) -> "Pr
     return load_profile(name) if name in profile_names() else None
 
 
-def links(profile: "Profile | None", namespace: str, name: str) -> list[str]:
-    if profile is None:
-        return []
-    found, urls = [], profile.tracking
-    if urls.argo_url:
-        found.append(f"Argo:   {urls.argo_url.rstrip('/')}/workflows/{namespace}/{name}")
-    if urls.url:
-        found.append(f"MLflow: {urls.url}")
-    return found
-
-
 def report_link(profile: "Profile | None", namespace: str, found: "View") -> str:
     """Link to the report in the UI, an artifact of the last node; "" where it is none."""
     for node in found.nodes.values():
@@ -150,8 +139,11 @@ def start(args: argparse.Namespace, template: str, parameters: Mapping[str, str]
 
 
 def print_links(args: argparse.Namespace, client: "ArgoClient", profile: "Profile | None", name: str) -> None:
-    for line in [*links(profile, client.namespace, name), f"watch:  argosy watch {with_access(args, name)}"]:
-        print(line, flush=True)
+    if profile and profile.tracking.argo_url:
+        print(f"Argo:   {profile.tracking.argo_url.rstrip('/')}/workflows/{client.namespace}/{name}")
+    if profile and profile.tracking.url:
+        print(f"MLflow: {profile.tracking.url}")
+    print(f"watch:  argosy watch {with_access(args, name)}", flush=True)
 
 
 def install_commands(args: argparse.Namespace) -> str:

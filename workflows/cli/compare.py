@@ -60,22 +60,18 @@ def run(args: argparse.Namespace) -> int:
     choose(entries, at)
     names.complete(entries)
     found = compare(entries, args.metrics, everything=args.all)
-    _print(found, args)
-    if args.html or args.mlflow:
-        for line in publish(found, names, args.html, mlflow=args.mlflow):
-            print(line, file=sys.stderr if args.json else sys.stdout)
-    return 0
-
-
-def _print(found: "Compared", args: argparse.Namespace) -> None:
     if args.json:
         from argosy.evidence.report.record import record
 
         print(json_text(record(found), indent=1))
-        return
-    from argosy.evidence.compare.terminal import terminal
+    else:
+        from argosy.evidence.compare.terminal import terminal
 
-    print(terminal(found, shutil.get_terminal_size((WIDE, 24)).columns, everything=args.all))
+        print(terminal(found, shutil.get_terminal_size((WIDE, 24)).columns, everything=args.all))
+    if args.html or args.mlflow:
+        for line in publish(found, names, args.html, mlflow=args.mlflow):
+            print(line, file=sys.stderr if args.json else sys.stdout)
+    return 0
 
 
 def publish(found: "Compared", names: "Names", html: Path | None, *, mlflow: bool) -> Iterator[str]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from argosy.core.errors import InputError
 from workflows.cli.command import Command, add_store, as_typed, positive
-from workflows.stored.last_run import checkpoint_directory
+from workflows.stored.last_run import checkpoint_directory, line_of_model
 
 MORE = """A checkpoint is named as in 'argosy compare' (sft, pretrain/p050, a directory), or is a JSONL file of answers
 (id, answer). The judge is a checkpoint, or the URL of an OpenAI-compatible API with --judge-model; its key is read from
@@ -39,7 +39,9 @@ def run(args: argparse.Namespace) -> int:
     with as_typed({"judge.prompts": "--prompts", "judge.labels": "--labels", "judge.first_answers": "A",
                    "judge.second_answers": "B"}):
         config = _config(args)
-        out = run_single("judge", config, args.store, _header(args, config), again=args.again)
+        line = line_of_model(args.store, Path(config.get("first", args.first)))  # the first checkpoint's
+        title = f"judge-{Path(args.first).name}-{Path(args.second).name}"
+        out = run_single("judge", config, args.store, {"line": line, "title": title}, again=args.again)
     outputs = read_outputs(out)
     print("\n".join(describe(outputs["judge"], outputs["metrics"], outputs["intervals"], outputs["faults"],
                              outputs["left_out"])))
@@ -47,14 +49,6 @@ def run(args: argparse.Namespace) -> int:
         print(f"without a verdict: {why}; {'run it again for these' if outputs['again'] else '--again asks once more'}")
     print(f"each verdict with both answers: {out / outputs['verdicts']}")
     return 0
-
-
-def _header(args: argparse.Namespace, config: dict[str, Any]) -> dict[str, str]:
-    """Name the model line of the first checkpoint, and the run in MLflow by both."""
-    from workflows.stored.last_run import line_of_model
-
-    names = "-".join(Path(name).name for name in (args.first, args.second))
-    return {"line": line_of_model(args.store, Path(config.get("first", args.first))), "title": f"judge-{names}"}
 
 
 def _config(args: argparse.Namespace) -> dict[str, Any]:

@@ -121,12 +121,11 @@ def pod(cluster: Cluster, image: str) -> Json:
 
 def nodes(cluster: Cluster) -> Iterator[Found]:
     """Check the stages of the default preset against what each node has left beside its services."""
-
-    def takes_pods(node: Json) -> bool:
+    items = []
+    for node in (cluster.get("/api/v1/nodes") or {}).get("items") or []:
         ready = {each["type"]: each["status"] for each in (node.get("status") or {}).get("conditions") or []}
-        return ready.get("Ready", "True") == "True" and not (node.get("spec") or {}).get("unschedulable")
-
-    items = [each for each in (cluster.get("/api/v1/nodes") or {}).get("items") or [] if takes_pods(each)]
+        if ready.get("Ready", "True") == "True" and not (node.get("spec") or {}).get("unschedulable"):
+            items.append(node)
     if not items:
         yield Found("warn", "no node is ready for pods", "kubectl get nodes")
         return

@@ -68,16 +68,12 @@ def pod_patch(profile: Profile, stage: str, needs: str, resources: Resources, ta
     if placement.devices.rdma:
         main["securityContext"] = {"capabilities": {"add": ["IPC_LOCK"], "drop": ["ALL"]}}
     grace = {"terminationGracePeriodSeconds": profile.storage.grace_s} if profile.storage.uri else {}
-    return {"containers": [main], **grace, **_pod(placement, volumes)}
-
-
-def _pod(placement: Placement, volumes: list[Mapping[str, Any]]) -> dict[str, Any]:
-    found = {
+    of_pod = {
         "nodeSelector": dict(placement.node_selector), "tolerations": [dict(each) for each in placement.tolerations],
         "volumes": [dict(each) for each in volumes], "runtimeClassName": placement.runtime_class,
         "activeDeadlineSeconds": placement.deadline_s
     }
-    return {key: value for key, value in found.items() if value}
+    return {"containers": [main], **grace, **{key: value for key, value in of_pod.items() if value}}
 
 
 @dataclass(frozen=True)
