@@ -202,13 +202,12 @@ def _reward(answers: Sequence[Sequence[int]]) -> list[float]:
 def grpo_ours() -> Turn:
     """Make the turn of our GRPO as a step runs it; an answer has ANSWER tokens, whatever it says."""
     make_deterministic(0, THREADS)
-    from argosy.model.infer.source import Source
     from argosy.model.post.rl import RLHFConfig
     from argosy.model.post.rl.learning import Learner
     from argosy.model.post.rl.networks import make_networks
     from argosy.model.post.rl.rewards import Prompt, Rewarded
     from argosy.model.post.rl.rollout import Collector, Stream, TransformersSampler
-    from argosy.model.post.stage import Stage
+    from argosy.model.post.stage import Source, Stage
     from argosy.model.train.parallel import Group
     from argosy.model.weights.chat import encode_prompt
 

@@ -170,7 +170,7 @@ def _reward_tokenizer(config: SynthesizeConfig) -> Any:
     """Load the tokenizer of the reward model, which reads no other one's ids; None: no reward model is asked."""
     if not config.asks_model:
         return None
-    from argosy.model.infer.source import open_source
+    from argosy.model.post.stage import open_source
 
     return open_source("reward_model", config.reward_model, "cpu").tokenizer
 

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from argosy.corpus.data.jsonl import read_jsonl
-from argosy.model.infer.source import open_source
 from argosy.model.post.preferences.examples import preference_parser
 from argosy.model.post.preferences.objective import rewards_of
 from argosy.model.post.preferences.rewards import load_reward_model
+from argosy.model.post.stage import open_source
 from steps import preference, reward_model, rlhf, sft
 from tests.real_model.reference import Reference, logits
 from tests.step_fixtures import write_lines

@@ -18,8 +18,7 @@ def amount_ahead(config: PosttrainingConfig) -> Amount:
     that a reward refuses are still among those of RL.
 
     Raises InputError: the step would be refused, for its data or its batch."""
-    from argosy.model.infer.source import open_source
-    from argosy.model.post.stage import Stage
+    from argosy.model.post.stage import Stage, open_source
     from argosy.model.weights.templates import use_template
 
     source = open_source("checkpoint", config.checkpoint, None)

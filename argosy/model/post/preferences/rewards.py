@@ -13,12 +13,11 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from argosy.core.errors import InputError
-from argosy.model.infer.source import Source
 from argosy.model.post.config import PreferenceConfig
 from argosy.model.post.preferences.examples import Preference, channels_of
 from argosy.model.post.preferences.learning import Learner, Part, plan, row_settings
 from argosy.model.post.preferences.objective import about, rewards_at, right, tensors
-from argosy.model.post.stage import Stage, Trained
+from argosy.model.post.stage import Source, Stage, Trained
 from argosy.model.train.engines import make_engine
 from argosy.model.train.engines.fitting import explained
 from argosy.model.train.engines.whole import WholeModel

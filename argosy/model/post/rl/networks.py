@@ -14,11 +14,10 @@ from torch.nn.utils.rnn import pad_sequence
 
 from argosy.corpus.tokens.windows import IGNORED
 from argosy.model.infer.logprobs import k3
-from argosy.model.infer.source import open_source
 from argosy.model.post.preferences.rewards import load_reward_model, merge_heads
 from argosy.model.post.rl import LossConfig, RLHFConfig
 from argosy.model.post.rl.methods import METHODS, Outcome, make_method, whiten
-from argosy.model.post.stage import Stage
+from argosy.model.post.stage import Stage, open_source
 from argosy.model.train.config import TrainConfig
 from argosy.model.train.engines import make_engine
 from argosy.model.train.engines.base import Engine

@@ -14,10 +14,10 @@ from argosy.core.errors import Stopped
 from argosy.core.step.contract import StepContext
 from argosy.corpus.data.split import derive_seed, permuted_index
 from argosy.model.infer.decode import Answers, Decoder, Decoding, TransformersDecoder
-from argosy.model.infer.source import Source
 from argosy.model.post.rl import RLHFConfig
 from argosy.model.post.rl.prompts import as_text, make_samples, write_table
 from argosy.model.post.rl.rewards import Prompt, Sample, WeightedRewards
+from argosy.model.post.stage import Source
 from argosy.model.train.engines.whole import WholeModel
 from argosy.model.train.parallel import Group
 

@@ -21,11 +21,10 @@ from argosy.corpus.data.split import derive_seed
 from argosy.model.infer.chat_api import ChatApi, Reply
 from argosy.model.infer.decode import TransformersDecoder
 from argosy.model.infer.logprobs import by_length
-from argosy.model.infer.source import Source, open_source
 from argosy.model.infer.workers import Journal, key_of
 from argosy.model.post.rl.prompts import make_samples
 from argosy.model.post.rl.rewards import Prompt, Sample, WeightedRewards
-from argosy.model.post.stage import fitted
+from argosy.model.post.stage import Source, fitted, open_source
 from argosy.model.post.synthesis import SynthesisConfig
 from argosy.model.post.synthesis.methods import Answer
 from argosy.model.post.synthesis.records import prompt_digest

@@ -18,14 +18,13 @@ from argosy.core.errors import StepError
 from argosy.core.store.files import remove_temporaries
 from argosy.corpus.data.rejects import Rejects, read_records
 from argosy.corpus.tokens.windows import IGNORED
-from argosy.model.infer.source import open_source
 from argosy.model.post.config import SFTConfig
 from argosy.model.post.preferences import PreferenceMethodConfig
 from argosy.model.post.preferences.examples import preference_parser
 from argosy.model.post.rl.networks import Networks
 from argosy.model.post.rl.rollout import Collector
 from argosy.model.post.sft import make_rows, sample_parser
-from argosy.model.post.stage import check_heldout
+from argosy.model.post.stage import check_heldout, open_source
 from argosy.model.train.engines.torch import TorchEngine
 from tests.posttraining_fixtures import make_checkpoint, make_data
 from tests.training_fixtures import Devices, Recorder, digests, dying, run_here

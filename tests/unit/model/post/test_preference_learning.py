@@ -15,7 +15,6 @@ from argosy.core.errors import InputError
 from argosy.core.step.command import field_descriptions
 from argosy.core.step.contract import Progress, StepContext
 from argosy.core.store.files import remove_temporaries
-from argosy.model.infer.source import open_source
 from argosy.model.post import preferences
 from argosy.model.post.preferences import PreferenceMethodConfig, learning, methods
 from argosy.model.post.preferences.examples import (
@@ -39,7 +38,7 @@ from argosy.model.post.preferences.objective import (
     tensors,
 )
 from argosy.model.post.preferences.rewards import RewardLoss, merge_heads, start_reward_model, train_reward_model
-from argosy.model.post.stage import Stage
+from argosy.model.post.stage import Stage, open_source
 from argosy.model.train.config.model import ModelConfig
 from argosy.model.train.engines.torch import TorchEngine
 from argosy.model.train.parallel import Group

@@ -13,9 +13,8 @@ from argosy.core.errors import InputError
 from argosy.core.step.contract import Progress, StepContext
 from argosy.core.tracking.tracker import Tracker
 from argosy.corpus.tokens.mixture import Batch
-from argosy.model.infer.source import Source
 from argosy.model.post.config import PosttrainingConfig
-from argosy.model.post.stage import Stage
+from argosy.model.post.stage import Source, Stage
 from argosy.model.train.engines import make_engine
 from argosy.model.train.engines.parts import Parts
 from argosy.model.train.parallel import Group

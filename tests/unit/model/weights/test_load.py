@@ -10,10 +10,10 @@ import pytest
 
 from argosy.core.errors import InputError
 from argosy.model.infer.model import LanguageModel
-from argosy.model.infer.source import open_source
 from argosy.model.post.preferences.rewards import load_reward_model
 from argosy.model.post.rl import RLHFConfig
 from argosy.model.post.rl.networks import load_value_model
+from argosy.model.post.stage import open_source
 from argosy.model.weights import chat
 from argosy.model.weights.checkpoint import find_checkpoint
 from argosy.model.weights.load import check_files, load_model

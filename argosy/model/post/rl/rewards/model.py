@@ -12,8 +12,8 @@ class Model(Reward[RewardConfig]):
 
     @cached_property
     def _loaded(self) -> tuple[Any, Any]:
-        from argosy.model.infer.source import open_source
         from argosy.model.post.preferences.rewards import load_reward_model
+        from argosy.model.post.stage import open_source
 
         source = open_source("reward_model", self.surroundings.reward_model, self.surroundings.device)
         return source, load_reward_model(source).eval()
