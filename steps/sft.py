@@ -44,7 +44,7 @@ def run(config: SFTConfig, context: StepContext) -> PosttrainingOutputs:
 
     def evaluate(model: Any) -> dict[str, float]:
         return {
-            **instruction_loss(model, heldout, source.pad_id, config.micro_batch_size),
+            **instruction_loss(model, heldout),
             **exact_match(model, source.tokenizer, heldout, decoding),
         }
 

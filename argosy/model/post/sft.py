@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from argosy.core.step.contract import counted
 from argosy.core.store.step_files import given_directory
 from argosy.corpus.data.schemas import ParseError, check_text, turns_of
 from argosy.corpus.data.sources import RESERVED_CHANNEL
@@ -20,7 +19,6 @@ from argosy.corpus.tokens.amounts import Amount
 from argosy.corpus.tokens.reader import check_tokenizer, read_channels
 from argosy.corpus.tokens.windows import IGNORED
 from argosy.model.infer.decode import Decoding, TransformersDecoder
-from argosy.model.infer.logprobs import by_length, pad_right
 from argosy.model.post.config import SFTConfig
 from argosy.model.post.rows import Rows, Sample
 from argosy.model.post.stage import Stage, Trained
@@ -28,6 +26,7 @@ from argosy.model.train.config import TrainConfig
 from argosy.model.train.engines import make_engine
 from argosy.model.train.engines.fitting import explained
 from argosy.model.train.engines.whole import WholeModel
+from argosy.model.train.heldout import Row, nats_of
 from argosy.model.train.layers.loss import LossModule
 from argosy.model.train.layers.packed import places
 from argosy.model.train.loop import Loop
@@ -166,32 +165,21 @@ def choose(samples: Sequence[Sample], count: int) -> list[Sample]:
     return [samples[index] for index in sorted(chosen)]
 
 
-def instruction_loss(model: Any, samples: Sequence[Sample], pad_id: int, batch_size: int) -> dict[str, float]:
+def instruction_loss(model: Any, samples: Sequence[Sample]) -> dict[str, float]:
     """Return the mean cross-entropy of the assistant's tokens in nats, as `heldout/instruction_loss`, and that of each
     channel, where there are several, as `heldout/instruction_loss/<channel>`."""
+    rows = [Row(sample.ids.tolist(), np.where(sample.answers, sample.ids, IGNORED)[1:].tolist(), sample.channel)
+            for sample in samples]
     sums: dict[str, Tensor] = {}
-    model.eval()
-    batches = by_length([sample.ids.tolist() for sample in samples], batch_size)
-    for batch in counted(batches, len(samples), "conversations"):
-        rows = [samples[index] for index in batch]
-        for row, nats in zip(rows, _answer_nats(model, rows, pad_id), strict=True):
-            sums[row.channel] = sums.get(row.channel, torch.zeros(2)) + nats
+    own = model.config._attn_implementation
+    module = LossModule(model, 1, torch.float32, 0.0, max(len(row.targets) for row in rows), "sdpa").eval()
+    for batch, nats in nats_of(module, rows):
+        for row, summed in zip(batch, nats.double().sum(dim=1).tolist(), strict=True):
+            sums[row.channel] = sums.get(row.channel, 0) + torch.tensor([summed, row.scored], dtype=torch.float64)
+    model.set_attn_implementation(own)
     found = {f"/{name}": nats / count for name, (nats, count) in sorted(sums.items())} if len(sums) > 1 else {}
     total = torch.stack(list(sums.values())).sum(dim=0)
     return {f"heldout/instruction_loss{name}": float(loss) for name, loss in {"": total[0] / total[1], **found}.items()}
-
-
-@torch.no_grad()
-def _answer_nats(model: Any, samples: Sequence[Sample], pad_id: int) -> Tensor:
-    """Return of each sample the summed nats of the assistant's tokens and their number, (samples, 2), float64."""
-    ids = pad_right([sample.ids.tolist() for sample in samples], pad_id).to(model.device)
-    mask = pad_right([[1] * len(sample.ids) for sample in samples], 0).to(model.device)
-    labels = pad_right([np.where(sample.answers, sample.ids, IGNORED).tolist() for sample in samples], IGNORED)
-    logits = model(input_ids=ids, attention_mask=mask).logits[:, :-1].float()
-    target = labels[:, 1:].to(model.device)
-    nats = torch.nn.functional.cross_entropy(logits.transpose(1, 2), target, ignore_index=IGNORED,
-                                             reduction="none")
-    return torch.stack([nats.double().sum(dim=1), (target != IGNORED).sum(dim=1).double()], dim=1).cpu()
 
 
 def exact_match(model: Any, tokenizer: Any, samples: Sequence[Sample], decoding: Decoding) -> dict[str, float]:

@@ -1,7 +1,7 @@
 """Held-out loss by channel and by position: nats, perplexity, and bits per byte of exactly the tokens scored."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,11 +17,12 @@ BATCH_TOKENS = 4096
 
 
 @dataclass(frozen=True)
-class _Row:
-    """A piece of a document, with the token before it; all but the first are targets, IGNORED where special."""
+class Row:
+    """A piece of a text, with the token before it; all but the first are targets, IGNORED where special."""
 
     tokens: list[int]
     targets: list[int]
+    channel: str = ""
 
     @property
     def scored(self) -> int:
@@ -47,7 +48,7 @@ class HeldoutLoss:
         result = {}
         pieces = sum(map(len, self._rows.values()))
         for rows, name in zip(counted(self._rows.values(), pieces, "pieces"), self._rows, strict=True):
-            nats = float(sum(losses.double().sum() for losses in self._score(module, rows)))
+            nats = float(sum(losses.double().sum() for _, losses in nats_of(module, rows)))
             tokens = sum(row.scored for row in rows)
             mean = nats / tokens
             result[name] = ChannelLoss(nats=mean, ppl=math.exp(min(mean, 700)),
@@ -63,30 +64,31 @@ class HeldoutLoss:
         rows = [row for rows in self._rows.values() for row in rows if len(row.targets) == self._length]
         if not rows:
             return {}
-        nats = torch.cat([losses.double() for losses in self._score(module, rows)]).sum(dim=0)
+        nats = torch.cat([losses.double() for _, losses in nats_of(module, rows)]).sum(dim=0)
         counts = (torch.tensor([row.targets for row in rows]) != IGNORED).sum(dim=0)
         return {f"{low}_{high}": float(nats[low:high].sum() / counts[low:high].sum())
                 for low, high in position_ranges(self._length) if counts[low:high].any()}
 
-    @torch.no_grad()
-    def _score(self, module: LossModule, rows: list[_Row]) -> Iterator[torch.Tensor]:
-        """Yield the nats of batches of rows of like lengths, (rows, longest), 0 where nothing is scored."""
-        was_training = module.training
-        module.eval()
-        device = next(module.parameters()).device
-        for batch in counted(_batches(rows), len(rows), "pieces"):
-            longest = len(batch[0].targets)
-            inputs = torch.zeros(len(batch), longest, dtype=torch.int64)
-            targets = torch.full((len(batch), longest), IGNORED)
-            for number, row in enumerate(batch):
-                inputs[number, : len(row.targets)] = torch.tensor(row.tokens[:-1])
-                targets[number, : len(row.targets)] = torch.tensor(row.targets)
-            nats = module(inputs.to(device), targets.to(device))[1]
-            yield nats.reshape(len(batch), longest).cpu()
-        module.train(was_training)
+
+@torch.no_grad()
+def nats_of(module: LossModule, rows: Sequence[Row]) -> Iterator[tuple[list[Row], torch.Tensor]]:
+    """Yield batches of rows of like lengths with their nats, (rows, longest), 0 where nothing is scored."""
+    was_training = module.training
+    module.eval()
+    device = next(module.parameters()).device
+    for batch in counted(_batches(rows), len(rows), "pieces"):
+        longest = len(batch[0].targets)
+        inputs = torch.zeros(len(batch), longest, dtype=torch.int64)
+        targets = torch.full((len(batch), longest), IGNORED)
+        for number, row in enumerate(batch):
+            inputs[number, : len(row.targets)] = torch.tensor(row.tokens[:-1])
+            targets[number, : len(row.targets)] = torch.tensor(row.targets)
+        nats = module(inputs.to(device), targets.to(device))[1]
+        yield batch, nats.reshape(len(batch), longest).cpu()
+    module.train(was_training)
 
 
-def _batches(rows: list[_Row]) -> Iterator[list[_Row]]:
+def _batches(rows: Sequence[Row]) -> Iterator[list[Row]]:
     """Yield batches of rows of like lengths, the longest first."""
     order = sorted(rows, key=lambda row: -len(row.targets))
     at = 0
@@ -96,10 +98,10 @@ def _batches(rows: list[_Row]) -> Iterator[list[_Row]]:
         yield batch
 
 
-def _rows(channel: TokenizedChannel, documents: list[int], length: int) -> Iterator[_Row]:
+def _rows(channel: TokenizedChannel, documents: list[int], length: int) -> Iterator[Row]:
     for document in documents:
         begin, end = int(channel.offsets[document]), int(channel.offsets[document + 1])
         pieces = cut_documents(np.array([begin, end - 1]), length)  # without the closing <|eos|>
         for start, size in zip(pieces.start.tolist(), pieces.length.tolist(), strict=True):
             tokens = channel.tokens[start - 1 : start + size].tolist()
-            yield _Row(tokens, [IGNORED if token in channel.special else token for token in tokens[1:]])
+            yield Row(tokens, [IGNORED if token in channel.special else token for token in tokens[1:]])

@@ -196,7 +196,10 @@ def test_what_is_learnt_of_500_real_conversations(tokenizer: Any, marked: bool) 
 
 
 def test_held_out_losses_are_of_the_answers_alone_and_by_channel(model: Any, samples: list[Sample]) -> None:
-    found = instruction_loss(model, samples[:7], 2, 3)
+    own, drawn = model.config._attn_implementation, torch.get_rng_state()
+    found = instruction_loss(model.train(), samples[:7])
+    assert (model.training, model.config._attn_implementation) == (False, own)
+    assert torch.equal(torch.get_rng_state(), drawn)  # training after it has the same bytes
     sums: dict[str, list[float]] = {}
     for sample in samples[:7]:
         ids = torch.from_numpy(sample.ids).long()
