@@ -15,7 +15,7 @@ from argosy.model.infer.logprobs import answer_logprobs, by_length, pad_right
 from argosy.model.post.preferences.examples import Example, Feedback, Preference, channels_of
 from argosy.model.post.preferences.methods import Answers, Method, SingleMethod
 from argosy.model.train.layers.attention import Choice
-from argosy.model.train.layers.linear_logprobs import linear_logprobs
+from argosy.model.train.layers.loss import linear_logprobs
 from argosy.model.train.layers.packed import PackedModel, lay_out, sum_by_sequence
 
 _ROUNDING = 1e-6  # of a reward

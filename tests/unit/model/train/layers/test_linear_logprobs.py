@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from argosy.corpus.tokens.windows import IGNORED
-from argosy.model.train.layers.linear_logprobs import linear_logprobs
+from argosy.model.train.layers.loss import linear_logprobs
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
