@@ -1,9 +1,9 @@
 """Layers of YAML and `a.b=value` overrides -> one frozen config. Later ones win.
 
-Mappings merge key by key; lists and values are replaced whole. The dotted overrides and their error wording
-follow OLMo-core; the layers follow Hydra, without its language. An override's value is YAML, with three shortcuts that
-its field's type decides: text needs no quotes (`name=2024`), a list field takes one value or several with commas
-(`data.inputs=a.txt,b.jsonl`), and may be named several times."""
+Mappings merge key by key, but for those with another `name`; lists and values are replaced whole. The dotted overrides
+and their error wording follow OLMo-core; the layers follow Hydra, without its language. An override's value is YAML,
+with three shortcuts that its field's type decides: text needs no quotes (`name=2024`), a list field takes one value or
+several with commas (`data.inputs=a.txt,b.jsonl`), and may be named several times."""
 
 import copy
 import re
@@ -275,11 +275,12 @@ def load(cls: type[C], layers: Sequence[Layer], overrides: Sequence[str] = ()) -
 
 
 def merge(into: dict[str, Any], other: Mapping[str, Any]) -> None:
-    """Merge `other` into `into`, mapping by mapping; lists and values are replaced."""
+    """Merge `other` into `into`, mapping by mapping, but for one with another `name` (another engine)."""
     for key, value in other.items():
         if isinstance(value, Mapping):
             below = into.get(key)
-            into[key] = dict(below) if isinstance(below, Mapping) else {}
+            before = dict(below) if isinstance(below, Mapping) else {}
+            into[key] = before if before.get("name") in (None, value.get("name", before.get("name"))) else {}
             merge(into[key], value)
         else:
             into[key] = value

@@ -66,6 +66,10 @@ def test_later_layers_win_and_mappings_merge_key_by_key(tmp_path: Path) -> None:
     config = load(Root, [base, mine, {"seed": 2}], ["pretrain.mixture.code=8", "pretrain.steps=7"])
     assert config.pretrain.mixture == {"en": 1, "zh": 4, "code": 8}
     assert (config.seed, config.pretrain.steps, config.pretrain.optimizer.name) == (2, 7, "sgd")
+    options = {"pretrain": {"optimizer": {"name": "sgd", "learning_rate": 1}}}
+    for name, rate in (("sgd", 1), ("adamw", Root().pretrain.optimizer.learning_rate)):
+        chosen = load(Root, [options, {"pretrain": {"optimizer": {"name": name}}}]).pretrain.optimizer
+        assert (chosen.name, chosen.learning_rate) == (name, rate)
     assert load(Root, [write(tmp_path / "empty.yaml", "# nothing yet\n")]) == Root()
     assert load(Root, [write(tmp_path / "home.yaml", "inputs: [~/texts]")]).inputs == (f"{Path.home()}/texts",)
 
