@@ -135,8 +135,7 @@ def sft_ours() -> Turn:
     """Make the turn of our SFT as a step runs it, with its determinism, tracker and progress."""
     make_deterministic(0, THREADS)
     from argosy.model.post.config import SFTConfig
-    from argosy.model.post.rows import Rows
-    from argosy.model.post.sft import InstructionLoss, make_rows, sample_parser
+    from argosy.model.post.sft import InstructionLoss, Rows, make_rows, sample_parser
     from argosy.model.train.engines import make_engine
     from argosy.model.train.parallel import Group
 

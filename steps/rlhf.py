@@ -17,7 +17,6 @@ from argosy.model.train.sizing.checks import check_tuning
 
 def run(config: RLHFConfig, context: StepContext) -> PosttrainingOutputs:
     """Train, evaluate before and after, export."""
-    from argosy.model.post.rl.prompts import hold_out, prompt_parser, room_of_prompts
     from argosy.model.post.rl.rewards import Surroundings, WeightedRewards, check_model
     from argosy.model.post.rl.server import check_installed
     from argosy.model.post.stage import begin
@@ -27,8 +26,14 @@ def run(config: RLHFConfig, context: StepContext) -> PosttrainingOutputs:
     if config.generation == "vllm":
         check_installed(config.server)
     stage = begin(config, context)
-    from argosy.model.post.rl.evaluation import PolicyEvaluation, evaluate_policy
     from argosy.model.post.rl.learning import train_policy
+    from argosy.model.post.rl.prompts import (
+        PolicyEvaluation,
+        evaluate_policy,
+        hold_out,
+        prompt_parser,
+        room_of_prompts,
+    )
 
     source = stage.source
     room = room_of_prompts(config.max_length or source.context, config.max_new_tokens)

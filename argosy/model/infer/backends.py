@@ -9,15 +9,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from argosy.core.errors import InputError
 from argosy.model.infer.cache import ScoreCache, model_directory
 from argosy.model.infer.decode import Answers, Decoder, Decoding
 from argosy.model.infer.encoder import Encoder, load_encoder
 from argosy.model.infer.model import LanguageModel, load_helper
 from argosy.model.infer.plan import Limits
-from argosy.model.infer.rows import Query, Tokens, TokenScores
+from argosy.model.infer.rows import Query, Tokens
 from argosy.model.infer.scorer import Scorer
 from argosy.model.infer.workers import Helper, Journal, Work
 from argosy.model.weights.checkpoint import Checkpoint
@@ -60,10 +58,8 @@ def open_model(
         work.close()
 
 
-def _open_vllm(
-    checkpoint: Checkpoint, batch_tokens: int, processes: int, work: Work, cache: Path | None, seed: int,
-    dtype: str = "weights",
-) -> "VLLMLanguageModel":
+def _open_vllm(checkpoint: Checkpoint, batch_tokens: int, processes: int, work: Work, cache: Path | None, seed: int,
+               dtype: str) -> "VLLMLanguageModel":
     """Load an export into vLLM's engine; `processes` are GPUs that one model is spread over."""
     try:
         import vllm  # type: ignore[import-not-found]
@@ -105,7 +101,12 @@ class VLLMScorer(Scorer):
         queries = [query for row in task[1] for query in row]
         prompts = [(*query.tokens, query.targets[-1]) for query in queries]
         outputs = self.run(prompts, temperature=0, max_tokens=1, prompt_logprobs=1, detokenize=False)
-        return [_scores(query, output.prompt_logprobs).dump() for query, output in zip(queries, outputs, strict=True)]
+        dumped = []
+        for query, output in zip(queries, outputs, strict=True):  # {token: logprob} of each token given those before it
+            given = output.prompt_logprobs[query.first + 1 :]
+            each = [given[at][token] for at, token in enumerate(query.targets)]
+            dumped.append([[logprob.logprob for logprob in each], [int(logprob.rank == 1) for logprob in each]])
+        return dumped
 
     def next_token(self, contexts: Sequence[Tokens]) -> "Iterator[tuple[int, torch.Tensor]]":
         """Yield distributions as Scorer does; the engine gives the log-probability of every token."""
@@ -165,11 +166,3 @@ class VLLMLanguageModel(LanguageModel):
         vocabulary = int(self.model.config.get_text_config().vocab_size)
         scorer = VLLMScorer(self._engine, vocabulary, self.max_length, batch_tokens, work, cache)
         return scorer, VLLMDecoder(scorer)
-
-
-def _scores(query: Query, logprobs: Sequence[Any]) -> TokenScores:
-    """Read the targets' scores from the engine's {token: logprob} of each token of the prompt given those before it."""
-    first = query.first + 1
-    each = [logprobs[first + at][token] for at, token in enumerate(query.targets)]
-    return TokenScores(np.array([logprob.logprob for logprob in each], dtype=np.float64),
-                       np.array([logprob.rank == 1 for logprob in each], dtype=np.bool_))  # fmt: skip

@@ -66,7 +66,10 @@ class ScoreCache:
 
     def __init__(self, directory: Path | None = None) -> None:
         self._records = Records(directory) if directory else None
-        self._scores: dict[bytes, Score] = dict(map(_parse, self._records.read())) if self._records else {}
+        self._scores: dict[bytes, Score] = {}
+        for key, text in self._records.read() if self._records else ():
+            logprob, greedy, tokens = text.split(" ")
+            self._scores[bytes.fromhex(key)] = Score(float(logprob), greedy == "1", int(tokens))
 
     def load(self, directory: Path) -> None:
         """Add the scores that another cache saved to a directory; nothing is written there."""
@@ -107,9 +110,3 @@ def _key(query: Query) -> bytes:
 def _lines(scores: Mapping[bytes, Score]) -> dict[str, str]:
     return {key.hex(): f"{score.logprob!r} {int(score.greedy)} {score.tokens}"
             for key, score in scores.items() if math.isfinite(score.logprob)}
-
-
-def _parse(record: tuple[str, str]) -> tuple[bytes, Score]:
-    key, text = record
-    logprob, greedy, tokens = text.split(" ")
-    return bytes.fromhex(key), Score(float(logprob), greedy == "1", int(tokens))

@@ -135,7 +135,9 @@ class _BatchDecoding:
         self._mask = _pad_left([[1] * len(prompt) for prompt in prompts], 0).to(device)
         self._places = (self._mask.cumsum(-1) - 1).clamp(min=0)
         self._stops = torch.tensor(list(decoding.stop_ids), dtype=torch.long, device=device)
-        self._drawn = _uniform([seed for row in seeds for seed in row], decoding, device)
+        drawn = [np.random.default_rng(seed).random(most, dtype=np.float32)  # in [0, 1), of each answer's tokens
+                 for row in seeds for seed in row if decoding.temperature]  # fmt: skip
+        self._drawn = torch.from_numpy(np.array(drawn, dtype=np.float32)).to(device)
         self._lines = torch.arange(rows, device=device)
         self._ended = torch.zeros(rows, dtype=torch.bool, device=device)
         self._tokens = torch.zeros(rows, most, dtype=torch.long, device=device)
@@ -232,27 +234,13 @@ class _BatchDecoding:
             self._ids, self._places = tokens.unsqueeze(1), self._places[:, -1:] + 1
 
     def _answers(self) -> Answers:
-        stops = frozenset(self._decoding.stop_ids)
-        tokens = [row[: self._sizes[line]] if line in self._sizes else _cut(row, stops)
-                  for line, row in enumerate(self._tokens.tolist())]  # fmt: skip
+        tokens, stops = self._tokens.tolist(), frozenset(self._decoding.stop_ids)
+        for line, row in enumerate(tokens):
+            first = next((at + 1 for at, token in enumerate(row) if token in stops), len(row))
+            tokens[line] = row[: self._sizes.get(line, first)]
         if not self._decoding.scored:
             return Answers(tokens, [[] for _ in tokens])
         return Answers(tokens, [score[: len(row)] for row, score in zip(tokens, self._scores.tolist(), strict=True)])
-
-
-def _cut(ids: list[int], stops: frozenset[int]) -> list[int]:
-    """Cut `ids` after the first stop token."""
-    return ids[: next((at + 1 for at, token in enumerate(ids) if token in stops), len(ids))]
-
-
-def _uniform(seeds: Sequence[int], decoding: Decoding, device: Any) -> "Tensor":
-    """Draw the random numbers of each answer's tokens, (answers, max_new_tokens), in [0, 1)."""
-    import torch
-
-    if not decoding.temperature:
-        return torch.zeros(len(seeds), 0, device=device)
-    rows = [np.random.default_rng(seed).random(decoding.max_new_tokens, dtype=np.float32) for seed in seeds]
-    return torch.from_numpy(np.stack(rows)).to(device)
 
 
 def _pad_left(rows: Sequence[Sequence[int]], value: int) -> "Tensor":

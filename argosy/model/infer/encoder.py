@@ -19,6 +19,9 @@ from argosy.model.weights.pretrained import load_tokenizer
 
 _FALLBACK = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 _UNKNOWN = "�"
+_PLAIN = (*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100))  # printable Latin-1 stands for itself,
+_OTHERS = (byte for byte in range(256) if byte not in _PLAIN)  # and characters from U+0100 on for the other bytes
+_BYTES = {chr(byte): byte for byte in _PLAIN} | {chr(256 + place): byte for place, byte in enumerate(_OTHERS)}
 _KEPT = 400_000  # texts whose tokens are remembered
 
 
@@ -96,16 +99,7 @@ def _sentencepiece(name: str) -> bytes:
 
 
 def _byte_level(name: str) -> bytes | None:
-    table = _alphabet()
-    return bytes(table[c] for c in name) if all(c in table for c in name) else None
-
-
-@lru_cache(maxsize=1)
-def _alphabet() -> dict[str, int]:
-    """Map characters to bytes: printable Latin-1 stands for itself, the other bytes follow from U+0100 on."""
-    plain = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [byte for byte in range(256) if byte not in plain]
-    return {chr(byte): byte for byte in plain} | {chr(256 + place): byte for place, byte in enumerate(others)}
+    return bytes(_BYTES[c] for c in name) if all(c in _BYTES for c in name) else None
 
 
 class Encoder:
@@ -130,10 +124,13 @@ class Encoder:
         """Encode as transformers does. It makes a dictionary of each text, which takes longer than to encode it, so all
         are the Rust tokenizer's own (with its settings, which a first call has made) where the two agree on the
         first."""
-        backend = self._backend()
-        if backend is not None:
+        from transformers import PreTrainedTokenizerFast
+
+        own = getattr(type(self.tokenizer), "_encode_plus", None)  # another class may encode in a way of its own
+        if own is not None and own is getattr(PreTrainedTokenizerFast, "_encode_plus", None):
             first = self._by_transformers(texts[:1], special)
-            tokens = [each.ids for each in backend.encode_batch_fast(texts, add_special_tokens=special)]
+            encoded = self.tokenizer.backend_tokenizer.encode_batch_fast(texts, add_special_tokens=special)
+            tokens = [each.ids for each in encoded]
             if tokens[:1] == first:
                 return tokens
         return self._by_transformers(texts, special)
@@ -142,14 +139,6 @@ class Encoder:
         made = self.tokenizer(texts, add_special_tokens=special, return_attention_mask=False)
         ids: list[list[int]] = made["input_ids"]
         return ids
-
-    def _backend(self) -> Any:
-        """Give the Rust tokenizer, where the class of the tokenizer has no encoding of its own."""
-        from transformers import PreTrainedTokenizerFast
-
-        own = getattr(type(self.tokenizer), "_encode_plus", None)
-        same = own is not None and own is getattr(PreTrainedTokenizerFast, "_encode_plus", None)
-        return self.tokenizer.backend_tokenizer if same else None
 
 
 def load_encoder(path: Path) -> Encoder:

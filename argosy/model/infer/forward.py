@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from argosy.core.errors import StepError
+from argosy.model.infer.logprobs import Parts, log_softmax, parts
 from argosy.model.infer.rows import Grid, Query, Row, Tokens, grid, pack
-from argosy.model.infer.vocabulary import Parts, log_softmax, parts
 
 if TYPE_CHECKING:
     import torch
@@ -84,7 +84,7 @@ class Forward:
         """Return what `read` makes of the logits of each part of the batch, in order: the whole batch, or halves of it
         while it needs too much memory.
 
-        `read`: takes the logits of all outputs (argosy.model.infer.vocabulary), the grid, and the sequences; where
+        `read`: takes the logits of all outputs (argosy.model.infer.logprobs), the grid, and the sequences; where
         memory does not suffice for that, again for parts of them. Raises StepError: one sequence alone needs too
         much."""
         packed = [pack(row, len(prefix)) for row in rows]

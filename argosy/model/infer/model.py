@@ -72,9 +72,9 @@ class LanguageModel:
         Raises InputError: it cannot be loaded, or not whole; names the directory and says why; StepError: it has
         disappeared meanwhile."""
         import torch
-        from transformers.utils import logging as transformers_logging
+        import transformers
 
-        transformers_logging.disable_progress_bar()
+        transformers.logging.disable_progress_bar()
         logging.getLogger("transformers").setLevel(logging.ERROR)
         with loading(checkpoint.path):
             encoder = load_encoder(checkpoint.path)
@@ -83,7 +83,9 @@ class LanguageModel:
         where = f"cuda:{device % torch.cuda.device_count()}" if torch.cuda.is_available() else "cpu"
         if where == "cpu" and _max_length(model.config, encoder.tokenizer) <= EAGER_LENGTH:
             model.set_attn_implementation("eager")
-        scores = ScoreCache(_cached(cache, checkpoint, model, where)) if cache else None
+        about = (str(model.dtype), str(getattr(model.config, "_attn_implementation", "")), where.partition(":")[0],
+                 torch.__version__, transformers.__version__)
+        scores = ScoreCache(model_directory(cache, checkpoint.path, about)) if cache else None
         return cls(model.to(where), encoder, batch_tokens, work, scores)
 
     def loglikelihood(self, pairs: Sequence[Pair], items: Sequence[Hashable] | None = None) -> list[Score]:
@@ -156,19 +158,13 @@ class LanguageModel:
         requests = [(tokens[-room:] or (self.prefix_token,), derive_seed("texts", seed, place) if temperature else 0)
                     for place, tokens in enumerate(whole)]  # fmt: skip
         each = list(dict.fromkeys(requests))
-        texts = dict(zip(each, self._continued(each, decoding), strict=True))
-        return [text[:-1] if text and text[-1] in ends else text for text in map(texts.__getitem__, requests)]
-
-    def _continued(self, requests: Sequence[tuple[Tokens, int]], decoding: Decoding) -> list[list[int]]:
-        """Continue prompts, each with its seed, by the journal or now."""
-        batches = list(_in_batches([prompt for prompt, _ in requests], decoding.max_new_tokens,
-                                   self.scorer.batch_tokens))  # fmt: skip
-        tasks = [(tuple(requests[index] for index in batch), decoding) for batch in batches]
-        texts: dict[int, list[int]] = {}
-        sizes = list(map(len, batches))
+        batches = _in_batches([prompt for prompt, _ in each], most, self.scorer.batch_tokens)
+        tasks = [(tuple(each[index] for index in batch), decoding) for batch in batches]
+        texts: dict[tuple[Tokens, int], list[int]] = {}
+        sizes = [len(batch) for batch, _ in tasks]
         for number, made in self.scorer.work.run("texts", tasks, lambda task: self.compute("texts", task), sizes):
-            texts.update(zip(batches[number], made, strict=True))
-        return [texts[index] for index in range(len(requests))]
+            texts.update(zip(tasks[number][0], made, strict=True))
+        return [text[:-1] if text and text[-1] in ends else text for text in map(texts.__getitem__, requests)]
 
     def compute(self, kind: str, task: Any) -> Any:
         """Compute a batch of `scores` or of `texts` (argosy.model.infer.workers)."""
@@ -196,14 +192,14 @@ class LanguageModel:
         `items`: for each pair what it is compared with: all pairs of one value are split equally far before their
         contexts' ends. Where these differ between there and the end, no pair of the item has a context: it has no
         score. None: each pair is alone."""
-        moved = [_move_spaces(*pair) for pair in pairs]
+        moved = [(start := context.rstrip(), context[len(start) :] + continuation) for context, continuation in pairs]
         whole = iter(self.encode([context + continuation for context, continuation in moved if context]))
-        start = iter(self.encode([context for context, _ in moved if context]))
+        alone = iter(self.encode([context for context, _ in moved if context]))
         bare = iter(self.encode([continuation for context, continuation in moved if not context], special=False))
         requests: list[Request] = []
         groups: dict[Hashable, list[int]] = {}
         for number, (context, _) in enumerate(moved):
-            requests.append((next(start), next(whole)) if context else ((self.prefix_token,), next(bare)))
+            requests.append((next(alone), next(whole)) if context else ((self.prefix_token,), next(bare)))
             if context:
                 groups.setdefault(number if items is None else items[number], []).append(number)
         for numbers in groups.values():
@@ -274,11 +270,6 @@ def _in_batches(prompts: Sequence[Tokens], max_tokens: int, batch_tokens: int) -
         yield batch
 
 
-def _move_spaces(context: str, continuation: str) -> tuple[str, str]:
-    stripped = context.rstrip()
-    return stripped, context[len(stripped) :] + continuation
-
-
 def _max_length(config: Any, tokenizer: Any) -> int:
     """Look up the positions of the model as lm-eval does."""
     for owner in (getattr(config, "text_config", None), config):
@@ -288,13 +279,3 @@ def _max_length(config: Any, tokenizer: Any) -> int:
                 return value
     length = tokenizer.model_max_length
     return int(length) if 0 < length < 10**9 else DEFAULT_MAX_LENGTH
-
-
-def _cached(cache: Path, checkpoint: Checkpoint, model: Any, device: str) -> Path:
-    import torch
-    import transformers
-
-    attention = getattr(model.config, "_attn_implementation", "")
-    made_by = torch.__version__, transformers.__version__
-    about = (str(model.dtype), str(attention), device.partition(":")[0], *made_by)
-    return model_directory(cache, checkpoint.path, about)

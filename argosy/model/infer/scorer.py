@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from argosy.model.infer.cache import ScoreCache
 from argosy.model.infer.forward import Forward
+from argosy.model.infer.logprobs import Parts, log_softmax, target_logprobs
 from argosy.model.infer.plan import Limits, plan
 from argosy.model.infer.rows import JOINED, NOT_SCORED, TOO_LONG, Grid, Query, Score, Tokens, TokenScores
-from argosy.model.infer.vocabulary import Parts, log_softmax, target_logprobs
 from argosy.model.infer.workers import Work
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
+from itertools import chain
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Protocol
@@ -98,25 +99,16 @@ class Work:
 
         Raises StepError: a process has ended; whatever a helper's `load` raises."""
         self._planned += sum(sizes)
-        for index, result in self._results(kind, tasks, compute):
+        journal = self.journal
+        keys = [key_of(kind, task) for task in tasks] if journal is not None else []
+        found = [None if journal is None else journal.get(keys[index]) for index in range(len(tasks))]
+        left = deque(index for index, result in enumerate(found) if result is None)
+        known = ((index, result) for index, result in enumerate(found) if result is not None)
+        for index, result in chain(known, self._computed(kind, tasks, left, compute)):
+            if journal is not None and found[index] is None:
+                journal.put(keys[index], result)
             self._done += sizes[index]
             self.progress(self._done, self._planned)
-            yield index, result
-
-    def _results(
-        self, kind: str, tasks: Sequence[Any], compute: Callable[[Any], Any]
-    ) -> Iterator[tuple[int, Any]]:
-        keys = [key_of(kind, task) for task in tasks] if self.journal is not None else []
-        left = deque[int]()
-        for index in range(len(tasks)):
-            result = self.journal.get(keys[index]) if self.journal is not None else None
-            if result is None:
-                left.append(index)
-            else:
-                yield index, result
-        for index, result in self._computed(kind, tasks, left, compute):
-            if self.journal is not None:
-                self.journal.put(keys[index], result)
             yield index, result
 
     def _computed(
@@ -125,7 +117,9 @@ class Work:
         if not self.helpers or len(left) < 2:
             yield from ((index, compute(tasks[index])) for index in left)
             return
-        self._start()
+        if not self._pools:
+            spawn = get_context("spawn")
+            self._pools = [ProcessPoolExecutor(1, spawn, _load_here, (helper, os.getpid())) for helper in self.helpers]
         running: dict[Future[Any], tuple[int, ProcessPoolExecutor]] = {}
 
         def submit(pool: ProcessPoolExecutor) -> None:
@@ -144,11 +138,6 @@ class Work:
                 index, pool = running.pop(future)
                 submit(pool)
                 yield index, _result(future)
-
-    def _start(self) -> None:
-        if not self._pools:
-            spawn = get_context("spawn")
-            self._pools = [ProcessPoolExecutor(1, spawn, _load_here, (helper, os.getpid())) for helper in self.helpers]
 
     def close(self) -> None:
         """End the other processes."""

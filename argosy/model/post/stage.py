@@ -218,24 +218,14 @@ def prepare_process(seed: int, threads: int) -> None:
     os.environ.update(HF_HUB_OFFLINE="1", HF_HUB_DISABLE_TELEMETRY="1", HF_HUB_DISABLE_PROGRESS_BARS="1")
     make_deterministic(seed, threads)
     speed_up_bfloat16()
-    _skip_unused_packages()
-    import transformers
-
-    transformers.logging.disable_progress_bar()
-
-
-def _skip_unused_packages() -> None:
-    """Let the libraries think that these packages are not installed: importing them costs seconds at each start.
-
-    scipy serves only detection losses, and accelerate imports DeepSpeed (3 s) to ask whether a model is one of its
-    engines. A run that a DeepSpeed launcher started keeps it."""
-    unused = [
-        ("transformers.utils", "is_scipy_available"),
-    ]
+    # Importing these two costs seconds at each start: scipy serves only detection losses, and accelerate imports
+    # DeepSpeed to ask whether a model is one of its engines. A run that a DeepSpeed launcher started keeps it.
+    unused = {"transformers.utils": "is_scipy_available"}
     if os.environ.get("ACCELERATE_USE_DEEPSPEED", "false") != "true":
-        unused.append(("accelerate.utils.other", "is_deepspeed_available"))
-    for module, question in unused:
+        unused["accelerate.utils.other"] = "is_deepspeed_available"
+    for module, question in unused.items():
         setattr(importlib.import_module(module), question, lambda *_: False)
+    importlib.import_module("transformers").logging.disable_progress_bar()
 
 
 def check_heldout(before: Mapping[str, float], after: Mapping[str, float], step: int) -> None:

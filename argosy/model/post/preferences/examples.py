@@ -68,17 +68,6 @@ def preference_parser(tokenizer: Any, max_length: int) -> Callable[[dict[str, An
     return parse
 
 
-def feedback_parser(tokenizer: Any, max_length: int) -> Callable[[dict[str, Any]], Feedback]:
-    """Return a function that makes a Feedback of a JSON record, or raises ParseError with the reason."""
-
-    def parse(record: dict[str, Any]) -> Feedback:
-        prompt, completion = turns_of("feedback", record, "prompt", "completion")
-        prompt_ids, ids = _encode(tokenizer, prompt, (completion,), max_length, record.get("tools"))
-        return Feedback(prompt_ids, ids, record["label"], _channel(record))
-
-    return parse
-
-
 def _channel(record: dict[str, Any]) -> str:
     return str(record.get("channel") or DEFAULT_CHANNEL)
 
@@ -112,9 +101,17 @@ def read_answers(stage: Stage[PreferenceConfig]) -> tuple[list[Feedback], list[E
     """Return (training answers, held-out pairs and answers); of pairs to learn from, each is split in two.
 
     Raises InputError: one of the files has no usable record."""
-    settings = stage.source.tokenizer, stage.config.max_length or stage.source.context
-    pair, answer = preference_parser(*settings), feedback_parser(*settings)
-    train, heldout = _read(stage, lambda record: (pair if "chosen" in record else answer)(record))
+    tokenizer, longest = stage.source.tokenizer, stage.config.max_length or stage.source.context
+    pair = preference_parser(tokenizer, longest)
+
+    def parse(record: dict[str, Any]) -> Example:
+        if "chosen" in record:
+            return pair(record)
+        prompt, completion = turns_of("feedback", record, "prompt", "completion")
+        prompt_ids, ids = _encode(tokenizer, prompt, (completion,), longest, record.get("tools"))
+        return Feedback(prompt_ids, ids, record["label"], _channel(record))
+
+    train, heldout = _read(stage, parse)
     return [each for example in train for each in (split([example]) if isinstance(example, Preference) else [example])
             ], heldout
 

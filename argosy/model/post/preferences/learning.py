@@ -72,18 +72,13 @@ def kept_reference(engine: Engine, examples: Sequence[Example], size: int, out: 
         if not engine.group.agreed(path.is_file()):
             values = score(engine, block, size)
             if engine.group.rank == 0:
-                _write(path, values)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with temporary_of(path).open("wb") as file:
+                    np.save(file, values.cpu().numpy())
+                publish(temporary_of(path), path)
             engine.group.barrier()
         found.append(torch.from_numpy(np.load(path)))
     return torch.cat(found).to(engine.group.device)
-
-
-def _write(path: Path, values: Tensor) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = temporary_of(path)
-    with temporary.open("wb") as file:
-        np.save(file, values.cpu().numpy())
-    publish(temporary, path)
 
 
 def _digest(examples: Sequence[Example]) -> str:

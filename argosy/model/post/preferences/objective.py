@@ -11,7 +11,7 @@ from torch.nn.functional import logsigmoid
 from argosy.core.statistics.intervals import auc, mean
 from argosy.core.step.contract import counted
 from argosy.corpus.tokens.windows import IGNORED
-from argosy.model.infer.logprobs import answer_logprobs, by_length, pad_right
+from argosy.model.infer.logprobs import answer_logprobs, by_length, padded
 from argosy.model.post.preferences.examples import Example, Feedback, Preference, channels_of
 from argosy.model.post.preferences.methods import Answers, Method, SingleMethod
 from argosy.model.train.layers.attention import Choice
@@ -67,14 +67,11 @@ class PreferenceLoss(PackedModel):
             margins = self._method.reward(chosen) - self._method.reward(rejected)
         loss = (losses * weights).sum() + self.auxiliary(ids, weights.sum())
         detached, ahead = losses.detach().double(), margins.detach().double()
-        sums = torch.stack([detached, right(ahead, self._rounding(compared)), ahead, torch.ones_like(ahead)], dim=1)
+        nats = torch.stack([each.logprobs.detach().abs() + each.reference.abs() for each in compared]).sum(dim=0)
+        rounding = self._method.beta * _ROUNDED * nats  # by how much margins may differ by it alone
+        sums = torch.stack([detached, right(ahead, rounding), ahead, torch.ones_like(ahead)], dim=1)
         by_channel = sums.new_zeros(self._channels, len(SUMS)).index_add(0, channels, sums)
         return loss, by_channel.flatten()
-
-    def _rounding(self, compared: Sequence[Answers]) -> Tensor:
-        """Return by how much margins of answers may differ by rounding alone, (examples,)."""
-        nats = torch.stack([each.logprobs.detach().abs() + each.reference.abs() for each in compared]).sum(dim=0)
-        return self._method.beta * _ROUNDED * nats
 
     def _answers(
         self, ids: Tensor, targets: Tensor, documents: Tensor, positions: Tensor, starts: Tensor,
@@ -223,8 +220,7 @@ def rewards_of(
     with torch.no_grad():
         for batch in counted(by_length(conversations, batch_size), len(conversations), "rewards"):
             rows = [conversations[index] for index in batch]
-            ids = pad_right(rows, pad_id).to(model.device)
-            mask = pad_right([[1] * len(row) for row in rows], 0).to(model.device)
+            ids, mask = padded(rows, pad_id, model.device)
             states = model.get_decoder()(input_ids=ids, attention_mask=mask, use_cache=False).last_hidden_state
             heads = rewards_at(model, states[range(len(rows)), [len(row) - 1 for row in rows]])
             values = heads.mean(dim=1) - caution * heads.std(dim=1, correction=0)

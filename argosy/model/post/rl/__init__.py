@@ -19,11 +19,8 @@ else:
     _WithMethods = joined(PosttrainingConfig, METHODS.values())
 
 
-def _as_floats(rewards: dict[str, Any]) -> dict[str, Any]:
-    return {name: float(given) if type(given) is int else given for name, given in rewards.items()}
-
-
-Rewards = Annotated[dict[str, Any], AfterValidator(_as_floats)]  # rewards.configs says what is wrong with them
+Rewards = Annotated[dict[str, Any], AfterValidator(  # rewards.configs says what is wrong with them
+    lambda rewards: {name: float(given) if type(given) is int else given for name, given in rewards.items()})]
 
 
 def asks_model(rewards: dict[str, Any]) -> bool:
@@ -199,10 +196,11 @@ class RLHFConfig(_WithMethods):
         for name in (name for each in self.joined_from for name in each.model_fields):
             if name not in own and getattr(self, name) != fields[name].default:
                 raise ValueError(f"{name}={getattr(self, name)} is not of method={self.method}: leave it out")
-        for problem in (self._group_problem(), self._minibatch_problem(), self._choice_problem(),
-                        self._guard_problem(), self._server_problem()):
-            if problem:
-                raise ValueError(problem)
+        if problem := self._batch_problem() or self._choice_problem() or self._guard_problem():
+            raise ValueError(problem)
+        if self.server != ServerConfig() and self.generation != "vllm":
+            raise ValueError(f"server is for generation=vllm, and generation={self.generation} samples in this "
+                             "process: set generation=vllm, or leave server out")
         return self
 
     def whole_steps(self, rows: int) -> int:
@@ -241,25 +239,14 @@ class RLHFConfig(_WithMethods):
         """Return the GPUs of the step that are no process's."""
         return self.server.gpus if self.generation == "vllm" else 0
 
-    def _server_problem(self) -> str:
-        if self.server != ServerConfig() and self.generation != "vllm":
-            return (f"server is for generation=vllm, and generation={self.generation} samples in this process: set "
-                    "generation=vllm, or leave server out")
-        return ""
-
-    def _group_problem(self) -> str:
+    def _batch_problem(self) -> str:
         share = self.batch_size // self.processes
+        batch = f"batch_size={self.batch_size}" + (f" / processes={self.processes}" if self.processes > 1 else "")
         if share % self.copies:
-            of = f" / processes={self.processes}" if self.processes > 1 else ""
-            return (f"batch_size={self.batch_size}{of} is not a multiple of group.size={self.group.size}; "
-                    "a group must not be cut")
-        return ""
-
-    def _minibatch_problem(self) -> str:
-        if self.batch_size // self.processes % self.minibatches:
-            of = f" / processes={self.processes}" if self.processes > 1 else ""
-            return f"minibatches={self.minibatches} does not divide batch_size={self.batch_size}{of}"
-        size = self.batch_size // self.processes // self.minibatches
+            return f"{batch} is not a multiple of group.size={self.group.size}; a group must not be cut"
+        if share % self.minibatches:
+            return f"minibatches={self.minibatches} does not divide {batch}"
+        size = share // self.minibatches
         if size % min(size, self.micro_batch_size):
             return (f"micro_batch_size={self.micro_batch_size} does not divide the {size} answers that a process has "
                     "of a minibatch; choose a divisor")

@@ -14,7 +14,6 @@ from argosy.corpus.data.split import derive_seed
 from argosy.model.infer.logprobs import k1, k3
 from argosy.model.post.rl import RLHFConfig
 from argosy.model.post.rl.ahead import Ahead
-from argosy.model.post.rl.evaluation import Guards, Judged
 from argosy.model.post.rl.methods import Outcome, masked_mean
 from argosy.model.post.rl.networks import (
     Networks,
@@ -25,7 +24,7 @@ from argosy.model.post.rl.networks import (
     make_networks,
     token_weights,
 )
-from argosy.model.post.rl.prompts import make_samples
+from argosy.model.post.rl.prompts import Guards, Judged, make_samples
 from argosy.model.post.rl.rewards import Prompt, WeightedRewards
 from argosy.model.post.rl.rollout import Collector, Rollout, Sampler, SampleTable, Stream, TransformersSampler
 from argosy.model.post.stage import Stage, Trained
@@ -122,7 +121,9 @@ class Learner:
         self.tokens += sum(len(prompt) + len(answer) for prompt, answer in experience.rows)
         done = time.perf_counter()
         return values | {"rlhf/staleness": float(number - rollout.version), "time/update_ms": 1000 * (done - ready),
-                         "time/step_ms": 1000 * (done - begun), **timing(rollout)}
+                         "time/step_ms": 1000 * (done - begun), "time/generation_ms": 1000 * rollout.seconds,
+                         "time/overlap_ms": 1000 * max(0.0, rollout.seconds - rollout.waited),  # while an update ran
+                         "perf/generated_tokens_per_second": rollout.tokens / max(rollout.seconds, 1e-9)}
 
     def experience(self, rollout: Rollout) -> tuple[Experience, Values]:
         """Score a rollout's answers; returns what to learn from it, and its means."""
@@ -132,7 +133,12 @@ class Learner:
         mask = padded([[1.0] * len(answer) for answer in rollout.answers])
         reference = networks.reference_logprobs(rows)
         values = networks.score(networks.value.module, rows) if networks.value else None
-        old = self._old(sampled, rows)
+        if config.dtype == "float32" and self.collector.sampler.exact:  # the sampler computes as the update does
+            old = sampled
+        elif config.updates == 1:  # what NaN stands for: the policy as it is
+            old = torch.full_like(sampled, torch.nan)
+        else:
+            old = networks.score(networks.policy.module, rows)
         apart = self._difference(rollout, sampled, rows)
         ended, scores = torch.tensor(rollout.ended), torch.tensor(rollout.scores)
         scores = scores - deductions(config, mask.sum(1), ended)
@@ -142,15 +148,6 @@ class Learner:
         facts = torch.stack([old, sampled, reference, advantages, weights])
         valued = None if values is None else torch.stack([values, returns, mask])
         return Experience(rows, mask, facts, total, valued), apart | self._means(rollout, sampled, reference, mask)
-
-    def _old(self, sampled: Tensor, rows: Rows) -> Tensor:
-        """Return the log-probabilities that ratios are of: those of the sampler, where it computes as the update does;
-        else those of the policy before the update, which NaN stands for if the rollout serves one optimizer step."""
-        if self.stage.config.dtype == "float32" and self.collector.sampler.exact:
-            return sampled
-        if self.stage.config.updates == 1:
-            return torch.full_like(sampled, torch.nan)
-        return self.networks.score(self.networks.policy.module, rows)
 
     def _difference(self, rollout: Rollout, sampled: Tensor, rows: Rows) -> Values:
         """Compare a server's log-probabilities of the first answers with the policy's own; returns what is logged.
@@ -230,13 +227,6 @@ class Learner:
         return found
 
 
-def timing(rollout: Rollout) -> Values:
-    """Return how long a rollout took, the part of that in which an update ran, and its speed."""
-    return {"time/generation_ms": 1000 * rollout.seconds,
-            "time/overlap_ms": 1000 * max(0.0, rollout.seconds - rollout.waited),
-            "perf/generated_tokens_per_second": rollout.tokens / max(rollout.seconds, 1e-9)}
-
-
 def padded(rows: Sequence[Sequence[float]]) -> Tensor:
     """Return the rows as (rows, longest row), float32, 0 behind an end."""
     return torch.nn.utils.rnn.pad_sequence([torch.tensor(row, dtype=torch.float32) for row in rows], batch_first=True)
@@ -257,7 +247,13 @@ def train_policy(
     with explained(phase, model, stage.group):
         networks = make_networks(stage, model, steps, length)
         longest = max(len(prompt.ids) for prompt in (*prompts, *heldout)) + config.max_new_tokens
-        sampler = _sampler(stage, networks, longest)
+        if config.generation == "vllm":
+            from argosy.model.post.rl.server.sampler import VLLMSampler
+
+            sampler: Sampler = VLLMSampler(stage, networks.whole, longest)
+        else:
+            apart = bool(config.staleness and config.overlap)
+            sampler = TransformersSampler(networks.whole, getattr(torch, config.dtype), apart=apart)
         collector = Collector(sampler, Stream(prompts, config.seed), rewards, config, source, stage.group)
 
         def judge() -> Judged:
@@ -271,14 +267,3 @@ def train_policy(
             return Trained(learner.train(), learner.tokens, networks.whole.refresh())
         finally:
             sampler.close()
-
-
-def _sampler(stage: Stage[RLHFConfig], networks: Networks, length: int) -> Sampler:
-    """Return what answers, of prompts that have with their answers at most `length` tokens."""
-    config = stage.config
-    if config.generation == "vllm":
-        from argosy.model.post.rl.server.sampler import VLLMSampler
-
-        return VLLMSampler(stage, networks.whole, length)
-    return TransformersSampler(networks.whole, getattr(torch, config.dtype),
-                               apart=bool(config.staleness and config.overlap))

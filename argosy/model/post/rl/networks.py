@@ -15,7 +15,7 @@ from torch.nn.utils.rnn import pad_sequence
 from argosy.corpus.tokens.windows import IGNORED
 from argosy.model.infer.logprobs import k3
 from argosy.model.post.preferences.rewards import load_reward_model, merge_heads
-from argosy.model.post.rl import LossConfig, RLHFConfig
+from argosy.model.post.rl import RLHFConfig
 from argosy.model.post.rl.methods import METHODS, Outcome, make_method, whiten
 from argosy.model.post.stage import Stage, open_source
 from argosy.model.train.config import TrainConfig
@@ -63,11 +63,6 @@ def deductions(config: RLHFConfig, lengths: Any, ended: Any) -> Any:
     return found
 
 
-def clips(loss: LossConfig) -> tuple[float, float]:
-    """Return the bounds of a probability ratio."""
-    return 1 - loss.clip, 1 + (loss.clip_high or loss.clip)
-
-
 @dataclass(frozen=True)
 class Clipping:
     """Settings of the policy's loss: whose ratio is clipped, to which bounds; the largest importance weight; the weight
@@ -78,6 +73,13 @@ class Clipping:
     high: float
     cap: float
     kl_coef: float
+
+    @classmethod
+    def of(cls, config: RLHFConfig) -> "Clipping":
+        """Return those of a config."""
+        loss, high = config.loss, 1 + (config.loss.clip_high or config.loss.clip)
+        kl_coef = config.kl_coef if config.choice("kl") == "loss" else 0.0
+        return cls(config.choice("ratio"), 1 - loss.clip, high, loss.importance_cap, kl_coef)
 
 
 def policy_loss(
@@ -240,9 +242,7 @@ def make_networks(stage: Stage[RLHFConfig], model: Any, steps: int, length: int)
     config, group, source = stage.config, stage.group, stage.source
     phase = config.phase(steps * config.updates, config.batch_size // config.minibatches, length)
     dtype, row = getattr(torch, phase.dtype), length * phase.micro_batch
-    low, high = clips(config.loss)
-    kl_coef = config.kl_coef if config.choice("kl") == "loss" else 0.0
-    clipping = Clipping(config.choice("ratio"), low, high, config.loss.importance_cap, kl_coef)
+    clipping = Clipping.of(config)
 
     def policy(model: Any) -> PolicyLoss:
         return PolicyLoss(model, clipping, config.temperature, dtype, row, phase.attention)

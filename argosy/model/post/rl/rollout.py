@@ -216,15 +216,13 @@ class SampleTable:
         """Add the best and the worst answers of a rollout, and log the table."""
         order = sorted(range(len(samples)), key=lambda row: (-rollout.scores[row], row))
         ends = {"best": order[:ENDS], "worst": order[ENDS:][-ENDS:][::-1]}
-        for end, rows in ends.items():
-            self.rows += [self._row(step, end, row, rollout, samples[row]) for row in rows]
+        for end, row in ((end, row) for end, rows in ends.items() for row in rows):
+            sample = samples[row]
+            parts = {f"reward/{name}": values[row] for name, values in rollout.parts.items()}
+            reasons = "; ".join(f"{name}: {each[row]}" for name, each in rollout.reasons.items() if each[row])
+            self.rows.append({"step": step, "end": end, "prompt": as_text(sample.prompt.messages),
+                              "answer": sample.text, "reward": rollout.scores[row], **parts, "reasons": reasons,
+                              "tokens": len(sample.answer_ids), "ended": sample.ended})
         self.rows = self.rows[-MOST:]
         if self._context.rank == 0:
             write_table(self._context, self.rows)
-
-    def _row(self, step: int, end: str, row: int, rollout: Rollout, sample: Sample) -> dict[str, Any]:
-        parts = {f"reward/{name}": values[row] for name, values in rollout.parts.items()}
-        reasons = "; ".join(f"{name}: {each[row]}" for name, each in rollout.reasons.items() if each[row])
-        return {"step": step, "end": end, "prompt": as_text(sample.prompt.messages), "answer": sample.text,
-                "reward": rollout.scores[row], **parts, "reasons": reasons, "tokens": len(sample.answer_ids),
-                "ended": sample.ended}

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -44,20 +43,17 @@ def open_model(config: SynthesisConfig, directory: str, device: Any) -> Source:
     """Open the model that answers: the one in `directory`, where a teacher has one, else the checkpoint.
 
     Raises InputError: it cannot be continued, has no chat template, or its context is shorter than `max_length`."""
-    source = _open_teacher(Path(directory), device, config.template) if directory else (
-        open_source("checkpoint", config.checkpoint, device))
-    return fitted(source, config.template, config.max_length)
-
-
-def _open_teacher(directory: Path, device: Any, template: str) -> Source:
+    if not directory:
+        return fitted(open_source("checkpoint", config.checkpoint, device), config.template, config.max_length)
     found = find_checkpoint(directory)
     tokenizer, configured = load_tokenizer(found.path), load_config(found.path)
-    if not template:
+    if not config.template:
         check_template(tokenizer)
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     ends = end_tokens(tokenizer, chat=bool(tokenizer.chat_template), configured=configured.eos_token_id)
-    return Source(found.path, tokenizer, found.tokens, configured.max_position_embeddings, ends, device)
+    source = Source(found.path, tokenizer, found.tokens, configured.max_position_embeddings, ends, device)
+    return fitted(source, config.template, config.max_length)
 
 
 class Answering:
@@ -154,7 +150,9 @@ def ask_teacher(
     key = os.environ.get(config.teacher_key_variable, "")
     api = ChatApi(config.teacher_url, config.teacher_model, key, config.teacher_parallel, choosy=True)
     seeds = [[seed % _SEEDS for seed in seeds_of(config, prompt)] for prompt in prompts]
-    requests = [_request(config, prompt, seed) for prompt, row in zip(prompts, seeds, strict=True) for seed in row]
+    requests = [{"messages": [{"role": message["role"], "content": message["content"]} for message in prompt.messages],
+                 "temperature": config.temperature, "max_tokens": config.max_new_tokens, "seed": seed}
+                for prompt, row in zip(prompts, seeds, strict=True) for seed in row]  # fmt: skip
     most = len(requests) * config.max_new_tokens
     print(f"{len(requests):,} requests to {api.name}, of at most {most:,} tokens of answers", flush=True)
     replies = _replies(config, context, api, requests)
@@ -182,11 +180,6 @@ def _check_replies(config: SynthesisConfig, api: ChatApi, replies: Sequence[Repl
         print(f"{without.total():,} of {len(replies):,} requests have no reply: {why}", flush=True)
 
 
-def _request(config: SynthesisConfig, prompt: Prompt, seed: int) -> dict[str, Any]:
-    messages = [{"role": message["role"], "content": message["content"]} for message in prompt.messages]
-    return {"messages": messages, "temperature": config.temperature, "max_tokens": config.max_new_tokens, "seed": seed}
-
-
 def _replies(
     config: SynthesisConfig, context: StepContext, api: ChatApi, requests: Sequence[Mapping[str, Any]]
 ) -> list[Reply | None]:
@@ -195,7 +188,6 @@ def _replies(
     keys = [key_of("reply", (api.name, sorted(request.items()))) for request in requests]
     found: list[Reply | None] = [Reply(**kept) if (kept := journal.get(key)) else None for key in keys]
     missing = [at for at, reply in enumerate(found) if reply is None]
-
     used = sum(reply.tokens for reply in found if reply)
 
     def spent() -> bool:

@@ -11,7 +11,7 @@ import steps.rlhf
 from argosy.core.errors import StepError
 from argosy.model.infer.decode import Decoding
 from argosy.model.post.rl import RLHFConfig
-from argosy.model.post.rl.evaluation import Guards, repetition
+from argosy.model.post.rl.prompts import Guards, repetition
 from argosy.model.post.rl.rewards import Prompt
 from argosy.model.post.rl.rollout import Collector, Stream
 from argosy.model.train.parallel import Group

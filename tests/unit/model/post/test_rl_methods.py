@@ -23,7 +23,6 @@ from argosy.model.post.rl.networks import (
     Clipping,
     PolicyLoss,
     advantages_of,
-    clips,
     deductions,
     laid_out,
     policy_loss,
@@ -293,8 +292,7 @@ def test_advantages_and_losses_equal_those_of_trl(case: str, checkpoint: Path, t
         "method": method, "group": {"size": SIZE}, "batch_size": 2 * SIZE, "micro_batch_size": 2 * SIZE,
         "max_new_tokens": LONGEST, "kl_coef": 0.1, "loss": choices, "rewards": {"ended": 1.0}})
     rows, mask = _rows(made), made["completion_mask"].float()
-    low, high = clips(config.loss)
-    clipping = Clipping(config.choice("ratio"), low, high, 2.0, 0.1 if config.choice("kl") == "loss" else 0.0)
+    clipping = Clipping.of(config)
     module = PolicyLoss(model, clipping, 1.0, torch.float32, 96)
     score = _scorer(module, rows, mask)
     old = score()

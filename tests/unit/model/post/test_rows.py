@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from argosy.corpus.tokens.windows import IGNORED
-from argosy.model.post.rows import Rows, Sample
+from argosy.model.post.sft import Rows, Sample
 
 LENGTH = 16
 

@@ -17,8 +17,15 @@ from argosy.corpus.tokens.tokenizer import SAMPLE, tokenizer_digest
 from argosy.corpus.tokens.windows import IGNORED
 from argosy.model.infer.decode import Decoding, TransformersDecoder
 from argosy.model.post.config import SFTConfig
-from argosy.model.post.rows import Rows, Sample
-from argosy.model.post.sft import InstructionLoss, instruction_loss, make_rows, pretraining_samples, sample_parser
+from argosy.model.post.sft import (
+    InstructionLoss,
+    Rows,
+    Sample,
+    instruction_loss,
+    make_rows,
+    pretraining_samples,
+    sample_parser,
+)
 from argosy.model.train.config import TrainConfig
 from argosy.model.train.config.model import ModelConfig
 from argosy.model.train.engines import make_engine

@@ -1,6 +1,7 @@
 """Rewards the share of the prompt's `tests` that an answer's Python passes, or 1 where it passes all: run in a sandbox.
 
-The code is the last fenced block, else the whole answer. A test is Python that raises nothing where it passes."""
+The code is the last fenced block, also one that is not closed, else the whole answer. A test is Python that raises
+nothing where it passes."""
 
 import re
 from collections.abc import Sequence
@@ -49,16 +50,11 @@ class Code(Reward[CodeConfig]):
         """Return from 0 to 1 for each answer."""
         from argosy.core.sandbox.run import Job
 
-        jobs = [Job(code_of(sample.text), tests) for sample, tests in zip(samples, references, strict=True)]
+        jobs = [Job(str((_BLOCK.findall(sample.text) or [sample.text])[-1]), tests)
+                for sample, tests in zip(samples, references, strict=True)]  # fmt: skip
         found = []
         for outcome in self._sandbox.run(jobs):
             share = sum(outcome.passed) / len(outcome.passed)
             value = share if self.config.score == "share" else float(share == 1)
             found.append(Score(value, shown(outcome.reason, 120)))
         return found
-
-
-def code_of(text: str) -> str:
-    """Return the last fenced block of an answer, also one that is not closed, or the whole of one without."""
-    blocks = _BLOCK.findall(text)
-    return str(blocks[-1]) if blocks else text

@@ -112,7 +112,11 @@ class Client:
         except (KeyError, TypeError, ValueError):
             raise self._error(f"replied {json.dumps(reply)[:300]}, which has no one answer with token_ids, logprobs "
                               "and weight_versions") from None
-        if problem := (_version_problem(spans, version, len(tokens)) or _problem(*found, of, decoding, vocabulary)):
+        if spans != [(version, 0, len(tokens))]:
+            by = ", ".join(f"{name!r} for tokens {start} to {end}" for name, start, end in spans)
+            raise self._error(f"sampled an answer of {len(tokens)} tokens by {by or 'no weights at all'}, and not all "
+                              f"by {version!r}: it is not learnt from")
+        if problem := _problem(*found, of, decoding, vocabulary):
             raise self._error(problem)
         return found
 
@@ -142,13 +146,6 @@ class Client:
 
     def _error(self, problem: str) -> StepError:
         return StepError(f"the vLLM server {self.url} {problem}; {self._said()}")
-
-
-def _version_problem(spans: Sequence[tuple[str, int, int]], version: str, length: int) -> str:
-    if spans == [(version, 0, length)]:
-        return ""
-    found = ", ".join(f"{name!r} for tokens {start} to {end}" for name, start, end in spans) or "no weights at all"
-    return f"sampled an answer of {length} tokens by {found}, and not all by {version!r}: it is not learnt from"
 
 
 def _problem(tokens: Sequence[int], logprobs: Sequence[float], of: Sequence[int], decoding: Decoding,

@@ -2,9 +2,8 @@
 
 import shutil
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -128,18 +127,9 @@ class VLLMSampler(Sampler):
         directory.mkdir(parents=True)
         dtype = getattr(torch, self._stage.config.dtype)
         weights = {name: each.to(dtype) for name, each in whole_weights(model).items()}
-        with _kept(model.config):
-            save_weights(model, directory, weights)
+        before = dict(vars(model.config))
+        save_weights(model, directory, weights)
+        vars(model.config).clear()  # the writer of config.json leaves no trace in a model that is trained on
+        vars(model.config).update(before)
         if self._client is None:
             self._stage.source.tokenizer.save_pretrained(directory)
-
-
-@contextmanager
-def _kept(config: Any) -> Iterator[None]:
-    """Let a writer of config.json leave no trace in the config of a model that is trained on."""
-    before = dict(vars(config))
-    try:
-        yield
-    finally:
-        vars(config).clear()
-        vars(config).update(before)

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from argosy.model.infer import vocabulary
-from argosy.model.infer.vocabulary import log_softmax, parts, target_logprobs
+from argosy.model.infer import logprobs
+from argosy.model.infer.logprobs import log_softmax, parts, target_logprobs
 
 
 def read(head: Any, hidden: Any, at: list[int], token: list[int]) -> tuple[list[float], list[bool]]:
@@ -27,8 +27,8 @@ def read(head: Any, hidden: Any, at: list[int], token: list[int]) -> tuple[list[
 def small(request: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Few positions and few tokens at a time, so that there are many parts, the last of them smaller."""
     positions, block = request.param
-    monkeypatch.setattr(vocabulary, "_POSITIONS", positions)
-    monkeypatch.setattr(vocabulary, "_BLOCK", block)
+    monkeypatch.setattr(logprobs, "_POSITIONS", positions)
+    monkeypatch.setattr(logprobs, "_BLOCK", block)
 
 
 @pytest.mark.usefixtures("small")
