@@ -153,7 +153,7 @@ def _evaluate(
     config: EvaluateConfig, context: StepContext, sections: "Sections", checkpoint: "Checkpoint", model: "LanguageModel"
 ) -> "Findings":
     from argosy.evidence.results.findings import Findings
-    from argosy.model.infer.workers import reporter
+    from argosy.model.infer.work import reporter
 
     chat = config.chat == "on" or (config.chat == "auto" and checkpoint.chat)
     findings = Findings()

@@ -17,7 +17,7 @@ from argosy.evidence.judging.metrics import Verdict
 from argosy.evidence.judging.records import Answer, Prompt
 from argosy.model.infer.chat_api import ChatApi, Reply
 from argosy.model.infer.model import LanguageModel
-from argosy.model.infer.workers import Journal, key_of
+from argosy.model.infer.work import Journal, key_of
 
 LETTERS = ("A", "B")
 CUE = "\n"

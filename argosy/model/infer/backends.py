@@ -10,14 +10,13 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from argosy.core.errors import InputError
-from argosy.model.infer.cache import ScoreCache, model_directory
 from argosy.model.infer.decode import Answers, Decoder, Decoding
 from argosy.model.infer.encoder import Encoder, load_encoder
 from argosy.model.infer.model import LanguageModel, load_helper
 from argosy.model.infer.plan import Limits
 from argosy.model.infer.rows import Query, Tokens
 from argosy.model.infer.scorer import Scorer
-from argosy.model.infer.workers import Helper, Journal, Work
+from argosy.model.infer.work import Helper, Journal, ScoreCache, Work, model_directory
 from argosy.model.weights.checkpoint import Checkpoint
 from argosy.model.weights.load import check_files
 from argosy.model.weights.pretrained import load_config, loading

@@ -114,7 +114,6 @@ class Forward:
         return self.run(prefix, rows[:middle], read) + self.run(prefix, rows[middle:], read)
 
     def _logits(self, prefix: Tokens, rows: Sequence[Row]) -> tuple[Parts, Grid]:
-        """Compute logits of the outputs, some at a time, and where they are."""
         import torch
 
         laid = grid(rows)
@@ -154,7 +153,6 @@ class Forward:
 
     @contextmanager
     def _only(self, outputs: "torch.Tensor") -> Iterator[None]:
-        """Let the output layer compute these positions alone."""
         if self.head == "whole":
             yield
             return
@@ -194,7 +192,6 @@ class Forward:
         self._prefix.clear()
 
     def _gives(self, prefix: Tokens, rows: Rows, expected: "torch.Tensor") -> bool:
-        """Whether rows give the expected log-probabilities."""
         import torch
 
         try:

@@ -8,12 +8,11 @@ from typing import Any
 
 from argosy.core.errors import InputError
 from argosy.corpus.data.split import derive_seed
-from argosy.model.infer.cache import ScoreCache, model_directory
 from argosy.model.infer.decode import Decoder, Decoding, TransformersDecoder, before_stops
 from argosy.model.infer.encoder import Encoder, load_encoder
 from argosy.model.infer.rows import Score, Tokens, common
 from argosy.model.infer.scorer import Fit, Request, Scorer
-from argosy.model.infer.workers import Helper, Work
+from argosy.model.infer.work import Helper, ScoreCache, Work, model_directory
 from argosy.model.weights.chat import answer_start, apply_template, check_ends, end_tokens
 from argosy.model.weights.checkpoint import Checkpoint
 from argosy.model.weights.load import load_shared
@@ -52,7 +51,6 @@ class LanguageModel:
         self.scorer, self.decoder = self._make_parts(batch_tokens, work, cache)
 
     def _make_parts(self, batch_tokens: int, work: Work | None, cache: ScoreCache | None) -> tuple[Scorer, Decoder]:
-        """Make what computes scores, and what computes texts."""
         scorer = Scorer(self.model, self.max_length, batch_tokens, work, cache)
         return scorer, TransformersDecoder(self.model, self._decode)
 
@@ -167,7 +165,7 @@ class LanguageModel:
         return [text[:-1] if text and text[-1] in ends else text for text in map(texts.__getitem__, requests)]
 
     def compute(self, kind: str, task: Any) -> Any:
-        """Compute a batch of `scores` or of `texts` (argosy.model.infer.workers)."""
+        """Compute a batch of `scores` or of `texts` (argosy.model.infer.work)."""
         if kind == "scores":
             return self.scorer.compute(task)
         requests, decoding = task

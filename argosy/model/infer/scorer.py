@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from argosy.model.infer.cache import ScoreCache
 from argosy.model.infer.forward import Forward
 from argosy.model.infer.logprobs import Parts, log_softmax, target_logprobs
 from argosy.model.infer.plan import Limits, plan
 from argosy.model.infer.rows import JOINED, NOT_SCORED, TOO_LONG, Grid, Query, Score, Tokens, TokenScores
-from argosy.model.infer.workers import Work
+from argosy.model.infer.work import ScoreCache, Work
 
 if TYPE_CHECKING:
     import torch
@@ -137,7 +136,6 @@ class Scorer:
             yield from zip((query for row in rows for query in row), results, strict=True)
 
     def _computed(self, queries: Sequence[Query]) -> list[TokenScores]:
-        """Score different queries, by the journal or now."""
         scores: dict[int, TokenScores] = {}
         batches = plan(queries, self._limits())
         tasks = [(batch.prefix, tuple(tuple(queries[index] for index in row) for row in batch.rows))
@@ -178,7 +176,6 @@ class Scorer:
 
 
 def _read(parts: Parts, laid: Grid, queries: Sequence[Query]) -> list[TokenScores]:
-    """Read the scores of all targets from the logits of all outputs."""
     import torch
 
     outputs = np.concatenate(laid.places)

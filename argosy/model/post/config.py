@@ -2,13 +2,13 @@
 
 import math
 import random
-from collections.abc import Sequence
-from typing import Annotated, ClassVar, Literal, Self
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
 from argosy.core.config.explain import likely
-from argosy.core.config.schema import ADDED, RUNTIME, Measured, ModelDir, Rate, Seed, TokensDir, Upstream
+from argosy.core.config.schema import ADDED, RUNTIME, Config, Measured, ModelDir, Rate, Seed, TokensDir, Upstream
 from argosy.corpus.tokens.amounts import Amount, check_batch, micro_batch_problem
 from argosy.model.train.config import TrainConfig, micro_batch
 from argosy.model.train.config.numerics import NumericsConfig
@@ -48,6 +48,17 @@ def training_order(
             generator.shuffle(batches)
             order.extend(index for batch in batches for index in batch)
     return (order + waiting)[:total]
+
+
+def check_method(config: Any, methods: Mapping[str, type[Config]]) -> None:
+    """Check that a config's `method` is there, and that none of its fields is another method's. Raises ValueError."""
+    if config.method not in methods:
+        raise ValueError(f"method={config.method!r} is not there; {likely(config.method, methods)}")
+    own, fields = methods[config.method].model_fields, type(config).model_fields
+    for name in (name for each in config.joined_from for name in each.model_fields):
+        if name not in own and getattr(config, name) != fields[name].default:
+            reads = f", which reads {', '.join(sorted(own))}" if own else ""
+            raise ValueError(f"{name}={getattr(config, name)} is not of method={config.method}{reads}: leave it out")
 
 
 PositiveInt = Annotated[int, Field(gt=0)]

@@ -4,10 +4,9 @@ from typing import TYPE_CHECKING, Self
 
 from pydantic import model_validator
 
-from argosy.core.config.explain import likely
 from argosy.core.config.schema import Rate, joined
 from argosy.core.errors import InputError
-from argosy.model.post.config import PreferenceConfig
+from argosy.model.post.config import PreferenceConfig, check_method
 from argosy.model.post.preferences.methods import METHODS, make_method
 
 if TYPE_CHECKING:
@@ -29,13 +28,7 @@ class PreferenceMethodConfig(_WithMethods):
 
     @model_validator(mode="after")
     def _check_method(self) -> Self:
-        if self.method not in METHODS:
-            raise ValueError(f"method={self.method!r} is not there; {likely(self.method, METHODS)}")
-        own, fields = METHODS[self.method].model_fields, type(self).model_fields
-        for name in dict.fromkeys(name for each in self.joined_from for name in each.model_fields):
-            if name not in own and getattr(self, name) != fields[name].default:
-                raise ValueError(f"{name}={getattr(self, name)} is not of method={self.method}, which reads "
-                                 f"{', '.join(sorted(own))}: leave it out")
+        check_method(self, METHODS)
         try:
             make_method(self)
         except InputError as error:

@@ -135,7 +135,6 @@ def partners(examples: Sequence[Example], batches: Sequence[Sequence[int]]) -> l
 
 
 def _next_different(order: Sequence[int], prompts: Mapping[int, int]) -> list[int]:
-    """Return for each of `order` the next one, after the last the first, with a different prompt."""
     found, size = [-1] * len(order), len(order)
     for place in reversed(range(2 * size)):  # twice, so that the end knows what the beginning has
         here, after = place % size, (place + 1) % size

@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from argosy.core.config.explain import likely
 from argosy.core.config.schema import ADDED, RUNTIME, Config, Rate, Upstream, joined
 from argosy.core.errors import InputError
 from argosy.corpus.tokens.amounts import Amount
-from argosy.model.post.config import PositiveInt, PosttrainingConfig
+from argosy.model.post.config import PositiveInt, PosttrainingConfig, check_method
 from argosy.model.post.rl.methods import METHODS
 from argosy.model.post.rl.methods.ppo import PPOConfig
 
@@ -190,12 +189,7 @@ class RLHFConfig(_WithMethods):
                 configs(rewards, field)
             except InputError as error:
                 raise ValueError(str(error)) from None
-        if self.method not in METHODS:
-            raise ValueError(f"method={self.method!r} is not there; {likely(self.method, METHODS)}")
-        own, fields = METHODS[self.method].model_fields, type(self).model_fields
-        for name in (name for each in self.joined_from for name in each.model_fields):
-            if name not in own and getattr(self, name) != fields[name].default:
-                raise ValueError(f"{name}={getattr(self, name)} is not of method={self.method}: leave it out")
+        check_method(self, METHODS)
         if problem := self._batch_problem() or self._choice_problem() or self._guard_problem():
             raise ValueError(problem)
         if self.server != ServerConfig() and self.generation != "vllm":

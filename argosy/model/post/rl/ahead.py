@@ -3,9 +3,9 @@
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
-from contextlib import contextmanager
+from contextlib import nullcontext
 from dataclasses import asdict
 from queue import SimpleQueue
 from typing import Any
@@ -92,23 +92,17 @@ class Ahead:
 
 def _work(tasks: "SimpleQueue[_Task | None]", device: torch.device) -> None:
     """Make rollouts one after another, on a stream of their own where there is a GPU."""
-    with _own_stream(device) as synchronize:
+    stream = None
+    if device.type == "cuda":
+        torch.cuda.set_device(device)  # each thread has its own
+        stream = torch.cuda.Stream(device)
+    with torch.cuda.stream(stream) if stream else nullcontext():
         while (task := tasks.get()) is not None:
             future, make = task
             try:
                 made = make()
-                synchronize()
+                if stream:
+                    stream.synchronize()
                 future.set_result(made)
             except BaseException as error:  # the main thread raises it where it waits
                 future.set_exception(error)
-
-
-@contextmanager
-def _own_stream(device: torch.device) -> Iterator[Callable[[], None]]:
-    if device.type != "cuda":
-        yield lambda: None
-        return
-    torch.cuda.set_device(device)  # each thread has its own
-    stream = torch.cuda.Stream(device)
-    with torch.cuda.stream(stream):
-        yield stream.synchronize

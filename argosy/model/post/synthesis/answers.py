@@ -20,7 +20,7 @@ from argosy.corpus.data.split import derive_seed
 from argosy.model.infer.chat_api import ChatApi, Reply
 from argosy.model.infer.decode import TransformersDecoder
 from argosy.model.infer.logprobs import by_length
-from argosy.model.infer.workers import Journal, key_of
+from argosy.model.infer.work import Journal, key_of
 from argosy.model.post.rl.prompts import make_samples
 from argosy.model.post.rl.rewards import Prompt, Sample, WeightedRewards
 from argosy.model.post.stage import Source, fitted, open_source
@@ -166,7 +166,6 @@ def ask_teacher(
 
 
 def _check_replies(config: SynthesisConfig, api: ChatApi, replies: Sequence[Reply | None]) -> None:
-    """Check that there are replies, and that few requests stayed without one. Raises StepError: it is not so."""
     without = Counter(reply.problem for reply in replies if reply and reply.text is None)
     failed = sum(reply is not None and reply.text is None and not reply.refused for reply in replies)
     why = "; ".join(f"{count} x {problem}" for problem, count in without.most_common(3))

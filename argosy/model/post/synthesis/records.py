@@ -4,7 +4,7 @@ answers, written as the data step writes its own, with where they are from."""
 import hashlib
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
@@ -190,25 +190,19 @@ def record_of(config: SynthesisConfig, model: str, prompt: Prompt, chosen: Chose
 
 
 def write_records(config: SynthesisConfig, data: Path, made: Sequence[Record], out: Path, writers: JsonlWriters) -> int:
-    """Write the records and `data_share` of the data step's own, and beside them its held-out file, which training is
-    evaluated on. Returns the number of own records."""
-    own = list(own_records(config, data, len(made)))
+    """Write the records and `data_share` of the data step's own, in an order by `seed`, and beside them its held-out
+    file, which training is evaluated on. Returns the number of own records."""
+    count = round(len(made) * config.data_share / (1 - config.data_share))
+    there = list(read_jsonl(data / f"{config.kind}.jsonl")) if count else []
+    own = []
+    for at in range(count if there else 0):
+        turn, place = divmod(at, len(there))  # each comes once before one comes twice
+        own.append(there[permuted_index(place, len(there), derive_seed("own", config.seed, turn))])
     writers.write_all(config.kind, [*made, *own])
     heldout = data / f"{config.kind}_heldout.jsonl"
     if heldout.is_file():
         shutil.copyfile(heldout, out / heldout.name)
     return len(own)
-
-
-def own_records(config: SynthesisConfig, data: Path, made: int) -> Iterator[Record]:
-    """Yield as many records of the data step, in an order by `seed`, as are `data_share` beside `made` others; each
-    comes once before one comes twice."""
-    count = round(made * config.data_share / (1 - config.data_share))
-    if count:
-        own = list(read_jsonl(data / f"{config.kind}.jsonl"))
-        for at in range(count if own else 0):
-            turn, place = divmod(at, len(own))
-            yield own[permuted_index(place, len(own), derive_seed("own", config.seed, turn))]
 
 
 def table_rows(prompts: Sequence[Prompt], answers: Sequence[Sequence[Answer]], made: Made) -> list[Record]:

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from argosy.core.step.contract import Progress
-from argosy.model.infer import workers
-from argosy.model.infer.cache import ScoreCache
+from argosy.model.infer import work
 from argosy.model.infer.model import LanguageModel
 from argosy.model.infer.rows import Query, Score
+from argosy.model.infer.work import ScoreCache
 from tests.evaluation_fixtures import make_model, save_checkpoint
 
 PAIRS = [("river", " stone"), ("river", " salt"), ("", "the Nile"), ("长江", "二十四")]
@@ -90,8 +90,8 @@ def test_requests_are_reported_as_they_are_computed_with_the_time_that_is_left(
     model.generate(["river", "salt"], max_tokens=2)
     assert seen[-1] == (len(PAIRS) + 2, len(PAIRS) + 2)
     clock = iter(range(0, 10_000, 40))
-    monkeypatch.setattr(workers.time, "monotonic", lambda: next(clock))
-    report = workers.reporter(Progress(tmp_path / "progress.json"), "benchmarks")
+    monkeypatch.setattr(work.time, "monotonic", lambda: next(clock))
+    report = work.reporter(Progress(tmp_path / "progress.json"), "benchmarks")
     for done in (10, 20, 30):
         report(done, 100)
     record = json.loads((tmp_path / "progress.json").read_text())

@@ -13,7 +13,7 @@ import pytest
 from argosy.core.errors import InputError
 from argosy.model.infer.backends import open_model
 from argosy.model.infer.model import load_helper
-from argosy.model.infer.workers import Helper, Work
+from argosy.model.infer.work import Helper, Work
 from argosy.model.weights.load import load_model
 from tests.evaluation_fixtures import save_checkpoint
 from tests.processes import alive, until

@@ -90,5 +90,4 @@ def _ends(text: str) -> str:
 
 
 def _items(text: str) -> list[str]:
-    """Return the items of a point or an interval, or none."""
     return _bare(text)[1:-1].split(",") if _ends(text) in _BRACKETS else []
