@@ -269,7 +269,11 @@ class Hinge(Method):
 ''')
     monkeypatch.setattr(methods, "__path__", [*methods.__path__, str(tmp_path)])
     METHODS.forget()
-    again = _loaded_again(monkeypatch, preferences.__file__).PreferenceMethodConfig
+    spec: Any = importlib.util.spec_from_file_location("again", str(preferences.__file__))
+    module = importlib.util.module_from_spec(spec)  # a second one of the file, beside the one that all others have
+    monkeypatch.setitem(sys.modules, "again", module)
+    spec.loader.exec_module(module)
+    again = module.PreferenceMethodConfig
     config = again(**{**settings("dpo").model_dump(), "method": "hinge", "delta": 2.0, "max_steps": 1})
     assert (make_method(config).delta, config.identity()["delta"]) == (2.0, 2.0)
     assert again(method="dpo").identity() == PreferenceMethodConfig(method="dpo").identity()
@@ -281,17 +285,6 @@ class Hinge(Method):
         assert field_descriptions(cls)[field].startswith(text)
     sys.modules.pop("argosy.model.post.preferences.methods.hinge")
     METHODS.forget()
-
-
-def _loaded_again(monkeypatch: pytest.MonkeyPatch, path: str | None) -> Any:
-    """A second module of a file, beside the one that all others have."""
-    spec = importlib.util.spec_from_file_location("again", path or "")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "again", module)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_examples_of_a_prompt_are_held_out_together() -> None:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -72,28 +73,8 @@ def test_a_reward_that_is_hacked_is_caught(root: Path, tmp_path: Path) -> None:
     assert {(row[-1], row[reasons]) for row in table["data"]} == {(True, ""), (False, "ended: cut at the limit")}
 
 
-class _Answers:
-    """A sampler whose answers are the prompt's first token; rewards are alike for even ones."""
-
-    def __call__(self, prompts: Sequence[Sequence[int]], seeds: Sequence[Sequence[int]], _: Any) -> Any:
-        answers = [[prompt[0], seed % 7] for prompt, of in zip(prompts, seeds, strict=True) for seed in of]
-        return answers, [[0.0, 0.0] for _ in answers]
-
-
-class _Source:
-    stop_ids = (0,)
-
-    @staticmethod
-    def decoding(*_: Any) -> Decoding:
-        return Decoding([0], 0, 2)
-
-    class tokenizer:
-        @staticmethod
-        def batch_decode(answers: list[list[int]], **_: Any) -> list[str]:
-            return [""] * len(answers)
-
-
 def _collector(times: int, firsts: Sequence[int]) -> Collector:
+    """Answers begin with the prompt's first token; rewards are alike for even ones."""
     config = RLHFConfig.model_validate({"method": "grpo", "group": {"size": 2}, "batch_size": 8, "micro_batch_size": 8,
                                         "dynamic_sampling": times, "rewards": {"ended": 1.0}})
     prompts = [Prompt([], [first]) for first in firsts]
@@ -102,9 +83,14 @@ def _collector(times: int, firsts: Sequence[int]) -> Collector:
         scores = [float(number % 2) if sample.prompt.ids[0] % 2 else 1.0 for number, sample in enumerate(samples)]
         return scores, {"r": scores}, {}
 
-    given: Any = rewards
-    source: Any = _Source()
-    return Collector(_Answers(), Stream(prompts, 0), given, config, source, Group())
+    def sampler(prompts: Sequence[Sequence[int]], seeds: Sequence[Sequence[int]], _: Any) -> Any:
+        answers = [[prompt[0], seed % 7] for prompt, of in zip(prompts, seeds, strict=True) for seed in of]
+        return answers, [[0.0, 0.0] for _ in answers]
+
+    tokenizer = SimpleNamespace(batch_decode=lambda answers, **_: [""] * len(answers))
+    source = SimpleNamespace(stop_ids=(0,), decoding=lambda *_: Decoding([0], 0, 2), tokenizer=tokenizer)
+    parts: tuple[Any, Any, Any] = sampler, rewards, source
+    return Collector(parts[0], Stream(prompts, 0), parts[1], config, parts[2], Group())
 
 
 def test_prompts_that_are_always_right_are_replaced_and_bounded() -> None:

@@ -2,10 +2,8 @@
 their gradient against the expected reward itself."""
 
 import itertools
-import math
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -78,15 +76,11 @@ def test_policy_loss_clips_only_what_would_gain() -> None:
     clipping = Clipping("token", 0.8, 1.28, 2.0, 0.0)
     loss, clipped = policy_loss(new, old, old, old, advantages, torch.ones(20), numbers=torch.zeros(20).long(),
                                 clipping=clipping)
-    total, held = 0.0, 0
-    for o, n, advantage in zip(old.tolist(), new.tolist(), advantages.tolist(), strict=True):
-        ratio = math.exp(n - o)
-        limited = min(max(ratio, 0.8), 1.28)
-        total -= min(ratio * advantage, limited * advantage)
-        held += limited * advantage < ratio * advantage
-    assert loss.item() == pytest.approx(total, abs=1e-4)
-    assert clipped.item() == held
-    assert 0 < held < 20
+    gains = [(ratio * advantage, min(max(ratio, 0.8), 1.28) * advantage)
+             for ratio, advantage in zip((new - old).exp().tolist(), advantages.tolist(), strict=True)]
+    assert loss.item() == pytest.approx(-sum(map(min, gains)), abs=1e-4)
+    assert clipped.item() == sum(held < free for free, held in gains)
+    assert 0 < clipped.item() < 20
 
 
 def test_tokens_that_the_sampler_found_less_likely_weigh_more_up_to_the_cap() -> None:
@@ -99,10 +93,8 @@ def test_tokens_that_the_sampler_found_less_likely_weigh_more_up_to_the_cap() ->
 
 def test_value_loss_takes_the_worse_of_free_and_held() -> None:
     old, new, returns = (random(12, seed=seed) for seed in range(3))
-    expected = 0.0
-    for o, n, r in zip(old.tolist(), new.tolist(), returns.tolist(), strict=True):
-        held = o + min(max(n - o, -0.2), 0.2)
-        expected += 0.5 * max((n - r) ** 2, (held - r) ** 2)
+    expected = sum(0.5 * max((n - r) ** 2, (o + min(max(n - o, -0.2), 0.2) - r) ** 2)
+                   for o, n, r in zip(old.tolist(), new.tolist(), returns.tolist(), strict=True))
     assert value_loss(new, old, returns, torch.ones(12), clip=0.2).item() == pytest.approx(expected, abs=1e-4)
 
 
@@ -282,6 +274,8 @@ def _trainer(checkpoint: Path, out: Path, method: str, own: dict[str, Any]) -> t
 
 @pytest.mark.parametrize("case", list(CASES))
 def test_advantages_and_losses_equal_those_of_trl(case: str, checkpoint: Path, tmp_path: Path) -> None:
+    from transformers import AutoModelForCausalLM
+
     method, choices, own = CASES[case]
     trainer, model = _trainer(checkpoint, tmp_path, method, own)
     moved(model, 0.02, seed=1)  # the policy that samples is not the reference
@@ -294,11 +288,11 @@ def test_advantages_and_losses_equal_those_of_trl(case: str, checkpoint: Path, t
     rows, mask = _rows(made), made["completion_mask"].float()
     clipping = Clipping.of(config)
     module = PolicyLoss(model, clipping, 1.0, torch.float32, 96)
-    score = _scorer(module, rows, mask)
-    old = score()
+    old = _score(module, rows, mask)
     if policy_before is not None:
         torch.testing.assert_close(old, policy_before * mask, atol=1e-5, rtol=1e-5)
-    reference = _scorer(PolicyLoss(_load(checkpoint), clipping, 1.0, torch.float32, 96), rows, mask)()
+    start = AutoModelForCausalLM.from_pretrained(checkpoint)
+    reference = _score(PolicyLoss(start, clipping, 1.0, torch.float32, 96), rows, mask)
     scores = torch.tensor(_reward([answer for _, answer in rows]))
     apart = (old - reference) if config.choice("kl") == "reward" else torch.zeros_like(old)
     advantages, _ = advantages_of(Outcome(scores, apart, mask), config, 0.1)
@@ -320,22 +314,13 @@ def moved(model: Any, by: float, seed: int) -> None:
             each += by * each.std() * torch.randn(each.shape, generator=generator)
 
 
-def _load(checkpoint: Path) -> Any:
-    from transformers import AutoModelForCausalLM
-
-    return AutoModelForCausalLM.from_pretrained(checkpoint)
-
-
 def _rows(made: dict[str, Tensor]) -> list[tuple[list[int], list[int]]]:
     parts = [(made[f"{name}_ids"], made[f"{name}_mask"].bool()) for name in ("prompt", "completion")]
     return [tuple(ids[row][kept[row]].tolist() for ids, kept in parts) for row in range(2 * SIZE)]  # type: ignore[misc]
 
 
-def _scorer(module: PolicyLoss, rows: list[tuple[list[int], list[int]]], mask: Tensor) -> Callable[[], Tensor]:
-    def score() -> Tensor:
-        found = torch.zeros_like(mask)
-        with torch.no_grad():
-            found[mask > 0] = module(*laid_out(rows, "cpu"))
-        return found
-
-    return score
+def _score(module: PolicyLoss, rows: list[tuple[list[int], list[int]]], mask: Tensor) -> Tensor:
+    found = torch.zeros_like(mask)
+    with torch.no_grad():
+        found[mask > 0] = module(*laid_out(rows, "cpu"))
+    return found

@@ -12,13 +12,14 @@ import pytest
 
 from argosy.core.config.explain import validated
 from argosy.core.errors import InputError, StepError
-from argosy.corpus.data.rejects import Rejects, read_records
 from argosy.corpus.data.schemas import parse_record, user
 from argosy.model.infer.decode import TransformersDecoder
 from argosy.model.post.rl.prompts import hold_out
 from argosy.model.post.rl.rewards import Prompt, Sample
+from argosy.model.post.sft import sample_parser
 from argosy.model.post.synthesis import answers
 from argosy.model.post.synthesis.methods import METHODS, Answer
+from argosy.model.weights.chat import encode_answers, encode_prompt
 from steps.synthesize import STEP, SynthesizeConfig
 from tests.judge_server import judge_server
 from tests.posttraining_fixtures import WORDS, make_checkpoint, make_tokenizer
@@ -83,6 +84,18 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
+def made_in(out: Path) -> list[dict[str, Any]]:
+    """The records of a run, without those of the data step."""
+    return [record for record in lines(out / "instructions.jsonl") if "model" in record]
+
+
+@pytest.fixture(scope="module")
+def whole(checkpoint: Path, data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
+    """Outputs and folder of a run by the model itself."""
+    out = tmp_path_factory.mktemp("whole")
+    return run_step(STEP, config(checkpoint, data, data_share=0.25, seed=1), out), out
+
+
 def answer(text: str, reward: float, *, ended: bool = True) -> Answer:
     return Answer(text, ended, reward=reward)
 
@@ -118,13 +131,9 @@ def test_what_a_method_chooses(method: str, fields: dict[str, Any], expected: ob
     assert METHODS[method].choose(settings, [answer("\ufffd", 9.0)]) == "broken characters"
 
 
-def test_a_model_s_right_answers_become_records_that_sft_reads(checkpoint: Path, data: Path, tmp_path: Path) -> None:
-    from argosy.model.post.sft import sample_parser
-    from tests.posttraining_fixtures import make_tokenizer
-
-    out = run_step(STEP, config(checkpoint, data, data_share=0.25, seed=1), tmp_path)
-    records = lines(tmp_path / "instructions.jsonl")
-    made = [record for record in records if "model" in record]
+def test_a_model_s_right_answers_become_records_that_sft_reads(data: Path, whole: tuple[dict[str, Any], Path]) -> None:
+    out, folder = whole
+    records, made = lines(folder / "instructions.jsonl"), made_in(folder)
     assert out["records"] == len(made) > 3
     assert out["own"] == len(records) - len(made) == round(len(made) / 3)
     for record in made:
@@ -133,19 +142,19 @@ def test_a_model_s_right_answers_become_records_that_sft_reads(checkpoint: Path,
         assert about.items() <= record.items()
         assert record["channel"] == "synthesize/colours"
         assert isinstance(record["seed"], int)
-    samples = read_records(tmp_path / "instructions.jsonl", sample_parser(make_tokenizer(), 96), rejects := Rejects())
-    assert len(samples) == len(records)
-    assert not rejects.rejects
-    assert (tmp_path / "instructions_heldout.jsonl").read_bytes() == (data / "instructions_heldout.jsonl").read_bytes()
+    parse = sample_parser(make_tokenizer(), 96)
+    assert len([parse(record) for record in records]) == out["records"] + out["own"]
+    assert (folder / "instructions_heldout.jsonl").read_bytes() == (data / "instructions_heldout.jsonl").read_bytes()
     assert out["metrics"]["synthesize/reward/chosen"] == 1.0
-    rows = json.loads((tmp_path / "samples.json").read_text())
+    rows = json.loads((folder / "samples.json").read_text())
     assert {"best", "worst"} == {row[rows["columns"].index("end")] for row in rows["data"]}
 
 
-def test_prompts_of_evaluations_are_not_answered_and_each_left_out_is_named(checkpoint: Path, data: Path,
-                                                                            tmp_path: Path) -> None:
-    out = run_step(STEP, config(checkpoint, data, seed=1), tmp_path)
-    unused = {row["prompt"][0]["content"]: row for row in lines(tmp_path / "unused.jsonl")}
+def test_prompts_of_evaluations_are_not_answered_and_each_left_out_is_named(
+    data: Path, whole: tuple[dict[str, Any], Path]
+) -> None:
+    out, folder = whole
+    unused = {row["prompt"][0]["content"]: row for row in lines(folder / "unused.jsonl")}
     every = [Prompt(record["prompt"], []) for record in lines(data / "prompts.jsonl")]
     held = {prompt.messages[0]["content"] for prompt in hold_out(every, 2, 4)[1]} | {"held out"}
     reasons: dict[str, set[str]] = {}
@@ -155,7 +164,7 @@ def test_prompts_of_evaluations_are_not_answered_and_each_left_out_is_named(chec
     assert reasons["benchmark item"] == {"what is the colour of the red house?"}
     assert reasons["no answer reaches threshold"]
     assert out["left_out"] == {reason: len(texts) for reason, texts in sorted(reasons.items())}
-    used = {record["messages"][0]["content"] for record in lines(tmp_path / "instructions.jsonl")}
+    used = {record["messages"][0]["content"] for record in made_in(folder)}
     assert not used & {*unused}
     assert len(used) + len(unused) == len({prompt.messages[0]["content"] for prompt in every})
 
@@ -192,15 +201,17 @@ def prompts_answered(out: Path) -> range:
     return range(json.loads((out / "synthesis.json").read_text())["prompts"])
 
 
-def test_an_answer_depends_on_its_prompt_and_seed_alone(checkpoint: Path, data: Path, tmp_path: Path) -> None:
-    def made(name: str, **more: Any) -> dict[str, Any]:
-        run_step(STEP, config(checkpoint, data, **{"seed": 1, **more}), tmp_path / name)
-        return {r["messages"][0]["content"]: r for r in lines(tmp_path / name / "instructions.jsonl")}
+def test_an_answer_depends_on_its_prompt_and_seed_alone(checkpoint: Path, data: Path, tmp_path: Path,
+                                                        whole: tuple[dict[str, Any], Path]) -> None:
+    def by_prompt(out: Path) -> dict[str, Any]:
+        return {record["messages"][0]["content"]: record for record in made_in(out)}
 
-    whole, few = made("whole"), made("few", limit=6, generation_batch_size=32)
+    run_step(STEP, config(checkpoint, data, seed=1, limit=6, generation_batch_size=32), tmp_path / "few")
+    run_step(STEP, config(checkpoint, data, seed=2), tmp_path / "other")
+    few, every = by_prompt(tmp_path / "few"), by_prompt(whole[1])
     assert few
-    assert few.items() <= whole.items()
-    assert made("other", seed=2) != whole
+    assert few.items() <= every.items()
+    assert by_prompt(tmp_path / "other") != every
 
 
 def test_other_conversations_prompts_are_answered_too(checkpoint: Path, data: Path, tmp_path: Path) -> None:
@@ -212,30 +223,26 @@ def test_other_conversations_prompts_are_answered_too(checkpoint: Path, data: Pa
     assert "reward" not in record
 
 
-def test_a_teacher_may_be_a_directory_that_transformers_loads(checkpoint: Path, data: Path, tmp_path: Path) -> None:
+def test_a_teacher_may_be_a_directory_that_transformers_loads(checkpoint: Path, data: Path, tmp_path: Path,
+                                                              whole: tuple[dict[str, Any], Path]) -> None:
     model = tmp_path / "large"
     shutil.copytree(checkpoint / "checkpoints/final", model, ignore=shutil.ignore_patterns("argosy.json"))
     given = {"method": "distillation", "teacher": str(model), "data": str(data), "max_new_tokens": 6, "rewards":
              {"accept": 1.0}, "n": 4, "seed": 1, "heldout": [{"seed": 4, "limit": 2}]}  # fmt: skip
     out = run_step(STEP, validated(SynthesizeConfig, given), tmp_path / "taught")
-    [record, *_] = lines(tmp_path / "taught/instructions.jsonl")
-    assert record["model"] == "large"
-    run_step(STEP, config(checkpoint, data, seed=1), tmp_path / "own")
-    own = [each["messages"] for each in lines(tmp_path / "own/instructions.jsonl")]
-    assert [each["messages"] for each in lines(tmp_path / "taught/instructions.jsonl")] == own  # the same model
+    made = made_in(tmp_path / "taught")
+    assert {record["model"] for record in made} == {"large"}
+    assert [each["messages"] for each in made] == [each["messages"] for each in made_in(whole[1])]  # the same model
     assert out["metrics"]["synthesize/reward/chosen"] == 1.0
 
 
 def test_a_reward_model_reads_a_teacher_s_words_in_its_own_tokens() -> None:
-    from argosy.model.post.synthesis.answers import reencoded
-    from argosy.model.weights.chat import encode_answers, encode_prompt
-
     tokenizer = make_tokenizer()
     asked, said = user("say cat twice"), {"role": "assistant", "content": "cat cat"}
-    found = reencoded(Sample(Prompt(asked, [9]), [8], "cat cat", ended=True), tokenizer)
+    found = answers.reencoded(Sample(Prompt(asked, [9]), [8], "cat cat", ended=True), tokenizer)
     assert found.prompt.ids == encode_prompt(tokenizer, asked)
     assert [*found.prompt.ids, *found.answer_ids] == encode_answers(tokenizer, [*asked, said])[0]
-    cut = reencoded(Sample(Prompt(asked, [9]), [8], "cat cat", ended=False), tokenizer)
+    cut = answers.reencoded(Sample(Prompt(asked, [9]), [8], "cat cat", ended=False), tokenizer)
     assert cut.answer_ids == found.answer_ids[:-1]
 
 
