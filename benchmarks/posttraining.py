@@ -204,8 +204,9 @@ def grpo_ours() -> Turn:
     from argosy.model.post.rl import RLHFConfig
     from argosy.model.post.rl.learning import Learner
     from argosy.model.post.rl.networks import make_networks
+    from argosy.model.post.rl.prompts import Stream
     from argosy.model.post.rl.rewards import Prompt, Rewarded
-    from argosy.model.post.rl.rollout import Collector, Stream, TransformersSampler
+    from argosy.model.post.rl.rollout import Collector, TransformersSampler
     from argosy.model.post.stage import Source, Stage
     from argosy.model.train.parallel import Group
     from argosy.model.weights.chat import encode_prompt

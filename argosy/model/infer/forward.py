@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from argosy.core.errors import StepError
 from argosy.model.infer.logprobs import Parts, log_softmax, parts
@@ -119,9 +118,15 @@ class Forward:
         laid = grid(rows)
         device = self.model.device
         cache = self._prefix.expanded(prefix, len(rows)) if prefix else None
+        mask = None  # the model's own causal mask is right
+        if laid.allowed is not None:
+            before, dtype = np.ones((*laid.allowed.shape[:2], len(prefix)), dtype=bool), self.model.dtype
+            forbidden = torch.from_numpy(~np.concatenate([before, laid.allowed], axis=2))
+            mask = torch.zeros(forbidden.shape, dtype=dtype).masked_fill_(forbidden, torch.finfo(dtype).min)
+            mask = mask[:, None].to(device)  # [row, 1, width, prefix + width], added
         inputs = {"input_ids": torch.from_numpy(laid.tokens).to(device),
                   "position_ids": torch.from_numpy(laid.depths).to(device),
-                  "attention_mask": self._mask(laid.allowed, len(prefix)),
+                  "attention_mask": mask,
                   "past_key_values": cache, "use_cache": cache is not None}  # fmt: skip
         return self._outputs(inputs, torch.from_numpy(laid.outputs).to(device)), laid
 
@@ -139,17 +144,6 @@ class Forward:
                 logits = self.model(**inputs).logits
             logits = logits.reshape(-1, logits.shape[-1])
             yield range(len(outputs)), iter([logits[outputs] if self.head == "whole" else logits])
-
-    def _mask(self, allowed: NDArray[np.bool_] | None, before: int) -> "torch.Tensor | None":
-        """Make the additive [row, 1, width, before + width]; None where the model's own causal mask is right."""
-        import torch
-
-        if allowed is None:
-            return None
-        whole = np.concatenate([np.ones((*allowed.shape[:2], before), dtype=bool), allowed], axis=2)
-        dtype = self.model.dtype
-        mask = torch.zeros(whole.shape, dtype=dtype).masked_fill_(~torch.from_numpy(whole), torch.finfo(dtype).min)
-        return mask[:, None].to(self.model.device)
 
     @contextmanager
     def _only(self, outputs: "torch.Tensor") -> Iterator[None]:

@@ -78,12 +78,10 @@ class Scorer:
 
     def fit(self, requests: Sequence[Request]) -> list[Fit]:
         """Tell how much of each request the model has positions for."""
-        return [self._fit(len(context), len(continuation)) for context, continuation in requests]
-
-    def _fit(self, context: int, continuation: int) -> Fit:
-        if not context or continuation > self.max_length:
-            return Fit.TOO_LONG if context else Fit.JOINED
-        return Fit.CUT if context + continuation - 1 > self.max_length else Fit.WHOLE
+        return [Fit.JOINED if not context
+                else Fit.TOO_LONG if len(continuation) > self.max_length
+                else Fit.CUT if len(context) + len(continuation) - 1 > self.max_length
+                else Fit.WHOLE for context, continuation in requests]  # fmt: skip
 
     def score(self, requests: Sequence[Request]) -> list[Score]:
         """Score each request, in their order.

@@ -19,9 +19,7 @@ from argosy.model.weights.templates.published import TEMPLATES
 POOL = 16  # batches that are sorted by length together
 
 
-def training_order(
-    lengths: Sequence[int], batch_size: int, epochs: float, seed: int, max_steps: int = 0
-) -> list[int]:
+def training_order(lengths: Sequence[int], batch_size: int, epochs: float, seed: int, max_steps: int = 0) -> list[int]:
     """Return the indices of the examples in the order of training, over all epochs: a pure function of its arguments.
 
     `max_steps` above 0 overrides `epochs`: as many passes, each shuffled anew, as so many batches take.

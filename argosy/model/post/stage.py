@@ -160,8 +160,7 @@ class Stage(Generic[C]):
         export = exporter.describe(NAME, step, tokens)
         metrics = {f"{name}/before": value for name, value in before.items()}
         metrics |= {f"{name}/after": value for name, value in after.items()}
-        return PosttrainingOutputs(exports=[export], final=export.path, metrics=metrics,
-                                   rejected=self.rejects.counts())  # fmt: skip
+        return PosttrainingOutputs(exports=[export], final=export.path, metrics=metrics, rejected=self.rejects.counts())
 
 
 def begin(config: _C, context: StepContext) -> Stage[_C]:

@@ -59,8 +59,7 @@ def score(engine: Engine, examples: Sequence[Example], size: int) -> Tensor:
     return group.sum(found)
 
 
-def kept_reference(engine: Engine, examples: Sequence[Example], size: int, out: Path,
-                   folder: str = FOLDER) -> Tensor:
+def kept_reference(engine: Engine, examples: Sequence[Example], size: int, out: Path, folder: str = FOLDER) -> Tensor:
     """Return `score` of all examples under the weights that training starts from, which the engine still has.
 
     What is kept below `out` from a run before is read; a block that is missing, or is of other tokens (its name has

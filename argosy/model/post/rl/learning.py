@@ -13,7 +13,6 @@ from argosy.core.errors import StepError
 from argosy.corpus.data.split import derive_seed
 from argosy.model.infer.logprobs import k1, k3
 from argosy.model.post.rl import RLHFConfig
-from argosy.model.post.rl.ahead import Ahead
 from argosy.model.post.rl.methods import Outcome, masked_mean
 from argosy.model.post.rl.networks import (
     Networks,
@@ -24,9 +23,9 @@ from argosy.model.post.rl.networks import (
     make_networks,
     token_weights,
 )
-from argosy.model.post.rl.prompts import Guards, Judged, make_samples
+from argosy.model.post.rl.prompts import Guards, Judged, Stream, make_samples
 from argosy.model.post.rl.rewards import Prompt, WeightedRewards
-from argosy.model.post.rl.rollout import Collector, Rollout, Sampler, SampleTable, Stream, TransformersSampler
+from argosy.model.post.rl.rollout import Ahead, Collector, Rollout, Sampler, SampleTable, TransformersSampler
 from argosy.model.post.stage import Stage, Trained
 from argosy.model.train.engines.fitting import explained
 from argosy.model.train.loop import Loop
@@ -119,11 +118,11 @@ class Learner:
         values |= self.learn(experience, number)
         self.controller.update(values.get("rlhf/kl_k1", 0.0), len(rollout.scores))
         self.tokens += sum(len(prompt) + len(answer) for prompt, answer in experience.rows)
-        done = time.perf_counter()
+        done, tokens = time.perf_counter(), sum(map(len, rollout.answers))
         return values | {"rlhf/staleness": float(number - rollout.version), "time/update_ms": 1000 * (done - ready),
                          "time/step_ms": 1000 * (done - begun), "time/generation_ms": 1000 * rollout.seconds,
                          "time/overlap_ms": 1000 * max(0.0, rollout.seconds - rollout.waited),  # while an update ran
-                         "perf/generated_tokens_per_second": rollout.tokens / max(rollout.seconds, 1e-9)}
+                         "perf/generated_tokens_per_second": tokens / max(rollout.seconds, 1e-9)}
 
     def experience(self, rollout: Rollout) -> tuple[Experience, Values]:
         """Score a rollout's answers; returns what to learn from it, and its means."""

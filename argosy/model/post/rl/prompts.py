@@ -13,7 +13,7 @@ from argosy.core.errors import InputError, StepError
 from argosy.core.step.contract import StepContext
 from argosy.core.store.files import write_json
 from argosy.corpus.data.schemas import Message, ParseError, parse_record, turns_of
-from argosy.corpus.data.split import derive_seed
+from argosy.corpus.data.split import derive_seed, permuted_index
 from argosy.model.infer.decode import Decoding, TransformersDecoder
 from argosy.model.infer.logprobs import answer_kl
 from argosy.model.post.rl import RLHFConfig
@@ -76,6 +76,28 @@ def hold_out(prompts: Sequence[Prompt], count: int, seed: int) -> tuple[list[Pro
 def _digest(prompt: Prompt, seed: int) -> str:
     text = "\0".join(message["content"] for message in prompt.messages)
     return hashlib.sha256(f"{seed}\0{text}".encode()).hexdigest()
+
+
+@dataclass
+class Stream:
+    """The prompts of a run without an end: each comes once before one comes twice.
+
+    Attributes:
+        next: place of the next prompt, which a resumable state has."""
+
+    prompts: Sequence[Prompt]
+    seed: int
+    next: int = 0
+
+    def at(self, place: int) -> Prompt:
+        """Return the prompt at a place of the stream, a pure function of it."""
+        turn, index = divmod(place, len(self.prompts))
+        return self.prompts[permuted_index(index, len(self.prompts), derive_seed("prompts", self.seed, turn))]
+
+    def take(self, count: int) -> list[int]:
+        """Return the next `count` places."""
+        self.next += count
+        return list(range(self.next - count, self.next))
 
 
 def make_samples(

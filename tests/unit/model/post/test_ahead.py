@@ -10,8 +10,7 @@ import torch
 import steps.rlhf
 from argosy.core.errors import StepError
 from argosy.model.post.rl import RLHFConfig
-from argosy.model.post.rl.ahead import Ahead
-from argosy.model.post.rl.rollout import Rollout
+from argosy.model.post.rl.rollout import Ahead, Rollout
 from argosy.model.train.config.model import ModelConfig
 from argosy.model.train.engines import make_engine
 from argosy.model.train.engines.whole import WholeModel

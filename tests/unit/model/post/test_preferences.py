@@ -44,8 +44,7 @@ def ours(method: str, examples: Sequence[Example], divergence: float = 0.0, **fi
         before = reference(*tensors(examples, "cpu", prompts=False))
     usual = sum(len(example.sides[0]) - 1 for example in examples) / len(examples)
     more = [labels(examples, "cpu"), torch.tensor(divergence)] if way.single else []
-    loss, sums = policy(*given, before, *about(examples, ["default"], [1.0], "cpu"),
-                        torch.tensor(usual), *more)
+    loss, sums = policy(*given, before, *about(examples, ["default"], [1.0], "cpu"), torch.tensor(usual), *more)
     (loss / len(examples)).backward()
     assert sums[3] == len(examples)
     return loss.item() / len(examples), policy.model.lm_head.weight.grad
