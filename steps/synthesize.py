@@ -99,10 +99,8 @@ def run(config: SynthesizeConfig, context: StepContext) -> SynthesisOutputs:
 def _begin(config: SynthesizeConfig) -> tuple[Path, str]:
     """Check the fields, download a teacher, prepare the process; returns the data's and a local teacher's directory."""
     from argosy.model.post.rl.rewards import check_model
-    from argosy.model.post.synthesis.records import kind_of
     from argosy.model.weights.elsewhere.hub import download
 
-    kind_of(config.prompts)
     data = given_directory("data", config.data, "data")
     if not config.has_teacher and not config.checkpoint:
         raise InputError("checkpoint is empty: give the directory of the training step whose model answers, or a "

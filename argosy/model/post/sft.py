@@ -111,7 +111,10 @@ class Rows:
 
     def batch(self, positions: range) -> Batch:
         """Stack the rows at these positions of the run; `documents` numbers samples over the whole run."""
-        windows = [self._window(position) for position in positions]
+        end = positions.stop if self.limit is None else self.limit
+        nothing = np.zeros(self.length, np.int64)
+        empty = Window(nothing, nothing + IGNORED, nothing)
+        windows = [self._windows.window(position) if position < end else empty for position in positions]
         inputs, following, documents = (np.stack([getattr(window, name) for window in windows])
                                         for name in ("inputs", "targets", "documents"))
         documents += np.array(positions)[:, None] * (self.length + 1)
@@ -125,12 +128,6 @@ class Rows:
         arrays = self._ids[inputs].astype(np.int64), targets, channels, documents
         width = self.length if self._packing else max(1, int(filled.sum(axis=1).max()))
         return Batch(*(array[:, :width] for array in arrays))
-
-    def _window(self, position: int) -> Window:
-        if self.limit is not None and position >= self.limit:
-            nothing = np.zeros(self.length, np.int64)
-            return Window(nothing, nothing + IGNORED, nothing)
-        return self._windows.window(position)
 
 
 def sample_parser(tokenizer: Any, max_length: int, *, prompts: bool = False) -> Callable[[dict[str, Any]], Sample]:

@@ -39,8 +39,8 @@ class SynthesisConfig(ParallelConfig):
     2016, sequence-level), on_policy_pairs (Pang et al. 2024)."""
     output: Literal["instructions", "preferences"] = "instructions"
     """Output of best_of_n: conversations with the best answer, or pairs of the best and the worst."""
-    prompts: str = "prompts.jsonl"
-    """File of the data step: prompts.jsonl, instructions.jsonl (each up to its last answer) or preferences.jsonl."""
+    prompts: Literal["prompts.jsonl", "instructions.jsonl", "preferences.jsonl"] = "prompts.jsonl"
+    """File of the data step, of whose conversations each is taken up to its last answer."""
     limit: int = Field(default=0, ge=0)
     """The first so many prompts, of those that may be answered; 0 is all."""
     teacher: External = ""

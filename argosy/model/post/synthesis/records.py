@@ -23,7 +23,6 @@ from argosy.model.post.synthesis.methods import METHODS, PREFERENCES, Answer, Ch
 
 HELD_OUT_FILES = ("instructions_heldout.jsonl", "preferences_heldout.jsonl", "feedback_heldout.jsonl")
 _RL_PROMPTS = "prompts.jsonl"  # of which RL steps hold some out
-_KINDS = {"prompts.jsonl": "prompts", "instructions.jsonl": "instructions", "preferences.jsonl": "preferences"}
 _TEXTS = ("prompt", "messages", "chosen", "rejected")
 Parse = Callable[[dict[str, Any]], Prompt]
 
@@ -43,13 +42,6 @@ class Unused:
         return dict(sorted(Counter(row["reason"] for row in self.rows).items()))
 
 
-def kind_of(file: str) -> str:
-    """Return the kind of the records of a file of the data step. Raises InputError: it has no prompts to answer."""
-    if file not in _KINDS:
-        raise InputError(f"prompts={file!r}, allowed: {', '.join(_KINDS)}")
-    return _KINDS[file]
-
-
 def read_prompts(
     config: SynthesisConfig, data: Path, parse: Parse, benchmark: Sequence[Mapping[str, Any]], writers: JsonlWriters,
     rejects: Rejects,
@@ -61,7 +53,7 @@ def read_prompts(
         benchmark: items {"question", "choices"} that no evaluation's model may learn.
 
     Raises InputError: none is left."""
-    kind = kind_of(config.prompts)
+    kind = config.prompts.removesuffix(".jsonl")
     read = read_records(data / config.prompts, lambda record: parse(prompt_record(kind, record)), rejects)
     every = list({prompt_digest(prompt.messages): prompt for prompt in read}.values())
     kept_out = _held_out(config, data, every if config.prompts == _RL_PROMPTS else [])

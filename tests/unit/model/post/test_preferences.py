@@ -22,6 +22,7 @@ CHOSEN = [[20, 21], [22, 23, 24], [25], [26, 27, 28]]
 REJECTED = [[30], [31, 32], [33, 34, 35], [36, 37]]
 PAIRS = [Preference(p, [*p, *c], [*p, *r], margin=0.5 * at)
          for at, (p, c, r) in enumerate(zip(PROMPTS, CHOSEN, REJECTED, strict=True))]
+ROWS = [pair.chosen_ids for pair in PAIRS] + [pair.rejected_ids for pair in PAIRS]
 
 
 def make_model(seed: int, kind: str = "LlamaForCausalLM", **fields: Any) -> Any:
@@ -67,6 +68,13 @@ def padded(rows: Sequence[Sequence[int]], value: int = 2) -> torch.Tensor:
     return torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=value)
 
 
+def batch_of(rows: Sequence[Sequence[int]], starts: Sequence[int], prefix: str = "") -> dict[str, Any]:
+    """Rows as TRL collates them, whose answers start there."""
+    marks = [[0] * start + [1] * (len(row) - start) for row, start in zip(rows, starts, strict=True)]
+    return {f"{prefix}input_ids": padded(rows), f"{prefix}attention_mask": padded([[1] * len(row) for row in rows], 0),
+            f"{prefix}completion_mask": padded(marks, 0)}
+
+
 def common(tmp_path: Path) -> dict[str, Any]:
     return {"output_dir": str(tmp_path), "report_to": "none", "use_cpu": True, "per_device_train_batch_size": 4,
             "gradient_checkpointing": False, "bf16": False}
@@ -88,11 +96,7 @@ def test_losses_of_pairs_equal_trls(tmp_path: Path, method: str, kind: str, fiel
     arguments = DPOConfig(**common(tmp_path), loss_type=kind, max_length=None, **fields)
     trainer = DPOTrainer(make_model(1), make_model(2), arguments, train_dataset=dataset(),
                          processing_class=make_tokenizer())
-    rows = [pair.chosen_ids for pair in PAIRS] + [pair.rejected_ids for pair in PAIRS]
-    marks = [[0] * len(pair.prompt_ids) + [1] * (len(row) - len(pair.prompt_ids))
-             for row, pair in zip(rows, PAIRS * 2, strict=True)]
-    batch = {"input_ids": padded(rows), "attention_mask": padded([[1] * len(row) for row in rows], 0),
-             "completion_mask": padded(marks, 0)}
+    batch = batch_of(ROWS, [len(pair.prompt_ids) for pair in PAIRS * 2])
     assert_equal(ours(method, PAIRS, **fields), theirs(trainer, batch))
 
 
@@ -136,10 +140,7 @@ def test_kahneman_tversky_optimization_equals_trls(tmp_path: Path) -> None:
     others = [_put(one, other, 64) for one, other in zip(examples, [*examples[1:], examples[0]], strict=True)]
     batch: dict[str, Any] = {"label": labels(examples, "cpu")}
     for prefix, chosen in (("", examples), ("KL_", others)):
-        marks = [[0] * len(each.prompt_ids) + [1] * (len(each.ids) - len(each.prompt_ids)) for each in chosen]
-        batch |= {f"{prefix}input_ids": padded([each.ids for each in chosen]),
-                  f"{prefix}attention_mask": padded([[1] * len(each.ids) for each in chosen], 0),
-                  f"{prefix}completion_mask": padded(marks, 0)}
+        batch |= batch_of([each.ids for each in chosen], [len(each.prompt_ids) for each in chosen], prefix)
     way = make_method(PreferenceMethodConfig(method="kto", beta=0.3))
     with torch.no_grad():
         scores = [PreferenceLoss(make_model(seed), way, 1, torch.float32, 64)(
@@ -184,11 +185,10 @@ def test_the_reward_models_loss_equals_trls_with_margins_and_centering(tmp_path:
     model, other = (make_model(3, "LlamaForSequenceClassification", num_labels=1) for _ in range(2))
     trainer = RewardTrainer(other, RewardConfig(**common(tmp_path), center_rewards_coefficient=0.05, max_length=None),
                             train_dataset=dataset(), processing_class=make_tokenizer())
-    rows = [pair.chosen_ids for pair in PAIRS] + [pair.rejected_ids for pair in PAIRS]
     margins = torch.tensor([pair.margin for pair in PAIRS])
     trainer.model.train()
     expected = trainer.compute_loss(trainer.model, {
-        "input_ids": padded(rows), "attention_mask": padded([[1] * len(row) for row in rows], 0), "margin": margins})
+        "input_ids": padded(ROWS), "attention_mask": padded([[1] * len(row) for row in ROWS], 0), "margin": margins})
     expected.backward()
     module = RewardLoss(model, 0.05, 1, torch.float32, 64)
     loss, sums = module(*tensors(PAIRS, "cpu", prompts=False), *about(PAIRS, ["default"], [1.0], "cpu"), margins)

@@ -312,6 +312,7 @@ def test_a_budget_ends_the_requests_and_a_server_without_replies_is_an_error(dat
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
+        ({"prompts": "x.jsonl"}, "prompts is 'x.jsonl', allowed: 'prompts.jsonl'"),
         ({"method": "best_of"}, "method='best_of' is not there; nearest: best_of_n"),
         ({"method": "best_of_n", "threshold": 2}, "threshold=2.0 is not of method=best_of_n"),
         ({"method": "best_of_n", "margin": 1}, "margin=1.0 is of pairs: set output=preferences"),
