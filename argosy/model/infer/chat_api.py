@@ -55,7 +55,6 @@ class ChatApi:
 
     @property
     def name(self) -> str:
-        """Model and address."""
         return f"{self.model} at {self.url}"
 
     def request_all(

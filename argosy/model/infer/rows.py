@@ -54,12 +54,10 @@ class TokenScores:
         return Score(float(self.logprobs.sum()), bool(self.greedy.all()), len(self.logprobs))
 
     def dump(self) -> list[list[Any]]:
-        """Convert to lists of numbers."""
         return [self.logprobs.tolist(), self.greedy.astype(int).tolist()]
 
     @classmethod
     def load(cls, dumped: list[list[Any]]) -> "TokenScores":
-        """Read such lists."""
         return cls(np.array(dumped[0], dtype=np.float64), np.array(dumped[1], dtype=np.bool_))
 
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from multiprocessing import get_context
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 from argosy.core.errors import StepError
 from argosy.core.step.contract import Progress
@@ -125,19 +125,12 @@ def _lines(scores: Mapping[bytes, Score]) -> dict[str, str]:
             for key, score in scores.items() if math.isfinite(score.logprob)}
 
 
-class Computer(Protocol):
-    """A model that computes batches."""
-
-    def compute(self, kind: str, task: Any) -> Any:
-        """Compute a batch of a kind; made of lists, numbers and texts, as its result is."""
-
-
 @dataclass(frozen=True)
 class Helper:
     """Another process that computes batches with the same model."""
 
-    load: "Callable[[Helper], Computer]"
-    """a function of a module, which loads the model in that process"""
+    load: "Callable[[Helper], Any]"
+    """a function of a module, which loads the model (argosy.model.infer.model) in that process"""
     checkpoint: Path
     batch_tokens: int
     threads: int
@@ -166,7 +159,6 @@ class Journal:
         return None if text is None else json.loads(text)
 
     def put(self, key: str, result: Any) -> None:
-        """Write the result of a batch."""
         self._records.write({key: json.dumps(result)})
 
 
@@ -194,7 +186,7 @@ class Work:
         """Yield (index of the task, its result) in any order; results are made of lists, numbers and texts.
 
         Args:
-            kind: of the tasks, as `Computer.compute` takes it.
+            kind: of the tasks, as the model's `compute` takes it.
             tasks: made of tuples, numbers and texts.
             compute: a task in this process.
             sizes: requests of each task.
@@ -275,7 +267,7 @@ def _result(future: Future[Any]) -> Any:
                         "fewer `processes`; run again, and it goes on from what is already computed") from None
 
 
-_LOADED: list[Computer | Exception] = []  # the model of a helper's process, or why there is none
+_LOADED: list[Any] = []  # the model of a helper's process, or why there is none
 
 
 def _load_here(helper: Helper, parent: int) -> None:

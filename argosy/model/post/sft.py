@@ -92,7 +92,6 @@ class Rows:
         self._windows = ChannelWindows(places, length, seed, together=packing)
 
     def __len__(self) -> int:
-        """Rows in an epoch."""
         return len(self._windows)
 
     @property

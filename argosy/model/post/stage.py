@@ -56,7 +56,6 @@ class Source:
 
     @property
     def pad_id(self) -> int:
-        """Return the tokenizer's padding token."""
         return int(self.tokenizer.pad_token_id)
 
     def decoding(self, max_new_tokens: int, temperature: float = 0.0, seed: int = 0) -> Decoding:

@@ -166,7 +166,6 @@ class Learner:
 
     @property
     def channels(self) -> tuple[str, ...]:
-        """Return the names of the examples' channels."""
         return channels_of(self.examples)
 
     @property

@@ -96,7 +96,6 @@ class Learner:
                 "guards": self.guards.state(), "samples": self.table.rows, "pending": pending}
 
     def restore(self, carried: Mapping[str, Any]) -> None:
-        """Take that over."""
         self.controller.coef, self.tokens = carried["kl_coef"], carried["tokens"]
         self.collector.stream.next, self.table.rows = carried["next"], list(carried["samples"])
         self.guards.restore(carried["guards"])

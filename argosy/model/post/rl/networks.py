@@ -191,7 +191,6 @@ class Networks:
 
     @property
     def group(self) -> Group:
-        """Return the processes that train."""
         return self.policy.group
 
     def save(self, directory: Path) -> None:

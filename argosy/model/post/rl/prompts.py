@@ -193,7 +193,6 @@ class Guards:
         return {"rate": self.rate, "length": self._length, "first": self._first}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take that over."""
         self.rate, self._length, self._first = state["rate"], state["length"], state["first"]
 
     def due(self, number: int) -> bool:

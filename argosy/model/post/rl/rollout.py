@@ -128,7 +128,6 @@ class Collector:
 
     @property
     def device(self) -> torch.device:
-        """Return the device of this process."""
         return self._group.device
 
     def use_group_of_its_own(self) -> None:
@@ -238,7 +237,6 @@ class Ahead:
         return [asdict(rollout) for rollout in self.waiting]
 
     def restore(self, state: Sequence[Mapping[str, Any]]) -> None:
-        """Take them over."""
         self.waiting = deque(Rollout(**each) for each in state)
 
     def settle(self) -> None:

@@ -34,7 +34,6 @@ class Unused:
     rows: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, prompt: Prompt, reason: str, **more: Any) -> None:
-        """Add a prompt."""
         self.rows.append({"prompt": list(prompt.messages), "reason": reason, **more})
 
     def counts(self) -> dict[str, int]:
