@@ -137,7 +137,7 @@ def sft_ours() -> Turn:
     from argosy.model.post.config import SFTConfig
     from argosy.model.post.sft import InstructionLoss, Rows, make_rows, sample_parser
     from argosy.model.train.engines import make_engine
-    from argosy.model.train.parallel import Group
+    from argosy.model.train.parallelism import Group
 
     model, tokenizer, conversations = start()
     config = SFTConfig(max_steps=1, batch_size=BATCH, micro_batch_size=BATCH, learning_rate=RATE, schedule="constant",
@@ -208,7 +208,7 @@ def grpo_ours() -> Turn:
     from argosy.model.post.rl.rewards import Prompt, Rewarded
     from argosy.model.post.rl.rollout import Collector, TransformersSampler
     from argosy.model.post.stage import Source, Stage
-    from argosy.model.train.parallel import Group
+    from argosy.model.train.parallelism import Group
     from argosy.model.weights.chat import encode_prompt
 
     model, tokenizer, conversations = start()

@@ -154,7 +154,7 @@ def ours(size: str) -> Work:
     a step's losses by channel."""
     make_deterministic(0, THREADS)
     from argosy.model.train.engines import make_engine
-    from argosy.model.train.parallel import Group
+    from argosy.model.train.parallelism import Group
 
     model, mixture = start(size)
     engine = make_engine(model, len(CHANNELS), config(), Group(device=model.device))

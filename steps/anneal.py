@@ -11,9 +11,8 @@ from pydantic import Field
 
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
+from argosy.model.train.checks import TRAINING, check_phase
 from argosy.model.train.config import ContinueConfig, TrainOutputs
-from argosy.model.train.kinds import TRAINING
-from argosy.model.train.sizing.checks import check_phase
 
 
 class AnnealConfig(ContinueConfig):

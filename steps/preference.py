@@ -13,8 +13,7 @@ from argosy.model.post import PREFERENCES
 from argosy.model.post.config import PosttrainingOutputs
 from argosy.model.post.preferences import PreferenceMethodConfig
 from argosy.model.post.preferences.methods import METHODS
-from argosy.model.train.kinds import TRAINING
-from argosy.model.train.sizing.checks import check_tuning
+from argosy.model.train.checks import TRAINING, check_tuning
 
 _FILES = (*PAIRS, *FEEDBACK)
 

@@ -7,10 +7,9 @@ from argosy.core.config.schema import ModelDir, TokenizerDir
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
 from argosy.core.store.step_files import given_directory
+from argosy.model.train.checks import TRAINING, check_phase
 from argosy.model.train.config import TrainConfig, TrainOutputs
 from argosy.model.train.config.model import ModelConfig
-from argosy.model.train.kinds import TRAINING
-from argosy.model.train.sizing.checks import check_phase
 
 
 class PretrainConfig(TrainConfig):

@@ -11,8 +11,7 @@ from argosy.core.step.contract import Step, StepContext
 from argosy.corpus.data.split import PREFERENCES as PAIRS
 from argosy.model.post import PREFERENCES
 from argosy.model.post.config import PositiveInt, PosttrainingOutputs, PreferenceConfig
-from argosy.model.train.kinds import TRAINING
-from argosy.model.train.sizing.checks import check_tuning
+from argosy.model.train.checks import TRAINING, check_tuning
 
 
 class RewardModelConfig(PreferenceConfig):

@@ -11,8 +11,7 @@ from argosy.model.post import RL
 from argosy.model.post.config import PosttrainingOutputs
 from argosy.model.post.rl import RLHFConfig
 from argosy.model.post.rl.methods import METHODS
-from argosy.model.train.kinds import TRAINING
-from argosy.model.train.sizing.checks import check_tuning
+from argosy.model.train.checks import TRAINING, check_tuning
 
 
 def run(config: RLHFConfig, context: StepContext) -> PosttrainingOutputs:

@@ -9,8 +9,7 @@ from argosy.core.step.contract import Step, StepContext
 from argosy.corpus.data.split import CONVERSATIONS
 from argosy.model.post import HELDOUT
 from argosy.model.post.config import PosttrainingOutputs, SFTConfig
-from argosy.model.train.kinds import TRAINING
-from argosy.model.train.sizing.checks import check_tuning
+from argosy.model.train.checks import TRAINING, check_tuning
 
 
 def run(config: SFTConfig, context: StepContext) -> PosttrainingOutputs:

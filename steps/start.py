@@ -94,9 +94,8 @@ def run(config: StartConfig, context: StepContext) -> StartOutputs:
 
     make_deterministic(0, 1)
     from argosy.model.weights.checkpoint import find_checkpoint
-    from argosy.model.weights.elsewhere.gguf import describe, in_words
     from argosy.model.weights.elsewhere.hub import download
-    from argosy.model.weights.elsewhere.imported import import_model
+    from argosy.model.weights.elsewhere.imported import describe_gguf, gguf_in_words, import_model
     from argosy.model.weights.export import Exporter
     from argosy.model.weights.pretrained import is_gguf, weights_dtype
 
@@ -104,9 +103,9 @@ def run(config: StartConfig, context: StepContext) -> StartOutputs:
         raise InputError("start.model is empty: name the directory of a model, or org/name@commit of the hub")
     source = find_checkpoint(download(config.hub) if config.hub else config.model)
     found = import_model(source.path)
-    about = describe(source.path) if is_gguf(source.path) else source.gguf
+    about = describe_gguf(source.path) if is_gguf(source.path) else source.gguf
     if about:
-        found.notes.insert(0, f"it came as {in_words(dict(about))}")
+        found.notes.insert(0, f"it came as {gguf_in_words(dict(about))}")
     ours = f" (stage {source.stage}, step {source.step:,})" if source.ours else ""
     print("\n".join([f"{source.path}{ours}: {found.model.config.model_type}", *found.notes]), flush=True)
     chat = source.chat if config.chat is None else config.chat

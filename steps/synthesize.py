@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from argosy.model.post.rl.rewards import Prompt, WeightedRewards
     from argosy.model.post.synthesis.methods import Answer
     from argosy.model.post.synthesis.records import Parse
-    from argosy.model.train.parallel import Group
+    from argosy.model.train.parallelism import Group
 
 UNUSED, COUNTS = "unused", "synthesis.json"
 
@@ -70,7 +70,7 @@ def run(config: SynthesizeConfig, context: StepContext) -> SynthesisOutputs:
     used."""
     data, teacher = _begin(config)
     from argosy.model.post.synthesis.records import make_records, metrics_of, read_prompts, table_rows, write_records
-    from argosy.model.train.parallel import join_group
+    from argosy.model.train.parallelism import join_group
 
     group = join_group(context)
     rejects, benchmark = Rejects(), _benchmark(config, data)

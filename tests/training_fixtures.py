@@ -164,7 +164,7 @@ def tiny_engine(channels: int = 1, **fields: Any) -> Any:
     from argosy.model.train.config import TrainConfig
     from argosy.model.train.config.model import ModelConfig
     from argosy.model.train.engines import make_engine
-    from argosy.model.train.parallel import Group
+    from argosy.model.train.parallelism import Group
     from argosy.model.train.phase import build_model
 
     torch.manual_seed(0)

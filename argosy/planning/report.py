@@ -9,12 +9,11 @@ from argosy.corpus.tokens.epochs import ChannelEpochs
 from argosy.corpus.tokens.epochs import in_words as epochs_in_words
 from argosy.model.train.sizing.advice import gigabytes, held
 from argosy.model.train.sizing.architecture import Architecture
-from argosy.model.train.sizing.compute import bubble, estimate, forward_flops, intensity, six_n_d, training_flops
-from argosy.model.train.sizing.gpus import Gpu
+from argosy.model.train.sizing.gpus import Gpu, bubble, estimate, forward_flops, intensity, six_n_d, training_flops
 from argosy.model.train.sizing.job import Job, read_job, read_layout
 from argosy.model.train.sizing.layouts import Proposal, Proposals
 from argosy.model.train.sizing.memory import memory
-from argosy.planning.traffic import traffic
+from argosy.planning.choice import traffic
 
 
 @dataclass(frozen=True)

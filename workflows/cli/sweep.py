@@ -146,7 +146,7 @@ def _hours(points: Sequence[PlannedNode], sweep: Sweep, gpu: str | None) -> list
 def _flops(node: PlannedNode, sweep: Sweep) -> float:
     """Return the FLOPs of a point; 0 where the shapes of its model are not known here."""
     from argosy.model.train.sizing.architecture import of_pipeline
-    from argosy.model.train.sizing.compute import training_flops
+    from argosy.model.train.sizing.gpus import training_flops
     from argosy.model.train.sizing.job import read_job, read_layout
 
     config = json.loads(node.config)

@@ -99,7 +99,7 @@ def run_rank(folder: Path, rank: int, world: int) -> dict[str, float]:
     from argosy.core.tracking.tracker import Tracker
     from argosy.model.train.config import TrainConfig
     from argosy.model.train.engines import make_engine
-    from argosy.model.train.parallel import join_group
+    from argosy.model.train.parallelism import join_group
 
     task = json.loads((folder / TASK).read_text())
     config = TrainConfig.model_validate(task["config"])

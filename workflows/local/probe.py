@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from argosy.core.step.process import die_with_parent, make_deterministic
 from argosy.model.train.sizing.architecture import read_architecture
-from argosy.model.train.sizing.compute import head_flops, training_flops
+from argosy.model.train.sizing.gpus import head_flops, training_flops
 from argosy.model.train.sizing.job import Job, Layout
-from argosy.planning.choice import OPERATIONS, Speed, engine_name, of_cpu, step_seconds
-from argosy.planning.traffic import traffic
+from argosy.planning.choice import OPERATIONS, Speed, engine_name, of_cpu, step_seconds, traffic
 from workflows.local.measure import TASK, make_model, random_batch, run_ranks
 
 if TYPE_CHECKING:
-    from argosy.model.train.parallel import Group
+    from argosy.model.train.parallelism import Group
     from argosy.model.train.sizing.gpus import Gpu
 
 BLOCKS = 2  # of the model, and of the small one
@@ -106,7 +105,7 @@ def run_rank(folder: Path, rank: int, world: int) -> Found:
     from argosy.core.step.contract import Progress, StepContext
     from argosy.core.tracking.tracker import Tracker
     from argosy.model.train.config import TrainConfig
-    from argosy.model.train.parallel import join_group
+    from argosy.model.train.parallelism import join_group
 
     task = json.loads((folder / TASK).read_text())
     phase = {**task["config"], "processes": 1}

@@ -220,9 +220,9 @@ def model_directory(store: Path, name: str) -> Path:
 
     Raises InputError: there is no such thing, or it is not done."""
     if is_gguf(file := Path(name).expanduser()):
-        from argosy.model.weights.elsewhere.gguf import unpack
+        from argosy.model.weights.elsewhere.imported import unpack_gguf
 
-        return unpack(file, store / UNPACKED)
+        return unpack_gguf(file, store / UNPACKED)
     if name not in ("", ".", ".."):
         return checkpoint_directory(store, name)
     if name and (Path(name) / "config.json").is_file():

@@ -2,7 +2,7 @@
 the metrics that its steps log."""
 
 from argosy.core.statistics.metric import Metric, share
-from argosy.model.train.kinds import LOSS, NEITHER, TRAINING
+from argosy.model.train.checks import LOSS, NEITHER, TRAINING
 
 HELDOUT: dict[str, Metric] = {
     "heldout/instruction_loss*": LOSS,

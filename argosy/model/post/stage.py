@@ -25,7 +25,7 @@ from argosy.model.weights.pretrained import load_config, load_tokenizer, weights
 from argosy.model.weights.templates import check_spans, use_template
 
 if TYPE_CHECKING:
-    from argosy.model.train.parallel import Group
+    from argosy.model.train.parallelism import Group
 
 R = TypeVar("R")
 C = TypeVar("C", bound=PosttrainingConfig, covariant=True)
@@ -168,7 +168,7 @@ def begin(config: _C, context: StepContext) -> Stage[_C]:
     Raises InputError: the checkpoint cannot be continued, its context is shorter than `max_length`, or its chat
     template marks other words than the assistant's."""
     prepare_process(config.seed, config.threads)
-    from argosy.model.train.parallel import join_group
+    from argosy.model.train.parallelism import join_group
 
     group = join_group(context)
     if group.device.type == "cpu" and (problem := config.cpu_problem()):

@@ -18,10 +18,9 @@ from argosy.core.step.process import memory_mb
 from argosy.core.store.files import write_atomic
 from argosy.core.store.step_files import TRACKING
 from argosy.model.train.config import ProfileConfig, TrainConfig
-from argosy.model.train.parallel import Group
+from argosy.model.train.parallelism import Group
 from argosy.model.train.sizing.architecture import read_architecture
-from argosy.model.train.sizing.compute import training_flops
-from argosy.model.train.sizing.gpus import gpu_of
+from argosy.model.train.sizing.gpus import gpu_of, training_flops
 from argosy.model.train.sizing.job import Layout, read_job
 
 PARTS = ("read", "collate", "forward", "loss", "backward", "sync", "optimizer", "log")

@@ -16,7 +16,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from argosy.core.errors import InputError
 from argosy.model.train.blocks import no_compiler
 from argosy.model.train.config import TrainConfig
-from argosy.model.train.parallel import local_part
+from argosy.model.train.parallelism import local_part
 from argosy.model.train.precision import missing
 
 MOMENTUM = 0.95

@@ -29,7 +29,7 @@ from argosy.model.train.engines import make_engine
 from argosy.model.train.engines.fitting import explained
 from argosy.model.train.heldout import HeldoutLoss
 from argosy.model.train.loop import Loop
-from argosy.model.train.parallel import join_group
+from argosy.model.train.parallelism import join_group
 from argosy.model.train.sizing.architecture import MIXTURES
 from argosy.model.train.state import carry_optimizer, keep_optimizer
 from argosy.model.train.updates import Sampled

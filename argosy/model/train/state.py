@@ -20,7 +20,7 @@ from argosy.model.train.config import ContinueConfig, TrainConfig
 from argosy.model.train.config.engine import FLAT, EngineConfig
 from argosy.model.train.engines.base import Engine
 from argosy.model.train.engines.parts import Parts
-from argosy.model.train.parallel import Group
+from argosy.model.train.parallelism import Group
 
 COMPLETE = "complete"  # {file: bytes}; written last
 PREFIX = "step-"

@@ -16,7 +16,7 @@ from argosy.model.train.engines.base import Engine
 from argosy.model.train.heldout import HeldoutLoss
 from argosy.model.train.monitoring import ExpertLoad, Meter
 from argosy.model.train.optim import learning_rate
-from argosy.model.train.parallel import Group
+from argosy.model.train.parallelism import Group
 from argosy.model.weights.export import Exporter
 
 Values = dict[str, float]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from argosy.model.train.sizing.architecture import read_architecture
-from argosy.model.train.sizing.compute import head_flops, training_flops
+from argosy.model.train.sizing.gpus import head_flops, training_flops
 from argosy.model.train.sizing.job import Job, Layout
 from tests.unit.workflows_local.test_measure import MODEL, TASKED
 from workflows.local.measure import TASK

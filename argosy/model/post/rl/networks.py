@@ -25,7 +25,7 @@ from argosy.model.train.engines.whole import WholeModel
 from argosy.model.train.layers.attention import Choice
 from argosy.model.train.layers.loss import linear_logprobs
 from argosy.model.train.layers.packed import PackedModel, lay_out
-from argosy.model.train.parallel import Group
+from argosy.model.train.parallelism import Group
 from argosy.model.weights.adapters.layers import without_adapters
 
 

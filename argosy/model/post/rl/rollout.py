@@ -24,7 +24,7 @@ from argosy.model.post.rl.prompts import Stream, as_text, make_samples, write_ta
 from argosy.model.post.rl.rewards import Sample, WeightedRewards
 from argosy.model.post.stage import Source
 from argosy.model.train.engines.whole import WholeModel
-from argosy.model.train.parallel import Group
+from argosy.model.train.parallelism import Group
 
 _CLOSE_S = 5.0  # patience with a generation that is given up; below the grace of a pod or of the ranks
 ENDS, MOST = 2, 200  # rows of each end of a rollout in the table of samples, and of the table, whose oldest rows go

@@ -27,7 +27,7 @@ from argosy.model.post.stage import Source, fitted, open_source
 from argosy.model.post.synthesis import SynthesisConfig
 from argosy.model.post.synthesis.methods import Answer
 from argosy.model.post.synthesis.records import prompt_digest
-from argosy.model.train.parallel import Group
+from argosy.model.train.parallelism import Group
 from argosy.model.weights.chat import check_template, encode_answer, end_tokens
 from argosy.model.weights.checkpoint import find_checkpoint
 from argosy.model.weights.pretrained import load_config, load_tokenizer

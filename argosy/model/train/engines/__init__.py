@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from argosy.model.train.config import TrainConfig
     from argosy.model.train.engines.base import Engine
-    from argosy.model.train.parallel import Group
+    from argosy.model.train.parallelism import Group
 
 
 def make_engine(

@@ -19,7 +19,7 @@ from argosy.model.train.engines.fitting import MicroBatch
 from argosy.model.train.engines.parts import WEIGHT, Parts, Whole, write_parts
 from argosy.model.train.layers.loss import LossModule
 from argosy.model.train.monitoring import Clock
-from argosy.model.train.parallel import Group
+from argosy.model.train.parallelism import Group
 from argosy.model.train.parallelism.mesh import Mesh, divide_sequence
 from argosy.model.train.parallelism.shares import Shares
 from argosy.model.train.precision import set_precision

@@ -16,7 +16,7 @@ from argosy.model.train.config import TrainConfig
 from argosy.model.train.engines.base import Engine, Wrap
 from argosy.model.train.engines.parts import WEIGHT, Parts, Whole
 from argosy.model.train.optim import make_optimizer
-from argosy.model.train.parallel import Group
+from argosy.model.train.parallelism import Group
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
 

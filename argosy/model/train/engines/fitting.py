@@ -15,7 +15,7 @@ from torch import Tensor
 from argosy.core.errors import InputError, StepError
 from argosy.core.step.machine import usable_memory_gb
 from argosy.model.train.config import TrainConfig, with_fields
-from argosy.model.train.parallel import Group
+from argosy.model.train.parallelism import Group
 from argosy.model.train.sizing.advice import advice
 from argosy.model.train.sizing.architecture import read_architecture
 from argosy.model.train.sizing.gpus import RESERVE

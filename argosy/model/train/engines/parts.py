@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from argosy.core.errors import StepError
-from argosy.model.train.parallel import Group
+from argosy.model.train.parallelism import Group
 
 PART_BYTES = 2**31
 WEIGHT = "weight"  # the first part of a weight's name; the others are the optimizer's: exp_avg, step, ...

@@ -11,7 +11,7 @@ from argosy.model.train.config import TrainConfig
 from argosy.model.train.engines.base import Engine, Wrap
 from argosy.model.train.engines.parts import WEIGHT, Parts, Whole
 from argosy.model.train.optim import make_optimizer, make_state, plain, set_rate, wrapped
-from argosy.model.train.parallel import Group
+from argosy.model.train.parallelism import Group
 
 
 class TorchEngine(Engine):

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from argosy.model.train.layers.attention import packed_attention
 from argosy.model.train.layers.collectives import exchange
-from argosy.model.train.parallel import Group
+from argosy.model.train.parallelism import Group
 
 AXES = ("pipeline", "data", "expert", "sequence", "tensor")
 """Outermost first: the processes of one tensor-parallel group are neighbours, of one machine."""

@@ -14,7 +14,7 @@ from argosy.core.errors import InputError
 from argosy.core.step.contract import Progress, StepContext
 from argosy.core.step.process import limit_threads, show_one_gpu
 from argosy.core.tracking.tracker import Tracker
-from argosy.model.train.parallel import join_group
+from argosy.model.train.parallelism import join_group
 
 ROOT = Path(__file__).parents[4]
 PROGRAM = """

@@ -14,7 +14,7 @@ from argosy.model.post.rl.rollout import Ahead, Rollout
 from argosy.model.train.config.model import ModelConfig
 from argosy.model.train.engines import make_engine
 from argosy.model.train.engines.whole import WholeModel
-from argosy.model.train.parallel import Group
+from argosy.model.train.parallelism import Group
 from argosy.model.train.phase import build_model
 from tests.training_fixtures import TINY_MODEL, Recorder, digests, run_here
 

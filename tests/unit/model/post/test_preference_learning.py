@@ -41,7 +41,7 @@ from argosy.model.post.preferences.rewards import RewardLoss, merge_heads, start
 from argosy.model.post.stage import Stage, open_source
 from argosy.model.train.config.model import ModelConfig
 from argosy.model.train.engines.torch import TorchEngine
-from argosy.model.train.parallel import Group
+from argosy.model.train.parallelism import Group
 from argosy.model.train.phase import build_model
 from argosy.model.weights.export import save_weights
 from tests.posttraining_fixtures import make_checkpoint, make_tokenizer

@@ -15,7 +15,7 @@ from argosy.model.post.rl import RLHFConfig
 from argosy.model.post.rl.prompts import Guards, Stream, repetition
 from argosy.model.post.rl.rewards import Prompt
 from argosy.model.post.rl.rollout import Collector
-from argosy.model.train.parallel import Group
+from argosy.model.train.parallelism import Group
 from tests.posttraining_fixtures import make_data
 from tests.training_fixtures import Recorder, run_here
 

@@ -30,7 +30,7 @@ from argosy.model.train.config import TrainConfig
 from argosy.model.train.config.model import ModelConfig
 from argosy.model.train.engines import make_engine
 from argosy.model.train.layers.attention import PACKED, Choice, choose
-from argosy.model.train.parallel import Group
+from argosy.model.train.parallelism import Group
 from argosy.model.train.phase import build_model
 from tests.posttraining_fixtures import make_data, make_tokenizer
 from tests.training_fixtures import TINY_MODEL

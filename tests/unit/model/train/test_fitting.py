@@ -13,7 +13,7 @@ from argosy.model.train.config import TrainConfig
 from argosy.model.train.engines import fitting
 from argosy.model.train.engines.fitting import explained, with_micro_batch
 from argosy.model.train.engines.torch import TorchEngine
-from argosy.model.train.parallel import Group
+from argosy.model.train.parallelism import Group
 from argosy.model.train.phase import loss_weights
 from argosy.model.train.sizing.job import engine_of
 from tests.training_fixtures import TINY_MODEL, random_batch, tiny_engine, weights_of

@@ -19,7 +19,7 @@ from argosy.model.train.config.model import ModelConfig
 from argosy.model.train.engines.torch import TorchEngine
 from argosy.model.train.heldout import HeldoutLoss
 from argosy.model.train.layers.loss import LossModule, linear_cross_entropy
-from argosy.model.train.parallel import Group
+from argosy.model.train.parallelism import Group
 from argosy.model.train.phase import build_model
 from argosy.model.train.updates import LossWindow
 from tests.training_fixtures import make_data

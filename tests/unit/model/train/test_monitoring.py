@@ -21,7 +21,7 @@ from argosy.model.train import monitoring
 from argosy.model.train.config import TrainConfig
 from argosy.model.train.config.model import ModelConfig
 from argosy.model.train.layers.loss import LossModule
-from argosy.model.train.parallel import Group
+from argosy.model.train.parallelism import Group
 from argosy.model.train.phase import build_model
 from argosy.model.train.sizing.gpus import gpu_of
 from steps import anneal, pretrain

@@ -22,7 +22,7 @@ from argosy.model.train.config.model import ModelConfig
 from argosy.model.train.engines.base import Engine
 from argosy.model.train.engines.deepspeed import DeepSpeedEngine, _check_biases
 from argosy.model.train.layers.loss import LossModule
-from argosy.model.train.parallel import Group
+from argosy.model.train.parallelism import Group
 from argosy.model.train.parallelism.mesh import DENSE, Mesh, divide_sequence
 from argosy.model.train.parallelism.pipeline import Pipeline
 from argosy.model.train.parallelism.shares import Shares

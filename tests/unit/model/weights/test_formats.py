@@ -11,9 +11,8 @@ from torch import Tensor
 
 from argosy.core.errors import InputError
 from argosy.model.weights.formats.files import convert
-from argosy.model.weights.formats.megatron import from_megatron, to_megatron
+from argosy.model.weights.formats.layouts import from_megatron, from_torchtitan, to_megatron, to_torchtitan
 from argosy.model.weights.formats.shape import Shape, read_shape
-from argosy.model.weights.formats.torchtitan import from_torchtitan, to_torchtitan
 from argosy.model.weights.load import load_model
 from tests.command_line import Argosy
 from tests.started_models import make_model, make_qwen_tokenizer

@@ -6,7 +6,7 @@ import pytest
 
 from argosy.core.errors import InputError
 from argosy.model.train.sizing.architecture import read_architecture
-from argosy.model.train.sizing.compute import forward_flops, six_n_d
+from argosy.model.train.sizing.gpus import forward_flops, six_n_d
 
 SMALL = {"vocab_size": 517, "hidden_size": 96, "intermediate_size": 200, "num_hidden_layers": 3,
          "num_attention_heads": 4}

@@ -12,12 +12,11 @@ from argosy.model.train.config import TrainConfig
 from argosy.model.train.engines import fitting
 from argosy.model.train.sizing.advice import advice
 from argosy.model.train.sizing.architecture import Architecture, read_architecture
-from argosy.model.train.sizing.compute import bubble, estimate, forward_flops, intensity, training_flops
-from argosy.model.train.sizing.gpus import GPUS, find_gpu
+from argosy.model.train.sizing.gpus import GPUS, bubble, estimate, find_gpu, forward_flops, intensity, training_flops
 from argosy.model.train.sizing.job import Job, Layout, read_layout
 from argosy.model.train.sizing.layouts import check_layout, fields, ladder, propose
 from argosy.model.train.sizing.memory import parameters_on_gpu
-from argosy.planning.traffic import traffic
+from argosy.planning.choice import traffic
 
 H100 = GPUS["h100"]
 

@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_leaves
 from argosy.corpus.tokens.mixture import Batch
 from argosy.model.train.config import TrainConfig
 from argosy.model.train.config.model import ModelConfig
-from argosy.model.train.parallel import Group
+from argosy.model.train.parallelism import Group
 from argosy.model.train.phase import build_model
 from argosy.model.train.sizing.activations import block, stored_bytes
 from argosy.model.train.sizing.architecture import of_pipeline, read_architecture

@@ -1,8 +1,12 @@
-"""Weights of Megatron-Core's GPTModel with its Transformer Engine layers, whole or in tensor-parallel shards.
+"""Weights of torchtitan's llama3 and qwen3 models, and of Megatron-Core's GPTModel.
 
-Queries, keys and values are one matrix, by group of queries: those of a group, their key, their value (Megatron-Core,
-`SelfAttention.linear_qkv`). The gate and what it multiplies are one matrix too, gate first (`linear_fc1`). Norms belong
-to the matrix that reads them. Shards: Shoeybi et al. 2019, "Megatron-LM"."""
+torchtitan's llama3 rotates neighbours (2i, 2i + 1) of a head as one complex number, transformers rotates (i, i + half
+of the head): the rows of queries and keys change places. Its qwen3 rotates as transformers does.
+
+Megatron-Core's are those with Transformer Engine layers, whole or in tensor-parallel shards. Queries, keys and values
+are one matrix, by group of queries: those of a group, their key, their value (`SelfAttention.linear_qkv`). The gate and
+what it multiplies are one matrix too, gate first (`linear_fc1`). Norms belong to the matrix that reads them. Shards:
+Shoeybi et al. 2019, "Megatron-LM"."""
 
 from collections.abc import Sequence
 
@@ -12,8 +16,84 @@ from torch import Tensor
 from argosy.core.errors import InputError
 from argosy.model.weights.formats.shape import EMBEDDING, HEAD, K, Q, Shape, V, Weights, check_weights, renamed
 
-_LAYER, _BLOCK = "model.layers.{}.", "decoder.layers.{}."
-NAMES = {
+_LAYER = "model.layers.{}."
+_ATTENTION = "layers.{}.attention."
+_TITAN = {
+    EMBEDDING: "tok_embeddings.weight",
+    HEAD: "lm_head.weight",
+    "model.norm.weight": "norm.weight",
+    **{f"{name}.weight": f"{_ATTENTION}qkv_linear.w{letter}.weight" for name, letter in zip((Q, K, V), "qkv",
+                                                                                          strict=True)},
+    f"{_LAYER}self_attn.o_proj.weight": f"{_ATTENTION}wo.weight",
+    f"{_LAYER}self_attn.q_norm.weight": f"{_ATTENTION}q_norm.weight",
+    f"{_LAYER}self_attn.k_norm.weight": f"{_ATTENTION}k_norm.weight",
+    f"{_LAYER}mlp.gate_proj.weight": "layers.{}.feed_forward.w1.weight",
+    f"{_LAYER}mlp.down_proj.weight": "layers.{}.feed_forward.w2.weight",
+    f"{_LAYER}mlp.up_proj.weight": "layers.{}.feed_forward.w3.weight",
+    f"{_LAYER}input_layernorm.weight": "layers.{}.attention_norm.weight",
+    f"{_LAYER}post_attention_layernorm.weight": "layers.{}.ffn_norm.weight",
+}
+_TITAN_BACK = {new: old for old, new in _TITAN.items()}
+
+
+def to_torchtitan(weights: Weights, shape: Shape) -> dict[str, Tensor]:
+    """Return torchtitan's state dict; a tied output layer is in it, as the same tensor.
+
+    `weights`: by transformers' names, matrices (outputs, inputs). Raises InputError: they are not those of `shape`, or
+    torchtitan has no such model."""
+    _check_titan(shape)
+    check_weights(weights, shape.empty(), "the model")
+    found = renamed(_rotated(weights, shape, back=False), _TITAN, shape.layers)
+    if shape.tied:
+        found["lm_head.weight"] = found["tok_embeddings.weight"]
+    return found
+
+
+def from_torchtitan(weights: Weights, shape: Shape) -> dict[str, Tensor]:
+    """Return the weights by transformers' names, of torchtitan's state dict.
+
+    Names of before 2026 (`attention.wq`, `output`) are known too. Raises InputError: they are not those of `shape`, or
+    the output layer is not the embedding, to which the config ties it."""
+    _check_titan(shape)
+    given = {_name_now(name): tensor for name, tensor in weights.items()}
+    head = given.get("lm_head.weight")
+    if shape.tied and head is not None:
+        if not given["lm_head.weight"].equal(given.get("tok_embeddings.weight", head)):
+            raise InputError("tie_word_embeddings is true, and lm_head.weight differs from tok_embeddings.weight: set "
+                             "tie_word_embeddings to false in config.json, so that both are kept")
+        del given["lm_head.weight"]
+    check_weights(given, renamed(shape.empty(), _TITAN, shape.layers), "the checkpoint")
+    return _rotated(renamed(given, _TITAN_BACK, shape.layers), shape, back=True)
+
+
+def _name_now(name: str) -> str:
+    for letter in "qkv":
+        name = name.replace(f".attention.w{letter}.", f".attention.qkv_linear.w{letter}.")
+    return "lm_head.weight" if name == "output.weight" else name
+
+
+def _check_titan(shape: Shape) -> None:
+    if shape.kind == "qwen2":
+        raise InputError("torchtitan has no model of the type 'qwen2', whose queries, keys and values have biases; "
+                         "allowed: llama, mistral (as its llama3), qwen3; Megatron-Core has one (--to megatron)")
+
+
+def _rotated(weights: Weights, shape: Shape, *, back: bool) -> dict[str, Tensor]:
+    """Return the weights with the rows of queries and keys in the order of the other rotation, or `back`."""
+    found = dict(weights)
+    if shape.kind == "qwen3":
+        return found
+    half = shape.head_dim // 2
+    for layer in range(shape.layers):
+        for name, heads in ((Q, shape.heads), (K, shape.kv_heads)):
+            key = f"{name.format(layer)}.weight"
+            rows = found[key].unflatten(0, (heads, half, 2) if back else (heads, 2, half))
+            found[key] = rows.transpose(1, 2).flatten(0, 2).contiguous()
+    return found
+
+
+_BLOCK = "decoder.layers.{}."
+_MEGATRON = {
     EMBEDDING: "embedding.word_embeddings.weight",
     HEAD: "output_layer.weight",
     "model.norm.weight": "decoder.final_layernorm.weight",
@@ -26,8 +106,8 @@ NAMES = {
 }
 _QKV, _FC1 = f"{_BLOCK}self_attention.linear_qkv", f"{_BLOCK}mlp.linear_fc1.weight"
 _GATE, _UP = f"{_LAYER}mlp.gate_proj.weight", f"{_LAYER}mlp.up_proj.weight"
-_ROWS = ("word_embeddings.weight", "output_layer.weight", "linear_qkv.weight", "linear_qkv.bias")
-_COLUMNS = ("linear_proj.weight", "linear_fc2.weight")
+_CUT_ROWS = ("word_embeddings.weight", "output_layer.weight", "linear_qkv.weight", "linear_qkv.bias")
+_CUT_COLUMNS = ("linear_proj.weight", "linear_fc2.weight")
 
 
 def to_megatron(weights: Weights, shape: Shape, tensor: int = 1) -> list[dict[str, Tensor]]:
@@ -43,7 +123,7 @@ def to_megatron(weights: Weights, shape: Shape, tensor: int = 1) -> list[dict[st
 
 
 def _fused(weights: Weights, shape: Shape) -> dict[str, Tensor]:
-    found = renamed(weights, NAMES, shape.layers)
+    found = renamed(weights, _MEGATRON, shape.layers)
     for layer in range(shape.layers):
         for kind in ("weight", "bias") if shape.kind == "qwen2" else ("weight",):
             groups = [weights[f"{name.format(layer)}.{kind}"].unflatten(0, (shape.kv_heads, -1)) for name in (Q, K, V)]
@@ -58,8 +138,8 @@ def _shards(whole: Weights, ranks: int) -> list[dict[str, Tensor]]:
         if name.endswith("linear_fc1.weight"):  # each rank has a part of the gate, and the same of what it multiplies
             gate, up = weight.chunk(2)
             parts = [torch.cat(pair) for pair in zip(gate.chunk(ranks), up.chunk(ranks), strict=True)]
-        elif name.endswith(_ROWS + _COLUMNS):
-            parts = list(weight.chunk(ranks, dim=1 if name.endswith(_COLUMNS) else 0))
+        elif name.endswith(_CUT_ROWS + _CUT_COLUMNS):
+            parts = list(weight.chunk(ranks, dim=1 if name.endswith(_CUT_COLUMNS) else 0))
         else:
             parts = [weight] * ranks
         for shard, part in zip(shards, parts, strict=True):
@@ -77,7 +157,7 @@ def from_megatron(shards: Sequence[Weights], shape: Shape) -> dict[str, Tensor]:
     for rank, (shard, expected) in enumerate(zip(kept, _shards(_fused(shape.empty(), shape), len(kept)), strict=True)):
         check_weights(shard, expected, f"the shard of rank {rank}")
     whole = _joined(kept)
-    found = renamed(whole, {new: old for old, new in NAMES.items()}, shape.layers)
+    found = renamed(whole, {new: old for old, new in _MEGATRON.items()}, shape.layers)
     group = shape.heads // shape.kv_heads
     for layer in range(shape.layers):
         for kind in ("weight", "bias") if shape.kind == "qwen2" else ("weight",):
@@ -97,8 +177,8 @@ def _joined(shards: Sequence[Weights]) -> dict[str, Tensor]:
         if name.endswith("linear_fc1.weight"):
             halves = [part.chunk(2) for part in parts]
             whole[name] = torch.cat([gate for gate, _ in halves] + [up for _, up in halves])
-        elif name.endswith(_ROWS + _COLUMNS):
-            whole[name] = torch.cat(parts, dim=1 if name.endswith(_COLUMNS) else 0)
+        elif name.endswith(_CUT_ROWS + _CUT_COLUMNS):
+            whole[name] = torch.cat(parts, dim=1 if name.endswith(_CUT_COLUMNS) else 0)
         else:
             if any(not torch.equal(first, part) for part in parts):
                 raise InputError(f"{name} differs between the shards, and every rank has the same: give the shards of "

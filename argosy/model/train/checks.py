@@ -1,11 +1,32 @@
-"""Checks of a training node before anything runs: lengths, devices, channels of its mixture."""
+"""A training step's kinds of metrics, and checks of its node before anything runs: lengths, devices, mixture."""
 
 from collections.abc import Sequence
 
 from argosy.core.errors import InputError
+from argosy.core.statistics.metric import BITS, Metric, share
 from argosy.core.step.contract import Planned
 from argosy.corpus.data.sources import RESERVED_CHANNEL, check_channels, check_mixture, rest_of
 from argosy.corpus.tokens.amounts import micro_batch_problem
+
+LOSS = Metric("lower", "nats a token", BITS)
+NEITHER = Metric("neither")
+
+RUN: dict[str, Metric] = {  # how a run went, which is not how good its model is
+    "time/*": Metric("neither", "ms"),
+    "perf/*": NEITHER,
+    "memory/*": Metric("neither", "MiB"),
+}
+TRAINING: dict[str, Metric] = {
+    "train/loss*": LOSS,
+    "train/value_loss": Metric("lower"),
+    "train/accuracy*": share(),
+    "train/clipped": share("neither"),
+    "train/margin*": Metric("higher"),
+    "train/reward_chosen": Metric("higher"),
+    "train/*": NEITHER,  # learning rate, tokens, norms
+    **RUN,
+}
+
 
 _BY_CHANNEL = ("mixture", "loss_weights", "max_epochs", "max_epochs_in_all")
 
