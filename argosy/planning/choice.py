@@ -160,7 +160,10 @@ def step_seconds(job: Job, layout: Layout, gpu: Gpu, mfu: float, per_node: int) 
     own = gpu.engines.get(engine_name(layout.engine, layout.zero), 0.0)
     small = layout.accumulation(job) * blocks * (anew * OPERATIONS * gpu.operation + own)
     sent = sum(each.seconds(gpu) for each in traffic(job, layout, per_node))
-    update = _update_bytes(job, layout) / gpu.bandwidth + blocks * gpu.update
+    shards = layout.shards if layout.zero else 1
+    weights = parameters_on_gpu(job, layout) * (2 * job.bytes.weight + job.bytes.gradient) / shards
+    read_and_written = weights + 2 * states(job, layout)["optimizer"]  # gradients once, weights and state twice
+    update = read_and_written / gpu.bandwidth + blocks * gpu.update
     return (work + small) * (1 + bubble(job, layout)) + sent + update
 
 
@@ -176,13 +179,6 @@ def _flops(job: Job, layout: Layout, gpu: Gpu, tokens: int) -> float:
     blocks = (training_flops(job, layout, tokens) - head) / layout.pipeline
     divided = blocks * (gpu.whole + (1 - gpu.whole) / layout.tensor)
     return (divided + head) / (layout.data * layout.context)
-
-
-def _update_bytes(job: Job, layout: Layout) -> float:
-    """Count what the optimizer reads and writes: gradients once, weights and its state there and back."""
-    shards = layout.shards if layout.zero else 1
-    weights = parameters_on_gpu(job, layout) * (2 * job.bytes.weight + job.bytes.gradient) / shards
-    return weights + 2 * states(job, layout)["optimizer"]
 
 
 def candidates(job: Job, gpu: Gpu, gpus: int, mfu: float, allowed: Callable[[Values], bool],

@@ -85,18 +85,15 @@ def _model(job: Job) -> str:
     total, active = model.parameters(), model.active_parameters
     sparse = f", {short(active)} of them active for a token" if active < total else ""
     steps = -(-job.tokens // (job.global_batch_size * job.sequence_length))
-    lines = [f"{model.kind} of {short(total)} parameters{sparse}: {_parts(job)}",
+    sizes: dict[str, int] = {}
+    for weight in model.weights():
+        sizes[weight.part] = sizes.get(weight.part, 0) + weight.size
+    parts = ", ".join(f"{name} {short(size)}" for name, size in sizes.items())
+    lines = [f"{model.kind} of {short(total)} parameters{sparse}: {parts}",
              f"{short(job.tokens)} tokens ({job.tokens / active:.3g} a parameter; 20 are compute-optimal, Hoffmann et "
              f"al. 2022) in {short(steps)} steps of {job.global_batch_size} x {job.sequence_length}",
              f"{job.optimizer}, {job.precision}"]
     return "\n".join(lines)
-
-
-def _parts(job: Job) -> str:
-    sizes: dict[str, int] = {}
-    for weight in job.model.weights():
-        sizes[weight.part] = sizes.get(weight.part, 0) + weight.size
-    return ", ".join(f"{name} {short(size)}" for name, size in sizes.items())
 
 
 def _layouts(job: Job, asked: Question, found: Proposals, hints: Mapping[str, str]) -> str:
@@ -126,21 +123,18 @@ def _memory(best: Proposal, asked: Question) -> str:
 def _work(best: Proposal, asked: Question) -> str:
     job, layout, gpu = best.job, best.layout, asked.gpu
     found = estimate(job, layout, gpu, asked.mfu, asked.price)
+    time = duration(found.seconds) if found.seconds < 100 * 3600 else f"{found.seconds / 86400:,.1f} days"
     ratio = intensity(job, layout)
     bound = "bound by arithmetic" if ratio >= gpu.ridge else "bound by memory, so that the MFU will be lower"
     rows = [("FLOPs of the forward and the backward", f"{training_flops(job, layout, job.tokens):.3g}",
              f"6ND: {six_n_d(job.model, job.tokens):.3g}"),
             ("operations a byte of the largest product", f"{ratio:.0f}", f"{gpu.name} needs {gpu.ridge:.0f}: {bound}"),
-            ("time", _time(found.seconds), f"at MFU {asked.mfu:g}, which is assumed (--mfu)"),
+            ("time", time, f"at MFU {asked.mfu:g}, which is assumed (--mfu)"),
             ("tokens a day", short(found.tokens_a_day), ""),
             ("cost", f"${found.cost:,.2f}", f"at ${asked.price:g} a GPU and hour, which is assumed (--price)")]
     if layout.pipeline > 1:
         rows.append(("the pipeline waits", f"{bubble(job, layout):.1%}", "of the time that it works"))
     return columns(rows, right=(1,))
-
-
-def _time(seconds: float) -> str:
-    return duration(seconds) if seconds < 100 * 3600 else f"{seconds / 86400:,.1f} days"
 
 
 def _sent(best: Proposal, asked: Question) -> str:

@@ -59,7 +59,9 @@ class StateStore:
             torch.save({"step": step, "rng": torch.get_rng_state(), **extra}, temporary / "loop.pt")
             _mark_complete(temporary)
             publish(temporary, target)
-            _delete_old(self._directory)
+            for old in _states(self._directory)[:-KEPT]:
+                (old / COMPLETE).unlink(missing_ok=True)  # it loses its mark before its files
+                shutil.rmtree(old)
         self._group.barrier()
 
     def load(self) -> dict[str, Any] | None:
@@ -98,13 +100,6 @@ def _mark_complete(path: Path) -> None:
     (path / COMPLETE).write_text(json.dumps(sizes))
     sync(path / COMPLETE)
     sync(path)
-
-
-def _delete_old(directory: Path) -> None:
-    """Delete all states but the newest KEPT; an old one loses its mark before its files."""
-    for old in _states(directory)[:-KEPT]:
-        (old / COMPLETE).unlink(missing_ok=True)
-        shutil.rmtree(old)
 
 
 def _states(directory: Path) -> list[Path]:

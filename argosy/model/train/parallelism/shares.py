@@ -113,7 +113,7 @@ def divide_tensors(model: Any, mesh: Mesh) -> tuple[dict[str, int], set[str]]:
     parents: dict[int, Any] = {}
     prefix = f"{model.base_model_prefix}."
     for name, module in list(model.named_modules()):
-        kind = _kind(plan, name.removeprefix(prefix))
+        kind = plan.get(re.sub(r"\.\d+(?=\.|$)", ".*", name.removeprefix(prefix)), "")  # * of a plan is a number
         if kind == _SUMMED:
             summed |= {f"{name}.{each}" for each, _ in module.named_parameters()}
         if kind not in (_COLUMNS, _ROWS) or not isinstance(module, nn.Linear):
@@ -125,11 +125,6 @@ def divide_tensors(model: Any, mesh: Mesh) -> tuple[dict[str, int], set[str]]:
     for parent in parents.values():
         parent.register_forward_pre_hook(_Copied(mesh.over("tensor")), with_kwargs=True)
     return cut, summed
-
-
-def _kind(plan: dict[str, str], name: str) -> str:
-    """Return how a plan divides a module; its patterns have * for a number."""
-    return plan.get(re.sub(r"\.\d+(?=\.|$)", ".*", name), "")
 
 
 def _cut(module: Any, kind: str, mesh: Mesh) -> dict[str, int]:

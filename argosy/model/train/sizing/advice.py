@@ -88,7 +88,10 @@ def _changes(job: Job, now: Layout, usable: float, config: Mapping[str, Any]) ->
     for layout in _layouts(job, now):
         tried = fit(job, layout, usable)
         named = {name: value for name, value in (fields(layout) or {}).items() if name != "processes"}
-        yield written({**named, **_micro(tried, now)}), tried
+        micro = tried.job.micro_batch_size
+        if micro != now.micro_batch(replace(tried.job, micro_batch_size=0)):
+            named["micro_batch_size"] = micro
+        yield written(named), tried
     more = replace(now, gpus=2 * now.gpus)
     if now.zero:
         yield f"processes={more.gpus}, which divide the states further", fit(job, more, usable)
@@ -116,8 +119,3 @@ def _layouts(job: Job, now: Layout) -> Iterator[Layout]:
             yield replace(now, zero=3, engine="zero")
         if job.shardable:
             yield replace(now, zero=3, engine="fsdp", offload="none")
-
-
-def _micro(tried: Proposal, now: Layout) -> dict[str, int]:
-    micro = tried.job.micro_batch_size
-    return {} if micro == now.micro_batch(replace(tried.job, micro_batch_size=0)) else {"micro_batch_size": micro}

@@ -104,8 +104,12 @@ def import_model(path: Path) -> ImportedModel:
 
     Raises InputError: it is of a type that cannot be trained here, quantized, or broken."""
     check_files(path)
-    _check_type(path)
-    found = ImportedModel(load_model(path), _open_tokenizer(path))
+    config = load_config(path)
+    _check_fields(path, config.model_type, getattr(config, "quantization_config", None))
+    model, tokenizer = load_model(path), load_tokenizer(path)
+    if getattr(tokenizer, "backend_tokenizer", None) is None:
+        raise InputError(f"start.model: {path} {NO_TOKENIZER}")
+    found = ImportedModel(model, tokenizer)
     known = set(found.tokenizer.get_vocab().values())
     _complete(found)
     _fit_rows(found, known)
@@ -138,24 +142,12 @@ def check_files(path: Path) -> None:
                              "delete it to get Argosy's") from None
 
 
-def _check_type(path: Path) -> None:
-    config = load_config(path)
-    _check_fields(path, config.model_type, getattr(config, "quantization_config", None))
-
-
 def _check_fields(path: Path, model_type: object, quantization: object) -> None:
     if model_type not in TYPES:
         raise InputError(f"start.model: {path} is of the type {model_type!r}, allowed: {', '.join(TYPES)}; the "
                          "output layers of others have a bias, a scale or a cap that the losses here do not know")
     if quantization:
         raise InputError(f"start.model: the weights in {path} are quantized: take the model's unquantized version")
-
-
-def _open_tokenizer(path: Path) -> Any:
-    tokenizer = load_tokenizer(path)
-    if getattr(tokenizer, "backend_tokenizer", None) is None:
-        raise InputError(f"start.model: {path} {NO_TOKENIZER}")
-    return tokenizer
 
 
 def _complete(found: ImportedModel) -> None:

@@ -59,7 +59,7 @@ def convert(source: Path, layout: str, out: Path, *, tensor: int = 1, like: Path
     if not (side / "config.json").is_file():
         raise InputError(f"{side} has no config.json of transformers, which says the model's shapes: name a directory "
                          "that has it, and the tokenizer, with --like")
-    shape = _shape_of(side)
+    shape = read_shape(load_config(side).to_dict())
     _check_window(side, layout)
     with _reading(source):
         weights = _read(source, now, shape)
@@ -73,10 +73,6 @@ def convert(source: Path, layout: str, out: Path, *, tensor: int = 1, like: Path
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return shape
-
-
-def _shape_of(side: Path) -> Shape:
-    return read_shape(load_config(side).to_dict())
 
 
 def _check_window(side: Path, layout: str) -> None:
