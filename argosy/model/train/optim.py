@@ -77,7 +77,6 @@ def _whole(locals_: Sequence[Tensor], parameters: Sequence[Tensor]) -> list[Tens
 
 
 def _parts(wholes: Sequence[Tensor], parameters: Sequence[Tensor]) -> list[Tensor]:
-    """Return this process's part of each matrix."""
     return [distribute_tensor(whole, each.device_mesh, each.placements, src_data_rank=None).to_local()
             if isinstance(each, DTensor) else whole for whole, each in zip(wholes, parameters, strict=True)]
 

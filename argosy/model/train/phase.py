@@ -74,7 +74,6 @@ def train_phase(
 
 
 def _export_dtype(config: TrainConfig) -> str:
-    """Return the precision of the phase's exports."""
     before = getattr(config, "checkpoint", "") if config.export_dtype == "auto" else ""
     if before:
         return weights_dtype(open_final("checkpoint", before).path)

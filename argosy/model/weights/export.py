@@ -110,7 +110,6 @@ def save_weights(
 
 
 def _rounded(name: str, tensor: Any, dtype: str) -> Any:
-    """Return a float32 tensor in `dtype`; any other tensor as it is."""
     import torch
 
     if tensor.dtype != torch.float32 or dtype == "float32":

@@ -153,7 +153,6 @@ class TrainConfig(NumericsConfig):
                              f"micro_batch_size={self.micro_batch} gives {self.micro_batches}: {advice}")
 
     def _check_exports(self) -> None:
-        """Check that no two exports have one name, or come after one step."""
         named: dict[object, float] = {}
         for fraction in self.exports:
             step = max(1, round(fraction * self.steps))

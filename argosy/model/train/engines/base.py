@@ -130,7 +130,6 @@ class Engine(ABC):
         self.module.weights = self.channel_weights.float()
 
     def _tensors(self, batch: Batch) -> list[Tensor]:
-        """Return the arguments of the loss module, on the device."""
         arrays = [each[:, self._own_positions] for each in (batch.inputs, batch.targets, batch.channels)]
         if self.config.document_mask:
             arrays.append(batch.documents)
@@ -217,7 +216,6 @@ def _recompute(model: Any, how: str) -> None:
 
 
 def _kept() -> list[Any]:
-    """List the operations whose results are kept."""
     import torch.nn.attention.varlen  # which names its operation when it is imported
 
     aten = torch.ops.aten

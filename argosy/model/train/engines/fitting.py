@@ -85,7 +85,6 @@ def _can_try(config: TrainConfig, group: Group) -> bool:
 
 
 def _capacity(group: Group) -> float:
-    """Return the bytes of memory that one process may fill."""
     if group.device.type == "cuda":
         return float(torch.cuda.get_device_properties(group.device).total_memory)
     return usable_memory_gb() * 1e9 / group.world

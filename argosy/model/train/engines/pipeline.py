@@ -93,7 +93,6 @@ class PipelineEngine(TorchEngine):
                 if self._first or name != self.shares.twice]
 
     def _received(self, rank: int) -> Iterator[tuple[str, Tensor]]:
-        """Receive a stage's weights, float32."""
         box: list[Any] = [None]
         dist.recv_object_list(box, rank)
         for name, shape in box[0]:

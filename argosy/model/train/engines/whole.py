@@ -29,7 +29,11 @@ class WholeModel:
         if not self.shared:
             own = dict(self._model.named_parameters())
             with torch.no_grad():
-                self._send(own) if self._engine.config.pipeline_parallel > 1 else self._gather(own)
+                if self._engine.config.pipeline_parallel > 1:
+                    self._send(own)
+                else:
+                    for name, whole in self._engine.weights_by_name():
+                        own[name.partition("/")[2]].copy_(whole())
         self._model.eval()
         return self._model
 
@@ -51,10 +55,6 @@ class WholeModel:
             torch.cuda.current_stream().synchronize()  # another stream reads it
         self._copy.eval()
         return self._copy
-
-    def _gather(self, own: dict[str, Any]) -> None:
-        for name, whole in self._engine.weights_by_name():
-            own[name.partition("/")[2]].copy_(whole())
 
     def _send(self, own: dict[str, Any]) -> None:
         """Take over what the first process collects of the stages of a pipeline, none of which has all."""

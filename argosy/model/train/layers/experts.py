@@ -142,7 +142,6 @@ def _product(rows: Tensor, weights: Tensor, ends: Tensor) -> Tensor:
 
 
 def _dtype(rows: Tensor) -> torch.dtype:
-    """Return the precision of the matrix products."""
     kind = rows.device.type
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else rows.dtype
 

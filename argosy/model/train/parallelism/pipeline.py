@@ -61,7 +61,6 @@ def _copied(module: Any) -> Any:
 
 
 def _span(blocks: Any, span: range) -> nn.ModuleList:
-    """Return some of the blocks, by the numbers that they have."""
     kept = nn.ModuleList()
     for index in span:
         kept.add_module(str(index), blocks[index])

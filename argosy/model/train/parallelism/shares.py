@@ -66,7 +66,6 @@ class Shares:
         return self._cuts[name][0] if name in self._cuts else ""
 
     def _copies(self, name: str, parameter: Any) -> int:
-        """Return the number of processes that hold the same part of a weight."""
         sizes = self._mesh.sizes
         copies = self._mesh.group.world // sizes["pipeline"]
         if name in self._cuts:

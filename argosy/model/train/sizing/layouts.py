@@ -124,7 +124,6 @@ def ladder(job: Job, gpus: int, per_node: int) -> Iterator[Layout]:
 
 
 def _divided(job: Job, gpus: int) -> Iterator[Layout]:
-    """Yield the layouts that divide states alone."""
     plain = Layout(gpus)
     yield plain
     if job.divisible:

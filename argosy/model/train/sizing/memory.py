@@ -147,7 +147,6 @@ def _logits(job: Job, layout: Layout) -> float:
 
 
 def _head(job: Job, layout: Layout) -> float:
-    """Count the gradient of the output layer."""
     return job.bytes.weight * job.model.vocab_size * job.model.hidden_size
 
 
@@ -172,7 +171,6 @@ def _end_of_backward(job: Job, layout: Layout, gradients: float) -> dict[str, fl
 
 
 def _update(job: Job, layout: Layout, gradients: float) -> dict[str, float]:
-    """Count the moment of the optimizer's work."""
     work = _orthogonalization(job, layout) if job.optimizer == "muon" else 0.0
     return {"gradients": gradients, "communication": _buffers(job, layout)["update"], "optimizer's work": work}
 

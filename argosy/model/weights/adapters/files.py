@@ -56,7 +56,6 @@ def _plain(value: Any) -> Any:
 
 
 def _identity(directory: Path) -> str:
-    """Hash the weights and the configuration in a directory."""
     digest = hashlib.sha256()
     for path in sorted({path for pattern in _IDENTITY for path in directory.glob(pattern)}):
         with open(path, "rb") as file:

@@ -86,7 +86,6 @@ def _check_window(side: Path, layout: str) -> None:
 
 @contextmanager
 def _reading(source: Path) -> Iterator[None]:
-    """Say which checkpoint an error of a reader is about."""
     try:
         yield
     except ArgosyError:
@@ -96,7 +95,6 @@ def _reading(source: Path) -> Iterator[None]:
 
 
 def _read(source: Path, layout: str, shape: Shape) -> dict[str, Tensor]:
-    """Read the weights by transformers' names."""
     from safetensors.torch import load_file
 
     if layout == "torchtitan":
