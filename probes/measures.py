@@ -31,6 +31,11 @@ def distinct(texts: Iterable[str]) -> list[str]:
     return [text for text in each if not any(text != other and text.startswith(other) for other in each)]
 
 
+def exclusive(texts: Sequence[str]) -> bool:
+    """Whether none is empty, nor begins another one: only then their probabilities are of different events."""
+    return all(texts) and len(distinct(texts)) == len(texts)
+
+
 def log_sum(logs: Iterable[float]) -> float:
     """Log of the sum of probabilities given as logs; -inf for none."""
     values = list(logs)

@@ -12,6 +12,7 @@ from argosy.evidence.compare.metrics import Kind, families, kind_of, scale_of
 from argosy.evidence.compare.words import is_percent, value_text
 from argosy.evidence.report.chart import Chart, Scale, Series, on_axis, path_of, ticks
 from argosy.evidence.report.pipeline import Stage
+from argosy.evidence.report.probe import reliability
 from argosy.evidence.report.tables import is_group
 
 LEFT, RIGHT, TOP, BOTTOM = 38, 294, 10, 146
@@ -130,6 +131,7 @@ POSTTRAINING = (("rlhf/reward", "Mean reward of the answers"), ("rlhf/kl", "KL t
 def stage_curves(found: Comparison, stages: Sequence[Stage]) -> list[tuple[str, list[Chart]]]:
     """Groups of charts with a heading; those that there is nothing to draw for are left out."""
     groups = [("Training", list(_pretraining(stages))), ("Over the checkpoints", list(_checkpoints(found))),
+              ("Calibration", list(reliability(found.checkpoints.finals))),
               ("After pretraining", list(_posttraining(stages))), ("Further stages", list(_further(stages)))]
     return [(title, charts) for title, charts in groups if charts]
 
