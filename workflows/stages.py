@@ -41,18 +41,19 @@ class Stages:
         chosen: names of the stages to collect; None: all.
 
     Attributes:
-        named: steps of the stages that were named, collected or not."""
+        named: steps of the stages that were named, collected or not.
+        known: as given."""
 
     def __init__(self, seed: int, resources: Mapping[str, StageResources], known: Collection[str] | None,
                  chosen: Collection[str] | None = None) -> None:
         self.nodes: list[Node] = []
         self.named: dict[str, str] = {}
-        self.seed, self.resources, self._known, self._chosen = seed, resources, known, chosen
+        self.seed, self.resources, self.known, self._chosen = seed, resources, known, chosen
 
     def has(self, name: str) -> bool:
         """Tell whether a stage is among the chosen ones. Raises InputError: there is no such stage."""
-        if self._known is not None and name not in self._known:
-            raise InputError(f"stage {name!r} is none of the pipeline's; {likely(name, self._known)}")
+        if self.known is not None and name not in self.known:
+            raise InputError(f"stage {name!r} is none of the pipeline's; {likely(name, self.known)}")
         return self._chosen is None or name in self._chosen
 
     def __call__(self, name: str, step: str, config: Config | None, *, part: str = "", batch: int = 1, of: str = "",
@@ -125,7 +126,7 @@ def add_further(stage: Stages, config: Config) -> list[Node]:
 def _add(stage: Stages, name: str, step: Step[Any], config: Config) -> Node | None:
     inputs: dict[str, Any] = {}
     for field, before in step.after.items():
-        if before not in stage.named:
+        if stage.known is None and before not in stage.named:  # of a whole pipeline; one in parts names some alone
             raise InputError(f"steps/{name}.py: after has {before!r}; {likely(before, stage.named)}")
         nodes = [node for node in stage.nodes if node.name == before]
         inputs[field] = nodes if step.config.model_fields[field].annotation is not str else next(iter(nodes), None)

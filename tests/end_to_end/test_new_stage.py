@@ -42,6 +42,7 @@ def test_the_step_of_contributing_is_a_stage_with_a_metric_in_the_report(house: 
     store = ("--preset", "tiny", "--store", str(house / "runs"))
     assert re.search(r"^count_words +run", argosy(house, "plan", *store), re.MULTILINE)
     assert "count_words" not in argosy(house, "plan", *store, "count_words=null")
+    assert "count_words" not in argosy(house, "plan", *store, "stages=data")  # which has no `clean`
     argosy(house, "run", *store, "stages=[clean,count_words]")
     [counted] = (house / "runs").glob("count_words-*")
     [clean], scored = (house / "runs").glob("clean-*"), sorted(map(str, (house / "runs").glob("score-*")))

@@ -69,8 +69,8 @@ def test_a_file_is_read_in_one_sitting() -> None:
     assert {str(path): lines(path) for path in files().values() if lines(path) > 300} == {}
 
 
-BUDGET = {"argosy/core": (52, 7_800), "argosy/corpus": (154, 17_300), "argosy/model": (152, 16_700),
-          "argosy/evidence": (68, 8_700), "argosy/planning": (5, 450)}  # files and lines
+BUDGET = {"argosy/core": (44, 7_650), "argosy/corpus": (152, 17_150), "argosy/model": (128, 16_200),
+          "argosy/evidence": (57, 8_250), "argosy/planning": (3, 370)}  # files and lines
 
 
 def test_no_wing_grows_beyond_its_budget() -> None:

@@ -139,7 +139,7 @@ def test_a_config_is_read_back_from_its_record(file: Path) -> None:
     ("posttraining.policy.data=better", "data is 'better', and grpo reads the data step's prompts alone"),
     ("posttraining.taught.from=chat", "from is 'chat', and a teacher answers: leave one of the two out"),
     ("posttraining.better.rewards={model: 1}", "posttraining[1].reward_model is missing"),
-    ("posttraining.better.prompts=facts.jsonl", "posttraining[1].prompts has 'facts.jsonl', allowed: the files of"),
+    ("posttraining.better.prompts=facts.jsonl", "posttraining[1].prompts is 'facts.jsonl', allowed: 'prompts.jsonl'"),
     ("posttraining.better.threshhold=2", "posttraining[1].threshhold is not a field; nearest: threshold"),
     ("stages=[again,chat]", "stages has again, which needs better: add it"),
 ])  # fmt: skip
