@@ -6,12 +6,14 @@ import pkgutil
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 
 import argosy.corpus.cleaning.kernels as package
+from argosy.corpus.cleaning.kernels.dedup import hashing, near_dedup, substring_dedup
 from argosy.corpus.cleaning.kernels.words import Words, words
 
 LOOPS = [(module, name, value) for each in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
@@ -145,3 +147,63 @@ def test_likeness_of_sketches_that_hold_all_and_sets_that_are_joined() -> None:
     for pair in ((4, 2), (5, 4), (1, 3)):
         join(parents, *pair)
     assert [part.tolist() for part in members(parents)] == [[1, 2, 3, 4, 5], [1, 2, 1, 2, 2]]
+
+
+BITS = 2**64 - 1
+
+
+def plain_mix(value: int) -> int:
+    """The finaliser of MurmurHash3 (Appleby 2011), fmix64."""
+    for factor in (hashing._M1, hashing._M2):
+        value = (value ^ value >> int(hashing._SHIFT)) * int(factor) & BITS
+    return value ^ value >> int(hashing._SHIFT)
+
+
+def plain_shingle(words: Sequence[int]) -> int:
+    value = len(words)
+    for word in words:
+        value = (value ^ word) * int(near_dedup._FACTOR) & BITS
+        value ^= value >> int(near_dedup._SHIFT)
+    return plain_mix(value) >> 32
+
+
+def test_minhash(found: Words) -> None:
+    """A signature has the least hash under each permutation, a band's key its rows, the sketch the least hashes."""
+    size, bands, rows, sketch = 3, 4, 2, 5
+    signs = near_dedup.minhash(found.hashes, found.first, size, bands, rows, sketch)
+    permutations = list(zip(*(part.tolist() for part in near_dedup.permutations(bands * rows)), strict=True))
+    at = 0
+    for number, keys in enumerate(signs.bands.tolist()):
+        words = found.hashes[found.first[number] : found.first[number + 1]].tolist()
+        shingles = {plain_shingle(words[begin : begin + size]) for begin in range(len(words) - size + 1)}
+        assert signs.sketches[at : at + signs.counts[number]].tolist() == sorted(shingles)[:sketch]
+        at += signs.counts[number]
+        if shingles:
+            least = [min((shingle * a + b) % 2**32 for shingle in shingles) for a, b in permutations]
+            plain = [plain_mix(band + 1) for band in range(bands)]
+            for place, value in enumerate(least):
+                plain[place // rows] = plain_mix(plain[place // rows] ^ value)
+            assert keys == plain
+    assert at == len(signs.sketches) > 0
+
+
+def plain_fingerprints(points: Sequence[int], length: int) -> list[int]:
+    """Hash every run of half a window; each window keeps its least hash, the first of equals, once for each place."""
+    half, base = length // 2, int(substring_dedup._BASE)
+    runs = [0] * max(len(points) - half + 1, 0)
+    for at in range(len(runs)):
+        for point in points[at : at + half]:
+            runs[at] = (runs[at] * base + plain_mix(point + 1)) & BITS
+        runs[at] = plain_mix(runs[at])
+    windows = range(len(points) - length + 1)
+    places = [min(range(begin, begin + length - half + 1), key=lambda at: runs[at]) for begin in windows]
+    return [runs[place] for number, place in enumerate(places) if number == 0 or place != places[number - 1]]
+
+
+@pytest.mark.parametrize("length", [6, 9])
+def test_winnowing(length: int) -> None:
+    """Equal windows have the same fingerprint at the same place (Schleimer et al. 2003)."""
+    found, counts = substring_dedup.fingerprints(POINTS, STARTS, length)
+    plain = [plain_fingerprints(POINTS[begin:end].tolist(), length) for begin, end in pairwise(STARTS)]
+    assert counts.tolist() == [len(each) for each in plain]
+    assert found.tolist() == [fingerprint for each in plain for fingerprint in each]
