@@ -4,6 +4,7 @@ import importlib
 import inspect
 import pkgutil
 import random
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -14,6 +15,7 @@ import pytest
 
 import argosy.corpus.cleaning.kernels as package
 from argosy.corpus.cleaning.kernels.dedup import hashing, near_dedup, substring_dedup
+from argosy.corpus.cleaning.kernels.filters import pii
 from argosy.corpus.cleaning.kernels.words import Words, words
 
 LOOPS = [(module, name, value) for each in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
@@ -207,3 +209,26 @@ def test_winnowing(length: int) -> None:
     plain = [plain_fingerprints(POINTS[begin:end].tolist(), length) for begin, end in pairwise(STARTS)]
     assert counts.tolist() == [len(each) for each in plain]
     assert found.tolist() == [fingerprint for each in plain for fingerprint in each]
+
+
+def plain_places(text: str) -> Iterator[tuple[int, int, int]]:
+    """Numbers of 7 digits, or of 4 with 3 dots; hexadecimal digits with 2 colons; @ within a text."""
+    for run in re.finditer(r"[0-9][0-9 ()+.（）－-]*", text):
+        digits = sum(sign in "0123456789" for sign in run[0])
+        if digits >= 7 or (digits >= 4 and run[0].count(".") >= 3):
+            yield run.start(), run.start() + len(run[0].rstrip(" ()+.（）－-")), pii.NUMBER
+    for run in re.finditer(r"[0-9a-fA-F]+(?::[0-9a-fA-F:.]*)?|:[0-9a-fA-F:.]*", text):
+        if run[0].count(":") >= 2 and len(re.sub("[:.]", "", run[0])) >= 4:
+            yield run.start(), run.end(), pii.COLONS
+    yield from ((at, at + 1, pii.AT) for at, sign in enumerate(text) if sign == "@" and 0 < at < len(text) - 1)
+
+
+def test_places_of_personal_data() -> None:
+    rng = random.Random(6)
+    texts = ["".join(rng.choices("0123456789 ()+-.（）－:afAFg@甲\n", [3] * 10 + [1] * 18, k=60)) for _ in range(300)]
+    starts = np.cumsum([0, *map(len, texts)], dtype=np.int64)
+    found = pii.find(np.frombuffer("".join(texts).encode("utf-32-le"), np.uint32), starts)
+    plain = {(start + begin, start + end, kind) for start, text in zip(starts.tolist(), texts, strict=False)
+             for begin, end, kind in plain_places(text)}  # fmt: skip
+    assert {*map(tuple, found.tolist())} == plain
+    assert {kind for _, _, kind in plain} == {pii.AT, pii.NUMBER, pii.COLONS}
