@@ -35,7 +35,7 @@ def charts(found: Sequence[Probed]) -> Iterator[Chart]:
     rising = len(tokens) == len(found) and all(a < b for a, b in itertools.pairwise(tokens))
     xs = [float(at) for at in (tokens if rising else range(1, len(found) + 1))]
     names = {x: each.name for x, each in zip(xs, found, strict=True)}
-    for measure, title, unit in (("mass", "Probability in %", "%"), ("nats", "Surprise in nats: lower is likelier", "")):
+    for measure, title, unit in (("mass", "Probability, %", "%"), ("nats", "Surprise in nats, lower is likelier", "")):
         series = [Series(text, [(x, each.values[text][measure]) for x, each in zip(xs, found, strict=True)])
                   for text in found[0].values]
         yield Chart(title, "of the next bytes", "tokens" if rising else "checkpoints", series, unit=unit, x_text=names,

@@ -86,6 +86,7 @@ class EngineOptions(Config):
     """Base of an engine's options. An engine without other ones is written by its name."""
 
     name: str
+    """Name of the engine."""
 
     def problem(self, mesh: MeshConfig) -> str:
         """Say what of the processes' division this engine does not compute, and what can; "" where it does all."""
@@ -96,12 +97,14 @@ class Auto(EngineOptions):
     """`torch` on a CPU and for what DeepSpeed does not compute, else ZeRO's stage 0."""
 
     name: Literal["auto"] = "auto"
+    """Name of the engine."""
 
 
 class Torch(EngineOptions):
     """Gradients are summed after the backward."""
 
     name: Literal["torch"] = "torch"
+    """Name of the engine."""
 
 
 class Overlapping(EngineOptions):
@@ -121,12 +124,14 @@ class DDP(Overlapping):
     """Each process has all weights."""
 
     name: Literal["ddp"] = "ddp"
+    """Name of the engine."""
 
 
 class FSDP(Overlapping):
     """Weights are sharded too (FSDP2)."""
 
     name: Literal["fsdp"] = "fsdp"
+    """Name of the engine."""
     shard_size: Annotated[int, Field(ge=0), ADDED] = 0
     """Processes that share one copy of the weights, such as those of a node; 0 is all."""
 
@@ -143,6 +148,7 @@ class Zero(EngineOptions):
     """DeepSpeed's ZeRO."""
 
     name: Literal["zero"] = "zero"
+    """Name of the engine."""
     stage: Annotated[Literal[0, 1, 2, 3], ADDED] = 1
     """Parts that are sharded: 0 nothing, 1 the optimizer, 2 gradients too, 3 weights too."""
     offload: Annotated[Literal["none", "optimizer", "all"], ADDED] = "none"
