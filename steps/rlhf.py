@@ -25,17 +25,11 @@ def run(config: RLHFConfig, context: StepContext) -> PosttrainingOutputs:
     if config.generation == "vllm":
         check_installed(config.server)
     stage = begin(config, context)
+    from argosy.model.post.rl import prompts
     from argosy.model.post.rl.learning import train_policy
-    from argosy.model.post.rl.prompts import (
-        PolicyEvaluation,
-        evaluate_policy,
-        hold_out,
-        prompt_parser,
-        room_of_prompts,
-    )
 
     source = stage.source
-    room = room_of_prompts(config.max_length or source.context, config.max_new_tokens)
+    room = prompts.room_of_prompts(config.max_length or source.context, config.max_new_tokens)
     around = Surroundings(config.reward_model, source.device, config.reward_caution)
     rewards = WeightedRewards(config.rewards, around)
     true = WeightedRewards(config.guards.true_reward, around) if config.guards.true_reward else None
@@ -43,16 +37,16 @@ def run(config: RLHFConfig, context: StepContext) -> PosttrainingOutputs:
     def problem(fields: dict[str, Any]) -> str:
         return rewards.problem(fields) or (true.problem(fields) if true else "")
 
-    prompts = stage.read(prompt_parser(source.tokenizer, room, problem), config.prompts)
+    read = stage.read(prompts.prompt_parser(source.tokenizer, room, problem), config.prompts)
     stage.keep_rejects()
-    chosen, heldout = hold_out(prompts, config.heldout_limit, config.seed)
+    chosen, heldout = prompts.hold_out(read, config.heldout_limit, config.seed)
     config.amount_of_prompts(len(chosen))  # before anything is generated
     decoding = source.decoding(config.max_new_tokens, config.temperature, config.seed)
-    evaluations: list[PolicyEvaluation] = []
+    evaluations: list[prompts.PolicyEvaluation] = []
 
     def evaluate(policy: Any) -> dict[str, float]:
         reference = source.causal_model().eval() if evaluations else policy
-        evaluations.append(evaluate_policy(policy, reference, source.tokenizer, heldout, rewards, decoding))
+        evaluations.append(prompts.evaluate_policy(policy, reference, source.tokenizer, heldout, rewards, decoding))
         first, last = evaluations[0], evaluations[-1]
         return last.metrics if first is last else last.metrics | last.gain(first)
 

@@ -9,12 +9,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from argosy.core.errors import InputError
 from argosy.model.infer.decode import Answers, Decoder, Decoding
 from argosy.model.infer.encoder import Encoder, load_encoder
 from argosy.model.infer.model import LanguageModel, load_helper
 from argosy.model.infer.plan import Limits
-from argosy.model.infer.rows import Query, Tokens
+from argosy.model.infer.rows import Query, Tokens, TokenScores
 from argosy.model.infer.scorer import Scorer
 from argosy.model.infer.work import Helper, Journal, ScoreCache, Work, model_directory
 from argosy.model.weights.checkpoint import Checkpoint
@@ -104,7 +106,8 @@ class VLLMScorer(Scorer):
         for query, output in zip(queries, outputs, strict=True):  # {token: logprob} of each token given those before it
             given = output.prompt_logprobs[query.first + 1 :]
             each = [given[at][token] for at, token in enumerate(query.targets)]
-            dumped.append([[logprob.logprob for logprob in each], [int(logprob.rank == 1) for logprob in each]])
+            dumped.append(TokenScores(np.array([logprob.logprob for logprob in each], dtype=np.float64),
+                                      np.array([logprob.rank == 1 for logprob in each], dtype=np.bool_)).dump())
         return dumped
 
     def next_token(self, contexts: Sequence[Tokens]) -> "Iterator[tuple[int, torch.Tensor]]":

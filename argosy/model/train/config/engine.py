@@ -97,14 +97,12 @@ class Auto(EngineOptions):
     """`torch` on a CPU and for what DeepSpeed does not compute, else ZeRO's stage 0."""
 
     name: Literal["auto"] = "auto"
-    """Name of the engine."""
 
 
 class Torch(EngineOptions):
     """Gradients are summed after the backward."""
 
     name: Literal["torch"] = "torch"
-    """Name of the engine."""
 
 
 class Overlapping(EngineOptions):
@@ -124,14 +122,12 @@ class DDP(Overlapping):
     """Each process has all weights."""
 
     name: Literal["ddp"] = "ddp"
-    """Name of the engine."""
 
 
 class FSDP(Overlapping):
     """Weights are sharded too (FSDP2)."""
 
     name: Literal["fsdp"] = "fsdp"
-    """Name of the engine."""
     shard_size: Annotated[int, Field(ge=0), ADDED] = 0
     """Processes that share one copy of the weights, such as those of a node; 0 is all."""
 
@@ -148,7 +144,6 @@ class Zero(EngineOptions):
     """DeepSpeed's ZeRO."""
 
     name: Literal["zero"] = "zero"
-    """Name of the engine."""
     stage: Annotated[Literal[0, 1, 2, 3], ADDED] = 1
     """Parts that are sharded: 0 nothing, 1 the optimizer, 2 gradients too, 3 weights too."""
     offload: Annotated[Literal["none", "optimizer", "all"], ADDED] = "none"
