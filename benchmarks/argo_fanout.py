@@ -47,7 +47,9 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=0, help="that ours are dealt to (default: the profile's)")
     parser.add_argument("--peer-parts", type=int, default=40)
     args = parser.parse_args()
-    given = open_profile()
+    if not (name := os.environ.get("ARGOSY_TEST_PROFILE", "")):
+        sys.exit("ARGOSY_TEST_PROFILE names no cluster profile (see docs/argo.md)")
+    given = load_profile(name)
     storage = given.storage.model_copy(update={"directory": "benchmark"})
     profile = given.model_copy(update={"batches": args.batches or given.batches, "storage": storage})
     cluster = Cluster(profile)
@@ -64,14 +66,6 @@ def main() -> None:
     figures = {"ratio": peer / ours, "ours": ours, "peer": peer, "workflow_bytes": size}
     rounded = {key: round(value, 5) for key, value in figures.items()}
     print(json.dumps({"name": "argo_fanout", "unit": "s/part", **rounded}))
-
-
-def open_profile() -> Profile:
-    """Read the profile that ARGOSY_TEST_PROFILE names; exits where there is none."""
-    name = os.environ.get("ARGOSY_TEST_PROFILE", "")
-    if not name:
-        sys.exit("ARGOSY_TEST_PROFILE names no cluster profile (see docs/argo.md)")
-    return load_profile(name)
 
 
 def ours_s(cluster: "Cluster", profile: Profile, count: int) -> tuple[float, int]:

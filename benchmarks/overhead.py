@@ -1,10 +1,10 @@
-"""Cost of a step on the local runner, beside Metaflow's and Luigi's.
+"""Cost of a step on the local runner, beside Luigi's.
 
 python -m benchmarks.overhead
 
-Every step is a process that does nothing; two at a time everywhere. Metaflow starts its own process for a task; Luigi's
-task starts the very process that our step is, without what the runner adds. `per_step_s` is our elapsed time a step
-less the same for that bare process. The last line is JSON; `ratio` is the faster peer's elapsed time a step over ours.
+Every step is a process that does nothing, two at a time. Luigi's task starts the very process that our step is, without
+what the runner adds. `per_step_s` is our elapsed time a step less the same for that bare process. The last line is
+JSON; `ratio` is Luigi's elapsed time a step over ours.
 """
 
 import argparse
@@ -17,11 +17,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from argosy.core.store.files import write_json
+from benchmarks.side_by_side import ROOT
 from steps.noop import NoopConfig
 from workflows.graph import Graph, Node
 from workflows.local.runner import run_plan
@@ -29,9 +29,33 @@ from workflows.local.scheduler import Budget
 from workflows.plan import plan
 
 WORKERS = 2
-PEERS = ("metaflow==2.19.39", "luigi==3.8.1")
+PEER = "luigi==3.8.1"
 BARE = (sys.executable, "-c", "import argosy.core.step.command, argosy.core.step.runner, steps.noop")
-HERE = Path(__file__).resolve().parent
+LUIGI = """
+import sys, luigi
+from pathlib import Path
+from luigi.contrib.external_program import ExternalProgramTask
+
+FOLDER, COUNT, WORKERS, *COMMAND = sys.argv[1:]
+
+class Noop(ExternalProgramTask):
+    index = luigi.IntParameter()
+
+    def program_args(self):
+        return COMMAND
+
+    def output(self):
+        return luigi.LocalTarget(str(Path(FOLDER) / str(self.index)))
+
+    def run(self):
+        super().run()
+        self.output().open("w").close()
+
+if __name__ == "__main__":
+    tasks = [Noop(index=index) for index in range(int(COUNT))]
+    done = luigi.build(tasks, workers=int(WORKERS), local_scheduler=True, log_level="WARNING")
+    sys.exit(0 if done and len(list(Path(FOLDER).iterdir())) == int(COUNT) else 1)
+"""
 
 
 def main() -> None:
@@ -39,23 +63,17 @@ def main() -> None:
     parser = argparse.ArgumentParser("python -m benchmarks.overhead", description=__doc__)
     parser.add_argument("--steps", type=int, default=1000, help="of our runner")
     parser.add_argument("--luigi-steps", type=int, default=200)
-    parser.add_argument("--metaflow-steps", type=int, default=40)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder)
         bare = bare_s(args.luigi_steps)
         ours = ours_s(scratch / "ours", args.steps)
         planned = plan_s(scratch / "plan", 10_000)
-        python = peers_python(scratch / "peers")
-        script = [python, str(HERE / "overhead_luigi.py"), str(scratch / "luigi")]  # a process a worker
-        luigi = elapsed([*script, str(args.luigi_steps), str(WORKERS), *BARE], {}) / args.luigi_steps
-        metaflow = metaflow_s(python, scratch, args.metaflow_steps)
-    peer = min(luigi, metaflow)
+        luigi = luigi_s(scratch, args.luigi_steps)
     print(f"elapsed a step, {WORKERS} at a time: bare process {bare:.3f} s, Argosy {ours:.3f} s ({args.steps} steps), "
-          f"Luigi {luigi:.3f} s ({args.luigi_steps}), Metaflow {metaflow:.3f} s ({args.metaflow_steps}); "
-          f"plan of 10,000 finished nodes {planned:.2f} s")  # fmt: skip
-    figures = {"ratio": peer / ours, "ours": ours, "peer": peer, "per_step_s": ours - bare, "plan_10000_s": planned,
-               "metaflow_per_step_s": metaflow, "luigi_per_step_s": luigi, "bare_per_step_s": bare}  # fmt: skip
+          f"Luigi {luigi:.3f} s ({args.luigi_steps}); plan of 10,000 finished nodes {planned:.2f} s")
+    figures = {"ratio": luigi / ours, "ours": ours, "peer": luigi, "per_step_s": ours - bare, "plan_10000_s": planned,
+               "bare_per_step_s": bare}
     rounded = {key: round(value, 4) for key, value in figures.items()}
     print(json.dumps({"name": "overhead", "unit": "s/step", **rounded}))
 
@@ -64,7 +82,7 @@ def bare_s(count: int) -> float:
     """Seconds for a process that imports what a step imports and ends."""
     started = time.perf_counter()
     with ThreadPoolExecutor(WORKERS) as pool:
-        for done in [pool.submit(subprocess.run, BARE, cwd=HERE.parent, check=True) for _ in range(count)]:
+        for done in [pool.submit(subprocess.run, BARE, cwd=ROOT, check=True) for _ in range(count)]:
             done.result()
     return (time.perf_counter() - started) / count
 
@@ -106,35 +124,21 @@ def noops(count: int) -> list[Node]:
     return [Node("noop", "noop", NoopConfig(index=index), part=f"{index:05}") for index in range(count)]
 
 
-def peers_python(venv: Path) -> str:
-    """The interpreter of a new environment that has the peers."""
-    python = str(venv / "bin" / "python")
-    if uv := shutil.which("uv"):
-        commands = [[uv, "venv", "--quiet", "--python", sys.executable, str(venv)],
-                    [uv, "pip", "install", "--quiet", "--python", python, *PEERS]]  # fmt: skip
-    else:
-        commands = [[sys.executable, "-m", "venv", str(venv)], [python, "-m", "pip", "install", "--quiet", *PEERS]]
-    for command in commands:
+def luigi_s(scratch: Path, count: int) -> float:
+    """Seconds for a task of Luigi, which is installed into an environment of its own."""
+    venv, script = scratch / "peer", scratch / "noops.py"
+    python, uv = str(venv / "bin" / "python"), shutil.which("uv")
+    make = [uv, "venv", "--quiet", "--python", sys.executable] if uv else [sys.executable, "-m", "venv"]
+    install = [uv, "pip", "install", "--python", python] if uv else [python, "-m", "pip", "install"]
+    for command in ([*make, str(venv)], [*install, "--quiet", PEER]):
         subprocess.run(command, check=True)
-    return python
-
-
-def metaflow_s(python: str, scratch: Path, count: int) -> float:
-    """Seconds for a task of Metaflow's local runtime; start, join and end are tasks too."""
-    script = str(HERE / "overhead_metaflow.py")
-    home = {"METAFLOW_HOME": str(scratch / "metaflow"), "METAFLOW_DATASTORE_SYSROOT_LOCAL": str(scratch / "metaflow"),
-            "METAFLOW_USER": "benchmark", "METAFLOW_DEFAULT_METADATA": "local"}  # fmt: skip
-    run = ["run", "--count", str(count), "--max-workers", str(WORKERS), "--max-num-splits", str(count)]
-    return elapsed([python, script, "--quiet", "--no-pylint", *run], home) / (count + 3)
-
-
-def elapsed(command: Sequence[str], environment: dict[str, str]) -> float:
-    """Seconds that `command` takes."""
+    script.write_text(LUIGI)
     started = time.perf_counter()
-    done = subprocess.run(command, cwd=HERE.parent, env=os.environ | environment, capture_output=True, text=True)
+    command = [python, str(script), str(scratch / "luigi"), str(count), str(WORKERS), *BARE]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"{' '.join(command)} failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-    return time.perf_counter() - started
+    return (time.perf_counter() - started) / count
 
 
 if __name__ == "__main__":

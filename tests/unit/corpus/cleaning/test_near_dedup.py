@@ -13,7 +13,8 @@ from argosy.corpus.cleaning.dedup.near_dedup import NearDedup, NearDedupConfig
 from argosy.corpus.cleaning.kernels.dedup.near_dedup import permutations
 from argosy.corpus.data.schemas import Document
 from argosy.corpus.text.scripts import words
-from benchmarks.cleaning.filters import deduplicated, deduplicated_by_peer
+from benchmarks.cleaning import deduplicated
+from benchmarks.datatrove_peer import deduplicated_by_peer
 from tests.dedup_fixtures import Corpus, books, like_pairs, make, roots, same, shingles, short
 
 
@@ -133,4 +134,4 @@ def test_datatrove_keeps_as_many(tmp_path: Path) -> None:
     """Where texts are nearly equal or nothing alike, so that no chance decides."""
     long = [text for text in books() if len(words(text)) > 600][:40]
     texts = [*long, *(f"{text} One sentence more at the end." for text in long[::3])]
-    assert len(deduplicated(texts, tmp_path)) == len(long) == len(deduplicated_by_peer(texts, tmp_path, "regex"))
+    assert len(deduplicated(texts, tmp_path)) == len(long) == len(deduplicated_by_peer(texts, tmp_path))

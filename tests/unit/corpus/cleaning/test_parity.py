@@ -8,8 +8,8 @@ import pytest
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.scoring import KEPT, decide, score
 from argosy.corpus.data.schemas import Document
-from benchmarks.cleaning.filters import PAPERS, our_filters, peer_filter
-from benchmarks.cleaning.peer import RegexWords, real_texts
+from benchmarks.cleaning import PAPERS, our_filters
+from benchmarks.datatrove_peer import RegexWords, peer_filter, real_texts
 
 COUNT_CHINESE_IN_CHARACTERS = {"c4_quality", "gopher_quality", "gopher_repetition"}
 

@@ -10,7 +10,7 @@ from argosy.corpus.cleaning.filters import make_filters, parse_filters
 from argosy.corpus.cleaning.recipes import RECIPES
 from argosy.corpus.cleaning.scoring import KEPT, decide, labels, score
 from argosy.corpus.data.schemas import Document
-from benchmarks.cleaning.peer import documents, real_texts, splitting
+from benchmarks.datatrove_peer import documents, real_texts, splitting
 from steps.clean import CleanConfig
 
 
@@ -42,7 +42,7 @@ def test_lines_of_fineweb_may_end_in_anything_as_in_datatrove() -> None:
     codes, _ = decide(filters, scored.scores, np.full(len(batch), "web"))
     ours = {number: text for number, (text, code) in enumerate(zip(scored.batch.texts, codes, strict=True))
             if code == KEPT}
-    with splitting("regex"):
+    with splitting():
         kept = peers.C4QualityFilter(filter_no_terminal_punct=False).run(documents(texts))
         theirs = {int(document.id): document.text for document in kept}
     assert ours == theirs

@@ -1,1 +1,0 @@
-"""Cleaning beside datatrove, measure by measure."""
