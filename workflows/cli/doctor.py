@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
                          "itself: leave --server out, and set KUBECONFIG or --context; 'argosy status --on argo --all "
                          f"--server {args.server}' tries the server")
     from workflows.argo.client.ways import KubernetesClient
-    from workflows.argo.doctor import examine
+    from workflows.argo.doctor.checks import examine
 
     cluster = _cluster(args)
     print(f"profile {cluster.profile.name}, namespace {cluster.namespace}", flush=True)
@@ -39,9 +39,9 @@ def run(args: argparse.Namespace) -> int:
               f"{cluster.namespace}, or name another --namespace", flush=True)
         return 1
     counts: Counter[str] = Counter()
-    for check, found in examine(cluster):
+    for name, found in examine(cluster):
         counts[found.state] += 1
-        print(f"{found.state:4}  {check.name:10}  {found.what}", flush=True)
+        print(f"{found.state:4}  {name:10}  {found.what}", flush=True)
         if found.fix and found.state != "ok":
             print(f"{'':18}fix: {found.fix}", flush=True)
     print(", ".join(f"{counts[state]} {state}" for state in ("ok", "warn", "FAIL") if counts[state]))

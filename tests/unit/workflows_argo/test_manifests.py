@@ -203,8 +203,8 @@ def test_the_default_preset_fits_a_node_of_two_cores_and_single_cores_run_side_b
     monkeypatch.setattr("os.sysconf", {"SC_PHYS_PAGES": 2**21, "SC_PAGE_SIZE": 4096}.__getitem__)  # 8 GiB
     laptop = load_profile("laptop")
     check_node(planned, laptop)
-    room = need(laptop, "clean", Resources(1, 1.0))
-    assert 2 * room.cpu <= 2 - 0.42  # beside controller, server, MLflow, S3, reconciler and DNS
+    cpu, _ = need(laptop, "clean", Resources(1, 1.0))
+    assert 2 * cpu <= 2 - 0.42  # beside controller, server, MLflow, S3, reconciler and DNS
     whole = laptop.model_copy(update={"cpu_share": 1.0})
     with pytest.raises(InputError, match=r"stage tokenizer asks for 2.05 cores .* the node has 2, .* cpu_share"):
         check_node(planned, whole)

@@ -1,9 +1,7 @@
 """`argosy doctor`: each thing that a cluster may lack is found, and only that."""
 
 import json
-import time
-from collections.abc import Callable, Iterator
-from email.utils import formatdate
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +23,7 @@ PROFILE = {
     "nightly": {"webhook_secret": "hooks/url"},
 }  # fmt: skip
 DEPLOYMENTS = "/apis/apps/v1/deployments"
-LEASE = "/apis/coordination.k8s.io/v1/namespaces/argo/leases/workflow-controller"
-SELF, OTHERS = (f"/apis/authorization.k8s.io/v1/{kind}subjectaccessreviews" for kind in ("self", ""))
+SELF = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
 @pytest.fixture
@@ -39,21 +36,16 @@ def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
 
 
 def healthy() -> dict[str, Any]:
-    now = formatdate(time.time(), usegmt=True)
     kinds = ("workflows", "workflowtemplates", "cronworkflows", "workflowtaskresults")
     ours = [each for given in manifests(load_profile("team.yaml")).values() for each in given]
     return {path_of(each, "argosy"): each for each in ours} | {
         CORE: {"metadata": {"name": "argosy"}},
         f"{CORE}/configmaps": {"items": manifests(load_profile("team.yaml"))["profile"]},
-        "/version": {"major": "1", "minor": "34+", "gitVersion": "v1.34.0", "date": now},
+        "/version": {"gitVersion": "v1.34.0"},
         "/apis/argoproj.io/v1alpha1": {"resources": [{"name": kind} for kind in kinds]},
         DEPLOYMENTS: {"items": [controller("v4.1.2")]},
-        LEASE: {"spec": {"renewTime": time.strftime("%Y-%m-%dT%H:%M:%S.000000Z", time.gmtime())}},
         SELF: lambda _, __: {"status": {"allowed": True}},
-        OTHERS: lambda _, body: {"status": {"allowed": body["spec"]["user"].endswith(":argosy-executor")}},
         f"{CORE}/persistentvolumeclaims/store": claim(),
-        "/api/v1/nodes": {"items": [worker("2"), worker("1")]},
-        "/api/v1/pods": {"items": [service("0.5")]},
         "/apis/scheduling.k8s.io/v1/priorityclasses/high": {"value": 1},
         f"{CORE}/configmaps/slots": {"data": {"training": "2"}},
         f"{CORE}/configmaps/artifact-repositories": {"metadata": {}, "data": {"s3": "s3: {bucket: argosy}"}},
@@ -72,17 +64,6 @@ def claim(phase: str = "Bound", mode: str = "ReadWriteMany") -> dict[str, Any]:
     return {"spec": {"accessModes": [mode]}, "status": {"phase": phase}}
 
 
-def worker(cpu: str, **labels: str) -> dict[str, Any]:
-    allocatable = {"cpu": cpu, "memory": "8Gi", "ephemeral-storage": "10Gi", "pods": "110"}
-    return {"metadata": {"name": f"node-{cpu}", "labels": labels}, "status": {"allocatable": allocatable}}
-
-
-def service(cpu: str) -> dict[str, Any]:
-    resources = {"requests": {"cpu": cpu, "memory": "1Gi"}}
-    return {"metadata": {"name": "mlflow"}, "status": {"phase": "Running"},
-            "spec": {"nodeName": "node-2", "containers": [{"name": "main", "resources": resources}]}}  # fmt: skip
-
-
 def doctor(argosy: Argosy, *more: str, code: int = 0) -> list[str]:
     """The lines that are not ok."""
     told = argosy("doctor", "--profile", "team.yaml", *more, code=code).out.splitlines()
@@ -99,26 +80,16 @@ LACKS: list[tuple[str, Any, str, str]] = [
     (DEPLOYMENTS, {"items": []}, "FAIL", "no deployment of Argo's workflow-controller"),
     (DEPLOYMENTS, {"items": [controller("v4.1.2", ready=0)]}, "FAIL", "is not ready"),
     (DEPLOYMENTS, {"items": [controller("v3.4.11")]}, "FAIL", "Argo 3.4.11: too old"),
-    (DEPLOYMENTS, {"items": [controller("v3.6.0")]}, "warn", "Argo 3.6.0: older than"),
-    (LEASE, {"spec": {"renewTime": "2026-01-01T00:00:00.000000Z"}}, "FAIL", "no controller leads since"),
     (f"{CUSTOM}/workflowtemplates/lifecycle", None, "FAIL", "without WorkflowTemplate lifecycle"),
     (f"{CUSTOM}/workflowtemplates/lifecycle", {"spec": {}}, "warn", "not those of this version and profile: Workflow"),
     (SELF, lambda _, body: {"status": {"allowed": "pods" not in str(body)}}, "FAIL", "you may not get pods/log"),
-    (OTHERS, lambda _, __: {"status": {"allowed": False}}, "FAIL", "service account argosy-executor may not create"),
-    (OTHERS, lambda _, __: {"status": {"allowed": True}}, "warn", "argosy-step of the steps may list secrets"),
     (f"{CORE}/persistentvolumeclaims/store", None, "FAIL", "there is no PersistentVolumeClaim store"),
-    (f"{CORE}/persistentvolumeclaims/store", claim("Pending"), "FAIL", "the claim store is Pending"),
+    (f"{CORE}/persistentvolumeclaims/store", claim("Lost"), "FAIL", "the claim store is Lost"),
     (f"{CORE}/persistentvolumeclaims/store", claim(mode="ReadWriteOnce"), "warn", "the claim store is ReadWriteOnce"),
     ("/apis/scheduling.k8s.io/v1/priorityclasses/high", None, "FAIL", "there is no PriorityClass high"),
     (f"{CORE}/configmaps/slots", None, "FAIL", "semaphore slots/training is not there"),
-    (f"{CORE}/configmaps/slots", {"data": {"training": "0"}}, "FAIL", "semaphore slots/training is 0"),
     (f"{CORE}/configmaps/artifact-repositories", None, "FAIL", "no repository is configured"),
     (f"{CORE}/secrets/hub", None, "FAIL", "there is no Secret hub"),
-    (f"{CORE}/secrets/hooks", None, "FAIL", "there is no Secret hooks"),
-    ("/version", {"major": "1", "minor": "27"}, "warn", "Kubernetes ?"),
-    ("/api/v1/nodes", {"items": []}, "warn", "no node is ready for pods"),
-    ("/api/v1/nodes", {"items": [worker("1")]}, "FAIL", "stage tokenizer asks for 1.45 cores"),
-    ("/api/v1/pods", {"items": [service("0.7")]}, "FAIL", "Argo's), the largest node has 1.3: its pods"),
 ]  # fmt: skip
 
 
@@ -150,14 +121,14 @@ def test_what_may_not_be_looked_at_is_no_failure(api: Api, argosy: Argosy) -> No
     assert ["cannot be looked at" in line for line in wrong] == [True]
 
 
-def pods(api: Api, ends: Callable[[], dict[str, Any]], log: str) -> list[str]:
-    """Pods that are created end as `ends` says; returns a list that fills with what was deleted."""
+def pods(api: Api, status: dict[str, Any], log: str) -> list[str]:
+    """Pods that are created have this status and log; returns a list that fills with what was deleted."""
     deleted: list[str] = []
     answer = api.answer
 
     def serving_pods(method: str, path: str, query: dict[str, str], body: dict[str, Any]) -> tuple[int, Any]:
         if (method, path) == ("POST", f"{CORE}/pods"):
-            api.objects[f"{CORE}/pods/doctor-1"] = {"metadata": {"name": "doctor-1"}, "status": ends()}
+            api.objects[f"{CORE}/pods/doctor-1"] = {"metadata": {"name": "doctor-1"}, "status": status}
             api.logs["doctor-1"] = log
             return 200, {"metadata": {"name": "doctor-1"}}
         if method == "DELETE":
@@ -168,13 +139,14 @@ def pods(api: Api, ends: Callable[[], dict[str, Any]], log: str) -> list[str]:
     return deleted
 
 
+SAID = {"uid": 1000, "python": "3.11.9", "imports": "", "mlflow": ""}  # by the pod's script
+
+
 def test_deep_starts_a_pod_of_each_image_and_takes_it_away(api: Api, argosy: Argosy) -> None:
-    said = {"time": time.time() + 3600, "uid": 1000, "python": "3.11.9", "imports": "", "mlflow": "", "code": "",
-            "store": "PermissionError: /store/runs"}  # fmt: skip
-    deleted = pods(api, lambda: {"phase": "Succeeded"}, f"a warning\n{json.dumps(said)}\n")
+    log = f"a warning\n{json.dumps({**SAID, 'store': 'PermissionError: /store/runs'})}\n"
+    deleted = pods(api, {"phase": "Succeeded"}, log)
     wrong = doctor(argosy, "--deep", code=1)
-    assert ["store: PermissionError" in wrong[0], "s off this machine's clock" in wrong[1]] == [True, True]
-    assert len(wrong) == 4  # both images
+    assert ["store: PermissionError" in line for line in wrong] == [True, True]
     assert len(deleted) == 2
     created = [body for body in api.bodies("POST") if body.get("kind") == "Pod"]
     assert [each["spec"]["containers"][0]["image"] for each in created] == ["argosy-data:latest", "argosy-train:latest"]
@@ -187,7 +159,7 @@ def test_deep_starts_a_pod_of_each_image_and_takes_it_away(api: Api, argosy: Arg
 def test_an_image_that_cannot_be_pulled_is_told_at_once(api: Api, argosy: Argosy) -> None:
     waiting = {"reason": "ImagePullBackOff", "message": "no such image"}
     status = {"phase": "Pending", "containerStatuses": [{"state": {"waiting": waiting}}]}
-    deleted = pods(api, lambda: status, "")
+    deleted = pods(api, status, "")
     wrong = doctor(argosy, "--deep", code=1)
     assert "argosy-data:latest: ImagePullBackOff: no such image" in wrong[0]
     assert len(deleted) == 2
@@ -198,11 +170,10 @@ def test_the_pod_s_script_tries_the_store(tmp_path: Path, monkeypatch: pytest.Mo
     """moto keeps a second writer off (If-None-Match), and has no bucket `another`."""
 
     def said(store: Path, uri: str = "") -> str:
-        monkeypatch.setattr("sys.argv", ["-c", str(store), "", uri, "{}", str(tmp_path / "cache"), str(tmp_path)])
+        monkeypatch.setattr("sys.argv", ["-c", str(store), "", uri, "{}"])
         pod_script()
         found = json.loads(capsys.readouterr().out)
         assert found["imports"] == found["mlflow"] == ""
-        assert "code of answers is held by" in found["code"]
         return str(found["store"])
 
     (tmp_path / "file").write_text("")
@@ -224,12 +195,10 @@ def test_a_bucket_is_tried_from_a_pod_with_its_credentials_and_only_there(api: A
     api.objects = healthy()
     [wrong] = doctor(argosy)
     assert "s3://bucket/runs is not tried from here, since pods have the credentials" in wrong
-    said = {"time": time.time(), "uid": 1000, "python": "3.11.9", "imports": "", "mlflow": "", "code": "",
-            "store": "InputError: there is no such bucket"}  # fmt: skip
-    pods(api, lambda: {"phase": "Succeeded"}, json.dumps(said))
+    pods(api, {"phase": "Succeeded"}, json.dumps({**SAID, "store": "InputError: there is no such bucket"}))
     assert "there is no such bucket" in doctor(argosy, "--deep", code=1)[0]
     [container] = next(body for body in api.bodies("POST") if body.get("kind") == "Pod")["spec"]["containers"]
-    assert container["args"][2:] == ["s3://bucket/runs", '{"anon": false}', "", ""]
+    assert container["args"][2:] == ["s3://bucket/runs", '{"anon": false}']
     assert container["envFrom"] == [{"secretRef": {"name": "hub"}}]
 
 
@@ -262,26 +231,3 @@ def test_profiles_live_side_by_side(api: Api, argosy: Argosy) -> None:
 def test_a_namespace_that_is_not_there_is_the_one_thing_that_is_told(api: Api, argosy: Argosy) -> None:
     [only] = doctor(argosy, "--namespace", "nope", code=1)
     assert "there is no namespace nope" in only
-
-
-def test_what_is_near_the_pods_is_looked_at_too(api: Api, argosy: Argosy, tmp_path: Path) -> None:
-    def given(**near: Any) -> None:
-        storage = {"uri": "s3://bucket/runs", **near}
-        (tmp_path / "team.yaml").write_text(yaml.safe_dump({**PROFILE, "storage": storage}))
-        api.objects = healthy()
-
-    given(cache={"host_path": "/var/cache/argosy", "size": "1Gi"})
-    assert any("/var/cache/argosy of each node is not tried from here" in line for line in doctor(argosy))
-    said = {"time": time.time(), "uid": 1000, "python": "3.11.9", "imports": "", "mlflow": "", "store": "",
-            "code": "held by bubblewrap", "near": "PermissionError: /cache"}  # fmt: skip
-    pods(api, lambda: {"phase": "Succeeded"}, json.dumps(said))
-    told = argosy("doctor", "--profile", "team.yaml", "--deep", code=1).out
-    assert "near: PermissionError" in told
-    assert "held by bubblewrap" in told
-    given(fluid={"size": "1Gi"})
-    assert any("Fluid is not installed" in line for line in doctor(argosy, code=1))
-    fluid = "/apis/data.fluid.io/v1alpha1"
-    api.objects[fluid] = {"resources": []}
-    assert any("the Dataset argosy-team in argosy is not bound yet" in line for line in doctor(argosy, code=1))
-    api.objects[f"{fluid}/namespaces/argosy/datasets/argosy-team"]["status"] = {"phase": "Bound"}
-    assert not any("Fluid" in line or "Dataset" in line for line in doctor(argosy))

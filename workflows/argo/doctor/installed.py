@@ -8,7 +8,7 @@ import yaml
 from argosy.core.config.explain import first_of
 from argosy.core.errors import InputError
 from workflows.argo.client.view import Json, parameters_of
-from workflows.argo.doctor import Check, Cluster, Found
+from workflows.argo.doctor import Cluster, Found
 from workflows.argo.manifests.documents import PROFILE, manifests
 from workflows.argo.profile.profile import TEMPLATE_STORE, Profile, check_store, is_shipped
 
@@ -18,16 +18,13 @@ COMPARED = ("spec", "data", "rules")
 
 def installed(cluster: Cluster) -> Iterator[Found]:
     """Compare each object with ours; what the API server added does not count."""
-    namespace = cluster.namespace
     count, missing, different = 0, [], []
     for document in (each for given in manifests(cluster.profile).values() for each in given):
         if document["kind"] == "Secret":  # few may read those; the rights check asks for what it is needed for
             continue
         count += 1
         label = f"{document['kind']} {document['metadata']['name']}"
-        own = document["metadata"].get("namespace")
-        elsewhere = own not in (None, cluster.profile.namespace)
-        theirs = cluster.get(path_of(document, own if elsewhere else namespace))
+        theirs = cluster.get(path_of(document, cluster.namespace))
         if theirs is None:
             missing.append(label)
         else:
@@ -83,9 +80,6 @@ def differences(ours: Any, theirs: Any, path: str) -> Iterator[str]:
             yield from differences(mine, other, f"{path}[{number}]")
     elif ours != theirs and not (ours in ("", None, False) and theirs is None):
         yield path
-
-
-CHECKS = (Check("installed", installed, 30), Check("profiles", profiles, 31))
 
 
 def profile_notes(template: Json, profile: Profile, held: str | None, install: str) -> Iterator[str]:

@@ -1,5 +1,4 @@
-"""The script of a pod of `argosy doctor --deep`: it prints its abilities as JSON. Only a bucket and the sandbox
-take our own code."""
+"""The script of a pod of `argosy doctor --deep`: it prints its abilities as JSON. Only a bucket takes our own code."""
 
 import fcntl
 import json
@@ -13,13 +12,12 @@ TIMEOUT_S = 10
 
 
 def main() -> None:
-    store, mlflow, uri, options, cache, volume = sys.argv[1:7]
-    found = {"time": time.time(), "uid": os.getuid(), "python": sys.version.split()[0]}
-    writes = (lambda: _bucket(uri, options)) if uri else (lambda: _store(store))
+    store, mlflow, uri, options = sys.argv[1:5]
+    found: dict[str, object] = {"uid": os.getuid(), "python": sys.version.split()[0]}
     health = f"{mlflow.rstrip('/')}/health"
     for name, look in (
-        ("imports", lambda: import_module("workflows")), ("store", writes),
-        ("near", lambda: _near(cache, volume)),
+        ("imports", lambda: import_module("workflows")),
+        ("store", (lambda: _bucket(uri, options)) if uri else (lambda: _store(store))),
         ("mlflow", lambda: mlflow.startswith("http") and urllib.request.urlopen(health, timeout=TIMEOUT_S).close()),
     ):  # fmt: skip
         try:
@@ -27,18 +25,7 @@ def main() -> None:
             found[name] = ""
         except BaseException as error:
             found[name] = f"{type(error).__name__}: {error}"
-    print(json.dumps(found | {"code": _sandbox()}))
-
-
-def _sandbox() -> str:
-    """Say what holds the code of answers here, or why it is not run."""
-    from argosy.core.errors import StepError
-    from argosy.core.sandbox.run import Sandbox
-
-    try:
-        return f"code of answers is held by {Sandbox().held_by}"
-    except StepError as error:
-        return str(error)
+    print(json.dumps(found))
 
 
 def _store(folder: str) -> None:
@@ -56,14 +43,6 @@ def _store(folder: str) -> None:
     finally:
         if os.path.exists(path):
             os.unlink(path)
-
-
-def _near(cache: str, volume: str) -> None:
-    """Write the node's cache, or list Fluid's volume."""
-    if cache:
-        _store(cache)
-    if volume:
-        os.listdir(volume)
 
 
 def _bucket(uri: str, options: str) -> None:

@@ -19,7 +19,7 @@ from hera.workflows import (
 from hera.workflows import models as m
 
 from workflows.argo.handoff import OUTPUTS
-from workflows.argo.profile.profile import Profile, config_map, dataset
+from workflows.argo.profile.profile import Profile, config_map
 
 WORKFLOW = "{{workflow.name}}"
 # Failed for good, wrong input, no such command. Not 128: the container runtime could not start the container, for want
@@ -27,7 +27,7 @@ WORKFLOW = "{{workflow.name}}"
 NO_RETRY = ("1", "2", "126", "127")
 # No pod was made, since a policy of the cluster refused it: a webhook, Pod Security, a ValidatingAdmissionPolicy.
 REFUSED = "lastRetry.exitCode == '-1' && lastRetry.message matches 'denied (the )?request|violates PodSecurity'"
-STORE, SCRATCH, PROFILES, NEAR = "store", "scratch", "profiles", "near"
+STORE, SCRATCH, PROFILES, CACHE = "store", "scratch", "profiles", "near"
 PROFILES_AT = "/etc/argosy/profiles"
 # What a pod asks for that only plans or reports; a step's pod gets its stage's resources.
 LIGHT = m.ResourceRequirements(
@@ -116,7 +116,7 @@ def mounts(profile: Profile) -> list[m.VolumeMount]:
         m.VolumeMount(name=STORE, mount_path=profile.storage.mount_path),
         m.VolumeMount(name=SCRATCH, mount_path="/tmp"),
         m.VolumeMount(name=PROFILES, mount_path=PROFILES_AT, read_only=True),
-        *(mount for _, mount in _near(profile)),
+        *([m.VolumeMount(name=CACHE, mount_path=cache.path)] if (cache := profile.storage.cache) else []),
         *(m.VolumeMount.model_validate(each) for each in profile.defaults.volume_mounts),
     ]
 
@@ -130,33 +130,18 @@ def volumes(profile: Profile) -> list[m.Volume]:
     elif storage.uri:  # of which it holds a part
         store = m.Volume(name=STORE, empty_dir=m.EmptyDirVolumeSource(size_limit=storage.scratch))
     else:
-        host = m.HostPathVolumeSource(path=storage.node_directory, type="DirectoryOrCreate")
-        store = m.Volume(name=STORE, host_path=host)
+        store = m.Volume(name=STORE, host_path=_directory(storage.node_directory))
     return [
         store,
         m.Volume(name=SCRATCH, empty_dir=m.EmptyDirVolumeSource()),
         m.Volume(name=PROFILES, config_map=m.ConfigMapVolumeSource(name=named, optional=True)),
-        *(volume for volume, _ in _near(profile)),
+        *([m.Volume(name=CACHE, host_path=_directory(storage.cache.host_path))] if storage.cache else []),
         *(m.Volume.model_validate(each) for each in profile.defaults.volumes),
     ]
 
 
-def _near(profile: Profile) -> list[tuple[m.Volume, m.VolumeMount]]:
-    """List the volume that holds data near the pods, the node's cache or the one that Fluid makes of its Dataset."""
-    cache, fluid = profile.storage.cache, profile.storage.fluid
-    if fluid:  # a runtime that is started again mounts again
-        claim = m.PersistentVolumeClaimVolumeSource(claim_name=dataset(profile), read_only=True)
-        return [(m.Volume(name=NEAR, persistent_volume_claim=claim),
-                 m.VolumeMount(name=NEAR, mount_path=fluid.path, read_only=True, mount_propagation="HostToContainer"))]
-    if not cache:
-        return []
-    if cache.claim:
-        claim = m.PersistentVolumeClaimVolumeSource(claim_name=cache.claim)
-        volume = m.Volume(name=NEAR, persistent_volume_claim=claim)
-    else:
-        host = m.HostPathVolumeSource(path=cache.host_path, type="DirectoryOrCreate")
-        volume = m.Volume(name=NEAR, host_path=host)
-    return [(volume, m.VolumeMount(name=NEAR, mount_path=cache.path))]
+def _directory(path: str) -> m.HostPathVolumeSource:
+    return m.HostPathVolumeSource(path=path, type="DirectoryOrCreate")
 
 
 def report_task(profile: Profile, after: str, *how: str) -> Tail:

@@ -1,16 +1,21 @@
-"""A local directory that holds a part of what is below a URI, and snapshots of directories that still change."""
+"""A local directory that holds a part of what is below a URI, snapshots of directories that still change, and the cache
+of the bucket on the node."""
 
 import contextlib
+import fcntl
+import hashlib
 import os
+import resource
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeVar
+from typing import IO, NamedTuple, TypeVar
 
-from argosy.core.store.files import temporary_of
+from argosy.core.errors import ArgosyError
+from argosy.core.store.files import explain, temporary_of
 from argosy.core.store.lease import LEASE
 from argosy.core.store.step_files import ERROR, LOG, NODE, OUTPUTS, PROGRESS, RANK_LOGS, RUN, TRACKING
 from workflows.argo.objectstore.files import Entry, Remote
@@ -21,6 +26,7 @@ _WORKERS, _LARGE = 32, 2  # at a time: files up to SMALL; larger ones, whose pie
 RECORDS = frozenset({OUTPUTS, NODE, RUN, ERROR, LOG, PROGRESS})
 _COPIED = 8 * 2**20  # bytes: what is larger is linked, so that no second copy fills the disk
 _TRIES, _PAUSE_S = 10, 0.1
+_RESERVE = 2**26  # bytes of the node's disk that are left free
 
 
 def each(call: Callable[[T], object], items: Iterable[T], size: Callable[[T], int] = lambda item: 0) -> int:
@@ -98,46 +104,110 @@ def stage(directory: Path, area: Path, known: dict[str, Stamp]) -> dict[str, Sta
     return None
 
 
-def link(local: Path, target: Path) -> None:
-    made = temporary_of(local)
-    made.unlink(missing_ok=True)
-    made.symlink_to(target)
-    made.replace(local)
+class NodeCache:
+    """A folder of the node that its pods fetch files through, at most `size` bytes of them (`storage.cache`).
 
+    A file is named by a hash of its URI, path, size and ETag, is read-only, and its access time is its last use. A pod
+    holds a shared flock on each file that it reads, and an exclusive one on the part of each that it fetches. The
+    kernel drops both with a process: nobody waits for a pod that was killed, and what it left is evicted."""
 
-class Near(Protocol):
-    """Files of the store that are near a pod, from where it reads them."""
-
-    def place(self, remote: Remote, name: str, entry: Entry, local: Path) -> bool:
-        """Make `local` a file of the store; False: it is to be fetched from there."""
-
-
-class FluidVolume:
-    """The store as a Dataset of Fluid shows it, read-only below `root`."""
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
+    def __init__(self, folder: Path, size: int) -> None:
+        self._folder, self._size = folder, size
+        self._used: dict[str, IO[bytes]] = {}
         self._told = False
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a file is open as long as it is in use
 
     def place(self, remote: Remote, name: str, entry: Entry, local: Path) -> bool:
-        """Make `local` a link to a file of the volume. False: the volume does not show it (yet)."""
-        found = self._root / name
+        """Make `local` a link to a file of the cache.
+
+        False where the cache cannot help (its disk is full or not writable): the file is to be fetched without, and
+        one warning has said so. Raises RemoteError: the store could not be read."""
+        if not entry.stamp or entry.size > self._size:
+            return False
+        key = hashlib.sha256(f"{remote.uri}\0{name}\0{entry.size}\0{entry.stamp}".encode()).hexdigest()
         try:
-            if found.stat().st_size != entry.size:
+            for folder in (self._folder, local.parent):
+                folder.mkdir(parents=True, exist_ok=True)
+            if not self._use(key, entry) and not self._fetch(key, remote, name, entry):
                 return False
-        except FileNotFoundError:
-            return self._without(f"{self._root} is not mounted") if not self._root.is_dir() else False
-        except OSError as error:
-            return self._without(str(error))
-        local.parent.mkdir(parents=True, exist_ok=True)
-        link(local, found)
+        except (OSError, ArgosyError) as error:
+            if (known := explain(error, self._folder)) is None and isinstance(error, ArgosyError):
+                raise
+            return self._without(str(known or error))
+        made = temporary_of(local)
+        made.unlink(missing_ok=True)
+        made.symlink_to(self._folder / key)
+        made.replace(local)
         return True
 
     def _without(self, reason: str) -> bool:
         if not self._told:
-            print(f"store: warning: fluid: {reason}; files are fetched from the bucket", flush=True)
+            print(f"store: warning: cache: {reason}; files are fetched without it", flush=True)
         self._told = True
         return False
+
+    def _use(self, key: str, entry: Entry) -> bool:
+        """Hold a file of the cache, which is not evicted then; False where there is none."""
+        path = self._folder / key
+        with contextlib.ExitStack() as stack:
+            try:
+                file = stack.enter_context(open(path, "rb"))
+            except FileNotFoundError:
+                return False
+            fcntl.flock(file, fcntl.LOCK_SH)
+            if not _is_at(file, path):
+                return False  # evicted at this moment
+            os.utime(path, (time.time(), entry.time or time.time()))
+            self._used[key] = file
+            stack.pop_all()
+            return True
+
+    def _fetch(self, key: str, remote: Remote, name: str, entry: Entry) -> bool:
+        path, part = self._folder / key, self._folder / f"{key}.{entry.size}"
+        with open(part, "ab") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)  # until the pod that fetches it has it, has failed, or was killed
+            if _is_at(file, part):
+                try:
+                    if path.exists():  # another pod was quicker
+                        return self._use(key, entry)
+                    if not make_room(self._folder, self._size, entry.size):
+                        return self._without(f"{self._folder} is full of files in use, or its disk is")
+                    remote.fetch(name, entry, part)
+                    now = remote.entry(name)
+                    if now is None or now.stamp != entry.stamp or not now.size == entry.size == part.stat().st_size:
+                        return False  # replaced since it was listed: these may be bytes of both
+                    os.fsync(file.fileno())
+                    part.chmod(0o444)
+                    part.replace(path)
+                finally:
+                    if _is_at(file, part):
+                        part.unlink()
+        return self._use(key, entry)
+
+
+def make_room(folder: Path, size: int, need: int) -> bool:
+    """Evict files that no living pod reads or fetches, the least recently used first, until there are at most `size`
+    bytes (parts, the caller's among them, count as whole) and the disk has `need` more; return whether that is so."""
+    with open(folder / ".evicting", "ab") as gate:
+        fcntl.flock(gate, fcntl.LOCK_EX)
+        files = {path: path.stat() for path in folder.iterdir()}
+        sizes = {path: int(path.suffix[1:] or stat.st_size) for path, stat in files.items() if path.name[0] != "."}
+        over = max(sum(sizes.values()) - size, need + _RESERVE - shutil.disk_usage(folder).free)
+        for path in sorted(sizes, key=lambda path: (files[path].st_atime_ns, path.name)):
+            with contextlib.suppress(BlockingIOError, FileNotFoundError), open(path, "rb") as file:
+                if over > 0:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    path.unlink()
+                    over -= sizes[path]
+        return over <= 0
+
+
+def _is_at(file: IO[bytes], path: Path) -> bool:
+    """Tell whether an open file still has its name."""
+    with contextlib.suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
+    return False
 
 
 class Mirror:
@@ -147,7 +217,7 @@ class Mirror:
         root: the store's directory in this pod, whose paths are those below the URI.
         near: where results of other steps, which do not change any more, are looked for first."""
 
-    def __init__(self, remote: Remote, root: Path, near: Near | None = None) -> None:
+    def __init__(self, remote: Remote, root: Path, near: NodeCache | None = None) -> None:
         self.remote, self.root, self._near = remote, root, near
         self._known: dict[str, Stamp] = {}
 
@@ -157,7 +227,7 @@ class Mirror:
 
         def one(name: str) -> None:
             entry, local = entries[name], self.root / name
-            is_small = entry.size <= SMALL  # a request to the bucket is quicker than links, locks and hashes
+            is_small = entry.size <= SMALL  # a request to the bucket is quicker than links and locks
             if near is None or is_small or not near.place(self.remote, name, entry, local):
                 self.remote.download(name, entry, local)
             self.note([name])

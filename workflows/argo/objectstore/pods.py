@@ -12,18 +12,12 @@ from argosy.core.store.files import read_record
 from argosy.core.store.step_files import OUTPUTS, RUN, STORE_URI, TRACKING, read_done
 from argosy.core.tracking.spool import PIPELINES
 from workflows.argo.handoff import FOLDER, read_handoff, report_directory
-from workflows.argo.objectstore.cache import NodeCache
 from workflows.argo.objectstore.files import Remote
-from workflows.argo.objectstore.mirror import FluidVolume, Mirror, Near, each
+from workflows.argo.objectstore.mirror import Mirror, NodeCache, each
 from workflows.argo.objectstore.node import Leases, Pusher, RemoteNode
-from workflows.argo.objectstore.records import (
-    pull_directories,
-    pull_records,
-    pull_spools,
-    pull_upstream,
-)
+from workflows.argo.objectstore.records import pull_directories, pull_records, pull_spools, pull_upstream
 from workflows.argo.profile.profile import Profile
-from workflows.argo.profile.settings import Storage
+from workflows.argo.profile.settings import amount
 from workflows.local.view import RunObserver
 from workflows.nightly import PROMOTIONS
 from workflows.nightly.announce import FOLDER as NIGHTLY
@@ -42,14 +36,9 @@ def mirror_of(profile: Profile) -> Mirror:
     root = Path(profile.storage.root)
     root.mkdir(parents=True, exist_ok=True)
     os.environ[STORE_URI] = profile.storage.uri  # for what sends to MLflow
-    return Mirror(Remote(profile.storage.uri, profile.storage.options), root, near(profile.storage))
-
-
-def near(storage: Storage) -> Near | None:
-    """Return where a pod looks for results of other steps before it fetches them; None: it fetches everything."""
-    if storage.cache is not None:
-        return NodeCache(Path(storage.cache.path), storage.cache.bytes)
-    return FluidVolume(Path(storage.fluid.root)) if storage.fluid is not None else None
+    cache = profile.storage.cache
+    near = NodeCache(Path(cache.path), int(amount(cache.size))) if cache else None
+    return Mirror(Remote(profile.storage.uri, profile.storage.options), root, near)
 
 
 @contextlib.contextmanager

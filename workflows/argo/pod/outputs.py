@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -76,15 +75,6 @@ def pod_patch(profile: Profile, stage: str, needs: str, resources: Resources, ta
     return {"containers": [main], **grace, **{key: value for key, value in of_pod.items() if value}}
 
 
-@dataclass(frozen=True)
-class Room:
-    """Cores, bytes of memory and devices that a pod asks for, or that a node has."""
-
-    cpu: float
-    memory: float
-    devices: Mapping[str, float] = field(default_factory=dict)
-
-
 def cores(profile: Profile, placement: Placement, resources: Resources) -> str:
     """Return the cores that a step's container asks for, as a quantity: its share, unless the profile says so many."""
     return placement.cpu or f"{round(1000 * resources.cores * profile.cpu_share)}m"
@@ -102,25 +92,10 @@ def memory_mb(profile: Profile, stage: str, resources: Resources) -> int:
     return max(1, round(amount(own) / 2**20)) if own else max(64, round(resources.memory_gb * 1e9 / 2**20))
 
 
-def need(profile: Profile, stage: str, resources: Resources) -> Room:
-    """Return what a pod of `stage` asks for, Argo's container with it."""
-    placement = profile.of_stage(stage)
-    devices = {name: float(count) for name, count in device_counts(placement.devices, resources.gpus).items()}
-    cpu = amount(cores(profile, placement, resources)) + EXECUTOR
-    return Room(cpu, memory_mb(profile, stage, resources) * 2.0**20, devices)
-
-
-def too_large(stage: str, asked: Room, there: Room, where: str) -> str:
-    """Return why a pod of `stage` does not fit; "" where it does."""
-    if asked.cpu > there.cpu + 1e-9:
-        return f"stage {stage} asks for {asked.cpu:g} cores ({EXECUTOR:g} of them Argo's), {where} has {there.cpu:g}"
-    if asked.memory > there.memory:
-        gib = asked.memory / 2**30
-        return f"stage {stage} asks for {gib:.1f} GiB of memory, {where} has {there.memory / 2**30:.1f}"
-    for name, count in asked.devices.items():
-        if count > there.devices.get(name, 0):
-            return f"stage {stage} asks for {count:g} {name}, {where} has {there.devices.get(name, 0):g}"
-    return ""
+def need(profile: Profile, stage: str, resources: Resources) -> tuple[float, float]:
+    """Return the cores and bytes of memory that a pod of `stage` asks for, Argo's container with it."""
+    cpu = amount(cores(profile, profile.of_stage(stage), resources)) + EXECUTOR
+    return cpu, memory_mb(profile, stage, resources) * 2.0**20
 
 
 def check_node(nodes: Iterable[PlannedNode], profile: Profile) -> None:
@@ -128,15 +103,21 @@ def check_node(nodes: Iterable[PlannedNode], profile: Profile) -> None:
 
     Raises InputError: it would wait for ever."""
     if not profile.storage.host_path:
-        return  # other nodes may be larger; `argosy doctor` looks at all of them
+        return  # other nodes may be larger
+    there = os.cpu_count() or 1
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")  # the node's, not the limit of this pod
-    here = Room(float(os.cpu_count() or 1), memory)
-    stages = {node.name: (placement_stage(node.name, node.step), node.resources) for node in nodes}
-    for stage, (place, resources) in stages.items():
-        asked = need(profile, place, resources)
-        if why := too_large(stage, Room(asked.cpu, asked.memory), here, "the node"):
-            raise InputError(f"{why}, so that its pod would wait for ever: lower resources.{stage}.cores and "
-                             f".memory_gb of the config, or stages.{place}.cpu, .memory or cpu_share of the profile")
+    for stage, step, resources in {node.name: (node.name, node.step, node.resources) for node in nodes}.values():
+        place = placement_stage(stage, step)
+        cpu, size = need(profile, place, resources)
+        why = ""
+        if cpu > there + 1e-9:
+            why = f"{cpu:g} cores ({EXECUTOR:g} of them Argo's), the node has {there}"
+        elif size > memory:
+            why = f"{size / 2**30:.1f} GiB of memory, the node has {memory / 2**30:.1f}"
+        if why:
+            raise InputError(f"stage {stage} asks for {why}, so that its pod would wait for ever: lower "
+                             f"resources.{stage}.cores and .memory_gb of the config, or stages.{place}.cpu, .memory or "
+                             "cpu_share of the profile")
 
 
 def write_outputs(planned: Plan, tasks: list[Task], batches: Mapping[str, Mapping[str, Batch]], profile: Profile,

@@ -160,11 +160,6 @@ def config_map(profile: str) -> str:
     return f"argosy-profile-{profile}"
 
 
-def dataset(profile: Profile) -> str:
-    """Name Fluid's Dataset of the store, its runtime, and the claim that Fluid makes."""
-    return f"argosy-{profile.name.replace('.', '-')}"
-
-
 def profile_names() -> list[str]:
     """Name all profiles that `load_profile` finds without a path."""
     return sorted({path.stem for folder in _folders() for path in folder.glob("*.yaml")})

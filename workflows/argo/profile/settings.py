@@ -1,4 +1,4 @@
-"""The parts of a cluster profile that pods are made of: images, devices, places, the store and data near the pods;
+"""The parts of a cluster profile that pods are made of: images, devices, places, the store and its cache;
 quantities of Kubernetes, and keys that are called as credentials are."""
 
 import re
@@ -11,15 +11,13 @@ from pydantic import Field, model_validator
 from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
 
-MOUNT = "store"  # of a Dataset: the folder of its volume in which the store is
 Absolute = Annotated[str, Field(pattern=r"^/[^\s:]*$")]
 _UNITS = {"": 1, "n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18,
           "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50, "Ei": 2**60}  # fmt: skip
 _QUANTITY = re.compile(r"([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)([numkKMGTPE]?i?)")
 
 _WORDS = {"secret", "password", "passwd", "token", "credential", "credentials", "sas"}
-_PAIRS = ("access_key", "account_key", "api_key", "private_key", "connection_string",
-          "accesskey", "secretkey")  # as engines of Fluid call them
+_PAIRS = ("access_key", "account_key", "api_key", "private_key", "connection_string")
 _FILES = ("_file", "_path", "_dir")  # where they are, not they themselves
 Quantity = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|Ki|Mi|Gi|Ti)?$")]
 FROM_SECRETS = (
@@ -117,64 +115,12 @@ class Placement(Config):
 class Cache(Config):
     """A cache on each node, which its pods share: what one has fetched from the bucket, others read there."""
 
-    host_path: str = Field("", pattern=r"^(/[^\s:]*)?$")
+    host_path: Absolute
     """A directory of each node that belongs to the profile's `user`."""
-    claim: str = ""
-    """Instead, a PersistentVolumeClaim: a local volume of a cluster of one node, or a fast file system with flock."""
     size: Quantity
-    """Most that it holds of each node (or of the claim); files that no pod has used for the longest go first."""
+    """Most that it holds of each node; files that no pod has used for the longest go first."""
     path: Absolute = "/cache"
     """Mount point in pods."""
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if bool(self.host_path) == bool(self.claim):
-            raise ValueError("give one of host_path (a directory of each node) and claim (a PersistentVolumeClaim)")
-        return self
-
-    @property
-    def bytes(self) -> int:
-        return int(amount(self.size))
-
-
-class Fluid(Config):
-    """A cache of Fluid's: a Dataset of the bucket and its runtime, whose volume pods read; Fluid must be installed."""
-
-    runtime: Literal["alluxio", "jindo"] = "alluxio"
-    """The engine. JuiceFS, which keeps files in a format of its own, does not read a bucket as it is."""
-    workers: int = Field(1, ge=1)
-    """Pods that hold the cache, each on a node of its own."""
-    size: Quantity
-    """Capacity of each worker."""
-    directory: Absolute = "/var/cache/fluid"
-    """Directory of the cache on its node; one below /dev/shm is memory."""
-    namespace: str = Field("", pattern=r"^([a-z0-9]([a-z0-9-]*[a-z0-9])?)?$", max_length=63)
-    """Namespace of Fluid's pods, which are privileged; default: the profile's. Pods then read it by a Dataset that
-    refers to that one."""
-    secret: str = ""
-    """A Secret there with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; default: the identity of the nodes."""
-    endpoint: str = Field("", pattern=r"^(https?://\S+)?$")
-    """Address of a server that is not Amazon's, as Fluid's pods reach it."""
-    options: Mapping[str, str] = Field(default_factory=dict)
-    """Further ones of the mount, as the engine calls them."""
-    properties: Mapping[str, str] = Field(default_factory=dict)
-    """Further ones of the engine."""
-    path: Absolute = "/near"
-    """Mount point in pods."""
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        for name in ("options", "properties"):
-            if given := sorted(secret_names(getattr(self, name))):
-                raise ValueError(f"{name} has {given[0]}: credentials come from the Secret that secret names")
-        if has_password(self.endpoint):
-            raise ValueError(f"endpoint has a user before its host (not shown): {FROM_SECRETS}")
-        return self
-
-    @property
-    def root(self) -> str:
-        """The store, as pods see it."""
-        return f"{self.path}/{MOUNT}"
 
 
 class Storage(Config):
@@ -199,8 +145,6 @@ class Storage(Config):
     directory: str = "runs"
     cache: Cache | None = None
     """Cache on each node, with `uri`: later pods there read what one has fetched."""
-    fluid: Fluid | None = None
-    """Cache of the cluster by Fluid, with `uri`, instead of `cache`."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -213,14 +157,9 @@ class Storage(Config):
             raise ValueError(f"options has {given[0]}: {FROM_SECRETS}")
         if has_password(self.uri):
             raise ValueError(f"uri has a user before its bucket (not shown): {FROM_SECRETS}")
-        if (self.cache or self.fluid) and not self.uri:
-            name = "cache" if self.cache else "fluid"
-            raise ValueError(f"{name} is for a store in an object store, and uri is empty: pods read a claim or a "
-                             f"host_path as it is; leave {name} out, or give uri")
-        if self.cache and self.fluid:
-            raise ValueError("give cache (each node keeps what its pods fetch) or fluid (Fluid does), not both")
-        if self.fluid and not self.uri.startswith("s3://"):
-            raise ValueError(f"fluid reads s3:// alone here, and uri is {self.uri}: take cache, which reads any")
+        if self.cache and not self.uri:
+            raise ValueError("cache is for a store in an object store, and uri is empty: pods read a claim or a "
+                             "host_path as it is; leave cache out, or give uri")
         return self
 
     @property

@@ -1,0 +1,233 @@
+"""Checks of a cluster, functions that yield findings: Argo itself, your rights, and all that the profile names (those of
+our manifests are in installed.py, of pods in deep.py)."""
+
+import re
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+
+import yaml
+
+from workflows.argo.client.api import TIMEOUT_S, ApiError
+from workflows.argo.client.view import Json
+from workflows.argo.doctor import Cluster, Found
+from workflows.argo.doctor.deep import pods
+from workflows.argo.doctor.installed import installed, profiles
+from workflows.argo.profile.settings import Placement
+
+KINDS = ("workflows", "workflowtemplates", "cronworkflows", "workflowtaskresults")
+INSTALL = ("install Argo 4.1: kubectl apply --server-side -k argo-install/overlays/..., see argo-install/README.md; "
+           "docs/install.md says how to come from 3.4")
+WANTED = (("create", "workflows"), ("get", "workflows"), ("list", "workflows"), ("patch", "workflows"),
+          ("get", "workflowtemplates"), ("get", "pods/log"))  # verb and resource
+SHARED = "ReadWriteMany"
+METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+Lack = tuple[str, str]  # what is wrong, and how to fix it
+
+
+def reachable(cluster: Cluster) -> Iterator[Found]:
+    """Ask the API server for its version."""
+    version = cluster.api.ask("GET", "/version").get("gitVersion", "?")
+    yield Found("ok", f"{cluster.api.where}: Kubernetes {version}")
+
+
+def resources(cluster: Cluster) -> Iterator[Found]:
+    """Check that Argo's kinds are served; `installed` finds the fields that CRDs of another version have dropped."""
+    served = cluster.get("/apis/argoproj.io/v1alpha1") or {}  # a CRD itself weighs megabytes
+    missing = set(KINDS) - {each["name"] for each in served.get("resources") or []}
+    if missing:
+        yield Found("FAIL", f"without {', '.join(f'{kind}.argoproj.io' for kind in sorted(missing))}", INSTALL)
+    else:
+        yield Found("ok", f"{', '.join(KINDS)} are there")
+
+
+def controller(cluster: Cluster) -> Iterator[Found]:
+    """Check that its deployment is ready, and of a version that our templates are for."""
+    deployment = find_controller(cluster)
+    if deployment is None:
+        yield Found("FAIL", "no deployment of Argo's workflow-controller", INSTALL)
+        return
+    place, image = deployment["metadata"]["namespace"], _image(deployment)
+    ready = (deployment.get("status") or {}).get("readyReplicas") or 0
+    found = re.search(r":v?((\d+)\.\d+\S*?)(?:@|$)", image)
+    if not ready:
+        yield Found("FAIL", f"the controller in {place} is not ready", f"kubectl -n {place} describe deployment,pods")
+    elif found and int(found[2]) < 4:
+        yield Found("FAIL", f"Argo {found[1]}: too old, it lacks what our templates use", INSTALL)
+    else:
+        yield Found("ok", f"Argo {found[1] if found else image} runs in {place}, {ready} ready")
+
+
+def find_controller(cluster: Cluster) -> Json | None:
+    """Find the controller's deployment, in the usual namespaces where one may not look into all."""
+    refused: ApiError | None = None
+    for place in ("", "/namespaces/argo", f"/namespaces/{cluster.namespace}"):
+        try:
+            found = cluster.get(f"/apis/apps/v1{place}/deployments") or {}
+        except ApiError as error:
+            refused = error
+            continue
+        if given := next(filter(_image, found.get("items") or []), None):
+            return dict(given)
+    if refused:
+        raise refused
+    return None
+
+
+def _image(deployment: Json) -> str:
+    images = (each["image"] for each in deployment["spec"]["template"]["spec"]["containers"])
+    return next((image for image in images if "workflow-controller" in image), "")
+
+
+def rights(cluster: Cluster) -> Iterator[Found]:
+    """Check the rights that submit, watch, logs and stop need of whoever types them."""
+    lacking = []
+    for verb, named in WANTED:
+        resource, _, subresource = named.partition("/")
+        attributes = {"namespace": cluster.namespace, "verb": verb, "resource": resource, "subresource": subresource,
+                      "group": "" if subresource else "argoproj.io"}
+        kind = "SelfSubjectAccessReview"
+        review = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": {"resourceAttributes": attributes}}
+        found = cluster.api.ask("POST", f"/apis/authorization.k8s.io/v1/{kind.lower()}s", review)
+        lacking += [] if found["status"].get("allowed") else [f"{verb} {named}"]
+    if lacking:
+        yield Found("FAIL", f"you may not {', '.join(lacking)}",
+                    f"have a Role in {cluster.namespace} bound to you that allows it")
+    else:
+        yield Found("ok", "you may submit, watch, stop and read logs")
+
+
+def store(cluster: Cluster) -> Iterator[Found]:
+    """Check the claim, the nodes that a hostPath would split, or the bucket."""
+    storage, defaults = cluster.profile.storage, cluster.profile.defaults
+    if storage.claim:
+        yield _claim(cluster, storage.claim)
+    elif storage.uri and cluster.deep:
+        yield Found("ok", f"{storage.uri}: see below what pods may do there")
+    elif storage.uri:
+        yield Found("warn", f"{storage.uri} is not tried from here, since pods have the credentials",
+                    "argosy doctor --deep")  # fmt: skip
+    elif (nodes := len((cluster.get("/api/v1/nodes") or {}).get("items") or [])) > 1 and not defaults.node_selector:
+        what = f"{storage.host_path} is a directory of each of {nodes} nodes: steps would not see each other's results"
+        yield Found("FAIL", what, "use storage.claim, or hold all pods on one node with defaults.node_selector")
+    else:
+        yield Found("ok", f"{storage.host_path} of the node")
+
+
+def _claim(cluster: Cluster, name: str) -> Found:
+    there = cluster.core("persistentvolumeclaims", name)
+    if there is None:
+        return Found("FAIL", f"there is no PersistentVolumeClaim {name} in {cluster.namespace}",
+                     f"create one with accessModes: [{SHARED}], or name another in the profile")
+    phase, modes = (there.get("status") or {}).get("phase", "Pending"), there["spec"].get("accessModes") or []
+    if phase != "Bound":
+        return Found("FAIL" if phase == "Lost" else "warn", f"the claim {name} is {phase}",
+                     f"kubectl -n {cluster.namespace} describe pvc {name}; fine where its storage class waits for the "
+                     "first pod: --deep starts one")
+    if SHARED not in modes:
+        return Found("warn", f"the claim {name} is {', '.join(modes)}", f"all pods must be on one node; take {SHARED}")
+    return Found("ok", f"the claim {name} is bound, {SHARED}")
+
+
+def priorities(cluster: Cluster) -> Iterator[Found]:
+    """Check each PriorityClass that the form offers."""
+
+    def look(name: str) -> Lack | None:
+        fix = f"kubectl create priorityclass {name} --value=1000, or take it out of priorities in the profile"
+        there = cluster.get(f"/apis/scheduling.k8s.io/v1/priorityclasses/{name}")
+        return None if there else (f"there is no PriorityClass {name}", fix)
+
+    yield _each("PriorityClasses", cluster.profile.priorities, look)
+
+
+def slots(cluster: Cluster) -> Iterator[Found]:
+    """Check each semaphore: a key of a ConfigMap that holds how many may work at a time."""
+
+    def look(slot: str) -> Lack | None:
+        name, _, key = slot.partition("/")
+        value = ((cluster.core("configmaps", name) or {}).get("data") or {}).get(key, "")
+        fix = f"kubectl -n {cluster.namespace} create configmap {name} --from-literal={key}=1"
+        wrong = f"semaphore {slot} is {value or 'not there'}: workflows would wait for it for ever"
+        return None if value.isdigit() and int(value) >= 1 else (wrong, fix)
+
+    yield _each("semaphores", sorted({each.slot for each in _placements(cluster) if each.slot}), look)
+
+
+def secrets(cluster: Cluster) -> Iterator[Found]:
+    """Check the Secrets that pods read or pull with, by their metadata alone: nobody needs their content."""
+
+    def look(name: str) -> Lack | None:
+        fix = f"kubectl -n {cluster.namespace} create secret generic {name} ..."
+        there = cluster.get(f"/api/v1/namespaces/{cluster.namespace}/secrets/{name}", accept=METADATA)
+        return None if there else (f"there is no Secret {name}: pods that need it would not start", fix)
+
+    wanted = {name for each in _placements(cluster) for name in each.secrets}
+    wanted |= {*cluster.profile.images.pull_secrets, cluster.profile.nightly.webhook_secret.partition("/")[0]} - {""}
+    yield _each("Secrets", sorted(wanted), look)
+
+
+def _each(kind: str, names: Sequence[str], look: Callable[[str], Lack | None]) -> Found:
+    """Tell the first lack among `names`, or that the cluster has them all."""
+    lack = next(filter(None, map(look, names)), None)
+    return Found("FAIL", *lack) if lack else Found(
+        "ok", f"{kind} {', '.join(names)}" if names else "the profile names none")  # fmt: skip
+
+
+def _placements(cluster: Cluster) -> Iterator[Placement]:
+    yield from (cluster.profile.defaults, *cluster.profile.stages.values())
+
+
+def mlflow(cluster: Cluster) -> Iterator[Found]:
+    """Ask its /health from this machine. Pods may reach it where this machine does not: --deep asks from one."""
+    tracking = cluster.profile.tracking
+    if not tracking.uri:
+        yield Found("warn", "no tracking.uri in the profile: metrics go to mlflow.db in the store", "set tracking.uri")
+    if not tracking.url:
+        yield Found("ok", "no tracking.url in the profile: no links, and nothing to ask from here")
+        return
+    try:
+        urllib.request.urlopen(f"{tracking.url.rstrip('/')}/health", timeout=TIMEOUT_S).close()
+    except (OSError, ValueError) as error:
+        yield Found("warn", f"MLflow at {tracking.url} does not answer this machine: {error}",
+                    "check tracking.url of the profile, or the way there")  # fmt: skip
+    else:
+        yield Found("ok", f"MLflow at {tracking.url} answers")
+
+
+def artifacts(cluster: Cluster) -> Iterator[Found]:
+    """Check for a repository, the namespace's or the controller's: with `artifacts: true`, pods that have some fail
+    without one."""
+    if not cluster.profile.artifacts:
+        yield Found("ok", "the profile asks for none: the report is in the store")
+        return
+    texts = list(((cluster.core("configmaps", "artifact-repositories") or {}).get("data") or {}).values())
+    if not texts:
+        place = (find_controller(cluster) or {"metadata": {"namespace": "argo"}})["metadata"]["namespace"]
+        config = cluster.get(f"/api/v1/namespaces/{place}/configmaps/workflow-controller-configmap") or {}
+        texts = [text for name, text in (config.get("data") or {}).items() if name == "artifactRepository"]
+    if texts:
+        yield Found("ok", f"a repository: {', '.join(yaml.safe_load(texts[0]) or {})}")
+    else:
+        yield Found("FAIL", "the profile asks for artifacts, and no repository is configured",
+                    f"a ConfigMap artifact-repositories in {cluster.namespace} (argo-install has one), or artifacts: "
+                    "false")  # fmt: skip
+
+
+CHECKS: dict[str, Callable[[Cluster], Iterator[Found]]] = {
+    "api": reachable, "resources": resources, "controller": controller, "installed": installed, "profiles": profiles,
+    "rights": rights, "store": store, "priorities": priorities, "slots": slots, "secrets": secrets, "mlflow": mlflow,
+    "artifacts": artifacts, "pods": pods,
+}  # fmt: skip
+
+
+def examine(cluster: Cluster) -> Iterator[tuple[str, Found]]:
+    """Run all checks in order; lacking rights is a warning. Where the API does not answer, nothing else is asked."""
+    for name, look in CHECKS.items():
+        try:
+            found = list(look(cluster))
+        except ApiError as error:
+            found = [Found("FAIL", str(error), "see what the API server says of it")]
+            if error.status in (401, 403):
+                found = [Found("warn", f"cannot be looked at: {error}", "run it as somebody who may read this")]
+        yield from ((name, each) for each in found)
+        if name == "api" and any(each.state == "FAIL" for each in found):
+            return
