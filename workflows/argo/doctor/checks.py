@@ -1,5 +1,5 @@
-"""Checks of a cluster, functions that yield findings: Argo itself, your rights, and all that the profile names (those of
-our manifests are in installed.py, of pods in deep.py)."""
+"""Checks of a cluster, functions that yield findings: Argo itself, your rights, all that the profile names. Our own
+manifests are checked in installed.py, pods in deep.py."""
 
 import re
 import urllib.request
