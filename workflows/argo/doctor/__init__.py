@@ -1,4 +1,4 @@
-"""What `argosy doctor` tells of a cluster: the findings, and the cluster that its checks (checks.py) look at."""
+"""Findings of `argosy doctor`, and the cluster that its checks (checks.py) look at."""
 
 from dataclasses import dataclass
 from typing import Literal
