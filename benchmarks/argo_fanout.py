@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from argosy.core.store.step_files import OUTPUTS
 from steps.noop import NoopConfig
-from workflows.argo.client.api import submission
+from workflows.argo.client.submission import submission
 from workflows.argo.handoff import OUTPUTS as PARAMETERS
 from workflows.argo.handoff import Task
 from workflows.argo.pod.plan import hand_over

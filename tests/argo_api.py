@@ -1,4 +1,4 @@
-"""A small HTTP server with the few endpoints of Kubernetes and of the Argo server that the command line uses."""
+"""A small HTTP server with the few endpoints of Kubernetes that the command line uses."""
 
 import json
 from collections.abc import Iterator
@@ -16,7 +16,6 @@ Json = dict[str, Any]
 TOKEN = "a-token"
 CUSTOM = "/apis/argoproj.io/v1alpha1/namespaces/argosy"
 CORE = "/api/v1/namespaces/argosy"
-ARGO = "/api/v1/workflows/argosy"
 
 
 @dataclass
@@ -45,23 +44,27 @@ class Api:
 
     def answer(self, method: str, path: str, query: dict[str, str], body: Json) -> tuple[int, Any]:
         """Status and body: an object, or text."""
-        for prefix in (f"{CUSTOM}/workflows", ARGO):
-            if path == prefix and method == "POST":
-                return 200, self._create(body.get("workflow", body))
-            if path == prefix:
-                items = [{"metadata": each["metadata"]} for each in self.workflows.values()]
-                return 200, {"items": items}
-            if path.startswith(prefix + "/"):
-                return self._workflow(method, path, path.removeprefix(prefix + "/"), query, body)
+        prefix = f"{CUSTOM}/workflows"
+        if path == prefix and method == "POST":
+            return 200, self._create(body)
+        if path == prefix:
+            return 200, {"items": [{"metadata": each["metadata"]} for each in self.workflows.values()]}
+        if path.startswith(prefix + "/"):
+            name = path.removeprefix(prefix + "/")
+            if name not in self.workflows:
+                return 404, _not_found(f'workflows.argoproj.io "{name}"')
+            if self.later.get(name) and method == "GET":
+                self.workflows[name] = self.later[name].pop(0)
+            return 200, self.workflows[name]
         if path.startswith(f"{CORE}/pods/") and path.endswith("/log"):
             pod = path.split("/")[-2]
-            return (200, self.logs[pod]) if pod in self.logs else (404, {"message": f'pods "{pod}" not found'})
+            return (200, self.logs[pod]) if pod in self.logs else (404, _not_found(f'pods "{pod}"'))
         found = self.objects.get(path)
         if callable(found):
             found = found(query, body)
         if found is None and path == CORE:
             found = {"metadata": {"name": "argosy"}}
-        return (200, found) if found is not None else (404, _not_found(path, path))
+        return (200, found) if found is not None else (404, _not_found(path))
 
     def _create(self, workflow: Json) -> Json:
         name = f"{workflow['metadata']['generateName']}{len(self.workflows) + 1}"
@@ -69,18 +72,6 @@ class Api:
         workflow["metadata"] |= {"name": name, "creationTimestamp": created}
         self.workflows[name] = workflow
         return workflow
-
-    def _workflow(self, method: str, path: str, rest: str, query: dict[str, str], body: Json) -> tuple[int, Any]:
-        name, _, verb = rest.partition("/")
-        if name not in self.workflows:
-            return 404, _not_found(path, f'workflows.argoproj.io "{name}"')
-        if verb == "log":
-            text = self.logs.get(query["podName"])
-            lines = [] if text is None else text.splitlines()
-            return 200, "".join(json.dumps({"result": {"content": line}}) + "\n" for line in lines)
-        if self.later.get(name) and method == "GET":
-            self.workflows[name] = self.later[name].pop(0)
-        return 200, self.workflows[name]
 
 
 @contextmanager
@@ -103,9 +94,8 @@ def kubeconfig(folder: Path, url: str, namespace: str = "argosy") -> Path:
     return path
 
 
-def _not_found(path: str, what: str) -> Json:
-    """The Argo server gives gRPC's code, Kubernetes HTTP's."""
-    return {"code": 5 if path.startswith("/api/v1/workflow") else 404, "message": f"{what} not found"}
+def _not_found(what: str) -> Json:
+    return {"code": 404, "message": f"{what} not found"}
 
 
 def _handler(api: Api) -> type[servers.Handler]:

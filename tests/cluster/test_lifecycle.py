@@ -1,10 +1,15 @@
-"""The lifecycle on a real controller: the laptop's bytes, one pod the second time, and only what changed."""
+"""The lifecycle on a real controller: the laptop's bytes, one pod the second time, and only what changed; of several
+ranks, of many shards, of a tree of post-training too."""
 
 from pathlib import Path
 
 import pytest
 
+from argosy.core.store.files import read_record
+from argosy.core.store.lease import LEASE
+from argosy.core.store.step_files import RUN
 from tests.cluster.cluster import Cluster, pod_nodes
+from tests.end_to_end.crash import RANKS, run
 from tests.store_comparison import differences
 
 pytestmark = pytest.mark.cluster
@@ -46,39 +51,57 @@ def test_a_range_that_is_not_possible_fails_in_the_plan_with_the_laptop_s_words(
         assert expected in plan["message"]
 
 
-def test_pods_have_no_rights_and_none_runs_as_root(cluster: Cluster, store: Path) -> None:
-    name = cluster.submit(to="data")
-    cluster.running(name, "data")
-    for pod in cluster.pods(name):
-        assert pod.spec.security_context.run_as_non_root
-        assert pod.spec.security_context.run_as_user > 0
-        mounts = {each.name: each for each in pod.spec.containers if each.name == "main"}["main"].volume_mounts
-        assert not [mount for mount in mounts if "serviceaccount" in mount.mount_path]
-        for container in [*pod.spec.containers, *(pod.spec.init_containers or [])]:
-            security = container.security_context
-            assert security is None or security.run_as_user != 0
+def test_two_ranks_of_a_pod_make_the_bytes_of_two_ranks_on_a_laptop(cluster: Cluster, store: Path,
+                                                                    tmp_path: Path) -> None:
+    given = (*RANKS, "long_context=null", "anneal=null", "twin=false")
+    name = cluster.submit(to="sft", overrides="\n".join(given))
+    run(tmp_path / "laptop", "--to", "sft", *given)
     assert cluster.wait(name)["status"]["phase"] == "Succeeded"
+    assert differences(store, tmp_path / "laptop") == []
+    for stage in ("pretrain", "sft"):
+        [directory] = store.glob(f"{stage}-*")
+        assert read_record(directory / RUN)["attempts"] == 1  # one pod, one lease
+        assert not (directory / LEASE).exists()
 
 
-@pytest.mark.parametrize("account", ["service_account", "executor_account"])
-def test_the_token_of_a_step_s_account_may_not_read_secrets_or_make_pods(cluster: Cluster, account: str) -> None:
-    from kubernetes import client
+def test_two_hundred_shards_run_in_batches(cluster: Cluster, store: Path, tmp_path: Path) -> None:
+    name = cluster.submit(to="clean", overrides="clean.shards=200")
+    assert cluster.wait(name)["status"]["phase"] == "Succeeded"
+    pods = [node for node in pod_nodes(cluster.get(name)) if node["displayName"].startswith("score(")]
+    assert len(pods) == 200 // 8  # parts share a process
+    run(tmp_path / "laptop", "--to", "clean", "clean.shards=200")
+    assert differences(store, tmp_path / "laptop") == []
 
-    name = getattr(cluster.profile, account)
-    request = client.AuthenticationV1TokenRequest(spec=client.V1TokenRequestSpec(audiences=[], expiration_seconds=600))
-    token = client.CoreV1Api().create_namespaced_service_account_token(name, cluster.namespace, request).status.token
-    ours, own = client.Configuration.get_default_copy(), client.Configuration()
-    own.host, own.ssl_ca_cert, own.api_key = ours.host, ours.ssl_ca_cert, {"BearerToken": f"Bearer {token}"}
-    api = client.CoreV1Api(client.ApiClient(own))
-    pod = client.V1Pod(
-        metadata=client.V1ObjectMeta(name="intruder"),
-        spec=client.V1PodSpec(containers=[client.V1Container(name="main", image="none")]),
-    )
-    for forbidden in (
-        lambda: api.list_namespaced_secret(cluster.namespace),
-        lambda: api.create_namespaced_pod(cluster.namespace, pod),
-        lambda: api.list_namespaced_pod(cluster.namespace),
-    ):
-        with pytest.raises(client.ApiException) as refused:
-            forbidden()
-        assert refused.value.status == 403
+
+TREE = """\
+posttraining:
+  - {name: chat, method: sft, max_steps: 20}
+  - {name: better, from: chat, method: best_of_n, rewards: {ended: 1.0}, n: 4}
+  - {name: again, from: chat, method: sft, data: better, max_steps: 2, batch_size: 2}
+  - {name: simple, from: chat, method: simpo, beta: 2.0, max_steps: 2}
+"""
+WITHOUT = "long_context=null", "anneal=null", "evaluate.suites={benchmark: final, probes: none, heldout: none}"
+ITEMS = {"chat", "better", "again", "simple"}
+
+
+def items(cluster: Cluster, name: str, phase: str) -> set[str]:
+    """Items of the tree whose pods ended so."""
+    found = (node for node in pod_nodes(cluster.get(name)) if ")." in node["name"] and node["phase"] == phase)
+    return {node["name"].rpartition(").")[2].partition(":")[2].partition(")")[0] for node in found} & ITEMS
+
+
+def test_a_tree_makes_the_bytes_of_the_laptop_and_a_branch_that_fails_leaves_the_others_running(
+    cluster: Cluster, store: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "tree.yaml"
+    file.write_text(TREE)
+    name = cluster.submit(config=TREE, overrides="\n".join(WITHOUT))
+    run(tmp_path / "laptop", "--config", str(file), *WITHOUT)
+    assert cluster.wait(name)["status"]["phase"] == "Succeeded"
+    assert differences(store, tmp_path / "laptop") == []
+    assert items(cluster, name, "Succeeded") == ITEMS
+    broken = "posttraining.better.max_new_tokens=100000"  # more than the context: the step finds out
+    name = cluster.submit(config=TREE, overrides="\n".join((*WITHOUT, broken, "seed=2")))
+    assert cluster.wait(name)["status"]["phase"] == "Failed"
+    assert items(cluster, name, "Succeeded") == {"chat", "simple"}
+    assert items(cluster, name, "Failed") == {"better"}

@@ -23,7 +23,6 @@ FOLDER = ".argo"
 REPORT = "report.json"  # beside plan.json: the directory of a night's report
 OUTPUTS = "/tmp/argosy"  # where pods leave what Argo reads as output parameters and artifacts
 COMMON = "common"  # output parameter: what the names of a task's batches have in common after its own name
-SHARE = "progress: {} %"  # a line of a step's pod, from which `argosy watch` knows how far it is
 WEBHOOK = "ARGOSY_WEBHOOK"  # the variable with a URL that is a secret
 GIVEN = "ARGOSY_PARAMETERS"  # the variable with the names of the workflow's parameters, misspelt ones too
 Key = tuple[str, frozenset[str]]  # stage, stages that it depends on

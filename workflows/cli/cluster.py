@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 # An empty value, such as of an unset shell variable, would quietly mean another cluster.
 _given = checked(str, "a value, or leave the option out for its default", bool)
 PLACES = ("local", "argo")
-_OPTIONS = ("profile", "namespace", "context", "server", "insecure")
+_OPTIONS = ("profile", "namespace", "context", "insecure")
 MORE = """which cluster:
-  the kubeconfig's context, as kubectl uses it (KUBECONFIG, --context), or an Argo server: --server URL (or ARGO_SERVER)
-  with ARGO_TOKEN. The namespace is --namespace, else ARGO_NAMESPACE, the profile's, the context's, or argosy."""
+  the kubeconfig's context, as kubectl uses it (KUBECONFIG, --context). The namespace is --namespace, else
+  ARGO_NAMESPACE, the profile's, the context's, or argosy."""
 
 
 def add_cluster(parser: argparse.ArgumentParser, default: str) -> None:
@@ -31,17 +31,13 @@ def add_cluster(parser: argparse.ArgumentParser, default: str) -> None:
     add_access(parser)
 
 
-def add_access(parser: argparse.ArgumentParser, *, server: bool = True) -> None:
-    """Add the options of a cluster; --server is for a command that an Argo server can answer."""
+def add_access(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("cluster")
     group.add_argument("--profile", type=_given, metavar="NAME|FILE",
                        help="cluster profile (default: ARGOSY_PROFILE, else the cluster's)")
     group.add_argument("--namespace", type=_given, metavar="NAME",
                        help="namespace of the workflows (default: the profile's)")
     group.add_argument("--context", type=_given, metavar="NAME", help="context of the kubeconfig")
-    group.add_argument("--server", type=_given, metavar="URL",
-                       help="URL of an Argo server (default: ARGO_SERVER); token: ARGO_TOKEN" if server
-                       else argparse.SUPPRESS)
     group.add_argument("--insecure", action="store_true", help="do not verify the certificate")
 
 
@@ -66,11 +62,11 @@ def need_argo(args: argparse.Namespace, instead: str) -> None:
 
 def connected(args: argparse.Namespace) -> "ArgoClient":
     """Connect to the cluster that the options name. Raises InputError, ApiError."""
-    from workflows.argo.client.ways import connect
+    from workflows.argo.client.api import connect
 
     profile = named_profile(args)
     namespace = args.namespace or os.environ.get("ARGO_NAMESPACE") or (profile.namespace if profile else "")
-    return connect(namespace, args.context or "", args.server or "", insecure=args.insecure)
+    return connect(namespace, args.context or "", insecure=args.insecure)
 
 
 def named_profile(args: argparse.Namespace) -> "Profile | None":
@@ -111,8 +107,7 @@ def report_link(profile: "Profile | None", namespace: str, found: "View") -> str
 
 def with_access(args: argparse.Namespace, name: str) -> str:
     """Append to `name` the options that another command needs to find the same cluster."""
-    given = [f" --{key} {getattr(args, key)}" for key in ("profile", "namespace", "context", "server")
-             if getattr(args, key)]  # fmt: skip
+    given = [f" --{key} {getattr(args, key)}" for key in _OPTIONS[:3] if getattr(args, key)]
     return name + "".join(given) + (" --insecure" if args.insecure else "")
 
 
@@ -121,7 +116,7 @@ def start(args: argparse.Namespace, template: str, parameters: Mapping[str, str]
 
     Raises InputError: there is no such template, or it does not take the parameters or the profile; ApiError: the
     cluster does not answer, or refuses."""
-    from workflows.argo.client.api import check_parameters, submission
+    from workflows.argo.client.submission import check_parameters, submission
     from workflows.argo.doctor.installed import default_of, profile_notes
 
     client = connected(args)

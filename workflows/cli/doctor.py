@@ -2,39 +2,33 @@
 
 import argparse
 import contextlib
-import os
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from argosy.core.errors import InputError
 from workflows.argo.profile.profile import load_profile, profile_names
-from workflows.cli.cluster import add_access, named_profile, profile_name, profile_of
+from workflows.cli.cluster import add_access, connected, named_profile, profile_name, profile_of
 from workflows.cli.command import Command
 from workflows.cli.submit import TEMPLATE
 
 if TYPE_CHECKING:
+    from workflows.argo.client.api import ArgoClient
     from workflows.argo.doctor import Cluster
 
 DEFAULT_PROFILE = "laptop"
-MORE = "It asks Kubernetes itself, through the kubeconfig, also where ARGO_SERVER is set."
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    add_access(parser, server=False)
+    add_access(parser)
     parser.add_argument("--deep", action="store_true", help="also start a pod of each image, which writes the store")
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.server:
-        raise InputError("--server: an Argo server shows neither rights nor what is installed, so this asks Kubernetes "
-                         "itself: leave --server out, and set KUBECONFIG or --context; 'argosy status --on argo --all "
-                         f"--server {args.server}' tries the server")
-    from workflows.argo.client.ways import KubernetesClient
     from workflows.argo.doctor.checks import examine
 
-    cluster = _cluster(args)
+    client = connected(args)
+    cluster = _cluster(args, client)
     print(f"profile {cluster.profile.name}, namespace {cluster.namespace}", flush=True)
-    if not KubernetesClient(cluster.api, cluster.namespace).has_namespace():
+    if not client.has_namespace():
         print(f"FAIL  namespace   there is no namespace {cluster.namespace}\n{'':18}fix: kubectl create namespace "
               f"{cluster.namespace}, or name another --namespace", flush=True)
         return 1
@@ -48,23 +42,18 @@ def run(args: argparse.Namespace) -> int:
     return int(counts["FAIL"] > 0)
 
 
-def _cluster(args: argparse.Namespace) -> "Cluster":
-    from workflows.argo.client.api import DEFAULT_NAMESPACE, ApiError
-    from workflows.argo.client.ways import HINT, KubernetesClient, KubernetesTransport
+def _cluster(args: argparse.Namespace, client: "ArgoClient") -> "Cluster":
+    from workflows.argo.client.api import ApiError
     from workflows.argo.doctor import Cluster
     from workflows.argo.doctor.installed import default_of
 
-    named = named_profile(args)
-    api = KubernetesTransport(args.context or "", insecure=args.insecure, hint=f"{HINT}. {MORE}")
-    namespace = args.namespace or os.environ.get("ARGO_NAMESPACE") or (named.namespace if named else api.namespace)
-    client = KubernetesClient(api, namespace or DEFAULT_NAMESPACE)
-    profile, name = named, profile_name(args) or DEFAULT_PROFILE
+    profile, name = named_profile(args), profile_name(args) or DEFAULT_PROFILE
     if profile is None:
         with contextlib.suppress(ApiError):  # a check reports it
             found = default_of(client.template(TEMPLATE), "profile")
             profile = profile_of(args, client, found)
             name = found if found in profile_names() else "FILE"  # the cluster's own
-    return Cluster(api, client.namespace, profile or load_profile(DEFAULT_PROFILE), name, args.deep)
+    return Cluster(client.transport, client.namespace, profile or load_profile(DEFAULT_PROFILE), name, args.deep)
 
 
-COMMAND = Command("doctor", "find what a cluster lacks, and how to fix it", 120, configure, run, MORE)
+COMMAND = Command("doctor", "find what a cluster lacks, and how to fix it", 120, configure, run)

@@ -137,7 +137,7 @@ def _gone(found: View, unit: Unit) -> str:
     alone = store and unit.batch not in (unit.task, unit.label) and "of" not in unit.batch.rpartition("-")[2]
     place = f"; the step's own log is in the store: {store}/{unit.batch}/log.txt" if alone else ""
     return (f"the pod of {unit.label} is gone, and its log with it (the profile's keep.pods says when){place}; "
-            "with keep.archive_logs and --server it stays")
+            "with keep.archive_logs it stays in Argo's archive, for its UI")
 
 
 COMMAND = Command("logs", "print the log of a step", 50, configure, run, MORE)

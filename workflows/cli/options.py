@@ -162,7 +162,7 @@ def config_parameters(args: argparse.Namespace) -> dict[str, str]:
     """Give the config as parameters of a workflow; the preset too, as the template's default may be another.
 
     Raises InputError: an override or the file is none that a parameter can hold."""
-    from workflows.argo.client.api import config_text
+    from workflows.argo.client.submission import config_text
 
     if any("\n" in override for override in args.overrides):
         raise InputError("an override has a line break in it: write it in a file for --config")

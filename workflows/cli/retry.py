@@ -14,8 +14,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Continue the workflow (Argo server), or submit the same again (kubeconfig): finished steps are skipped."""
+    """Submit the same again: finished steps are skipped."""
     need_argo(args, "run 'argosy run' again")
+    from workflows.argo.client.submission import same_again
     from workflows.argo.client.view import view
 
     client = connected(args)
@@ -27,9 +28,8 @@ def run(args: argparse.Namespace) -> int:
     if found.exit_code == InputError.exit_code:
         raise InputError(f"{args.name} was refused for wrong input, which a retry does not fix: "
                          f"'argosy watch {with_access(args, args.name)}' names the cause; correct it and submit again")
-    name = str(client.retry(found.workflow)["metadata"]["name"])
-    resubmitted = f"submitted {name} with the parameters of {args.name}; finished steps are not repeated"
-    print(f"{name} continues" if name == found.name else resubmitted)
+    name = str(client.submit(same_again(found.workflow))["metadata"]["name"])
+    print(f"submitted {name} with the parameters of {args.name}; finished steps are not repeated")
     profile = profile_of(args, client, found.parameters.get("profile", ""))
     print_links(args, client, profile, name)
     if not args.watch:

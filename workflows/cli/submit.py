@@ -26,7 +26,7 @@ def run(args: argparse.Namespace) -> int:
     """Check the config as `argosy run` does, submit, print links."""
     if not on_argo(args):
         return _run_here(args)
-    from workflows.argo.client.api import check_files
+    from workflows.argo.client.submission import check_files
 
     config = load_config(args)
     # Names and order; whether the stages before are done, the cluster's plan finds out.

@@ -161,7 +161,7 @@ def _flops(node: PlannedNode, sweep: Sweep) -> float:
 
 def _submit(args: argparse.Namespace, sweep: Sweep) -> int:
     """Submit the template `sweep`, whose first pod plans as this command does."""
-    from workflows.argo.client.api import check_files
+    from workflows.argo.client.submission import check_files
 
     if args.json or args.dry_run or args.gpu:
         raise InputError("--json, --dry-run and --gpu are of a sweep on this machine: leave them out with --on argo")

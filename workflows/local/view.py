@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -201,28 +201,21 @@ class LiveView(_View):
         super().on_end(result)
 
     def _table(self) -> "Table":
-        rows = []
-        for node, started in self.running.values():
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table.grid(padding=(0, 1))
+        for node, started in list(self.running.values())[:_ROWS]:
             far = _progress(node, started)
-            rows.append((node.id, share(far), progress_text(far) or duration(time.time() - started)))
-        elapsed = duration(time.monotonic() - self.began)
-        return bars(rows, self.ended, self.total, f"{self.ended} of {self.total} nodes, {elapsed}")
-
-
-def bars(running: Sequence[tuple[str, float | None, str]], ended: int, total: int, summary: str) -> "Table":
-    """Draw a bar for each of `running` (label, share or None where it is unknown, text), and one for all."""
-    from rich.progress_bar import ProgressBar
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table.grid(padding=(0, 1))
-    for label, share, text in running[:_ROWS]:
-        bar = ProgressBar(None if share is None else 1.0, share or 0.0, width=_WIDTH, pulse=share is None)
-        table.add_row(Text(label), bar, Text(text))
-    if len(running) > _ROWS:
-        table.add_row(Text(f"and {len(running) - _ROWS} more"))
-    table.add_row(Text("all", style="bold"), ProgressBar(max(total, 1), ended, width=_WIDTH), Text(summary))
-    return table
+            done = share(far)
+            bar = ProgressBar(None if done is None else 1.0, done or 0.0, width=_WIDTH, pulse=done is None)
+            table.add_row(Text(node.id), bar, Text(progress_text(far) or duration(time.time() - started)))
+        if len(self.running) > _ROWS:
+            table.add_row(Text(f"and {len(self.running) - _ROWS} more"))
+        every = f"{self.ended} of {self.total} nodes, {duration(time.monotonic() - self.began)}"
+        table.add_row(Text("all", style="bold"), ProgressBar(max(self.total, 1), self.ended, width=_WIDTH), Text(every))
+        return table
 
 
 def _progress(node: PlannedNode, started: float) -> dict[str, Any]:

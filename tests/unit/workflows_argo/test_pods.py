@@ -12,7 +12,7 @@ from argosy.core.errors import InputError
 from argosy.core.store.step_files import OUTPUTS, PROGRESS
 from tests.argo_fixtures import batches, plan_pod, pod, run_batches, write_profile
 from workflows.argo.attempts import NONE, failures_digest, stopped
-from workflows.argo.handoff import GIVEN, SHARE, tasks_of
+from workflows.argo.handoff import GIVEN, tasks_of
 from workflows.argo.manifests.templates import evaluate_template, lifecycle_template, sweep_template
 from workflows.argo.pod.__main__ import main
 from workflows.argo.pod.outputs import MEMORY, pod_patch, with_devices, write_outputs
@@ -64,21 +64,18 @@ def test_pods_in_the_order_of_the_tasks_make_what_the_laptop_makes(profiles: Pat
     assert [task for task, given in batches(tmp_path / "changed").items() if given] == ["tokenize", "tokenizer"]
 
 
-def test_a_pod_tells_argo_its_nodes_and_its_log_their_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                                                            capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pod_tells_argo_its_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "progress"
     monkeypatch.setenv("ARGO_PROGRESS_FILE", str(file))
-    monkeypatch.setattr("workflows.argo.pod.run.SHARE_EVERY_S", 0.0)
     node = plan(lifecycle(compose("tiny")), tmp_path, None, "data").nodes[0]
     Path(node.dir).mkdir()
     (Path(node.dir) / PROGRESS).write_text(json.dumps({"done": 3, "total": 4}))
     observer = ArgoProgress(2)
     observer.on_start(node)
     observer.on_tick()
-    assert capsys.readouterr().out == SHARE.format(37) + "\n"
-    assert not file.exists()
+    assert file.read_text() == "37/100"
     observer.on_finish(NodeResult(node, "ran"))
-    assert file.read_text() == "1/2"
+    assert file.read_text() == "50/100"
 
 
 @pytest.mark.parametrize(("after_s", "expected"), [(60.0, []), (0.0, ["start", "on_tick", "close"])])

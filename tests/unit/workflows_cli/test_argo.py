@@ -1,4 +1,4 @@
-"""submit, stop, retry and logs against a small server that speaks Kubernetes' and Argo's REST APIs."""
+"""submit, stop, retry and logs against a small server that speaks Kubernetes' REST API."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,36 +6,21 @@ from pathlib import Path
 import pytest
 
 from argosy.core.errors import InputError
-from tests.argo_api import ARGO, CUSTOM, TOKEN, Api, kubeconfig, serving
+from tests.argo_api import CUSTOM, Api, kubeconfig, serving
 from tests.argo_objects import Pod, identity, template, workflow
 from tests.command_line import Argosy
-from workflows.argo.client.api import ApiError
-from workflows.argo.client.ways import ServerClient, connect
+from workflows.argo.client.api import ApiError, connect
 from workflows.cli import main
 
-TEMPLATES = (f"{CUSTOM}/workflowtemplates/lifecycle", "/api/v1/workflow-templates/argosy/lifecycle")
-
-
-@pytest.fixture(params=["kubeconfig", "server"])
-def api(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
-    """A cluster with our template, reached in both ways; the command line finds it in its environment."""
-    with serving(Api(objects=dict.fromkeys(TEMPLATES, template(to=["", "clean", "compare"])))) as found:
-        if request.param == "server":
-            monkeypatch.setenv("ARGO_SERVER", found.url)
-            monkeypatch.setenv("ARGO_TOKEN", TOKEN)
-        else:
-            monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path, found.url)))
-        yield found
+TEMPLATE = f"{CUSTOM}/workflowtemplates/lifecycle"
 
 
 @pytest.fixture
-def by_server(api: Api) -> bool:
-    """Whether the Argo server is asked, and not Kubernetes."""
-    return isinstance(connect(), ServerClient)
-
-
-def put(api: Api) -> list[str]:
-    return [path for method, path, _, _ in api.asked if method == "PUT"]
+def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
+    """A cluster with our template; the command line finds it in its environment."""
+    with serving(Api(objects={TEMPLATE: template(to=["", "clean", "compare"])})) as found:
+        monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path, found.url)))
+        yield found
 
 
 def test_submit_creates_a_workflow_of_the_template_and_says_where_to_look(api: Api, argosy: Argosy) -> None:
@@ -66,20 +51,16 @@ def test_what_is_wrong_is_said_here_and_creates_nothing(api: Api, argv: list[str
 
 
 def test_an_older_template_that_lacks_a_parameter_is_named(api: Api, argosy: Argosy) -> None:
-    for path in TEMPLATES:
-        api.objects[path] = template()
-        api.objects[path]["spec"]["arguments"]["parameters"].pop()
+    api.objects[TEMPLATE] = template()
+    api.objects[TEMPLATE]["spec"]["arguments"]["parameters"].pop()
     assert "has no parameter 'priority'" in argosy("submit", "--preset", "tiny", "--priority", "high", code=2).err
 
 
-def test_stop_and_terminate(api: Api, by_server: bool, argosy: Argosy) -> None:
+def test_stop_and_terminate(api: Api, argosy: Argosy) -> None:
     api.workflows = {"w": workflow("w")}
     argosy("stop", "w")
     argosy("stop", "w", "--terminate")
-    if by_server:
-        assert put(api) == [f"{ARGO}/w/stop", f"{ARGO}/w/terminate"]
-    else:
-        assert api.bodies("PATCH") == [{"spec": {"shutdown": "Stop"}}, {"spec": {"shutdown": "Terminate"}}]
+    assert api.bodies("PATCH") == [{"spec": {"shutdown": "Stop"}}, {"spec": {"shutdown": "Terminate"}}]
 
 
 def test_what_is_over_is_not_stopped_and_what_runs_or_succeeded_is_not_retried(api: Api, argosy: Argosy) -> None:
@@ -87,36 +68,19 @@ def test_what_is_over_is_not_stopped_and_what_runs_or_succeeded_is_not_retried(a
     assert "done is over: it succeeded" in argosy("stop", "done", code=2).err
     assert "there is nothing to run again" in argosy("retry", "done", code=2).err
     assert "busy is not over" in argosy("retry", "busy", code=2).err
-    assert not api.bodies("PATCH") + api.bodies("PUT") + api.bodies("POST")
+    assert not api.bodies("PATCH") + api.bodies("POST")
 
 
-@pytest.mark.parametrize("ended_well", [False, True])
-def test_retry_goes_on_with_the_workflow_or_submits_the_same(ended_well: bool, api: Api, by_server: bool,
-                                                             argosy: Argosy) -> None:
-    """Where the pod ended well while the workflow was stopped, Argo's own retry would start nothing and fail again: it
-    goes on from the plan."""
-    stopped = workflow("w", "Failed", {"data": {"data-1": (Pod(),)}} if ended_well else {}, plan=Pod())
-    if ended_well:
-        node = stopped["status"]["nodes"][identity("w.data", "w")]
-        node |= {"phase": "Failed", "message": "Stopped with strategy 'Stop'"}
-    api.workflows = {"w": stopped}
+def test_retry_submits_the_same(api: Api, argosy: Argosy) -> None:
+    api.workflows = {"w": workflow("w", "Failed", plan=Pod())}
     out = argosy("retry", "w").out
-    if by_server:
-        assert put(api) == [f"{ARGO}/w/retry"]
-        again = {"restartSuccessful": True, "nodeFieldSelector": "displayName=plan"}
-        assert (api.bodies("PUT") == [again]) == ended_well
-        assert "w continues" in out
-        return
     submitted = api.workflows["lifecycle-2"]
     assert submitted["spec"]["arguments"]["parameters"] == [{"name": "preset", "value": "tiny"}]
     assert submitted["metadata"]["annotations"] == {"argosy/retry-of": "w"}
-    assert "submitted lifecycle-2 with the parameters of w" in out
-    assert "finished steps are not repeated" in out
-    assert not put(api)
+    assert "submitted lifecycle-2 with the parameters of w; finished steps are not repeated" in out
 
 
-def test_logs_of_a_task_are_those_of_its_last_attempt(api: Api, by_server: bool,
-                                                      capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_logs_of_a_task_are_those_of_its_last_attempt(api: Api, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     tries = (Pod("Failed", code=75), Pod(start=30, end=40))
     api.workflows = {"w": workflow("w", "Succeeded", {"clean": {"clean-0123": tries}}, plan=Pod())}
     node = identity("w.clean(1)", "w")
@@ -153,36 +117,18 @@ def test_without_a_name_the_newest_and_a_wrong_one_names_the_nearest(api: Api, a
     assert [line.split()[0] for line in said.splitlines()[1:]] == ["lifecycle-b", "lifecycle-a"]
 
 
-def test_a_token_that_is_refused_and_a_server_that_is_away_are_told_apart(api: Api, by_server: bool,
-                                                                          monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_api_that_refuses_and_one_that_is_away_are_told_apart(api: Api) -> None:
     api.workflows = {"w": workflow("w")}
-    api.faults = [403]
-    with pytest.raises(ApiError, match=r"refused \(403\): for a while; ask for the right") as refused:
-        connect().get("w")
-    assert (refused.value.exit_code, refused.value.passing) == (2, False)
-    for fault in (0, 503):
+    for fault, code in ((403, 2), (0, 1), (503, 1)):
         api.faults = [fault]
-        with pytest.raises(ApiError) as away:
+        with pytest.raises(ApiError, match=r"\(403\): for a while; ask for the right|503|not answer") as refused:
             connect().get("w")
-        assert (away.value.exit_code, away.value.passing) == (1, True)
-    if by_server:
-        monkeypatch.setenv("ARGO_TOKEN", f"Bearer {TOKEN}")  # as the Argo UI shows it
-        assert connect().get("w")["metadata"]["name"] == "w"
+        assert (refused.value.exit_code, refused.value.passing) == (code, code == 1)
 
 
-def test_two_ways_to_a_cluster_at_once_and_wrong_ones(api: Api, tmp_path: Path,
-                                                      monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InputError, match="give one"):
-        connect(context="here", server=api.url)
-    with pytest.raises(InputError, match="allowed: a URL"):
-        connect(server="ftp://here")
-    monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path, api.url)))
+def test_a_context_that_is_not_there(api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="--context is 'nowhere', allowed: here, other"):
         connect(context="nowhere")
-    monkeypatch.delenv("ARGO_SERVER", raising=False)
-    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "absent"))
-    with pytest.raises(InputError, match=r"no cluster: .*--server URL"):
-        connect()
 
 
 def test_where_a_command_works_can_be_set_for_good(api: Api, argosy: Argosy, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -209,15 +209,6 @@ def test_a_profile_of_another_store_than_the_templates(api: Api, argosy: Argosy)
     assert f"FAIL  profiles    {words}" in told
 
 
-def test_without_a_kubeconfig_no_argo_server_is_proposed(api: Api, monkeypatch: pytest.MonkeyPatch,
-                                                         argosy: Argosy) -> None:
-    assert "shows neither rights nor what is installed" in argosy("doctor", "--server", "http://argo", code=2).err
-    monkeypatch.setenv("KUBECONFIG", "absent")
-    err = argosy("doctor", code=2).err
-    assert "set KUBECONFIG to a file that is there, or --context. It asks Kubernetes itself" in err
-    assert "--server" not in err
-
-
 def test_profiles_live_side_by_side(api: Api, argosy: Argosy) -> None:
     [own] = manifests(load_profile("team.yaml"))["profile"]
     [other] = manifests(load_profile("gpu"))["profile"]

@@ -2,22 +2,20 @@
 
 import base64
 import gzip
-import io
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from argosy.core.errors import InputError
-from tests.argo_api import TOKEN, Api, serving
+from tests.argo_api import Api, kubeconfig, serving
 from tests.argo_objects import Pod, workflow
 from tests.command_line import Argosy
-from workflows.argo.client.api import ApiError, ArgoClient
-from workflows.argo.client.view import pod_name, view
-from workflows.argo.client.watch import Lines, Screen, Shares, progress_bars, summary, watch
-from workflows.argo.client.ways import ServerClient
-from workflows.argo.handoff import SHARE
+from workflows.argo.client.api import ApiError, ArgoClient, connect
+from workflows.argo.client.view import view
+from workflows.argo.client.watch import Lines, summary, watch
 from workflows.cli.status import describe_workflow
 
 PLANNED = Pod(start=0, end=4)
@@ -26,10 +24,9 @@ WRONG = "main: Error (exit code 2): data: data.inputs: absent.txt does not exist
 
 
 @pytest.fixture
-def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
-    monkeypatch.setenv("ARGO_TOKEN", TOKEN)
+def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
     with serving(Api()) as found:
-        monkeypatch.setenv("ARGO_SERVER", found.url)
+        monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path, found.url)))
         yield found
 
 
@@ -60,7 +57,7 @@ def test_a_workflow_from_its_start_to_its_end() -> None:
         "[1/2] data done in 4.0 s",
         "clean waits: Unschedulable: no cpu",
         "clean started",
-        "[2/2] clean done in 26.0 s",  # it waited in two looks
+        "[2/2] clean done in 30.0 s",
         "finish started",
         "finish done in 2.0 s",
     ]  # fmt: skip
@@ -72,43 +69,6 @@ def test_an_attempt_that_failed_is_told_with_its_cause() -> None:
                  workflow(plan=PLANNED, batches={"data": {"data-1": (killed, Pod("Running", start=30))}}),
                  workflow(plan=PLANNED, batches={"data": {"data-1": (killed, Pod(start=30, end=40))}}))
     assert told[-2:] == ["data is retried, attempt 2: main: OOMKilled (exit code 137)", "[1/1] data done in 30.0 s"]
-
-
-def test_a_pod_that_waited_for_a_core_is_not_told_as_slow() -> None:
-    """Argo's node starts when it is created; its pod may wait for a node long after."""
-    def look(pod: Pod) -> dict[str, Any]:
-        return workflow(plan=PLANNED, batches={"data": {"data-1": (pod,)}})
-
-    waiting, running, done = Pod("Pending", start=10), Pod("Running", start=10), Pod(start=10, end=168)
-    told = lines(look(waiting), *[look(waiting)] * 14, look(running), look(done), every_s=10.0)
-    assert told[-2:] == ["data started", "[1/1] data done in 8.0 s, after 150 s of waiting"]
-
-
-def test_the_share_of_a_running_pod_is_that_of_its_log(api: Api) -> None:
-    found = view(workflow("w", plan=PLANNED, batches={"data": {"data-1": (Pod("Running"),)}}))
-    [running] = [unit for unit in found.units if unit.state == "running"]
-    log = f"{SHARE.format(12)}\nbytes\n{SHARE.format(45)}\nloss 0.3\n"
-    api.workflows, api.logs = {"w": found.workflow}, {pod_name(found.workflow, running.attempts[-1]): log}
-    assert running.progress == 0.0
-    Shares().look(ServerClient(api.url, "argosy"), found)
-    assert running.progress == 0.45
-
-
-def test_a_terminal_shows_a_bar_for_each_running_pod_and_one_for_all() -> None:
-    from rich.console import Console
-
-    batches = {"data": {"data-1": (Pod(),)}, "clean": {"clean-1": (Pod("Running", start=20, progress="250/1000"),)},
-               "tokenize": {"tokenize-1": (Pod("Running", start=30),)}}  # fmt: skip
-    found = view(workflow(plan=PLANNED, batches=batches, asked=4, finish=Pod("Pending")))
-    console = Console(width=100, record=True, file=io.StringIO())
-    console.print(progress_bars(found, next(unit.started for unit in found.units if unit.task == "clean") + 65))
-    clean, tokenize, every = (line.rstrip() for line in console.export_text().rstrip().splitlines())
-    assert clean.split()[0] == "clean"
-    assert clean.endswith("25 %  1m 05s")
-    assert tokenize.split()[0] == "tokenize"
-    assert tokenize.endswith("55s")
-    assert every.split()[0] == "all"
-    assert every.endswith("1 of 4 pods")
 
 
 def test_the_report_and_the_exit_handler_are_not_counted() -> None:
@@ -160,21 +120,22 @@ def test_watch_waits_for_an_api_that_is_away_and_not_for_one_that_refuses(api: A
     api.workflows = {"w": workflow("w", plan=PLANNED)}
     api.later = {"w": [workflow("w", "Succeeded", plan=PLANNED)]}
     api.faults = [503, 0, 503]
-    client, screen, pauses = ServerClient(api.url, "argosy"), Screen(), []
-    assert watch(client, "w", screen=screen, sleep=pauses.append, clock=lambda: 0.0).exit_code == 0
+    client, pauses = connect(), []
+    assert watch(client, "w", sleep=pauses.append, clock=lambda: 0.0).exit_code == 0
     said = capsys.readouterr().out.splitlines()
     assert "keeps asking" in said[0]
     assert said[1].endswith(" it answers again")
     assert pauses[:3] == sorted(set(pauses[:3]))  # longer each time
     api.faults = [403]
     with pytest.raises(ApiError, match="403"):
-        watch(client, "w", screen=screen, sleep=pauses.append)
+        watch(client, "w", sleep=pauses.append)
 
 
-def test_watch_gives_up_in_the_end(api: Api) -> None:
-    client, pauses = ServerClient("http://127.0.0.1:1", "argosy"), []
+def test_watch_gives_up_in_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path, "http://127.0.0.1:1")))
+    client, pauses = connect(), []
     with pytest.raises(ApiError, match="does not answer"):
-        watch(client, "w", screen=Screen(), sleep=pauses.append)
+        watch(client, "w", sleep=pauses.append)
     assert 600 < sum(pauses) < 3600
 
 
@@ -182,9 +143,9 @@ def test_the_command_ends_with_the_workflow_s_code_and_ctrl_c_leaves_it_alone(ap
                                                                               argosy: Argosy) -> None:
     failed = {"data": {"d": (Pod("Failed", code=2, message=WRONG),)}}
     api.workflows = {"w": workflow("w", "Failed", plan=PLANNED, batches=failed)}
-    out = argosy("watch", "--server", api.url, code=2).out
+    out = argosy("watch", "--context", "here", code=2).out
     assert "workflow: w" in out
-    assert f"argosy logs data --on argo --workflow w --server {api.url}" in out
+    assert "argosy logs data --on argo --workflow w --context here" in out
 
     def interrupted(client: ArgoClient, name: str) -> None:
         raise KeyboardInterrupt
@@ -233,5 +194,5 @@ def test_nodes_that_argo_compressed_are_unpacked_and_those_in_a_database_are_not
     assert [unit.label for unit in view(found).units] == ["plan", "data"]
     del found["status"]["compressedNodes"]
     found["status"]["offloadNodeStatusVersion"] = "fnv:1"
-    with pytest.raises(InputError, match="--server"):
+    with pytest.raises(InputError, match="Argo's UI"):
         view(found)

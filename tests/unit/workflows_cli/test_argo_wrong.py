@@ -2,12 +2,11 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
-from tests.argo_api import CORE, CUSTOM, TOKEN, Api, kubeconfig, serving
+from tests.argo_api import CORE, CUSTOM, Api, kubeconfig, serving
 from tests.argo_fixtures import write_profile
 from tests.argo_objects import Pod, workflow
 from tests.command_line import Argosy
@@ -19,20 +18,6 @@ PULL = 'ErrImagePull: failed to pull "argosy-data:nope"'
 WRONG = Pod("Failed", code=2, message="main: Error (exit code 2): data: data.inputs: absent.txt does not exist")
 ALL = [["submit", "--preset", "tiny"], ["nightly", "--on", "argo"], ["status", "--on", "argo"], ["watch"],
        ["stop", "w"], ["retry", "w"], ["logs", "sft", "--on", "argo"], ["status", "--all", "--on", "argo"]]  # fmt: skip
-PAGE = "<!doctype html><html><body>MLflow</body></html>"
-
-
-def foreign(status: int, said: Any) -> Api:
-    """A server that gives everybody the same."""
-    found = Api()
-    found.answer = lambda *_: (status, said)  # type: ignore[method-assign]
-    return found
-
-
-@pytest.fixture(autouse=True)
-def clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("ARGO_TOKEN", TOKEN)
 
 
 @pytest.fixture
@@ -50,8 +35,7 @@ def install(api: Api, profile: str) -> None:
     """What `kubectl apply -k` of the profile's manifests leaves of them, for what the command line reads."""
     made = manifests(load_profile(profile))
     for name in ("lifecycle", "evaluate"):
-        for place in (f"{CUSTOM}/workflowtemplates", "/api/v1/workflow-templates/argosy"):
-            api.objects[f"{place}/{name}"] = made[name][0]
+        api.objects[f"{CUSTOM}/workflowtemplates/{name}"] = made[name][0]
     [held] = made["profile"]
     api.objects[f"{CORE}/configmaps/{held['metadata']['name']}"] = held
 
@@ -60,7 +44,7 @@ def change(file: str, **values: object) -> None:
     Path(file).write_text(yaml.safe_dump(yaml.safe_load(Path("team.yaml").read_text()) | values))
 
 
-@pytest.mark.parametrize("option", ["--server", "--namespace", "--context", "--profile"])
+@pytest.mark.parametrize("option", ["--namespace", "--profile"])
 def test_an_option_without_a_value_is_not_the_default(option: str, argosy: Argosy) -> None:
     said = argosy("status", "--on", "argo", option, "", code=2).err
     assert f"argument {option}: is '', allowed: a value" in said
@@ -81,26 +65,6 @@ def test_a_kubeconfig_that_is_none(content: bytes | None, words: list[str], tmp_
     for argv in (["status", "--on", "argo"], ["doctor"]):
         err = argosy(*argv, code=2).err
         assert all(word in err for word in [*words, "set KUBECONFIG to a file that is there, or --context"]), err
-
-
-@pytest.mark.parametrize(("status", "said"), [
-    (404, PAGE), (200, PAGE), (404, {"detail": "Not Found"}), (405, ""), (200, {"name": "another API"}),
-    *((status, {"kind": "Status", "code": status, "message": "no"}) for status in (403, 404)),
-])  # fmt: skip
-def test_a_server_that_is_not_argo_s_is_not_taken_for_one_without_our_templates(status: int, said: Any,
-                                                                                argosy: Argosy) -> None:
-    with serving(foreign(status, said)) as found:
-        listless = [argv for argv in ALL if argv[0] in ("submit", "nightly", "stop", "retry")]
-        for argv in listless if isinstance(said, dict) and status == 200 else ALL:
-            err = argosy(*argv, "--server", found.url, code=2).err
-            assert f"the Argo server {found.url} does not answer as an Argo server does: it gave" in err
-            assert "leave out --server" in err
-
-
-def test_what_a_proxy_before_argo_says_is_left_as_it_is(argosy: Argosy) -> None:
-    for status, code, words in ((502, 1, "refused (502)"), (401, 2, "ARGO_TOKEN"), (403, 2, "ask for the right")):
-        with serving(foreign(status, PAGE)) as found:
-            assert words in argosy("status", "--on", "argo", "--server", found.url, code=code).err
 
 
 @pytest.mark.parametrize("argv", ALL, ids=lambda argv: argv[0])

@@ -1,1 +1,1 @@
-"""Clients of a cluster: an interface (api.py), and the two ways there, kubeconfig and an Argo server (ways.py)."""
+"""The client of a cluster's workflows (api.py), what it submits, and what it shows of them."""

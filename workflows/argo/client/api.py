@@ -1,31 +1,30 @@
-"""The interface of a cluster's workflows, the requests that it is made of (JSON in, JSON out, errors that people
-understand), and the Workflow object that a submission creates."""
+"""The Kubernetes API (JSON in, JSON out, errors that people understand), by the kubeconfig or a pod's own account, with
+a namespace's workflows."""
 
 import contextlib
 import json
+import os
 import urllib.parse
 import warnings
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, Any
 
 from argosy.core.config.explain import likely
-from argosy.core.config.schema import Role
 from argosy.core.errors import ArgosyError, InputError
-from argosy.core.store.remote import is_uri
-from workflows.argo.client.view import Json, parameters_of
-from workflows.lifecycle import LifecycleConfig, lifecycle
+from workflows.argo.client.view import Json, pod_name
+from workflows.argo.profile.profile import config_map
 
 TIMEOUT_S = 30.0
+HINT = "set KUBECONFIG to a file that is there, or --context"
+PIPELINE = "argosy/pipeline"  # label of our workflows
+PHASE = "workflows.argoproj.io/phase"
+METADATA_ALONE = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+MERGE = "application/merge-patch+json"
+DEFAULT_NAMESPACE = "argosy"
+MOST = 5  # workflows that a hint names
 _SHOWN = 1000  # characters of an answer that an error shows
-_HINTS = {401: "; give a token that is valid (ARGO_TOKEN), or log in again with the kubeconfig's tool",
-          403: "; ask for the right, or use another --context or token"}  # fmt: skip
-_FAILURES = {"CERTIFICATE_VERIFY_FAILED": "; with --insecure its certificate is not checked",
-             "WRONG_VERSION_NUMBER": "; it speaks plain http: give its URL with http://",
-             "record layer": "; it speaks plain http: give its URL with http://",
-             "RemoteDisconnected": "; does it speak https?", "BadStatusLine": "; does it speak https?"}  # fmt: skip
+_HINTS = {401: "; log in again with the kubeconfig's tool", 403: "; ask for the right, or use another --context"}
 
 
 class ApiError(ArgosyError):
@@ -40,20 +39,55 @@ class ApiError(ArgosyError):
         self.exit_code = 1 if self.passing else 2
 
 
+def load_access(settings: Any, context: str) -> str:
+    """Fill `settings` (a kubernetes.client.Configuration) from the kubeconfig, or from a pod's own account.
+
+    Returns the context's namespace; empty where it names none. Raises InputError: there is neither, the file is broken,
+    or has no such context."""
+    import yaml
+    from kubernetes import config
+
+    file = os.environ.get("KUBECONFIG") or "~/.kube/config"  # the package reads it once, when imported
+    try:
+        try:
+            contexts, current = config.list_kube_config_contexts(file)
+        except config.ConfigException:
+            if not context:
+                with contextlib.suppress(config.ConfigException):  # no pod: then the kubeconfig was meant
+                    config.load_incluster_config(settings)
+                    return ""
+            raise
+        names = {each["name"]: each for each in contexts}
+        if context and context not in names:
+            raise InputError(f"--context is {context!r}, allowed: {', '.join(sorted(names))}")
+        config.load_kube_config(file, context=context or None, client_configuration=settings)
+        return str((names[context] if context else current)["context"].get("namespace") or "")
+    except config.ConfigException as error:
+        raise InputError(f"no cluster: the kubeconfig {file} names none, or is not there ({str(error).rstrip('.')}); "
+                         f"{HINT}") from None
+    except (yaml.YAMLError, AttributeError, KeyError, TypeError, ValueError, OSError) as error:
+        raise InputError(f"the kubeconfig {file} is broken: {type(error).__name__}: {error}; 'kubectl config view' "
+                         f"tells more; {HINT}") from None
+
+
 class Transport:
-    """One API: `settings` (a kubernetes.client.Configuration) has its address, credentials and proxies.
+    """The Kubernetes API. The `kubernetes` package knows the kubeconfig's many ways to log in.
 
     Attributes:
-        where: what errors call it."""
+        where: what errors call it.
+        namespace: of the kubeconfig's context; empty where it names none."""
 
-    def __init__(self, settings: Any, where: str) -> None:
+    def __init__(self, context: str = "", *, insecure: bool = False) -> None:
         from kubernetes import client  # here, since it takes a second
         from urllib3.exceptions import InsecureRequestWarning
 
-        if not settings.verify_ssl:  # as --insecure asks
+        settings = client.Configuration()
+        self.namespace = load_access(settings, context)
+        if insecure:
+            settings.verify_ssl = False
             warnings.simplefilter("ignore", InsecureRequestWarning)
         settings.retries = False  # whoever asks tries again
-        self._api, self.where = client.ApiClient(settings), where
+        self._api, self.where = client.ApiClient(settings), f"the cluster at {settings.host}"
 
     @contextlib.contextmanager
     def open(self, path: str, query: Mapping[str, str] | None = None, *, method: str = "GET", body: Json | None = None,
@@ -76,7 +110,7 @@ class Transport:
         except ApiException as error:
             if not error.status:
                 raise self._no_answer(error.reason) from None
-            raise self.refusal(path, error.status, (error.body or error.reason or "").encode()) from None
+            raise self._refusal(error.status, (error.body or error.reason or "").encode()) from None
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise self._no_answer(error) from None
 
@@ -89,7 +123,7 @@ class Transport:
         try:
             found = json.loads(text or b"{}")
         except ValueError:
-            raise self.foreign(path, "no JSON") from None
+            raise ApiError(400, f"{self.where} gave no JSON at {path}: is it the right address?") from None
         return found if isinstance(found, dict) else {"items": found}
 
     def stream(self, path: str, query: Mapping[str, str] | None = None, *, follow: bool = False) -> Iterator[bytes]:
@@ -97,28 +131,15 @@ class Transport:
         with self.open(path, query, timeout=None if follow else TIMEOUT_S) as (_, answer):
             yield from answer
 
-    def foreign(self, path: str, gave: str) -> ApiError:
-        """Make the error that the server `gave` something at `path` that the expected one would not."""
-        return ApiError(400, f"{self.where} gave {gave} at {path}: is it the right address?")
-
-    def refusal(self, path: str, status: int, answer: bytes) -> ApiError:
+    def _refusal(self, status: int, answer: bytes) -> ApiError:
         text = answer.decode(errors="replace").strip()
         with contextlib.suppress(ValueError, AttributeError):
             text = json.loads(text).get("message") or text
         return ApiError(status, f"{self.where} refused ({status}): {text[:_SHOWN]}{_HINTS.get(status, '')}")
 
     def _no_answer(self, error: object) -> ApiError:
-        hint = next((hint for sign, hint in _FAILURES.items() if sign in f"{error} {error!r}"), "")
+        hint = "; with --insecure its certificate is not checked" if "CERTIFICATE_VERIFY_FAILED" in f"{error!r}" else ""
         return ApiError(0, f"{self.where} does not answer: {error}{hint}")
-
-
-PIPELINE = "argosy/pipeline"  # label of our workflows
-PHASE = "workflows.argoproj.io/phase"
-DEFAULT_NAMESPACE = "argosy"
-MOST = 5  # workflows that a hint names
-MOST_CONFIG = 100_000  # bytes; the plan's pod gets it as an environment variable, which holds 128 KiB
-RETRY_OF = "argosy/retry-of"
-FROM_PLAN = "displayName=plan"  # the nodes from which a retry always goes on: the plan skips what is done
 
 
 @dataclass(frozen=True)
@@ -131,60 +152,60 @@ class Summary:
     created: str
 
 
-class ArgoClient(ABC):
-    """A namespace's workflows. Every method raises ApiError."""
+class ArgoClient:
+    """A namespace's workflows, as custom resources of Kubernetes. Every method raises ApiError."""
 
-    def __init__(self, transport: Transport, namespace: str, workflows: str, templates: str) -> None:
+    def __init__(self, transport: Transport, namespace: str) -> None:
         self.transport, self.namespace = transport, namespace
-        self._workflows, self._templates = workflows, templates  # their paths in the API
+        self._core = f"/api/v1/namespaces/{namespace}"
+        self._argo = f"/apis/argoproj.io/v1alpha1/namespaces/{namespace}"
 
     def get(self, name: str) -> Json:
         """Return the Workflow object, with its nodes."""
-        return self._object(f"{self._workflows}/{name}")
+        return self.transport.ask("GET", f"{self._argo}/workflows/{name}")
 
     def template(self, name: str) -> Json:
-        return self._object(f"{self._templates}/{name}")
+        return self.transport.ask("GET", f"{self._argo}/workflowtemplates/{name}")
 
     def list(self) -> list[Summary]:
-        """List Argosy's workflows, the newest first."""
-        found = [(each["metadata"], each["metadata"].get("labels") or {}) for each in self._listed().get("items") or []]
+        """List Argosy's workflows, the newest first, by metadata alone: one may weigh a megabyte."""
+        listed = self.transport.ask("GET", f"{self._argo}/workflows", query={"labelSelector": PIPELINE},
+                                    accept=METADATA_ALONE)  # fmt: skip
+        found = [(each["metadata"], each["metadata"].get("labels") or {}) for each in listed.get("items") or []]
         every = [Summary(metadata["name"], labels.get(PIPELINE, ""), labels.get(PHASE, "Pending"),
                          metadata.get("creationTimestamp") or "") for metadata, labels in found]  # fmt: skip
         return sorted(every, key=lambda each: (each.created, each.name), reverse=True)
 
-    @abstractmethod
-    def _listed(self) -> Json:
-        """List our workflows by metadata alone: one may weigh a megabyte."""
-
-    @abstractmethod
     def submit(self, workflow: Json) -> Json:
         """Create a workflow."""
+        return self.transport.ask("POST", f"{self._argo}/workflows", workflow)
 
-    @abstractmethod
-    def log(self, workflow: Json, node: Json, *, follow: bool, last: int = 0) -> Iterator[bytes]:
-        """Yield the output of the pod of `node`, as it comes; with `follow` until it ends; the `last` lines alone."""
+    def log(self, workflow: Json, node: Json, *, follow: bool) -> Iterator[bytes]:
+        """Yield the output of the pod of `node`, as it comes; with `follow` until it ends."""
+        query = {"container": "main", "follow": "true" if follow else "false"}
+        return self.transport.stream(f"{self._core}/pods/{pod_name(workflow, node)}/log", query, follow=follow)
 
-    @abstractmethod
     def shut_down(self, name: str, strategy: str) -> None:
-        """Stop (the exit handler still runs) or Terminate (it does not)."""
-
-    @abstractmethod
-    def retry(self, workflow: Json) -> Json:
-        """Run what failed, or was stopped, again; returns the workflow that does."""
-
-    def _object(self, path: str) -> Json:
-        found = self.transport.ask("GET", path)
-        if "metadata" not in found or "spec" not in found:
-            raise self.transport.foreign(path, "JSON of another kind")
-        return found
+        """Stop (the exit handler still runs) or Terminate (it does not), as `argo stop` and `argo terminate` do."""
+        self.transport.ask("PATCH", f"{self._argo}/workflows/{name}", {"spec": {"shutdown": strategy}}, kind=MERGE)
 
     def has_namespace(self) -> bool:
-        """Tell whether the namespace exists; taken for granted where the API may not be asked."""
+        """Tell whether the namespace exists; taken for granted where one may not ask."""
+        try:
+            self.transport.ask("GET", self._core)
+        except ApiError as error:
+            return error.status != 404
         return True
 
     def profile(self, name: str) -> str | None:
-        """Return YAML of a cluster profile in the namespace; "" where it is not there, None where nobody knows."""
-        return None
+        """Return YAML of a cluster profile in the namespace; "" where it is not there, None where one may not ask."""
+        try:
+            data = self.transport.ask("GET", f"{self._core}/configmaps/{config_map(name)}").get("data") or {}
+        except ApiError as error:
+            if error.passing:
+                raise
+            return "" if error.status == 404 else None
+        return str(data.get(f"{name}.yaml") or "")
 
     def some(self) -> Sequence[Summary]:
         """List workflows as `list` does; raise InputError where there is none."""
@@ -212,53 +233,7 @@ class ArgoClient(ABC):
         return InputError(f"there is no {what} in namespace {self.namespace}" + (f"; {hint}" if hint else ""))
 
 
-def submission(template: str, namespace: str, parameters: Mapping[str, str]) -> Json:
-    """Build a workflow of the WorkflowTemplate `template`."""
-    given = [{"name": name, "value": value} for name, value in parameters.items()]
-    return {
-        "apiVersion": "argoproj.io/v1alpha1",
-        "kind": "Workflow",
-        "metadata": {"generateName": f"{template}-", "namespace": namespace,
-                     "labels": {PIPELINE: template}},  # at once; the template sets it too
-        "spec": {"workflowTemplateRef": {"name": template}, "arguments": {"parameters": given}},
-    }
-
-
-def same_again(workflow: Json) -> Json:
-    spec, metadata = workflow["spec"], workflow["metadata"]
-    given = {name: each.get("value", "") for name, each in parameters_of(spec).items()}
-    again = submission(spec["workflowTemplateRef"]["name"], metadata["namespace"], given)
-    again["metadata"]["annotations"] = {RETRY_OF: metadata["name"]}
-    return again
-
-
-def config_text(file: Path | None) -> str:
-    """Read a config file for the parameter `config`. Raises InputError: it is too long to be one."""
-    text = file.read_text(encoding="utf-8") if file else ""
-    if len(text.encode()) > MOST_CONFIG:
-        raise InputError(f"{file} has {len(text.encode()):,} bytes, allowed: {MOST_CONFIG:,}, since it becomes a "
-                         "parameter of the workflow")
-    return text
-
-
-def check_parameters(template: Json, parameters: Mapping[str, str]) -> None:
-    """Raise InputError where the cluster's template does not take a parameter, or not its value."""
-    declared = parameters_of(template["spec"])
-    for name, value in parameters.items():
-        if name not in declared:
-            raise InputError(f"the WorkflowTemplate {template['metadata']['name']} has no parameter {name!r}: it is "
-                             "another version's; install this one's (argosy manifests)")
-        allowed = declared[name].get("enum")
-        if allowed and value not in allowed:
-            raise InputError(f"{name} is {value!r}, allowed by the cluster's WorkflowTemplate: "
-                             + ", ".join(each or "''" for each in allowed))
-
-
-def check_files(config: LifecycleConfig) -> None:
-    """Raise InputError where `config` names files of this machine: pods do not see them."""
-    for node in lifecycle(config):
-        for name, path in node.config.paths_with(Role.EXTERNAL):
-            if not is_uri(path) and not Path(path).is_absolute():
-                there = f"/store/{Path(path).name}"
-                raise InputError(f"{node.name}.{name} is {path!r}, a path of this machine, which pods do not see: "
-                                 f"put the file into the store and name it as pods do, such as {there}")
+def connect(namespace: str = "", context: str = "", *, insecure: bool = False) -> ArgoClient:
+    """Connect by the kubeconfig's context. Raises InputError: there is none, or a wrong one."""
+    transport = Transport(context, insecure=insecure)
+    return ArgoClient(transport, namespace or transport.namespace or DEFAULT_NAMESPACE)

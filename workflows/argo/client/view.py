@@ -54,12 +54,6 @@ class Unit:
     """Why it has not started, where Kubernetes or Argo says."""
 
     @property
-    def failed_pod(self) -> bool:
-        """Whether its last pod failed, and not just its node: then Argo's own retry starts it again."""
-        last = self.attempts[-1] if self.attempts else {}
-        return last.get("type") == "Pod" and last.get("phase") in ("Failed", "Error")
-
-    @property
     def progress(self) -> float:
         """Share that is done, as its pod last said."""
         done, _, total = str(self.attempts[-1].get("progress", "0/1") if self.attempts else "0/1").partition("/")
@@ -252,5 +246,5 @@ def view(workflow: Json) -> View:
     if not nodes and status.get("compressedNodes"):
         nodes = json.loads(gzip.decompress(base64.b64decode(status["compressedNodes"])))
     if not nodes and status.get("offloadNodeStatusVersion"):
-        raise InputError("the nodes of this workflow are in the controller's database: ask the Argo server (--server)")
+        raise InputError("the nodes of this workflow are in the controller's database: Argo's UI shows them")
     return View(workflow, nodes)

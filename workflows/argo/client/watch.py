@@ -1,69 +1,17 @@
-"""The watch of a workflow to its end: lines for changes, bars in a terminal, a summary."""
+"""The watch of a workflow to its end: lines for changes, and a summary."""
 
-import contextlib
-import os
-import re
-import sys
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
 from argosy.core.step.process import timestamp
 from argosy.corpus.text.display import duration
 from workflows.argo.client.api import ApiError, ArgoClient
 from workflows.argo.client.view import OVER, Json, Unit, View, seconds, view
-from workflows.argo.handoff import SHARE
-from workflows.local.view import bars
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
 
 POLL_S = 2.0
-SHARES_EVERY_S, LAST_LINES = 8.0, 50
-_SHARE = re.compile(rf"^{SHARE.format('([0-9]+)')}$", re.MULTILINE)
 PROGRESS_EVERY_S = 30.0
-TOLD_WAIT_S = 10.0
 LONGEST_PAUSE_S = 60.0
 PATIENCE_S = 900.0  # without an answer; an API server is upgraded in less
-
-
-class Screen:
-    """Lines, with bars below them in a terminal. A context; `show` is given each look at the workflow."""
-
-    def __init__(self) -> None:
-        from rich.console import Console
-        from rich.live import Live
-
-        lines_alone = "NO_COLOR" in os.environ or not sys.stdout.isatty()
-        console = Console(force_terminal=False if lines_alone else None, soft_wrap=True, emoji=False)
-        self._live = Live(console=console, auto_refresh=False, transient=True)  # outside of a terminal it draws nothing
-
-    def __enter__(self) -> "Screen":
-        self._live.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._live.stop()
-
-    def say(self, text: str) -> None:
-        """Print a line, with the time, above the bars."""
-        self._live.console.print(f"{timestamp()} {text}", highlight=False, markup=False)
-
-    def show(self, found: View) -> None:
-        """Draw the progress of the running pods, and of all of them."""
-        self._live.update(progress_bars(found, time.time()), refresh=True)
-
-
-def progress_bars(found: View, now: float) -> "Table":
-    """Draw the running pods with their progress as Argo knows it; `now` in seconds since the epoch."""
-    rows = []
-    for unit in (unit for unit in found.units if unit.state == "running"):
-        took = duration(max(0.0, now - unit.started))
-        text = f"{100 * unit.progress:3.0f} %  {took}" if unit.progress else took
-        rows.append((unit.label, unit.progress or None, text))
-    over = sum(unit.state in OVER and unit.batch in found.planned for unit in found.units)
-    return bars(rows, over, found.total or 0, f"{over} of {found.total or '?'} pods")
 
 
 class Lines:
@@ -74,8 +22,6 @@ class Lines:
         self._planned = self._began = False
         self._reported, self._ended = 0.0, 0
         self._waiting: dict[str, str] = {}
-        self._pending: dict[str, float] = {}
-        self._waited: dict[str, float] = {}
 
     def of(self, found: View, now: float) -> list[str]:
         """Return lines for changes since the last call. `now` in seconds, of any clock that does not jump."""
@@ -83,10 +29,6 @@ class Lines:
             return self._first(found, now)
         lines = [] if self._planned else list(self._plan(found))
         for unit in found.units:
-            if unit.state == "pending":  # how long a pod waits for its node, which Argo counts as its time
-                self._pending.setdefault(unit.label, now)
-            elif unit.label in self._pending:
-                self._waited[unit.label] = self._waited.get(unit.label, 0.0) + now - self._pending.pop(unit.label)
             lines += self._changes(unit, self._seen.get(unit.label), found)
             self._seen[unit.label] = unit
         if now - self._reported >= PROGRESS_EVERY_S:
@@ -123,53 +65,29 @@ class Lines:
             self._waiting[unit.label] = unit.waits
             yield f"{unit.label} waits: {unit.waits}"
         if unit.state in OVER and (before is None or before.state not in OVER):
-            waited = min(self._waited.get(unit.label, 0.0), unit.seconds)
-            how = f"done in {unit.seconds - waited:.1f} s" if unit.state == "done" else f"{unit.state}: {reason(unit)}"
-            if unit.state == "done" and waited >= TOLD_WAIT_S:
-                how += f", after {waited:.0f} s of waiting"
+            how = f"done in {unit.seconds:.1f} s" if unit.state == "done" else f"{unit.state}: {reason(unit)}"
             counts = unit.batch in found.planned  # not the plan, the report, the exit handler
             self._ended += counts
             yield (f"[{self._ended}/{found.total or '?'}] " if counts else "") + f"{unit.label} {how}"
 
 
-class Shares:
-    """The share that each running pod has done, from its log; Argo itself counts nodes."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, int] = {}
-        self._next = 0.0
-
-    def look(self, client: ArgoClient, found: View) -> None:
-        """Note the shares in the nodes of `found`, as their progress; ask for the logs every few seconds."""
-        running = [unit.attempts[-1] for unit in found.units if unit.state == "running"]
-        if time.monotonic() >= self._next:
-            for node in running:
-                with contextlib.suppress(ApiError):  # the container starts, or the pod is gone
-                    log = b"".join(client.log(found.workflow, node, follow=False, last=LAST_LINES))
-                    if told := _SHARE.findall(log.decode(errors="replace")):
-                        self._known[node["id"]] = int(told[-1])
-            self._next = time.monotonic() + SHARES_EVERY_S
-        for node in running:
-            if percent := self._known.get(node["id"]):
-                node["progress"] = f"{percent}/100"
-
-
-def watch(client: ArgoClient, name: str, *, screen: Screen | None = None, sleep: Callable[[float], None] = time.sleep,
+def watch(client: ArgoClient, name: str, *, sleep: Callable[[float], None] = time.sleep,
           clock: Callable[[], float] = time.monotonic) -> View:
-    """Print lines, and bars in a terminal, until the workflow is over; returns it.
+    """Print timestamped lines until the workflow is over; returns it.
 
     An API that is away for a while is waited for. Raises ApiError: it is gone for good, or refuses."""
-    lines, shares = Lines(), Shares()
-    with screen or Screen() as shown:
-        while True:
-            found = view(_patiently(client, name, shown.say, sleep))
-            shares.look(client, found)
-            for line in lines.of(found, clock()):
-                shown.say(line)
-            if found.over:
-                return found
-            shown.show(found)
-            sleep(POLL_S)
+    lines = Lines()
+    while True:
+        found = view(_patiently(client, name, sleep))
+        for line in lines.of(found, clock()):
+            _say(line)
+        if found.over:
+            return found
+        sleep(POLL_S)
+
+
+def _say(text: str) -> None:
+    print(f"{timestamp()} {text}", flush=True)
 
 
 def summary(found: View, after: str) -> list[str]:
@@ -202,7 +120,7 @@ def reason(unit: Unit) -> str:
     return unit.message.removeprefix(f"{unit.task}: ") or f"exit code {unit.exit_code}"
 
 
-def _patiently(client: ArgoClient, name: str, say: Callable[[str], None], sleep: Callable[[float], None]) -> Json:
+def _patiently(client: ArgoClient, name: str, sleep: Callable[[float], None]) -> Json:
     pause, waited = POLL_S, 0.0
     while True:
         try:
@@ -211,10 +129,10 @@ def _patiently(client: ArgoClient, name: str, say: Callable[[str], None], sleep:
             if not error.passing or waited >= PATIENCE_S:
                 raise
             if not waited:
-                say(f"{error}; the workflow goes on, and this keeps asking")
+                _say(f"{error}; the workflow goes on, and this keeps asking")
             sleep(pause)
             waited, pause = waited + pause, min(2 * pause, LONGEST_PAUSE_S)
             continue
         if waited:
-            say("it answers again")
+            _say("it answers again")
         return found

@@ -207,9 +207,9 @@ class RemoteReconciler(Reconciler):
 
 def reconcile(profile: Profile, arguments: argparse.Namespace) -> int:
     """Reconcile; return 1 where something is left (with --once), 143 when stopped."""
-    from workflows.argo.client.ways import KubernetesClient, KubernetesTransport
+    from workflows.argo.client.api import connect
 
-    client = KubernetesClient(KubernetesTransport(), profile.namespace)
+    client = connect(profile.namespace)
     keep = max(profile.keep.success_s, profile.keep.failure_s)
     reconciler = (RemoteReconciler(profile, client, keep) if profile.storage.uri
                   else Reconciler(Path(profile.storage.root), client, keep, profile.cluster))  # fmt: skip

@@ -11,7 +11,7 @@ from pathlib import Path
 from argosy.core.store.files import read_record
 from argosy.core.store.step_files import LOG, PROGRESS, rank_log, read_done
 from workflows.argo.attempts import RETRY, earlier_attempts, exit_code
-from workflows.argo.handoff import FOLDER, SHARE, read_handoff
+from workflows.argo.handoff import FOLDER, read_handoff
 from workflows.argo.objectstore.pods import running
 from workflows.argo.profile.profile import Profile
 from workflows.local.runner import run_plan
@@ -20,7 +20,7 @@ from workflows.local.shipping import Sender, pipeline_environment
 from workflows.local.view import NodeResult, RunObserver, share
 from workflows.plan import Plan, PlannedNode
 
-SHARE_EVERY_S, SEND_AFTER_S = 10.0, 5.0
+SEND_AFTER_S = 5.0
 
 
 class Echo(RunObserver):
@@ -56,35 +56,25 @@ def _logs(node: PlannedNode) -> list[Path]:
 
 
 class ArgoProgress(RunObserver):
-    """An observer that tells how far the pod is: its nodes to Argo, its share to whoever reads its log.
-
-    Argo sums the progress of a workflow's pods, most of which end before they could report any and count as one. So
-    a node counts as one here too."""
+    """An observer that tells Argo the share of the pod that is done, in per cent."""
 
     def __init__(self, nodes: int) -> None:
         self._nodes, self._done = nodes, 0
         self._running: PlannedNode | None = None
-        self._file = os.environ.get("ARGO_PROGRESS_FILE", "")
-        self._percent, self._told = 0, time.monotonic()
+        self._file = Path(os.environ.get("ARGO_PROGRESS_FILE") or os.devnull)
 
     def on_start(self, node: PlannedNode) -> None:
         self._running = node
 
     def on_finish(self, result: NodeResult) -> None:
         self._running, self._done = None, self._done + 1
-        if self._file:
-            with contextlib.suppress(OSError):
-                Path(self._file).write_text(f"{self._done}/{self._nodes}", encoding="utf-8")
+        self.on_tick()
 
     def on_tick(self) -> None:
-        """Print the share that is done, where it has changed and was not told a moment ago."""
-        if time.monotonic() < self._told + SHARE_EVERY_S:
-            return
         record = read_record(f"{self._running.dir}/{PROGRESS}") if self._running else {}
         percent = int(100 * (self._done + (share(record) or 0.0)) / self._nodes)
-        if percent != self._percent:
-            print(SHARE.format(percent), flush=True)
-            self._percent, self._told = percent, time.monotonic()
+        with contextlib.suppress(OSError):
+            self._file.write_text(f"{percent}/100", encoding="utf-8")
 
 
 def run(profile: Profile, arguments: argparse.Namespace) -> int:
