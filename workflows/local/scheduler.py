@@ -3,7 +3,7 @@
 import heapq
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from argosy.core.errors import InputError
@@ -110,11 +110,10 @@ Group = tuple[str, str, Resources]  # name, step, resources: what may share a pr
 class Scheduler:
     """Ready nodes by priority, within a budget.
 
-    Priority is the length of the longest chain of nodes that waits for a node (critical path first); of two equal ones
-    the later in its own chain goes first, since what it waited for has taken its time. The first in line keeps its
-    place: nothing behind it starts while it does not fit, else a node that needs the whole machine would wait for ever
-    behind small ones. Only nodes without GPUs pass one that waits for GPUs: when these are free, it is first in line
-    again."""
+    Priority is the length of the longest chain of nodes that waits for a node (critical path first). The first in line
+    keeps its place: nothing behind it starts while it does not fit, else a node that needs the whole machine would wait
+    for ever behind small ones. Only nodes without GPUs pass one that waits for GPUs: when these are free, it is first
+    in line again."""
 
     def __init__(self, plan: Plan, budget: Budget) -> None:
         self._budget = budget
@@ -125,9 +124,10 @@ class Scheduler:
         for key, upstream in self._waits_for.items():
             for other in upstream:
                 self._downstream[other].append(key)
-        self._priority = _chains(reversed(self._nodes), self._downstream)
-        self._depth = _chains(self._nodes, self._waits_for)
-        self._ready: dict[Group, list[tuple[int, int, int, str]]] = defaultdict(list)
+        self._priority: dict[str, int] = {}
+        for key in reversed(self._nodes):
+            self._priority[key] = 1 + max((self._priority[other] for other in self._downstream[key]), default=0)
+        self._ready: dict[Group, list[tuple[int, int, str]]] = defaultdict(list)
         self._open = set(self._nodes)  # neither ended nor blocked
         for key, upstream in self._waits_for.items():
             if not upstream:
@@ -192,12 +192,4 @@ class Scheduler:
     def _push(self, key: str) -> None:
         node = self._nodes[key]
         heapq.heappush(self._ready[node.name, node.step, node.resources],
-                       (-self._priority[key], -self._depth[key], self._order[key], key))
-
-
-def _chains(keys: Iterable[str], links: Mapping[str, Collection[str]]) -> dict[str, int]:
-    """Count the nodes on the longest chain of links from each of `keys`, which come after what they link to."""
-    lengths: dict[str, int] = {}
-    for key in keys:
-        lengths[key] = 1 + max((lengths[other] for other in links[key]), default=0)
-    return lengths
+                       (-self._priority[key], self._order[key], key))

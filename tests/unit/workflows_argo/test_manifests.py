@@ -44,7 +44,7 @@ def test_no_container_has_rights_and_none_runs_as_root(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "overrides", [(), ("anneal=null",), ("long_context=null", "anneal=null", "dpo=null"), ("rlhf=null", "twin=false")]
+    "overrides", [(), ("long_context=null", "anneal=null", "dpo=null"), ("rlhf=null", "twin=false")]
 )
 def test_each_task_waits_for_what_its_nodes_depend_on_also_where_a_stage_is_left_out(overrides: tuple[str, ...],
                                                                                      tmp_path: Path) -> None:
@@ -62,25 +62,16 @@ def test_each_task_waits_for_what_its_nodes_depend_on_also_where_a_stage_is_left
     assert {of_node[node.id] for node in nodes} >= {"evaluate-sft", "evaluate-pretrain"}
 
 
-def test_parts_are_dealt_to_batches_without_loss(tmp_path: Path) -> None:
-    planned = plan(lifecycle(compose("demo")), tmp_path).nodes
-    nodes = [node for node in planned if node.part]
-    for most in (1, 3, 1000):
-        dealt = deal("evaluate", nodes, "abc", most)
-        assert sorted(node for batch in dealt.values() for node in batch.nodes) == sorted(node.id for node in nodes)
-        assert len(dealt) <= most
-    sft = next(node for node in planned if node.name == "sft")
-    assert list(deal("sft", [sft], "abc", 5)) == [Path(sft.dir).name]  # shared with any workflow of the same work
-
-
-def test_ten_thousand_shards_pass_the_plan_in_a_hundred_pods(tmp_path: Path) -> None:
+def test_ten_thousand_parts_are_dealt_to_a_hundred_pods_without_loss(tmp_path: Path) -> None:
     planned = plan(lifecycle(compose("tiny", overrides=("clean.shards=10000",))), tmp_path, None, "clean")
-    batches = deal("score", [node for node in planned.to_run if node.name == "score"], "abc", 100)
-    assert sum(len(batch.nodes) for batch in batches.values()) == 10_000
+    scores = [node for node in planned.to_run if node.name == "score"]
+    batches = deal("score", scores, "abc", 100)
+    assert sorted(node for batch in batches.values() for node in batch.nodes) == sorted(node.id for node in scores)
+    assert len(scores) == 10_000
     assert len(batches) == 100
     assert len(json.dumps(list(batches))) < 10_000  # what the plan hands to Argo
     [clean] = [node for node in planned.to_run if node.name == "clean"]
-    assert len(clean.upstream) == 10_001
+    assert list(deal("clean", [clean], "abc", 5)) == [Path(clean.dir).name]  # shared with any workflow of the same work
 
 
 def test_a_pod_gets_its_stage_s_devices_and_the_profile_s_defaults() -> None:
@@ -102,11 +93,10 @@ def test_a_pod_gets_its_stage_s_devices_and_the_profile_s_defaults() -> None:
     assert light["image"].startswith("registry.example.com/argosy-data")
 
 
-@pytest.mark.parametrize(("quantity", "expected"), [("1Gi", 2**30), ("1.5G", 1.5e9), ("512Mi", 2**29), ("250m", 0.25),
-                                                    ("1048576", 2**20), ("1e9", 1e9), ("2P", 2e15)])  # fmt: skip
+@pytest.mark.parametrize(("quantity", "expected"), [("1Gi", 2**30), ("1.5G", 1.5e9), ("250m", 0.25), ("1e9", 1e9)])
 def test_quantities_of_kubernetes(quantity: str, expected: float) -> None:
     assert amount(quantity) == pytest.approx(expected)
-    for wrong in ("", "much", "1GB", "1 Gi", "1i", "1K"):
+    for wrong in ("", "1GB", "1 Gi", "1K"):
         with pytest.raises(InputError, match="is not a quantity of Kubernetes"):
             amount(wrong)
 
@@ -117,7 +107,6 @@ def test_quantities_of_kubernetes(quantity: str, expected: float) -> None:
     ({"storage": {"uri": "s3://b/p", "claim": "c"}, **TRACKED}, "give one of"),
     ({"storage": {"uri": "s3://b", "options": {"client_kwargs": {"aws_secret_access_key": "hunter2"}}}, **TRACKED},
      "client_kwargs.aws_secret_access_key: credentials"),
-    ({"storage": {"uri": "s3://b/p", "options": {"aws_session_token": "hunter2"}}, **TRACKED}, "aws_session_token"),
     ({"storage": {"uri": "s3://KEY:hunter2@b/p"}, **TRACKED}, "user before its bucket"),
     ({"storage": {"claim": "a"}, "stages": {"pretrian": {"cpu": "2"}}}, "pretrain"),
     ({"storage": {"claim": "a"}, "tracking": {"uri": "https://me:hunter2@mlflow.example.com"}}, "uri has a user"),
@@ -150,35 +139,23 @@ def test_a_plan_and_an_exit_handler_whose_image_is_not_there_end(name: str, give
         assert f"not ({LATE})" in found["retryStrategy"]["expression"]  # another attempt would end alike
 
 
-def test_a_command_that_the_image_lacks_is_not_tried_again() -> None:
+def test_wrong_input_a_lacking_command_and_a_pod_that_a_policy_refuses_are_not_tried_again() -> None:
     spec = lifecycle_template(load_profile("laptop")).to_dict()["spec"]
     templates = {each["name"]: each for each in spec["templates"]}
     for name in ("plan", "step", "finish", "promote"):
-        codes = templates[name]["retryStrategy"]["expression"].partition("[")[2].partition("]")[0]
+        expression = templates[name]["retryStrategy"]["expression"]
+        codes = expression.partition("[")[2].partition("]")[0]
         assert set(codes.split(", ")) == {"'1'", "'2'", "'126'", "'127'"}  # 128 is a node's fault
-
-
-def test_a_pod_that_a_policy_refuses_is_not_tried_again() -> None:
-    spec = lifecycle_template(load_profile("laptop")).to_dict()["spec"]
-    [step] = [each for each in spec["templates"] if each["name"] == "step"]
-    assert "not (lastRetry.exitCode == '-1' && lastRetry.message matches" in step["retryStrategy"]["expression"]
-    pattern = re.search(r"message matches '(denied[^']*)'", step["retryStrategy"]["expression"])
+    assert "not (lastRetry.exitCode == '-1' && lastRetry.message matches" in expression
+    pattern = re.search(r"message matches '(denied[^']*)'", expression)
     assert pattern
     for words, refused in (
         ('admission webhook "validate.kyverno.svc-fail" denied the request: resource Pod/argosy/x was blocked', True),
         ("pods \"x\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no", True),
         ('pods "x" is forbidden: violates PodSecurity "restricted:latest": hostPath volumes', True),
         ('pods "x" is forbidden: exceeded quota: q, requested: cpu=4', False),
-        ("pod deleted", False),
     ):
         assert bool(re.search(pattern[1], words)) is refused
-
-
-def test_a_retry_keeps_off_failed_nodes_where_the_profile_says_so() -> None:
-    for elsewhere in (False, True):
-        profile = Profile.model_validate({"storage": {"claim": "a"}, "retry": {"elsewhere": elsewhere}})
-        [step] = [each for each in lifecycle_template(profile).to_dict()["spec"]["templates"] if each["name"] == "step"]
-        assert ("affinity" in step["retryStrategy"]) is elsewhere
 
 
 def test_a_host_s_store_is_mounted_alone_and_its_mutexes_are_its_own() -> None:

@@ -13,14 +13,11 @@ from argosy.core.errors import InputError
 from argosy.core.store.lease import LEASE
 from argosy.core.store.step_files import OUTPUTS
 from argosy.model.weights.checkpoint import Checkpoint, base_of, find_checkpoint
-from workflows.argo.manifests.containers import volumes
 from workflows.argo.objectstore.files import PIECE, Remote, RemoteError
 from workflows.argo.objectstore.mirror import Mirror
 from workflows.argo.objectstore.node import FILES, Leases, RemoteNode
 from workflows.argo.objectstore.pods import last_is_over
 from workflows.argo.objectstore.records import pull_records, pull_upstream
-from workflows.argo.pod.outputs import pod_patch
-from workflows.argo.profile.profile import load_profile
 from workflows.graph import Resources
 from workflows.plan import PlannedNode
 
@@ -179,19 +176,6 @@ def test_what_always_fails_names_itself_and_gives_the_pod_another_attempt(remote
     assert caught.value.exit_code == 75
     with pytest.raises(RemoteError, match="it was listed a moment ago"):
         remote.download("x/a", entry, tmp_path / "c")
-
-
-def test_an_upload_that_arrives_short_is_noticed_and_sent_again_by_the_next_push(
-    remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fill(tmp_path / "a" / NODE, {"a": "text"})
-    node = RemoteNode(remote, tmp_path / "a", NODE)
-    with monkeypatch.context() as patched:
-        patched.setattr(remote.fs, "put_file", lambda local, path, **named: remote.fs.pipe_file(path, b"te"))
-        with pytest.raises(RemoteError, match="2 bytes are there, 4 were sent"):
-            node.push()
-    node.push()
-    assert remote.read(f"{NODE}/a") == b"text"
 
 
 def test_wrong_rights_and_a_missing_bucket_are_no_reason_to_try_again(remote: Remote, tmp_path: Path,
@@ -354,13 +338,3 @@ def test_other_file_systems_of_fsspec_are_stores_too(scheme: str, tmp_path: Path
     after = planned_node("noop", tmp_path / "b", {"after": [str(tmp_path / "b" / NODE)]})
     pull_upstream(Mirror(remote, tmp_path / "b"), [after])
     assert set(content(tmp_path / "b" / NODE)) == {"a", OUTPUTS}
-
-
-def test_pods_get_a_scratch_volume_credentials_and_time_to_push() -> None:
-    profile = load_profile("s3")
-    [store] = (each for each in volumes(profile) if each.name == "store")
-    assert store.empty_dir is not None
-    patch = pod_patch(profile, "sft", "train", Resources())
-    assert patch["terminationGracePeriodSeconds"] == profile.storage.grace_s
-    assert patch["containers"][0]["envFrom"] == [{"secretRef": {"name": name}} for name in profile.defaults.secrets]
-    assert profile.defaults.secrets

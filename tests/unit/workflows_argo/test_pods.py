@@ -8,13 +8,12 @@ from unittest.mock import Mock
 
 import pytest
 
-from argosy.core.errors import InputError
 from argosy.core.store.step_files import OUTPUTS, PROGRESS
+from argosy.evidence.sweep.grid import DIVERGED
 from tests.argo_fixtures import batches, plan_pod, pod, run_batches, write_profile
-from workflows.argo.attempts import NONE, failures_digest, stopped
+from workflows.argo.attempts import NONE
 from workflows.argo.handoff import GIVEN, tasks_of
 from workflows.argo.manifests.templates import evaluate_template, lifecycle_template, sweep_template
-from workflows.argo.pod.__main__ import main
 from workflows.argo.pod.outputs import MEMORY, pod_patch, with_devices, write_outputs
 from workflows.argo.pod.run import ArgoProgress, LateSender
 from workflows.argo.profile.profile import Profile, load_profile
@@ -24,6 +23,7 @@ from workflows.lifecycle import lifecycle
 from workflows.local.runner import run_plan
 from workflows.local.view import NodeResult
 from workflows.plan import describe, plan
+from workflows.sweep import Question, read_sweep, sweep_nodes
 
 RANGE = ("--to", "tokenize")
 pytestmark = pytest.mark.usefixtures("no_mlflow")
@@ -93,7 +93,6 @@ def test_a_short_step_leaves_its_metrics_to_later_pods(after_s: float, expected:
 @pytest.mark.parametrize(("given", "env", "words"), [
     ((), {"ARGOSY_OVERRIDES": "sft.learning_rat=1\n"}, "nearest: sft.learning_rate"),
     ((), {"ARGOSY_CONFIG": "sft:\n  epochs: many\n"}, "line 2: sft.epochs is 'many'"),
-    (("--from", "dessert"), {}, "there is no stage 'dessert'"),
     ((), {"ARGOSY_TEMPLATE_STORE": "claim team-store, at /store/runs"},
      "the WorkflowTemplate was made for claim team-store, at /store/runs"),
     (("--to", "data", "--promote", "ask"), {}, "promote is 'ask', but compare"),
@@ -122,12 +121,6 @@ def test_a_misspelt_parameter_of_the_workflow_is_refused_by_the_plan(profiles: P
         assert "has no parameter 'preference'; nearest: " in wrong.stderr
 
 
-def test_a_template_of_another_version_than_the_image_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        main(["plan", "lifecycle", "--workflow", "wf", "--profile", "here", "--later", "x"])
-    assert "--later x; the WorkflowTemplate is of another version of Argosy than this image" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("overrides", "gpus", "processes"),
     [((), "2", 2), (("pretrain.processes=4",), "4", 4), (("resources.pretrain.gpus=4",), "4", 4),
@@ -143,13 +136,6 @@ def test_a_pod_with_gpus_starts_a_process_for_each(overrides: tuple[str, ...], g
     [main] = pod_patch(profile, "pretrain", "train", node.resources)["containers"]
     assert main["resources"]["limits"].get("nvidia.com/gpu") == gpus
     assert f"run, {gpus} GPUs" in describe(planned) if gpus else "GPUs" not in describe(planned)
-
-
-def test_gpus_that_do_not_divide_the_batch_are_an_error_of_the_plan() -> None:
-    profile = Profile.model_validate({"storage": {"claim": "c"}, "stages": {"pretrain": {"devices": {"gpus": 3}}}})
-    words = r"pretrain runs as one process for each GPU.*gives it 3: processes=3 does not divide global_batch_size"
-    with pytest.raises(InputError, match=words):
-        lifecycle(with_devices(compose("tiny"), profile))
 
 
 def test_the_config_is_recorded_as_composed_and_a_line_s_pods_fit_each_of_its_nodes(tmp_path: Path) -> None:
@@ -192,10 +178,36 @@ def test_a_retry_that_starts_nothing_says_how_to_go_on(profiles: Path, tmp_path:
     assert [finish(NONE).returncode for _ in range(2)] == [0, 0]
 
 
-def test_the_exit_handler_s_arguments_do_not_grow_with_the_failures() -> None:
-    for template in (lifecycle_template, evaluate_template, sweep_template):
-        spec = template(load_profile("laptop")).to_dict()["spec"]
-        [finish] = [each for each in spec["templates"] if each["name"] == "finish"]
-        values = [each["value"] for each in finish["container"]["env"]] + finish["container"]["args"]
-        assert not [each for each in values if "{{workflow.failures}}" in each]
-        assert {f"{{{{={stopped()}}}}}", f"{{{{={failures_digest()}}}}}"} <= set(values)
+GRID = ["pretrain.learning_rate=1e-3,1e-2", "pretrain.weight_decay=0.1,0.01"]  # of a sweep
+
+
+def test_the_plan_hands_each_point_to_a_pod_in_the_laptop_s_directories(tmp_path: Path) -> None:
+    profiles, outputs = write_profile(tmp_path), tmp_path / "out"
+    given = ["plan", "sweep", "--workflow", "wf", "--profile", "here", "--preset", "tiny", "--outputs", str(outputs),
+             "--seeds=2", "--channel=", "--target-parameters=1e9", "--target-width="]  # fmt: skip
+    assert pod(profiles, *given, env={"ARGOSY_OVERRIDES": "\n".join(GRID)}).returncode == 0
+    handed = json.loads((tmp_path / "store/.argo/wf/plan.json").read_text())
+    laptop = plan(sweep_nodes(read_sweep("tiny", None, GRID, 2), Question(target_parameters=1e9), tmp_path / "store"),
+                  tmp_path / "store")
+    assert {name: node["dir"] for name, node in handed["nodes"].items()} == {n.id: n.dir for n in laptop.nodes}
+    assert len(batches(outputs)["pretrain"]) == 8
+    assert handed["line"] == "tiny-sweep"
+    assert Path(handed["report"]).name == Path(laptop.nodes[-1].dir).name
+    wrong = pod(profiles, *given, env={"ARGOSY_OVERRIDES": "pretrain.learning_rat=1,2"})
+    assert wrong.returncode == 2
+    assert "nearest: pretrain.learning_rate" in wrong.stderr
+    assert "seeds is '1.5', allowed: a" in pod(profiles, *given, "--seeds=1.5").stderr
+
+
+def test_a_point_that_diverged_is_left_out_and_named(tmp_path: Path) -> None:
+    sweep = read_sweep("tiny", None, GRID)
+    first = plan(sweep_nodes(sweep, Question(), tmp_path), tmp_path)
+    [gone, *others] = [node for node in first.nodes if node.name == "pretrain"]
+    Path(gone.dir).mkdir()
+    error = {"exit_code": 1, "message": f"the loss at step 3 {DIVERGED}, in channel en"}
+    (Path(gone.dir) / "error.json").write_text(json.dumps(error))
+    again = plan(sweep_nodes(sweep, Question(), tmp_path), tmp_path)
+    assert [node.id for node in again.nodes if node.name == "pretrain"] == [node.id for node in others]
+    [named] = json.loads(again.nodes[-1].config)["diverged"]
+    assert named["name"] == gone.part
+    assert named["config"]["learning_rate"] == pytest.approx(1e-3)

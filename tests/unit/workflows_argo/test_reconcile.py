@@ -5,12 +5,13 @@ import os
 import threading
 from pathlib import Path
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 
 from argosy.core.tracking.mlflow.server import default_uri
 from tests.argo_fixtures import LINE, submitted
-from workflows.argo.client.api import ApiError, ArgoClient, Summary
+from workflows.argo.client.api import ArgoClient, Summary
 from workflows.argo.pod import finish
 from workflows.argo.pod.finish import Reconciler, conclude, folders
 from workflows.local.shipping import PipelineTracker
@@ -22,7 +23,6 @@ class Cluster:
     namespace = "argosy"
 
     def __init__(self, **phases: str) -> None:
-        self.broken = False
         self.workflows = {name: self.workflow(phase) for name, phase in phases.items()}
 
     @staticmethod
@@ -30,8 +30,6 @@ class Cluster:
         return {"spec": spec, "status": {"phase": phase}}
 
     def list(self) -> list[Summary]:
-        if self.broken:
-            raise ApiError(503, "away")
         return [Summary(name, "", each["status"]["phase"], "") for name, each in self.workflows.items()]
 
     def get(self, name: str) -> dict[str, Any]:
@@ -100,13 +98,6 @@ def test_what_mlflow_does_not_take_is_told_later(store: Path, monkeypatch: pytes
     assert statuses(store)[f"{LINE} {'a' * 12}"] == "KILLED"
 
 
-def test_one_that_said_how_it_ended_and_is_gone_since_keeps_that(store: Path) -> None:
-    folder = submitted(store, "gone", "a" * 12)
-    (folder / "concluded.json").write_text('{"status": "FINISHED"}')  # MLflow did not answer then
-    assert reconciler(store, Cluster()).sweep() == 0
-    assert finished(folder) == {"status": "FINISHED"}
-
-
 def test_old_folders_of_workflows_that_are_gone_are_removed(store: Path) -> None:
     old, kept = submitted(store, "old", "a" * 12), submitted(store, "kept", "b" * 12)
     for folder in (old, kept):
@@ -115,37 +106,6 @@ def test_old_folders_of_workflows_that_are_gone_are_removed(store: Path) -> None
     assert reconciler(store, Cluster(kept="Succeeded"), keep_s=60).sweep() == 0
     assert not old.exists()
     assert kept.exists()  # it can still be retried in the UI
-
-
-@pytest.fixture
-def concluded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
-    """What is concluded, without MLflow."""
-    found: list[tuple[str, str]] = []
-
-    def conclude(plan: Path, status: str) -> None:
-        found.append((plan.parent.name, status))
-        (plan.parent / "finished.json").write_text("{}")
-
-    monkeypatch.setattr(finish, "conclude", conclude)
-    return found
-
-
-def test_it_survives_an_api_server_that_is_away(store: Path, concluded: list[tuple[str, str]],
-                                                capsys: pytest.CaptureFixture[str]) -> None:
-    submitted(store, "wf", "a" * 12)
-    cluster = Cluster(wf="Failed")
-    cluster.broken = True
-    pauses: list[float] = []
-    turns = iter([True, True, True, False])
-
-    def slept(seconds: float) -> None:
-        pauses.append(seconds)
-        cluster.broken = len(pauses) < 2
-
-    reconciler(store, cluster).follow(slept, lambda: next(turns))
-    assert len(pauses) == 3
-    assert capsys.readouterr().err.count("asked again later") == 1  # one warning for each outage
-    assert concluded == [("wf", "FAILED")]
 
 
 def hold(directory: Path, beats_s: float = 0) -> threading.Event:
@@ -174,12 +134,13 @@ def test_a_node_runs_on_where_another_workflow_is_at_it_and_not_where_its_pod_wa
     assert statuses(store) == {f"{LINE} {'a' * 12}": "FAILED", f"sft-{'a' * 12}": status}
 
 
-def test_workflows_of_another_namespace_or_cluster_are_left_alone(store: Path,
-                                                                  concluded: list[tuple[str, str]]) -> None:
+def test_workflows_of_another_namespace_or_cluster_are_left_alone(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     where: dict[str, dict[str, Any]] = {"theirs": {"namespace": "team-b", "cluster": "east"},
                                         "west": {"namespace": "argosy", "cluster": "west"},
                                         "ours": {"namespace": "argosy", "cluster": "east"}}
     for number, (name, at) in enumerate(where.items()):
         submitted(store, name, f"{number}" * 12, **at)
-    assert reconciler(store, Cluster(), name="east").sweep() == 0
-    assert concluded == [("ours", "KILLED")]
+    told = Mock()
+    monkeypatch.setattr(finish, "conclude", told)
+    reconciler(store, Cluster(), name="east").sweep()
+    assert [call.args for call in told.call_args_list] == [(store / ".argo/ours/plan.json", "KILLED")]

@@ -15,7 +15,6 @@ from steps.tokenize import TokenizeConfig
 from workflows.graph import Node, Resources
 from workflows.local.runner import run_plan
 from workflows.local.scheduler import Budget, Scheduler, Share
-from workflows.local.view import NodeResult, PlainView
 from workflows.plan import plan
 from workflows.stages import StageResources, Stages
 
@@ -47,19 +46,6 @@ def test_critical_path_first_and_no_more_than_fits(tmp_path: Path) -> None:
     assert started(s) == ["b"]
 
 
-def test_of_two_with_as_much_behind_them_the_later_in_its_chain_goes_first(tmp_path: Path) -> None:
-    sft = node("sft")
-    dpo, reward = node("dpo", sft), node("reward", sft)
-    rlhf = node("rlhf", reward)
-    s = scheduler([sft, dpo, reward, rlhf, node("end", dpo, rlhf)], tmp_path, cores=1)
-    order = []
-    while began := s.start():
-        order.append(began[0][0].id)
-        s.succeeded(began[0][0])
-        s.ended(began[1])
-    assert order == ["sft", "reward", "rlhf", "dpo", "end"]
-
-
 def test_a_node_for_the_whole_machine_is_not_starved_by_small_ones(tmp_path: Path) -> None:
     big = node("big", cores=2)
     first = node("first")
@@ -86,17 +72,6 @@ def test_a_memory_below_the_smallest_step_is_refused_with_the_numbers(tmp_path: 
     Budget(memory_gb=0.5).check(nodes)  # the big one runs alone
     with pytest.raises(InputError, match=r"--memory is 0\.001 GB, .* smallest step to run, small, needs 0\.5 GB"):
         Budget(memory_gb=0.001).check(nodes)
-
-
-def test_what_was_stopped_or_blocked_does_not_count_as_ended(tmp_path: Path,
-                                                             capsys: pytest.CaptureFixture[str]) -> None:
-    planned = plan([node("a"), node("b"), node("c")], tmp_path)
-    view = PlainView()
-    view.on_plan(planned)
-    for each, status in zip(planned.nodes, ("ran", "stopped", "blocked"), strict=True):
-        view.on_finish(NodeResult(each, status))  # type: ignore[arg-type]
-    said = capsys.readouterr().out
-    assert ["[1/3]" in line for line in said.splitlines()] == [False, True, True, True]
 
 
 def test_parts_are_batched_and_shared_among_free_cores(tmp_path: Path) -> None:
@@ -168,9 +143,3 @@ def test_all_cores_are_threads_that_the_digest_counts(monkeypatch: pytest.Monkey
     assert [(each.config.identity()["threads"], each.resources.cores) for each in (alone, shared)] == [(6, 6), (3, 6)]
     assert stage(SFTConfig(threads=2), cores="all").config == SFTConfig(threads=2, seed=1)
     assert stage(SFTConfig(), cores=4).config == stage(SFTConfig()).config
-
-
-def test_a_digest_counts_processes_only_where_there_are_several() -> None:
-    """Results from before the field keep their digest."""
-    assert "processes" not in NoopConfig(processes=1).identity()
-    assert NoopConfig(processes=2).identity() == {**NoopConfig().identity(), "processes": 2}

@@ -93,21 +93,14 @@ def profile_notes(template: Json, profile: Profile, held: str | None, install: s
         raise InputError(f"profile {profile.name!r} is not in the namespace, and pods would not find it: {install}")
     if held:
         ours, theirs = profile.model_dump(mode="json", exclude_unset=True), yaml.safe_load(held) or {}
-        names = sorted(key for key in {*ours, *theirs} if ours.get(key) != theirs.get(key))
-        if names:
+        if names := sorted(key for key in {*ours, *theirs} if ours.get(key) != theirs.get(key)):
             yield (f"the profile {profile.name} that the namespace holds differs in {', '.join(names)}, and pods read "
                    f"that one; to install this one: {install}")
     own = default_of(template, "profile")
-    name = template["metadata"]["name"]
     if own and own != profile.name:
-        yield (f"the WorkflowTemplate {name} was made from the profile {own}: images, resources, devices and places "
-               f"are those of {profile.name}; accounts, volumes, attempts and deadlines stay those of {own}; to "
-               f"change that: {install}")
-        if held is None and not is_shipped(profile.name):
-            yield f"whether the namespace has the profile {profile.name}, which pods read there, is not known"
-    elif places := list(differences(manifests(profile)[name][0]["spec"], template["spec"], "spec")):
-        yield (f"the WorkflowTemplate {name} is not what this version makes of the profile {profile.name} "
-               f"({first_of(places, 1)}), and runs as it is; to install this version's: {install}")
+        yield (f"the WorkflowTemplate {template['metadata']['name']} was made from the profile {own}: images, "
+               f"resources, devices and places are those of {profile.name}; accounts, volumes, attempts and deadlines "
+               f"stay those of {own}; to change that: {install}")
 
 
 def default_of(template: Json, name: str) -> str:

@@ -19,6 +19,7 @@ from hera.workflows import (
 from hera.workflows import models as m
 
 from workflows.argo.handoff import OUTPUTS
+from workflows.argo.pod.outputs import REPORT_PAGE
 from workflows.argo.profile.profile import Profile, config_map
 
 WORKFLOW = "{{workflow.name}}"
@@ -38,13 +39,11 @@ REPORT, SHOW = "report", "show"
 # Argo's executor could not send an artifact, after attempts of its own: the workflow does not wait for more of them.
 UNSENT = "lastRetry.message matches '^(wait|supervisor): '"
 Manifest = dict[str, Any]
-FILES = {"report": "report.html", "comparison": "comparison.html"}  # artifacts that the UI shows in the node's panel
 
 
-def document(profile: Profile, api: str, kind: str, name: str, namespace: str = "", **content: Any) -> Manifest:
-    """Make an object of ours in the profile's namespace, or another."""
-    metadata = {"name": name, "namespace": namespace or profile.namespace,
-                "labels": {"app.kubernetes.io/part-of": "argosy"}}  # fmt: skip
+def document(profile: Profile, api: str, kind: str, name: str, **content: Any) -> Manifest:
+    """Make an object of ours in the profile's namespace."""
+    metadata = {"name": name, "namespace": profile.namespace, "labels": {"app.kubernetes.io/part-of": "argosy"}}
     return {"apiVersion": api, "kind": kind, "metadata": metadata, **content}
 
 
@@ -95,7 +94,6 @@ def retry(profile: Profile, *unless: str) -> RetryStrategy:
         limit=str(given.interruptions + given.failures + given.out_of_memory),
         retry_policy="Always",
         expression=" && ".join((worth_retrying(), *(f"not ({each})" for each in unless))),
-        affinity=m.RetryAffinity(node_anti_affinity={}) if given.elsewhere else None,
         backoff=m.Backoff(duration=str(given.pause_s), factor=2, cap=str(given.longest_pause_s)),
     )
 
@@ -103,12 +101,6 @@ def retry(profile: Profile, *unless: str) -> RetryStrategy:
 def worth_retrying() -> str:
     """Expression: whether an attempt ended in a way that another one may fix."""
     return f"lastRetry.exitCode not in [{', '.join(map(repr, NO_RETRY))}] && not ({REFUSED})"
-
-
-def artifact(name: str, file: str) -> Artifact:
-    """Make a file of OUTPUTS an artifact; one that is absent is none."""
-    as_it_is = m.ArchiveStrategy(none=m.NoneStrategy())  # so that the UI shows it
-    return Artifact(name=name, path=f"{OUTPUTS}/{file}", archive=as_it_is, optional=True)
 
 
 def mounts(profile: Profile) -> list[m.VolumeMount]:
@@ -158,6 +150,8 @@ def report_task(profile: Profile, after: str, *how: str) -> Tail:
         limit="3", retry_policy="Always", expression=f"{worth_retrying()} && not ({UNSENT})",
         backoff=m.Backoff(duration=str(profile.retry.pause_s), factor=2)
     )
-    outputs: list[Parameter] = [artifact(name, file) for name, file in FILES.items()]  # type: ignore[misc]
-    pod = container(SHOW, profile, args, outputs=outputs, retry_strategy=tries)
+    # As it is, so that the UI shows it in the node's panel; one that is absent is none.
+    page = Artifact(name=REPORT, path=f"{OUTPUTS}/{REPORT_PAGE}", archive=m.ArchiveStrategy(none=m.NoneStrategy()),
+                    optional=True)  # fmt: skip
+    pod = container(SHOW, profile, args, outputs=[page], retry_strategy=tries)
     return Tail([task], [inner, pod])

@@ -138,10 +138,8 @@ def lifecycle_template(profile: Profile) -> WorkflowTemplate:
 
 
 def lifecycle_fields(profile: Profile, stages: list[str]) -> list[Parameter]:
-    presets = list(profile.presets or preset_names())
-    default = DEFAULT_PRESET if DEFAULT_PRESET in presets else presets[0]
     return [
-        form_field("preset", default, "Config to start from", presets),
+        form_field("preset", DEFAULT_PRESET, "Config to start from", preset_names()),
         form_field("config", "", "YAML on top of the preset, as in argosy.yaml"),
         form_field("overrides", "", "stage.field=value, one a line, on top of both: sft.learning_rate=1e-4"),
         form_field("from", "", "First stage to run, or item of posttraining; what it needs must be done. Empty: the "

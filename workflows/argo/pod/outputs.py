@@ -12,7 +12,6 @@ from typing import Any
 from argosy.core.config.schema import ParallelConfig
 from argosy.core.errors import InputError
 from argosy.core.step.process import thread_environment
-from argosy.core.store.files import read_json
 from workflows.argo.handoff import FOLDER, Batch, Task, report_directory
 from workflows.argo.objectstore.pods import reporting
 from workflows.argo.profile.profile import Profile, placement_stage
@@ -25,6 +24,7 @@ from workflows.stages import StageResources
 MEMORY = "__MEMORY__"  # filled in by the template, which knows whether the last attempt ran out of it
 SHM = "shm"
 EXECUTOR = 0.05  # cores that Argo's own container beside each step asks for (argo-install/base/argo)
+REPORT_PAGE = "report.html"
 MOST_SUMMARY = 8000  # characters; a parameter is part of the Workflow object
 
 
@@ -154,37 +154,13 @@ def write_output(folder: Path, name: str, text: str) -> None:
     (folder / name).write_text(text, encoding="utf-8")
 
 
-_TABLE = """<!doctype html><meta charset=utf-8><title>Checkpoints, with 95 % intervals</title>
-<style>body{font:14px sans-serif}td,th{padding:2px 10px;text-align:right}:first-child{text-align:left}</style>
-<h3>Checkpoints, with 95 % intervals</h3>
-<table><tr><th></th>{% for name in last %}<th>{{ name }}</th>{% endfor %}</tr>
-{% for name in names %}<tr><td>{{ name }}</td>{% for each in last.values() %}<td>{% set found = each.metrics[name] %}
-{%- if found %}{{ "%.3f" | format(found.value) }}
-{%- if found.low is number %} <small>{{ "%.3f to %.3f" | format(found.low, found.high) }}</small>
-{%- endif %}{% endif %}</td>{% endfor %}</tr>
-{% endfor %}</table>
-"""
-
-
 def run(profile: Profile, arguments: argparse.Namespace) -> int:
     """Copy the report; return 0, also where there is none."""
     folder = Path(profile.storage.root) / FOLDER / arguments.workflow
     with reporting(profile, arguments.workflow):
-        report = Path(report_directory(folder) or folder)
-        found = (report / "report.html").is_file()
-        if found:
+        report = Path(report_directory(folder) or folder) / REPORT_PAGE
+        if found := report.is_file():
             arguments.outputs.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(report / "report.html", arguments.outputs / "report.html")
-            if (comparison := report / "comparison.json").is_file():
-                (arguments.outputs / "comparison.html").write_text(table(read_json(comparison)), encoding="utf-8")
+            shutil.copyfile(report, arguments.outputs / REPORT_PAGE)
     print(f"report: {report}" if found else "there is no report")
     return 0
-
-
-def table(comparison: Mapping[str, Any]) -> str:
-    """Render the measures of the last checkpoint of each stage as a page: a row a measure, a column a checkpoint."""
-    from jinja2 import Environment
-
-    last = {name: each for name, each in comparison["checkpoints"].items() if each.get("final")}
-    names = sorted({name for each in last.values() for name in each["metrics"]})
-    return Environment(autoescape=True).from_string(_TABLE).render(last=last, names=names)

@@ -51,8 +51,6 @@ class Retry(Config):
     pause_s: int = Field(10, ge=0)
     """Before the first retry; doubles up to `longest_pause_s`."""
     longest_pause_s: int = Field(300, ge=1)
-    elsewhere: bool = False
-    """Keep a retry off every node where an attempt of it failed; for pools with more nodes than that may be."""
 
 
 class Keep(Config):
@@ -115,8 +113,6 @@ class Profile(Config):
     plan_deadline_s: int = Field(1800, ge=1)
     """Seconds that its first pod may take, whose image may be missing."""
     scheduler: str | None = None
-    presets: tuple[str, ...] = ()
-    """Presets that the form offers; default: all."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
