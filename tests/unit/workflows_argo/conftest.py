@@ -1,10 +1,12 @@
-"""A bucket of its own for each test that wants one, on one server."""
+"""A bucket of its own for each test that wants one, on one server; and MLflow's sender in this process."""
 
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
+from argosy.core.tracking.__main__ import main
 from tests.object_store import BUCKET, s3_server
 
 
@@ -21,3 +23,10 @@ def bucket(server: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPat
     for name, value in server.items():
         monkeypatch.setenv(name, value)
     return f"s3://{BUCKET}/{tmp_path.name}"
+
+
+@pytest.fixture
+def sent_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What ends a workflow sends in this process: to import MLflow takes a process seconds."""
+    monkeypatch.setattr("argosy.core.tracking.__main__.signal", Mock())
+    monkeypatch.setattr("workflows.argo.pod.finish.ship", lambda store: main(["ship", "--store", store, "--once"]) == 0)

@@ -18,6 +18,7 @@ from workflows.argo.objectstore.pods import judging, promoting
 from workflows.argo.pod.finish import RemoteReconciler
 from workflows.argo.profile.profile import Profile
 
+pytestmark = pytest.mark.usefixtures("sent_here")
 PIPELINE, SFT, EVALUATION = "0123456789ab", "sft-0123456789ab", "evaluate-0123456789ab"
 JUDGE = "regressions-0123456789ab"
 DONE = json.dumps({"outputs": {}, "made_from": {}})

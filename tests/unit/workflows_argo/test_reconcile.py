@@ -16,6 +16,8 @@ from workflows.argo.pod import finish
 from workflows.argo.pod.finish import Reconciler, conclude, folders
 from workflows.local.shipping import PipelineTracker
 
+pytestmark = pytest.mark.usefixtures("sent_here")
+
 
 class Cluster:
     """A client of workflows, by name."""
