@@ -29,7 +29,7 @@ help:
 	@echo "make demo        train, evaluate and compare a small language model, from nothing (minutes)"
 	@echo "make test        checks and tests"
 	@echo "make check       ruff, mypy, import rules"
-	@echo "make crash N=20  kill random steps of a small run N times, then N times with work saved, and compare the bytes"
+	@echo "make crash N=20  kill random steps of small runs N times, and compare the bytes"
 	@echo "make real-model  fetch a small real model, SmolLM2 (93 MB); make test-real runs the tests that need one"
 	@echo "make lock        resolve requirements.lock and images/*.lock again (needs uv)"
 	@echo "make images      build the images with docker, podman or buildah (IMAGES='data train mlflow' REGISTRY= TAG=latest)"
@@ -58,7 +58,6 @@ test: check
 
 crash: setup
 	$(BIN)/python -m tests.end_to_end.crash $(N)
-	$(BIN)/python -m tests.end_to_end.crash_states $(N)
 
 real-model: setup
 	@.ci/real-model

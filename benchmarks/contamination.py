@@ -16,7 +16,6 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from multiprocessing import get_context
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -24,7 +23,7 @@ from scipy.stats import kstest
 
 from argosy.core.statistics.contamination import DEFAULT, Calibration, Evidence, Gap, calibrate, score
 from argosy.core.statistics.intervals import auc as area
-from argosy.core.store.files import write_atomic, write_json
+from argosy.core.store.files import write_json
 from benchmarks import contamination_models as models
 from benchmarks.contamination_models import EXPOSURES, KNOWING, Recipe
 from evals.items import Item
@@ -32,7 +31,6 @@ from evals.items import Item
 WORKERS = 2
 LEAST = 4  # exposures from which the score must tell
 ALPHA = 0.05
-FIGURE = Path(__file__).parents[1] / "docs/figures/contamination.svg"
 _SHARED: dict[str, Any] = {}
 
 
@@ -65,7 +63,7 @@ class Case:
 def main() -> None:
     """Train, calibrate, test, print."""
     parser = argparse.ArgumentParser("python -m benchmarks.contamination", description=__doc__)
-    parser.add_argument("--scale", type=float, default=1.0, help="of items and text; docs report 1.0, with a figure")
+    parser.add_argument("--scale", type=float, default=1.0, help="of items and text; docs report 1.0")
     parser.add_argument("--write", action="store_true", help="write the calibration that argosy ships")
     args = parser.parse_args()
     if not models.DATA.is_dir():
@@ -78,9 +76,6 @@ def main() -> None:
     figures = summary(tested, scores) | {"seconds": round(time.perf_counter() - started)}
     if args.write:
         write_json(DEFAULT, asdict(calibration))
-    if args.scale == 1.0:
-        points = [(_column(case), found.z) for case, found in zip(tested, scores, strict=True)]
-        write_atomic(FIGURE, models.figure(points, threshold(calibration)))
     print(table(tested, scores))
     print(json.dumps({"name": "contamination", "unit": "AUC", **figures}))
 
@@ -126,11 +121,6 @@ def calibrated(cases: Sequence[Case]) -> Calibration:
              "python -m benchmarks.contamination")
     return calibrate(clean, [case.evidence for case in ordered if not case.clean],
                      [case.places for case in ordered], about)
-
-
-def threshold(calibration: Calibration) -> float:
-    """The z at which contamination is as likely as not."""
-    return -calibration.intercept / calibration.slope
 
 
 def summary(cases: Sequence[Case], scores: Sequence[Any]) -> dict[str, Any]:

@@ -1,7 +1,6 @@
-"""Small models whose training text is known (with a benchmark's items, without, or with their knowledge alone), and the
-figure of their scores. The items and the text are real ones of ../shared/data."""
+"""Small models whose training text is known: with a benchmark's items, without, or with their knowledge alone. The
+items and the text are real ones of ../shared/data."""
 
-import io
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -203,37 +202,3 @@ def recipes(scale: float, pools: dict[str, Sequence[Item]], prose: Sequence[str]
         kinds = [kind for kind, n in counts.items() for _ in range(n)]
         for seed, (kind, exposures) in enumerate(kinds, 1000 * number):
             yield Recipe(role, kind, exposures, seed, parts[0], parts[1] + parts[2], own, tuple(parts[3:]))
-
-
-WIDE = 5  # points beside each other
-CLEAN, SEEN = "#2f6fb0", "#c2410c"
-COLUMNS = {"clean": "not trained on", "other items": "not trained on", "informed": "in another form",
-           "strong": "in another form"} | {f"{n} exposure{'s' * (n > 1)}": "as published" for n in EXPOSURES}
-
-
-def figure(points: Sequence[tuple[str, float]], threshold: float) -> str:
-    """The picture, as SVG; above 10 its scale is compressed: high scores need no telling apart.
-
-    `points`: (column, z) of each case. `threshold`: the z above which contamination is likelier than not."""
-    import matplotlib
-    import numpy as np
-    from matplotlib.figure import Figure
-
-    bend, tight = max(10.0, 2 * threshold), 0.15
-    axes = (drawn := Figure(figsize=(10, 4.2), layout="tight")).add_subplot()
-    axes.set_yscale("function", functions=(lambda z: np.where(z <= bend, z, bend + (z - bend) * tight),
-                                           lambda y: np.where(y <= bend, y, bend + (y - bend) / tight)))  # fmt: skip
-    for number, column in enumerate(COLUMNS):
-        values = sorted(z for name, z in points if name == column)
-        rows = [values[start : start + WIDE] for start in range(0, len(values), WIDE)]
-        places = [number + (n - (len(row) - 1) / 2) / 9 for row in rows for n in range(len(row))]
-        axes.scatter(places, values, color=SEEN if "exposure" in column else CLEAN, alpha=0.75)
-    axes.axhline(threshold, color="#555", linestyle="--")
-    axes.text(-0.45, threshold + 0.3, "contaminated as likely as not")
-    axes.set_yticks([z for z in (0, 5, 10, 20, 40, 80) if z <= max(max(z for _, z in points), bend)])
-    axes.set_xticks(range(len(COLUMNS)), [f"{column}\n{note}" for column, note in COLUMNS.items()])
-    axes.set_title("Contamination score (z; above 10 compressed) of small models, by what they were trained on")
-    text = io.StringIO()
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "argosy"}):
-        drawn.savefig(text, format="svg", metadata={"Date": None})
-    return text.getvalue()

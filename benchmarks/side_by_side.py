@@ -20,21 +20,8 @@ from argosy.corpus.tokens.tokenizer import save_tokenizer, train_tokenizer
 from argosy.model.train.config.model import ModelConfig
 
 VOCABULARY = 32_000
-LAYERS, HIDDEN, INTERMEDIATE, HEADS, POSITIONS = 8, 512, 1376, 8, 2048
-SHAPE = f"Llama of {LAYERS} layers, {HIDDEN} hidden units, a vocabulary of {VOCABULARY}, float32"
-
-
-def make_model(directory: Path, texts: Iterable[str]) -> None:
-    """Write a Llama and a byte-level BPE tokenizer, trained on `texts`, as transformers loads them."""
-    import torch
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    save_tokenizer(train_tokenizer(texts, VOCABULARY, split_han=False), directory)
-    torch.manual_seed(0)
-    config = LlamaConfig(vocab_size=VOCABULARY, hidden_size=HIDDEN, intermediate_size=INTERMEDIATE,
-                         num_hidden_layers=LAYERS, num_attention_heads=HEADS, max_position_embeddings=POSITIONS,
-                         bos_token_id=0, eos_token_id=1)  # fmt: skip
-    LlamaForCausalLM(config).save_pretrained(directory)
+MODEL = ModelConfig(num_hidden_layers=8, hidden_size=512, intermediate_size=1376, num_attention_heads=8,
+                    num_key_value_heads=8, max_position_embeddings=2048)
 
 
 def small_model(directory: Path, texts: Iterable[str], vocabulary: int, shape: ModelConfig, seed: int = 0) -> Any:
@@ -49,6 +36,11 @@ def small_model(directory: Path, texts: Iterable[str], vocabulary: int, shape: M
     special = {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
     torch.manual_seed(seed)
     return build_model(shape, len(tokenizer), special), tokenizer
+
+
+def make_model(directory: Path, texts: Iterable[str]) -> None:
+    """Write a Llama with random weights and a tokenizer, as transformers loads them."""
+    small_model(directory, texts, VOCABULARY, MODEL)[0].save_pretrained(directory)
 
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -200,8 +192,8 @@ class Duel:
                 "ours": round(count / total["ours"], 3), "peer": round(count / total["peer"], 3),
                 "ratios": {k: round(self.seconds[k, "peer"] / self.seconds[k, "ours"], 3) for k in self.counts},
                 "counts": dict(self.counts), "ours_peak_mib": peaks["ours"], "peer_peak_mib": peaks["peer"],
-                "largest_difference": float(f"{self.difference:.2g}"), "peer_batch": self.batch, "threads": THREADS,
-                "model": SHAPE}  # fmt: skip
+                "largest_difference": float(f"{self.difference:.2g}"), "peer_batch": self.batch,
+                "threads": THREADS}  # fmt: skip
 
 
 def largest_difference(ours: dict[str, list[float]], peer: dict[str, list[float]]) -> float:

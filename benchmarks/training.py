@@ -38,7 +38,6 @@ SHAPES = {"1m": (ModelConfig(num_hidden_layers=3), 4096),  # with the vocabulary
                               num_key_value_heads=8), 32000)}
 RATE = 1e-3
 TURNS = {"1m": (10, 16), "29m": (3, 8)}  # measured steps of a turn, and rounds
-WORST: dict[str, Callable[..., float]] = {"trainer_ratio": min, "loop_ratio": min, "channel_cost": max}
 Work = Callable[[int], dict[str, float]]  # of so many steps: their seconds, and what else is known
 
 
@@ -53,7 +52,7 @@ def main() -> None:
         answer(SIDES[args.side](args.size))
         return
     found = {size: measure(size, args.rounds) for size in TURNS}
-    figures = {key: choose(of[key] for of in found.values()) for key, choose in WORST.items()}
+    figures = {key: min(of[key] for of in found.values()) for key in ("trainer_ratio", "loop_ratio")}
     figures |= {f"{key}_{size}": value for size, of in found.items() for key, value in of.items()}
     print(json.dumps({"name": "training", "unit": "tokens/s", **figures, "threads": THREADS}))
 
@@ -67,13 +66,12 @@ def measure(size: str, share: float) -> dict[str, float]:
     for work in works.values():
         work()  # the first pass allocates
     turns = in_turns(works, rounds * share, f"{size}, {WARM + steps} steps")
-    channels = sides["ours"].work(steps=0)["seconds"]
     for side in sides.values():
         side.close()
     seconds = {name: [turn.result["seconds"] / steps for turn in each] for name, each in turns.items()}
     median, last = {name: statistics.median(each) for name, each in seconds.items()}, turns["ours"][-1].result
     found = {"trainer_ratio": median_ratio(seconds["trainer"], seconds["ours"]),
-             "loop_ratio": median_ratio(seconds["plain"], seconds["ours"]), "channel_cost": channels / median["ours"],
+             "loop_ratio": median_ratio(seconds["plain"], seconds["ours"]),
              **({"mfu": last["mfu"]} if "mfu" in last else {}),
              **{name: config().tokens_per_step / each for name, each in median.items()}}  # fmt: skip
     return {name: float(f"{value:.4g}") for name, value in found.items()}
@@ -150,8 +148,7 @@ def batches(mixture: Mixture, steps: int) -> tuple[Any, Any]:
 
 
 def ours(size: str) -> Work:
-    """Make the work of our loop as a step runs it, with its determinism, tracker and progress; of 0 steps, it is to sum
-    a step's losses by channel."""
+    """Make the work of our loop as a step runs it, with its determinism, tracker and progress."""
     make_deterministic(0, THREADS)
     from argosy.model.train.engines import make_engine
     from argosy.model.train.parallelism import Group
@@ -160,7 +157,7 @@ def ours(size: str) -> Work:
     engine = make_engine(model, len(CHANNELS), config(), Group(device=model.device))
 
     def work(steps: int) -> dict[str, float]:
-        return looped(config(steps), steps, engine, mixture) if steps else {"seconds": _channels(mixture, engine.group)}
+        return looped(config(steps), steps, engine, mixture)
 
     return work
 
@@ -178,25 +175,6 @@ def looped(phase: TrainConfig, steps: int, engine: Any, samples: Any) -> dict[st
         tracker.close()
     mfu = {"mfu": tracker.last["perf/mfu"]} if "perf/mfu" in tracker.last else {}
     return {"seconds": laps.seconds, **mfu}
-
-
-def _channels(mixture: Mixture, group: Any) -> float:
-    """Return the seconds a step that losses by channel take: all that would not be there without them."""
-    import torch
-
-    from argosy.model.train.layers.loss import sum_by_channel
-    from argosy.model.train.updates import LossWindow
-
-    batch, window, often = mixture.batch(range(config().global_batch_size)), LossWindow(CHANNELS, group), 100
-    channels = torch.from_numpy(batch.channels).to(group.device)
-    nats = torch.rand(channels.numel(), device=group.device)
-    began = now()
-    for number in range(often):
-        counts = torch.bincount(torch.from_numpy(batch.channels.ravel()), minlength=len(CHANNELS)).double()
-        window.add(sum_by_channel(nats, channels, len(CHANNELS)), counts.to(group.device))
-        if number % TrainConfig().log_every == 0:
-            window.take()
-    return (now() - began) / often
 
 
 class Counted(Progress):

@@ -1,7 +1,8 @@
 """`python -m tests.end_to_end.crash N`: SIGKILL at N random moments of a run ends in an untouched run's bytes.
 
 Victims are a step's process, the runner, and the process that sends metrics. A second run trains with two processes a
-step; there a rank may be the victim, which is killed or stopped for ever (SIGSTOP). The run is then started again.
+step; there a rank may be the victim, which is killed or stopped for ever (SIGSTOP). A third has many shards, and saves
+the state of post-training every other step. The run is then started again.
 """
 
 import argparse
@@ -32,6 +33,13 @@ RANK = 0.75  # share of those for a step of several processes that one of its ra
 LAST = 0.9  # of the work: when the last kill may come, so that there is somebody to kill
 POLL_S = 0.01
 RANKS = ("pretrain.processes=2", "sft.processes=2", "sft.micro_batch_size=2")  # of the second run, which ends with SFT
+SAVES = (  # of the third, whose RL makes the next rollout beside the update
+    "stages=[clean,tokenizer,tokenize,pretrain,sft,dpo,rlhf]", "clean.shards=40", "pretrain.tokens=20_000",
+    "pretrain.model.max_position_embeddings=256", "dpo.processes=2", "dpo.micro_batch_size=4", "rlhf.method=grpo",
+    "rlhf.staleness=1", "rlhf.rewards={accept: 1.0, format: 0.2}",
+    *(f"{stage}.{field}" for stage in ("sft", "dpo", "rlhf")
+      for field in ("max_steps=40", "save_every=2", "log_every=1")),
+)
 FROZEN_S = 30  # after which a rank that is stopped is noticed
 
 
@@ -68,7 +76,7 @@ class Crasher:
         overrides: of the config of both.
     """
 
-    def __init__(self, store: Path, untouched: Path, rng: random.Random, last: str = "compare",
+    def __init__(self, store: Path, untouched: Path, rng: random.Random, last: str,
                  overrides: Sequence[str] = ()) -> None:
         self._store, self._rng, self._arguments = store, rng, ("--to", last, *overrides)
         planned = plan(lifecycle(compose("tiny", overrides=overrides)), untouched, None, last)
@@ -162,17 +170,17 @@ def main() -> int:
     arguments = parser.parse_args()
     root = Path(tempfile.mkdtemp(prefix="argosy-crash-"))
     print(f"seed {arguments.seed}; stores are in {root}", flush=True)
-    rng, in_ranks = random.Random(arguments.seed), arguments.kills // 3
-    good = crash(root / "one", arguments.kills - in_ranks, rng)
-    good &= crash(root / "ranks", in_ranks, rng, "sft", RANKS)
-    if not good:
+    rng, third = random.Random(arguments.seed), arguments.kills // 3
+    runs = (("one", arguments.kills - 2 * third, "compare", ()), ("ranks", third, "sft", RANKS),
+            ("saves", third, "rlhf", SAVES))
+    if not all(crash(root / name, kills, rng, last, overrides) for name, kills, last, overrides in runs):
         return 1
     shutil.rmtree(root)
     print(f"{arguments.kills} kills: the same bytes, and each metric in MLflow once")
     return 0
 
 
-def crash(root: Path, kills: int, rng: random.Random, last: str = "compare", overrides: Sequence[str] = ()) -> bool:
+def crash(root: Path, kills: int, rng: random.Random, last: str, overrides: Sequence[str]) -> bool:
     """Disturb a run `kills` times; says whether it ended as one that was left alone."""
     root.mkdir()
     run(root / "untouched", "--to", last, *overrides)

@@ -1,5 +1,5 @@
-"""Unmodified tasks against lm-eval's own: its task definitions from the installed package through its HFLM, ours from
-the published files through our suites and scorer. Item by item, with three kinds of tokenizers."""
+"""Tasks against lm-eval's own, item by item, with three kinds of tokenizers: its definitions from the installed package
+through its HFLM, ours from the published files through our suites and scorer. And its tasks as items of ours."""
 
 from collections.abc import Callable
 from functools import cache
@@ -8,16 +8,22 @@ from typing import Any
 
 import pytest
 
+from argosy.core.errors import InputError, StepError
 from argosy.model.infer.encoder import Encoder
 from argosy.model.infer.model import LanguageModel
 from evals.chain import parse_chain
+from evals.items import Item, Items
+from evals.lm_eval import LETTERS_ALONE, NO_QUESTION
 from evals.lm_eval.run import ArgosyLM
 from evals.metrics import Answer, generated
-from evals.task import TaskSpec, read_task
+from evals.question import Pool
+from evals.runner import run_benchmarks
+from evals.section import Benchmarks
+from evals.task import TaskSpec, read_examples, read_task
 from evals.tasks.variant_task import VariantTask
 from tests import benchmark_files as files
 from tests.evaluation_fixtures import make_model
-from tests.lm_eval_fixtures import harness_answers, harness_task, hflm, run_harness
+from tests.lm_eval_fixtures import harness_answers, harness_task, hflm, run_harness, write_group, write_task
 from tests.tokenizer_fixtures import make_bpe
 from tests.tokenizer_kinds import make_sentencepiece
 
@@ -157,18 +163,109 @@ def test_generated_solutions_are_those_of_lm_eval(tmp_path: Path) -> None:
         assert [float(answer.correct) for answer in answers] == [sample["exact_match"] for sample in read]
 
 
-def test_rules_read_numbers_as_lm_evals_filters_do(tmp_path: Path) -> None:
-    """On texts with numbers of all kinds: GSM8K's solutions, whole and cut."""
-    from evals.extract import RULES
+OWN_ALONE = {"winogrande": NO_QUESTION, "blimp_adjunct_island": NO_QUESTION}
+LETTERS = ("mmlu_college_biology", "ceval-valid_high_school_history")
+ALWAYS_FIRST = ("truthfulqa_mc1", "blimp_adjunct_island")
 
-    task = files.gsm8k(60)
-    base = harness_task(task, tmp_path)
-    solutions = [row["answer"] for row in task.rows]
-    texts = [*solutions, *(text.rpartition("####")[0] for text in solutions), *(row["question"] for row in task.rows)]
-    for name, extract in (("strict-match", "gsm8k_strict"), ("flexible-extract", "gsm8k_flexible")):
-        (ensemble,) = (found for found in base._filters if found.name == name)
-        regex = ensemble.filters[0]()
-        for text in [*texts, "It is 1,234.50$.", "about -3", "#### -1,000.", "none"]:
-            (filtered,) = regex.apply([[text]], [{}])
-            compared = filtered[0].replace(",", "").replace("$", "").removesuffix(".")
-            assert RULES.pick(extract).extract(text, "") == (None if filtered[0] == "[invalid]" else compared)
+
+@pytest.mark.parametrize("name", [name for name in MAKE if name != "mmlu_international_law"])
+def test_variants_are_made_of_tasks_of_lm_eval(name: str, tmp_path: Path) -> None:
+    task = published(name)
+    harness_task(task, tmp_path)
+    spec = TaskSpec(lm_eval=name, include_path=str(tmp_path))
+    items = [item for item in read_task(spec, tmp_path).items if isinstance(item, Item)]
+    assert read_task(spec, tmp_path, 3).items == items[:3]
+    lang = "zh" if name.startswith(("ceval", "cmmlu")) else "en"
+    assert {(item.lang, item.subject) for item in items} == {(lang, name)}
+    for variant in ("permuted", "labels", "wicked", "options_in_text"):
+        questions, left_out = parse_chain(variant).all_questions(items, 0)
+        if name in OWN_ALONE:
+            assert left_out == {OWN_ALONE[name]: COUNT}
+        elif name != "truthfulqa_mc2":  # has several right options
+            assert len({question.item for question in questions}) >= COUNT / 2, left_out
+    for item in items if name not in OWN_ALONE else ():
+        assert item.answers or item.choices[item.answer] in parse_chain("layout").questions(item, 0)[0].prompt
+        assert not any(cue in item.question for cue in ("Answer", "答案"))
+        assert not name.startswith("truthful") or "\n" not in item.question  # its worked examples
+    if name in LETTERS:  # texts behind letters are the published ones
+        options = [row.get("choices") or [row[letter] for letter in "ABCD"] for row in task.rows]
+        assert [item.choices for item in items] == [tuple(text.strip() for text in texts) for texts in options]
+        assert [item.question for item in items] == [row["question"].strip() for row in task.rows]
+    if name in ALWAYS_FIRST:
+        assert len({item.answer for item in items}) > 1  # or "A" would always be right
+
+
+def test_a_tasks_own_examples_are_asked_as_lm_eval_asks_them(tmp_path: Path) -> None:
+    """`num_fewshot` and `description` of its YAML, drawn by lm-eval's sampler; twice, since a draw changes it."""
+    name, kind = "arc_easy", "byte_level"
+    task = harness_task(published(name), tmp_path, num_fewshot=2, description="Of {{question}}\n\n")
+    task.set_fewshot_seed(1234)
+    expected = harness_answers(run_harness(theirs(kind), task, name), name)
+    spec = TaskSpec(lm_eval=name, include_path=str(tmp_path))
+    for _ in range(2):
+        read = read_task(spec, tmp_path)
+        mine = VariantTask.of(name, parse_chain("plain").all_questions(read.items, 0)[0])
+        run_harness(ArgosyLM(model(kind)), mine, name)
+        same_answers(our_answers(mine), expected)
+    item, pool = read.items[3], Pool(read.items, read_examples(spec, tmp_path))
+    (shot,) = parse_chain("one", [{"few_shot": {"n": 1}}]).questions(item, 0, pool)
+    assert shot.prompt.startswith(f"Of {item.question}\n\nQuestion: ")
+    assert shot.prompt.endswith(f"\n\nQuestion: {item.question}\nAnswer:")
+    assert shot.prompt.count("Answer:") == 2
+
+
+@pytest.mark.parametrize("kind", TOKENIZERS)
+def test_normalised_accuracies_of_chinese_are_those_of_lm_eval(kind: str, tmp_path: Path) -> None:
+    """By character and by byte, which choose differently where options mix scripts."""
+    from lm_eval.tasks import TaskManager
+
+    rows = [{**row, "q": f"{row['q']}（{n}）"} for n in range(6) for row in ZH]
+    write_task(tmp_path, "zh_texts", rows, doc_to_text="问题：{{q}}\n答案：", doc_to_choice="o", target_delimiter="",
+               metric_list=[{"metric": m} for m in ("acc", "acc_norm", "acc_bytes")])
+    (task,) = TaskManager(include_path=str(tmp_path), include_defaults=False).load(["zh_texts"])["tasks"].values()
+    expected = run_harness(theirs(kind), task, "zh_texts")["results"]["zh_texts"]
+    section = Benchmarks.model_validate({"tasks": {"zh": {"lm_eval": "zh_texts"}}, "include_path": str(tmp_path)})
+    found = run_benchmarks(section, model(kind), tmp_path, chat=False, seed=0, limit=None)
+    for metric in ("acc", "acc_norm", "acc_bytes"):
+        assert found.metrics[f"bench/zh/plain/{metric}"] == expected[f"{metric},none"]
+        assert found.stderr[f"bench/zh/plain/{metric}"] == pytest.approx(expected[f"{metric}_stderr,none"])
+
+
+ZH = [
+    {"q": "水的沸点是多少？", "o": ["一百摄氏度", "五十度", "零下二十摄氏度左右"], "gold": 0},
+    {"q": "中国的首都是哪里？", "o": ["上海", "北京市", "Guangzhou, 广州"], "gold": 1},
+    {"q": "《红楼梦》的作者是谁？", "o": ["罗贯中先生", "施耐庵", "曹雪芹"], "gold": 2},
+    {"q": "一年有几个月？", "o": ["12个月", "十个月", "ten months"], "gold": 0},
+]
+
+
+def test_what_cannot_be_an_item_is_named(tmp_path: Path) -> None:
+    docs = [{"q": f"Which? {n}", "gold": n % 2 if n < 4 else 7} for n in range(6)]
+    write_task(tmp_path, "letters", docs, doc_to_choice=["A", "B"])
+    write_task(tmp_path, "written", docs, output_type="generate_until", doc_to_choice=None, doc_to_target="{{gold}}",
+               metric_list=None)  # fmt: skip
+    write_task(tmp_path, "lost", None, doc_to_choice=["A", "B"])
+    write_group(tmp_path, "both", ["letters", "written"])
+
+    def read(name: str) -> Items:
+        return read_task(TaskSpec(lm_eval=name, include_path=str(tmp_path)), tmp_path)
+
+    with pytest.raises(InputError, match="lm-eval's task written is of type generate_until: variants are made of"):
+        read("written")
+    with pytest.raises(InputError, match=r"lm_eval is 'nobody': .*not a registered task"):
+        read("nobody")
+    with pytest.raises(StepError, match=r"lm-eval cannot load lost: FileNotFoundError.*its data is read from"):
+        read("lost")
+    found = read("both")
+    assert found.left_out == {"task written is of type generate_until": 1, "answer is not among the choices": 2}
+    assert len(found.items) == 4
+    _, left_out = parse_chain("cloze").all_questions(found.items, 0)
+    assert left_out == {LETTERS_ALONE: 4}
+    assert len(parse_chain("plain").all_questions(found.items, 0)[0]) == 4
+
+
+@pytest.mark.parametrize("field", [{"files": ["a.jsonl"]}, {"split": "validation"}])
+def test_what_does_nothing_beside_lm_eval_is_refused(field: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=rf"{next(iter(field))} is given beside lm_eval"):
+        TaskSpec.model_validate({**field, "lm_eval": "zh_texts"})
+    TaskSpec.model_validate({"lm_eval": "zh_texts", "split": "test", "optional": False})  # as by default

@@ -1,14 +1,208 @@
-"""What every variant promises, on up to 500 items of each multiple-choice source, shipped or beside the checkout."""
+"""What every variant promises: on generated items, and on up to 500 of each multiple-choice source that is there."""
+
+import math
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from random import Random
 
 import pytest
 
-from evals.chain import Chain
+from evals.chain import Chain, parse_chain
 from evals.extract.listed import stand_in_order
-from tests.variant_properties import CHAIN, GUESSERS, MADE, PUBLISHED, check, guessed, made, source
+from evals.formats import At, find_format, parse_records, read_items
+from evals.items import Item, merged
+from evals.metrics import METRICS, Answer, answer, chances, metrics
+from evals.question import CUE, Draft, Pool, Question
+from evals.variants import NotApplicable
+from evals.variants.single_answers import YES_NO
+from tests.evaluation_fixtures import make_items
+
+DATA = Path(__file__).parents[4] / "shared/data"
+CHAINS = {
+    "plain": None,
+    "cloze": None,
+    "options_in_text": None,
+    "none_of_the_others": None,
+    "none_control": {"none_of_the_others": {"drop": "wrong"}},
+    "none_either": {"none_of_the_others": {"drop": "either"}},
+    "wicked": None,
+    "numerals": "labels",
+    "stems": {"labels": {"symbols": "stems"}},
+    "digits": {"labels": {"symbols": "digits"}},
+    "symbols": {"labels": {"symbols": "★▲■●◆○△□◇♠"}},
+    "permuted": {"permuted": {"k": 4}},
+    "all_orders": {"permuted": {"k": 0}},
+    "pride": None,
+    "teach_then_ask": ["teach_then_ask", {"permuted": {"k": 1}}, "labels"],
+    "woven_none": [{"none_of_the_others": {"drop": "either"}}, {"permuted": {"k": 1}}, "options_in_text"],
+    "other_distractors": None,
+    "one_right": "single_answers",
+    "statements": {"single_answers": {"mode": "statements"}},
+    "paraphrased": None,
+    "generative": None,
+    "few_shot": {"few_shot": {"n": 4}},
+}
+CHAIN = [parse_chain(name, spec) for name, spec in CHAINS.items()]
+NONE = ("none_of_the_others", "none_control", "none_either", "woven_none", "wicked")
+Made = list[tuple[Item, list[Draft], list[Question]]]
+
+
+AGIEVAL = {"en": "Q: {} Answer Choices: {}\nA: Among A through D, the answer is",
+           "zh": "问题：{} 选项：{}\n答案：从A到D, 我们应选择"}  # fmt: skip
+
+
+def _written(kind: str) -> Iterator[dict[str, object]]:
+    """Records as BIG-bench's (the right option first), AGIEval's (options listed in the question with the labels that
+    they begin with), BBH's (a list without labels), BBQ's (one option is a wording of "unknown"), and of 2 to 6 options
+    (generated)."""
+    if kind == "generated":
+        found = [item for n, (count, size) in enumerate(((120, 4), (40, 3), (24, 2), (24, 6)))
+                 for item in make_items(count, seed=n, options=size)]
+        yield from ({"id": str(n), "lang": i.lang, "question": i.question, "choices": i.choices, "answer": i.answer}
+                    for n, i in enumerate(found))
+        return
+    unknown = ["Not known", "Can't answer", "Undetermined", "Not enough info", "Cannot be determined"]
+    for n, item in enumerate(make_items(1000)):
+        texts = [item.choices[item.answer], *(each for at, each in enumerate(item.choices) if at != item.answer)]
+        texts, answer = (texts, 0) if kind == "right_first" else ([*item.choices], item.answer)
+        question = item.question
+        if kind == "listed":
+            texts = [f"({label}){text}" for label, text in zip("ABCD", texts, strict=True)]
+            question = AGIEVAL[item.lang].format(question, " ".join(texts))
+        if kind == "bullets":
+            question = f"{question}\nOptions:\n" + "\n".join(f"- {text}" for text in texts)
+        if kind == "unknown":
+            texts[(answer + 1 + n % 3) % 4] = unknown[n % 5]
+        yield {"id": str(n), "lang": item.lang, "question": question, "choices": texts, "answer": answer}
+
+
+PUBLISHED = {"mmlu": ("mmlu/*test*.csv", ""), "gaokao": ("gaokao_bench/*Objective_Q*.json", "gaokao"),
+             "truthfulqa": ("truthfulqa/*TruthfulQA.csv", "truthfulqa_mc1"), "blimp": ("blimp/*.jsonl", "blimp"),
+             **{name: (f"commonsense_mc/*{name}*test*.json", "instructions")
+                for name in ("openbookqa", "piqa", "social_i_qa", "winogrande", "mathqa")}}  # fmt: skip
+MADE = ("right_first", "listed", "bullets", "unknown")
+
+
+@cache
+def source(name: str) -> list[Item]:
+    """At most 500 items of what the shared data has, or of records in other benchmarks' forms."""
+    if name in (*MADE, "generated"):
+        found = parse_records(_written(name), find_format("argosy"), At(name)).items
+    else:
+        pattern, form = PUBLISHED[name]
+        files = [path for path in sorted(DATA.glob(pattern)) if "Subjective" not in path.name]
+        if not files:
+            pytest.skip(f"{DATA / pattern} is not there: benchmarks are read from beside the checkout")
+        found = merged([read_items(path, format=form) for path in files]).items
+    items = [item for item in found if isinstance(item, Item)]
+    return Random(name).sample(items, min(500, len(items)))
+
+
+def made(chain: Chain, found: Sequence[Item], at_least: float = 1 / 3) -> Made:
+    """Every item that the chain can be made of, with its drafts and questions."""
+    pool, all_made = Pool(found), []
+    for item in found:
+        try:
+            drafts = chain.drafts(item, 0, pool)
+            # Only few-shot examples are not in a draft.
+            questions = chain.questions(item, 0, pool) if drafts[0].few_shot else _rendered(drafts)
+        except NotApplicable:
+            continue
+        all_made.append((item, drafts, questions))
+    assert len(all_made) >= len(found) * at_least
+    return all_made
+
+
+def _rendered(drafts: list[Draft]) -> list[Question]:
+    return [draft.render(n if len(drafts) > 1 else None) for n, draft in enumerate(drafts)]
+
+
+def check(chain: Chain, item: Item, drafts: Sequence[Draft], questions: Sequence[Question]) -> None:
+    """One right option in each question, each option stands for what `origin` says, and each is in the prompt."""
+    rights = set(item.answers or (item.answer,))
+    for draft, question in zip(drafts, questions, strict=True):
+        assert (question.item, question.origin) == (item.id, draft.origin)
+        assert len(set(draft.origin)) == len(draft.origin) == len(draft.choices) == len(set(draft.choices))
+        if chain.name == "statements":
+            _check_statement(item, draft, question, rights)
+            continue
+        places = [place for place, origin in enumerate(draft.origin) if origin in rights]
+        assert places == list(draft.rights) if places else draft.origin[draft.gold] == -1
+        assert (-1 in draft.origin) == (chain.name in NONE)
+        for origin, text in zip(draft.origin, draft.choices, strict=True):
+            assert text == item.choices[origin] if origin >= 0 else text not in item.choices
+        if question.generation:
+            assert question.generation.answer == "".join(draft.labels[place] for place in draft.rights)
+            assert question.continuations == ()
+        else:
+            assert len(places) <= 1
+            labels = tuple(draft.labels[: len(draft.choices)])
+            assert question.continuations == (labels if question.labelled else draft.choices)
+            assert len(set(question.continuations)) == len(draft.choices)
+        if question.labelled:
+            assert question.prompt.endswith(f"\n{_listed(draft)}{CUE[item.lang]}")
+    if chain.name in NONE:
+        assert all(len({*range(len(item.choices))} - {*draft.origin}) == 1 for draft in drafts)
+    if chain.name == "none_of_the_others":
+        assert item.answer not in drafts[0].origin
+        assert drafts[0].gold == len(drafts[0].origin) - 1
+
+
+def _check_statement(item: Item, draft: Draft, question: Question, rights: set[int]) -> None:
+    """Yes or no, whether an option is right, or wrong."""
+    [about] = [origin for origin in draft.origin if origin >= 0]
+    assert draft.choices == YES_NO[item.lang]
+    assert (draft.origin[draft.gold] == about) == (about in rights)
+    assert item.choices[about] in question.prompt
+    asked_wrong = any(words in draft.question.rpartition("\n")[2] for words in ("wrong", "错"))
+    assert asked_wrong == (draft.origin[1] == about)
+
+
+def _listed(draft: Draft) -> str:
+    """Labels before options, as each language writes them."""
+    after = {"en": ". "}.get(draft.lang, "." if draft.labels[0].isascii() else "、")
+    after = " " if draft.labels[0] == "★" else after
+    return " ".join(f"{label}{after}{choice}" for label, choice in zip(draft.labels, draft.choices, strict=False))
+
+
+# Guessers that see no question: by the place, or the length, of an option; "none" takes an option that was added.
+GUESSERS = ("place 0", "place 1", "last", "longest", "shortest", "none", "at random")
+
+
+def guess(guesser: str, draft: Draft, question: Question, rng: Random) -> Answer:
+    """The answer of a guesser; of equally good options any."""
+    n, sizes = len(draft.choices), [len(text) for text in draft.choices]
+    best = {"place 0": [0], "place 1": [1], "last": [n - 1], "at random": [*range(n)],
+            "longest": [at for at in range(n) if sizes[at] == max(sizes)],
+            "shortest": [at for at in range(n) if sizes[at] == min(sizes)],
+            "none": [at for at in range(n) if draft.origin[at] == -1] or [*range(n)]}[guesser]  # fmt: skip
+    chosen = rng.choice(best)
+    found = answer(question, [-4.0 * (at != chosen) for at in range(n)])
+    assert found is not None
+    return found
+
+
+def guessed(guesser: str, found: Made) -> dict[str, tuple[float, float, float]]:
+    """Of each metric of a guesser's answers that has a chance: its value, the chance, and four standard errors."""
+    rng = Random(guesser)
+    answers = [guess(guesser, draft, question, rng) for _, drafts, questions in found
+               for draft, question in zip(drafts, questions, strict=True)]  # fmt: skip
+    values, own = metrics(answers), chances(answers)
+    shown = {}
+    for name, estimate in values.items():
+        if METRICS[name].chance or name in own:
+            by_chance = own.get(name, values["chance"].value)
+            noise = 4 * math.sqrt(max(by_chance * (1 - by_chance), 1e-4) / len(found))
+            shown[name] = estimate.value, by_chance, noise
+    return shown
+
 
 PLAIN = next(chain for chain in CHAIN if chain.name == "plain")
 EVERY = [chain for chain in CHAIN if chain.name != "all_orders"]
-LISTED = ("mmlu", "gaokao", "openbookqa", "listed", "bullets", "unknown")
+LISTED = ("mmlu", "gaokao", "openbookqa", *MADE[1:])
+NOT_DRAWN = ("plain", "cloze", "options_in_text", "none_of_the_others", "numerals", "stems", "digits", "symbols",
+             "all_orders", "one_right", "generative")
 DROPS = ("none_of_the_others", "none_control", "none_either", "wicked", "other_distractors")
 # All of them ask the same whatever the option's place: these metrics tell it of no guesser by place.
 BY_PLACE = ("place 0", "place 1", "last")
@@ -20,6 +214,18 @@ ALONE = ("acc_all", "consistency")  # one who prefers a text is consistent; they
 def test_every_variant_on_every_item(chain: Chain, name: str) -> None:
     for item, drafts, questions in made(chain, source(name), 0.02):
         check(chain, item, drafts, questions)
+
+
+@pytest.mark.parametrize("chain", CHAIN, ids=lambda chain: chain.name)
+def test_every_variant_on_generated_items_is_the_seeds(chain: Chain) -> None:
+    """The same seed gives the same questions in whatever order, another seed others where something is drawn."""
+    for item, drafts, questions in made(chain, source("generated")):
+        check(chain, item, drafts, questions)
+    found = make_items(60)
+    questions, _ = chain.all_questions(found, 3)
+    apart = {question.id: question for question in chain.all_questions(found[::-1], 3)[0]}
+    assert all(apart[question.id] == question for question in questions)
+    assert (chain.all_questions(found, 4)[0] != questions) == (chain.name not in NOT_DRAWN)
 
 
 @pytest.mark.parametrize("name", [*MADE, *PUBLISHED])
@@ -55,3 +261,10 @@ def test_who_sees_no_question_is_at_the_stated_chance(chain: Chain, name: str) -
                 assert abs(value - chance) <= noise, (guesser, metric)
             else:
                 assert value <= max(before, chance) + noise, (guesser, metric)
+
+
+def test_the_headline_has_what_asks_for_knowledge() -> None:
+    asks = {chain.name for chain in CHAIN if chain.knowledge}
+    assert {chain.name for chain in CHAIN} - asks == {
+        "none_of_the_others", "none_control", "none_either", "wicked", "teach_then_ask", "woven_none"}
+    assert {chain.name for chain in CHAIN if not chain.directed} == {"none_of_the_others", "none_control"}

@@ -66,6 +66,7 @@ def test_a_file_of_other_fields_is_an_error_that_lists_them_and_the_formats_that
 
 
 OPTIONS = ["foo bar", "baz", "qux"]
+AB, NO = (" A", "B"), ("yes", "no")
 
 
 @pytest.mark.parametrize(("question", "options"), [
@@ -109,19 +110,36 @@ def test_what_cannot_be_cut_is_left_out_by_name_and_a_sentence_is_no_list(tmp_pa
     assert reason or found.items[1].question == question
 
 
-@pytest.mark.parametrize(("prompt", "choices"), [
-    ("P. Q: Which? Answer Choices: (A)foo bar (B)baz\nA: Among A through B, the answer is", ["(A)foo bar", "(B)baz"]),
-    ("P. 问题：Which? 选项：(A)foo bar (B)baz\n答案：从A到B, 我们应选择", ["(A)foo bar", "(B)baz"]),
-    ("Q: P. Which?\nOptions:\n- foo bar\n- baz\nA:", ["foo bar", "baz"]),
-    ("Q: P. Which?\nOptions:\n(A) foo bar\n(B) baz\nA:", ["(A)", "(B)"])])  # fmt: skip
-def test_prompts_of_agieval_and_bbh_keep_no_list(prompt: str, choices: list[str]) -> None:
-    found = split_prompt(prompt, choices, {})
-    assert found[0].endswith("Which?")
-    assert "ptions" not in found[0]
-    assert found[1] == ("foo bar", "baz")
+@pytest.mark.parametrize(("prompt", "choices", "doc", "found"), [
+    ("Q: Which?\n(A) one (two)\n(B) B. three\nAnswer:", AB, {}, ("Which?", ("one (two)", "B. three"))),
+    ("Context.\nQuestion: Which?\nChoices:\nA) one\ntwo\nB) three\nThe correct answer is:", AB, {},
+     ("Context.\nQuestion: Which?", ("one\ntwo", "three"))),
+    ("Which?\nA. one\nB. two", AB, {"options": ["A. one", "B. two"]}, ("Which?", ("one", "two"))),
+    ("Which? A. one B. two\nAnswer:", AB, {"choices": {"text": ["one", "two"]}}, ("Which?", ("one", "two"))),
+    ("Which? A. one B. two\nAnswer:", AB, {}, None), ("Which?\nAnswer:", AB, {"choices": ["one", "two"]}, None),
+    ("Which?\nA. one\nB. two", AB, {"choices": ["red", "blue"]}, None), ("A. one\nB. two", AB, {}, None),
+    ("题目：哪个？\nA．甲\nB．乙\n答案是：", AB, {}, ("哪个？", ("甲", "乙"))),
+    # AGIEval's and BBH's keep no list.
+    ("P. Q: Which? Answer Choices: (A)foo (B)baz\nA: Among A through B, the answer is", ["(A)foo", "(B)baz"], {},
+     ("P. Q: Which?", ("foo", "baz"))),
+    ("Q: P. Which?\nOptions:\n- foo\n- baz\nA:", ["foo", "baz"], {}, ("P. Which?", ("foo", "baz"))),
+    ("Q: P. Which?\nOptions:\n(A) foo\n(B) baz\nA:", ["(A)", "(B)"], {}, ("P. Which?", ("foo", "baz"))),
+    # Worked examples before a question are no part of it.
+    ("Question: Is it so?\nPassage: It is.\nQ: bar?\nAnswer:", NO, {}, ("Is it so?\nPassage: It is.\nQ: bar?", NO)),
+    ("Q: One?\nA: Yes.\n\nQ: Two?\nA: No.\n\nQ: Three?\nA:", NO, {}, ("Three?", NO)),
+    ("Q: One?\nA: Yes.\n\nQ: Two?\nPassage: It is.\nQuestion: Three?\nA:", NO, {},
+     ("Two?\nPassage: It is.\nQuestion: Three?", NO)),
+    ("题目：一？\n答案：是\n题目：二？\n答案：", NO, {}, ("二？", NO)),
+])  # fmt: skip
+def test_question_and_options_of_a_prompt_are_told_apart_or_refused(prompt: str, choices: Any, doc: dict[str, Any],
+                                                                    found: Any) -> None:
+    assert split_prompt(prompt, [*choices], doc) == found
+
+
+def test_a_list_that_cannot_be_cut_from_a_prompt_is_refused() -> None:
+    prompt = "Q: P. Which?\nOptions:\n- foo\n- baz\nA: because it was raining, and a long day came to its end at last"
     with pytest.raises(BrokenItem, match="cannot be told"):
-        split_prompt(prompt + " because it was raining, and a long day came to its end at last", [*choices[:1] * 0,
-                     "foo bar", "baz"], {})  # fmt: skip
+        split_prompt(prompt, ["foo", "baz"], {})
 
 
 def _first(path: Path, n: int = 40) -> Path:

@@ -16,7 +16,6 @@ from argosy.core.statistics.contamination import (
     default_calibration,
     score,
 )
-from benchmarks.contamination import threshold
 
 ITEMS = 200
 PLACES = {str(n): n % 4 for n in range(ITEMS)}
@@ -84,7 +83,8 @@ def test_probabilities_rise_with_z_and_survive_json() -> None:
     clean, seen = [model(seed) for seed in range(10)], [model(50 + s, seen=0.2 + 0.08 * s) for s in range(10)]
     calibration = calibrate(clean, seen, [PLACES] * 20, "made up")
     assert Calibration.from_json(asdict(calibration)) == calibration
-    values = [calibration.probability(z) for z in (-5.0, 0.0, threshold(calibration), 6.0, 1e6, -1e6)]
+    half = -calibration.intercept / calibration.slope
+    values = [calibration.probability(z) for z in (-5.0, 0.0, half, 6.0, 1e6, -1e6)]
     assert values[0] < values[1] < 0.5 < values[3] == values[4]
     assert (values[2], values[5]) == (pytest.approx(0.5), values[0])
     z = np.clip([score(m, PLACES, calibration=calibration).z for m in (*clean, *seen)], -5, 5)
