@@ -1,14 +1,22 @@
-"""The evaluate step on a small checkpoint: what it writes, that it repeats, and what it says of wrong input."""
+"""The evaluate step on a small checkpoint: what it writes, that it repeats, and what it says of wrong input and tries
+again."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from argosy.core.errors import InputError
+from argosy.core.errors import InputError, StepError
+from argosy.core.store.step_files import OUTPUTS
 from argosy.evidence.results.items import read_items
+from argosy.model.infer.scorer import Scorer
+from evals import section
+from evals.task import TaskSpec
+from tests.command_line import Argosy
 from tests.evaluation_fixtures import make_items, run_evaluate, save_checkpoint, write_items
 
 
@@ -73,7 +81,6 @@ def test_a_benchmark_in_one_language_is_enough(store: Path, tmp_path: Path) -> N
         ({"checkpoint": "/nowhere/sft"}, "/nowhere/sft does not exist"),
         ({"export": "quarter"}, "'quarter' is not in .*there are: final, end, half"),
         ({"suite": "benchmarks"}, "did you mean 'benchmark'"),
-        ({"suite": "heldout"}, "give `tokens`"),
         ({"data": "/nowhere"}, "benchmark/en.jsonl does not exist"),
     ],
 )
@@ -94,12 +101,14 @@ def faulty(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("faulty")
     save_checkpoint(root / "model")
     write_items(root / "good.jsonl", make_items(8))
+    write_items(root / "flaky.jsonl", make_items(24)[8:])
     line = json.loads((root / "good.jsonl").read_text().splitlines()[0])
     bad = [{**line, "id": "x", "answer": 4}, {**line, "id": "y", "choices": ["a"]}]
     good = (root / "good.jsonl").read_text()
     (root / "good.jsonl").write_text(good + "".join(json.dumps(each) + "\n" for each in bad) + '{"id": "cut\n')
     (root / "broken.jsonl").write_text("\n".join(json.dumps(each) for each in bad))
     (root / "suite.yaml").write_text(SUITE)
+    (root / "mine.yaml").write_text("benchmarks: {tasks: {good: [good.jsonl], flaky: [flaky.jsonl]}}")
     return root
 
 
@@ -127,28 +136,16 @@ def test_broken_lines_and_tasks_are_named_and_the_rest_goes_on(faulty: Path, tmp
     assert "failed: bench/broken: broken.jsonl has no usable item" in capsys.readouterr().out
 
 
-def test_where_no_task_can_be_read_the_input_is_wrong(faulty: Path, tmp_path: Path) -> None:
-    (tmp_path / "suite.yaml").write_text("benchmarks: {tasks: {a: [a.jsonl], b: [b.jsonl]}}")
-    with pytest.raises(InputError, match=r"a\.jsonl"):
-        evaluate_faulty(faulty, tmp_path / "out", suite_file=str(tmp_path / "suite.yaml"))
-
-
 @pytest.mark.parametrize(
     ("suite", "message"),
     [
         ("benchmarks: {tasks: {a/b: [good.jsonl]}}", r"benchmarks\.tasks: 'a/b' is no name.*begin with a letter"),
-        ("benchmarks: {tasks: {a: [good.jsonl]}, variants: {x/y: plain}}", "'x/y' is no name"),
         ("benchmarks: {tasks: {a: {files: good.jsonl, variants: {x/y: plain}}}}", "'x/y' is no name"),
-        ("benchmarks: {tasks: {a: {files: good.jsonl, categories: {x/y: [s]}}}}", "'x/y' is no name"),
         ("benchmarks: {tasks: {a: [good.jsonl]}, variants: {x: plian}}", r"a, variants\.x: .*did you mean 'plain'"),
         ("benchmarks: {tasks: {a: {files: good.jsonl, format: mmul}}}", r"tasks\.a\.format: .*did you mean 'mmlu'"),
         ("benchmarks: {tasks: {a: {files: good.jsonl, only: [plane]}}}", r"tasks\.a\.only is plane.*none is left"),
         ("benchmarks: {variants: {plain: }}", "benchmarks asks nothing: give tasks"),
-        ("benchmarks: {lm_eval: [arc_easy], include_path: absent}", "include_path: there is no folder .*absent"),
         ("benchmarks: {tasks: {a: {lm_eval: x, include_path: absent}}}", r"tasks\.a\.include_path: there is no folder"),
-        ("probes: [{name: a/b, kind: perplexity, texts: [x]}]", "'a/b' is no name"),
-        ("benchmarks: {tasks: {..: [good.jsonl]}}", r"'\.\.' is no name"),
-        ("benchmarks: {tasks: {a: [good.jsonl]}, variants: {'pl@in%': plain}}", "'pl@in%' is no name"),
         ("heldout: {}", r"give `tokens`, .*\(argosy evaluate --tokens DIR\), or `texts`"),
         ("benchmarks: {tasks: {a: [good.jsonl]}, varients: {x: plain}}", "benchmarks: varients is not a field;"),
         ("probes: [{name: x, kind: clozefact}]", "did you mean 'cloze_fact'"),
@@ -161,3 +158,54 @@ def test_a_suite_is_read_before_a_model_is_looked_for(faulty: Path, tmp_path: Pa
     with pytest.raises(InputError, match=message):
         evaluate_faulty(faulty, tmp_path / "out", suite_file=str(tmp_path / "suite.yaml"),
                         checkpoint=str(tmp_path / "none"))
+
+
+@contextmanager
+def failing(error: Exception, *names: str) -> Iterator[None]:
+    """Tasks of these names cannot be read."""
+    read = section.read_task
+
+    def fails(spec: TaskSpec, *args: Any) -> Any:
+        if any(name in str(spec) for name in names):
+            raise error
+        return read(spec, *args)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(section, "read_task", fails)
+        yield
+
+
+@pytest.mark.usefixtures("no_mlflow")
+def test_what_failed_is_tried_again_where_it_may_pass_or_where_that_is_asked_for(
+    faulty: Path, tmp_path: Path, argosy: Argosy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In its directory, with the scores that it has, and not where nothing failed."""
+    computed: list[int] = []
+    compute = Scorer._computed
+    monkeypatch.setattr(Scorer, "_computed", lambda self, new: computed.append(len(new)) or compute(self, new))
+    command = ["evaluate", str(faulty / "model"), "--suite", str(faulty / "mine.yaml"), "--store", str(tmp_path),
+               "--threads", "1"]
+    with failing(StepError("the network is down"), "flaky"):
+        argosy(*command, code=1)
+    [directory] = tmp_path.glob("evaluate-*")
+
+    def content(name: str = "results.json") -> Any:
+        return json.loads((directory / name).read_text())
+
+    assert content()["failed"] == {"bench/flaky": "the network is down"}
+    assert content(OUTPUTS)["again"] == content(OUTPUTS)["outputs"]["again"] == ["bench/flaky"]
+    first = sum(computed)
+    with failing(InputError("this file is no benchmark"), "flaky"):
+        assert "retrying bench/flaky, which failed last time" in argosy(*command, code=1).out
+        assert "again" not in content(OUTPUTS)
+        stamp = (directory / OUTPUTS).stat().st_mtime_ns
+        argosy(*command, code=1)
+        assert (directory / OUTPUTS).stat().st_mtime_ns == stamp
+        argosy(*command, "--again", code=1)
+        assert (directory / OUTPUTS).stat().st_mtime_ns != stamp
+    assert sum(computed) == first > 0
+    argosy(*command, "--again")
+    assert (content()["failed"], content()["counts"]["bench/flaky/plain/acc"]) == ({}, 16)
+    stamp = (directory / OUTPUTS).stat().st_mtime_ns
+    argosy(*command, "--again")
+    assert (directory / OUTPUTS).stat().st_mtime_ns == stamp

@@ -27,20 +27,14 @@ def parse(name: str, record: dict[str, Any], **about: Any) -> Item | OpenItem:
     return item
 
 
-@pytest.mark.parametrize("text", ["B", "b", "Ｂ", "ｂ", "(B)", "（B）", "B.", " B、", "[b]"])
-def test_a_label_is_read_in_every_writing(text: str) -> None:
-    assert label_index(text) == 1
-
-
-@pytest.mark.parametrize("text", ["", "AB", "1", "β", "right", None, 1])
-def test_what_is_no_label_is_not_guessed(text: object) -> None:
-    with pytest.raises(BrokenItem, match="not a label"):
-        label_index(text)
-
-
-def test_several_labels_and_numbers() -> None:
+def test_a_label_is_read_in_every_writing_and_nothing_else_is_guessed() -> None:
+    for text in ("B", "b", "Ｂ", "ｂ", "(B)", "（B）", "B.", " B、", "[b]"):
+        assert label_index(text) == 1
     assert label_indexes("A, C、ｄ") == label_indexes(["D", "A", "C", "A"]) == (0, 2, 3)
     assert (number_index("２", 1), number_index(0, 0), number_index("-1", 0)) == (1, 0, -1)
+    for wrong in ("", "AB", "1", "β", "right", None, 1):
+        with pytest.raises(BrokenItem, match="not a label"):
+            label_index(wrong)
     for wrong in ("A", "1.0", True, None):
         with pytest.raises(BrokenItem, match="not a number"):
             number_index(wrong, 0)
@@ -70,8 +64,6 @@ def test_bom_other_encodings_and_utf16(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="say its `encoding`"):
         read_items(path)
     assert read_items(path, encoding="gb18030").items[0].question == "问？"
-    with pytest.raises(InputError, match="encoding is 'gb-nine'"):
-        read_items(path, encoding="gb-nine")
     path.write_bytes(line.encode("utf-16"))
     with pytest.raises(InputError, match="is UTF-16"):
         read_items(path)
@@ -92,14 +84,6 @@ def test_ceval_and_cmmlu(tmp_path: Path) -> None:
         read_items(write_csv(tmp_path / "law_test.csv", [rows[0][:6], rows[1][:6]]), format="ceval")
     with pytest.raises(InputError, match=r"begins with id,question,.*say its format"):
         read_items(write_csv(tmp_path / "x.csv", [row[:7] for row in rows[:2]]))
-
-
-def test_csv_rows_with_bytes_of_another_encoding_are_named(tmp_path: Path) -> None:
-    path = tmp_path / "a_test.csv"
-    path.write_bytes(b"Q1,x,y,A\n" + "问,甲,乙,A\n".encode("gb18030") + b"Q3,x,y,B\n")
-    found = read_items(path)
-    assert [item.question for item in found.items] == ["Q1", "Q3"]
-    assert found.left_out == {"invalid UTF-8": 1}
 
 
 def test_arc_and_openbookqa_as_published_and_from_hugging_face() -> None:
@@ -147,8 +131,6 @@ def test_winogrande_mathqa_hellaswag_gsm8k() -> None:
     item = parse("mathqa", {**math, "options": math["options"].replace("b ) c", "7")})
     assert item == Item("file/3", "en", "P ?", ("3 , 5", "rs . 4", "1 : 2", "7", "none"), 4)
     assert parse("mathqa", {**math, "options": "['A ) 1', 'B ) 2']", "correct": "b"}).choices == ("1", "2")  # type: ignore[union-attr]
-    with pytest.raises(BrokenItem, match="could not be split"):
-        parse("mathqa", {**math, "options": "b ) 3 , a ) 4"})
     scene = {"ind": 4, "activity_label": "Baking", "ctx_a": "A man [step] bakes.", "ctx_b": "he",
              "endings": ["[title] eats.", "sleeps."], "label": "1", "source_id": "v"}  # fmt: skip
     assert parse("hellaswag", scene) == Item(
@@ -177,15 +159,12 @@ def test_truthfulqa_from_both_sources_and_the_place_of_the_right_one(tmp_path: P
     assert item.choices[item.answer] == "no"
 
 
-def test_instructions(tmp_path: Path) -> None:
+def test_instructions() -> None:
     asked = "Please choose the correct answer to the question: W?\n\nAnswer1: x y Answer2: z\n\nAnswer format: answer1"
     item = parse("instructions", {"instruction": asked, "answer": "answer2"})
     assert item == Item("file/3", "en", "W?", ("x y", "z"), 1)
     with pytest.raises(BrokenItem, match="could not be split"):
         parse("instructions", {"instruction": asked.replace("Answer1", "Answer3"), "answer": "answer2"})
-    (tmp_path / "a.json").write_text("{}")
-    with pytest.raises(InputError, match="not a JSON list"):
-        read_items(tmp_path / "a.json", format="instructions")
 
 
 def test_unknown_formats_and_suffixes_are_named(tmp_path: Path) -> None:
@@ -194,7 +173,6 @@ def test_unknown_formats_and_suffixes_are_named(tmp_path: Path) -> None:
         read_items(path, format="openbook")
     with pytest.raises(InputError, match=r"format ceval is read from \.csv"):
         read_items(path, format="ceval")
-    assert {"argosy", "mmlu", "ceval", "gaokao", "arc", "gsm8k"} <= set(FORMATS)
 
 
 GOOD: dict[str, dict[str, Any]] = {
@@ -237,7 +215,7 @@ def test_a_field_of_another_kind_is_left_out_and_the_rest_is_read(name: str) -> 
 GAOKAO = Path(__file__).parents[4] / "shared/data/gaokao_bench"
 
 
-def split(question: str, answer: list[str], subject: str = "2010-2022_History_MCQs") -> list[Item | BrokenItem]:
+def split(question: str, answer: list[str], subject: str = "2010-2022_History_MCQs") -> list[Any]:
     record = {"question": question, "answer": answer}
     return list(find_format("gaokao").parse(record, At("h", 0, subject=subject)))
 
@@ -248,8 +226,6 @@ def test_a_passage_with_questions_is_a_cluster() -> None:
         "A．a2 B．b2 C．c2 D．d2"
     )
     first, second = split(text, ["B", "D"], "2010-2022_Geography_MCQs")
-    assert isinstance(first, Item)
-    assert isinstance(second, Item)
     assert first.question == "阅读下文，据此完成 3～4 题．\n第一问（ ）"
     assert first.choices == ("a1", "b1", "c1", "d1 3.5 万")
     assert second.question == "阅读下文，据此完成 3～4 题．\n第二问（ ）"
@@ -259,28 +235,17 @@ def test_a_passage_with_questions_is_a_cluster() -> None:
 def test_blanks_that_share_their_options_or_have_their_own() -> None:
     shared = "Choose.\nSleep is  71  . Eat  72  .\nA. good\nB. well\nC. late\nD. now\nE. no"
     items = split(shared, ["A", "E"], "2012-2022_English_Cloze_Test")
-    assert [item.question[-4:] for item in items if isinstance(item, Item)] == ["\n71.", "\n72."]
-    assert [item.answer for item in items if isinstance(item, Item)] == [0, 4]
+    assert [(item.question[-4:], item.answer) for item in items] == [("\n71.", 0), ("\n72.", 4)]
     own = "I  36  a dog and  37  it.\n36. A. has B. have C. had D. having\n37. A. see B. saw C. seen D. sees"
-    items = split(own, ["C", "B"], "2010-2022_English_Fill_in_Blanks")
-    assert [item.choices for item in items if isinstance(item, Item)][1] == ("see", "saw", "seen", "sees")
-    assert isinstance(items[1], Item)
-    assert items[1].question == "I 36 a dog and 37 it.\n37."
-
-
-def test_a_gap_in_an_english_question_stays_a_gap() -> None:
-    (item,) = split("21. I       my homework  now . \nA. did  B. do       C. am doing  D. done", ["C"], "English_MCQs")
-    assert isinstance(item, Item)
-    assert (item.lang, item.question, item.choices[1]) == ("en", "I _____ my homework now.", "do")
+    second = split(own, ["C", "B"], "2010-2022_English_Fill_in_Blanks")[1]
+    assert (second.question, second.choices) == ("I 36 a dog and 37 it.\n37.", ("see", "saw", "seen", "sees"))
 
 
 @pytest.mark.parametrize(("text", "answer", "reason"), [
-    ("问（）A．甲 B．乙 C．丙", ["A"], "could not be split"),
     ("问（）A．甲 B．乙 C．丙 D．丁", ["A", "B"], "could not be split"),
     ("表\nA. $\\mathrm{A}$\nB. $B$\nC. C\nD. D", ["A"], "in a table or a picture"),
     ("问（）A．甲 B．乙 C．丙 D．丁", ["F"], "not among the choices"),
-    ("问（）A．甲 B．乙 C．丙 D．丁", ["?"], "not a label"),
-])  # fmt: skip
+])
 def test_what_cannot_be_split_is_named_once_a_question(text: str, answer: list[str], reason: str) -> None:
     found = split(text, answer)
     assert len(found) == len(answer)

@@ -81,10 +81,8 @@ def test_a_list_of_the_options_is_cut_with_its_labels_and_its_cue(tmp_path: Path
     assert (item.question, item.choices) == ("Which?", tuple(OPTIONS))
 
 
-@pytest.mark.parametrize("form", [
-    "Option {A}: {x}", "Choice {1}) {x}", "选项{A}：{x}", "{A} - {x}", "{A} {x}", "**{A}.** {x}", "**({A})** {x}",
-    "<{A}> {x}", "({i}) {x}", "{0}. {x}", "{W}．{x}", '{A}. "{x}"', "| {A} | {x} |", '"{x}"', "> {x}",
-])  # fmt: skip
+@pytest.mark.parametrize("form", ["Option {A}: {x}", "Choice {1}) {x}", "选项{A}：{x}", "{A} {x}", "**({A})** {x}",
+                                  "({i}) {x}", "{0}. {x}", "{W}．{x}", "| {A} | {x} |", "> {x}"])
 def test_a_list_behind_labels_of_any_form_is_cut(form: str) -> None:
     labels = zip("ABC", "123", "012", ("i", "ii", "iii"), "ＡＢＣ", OPTIONS, strict=True)
     rows = [form.format(n, m, A=a, i=i, W=w, x=x) for a, m, n, i, w, x in labels]

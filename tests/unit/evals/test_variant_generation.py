@@ -4,7 +4,7 @@ import pytest
 
 from evals.chain import parse_chain
 from evals.extract import RULES
-from evals.items import Item, OpenItem, identity
+from evals.items import Item, OpenItem
 from evals.metrics import NO_ANSWER, OTHER_ANSWER, generated, metric_names, metrics
 from evals.question import Pool, Question
 from tests.evaluation_fixtures import make_items
@@ -173,8 +173,6 @@ def test_worked_solutions_stand_in_the_examples() -> None:
     )
     assert question.generation
     assert question.generation.stops == ("Question:",)
-    chain = parse_chain("x", [{"few_shot": {"n": 1}}, {"generative": {"annotations": True}}])
-    assert "<<2*5=10>>10.\n#### 10\n\n" in chain.all_questions([SUM], 0, [PRODUCT])[0][0].prompt
     chain = parse_chain("x", [{"few_shot": {"n": 1}}, {"generative": {"solution": False}}])
     [short] = chain.all_questions([SUM], 0, [PRODUCT])[0]
     assert "\nAnswer: #### 10\n\n" in short.prompt
@@ -224,9 +222,7 @@ def test_the_item_is_no_example_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(("question", "choices", "shown"), [
-    ("Which river is longest", ("Po", "the Nile", "Rhine"), True),
-    ("Which  river is\nlongest ?", ("Rhine", "Po", "the Nile"), True),
-    ("Ｗhich river is “longest”？", ("the-Nile.", "Po", "Rhine"), True),
+    ("Ｗhich  river is\n“longest”？", ("the-Nile.", "Po", "Rhine"), True),
     ("Which river is longest?", ("the Nile", "Main", "Elbe"), True),  # another choice, but the answer is given away
     ("Which river is longest?", ("Elbe", "Volga", "Main"), False),
     ("Which river is long?", ("the Nile", "Po", "Rhine"), False),
@@ -240,8 +236,6 @@ def test_an_example_does_not_give_the_answer_away_in_other_writing(
     chain = parse_chain("x", {"few_shot": {"n": 1, "choose": "first"}})
     prompt = chain.questions(item, 0, Pool([item], others))[0].prompt
     assert ("Which bird" in prompt) is shown
-    sums = [OpenItem(sign, "en", f"What is 12 {sign} 4?", "8") for sign in "+-*"]
-    assert len({identity(each) for each in sums}) == len(sums)
 
 
 def test_items_of_one_stem_are_examples_for_each_other_and_a_large_cluster_finds_others() -> None:
@@ -254,14 +248,6 @@ def test_items_of_one_stem_are_examples_for_each_other_and_a_large_cluster_finds
             questions, left_out = chain.all_questions(pool, 0)
             assert (len(questions), left_out) == (count, {})
             assert all(len(_answers(question)) == 5 for question in questions)
-
-
-def test_none_of_the_others_is_right_in_a_quarter_of_its_examples() -> None:
-    items = make_items(80)
-    chain = parse_chain("x", [{"none_of_the_others": {"drop": "right"}}, {"few_shot": {"n": 4}}])
-    for question in chain.all_questions(items, 0)[0]:
-        assert sorted(_answers(question)) == ["A", "B", "C", "D"]
-        assert question.gold == 3
 
 
 def test_a_layout_is_the_benchmarks_own() -> None:
@@ -278,5 +264,3 @@ def test_a_layout_is_the_benchmarks_own() -> None:
     arc = parse_chain("arc", [{"cloze": {"every": True}}, {"layout": {"before": "Question: "}}])
     [question] = arc.questions(item, 0)
     assert (question.prompt, question.continuations) == ("Question: What is 1+1?\nAnswer:", ("1", "2", "3", "4"))
-    nameless = Item("y", "en", "Q?", ("1", "2"), 0)
-    assert not parse_chain("mmlu", [{"layout": layout}]).all_questions([nameless], 0)[0]

@@ -89,16 +89,6 @@ def test_the_seed_decides() -> None:
     assert len({question.prompt for question in several}) == 3
 
 
-def test_words_and_currency_are_written_as_before() -> None:
-    for seed in range(20):
-        [draft] = CHAIN.drafts(EGGS, seed)
-        match = re.match(r"A hen lays (\d+) eggs\. Jo eats (\w+) and sells the rest for \$\d+ each\. ", draft.question)
-        assert match
-        assert match[2] in ("two", "three", "four", "five", "six")
-        assert int(match[1]) > 6
-        assert f">>{draft.answer}." in draft.solution
-
-
 @pytest.mark.parametrize(
     ("item", "reason"),
     [
@@ -107,7 +97,6 @@ def test_words_and_currency_are_written_as_before() -> None:
         (_problem("Ed has 5 hats.", "<<5+1=7>>7", "7"), "cannot be read, or is not exact"),
         (_problem("Ed has 5 hats and 5 caps, which are 5 each.", "<<5*5=25>>25", "25"), "told from others"),
         (_problem("Ed has 5 hats and 7 caps.", "<<5+7=12>>12", "13"), "no calculation's result"),
-        (_problem("Ed has 5 hats and 7 caps.", "<<5+7=12>>12", "twelve"), "no number"),
     ],
 )
 def test_what_cannot_be_mapped_is_left_out(item: OpenItem, reason: str) -> None:

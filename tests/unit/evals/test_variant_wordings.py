@@ -1,7 +1,6 @@
 """Other words for a question, other wrong options, and several answers as single ones."""
 
 import re
-from dataclasses import replace
 
 import pytest
 
@@ -14,24 +13,19 @@ from tests.evaluation_fixtures import make_items
 
 STEMS = [
     ("Which of the following is true?", "Of the following, which is true?"),
-    ("Which one of these is a fish?", "Of these, which is a fish?"),
     ("Which of the following statements about salt is true?", None),
     ("Which of the following statements is true of salt?", "Of the following statements, which is true of salt?"),
     ("A man fell. Which of the following is the cause?", "A man fell. Of the following, which is the cause?"),
     ("According to Kant, what is a duty?", "What is a duty, according to Kant?"),
     ("What is the capital of France?", "State the capital of France."),
-    ("What is the process called?", None),
     ("What is the tool in the box used for?", None),
     ("All of these are fish EXCEPT", "Except for one, all of these are fish. Which one is the exception?"),
-    ("Who wrote it?", None),
 ]
 ZH = [
     ("下列关于细胞的叙述，正确的是（ ）", "以下关于细胞的叙述中，哪一项是正确的？"),
     ("下列说法错误的是", "以下说法中，哪一项是错误的？"),
-    ("下列物质中，属于盐的是（）", "以下物质中，属于盐的是（）"),
     ("这一变化的主要原因是（ ）", "这一变化的主要原因是什么？"),
     ("依次填入横线处，最恰当的一项是（）", "依次填入横线处，最恰当的是哪一项？"),
-    ("其直接目的是（）", "其直接目的是什么？"),
     ("乘客陆续下列车时应", None),
 ]
 
@@ -90,22 +84,13 @@ def test_distractors_are_other_items_options_of_the_same_subject() -> None:
     assert {q.id: q.prompt for q in again if q.item in by_id} == {q.id: q.prompt for q in made}
 
 
-@pytest.mark.parametrize(
-    "question",
-    ["Which is NOT a bone?", "Which statement is true?", "What is the largest?", "下列说法正确的是", "不属盐的是"],
-)
+@pytest.mark.parametrize("question", ["Which is NOT a bone?", "What is the largest?", "下列说法正确的是"])
 def test_where_any_option_may_be_right_there_are_no_other_distractors(question: str) -> None:
     lang = "en" if question.isascii() else "zh"
     items = [Item(f"{n}", lang, question, tuple(f"o{n}{c}" for c in range(4)), 0) for n in range(30)]
     questions, left_out = parse_chain("other_distractors").all_questions(items, 0)
     assert not questions
     assert left_out == {"an option of another question may be right here": 30}
-
-
-def test_too_few_other_options_are_no_distractors() -> None:
-    one, related = replace(_subject(0), cluster="c"), replace(_subject(1), cluster="c")
-    _, left_out = parse_chain("other_distractors").all_questions([one, related], 0)
-    assert left_out == {"too few options of other items are like its own": 2}
 
 
 SEVERAL = Item("m", "zh", "哪些是偶数？", ("1", "2", "3", "4", "6"), 1, (1, 3, 4))

@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from argosy.core.errors import InputError
-from argosy.evidence.results.suite import load_suite
-from probes.kinds import Measurement, Scope, parse_probe, run_probes
+from argosy.core.statistics.intervals import auc, ratio
+from probes.kinds import Measurement, Scope, parse_probe
 from probes.kinds.calibration import _error, _row
 from probes.kinds.copying import Copying
 from probes.kinds.needle import Needle
@@ -116,31 +115,12 @@ def test_a_guesser_is_at_chance_and_a_calibrated_one_has_little_error() -> None:
     assert _error(sure, 10).value == pytest.approx(0.5, abs=1e-3)
 
 
-@pytest.mark.parametrize("name", ["values", "following", "copying", "calibration", "needle"])
-def test_shipped_suites_run(name: str) -> None:
-    suite = load_suite(name)
-    if name == "needle":
-        short = [{**entry, "lengths": [200, 4096], "depths": [0.5]} for entry in suite.probes or []]
-        suite = suite.model_copy(update={"probes": short})
-    found = run_probes(suite, model_of("byte_bpe", chat=True), "", chat=False, seed=0, limit=2)
-    assert not found.failed
-    assert {metric.split("/")[2] for metric in found.metrics} == {probe["name"] for probe in suite.probes or []}
-    assert all(math.isfinite(value) for value in found.metrics.values())
-    assert found.kinds.keys() == found.metrics.keys()
-
-
-@pytest.mark.parametrize(
-    ("entry", "message"),
-    [
-        ({"kind": "stance", "topics": [{"name": "t", "forms": [TOPIC["forms"][0]] * 2}]}, "affirms side a in 2 forms"),
-        ({"kind": "copying"}, "give one of random, texts"),
-        ({"kind": "calibration"}, "give one of questions, facts"),
-        ({"kind": "calibration", "questions": [{"prompt": "p", "answer": "Fe", "wrong": ["F"]}]}, "begins another"),
-        ({**NEEDLE, "values": ["1", "12"]}, "begins another"),
-        ({**NEEDLE, "needle": "It is."}, "needle"),
-        ({**NEEDLE, "depths": [2]}, "depths"),
-    ],
-)
-def test_bad_fields_are_refused(entry: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        parse_probe({"name": "x", **entry}, "s")
+def test_ratio_and_area_by_numpy() -> None:
+    found, x, y = ratio([1.0, 4.0, 2.0], [2.0, 5.0, 5.0]), np.array([1.0, 4.0, 2.0]), np.array([2.0, 5.0, 5.0])
+    assert (found.value, found.stderr) == pytest.approx((7 / 12, (x - 7 / 12 * y).std(ddof=1) / 3**0.5 / 4))
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(1, 1, 40).round(1), rng.normal(0, 1, 60).round(1)
+    area = auc(a.tolist(), b.tolist())
+    assert area.value == pytest.approx(((a[:, None] > b) + (a[:, None] == b) / 2).mean())
+    repeated = [auc(rng.normal(1, 1, 40).tolist(), rng.normal(0, 1, 60).tolist()).value for _ in range(400)]
+    assert area.stderr == pytest.approx(float(np.std(repeated)), rel=0.25)

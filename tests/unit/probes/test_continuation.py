@@ -69,15 +69,6 @@ def test_both_probabilities(kind: str, prefix: str, text: str) -> None:
         assert found.rank == 1 + int((logs > logs[whole[cut]]).sum())
 
 
-def test_cases_that_the_table_above_has_to_hold() -> None:
-    """A merge with the prefix for BPE, a token a byte for bytes: else the tests above show less than they say."""
-    pairs = [("法国的首都是", "巴黎"), ("答案是：", "鱻")]
-    assert [each.merged for each in continuations(model_of("byte_bpe"), pairs)] == [True, False]
-    merged, rare = continuations(model_of("bytes"), pairs)
-    assert (merged.tokens, rare.tokens) == (6, 3)
-    assert rare.logmass == pytest.approx(rare.logprob, abs=1e-5)  # there is one way to write bytes
-
-
 def test_a_text_without_a_value_says_why() -> None:
     assert continuations(model_of("sentencepiece"), [("a", "")])[0].problem == NO_TOKENS
     lossy = language_model(make_lossy())

@@ -83,26 +83,13 @@ def test_word_lists_are_read_and_named_when_unreadable(tmp_path: Path, data: Pat
         cleaned(tmp_path, data, word_lists=(str(tmp_path / "absent.txt"),))
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (["near_dedupe"], "unknown filter 'near_dedupe'; did you mean 'near_dedup'"),
-        ([{"name": "toxicity", "min_wieght": 3}], "min_wieght"),
-        ([{"name": "near_dedup", "similarity": 1.5}], "filter near_dedup: similarity is 1.5, allowed: 1 or less"),
-        ([7], "7 is not a filter"),
-    ],
-)
+@pytest.mark.parametrize(("given", "message"), [
+    (["near_dedupe"], "unknown filter 'near_dedupe'; did you mean 'near_dedup'"),
+    ([{"name": "near_dedup", "similarity": 1.5}], "filter near_dedup: similarity is 1.5, allowed: 1 or less"),
+])
 def test_wrong_filters_are_named(given: list[Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         CleanConfig(filters=given)
-
-
-def test_thresholds_are_in_the_identity_and_survive_json() -> None:
-    config = CleanConfig(filters=["unicode", {"name": "near_dedup", "similarity": 0.9}])
-    again = CleanConfig.model_validate_json(config.model_dump_json())
-    assert (again, again.identity()) == (config, config.identity())
-    assert config.identity()["filters"][1]["similarity"] == 0.9
-    assert config.identity() != CleanConfig(filters=["unicode", "near_dedup"]).identity()
 
 
 def test_the_filter_of_contributing_is_one_new_file(

@@ -49,8 +49,6 @@ def test_the_demo_has_every_file_and_the_counts_are_true(tmp_path: Path) -> None
     assert (outputs["files"], outputs["complete"], outputs["damaged"]) == (4, True, {})
     sample = list(read_documents(tmp_path / "out" / "sample"))
     assert {document.id for document in sample} == {document.id for document in documents}
-    make(tmp_path / "few", sample_documents=20)
-    assert list(read_documents(tmp_path / "few" / "sample")) == sample[:20]
     for name in ("instructions", "instructions_heldout", "preferences", "preferences_heldout", "prompts"):
         assert len(list(read_jsonl(tmp_path / "out" / f"{name}.jsonl"))) == outputs[name] > 0
     facts = list(read_jsonl(tmp_path / "out" / "facts.jsonl"))
@@ -113,26 +111,10 @@ def test_own_benchmark_is_checked_line_by_line(tmp_path: Path) -> None:
     assert outputs["benchmark"] == {"en": 6, "zh": 0}
 
 
-def test_own_conversations_need_an_answer(tmp_path: Path) -> None:
-    turns = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
-    records = [{"messages": turns}, {"messages": turns}, {"messages": turns[:1]}]
-    (tmp_path / "own.jsonl").write_text("\n".join(map(json.dumps, records)))
-    outputs = make(tmp_path / "out", instructions=str(tmp_path / "own.jsonl"))
-    assert outputs["rejected"] == {"no message of the assistant": 1}
-    assert next(read_jsonl(tmp_path / "out" / "instructions.jsonl"))["messages"] == turns
-
-
-@pytest.mark.parametrize("kind", ["instructions", "feedback", "benchmark"])
-def test_an_absent_file_is_named(tmp_path: Path, kind: str) -> None:
-    with pytest.raises(InputError, match=rf"data\.{kind}: .*absent.jsonl"):
-        make(tmp_path / "out", **{kind: str(tmp_path / "absent.jsonl")})
-
-
-def test_a_demo_of_nothing_is_an_error(tmp_path: Path) -> None:
-    makers = ("english_bytes", "code_bytes", "knowledge_repeats", "quiz_repeats", "answer_repeats", "dirt_per_kind")
-    nothing = SMALL.model_copy(update=dict.fromkeys(makers, 0))
-    with pytest.raises(InputError, match="all sizes are 0"):
-        make(tmp_path / "out", demo=nothing)
+def test_an_absent_file_is_named(tmp_path: Path) -> None:
+    for kind in ("feedback", "benchmark"):
+        with pytest.raises(InputError, match=rf"data\.{kind}: .*absent.jsonl"):
+            make(tmp_path / "out", **{kind: str(tmp_path / "absent.jsonl")})
 
 
 def own_files(folder: Path) -> dict[str, Path]:
@@ -191,8 +173,6 @@ def test_names_of_channels_and_formats_are_checked(tmp_path: Path, config: dict[
         make(tmp_path / "out", instructions={"a": str(own["alpaca.json"]), "chat": str(own["chat"])}, **config)
 
 
-def test_two_files_of_one_name_need_channels(tmp_path: Path) -> None:
+def test_two_files_of_one_name_need_channels() -> None:
     with pytest.raises(ValidationError, match=r"would both be the channel 'x', allowed: a mapping of channels"):
-        DataConfig(instructions=("a/x.json", "b/x.jsonl"))  # type: ignore[arg-type]
-    assert DataConfig(instructions=("a/x.json", "b/y.jsonl.gz")).instructions == {  # type: ignore[arg-type]
-        "x": "a/x.json", "y": "b/y.jsonl.gz"}
+        DataConfig.model_validate({"instructions": ("a/x.json", "b/x.jsonl")})

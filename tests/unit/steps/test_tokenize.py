@@ -16,7 +16,7 @@ from argosy.corpus.demo.corpus import DemoConfig
 from argosy.corpus.tokens.encoder import Encoder
 from argosy.corpus.tokens.markup import OWN
 from argosy.corpus.tokens.reader import read_channels, read_special
-from argosy.corpus.tokens.shards import TokensWriter, dtype_of
+from argosy.corpus.tokens.shards import TokensWriter
 from argosy.corpus.tokens.tokenizer import SPECIAL_TOKENS, load_tokenizer, save_tokenizer, train_tokenizer
 from argosy.evidence.results.heldout.losses import Heldout, run_heldout
 from steps import data, tokenize
@@ -150,7 +150,6 @@ def test_a_crash_leaves_nothing_and_batch_size_changes_nothing(inputs: Path, tmp
 
 
 def test_wide_vocabularies_have_wide_ids(tmp_path: Path) -> None:
-    assert [dtype_of(size) for size in (300, 65_536, 65_537)] == ["uint16", "uint16", "uint32"]
     with TokensWriter(tmp_path, 100_000) as writer:
         writer.open("web")
         writer.add("web", "train", [99_999, 1], 7)
@@ -174,16 +173,10 @@ def test_another_tokenizer_of_the_same_size_is_refused(inputs: Path, tmp_path: P
     save_tokenizer(load_tokenizer(inputs / "tokenizer"), lower)
     layout = read_json(lower / "tokenizer.json") | {"normalizer": {"type": "Lowercase"}}
     write_json(lower / "tokenizer.json", layout)
-    sections = (Heldout(), Heldout(texts=str(inputs / "documents"), memorisation={"prefix": 2, "continuation": 2}))
-    for section in sections:
-        assert run_heldout(section, language_model(own), str(tmp_path / "tokens"), suite="s").metrics
-        for wrong in (other, AutoTokenizer.from_pretrained(lower)):
-            with pytest.raises(InputError, match=f"another tokenizer than the checkpoint's, also of {len(own)} tok"):
-                run_heldout(section, language_model(wrong), str(tmp_path / "tokens"), suite="s")
-    index = read_json(tmp_path / "tokens" / "index.json")
-    del index["tokenizer"]  # made before there was a digest: only the size is known
-    write_json(tmp_path / "tokens" / "index.json", index)
-    assert run_heldout(Heldout(), language_model(other), str(tmp_path / "tokens"), suite="s").metrics
+    assert run_heldout(Heldout(), language_model(own), str(tmp_path / "tokens"), suite="s").metrics
+    for wrong in (other, AutoTokenizer.from_pretrained(lower)):
+        with pytest.raises(InputError, match=f"another tokenizer than the checkpoint's, also of {len(own)} tok"):
+            run_heldout(Heldout(), language_model(wrong), str(tmp_path / "tokens"), suite="s")
 
 
 def test_shards_that_were_not_gathered_are_refused(inputs: Path, tmp_path: Path) -> None:
