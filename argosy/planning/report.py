@@ -13,7 +13,7 @@ from argosy.model.train.sizing.gpus import Gpu, bubble, estimate, forward_flops,
 from argosy.model.train.sizing.job import Job, read_job, read_layout
 from argosy.model.train.sizing.layouts import Proposal, Proposals
 from argosy.model.train.sizing.memory import memory
-from argosy.planning.choice import traffic
+from argosy.planning.traffic import traffic
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from argosy.core.config.explain import likely
 from argosy.core.errors import InputError
 from argosy.core.store.files import json_text
 from workflows.cli.command import Command, checked, positive, user_path
-from workflows.cli.measured import add_measure, measure_layouts
 from workflows.cli.options import OVERRIDES, PHASES, add_config, config_file, load_config, trained_model
 from workflows.compose import compose
 
@@ -41,14 +40,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
                         help="directory of a tokenize step: how often each channel is seen")
     _add_gpus(parser)
     _add_layout(parser)
-    add_measure(parser)
     parser.add_argument("--json", action="store_true", help="all numbers as JSON")
 
 
 def _add_gpus(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--gpu", default="", metavar="TYPE", help="such as h100, a100, h200 (default: h100)")
-    parser.add_argument("--gpus", type=positive, default=0, metavar="N",
-                        help="GPUs of a node (default: 8; with --measure all here, or as many processes as cores)")
+    parser.add_argument("--gpu", default="h100", metavar="TYPE", help="such as h100, a100, h200 (default: h100)")
+    parser.add_argument("--gpus", type=positive, default=8, metavar="N", help="GPUs of a node (default: 8)")
     parser.add_argument("--nodes", type=positive, default=1, metavar="N", help="nodes (default: 1)")
     share = checked(float, "a number above 0, up to 1", lambda number: 0 < number <= 1)
     parser.add_argument("--mfu", type=share, metavar="X", help="share of the peak FLOPs (default: 0.4)")
@@ -84,12 +81,7 @@ def run(args: argparse.Namespace) -> int:
 
     config = load_config(args)
     job = _job(args, config)
-    if args.measure is not None:
-        return measure_layouts(args, config, job.model)
-    if args.out:
-        raise InputError("--out is of --measure: give that too, or leave it out")
-    args.gpus = args.gpus or 8
-    gpu, gpus = find_gpu(args.gpu or "h100"), args.gpus * args.nodes
+    gpu, gpus = find_gpu(args.gpu), args.gpus * args.nodes
     price = gpu.price if args.price is None else args.price
     asked = Question(gpu, gpus, args.gpus, args.mfu or MFU, price, _epochs(args, config))
     layout = _layout(args, job, gpus)

@@ -1,7 +1,7 @@
 """Types of GPUs, by their makers' data sheets and an assumed price; FLOPs of training, and how long they take."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from argosy.core.config.explain import likely
 from argosy.core.errors import InputError
@@ -31,19 +31,8 @@ class Gpu:
     """Bytes a second that it sends to other nodes, as such nodes are usually built."""
     latency: float
     """Seconds that a message to others takes, however short."""
-    operation: float
-    """Seconds that an operation takes, however small, of which nothing is hidden."""
     price: float
     """Dollars an hour, in round numbers of rented ones: an assumption that --price replaces."""
-    reached: Mapping[str, float] = field(default_factory=dict)
-    """Share of the link that a collective reaches, by its kind; 1 where none is given."""
-    update: float = 0.0
-    """Seconds of a block's update beside the bytes that it reads and writes."""
-    whole: float = 0.0
-    """Share of a block's arithmetic that tensor parallelism does not divide: norms, and what is around its matrices."""
-    engines: Mapping[str, float] = field(default_factory=dict)
-    """Seconds that an engine's own code adds to a block's forward and backward, by `engine_name`; none on a GPU, which
-    computes meanwhile."""
 
     @property
     def usable(self) -> float:
@@ -58,8 +47,7 @@ class Gpu:
 
 def _gpu(name: str, gib: float, tera: float, giga: float, link: float, network: float, price: float) -> Gpu:
     """`gib` of memory, 1e12 operations, 1e9 bytes of bandwidth, of links and of network, a second."""
-    # A GPU's operations queue up while it works: none is waited for.
-    return Gpu(name, gib * GIB, tera * 1e12, giga * 1e9, link * 1e9, network * 1e9, LATENCY, 0.0, price)
+    return Gpu(name, gib * GIB, tera * 1e12, giga * 1e9, link * 1e9, network * 1e9, LATENCY, price)
 
 
 # NVLink's and PCIe's data sheets count both directions: links here are one.
@@ -122,11 +110,6 @@ def training_flops(job: Job, layout: Layout, tokens: int) -> int:
     anew = {"none": 0, "full": forward - head,
             "selective": 4 * tokens * job.sequence_length * job.model.query_size * job.model.layers}
     return 3 * forward + anew[layout.recompute]
-
-
-def head_flops(model: Architecture, tokens: int) -> int:
-    """Return the FLOPs of the output layer, forward and backward, which is never made anew."""
-    return 6 * model.vocab_size * model.hidden_size * tokens
 
 
 def six_n_d(model: Architecture, tokens: int) -> int:
