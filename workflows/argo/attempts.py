@@ -7,7 +7,6 @@ counts over all attempts. So a pod with more memory than the first says so in it
 less than the attempts before it needed (the last one was deleted, say, and left no message) asks for more and ends."""
 
 import contextlib
-import hashlib
 import os
 import signal
 import sys
@@ -34,7 +33,6 @@ LATE = "lastRetry.message contains 'longer than the specified deadline'"  # the 
 _ASKED_FOR_MORE = f"lastRetry.message contains '{NEEDS.partition(' step')[0]}'"
 # Argo's words on a node that `argo stop` ended: one with a pod, and one that waited (for a person, a mutex, a retry).
 SHUTDOWN = "(?i)(workflow shutdown|stopped) with strategy"
-NONE = hashlib.sha256(b"").hexdigest()  # `failures_digest` where nothing has failed
 _TOO_LITTLE = (
     "ran out of memory {} times, with more each time; raise the stage's memory: "
     "resources.STAGE.memory_gb of the config, or stages.STAGE.memory of the cluster profile"
@@ -161,10 +159,3 @@ def stopped() -> str:
     """Expression: whether somebody stopped the workflow."""
     return f"workflow.failures matches '{SHUTDOWN}'"
 
-
-def failures_digest() -> str:
-    """Expression: equal for two ends of a workflow between which nothing ran. Argo lists the nodes in any order.
-
-    Not the list itself: it has the messages of all attempts, and the kernel takes no argument above 128 KiB."""
-    ends = "sprig.regexFindAll('finishedAt[^,}]*', workflow.failures, -1)"
-    return f"sprig.sha256sum(sprig.join(',', sprig.sortAlpha({ends})))"

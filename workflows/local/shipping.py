@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import time
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -36,37 +37,46 @@ class Sender(RunObserver):
     Args:
         store: the store's directory.
         nodes: directories of the steps whose logs are sent; empty: all of the store.
+        after_s: start at a tick so much later, since MLflow's client takes seconds to import. What a shorter pod logged
+            is sent by a later one, and at the latest by the workflow's exit handler.
 
     Raises:
         InputError: MLFLOW_TRACKING_URI is none that MLflow takes."""
 
-    def __init__(self, store: Path, nodes: Sequence[str | Path] = ()) -> None:
+    def __init__(self, store: Path, nodes: Sequence[str | Path] = (), after_s: float = 0.0) -> None:
         self._uri = tracking_uri(store)
         self._store, self._nodes = store, [Path(node) for node in nodes]
         self._what = ["--node", *map(str, nodes)] if nodes else ["--store", str(store)]
+        self._begin = time.monotonic() + after_s
+        self._process: subprocess.Popen[bytes] | None = None
         self._said = 0  # bytes of its messages that were printed
         self._messages = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as this is
 
     def start(self) -> None:
-        self._process = subprocess.Popen(  # in a session of its own: Ctrl-C is for the steps
-            [sys.executable, *COMMAND, *self._what, "--until-eof"], cwd=ROOT, env=_environment(self._uri),
-            stdin=subprocess.PIPE, stdout=self._messages, stderr=self._messages, start_new_session=True)
+        if self._process is None and time.monotonic() >= self._begin:
+            self._process = subprocess.Popen(  # in a session of its own: Ctrl-C is for the steps
+                [sys.executable, *COMMAND, *self._what, "--until-eof"], cwd=ROOT, env=_environment(self._uri),
+                stdin=subprocess.PIPE, stdout=self._messages, stderr=self._messages, start_new_session=True)
 
     def on_tick(self) -> None:
+        self.start()
         if text := os.pread(self._messages.fileno(), 1 << 16, self._said):  # it writes at the file's own offset
             self._said += len(text)
             print(text.decode(errors="replace"), end="", file=sys.stderr, flush=True)
 
     def close(self) -> None:
         """Let it send the rest, wait for a while, and say what is left."""
+        if self._process is None:
+            print("tracking: this pod was short, so a later pod or the workflow's end sends its metrics to MLflow")
+            return
         assert self._process.stdin
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()
-        code = self._wait(1.0)
+        code = _ended(self._process, 1.0)
         if code is None:
             print(f"tracking: metrics are still being sent to MLflow; this waits {LONGEST_WAIT_S:.0f} s at most",
                   file=sys.stderr)
-            code = self._wait(LONGEST_WAIT_S)
+            code = _ended(self._process, LONGEST_WAIT_S)
         self.on_tick()
         if code == 0:
             return
@@ -78,12 +88,13 @@ class Sender(RunObserver):
               f"step's {TRACKING}/{SPOOL}. The next run of this store sends them, and so does: {later}",
               file=sys.stderr)
 
-    def _wait(self, seconds: float) -> int | None:
-        """Return its exit code; None while it runs."""
-        try:
-            return self._process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            return None
+
+def _ended(process: subprocess.Popen[bytes], seconds: float) -> int | None:
+    """Return its exit code; None while it runs."""
+    try:
+        return process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return None
 
 
 def pipeline_of(store: Path, digest: str, workflow: str = "", *, todo: int = 1) -> str:

@@ -2,20 +2,17 @@
 
 import argparse
 import json
-import subprocess
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 
 from argosy.core.store.step_files import OUTPUTS, PROGRESS
 from argosy.evidence.sweep.grid import DIVERGED
 from tests.argo_fixtures import batches, plan_pod, pod, run_batches, write_profile
-from workflows.argo.attempts import NONE
 from workflows.argo.handoff import GIVEN, tasks_of
 from workflows.argo.manifests.templates import evaluate_template, lifecycle_template, sweep_template
 from workflows.argo.pod.outputs import MEMORY, pod_patch, with_devices, write_outputs
-from workflows.argo.pod.run import ArgoProgress, LateSender
+from workflows.argo.pod.run import ArgoProgress
 from workflows.argo.profile.profile import Profile, load_profile
 from workflows.compose import compose, every_stage
 from workflows.graph import Resources
@@ -50,8 +47,7 @@ def test_pods_in_the_order_of_the_tasks_make_what_the_laptop_makes(profiles: Pat
         ours, theirs = tmp_path / "store" / name, tmp_path / "laptop" / name
         assert (ours / OUTPUTS).read_bytes() == (theirs / OUTPUTS).read_bytes()
     end = ("finish", "--workflow", "wf", "--profile", "here", "--status", "Succeeded")
-    assert pod(profiles, *end, env={"ARGOSY_FAILURES": NONE}).returncode == 0
-    assert json.loads((tmp_path / "store/.argo/wf/finished.json").read_text()) == {"status": "FINISHED"}
+    assert pod(profiles, *end).returncode == 0
 
     again = plan_pod(profiles, tmp_path / "again", *RANGE, workflow="wf-2")
     assert again.returncode == 0
@@ -76,18 +72,6 @@ def test_a_pod_tells_argo_its_share(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert file.read_text() == "37/100"
     observer.on_finish(NodeResult(node, "ran"))
     assert file.read_text() == "50/100"
-
-
-@pytest.mark.parametrize(("after_s", "expected"), [(60.0, []), (0.0, ["start", "on_tick", "close"])])
-def test_a_short_step_leaves_its_metrics_to_later_pods(after_s: float, expected: list[str],
-                                                       monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("workflows.argo.pod.run.SEND_AFTER_S", after_s)
-    given = Mock()
-    sender = LateSender(given)
-    sender.on_tick()
-    sender.on_tick()
-    sender.close()
-    assert [call[0] for call in given.method_calls] == expected
 
 
 @pytest.mark.parametrize(("given", "env", "words"), [
@@ -157,25 +141,13 @@ def test_the_config_is_recorded_as_composed_and_a_line_s_pods_fit_each_of_its_no
         assert json.loads((args.outputs / "memory").read_text()) == {"data": "15259"}
 
 
-def test_a_retry_that_starts_nothing_says_how_to_go_on(profiles: Path, tmp_path: Path) -> None:
+def test_the_exit_handler_notes_how_the_workflow_ended(profiles: Path, tmp_path: Path) -> None:
     assert plan_pod(profiles, tmp_path / "out", *RANGE).returncode == 0
-
-    def finish(failed: str, retry: str = "0", stopped: str = "false") -> subprocess.CompletedProcess[str]:
-        env = {"ARGOSY_FAILURES": failed, "ARGOSY_RETRY": retry, "ARGOSY_STOPPED": stopped}
-        return pod(profiles, "finish", "--workflow", "wf", "--profile", "here", "--status", "Failed", env=env)
-
-    def status() -> dict[str, str]:
-        return dict(json.loads((tmp_path / "store/.argo/wf/finished.json").read_text()))
-
-    assert finish("a digest", stopped="true").returncode == 0
-    assert status() == {"status": "KILLED"}
-    assert finish("a digest", retry="1").returncode == 0  # the same pod's second attempt
-    assert status() == {"status": "FAILED"}
-    again = finish("a digest")
-    assert again.returncode == 1
-    assert "argo retry wf --restart-successful --node-field-selector displayName=plan" in again.stderr
-    assert finish("another digest").returncode == 0  # this time it ran, and failed again
-    assert [finish(NONE).returncode for _ in range(2)] == [0, 0]
+    for status, stopped, noted in (("Failed", "true", "KILLED"), ("Failed", "false", "FAILED"),
+                                   ("Succeeded", "false", "FINISHED")):
+        given = ("finish", "--workflow", "wf", "--profile", "here", "--status", status)
+        assert pod(profiles, *given, env={"ARGOSY_STOPPED": stopped}).returncode == 0
+        assert json.loads((tmp_path / "store/.argo/wf/finished.json").read_text()) == {"status": noted}
 
 
 GRID = ["pretrain.learning_rate=1e-3,1e-2", "pretrain.weight_decay=0.1,0.01"]  # of a sweep

@@ -39,6 +39,15 @@ def test_each_thing_is_said_once(waits: int, code: int, said: list[str], tmp_pat
         assert lines[1].endswith(f" -m argosy.core.tracking ship --store '{store}' --once")
 
 
+def test_a_short_pod_leaves_its_metrics_to_later_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                      capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(subprocess, "Popen", Mock(side_effect=AssertionError))
+    sender = Sender(tmp_path, after_s=60.0)
+    sender.on_tick()
+    sender.close()
+    assert "this pod was short" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("uri", ["file:///tmp/mlruns", "mlruns"])
 def test_a_folder_is_no_tracking_server(uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)

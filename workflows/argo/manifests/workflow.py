@@ -8,7 +8,7 @@ from typing import Any
 from hera.workflows import DAG, Container, Parameter, Task, WorkflowTemplate
 from hera.workflows import models as m
 
-from workflows.argo.attempts import LATE, cause, failures_digest, memory_factors, memory_step, stopped
+from workflows.argo.attempts import LATE, cause, memory_factors, memory_step, stopped
 from workflows.argo.handoff import COMMON, GIVEN, OUTPUTS, nearest_upstream
 from workflows.argo.handoff import Task as StageTask
 from workflows.argo.manifests.containers import WORKFLOW, Tail, container, parameter, retry, volumes
@@ -92,8 +92,7 @@ def workflow_template(profile: Profile, planned: Planned) -> WorkflowTemplate:
     # Without a pod where the plan found nothing to do and all went well.
     idle = f"workflow.status == 'Succeeded' && (workflow.outputs?.parameters?.{FINISH} ?? 'yes') == 'no'"
     args = [FINISH, "--workflow", WORKFLOW, "--profile", parameter("profile"), "--status", "{{workflow.status}}"]
-    env = [("ARGOSY_STOPPED", f"{{{{={stopped()}}}}}"), ("ARGOSY_FAILURES", f"{{{{={failures_digest()}}}}}"),
-           ("ARGOSY_RETRY", "{{retries}}")]  # fmt: skip
+    env = [("ARGOSY_STOPPED", f"{{{{={stopped()}}}}}")]
     # A pod whose image is not there would hold the workflow open for ever. What is not told then, the reconciler tells.
     finish = container(FINISH, profile, args, env=env, retry_strategy=retry(profile, LATE),
                        active_deadline_seconds=max(profile.plan_deadline_s, FINISH_S))  # fmt: skip

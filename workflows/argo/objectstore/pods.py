@@ -26,11 +26,6 @@ _UNKNOWN = ("", "0", "-1")  # exit codes of an attempt without one: its pod was 
 Fetch = Callable[[Iterable[Path]], object]
 
 
-def pod_mirror(profile: Profile) -> Mirror | None:
-    """Make the pod's directory of the store; None where it is a volume: then everything is there already."""
-    return mirror_of(profile) if profile.storage.uri else None
-
-
 def mirror_of(profile: Profile) -> Mirror:
     """Make the pod's directory of the store."""
     root = Path(profile.storage.root)
@@ -41,17 +36,29 @@ def mirror_of(profile: Profile) -> Mirror:
     return Mirror(Remote(profile.storage.uri, profile.storage.options), root, near)
 
 
-@contextlib.contextmanager
-def planning(profile: Profile, workflow: str) -> Iterator[None]:
+def of_bucket(transfer: Callable[[Mirror, str], Iterator[None]]
+              ) -> Callable[[Profile, str], contextlib.AbstractContextManager[None]]:
+    """Make a context of a profile and a workflow that does nothing where the store is a volume: all is there already.
+
+    `transfer`: a generator function of the pod's mirror and the workflow, with a yield between fetching and sending."""
+
+    @contextlib.contextmanager
+    def context(profile: Profile, workflow: str) -> Iterator[None]:
+        if profile.storage.uri:
+            yield from transfer(mirror_of(profile), workflow)
+        else:
+            yield
+
+    return context
+
+
+@of_bucket
+def planning(mirror: Mirror, workflow: str) -> Iterator[None]:
     """Fetch the records of all steps; then, without an error, send the plan."""
-    mirror, folder = pod_mirror(profile), f"{FOLDER}/{workflow}"
-    if mirror is None:
-        yield
-        return
     with _timed(mirror, "records"):
         pull_records(mirror)
     yield
-    mirror.push(PIPELINES, folder)
+    mirror.push(PIPELINES, f"{FOLDER}/{workflow}")
 
 
 @contextlib.contextmanager
@@ -88,18 +95,14 @@ def running(profile: Profile, workflow: str, batch: str) -> Iterator[Sequence[Ru
         raise SystemExit(stopped.exit_code) from None
 
 
-@contextlib.contextmanager
-def concluding(profile: Profile, workflow: str) -> Iterator[None]:
+@of_bucket
+def concluding(mirror: Mirror, workflow: str) -> Iterator[None]:
     """Fetch the workflow's plan and what its pods had no time to send; then send what changed."""
-    mirror, folder = pod_mirror(profile), f"{FOLDER}/{workflow}"
-    if mirror is None:
-        yield
-        return
-    mirror.pull_below(folder)
+    mirror.pull_below(f"{FOLDER}/{workflow}")
     changing = pull_spools(mirror, workflow)
     yield
     if changing is not None:
-        mirror.push(folder, *changing)
+        mirror.push(f"{FOLDER}/{workflow}", *changing)
 
 
 def last_is_over() -> bool:
@@ -114,13 +117,10 @@ def _timed(mirror: Mirror, what: str) -> Iterator[None]:
     print(f"store: {what} from {mirror.remote.uri} in {time.monotonic() - started:.1f} s", flush=True)
 
 
-@contextlib.contextmanager
-def judging(profile: Profile, workflow: str) -> Iterator[None]:
+@of_bucket
+def judging(mirror: Mirror, workflow: str) -> Iterator[None]:
     """Fetch all records, and the evaluations of the night; then send the judgement and its announcements."""
-    mirror, folder = pod_mirror(profile), f"{FOLDER}/{workflow}"
-    if mirror is None:
-        yield
-        return
+    folder = f"{FOLDER}/{workflow}"
     pull_records(mirror)
     mirror.pull_below(folder)
     night = read_record(mirror.root / folder / "night.json")
@@ -137,13 +137,12 @@ def judging(profile: Profile, workflow: str) -> Iterator[None]:
         mirror.push(NIGHTLY, folder)
 
 
-@contextlib.contextmanager
-def reporting(profile: Profile, workflow: str) -> Iterator[None]:
+@of_bucket
+def reporting(mirror: Mirror, workflow: str) -> Iterator[None]:
     """Fetch the report of the workflow, where there is one."""
-    if mirror := pod_mirror(profile):
-        mirror.pull_below(f"{FOLDER}/{workflow}")
-        if found := report_directory(mirror.root / FOLDER / workflow):
-            mirror.pull_below(Path(found).name, wanted=lambda name: name.endswith((".html", ".json")))
+    mirror.pull_below(f"{FOLDER}/{workflow}")
+    if found := report_directory(mirror.root / FOLDER / workflow):
+        mirror.pull_below(Path(found).name, wanted=lambda name: name.endswith(".html"))
     yield
 
 
@@ -153,10 +152,10 @@ def promoting(profile: Profile, workflow: str) -> Iterator[Fetch]:
 
     Yields what fetches the results of further steps, such as the evaluations that a gate asks for.
     """
-    mirror, folder = pod_mirror(profile), f"{FOLDER}/{workflow}"
-    if mirror is None:
+    if not profile.storage.uri:
         yield lambda directories: None
         return
+    mirror, folder = mirror_of(profile), f"{FOLDER}/{workflow}"
     pull_records(mirror)
     mirror.pull_below(folder)
     changing = pull_spools(mirror, workflow, ended=False)

@@ -24,7 +24,7 @@ COMMANDS: dict[str, tuple[str, dict[str, Any]]] = {
     "run": ("run.run", {"batch": ...}),
     "finish": ("finish.finish", {"status": ...}),
     "judge": ("nightly.run", {}),
-    "promote": ("promote.run", {"decision": ("promote", "keep"), "by": ""}),
+    "promote": ("nightly.promote_final", {"decision": ("promote", "keep"), "by": ""}),
     "reconcile": ("finish.reconcile", {"once": False}),
     "show": ("outputs.run", _OUTPUTS),
 }

@@ -16,7 +16,6 @@ from argosy.core.store.files import read_record, write_json
 from argosy.core.store.lease import live_holder, stale_after
 from argosy.core.store.step_files import TRACKING, parts_to_retry, read_done
 from argosy.core.tracking.tracker import end_run
-from workflows.argo.attempts import NONE, say_why
 from workflows.argo.handoff import FOLDER, read_handoff
 from workflows.argo.objectstore.pods import concluding, mirror_of
 from workflows.argo.objectstore.records import pull_spools
@@ -32,36 +31,19 @@ CONCLUDED = "concluded.json"  # how it ended is known
 FINISHED = "finished.json"  # and MLflow was told
 KILLED = "KILLED"  # stopped, terminated, deleted
 STATUS = {"Succeeded": "FINISHED", "Failed": "FAILED", "Error": "FAILED"}
-LAST = "exit.json"  # what had failed when the exit handler ran last
 _NOTES = (PLAN, CONCLUDED, FINISHED)
-NOTHING_RAN = (
-    "this retry has started nothing, since no pod had failed: the workflow was stopped just as one ended well, or "
-    "while it waited for a person. Retry it with 'Restart successful' and the node field selector displayName=plan "
-    "(argo retry {0} --restart-successful --node-field-selector displayName=plan), or submit it again; finished steps "
-    "are not repeated"
-)
 
 
 def finish(profile: Profile, arguments: argparse.Namespace) -> int:
-    """Note how the workflow ended, by `arguments.status`, ARGOSY_STOPPED and ARGOSY_FAILURES, and send what is left.
-
-    Return 1 where it was retried and nothing came of it."""
+    """Note how the workflow ended, by `arguments.status` and ARGOSY_STOPPED, and send what is left; return 0."""
     with concluding(profile, arguments.workflow):
-        folder = Path(profile.storage.root) / FOLDER / arguments.workflow
-        stopped = os.environ.get("ARGOSY_STOPPED") == "true"
-        if (plan := folder / PLAN).is_file():
+        plan = Path(profile.storage.root) / FOLDER / arguments.workflow / PLAN
+        if plan.is_file():
+            stopped = os.environ.get("ARGOSY_STOPPED") == "true"
             conclude(plan, final_status(arguments.status, stopped=stopped) or KILLED)
         else:
             print("nothing was started: the plan failed, or there was nothing to do")
-        failed, idle = os.environ.get("ARGOSY_FAILURES", NONE), False
-        # Where the failed nodes are those of an earlier end, nothing ran in between; but this pod's first attempt
-        # may have noted the same end.
-        if folder.is_dir() and os.environ.get("ARGOSY_RETRY", "0") == "0":
-            idle = failed != NONE and read_record(folder / LAST).get("failed") == failed
-            write_json(folder / LAST, {"failed": failed})
-    if idle:
-        say_why(NOTHING_RAN.format(arguments.workflow))
-    return int(idle)
+    return 0
 
 
 def final_status(phase: str, *, stopped: bool) -> str | None:

@@ -4,7 +4,6 @@ import argparse
 import contextlib
 import os
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -99,41 +98,14 @@ def run(profile: Profile, arguments: argparse.Namespace) -> int:
         return exit_code(result, earlier, profile.retry, path, arguments.batch)
 
 
-class LateSender(RunObserver):
-    """A sender that starts when the pod has run for a while.
-
-    MLflow's client takes seconds to import, which a short step would have to share its core with and then wait for.
-    What such a step logged is sent by the next pod that runs longer (of a part of a stage: not by that), and at the
-    latest by the exit handler.
-    """
-
-    def __init__(self, sender: Sender) -> None:
-        self._sender, self._start, self._running = sender, time.monotonic() + SEND_AFTER_S, False
-
-    def on_tick(self) -> None:
-        """Start when it is time; then print its messages."""
-        if self._running:
-            self._sender.on_tick()
-        elif time.monotonic() >= self._start:
-            self._sender.start()
-            self._running = True
-
-    def close(self) -> None:
-        """Let it send the rest, where it has started."""
-        if self._running:
-            self._sender.close()
-        else:
-            print("tracking: this pod was short, so a later pod or the workflow's end sends its metrics to MLflow")
-
-
 @contextlib.contextmanager
 def sending(nodes: Sequence[PlannedNode], pipeline: str, line: str,
-            earlier: Sequence[Path] = ()) -> Iterator[LateSender]:
+            earlier: Sequence[Path] = ()) -> Iterator[Sender]:
     """Send to MLflow what `nodes` log inside, as part of a pipeline run of a line, and what `earlier` ones did."""
     os.environ |= pipeline_environment(pipeline, line)
     for node in nodes:
         Path(node.dir).mkdir(parents=True, exist_ok=True)
-    sender = LateSender(Sender(Path(nodes[0].dir).parent, [*(node.dir for node in nodes), *earlier]))
+    sender = Sender(Path(nodes[0].dir).parent, [*(node.dir for node in nodes), *earlier], SEND_AFTER_S)
     try:
         yield sender
     finally:
