@@ -1,11 +1,14 @@
 """What the cluster tests do to a cluster, through the Kubernetes API alone."""
 
-import json
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
+from workflows.argo.client.api import ArgoClient, connect
+from workflows.argo.client.submission import submission
 from workflows.argo.manifests.documents import manifests
+from workflows.argo.pod.finish import Reconciler
 from workflows.argo.profile.profile import Profile
 
 GROUP, VERSION = "argoproj.io", "v1alpha1"
@@ -45,23 +48,16 @@ class Cluster:
 
     def submit(self, **parameters: str) -> str:
         """Submit `lifecycle` with the tiny preset; returns the workflow's name."""
-        given = {"preset": "tiny", **{name.replace("_", "-").rstrip("-"): value for name, value in parameters.items()}}
-        body = {
-            "apiVersion": f"{GROUP}/{VERSION}",
-            "kind": "Workflow",
-            "metadata": {"generateName": "test-", "labels": {"argosy/test": "yes"}},
-            "spec": {
-                "workflowTemplateRef": {"name": "lifecycle"},
-                "arguments": {"parameters": [{"name": name, "value": value} for name, value in given.items()]},
-            },
-        }
-        made = self.custom().create_namespaced_custom_object(GROUP, VERSION, self.namespace, "workflows", body)
-        return str(made["metadata"]["name"])
+        given = {"preset": "tiny", **{name.replace("_", "-"): value for name, value in parameters.items()}}
+        return str(self.client.submit(submission("lifecycle", self.namespace, given))["metadata"]["name"])
+
+    @property
+    def client(self) -> ArgoClient:
+        return connect(self.namespace)
 
     def get(self, name: str) -> dict[str, Any]:
         """The Workflow."""
-        found = self.custom().get_namespaced_custom_object(GROUP, VERSION, self.namespace, "workflows", name)
-        return dict(found)
+        return self.client.get(name)
 
     def patch(self, name: str, body: dict[str, Any]) -> None:
         """Change the Workflow."""
@@ -112,33 +108,9 @@ class Cluster:
         client.CoreV1Api().delete_namespaced_pod(name, namespace or self.namespace, grace_period_seconds=0)
 
     def reconcile(self) -> None:
-        """Run the reconciler once, in a pod with its account, and wait for its end."""
-        from kubernetes import client
-
-        spec = manifests(self.profile)["lifecycle"][0]["spec"]
-        [finish] = [each for each in spec["templates"] if each["name"] == "finish"]
-        container = {key: value for key, value in finish["container"].items() if key != "env"}
-        container |= {
-            "name": "main", "args": ["reconcile", "--profile", self.profile.name, "--once"],
-            "env": [each for each in finish["container"]["env"] if "{{" not in each["value"]],
-        }  # fmt: skip
-        pod = {
-            "serviceAccountName": "argosy-reconciler", "automountServiceAccountToken": True, "restartPolicy": "Never",
-            "containers": [container], "securityContext": spec["securityContext"], "volumes": spec["volumes"],
-        }  # fmt: skip
-        text = json.dumps({"metadata": {"generateName": "test-reconcile-"}, "spec": pod})
-        for name, value in {"profile": self.profile.name, "image-tag": self.profile.images.tag}.items():
-            text = text.replace(f"{{{{workflow.parameters.{name}}}}}", value)
-        core = client.CoreV1Api()
-        name = core.create_namespaced_pod(self.namespace, json.loads(text)).metadata.name
-
-        def phase() -> str:
-            return str(core.read_namespaced_pod(name, self.namespace).status.phase)
-
-        self.until(lambda: phase() in ("Succeeded", "Failed"), f"the end of {name}")
-        said = core.read_namespaced_pod_log(name, self.namespace)
-        assert phase() == "Succeeded", said
-        self.delete_pod(name)
+        """Run the reconciler once."""
+        storage = self.profile.storage
+        assert Reconciler(Path(storage.node_directory), self.client, 1e6, self.profile.cluster).sweep() == 0
 
     def custom(self) -> Any:
         """The API of custom resources."""

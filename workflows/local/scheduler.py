@@ -34,18 +34,10 @@ class Budget:
         self._gpus = list(usable_gpus() if gpus is None else gpus)
         self._cores = cores or usable_cores()
         self._memory_gb = memory_gb or _MEMORY_SHARE * usable_memory_gb()
-        self._given_gb = memory_gb
         self._all = Share(self._cores, self._memory_gb, tuple(self._gpus))
 
     def check(self, nodes: Sequence[PlannedNode]) -> None:
-        """Make sure that no node asks for more GPUs than there are, or has more processes than GPUs: it could not run;
-        and that a memory that somebody gave is enough for the smallest one.
-
-        Raises InputError: it does, or is not."""
-        least = min(nodes, key=lambda node: node.resources.memory_gb, default=None)
-        if least is not None and 0 < self._given_gb < least.resources.memory_gb:
-            raise InputError(f"--memory is {self._given_gb:g} GB, and the smallest step to run, {least.id}, needs "
-                             f"{least.resources.memory_gb:g} GB: give as much or more, or leave it out")
+        """Raise InputError where a node asks for more GPUs than there are, or has more processes than GPUs."""
         there = len(self._all.gpus or ())
         machine = f"this machine has {there} (by CUDA_VISIBLE_DEVICES, else /dev/nvidia*)"
         for node in nodes:

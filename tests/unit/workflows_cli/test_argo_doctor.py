@@ -81,7 +81,6 @@ LACKS: list[tuple[str, Any, str, str]] = [
     (DEPLOYMENTS, {"items": [controller("v4.1.2", ready=0)]}, "FAIL", "is not ready"),
     (DEPLOYMENTS, {"items": [controller("v3.4.11")]}, "FAIL", "Argo 3.4.11: too old"),
     (f"{CUSTOM}/workflowtemplates/lifecycle", None, "FAIL", "without WorkflowTemplate lifecycle"),
-    (f"{CUSTOM}/workflowtemplates/lifecycle", {"spec": {}}, "warn", "not those of this version and profile: Workflow"),
     (SELF, lambda _, body: {"status": {"allowed": "pods" not in str(body)}}, "FAIL", "you may not get pods/log"),
     (f"{CORE}/persistentvolumeclaims/store", None, "FAIL", "there is no PersistentVolumeClaim store"),
     (f"{CORE}/persistentvolumeclaims/store", claim("Lost"), "FAIL", "the claim store is Lost"),

@@ -67,13 +67,6 @@ def test_memory_counts_and_what_asks_for_more_than_the_machine_has_runs_alone(co
     assert started(s) == ["a"]
 
 
-def test_a_memory_below_the_smallest_step_is_refused_with_the_numbers(tmp_path: Path) -> None:
-    nodes = plan([node("big", memory_gb=2), node("small", memory_gb=0.5)], tmp_path).nodes
-    Budget(memory_gb=0.5).check(nodes)  # the big one runs alone
-    with pytest.raises(InputError, match=r"--memory is 0\.001 GB, .* smallest step to run, small, needs 0\.5 GB"):
-        Budget(memory_gb=0.001).check(nodes)
-
-
 def test_parts_are_batched_and_shared_among_free_cores(tmp_path: Path) -> None:
     parts = [node("p", part=str(i), batch=3) for i in range(4)]
     assert started(scheduler(parts, tmp_path)) == ["p/0 p/1", "p/2 p/3"]
