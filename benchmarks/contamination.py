@@ -19,8 +19,6 @@ from multiprocessing import get_context
 from random import Random
 from typing import Any
 
-from scipy.stats import kstest
-
 from argosy.core.statistics.contamination import DEFAULT, Calibration, Evidence, Gap, calibrate, score
 from argosy.core.statistics.intervals import auc as area
 from argosy.core.store.files import write_json
@@ -36,7 +34,7 @@ _SHARED: dict[str, Any] = {}
 
 @dataclass(frozen=True)
 class Case:
-    """A model (by its number) on a set of items. own: those that it may have been trained on; else items that nobody
+    """A model on a set of items. own: those that it may have been trained on; else items that nobody
     was."""
 
     role: str
@@ -46,7 +44,6 @@ class Case:
     evidence: tuple[Evidence, ...]
     places: dict[str, int]
     cloze: float
-    model: int = 0
 
     @property
     def clean(self) -> bool:
@@ -107,8 +104,7 @@ def _cases(recipe: Recipe) -> list[Case]:
     unseen = recipe.unseen if recipe.kind == "clean" else recipe.unseen[:1] if recipe.role == "test" else ()
     return [
         Case(recipe.role, recipe.kind, recipe.exposures, own == 0, tuple(models.evidence(model, items, recipe.seed)),
-             {item.id: item.answer for item in items}, models.cloze_accuracy(model, items) if own == 0 else 0.0,
-             recipe.seed)
+             {item.id: item.answer for item in items}, models.cloze_accuracy(model, items) if own == 0 else 0.0)
         for own, items in enumerate([recipe.items, *unseen])
     ]  # fmt: skip
 
@@ -132,40 +128,18 @@ def summary(cases: Sequence[Case], scores: Sequence[Any]) -> dict[str, Any]:
     levels = [s.p_value for _, s in clean]
     return {
         "auc": auc([s.z for _, s in many], [s.z for _, s in clean]),
-        **dict(zip(("auc_low", "auc_high"), auc_interval(clean, many), strict=True)),
         "peer": auc([c.accuracy for c, _ in many], [c.accuracy for c, _ in clean]),
         "auc_by_exposures": {n: auc([s.z for _, s in pairs], [s.z for _, s in clean]) for n, pairs in seen.items()},
         "clean_cases": len(clean), "contaminated": sum(len(pairs) for pairs in seen.values()),
         "false_alarms": sum(p < ALPHA for p in levels) / len(levels),
         "false_alarms_informed": sum(s.p_value < ALPHA for c, s in clean if c.own and c.kind in KNOWING),
-        "uniformity": round(float(kstest(levels, "uniform", alternative="greater").statistic), 4),
         "most_probable_clean": round(max(s.probability for _, s in clean), 4),
-        "brier": round(sum((s.probability - (not c.clean)) ** 2 for c, s in clean + many) / len(clean + many), 4),
     }  # fmt: skip
 
 
 def auc(above: Sequence[float], below: Sequence[float]) -> float:
     """Share of pairs in the right order, ties half; NaN where there is none."""
     return round(area(above, below).value, 4) if above and below else float("nan")
-
-
-def auc_interval(clean: Sequence[tuple[Case, Any]], many: Sequence[tuple[Case, Any]]) -> tuple[float, float]:
-    """95% interval of the AUC over models: each is drawn with all of its cases, so many as there are of its kind and
-    exposures (bootstrap percentiles). Of an AUC of 1 it says nothing beyond these models."""
-    of_kind: dict[tuple[str, int], dict[int, tuple[list[float], list[float]]]] = {}
-    for side, pairs in enumerate((clean, many)):
-        for case, found in pairs:
-            kind = of_kind.setdefault((case.kind, case.exposures), {})
-            kind.setdefault(case.model, ([], []))[side].append(found.z)
-    rng, values = Random(0), []
-    for _ in range(2000):
-        drawn = [each for kind in of_kind.values() for each in rng.choices(list(kind.values()), k=len(kind))]
-        below, above = ([z for each in drawn for z in each[side]] for side in (0, 1))
-        if below and above:
-            values.append(auc(above, below))
-    values.sort()
-    return (values[round(0.025 * (len(values) - 1))], values[round(0.975 * (len(values) - 1))]) if values else (
-        float("nan"), float("nan"))
 
 
 def table(cases: Sequence[Case], scores: Sequence[Any]) -> str:

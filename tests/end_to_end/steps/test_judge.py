@@ -5,10 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from argosy.core.step.command import parse_config
 from argosy.core.step.runner import Item, Outcome, run_item
 from argosy.core.store.files import read_json
-from argosy.model.infer.model import LanguageModel
 from steps.judge import STEP, JudgeConfig
 from tests.evaluation_fixtures import save_checkpoint
 from tests.judge_server import judge_server
@@ -33,40 +31,13 @@ def test_two_checkpoints_and_a_checkpoint_that_judges(tmp_path: Path) -> None:
     assert len(lines) == 3
 
 
-def test_models_whose_weights_are_slow_here_answer_and_judge_in_float32(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from transformers import AutoModelForCausalLM
-
-    for name in ("a", "b"):
-        save_checkpoint(tmp_path / name, chat=True, positions=1024)
-    AutoModelForCausalLM.from_pretrained(tmp_path / "b", dtype="bfloat16").save_pretrained(tmp_path / "b")
-    prompts = write_lines(tmp_path / "prompts.jsonl", [{"id": 0, "prompt": "What is 1?"}])
-    given = {name: str(tmp_path / place) for name, place in zip(("first", "second", "judge"), "aba", strict=True)}
-    given |= {"prompts": str(prompts), "max_new_tokens": 4}
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    loaded, load = [], LanguageModel.load
-    monkeypatch.setattr(LanguageModel, "load", lambda checkpoint, dtype: loaded.append(dtype) or load(checkpoint,
-                                                                                                     dtype=dtype))
-    found = []
-    for flags in ({"avx512_bf16"}, {"avx2"}):
-        monkeypatch.setattr("argosy.core.step.machine._cpu_flags", lambda flags=flags: frozenset(flags))
-        config = parse_config(STEP, given | {"dtype": "auto"})
-        found.append(config.identity().get("dtype"))
-        assert run_item(STEP, Item(config, tmp_path / f"out-{len(found)}")).code == 0
-    assert found == [None, "float32"]
-    assert loaded == ["weights"] * 3 + ["float32"] * 3
-
-
 def _given(folder: Path, url: str, second: list[str]) -> dict[str, str]:
     """Four prompts; of the first model's answers, the last is `same`."""
-    texts = {"prompt": [f"Name city {n}." for n in range(4)], "first": ["Paris 0", "Paris 1", "Paris 2", "same"],
-             "second": second}  # fmt: skip
-    files = {name: str(write_lines(folder / f"{name}.jsonl", [{"id": str(n), key: text}
-                                                              for n, text in enumerate(found)]))
-             for name, found in texts.items() for key in ["prompt" if name == "prompt" else "answer"]}  # fmt: skip
-    return {"first_answers": files["first"], "second_answers": files["second"], "prompts": files["prompt"],
-            "judge_url": url, "judge_model": "m"}  # fmt: skip
+    fields = {"prompts": ("prompt", [f"Name city {n}." for n in range(4)]), "second_answers": ("answer", second),
+              "first_answers": ("answer", ["Paris 0", "Paris 1", "Paris 2", "same"])}
+    files = {name: str(write_lines(folder / name, [{"id": str(n), key: text} for n, text in enumerate(texts)]))
+             for name, (key, texts) in fields.items()}
+    return {**files, "judge_url": url, "judge_model": "m"}
 
 
 def test_ties_of_equal_answers_do_not_stand_for_a_judge_that_said_nothing(tmp_path: Path,
