@@ -66,89 +66,60 @@ def run(store: Path, *arguments: str) -> str:
     return text
 
 
-class Crasher:
-    """A run that is killed and started again.
+def kills(store: Path, untouched: Path, count: int, rng: random.Random, last: str, overrides: Sequence[str] = ()
+          ) -> Iterator[str]:
+    """Run to the stage `last` in `store`, kill `count` times, then let it end; yields whom, and how far the run was.
 
     Args:
-        store: what it runs in; does not exist yet.
         untouched: a store in which the same nodes are done; how long each took there says when the moments are.
-        last: stage that is run.
-        overrides: of the config of both.
-    """
 
-    def __init__(self, store: Path, untouched: Path, rng: random.Random, last: str,
-                 overrides: Sequence[str] = ()) -> None:
-        self._store, self._rng, self._arguments = store, rng, ("--to", last, *overrides)
-        planned = plan(lifecycle(compose("tiny", overrides=overrides)), untouched, None, last)
-        names = [Path(node.dir).name for node in planned.nodes if node.selected]
-        self._seconds = {name: float(json.loads((untouched / name / RUN).read_text())["seconds"]) for name in names}
-        self._runner: subprocess.Popen[bytes] | None = None
-        self._killed = False  # anything of the run in progress
+    Raises:
+        RuntimeError: a run in which nothing was killed failed."""
+    planned = plan(lifecycle(compose("tiny", overrides=overrides)), untouched, None, last)
+    names = [Path(node.dir).name for node in planned.nodes if node.selected]
+    seconds = [float(json.loads((untouched / name / RUN).read_text())["seconds"]) for name in names]
+    begins = dict(zip(accumulate(seconds, initial=0.0), names, strict=False))
+    moments = sorted(rng.uniform(0, LAST * sum(seconds)) for _ in range(count))
+    runner, hurt = start(store, "--to", last, *overrides), False
+    try:
+        for moment in moments:
+            begin, until = max(each for each in begins if each <= moment), 0.0
+            while not until or time.monotonic() < until:
+                if runner.poll() is not None and not hurt:
+                    if runner.returncode:
+                        raise RuntimeError(f"a run in which nothing was killed failed: {store}.log")
+                    return
+                if runner.poll() is not None:
+                    runner, hurt = start(store, "--to", last, *overrides), False
+                if not until and (store / begins[begin] / RUN).exists():
+                    until = time.monotonic() + moment - begin
+                time.sleep(POLL_S)
+            whom, hurt = _kill_somebody(runner.pid, rng), True
+            done = sum((store / name / OUTPUTS).exists() for name in names)
+            yield f"{whom} ({done} of {len(names)} nodes done)"
+    except BaseException:
+        runner.kill()
+        raise
+    runner.wait()
+    run(store, "--to", last, *overrides)
 
-    def kills(self, count: int) -> Iterator[str]:
-        """Kill `count` times, fewer if the run ends before, then let it end. Yields whom and how far the run was.
 
-        Raises:
-            RuntimeError: a run in which nothing was killed failed.
-        """
-        moments = sorted(self._rng.uniform(0, LAST * sum(self._seconds.values())) for _ in range(count))
-        try:
-            for moment in moments:
-                if (killed := self._kill(moment)) is None:
-                    break
-                yield killed
-        except BaseException:
-            if self._runner:
-                self._runner.kill()
-            raise
-        if self._runner:
-            self._runner.wait()
-        run(self._store, *self._arguments)
-
-    def _kill(self, moment: float) -> str | None:
-        """After `moment` seconds of the untouched run's work."""
-        begins = dict(zip(self._seconds, accumulate(self._seconds.values(), initial=0.0), strict=False))
-        name = [name for name, begin in begins.items() if begin <= moment][-1]
-        while not (self._store / name / RUN).exists():
-            if not self._goes_on():
-                return None
-        until = time.monotonic() + moment - begins[name]
-        while time.monotonic() < until:
-            if not self._goes_on():
-                return None
-        return self._kill_somebody() if self._goes_on() else None
-
-    def _goes_on(self) -> bool:
-        """Start the run again if it ended; False when all is done."""
-        if self._runner is None or self._runner.poll() is not None:
-            if self._runner and not self._killed:
-                if self._runner.returncode:
-                    raise RuntimeError(f"a run in which nothing was killed failed: {self._store}.log")
-                return False
-            self._runner, self._killed = start(self._store, *self._arguments), False
-        time.sleep(POLL_S)
-        return True
-
-    def _kill_somebody(self) -> str:
-        assert self._runner is not None
-        drawn = self._rng.random()
-        below = children(self._runner.pid)
-        name, pid, number = "runner", self._runner.pid, signal.SIGKILL
-        senders = [child for child in below if child[0] == "argosy.core.tracking"]
-        steps = [child for child in below if child[0].startswith("steps.")]
-        if drawn < SENDER and senders:
-            name, pid = senders[0]
-        elif drawn > SENDER + RUNNER and steps:
-            name, pid = self._rng.choice(steps)
-            ranks = [child for child in children(pid) if child[0] == name]
-            if ranks and self._rng.random() < RANK:
-                name, pid = f"a rank of {name}", self._rng.choice(ranks)[1]
-                number = self._rng.choice([signal.SIGKILL, signal.SIGSTOP])
-        with contextlib.suppress(ProcessLookupError):  # it ended by itself just now
-            os.kill(pid, number)
-        self._killed = True
-        done = sum((self._store / node / OUTPUTS).exists() for node in self._seconds)
-        return f"{number.name} for {name} ({done} of {len(self._seconds)} nodes done)"
+def _kill_somebody(runner: int, rng: random.Random) -> str:
+    drawn, below = rng.random(), children(runner)
+    name, pid, number = "runner", runner, signal.SIGKILL
+    senders = [child for child in below if child[0] == "argosy.core.tracking"]
+    steps = [child for child in below if child[0].startswith("steps.")]
+    if drawn < SENDER and senders:
+        name, pid = senders[0]
+    elif drawn > SENDER + RUNNER and steps:
+        name, pid = rng.choice(steps)
+        ranks = [child for child in children(pid) if child[0] == name]
+        if ranks and rng.random() < RANK:
+            name, pid = f"a rank of {name}", rng.choice(ranks)[1]
+            number = rng.choice([signal.SIGKILL, signal.SIGSTOP])
+    with contextlib.suppress(ProcessLookupError):  # it ended by itself just now
+        os.kill(pid, number)
+    return f"{number.name} for {name}"
 
 
 def children(parent: int) -> list[tuple[str, int]]:
@@ -173,26 +144,25 @@ def main() -> int:
     rng, third = random.Random(arguments.seed), arguments.kills // 3
     runs = (("one", arguments.kills - 2 * third, "compare", ()), ("ranks", third, "sft", RANKS),
             ("saves", third, "rlhf", SAVES))
-    if not all(crash(root / name, kills, rng, last, overrides) for name, kills, last, overrides in runs):
+    if not all(crash(root / name, wanted, rng, last, overrides) for name, wanted, last, overrides in runs):
         return 1
     shutil.rmtree(root)
     print(f"{arguments.kills} kills: the same bytes, and each metric in MLflow once")
     return 0
 
 
-def crash(root: Path, kills: int, rng: random.Random, last: str, overrides: Sequence[str]) -> bool:
-    """Disturb a run `kills` times; says whether it ended as one that was left alone."""
+def crash(root: Path, wanted: int, rng: random.Random, last: str, overrides: Sequence[str]) -> bool:
+    """Disturb a run `wanted` times; says whether it ended as one that was left alone."""
     root.mkdir()
     run(root / "untouched", "--to", last, *overrides)
     count = 0
-    crasher = Crasher(root / "killed", root / "untouched", rng, last, overrides)
-    for count, killed in enumerate(crasher.kills(kills), 1):
+    for count, killed in enumerate(kills(root / "killed", root / "untouched", wanted, rng, last, overrides), 1):
         print(f"{count}: {killed}", flush=True)
     found = differences(root / "killed", root / "untouched")
     print(*found, sep="\n", end="\n" if found else "")
-    if found or count < kills:
+    if found or count < wanted:
         print(f"{count} kills, {len(found)} differences; both stores and their logs are in {root}")
-    return not found and count == kills
+    return not found and count == wanted
 
 
 if __name__ == "__main__":

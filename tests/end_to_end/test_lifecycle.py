@@ -10,7 +10,7 @@ import pytest
 
 from argosy.core.store.step_files import read_done, read_outputs
 from tests.command_line import Argosy
-from tests.end_to_end.crash import Crasher, run
+from tests.end_to_end.crash import kills, run
 from tests.html_tags import check_self_contained
 from tests.store_comparison import differences
 from workflows.compose import compose
@@ -30,14 +30,7 @@ def planned(store: Path, *overrides: str) -> Plan:
     return plan(lifecycle(compose("tiny", overrides=overrides)), store)
 
 
-def test_the_report_and_the_comparison_are_there(store: Path) -> None:
-    compare = Path(planned(store).nodes[-1].dir)
-    assert "</html>" in (compare / "report.html").read_text(encoding="utf-8")
-    comparison = json.loads((compare / "comparison.json").read_text())
-    assert {"sft", "twin", "dpo", "rlhf"} <= {checkpoint["stage"] for checkpoint in comparison["checkpoints"].values()}
-
-
-def test_every_checkpoint_loads_and_generates(store: Path) -> None:
+def test_every_checkpoint_loads_and_generates_and_is_compared(store: Path) -> None:
     from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer
 
     seen = set()
@@ -54,6 +47,10 @@ def test_every_checkpoint_loads_and_generates(store: Path) -> None:
             seen.add((node.name, export["name"]))
     assert {"pretrain", "long_context", "anneal", "sft", "twin", "reward_model", "dpo", "rlhf"} == {n for n, _ in seen}
     assert len(seen) == 9  # pretraining has two
+    compare = Path(planned(store).nodes[-1].dir)
+    assert "</html>" in (compare / "report.html").read_text(encoding="utf-8")
+    comparison = json.loads((compare / "comparison.json").read_text())
+    assert {"sft", "twin", "dpo", "rlhf"} <= {each["stage"] for each in comparison["checkpoints"].values()}
 
 
 def test_every_file_that_a_step_leaves_is_documented(store: Path) -> None:
@@ -101,7 +98,7 @@ def test_a_sweep_shares_the_stages_before_it_and_costs_its_new_points_alone(
 def test_killed_at_random_moments_it_ends_in_the_same_bytes(store: Path, tmp_path: Path) -> None:
     seed = random.randrange(10**6)
     print(f"seed {seed}")  # shown when the test fails
-    killed = list(Crasher(tmp_path / "killed", store, random.Random(seed), last="sft").kills(3))
+    killed = list(kills(tmp_path / "killed", store, 3, random.Random(seed), "sft"))
     print(*killed, sep="\n")
     assert killed
     assert differences(tmp_path / "killed", store) == []

@@ -106,13 +106,6 @@ def test_groups_weigh_their_tasks_and_have_errors(data: Path) -> None:
     assert results["argosy_mmlu_categories"]["acc,none"] == pytest.approx(whole)
     assert 0 < results["argosy_mmlu_categories"]["acc_stderr,none"] < 0.3
     assert 0 < results["argosy_truthfulqa_mc2"]["mass,none"] < 1
-    layout = {"form": "options", "cue": "\nAnswer:", "description": DESCRIPTION}
-    findings = ours("mmlu", "mmlu", {"x": {"lm_eval": layout}}, data)
-    for name, part in parts.items():
-        assert part["acc,none"] == pytest.approx(findings.metrics[f"bench/mmlu_{name}/x/acc"])
-
-
-DESCRIPTION = "The following are multiple choice questions (with answers) about {subject}.\n\n"
 
 
 def test_every_task_and_group_loads_and_every_variant_has_one(data: Path) -> None:

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from argosy.core.errors import InputError, StepError
+from argosy.core.errors import InputError
 from argosy.evidence.results.findings import Findings
 from argosy.model.infer.model import LanguageModel
-from evals.lm_eval.run import kind_of, load_tasks
+from evals.lm_eval.run import kind_of
 from evals.runner import run_benchmarks
 from evals.section import Benchmarks
 from tests.evaluation_fixtures import make_items, make_language_model, write_items
@@ -39,14 +39,6 @@ def test_a_name_that_cannot_be_loaded_is_named_and_the_others_are_asked(model: L
     assert found.failed["bench/lost"].startswith("lm-eval cannot load it: FileNotFoundError: ")
     assert "'nobody' is not a registered task" in found.failed["bench/nobody"]
     assert str(tmp_path) not in str(found.failed)
-
-
-def test_where_nothing_else_is_asked_it_says_why(tmp_path: Path) -> None:
-    write_task(tmp_path, "lost", None)
-    with pytest.raises(InputError, match=r"suite: lm_eval: nobody: .*not a registered task"):
-        load_tasks(["nobody"], str(tmp_path), Findings(), alone=True)
-    with pytest.raises(StepError, match=r"suite: lm_eval: lost: .*FileNotFoundError"):
-        load_tasks(["lost"], str(tmp_path), Findings(), alone=True)
 
 
 def test_each_item_is_a_row_as_ours_are_and_groups_have_their_mean(model: LanguageModel, tmp_path: Path) -> None:
@@ -141,14 +133,6 @@ def test_a_group_needs_all_its_tasks_and_others_keep_their_mean(model: LanguageM
     assert found.failed.pop("bench/stops").startswith("lm-eval stopped: TypeError: ")
     assert found.failed == {"bench/broken": "its task stops failed"}
     assert (found.counts["bench/fine/plain/acc"], found.counts["bench/whole/plain/acc"]) == (2, 4)
-
-
-def test_an_option_longer_than_the_model_is_said_to_be(model: LanguageModel, tmp_path: Path) -> None:
-    docs = [{"q": "Which?", "c": ["stone", "salt " * 400 if n == 1 else "salt"], "gold": 0} for n in range(4)]
-    write_task(tmp_path, "mine", docs)
-    found = run(model, tmp_path, lm_eval=["mine"])
-    assert found.left_out == {"bench/mine/plain": {"answer is longer than the model": 1}}
-    assert found.counts["bench/mine/plain/acc"] == 3
 
 
 def test_a_name_in_tasks_that_lm_eval_loads_too_is_refused(model: LanguageModel, tmp_path: Path) -> None:

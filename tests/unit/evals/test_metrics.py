@@ -41,15 +41,6 @@ def test_broken_lines_are_counted_and_the_rest_is_read(tmp_path: Path) -> None:
     assert found.left_out == Counter([*BROKEN.values(), "invalid UTF-8"])
 
 
-def test_csv_with_letters_and_with_indexes(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text('"Q, one?",x,y,z,w,C\nQ2,x,y,z,w,E\n')
-    found = read_items(tmp_path / "a.csv")
-    assert (found.items[0].question, found.items[0].answer) == ("Q, one?", 2)
-    assert found.left_out == {"answer is not among the choices": 1}
-    (tmp_path / "b.csv").write_text("question,choice0,choice1,answer\nQ,x,y,1\n")
-    assert read_items(tmp_path / "b.csv").items[0].answer == 1
-
-
 def test_metrics_by_hand() -> None:
     """Two items in two orders: one always right, one that follows the place."""
     items = make_items(2)

@@ -62,15 +62,6 @@ def test_files_of_equal_names_keep_all_their_items(tmp_path: Path) -> None:
     assert {item.subject for item in found.items} == {"test", "other", "x"}
 
 
-def test_a_folder_that_a_pattern_matches_is_passed_and_named(tmp_path: Path) -> None:
-    write_items(tmp_path / "a.jsonl", make_items(4))
-    (tmp_path / "b.jsonl").mkdir()
-    found = read_task(spec(files="*.jsonl"), tmp_path)
-    assert (len(found.items), found.left_out) == (4, {"b.jsonl is a folder, no file": 1})
-    with pytest.raises(InputError, match=r"b\.jsonl is a folder: name the files in it"):
-        read_task(spec(files="b*"), tmp_path)
-
-
 def test_a_sample_is_the_same_whatever_order_and_company(tmp_path: Path) -> None:
     items = make_items(200)
     write_items(tmp_path / "a.jsonl", items)

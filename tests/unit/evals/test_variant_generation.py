@@ -226,18 +226,6 @@ def test_an_example_does_not_give_the_answer_away_in_other_writing(
     assert ("Which bird" in prompt) is shown
 
 
-def test_items_of_one_stem_are_examples_for_each_other_and_a_large_cluster_finds_others() -> None:
-    stem = [Item(f"s{n}", "en", "Which is right?", (f"{n} cats", f"{n} dogs"), n % 2) for n in range(80)]
-    passage = [Item(f"p{n}", "en", f"What of {n}?", ("x", "y"), n % 2, cluster="passage") for n in range(10)]
-    others = [Item(f"o{n}", "en", f"Other {n}?", ("x", "y"), n % 2) for n in range(6)]
-    for choose in ("first", "balanced"):
-        chain = parse_chain("x", {"few_shot": {"n": 5, "choose": choose}})
-        for pool, count in ((stem, 80), ([*passage, *others], 16)):
-            questions, left_out = chain.all_questions(pool, 0)
-            assert (len(questions), left_out) == (count, {})
-            assert all(len(_answers(question)) == 5 for question in questions)
-
-
 def test_a_layout_is_the_benchmarks_own() -> None:
     item = Item("x/1", "en", "What is 1+1?", ("1", "2", "3", "4"), 1, subject="elementary_mathematics")
     shot = Item("x/0", "en", "What is 0+1?", ("1", "2", "3", "4"), 0, subject="elementary_mathematics")

@@ -1,17 +1,21 @@
-"""Orders, labels and added options of variants; what all of them promise: end_to_end/evals/test_every_variant.py."""
+"""Orders, labels and added options of variants, and the examples of docs/tasks.md; what all of them promise is in
+end_to_end/evals/test_every_variant.py."""
 
 from collections import Counter
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
 from argosy.core.errors import InputError
 from argosy.evidence.results.suite import Suite
 from evals.chain import parse_chain
-from evals.items import Item
+from evals.items import AnyItem, Item, OpenItem
+from evals.question import Question
 from evals.runner import run_benchmarks
 from evals.section import Benchmarks, remake_questions
 from evals.task import read_task
+from evals.variants import VARIANTS
 from tests.evaluation_fixtures import make_items, make_language_model, write_items
 from tests.step_fixtures import write_lines
 
@@ -105,7 +109,7 @@ def test_no_bracket_for_the_answer_stays_open_before_options_in_text(end: str) -
     assert question.prompt.startswith("该球面的表面积为：8还是9？")
 
 
-VARIANTS = {
+CHAINS = {
     "few": [{"few_shot": {"n": 2}}],
     "written": [{"few_shot": {"n": 1}}, {"generative": {"max_tokens": 4}}],
     "pride": {"pride": {"share": 0.5}},
@@ -130,7 +134,7 @@ def where(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _section() -> Benchmarks:
     sums = {"files": ["sums.jsonl"], "format": "gsm8k", "only": [],
             "variants": {"other_numbers": ["changed_numbers", {"generative": {"max_tokens": 6}}]}}  # fmt: skip
-    return Benchmarks.model_validate({"tasks": {"facts": ["facts.jsonl"], "sums": sums}, "variants": VARIANTS})
+    return Benchmarks.model_validate({"tasks": {"facts": ["facts.jsonl"], "sums": sums}, "variants": CHAINS})
 
 
 def test_each_runs_and_says_what_it_measures(where: Path) -> None:
@@ -160,10 +164,76 @@ def test_their_questions_are_made_again_as_they_were_asked(where: Path) -> None:
     chosen = read_task(section.tasks["facts"], where, 40).items
     suite = Suite.model_validate({"name": "x", "benchmarks": section.model_dump(mode="json")})
     for variant in ("few", "others", "pride"):
-        asked, _ = parse_chain(variant, VARIANTS[variant]).all_questions(chosen, 0)
+        asked, _ = parse_chain(variant, CHAINS[variant]).all_questions(chosen, 0)
         wanted = [("facts", variant, question.id) for question in asked]
         again = remake_questions(suite, where, 0, wanted, limit=40)
         assert [again[key] for key in wanted] == asked
     every = remake_questions(suite, where, 0, [("facts", "few", chosen[0].id)])
     assert every
     assert remake_questions(suite, where, 0, [("sums", "other_numbers", "sums/0")])
+
+
+PAGE = (Path(__file__).parents[3] / "docs/tasks.md").read_text(encoding="utf-8")
+CITIES = {
+    "en": [("France", "Rome Paris Berlin Madrid", 1), ("Japan", "Osaka Kyoto Tokyo Nagoya", 2),
+           ("Egypt", "Luxor Aswan Giza Cairo", 3), ("Kenya", "Mombasa Nairobi Kisumu Nakuru", 1),
+           ("Cuba", "Havana Holguin Matanzas Cienfuegos", 0)],
+    "zh": [("法国", "罗马 巴黎 柏林 马德里", 1), ("日本", "大阪 京都 东京 名古屋", 2),
+           ("埃及", "卢克索 阿斯旺 吉萨 开罗", 3), ("肯尼亚", "蒙巴萨 内罗毕 基苏木 纳库鲁", 1),
+           ("古巴", "哈瓦那 奥尔金 马坦萨斯 西恩富戈斯", 0)],
+}  # fmt: skip
+STEM = {"en": "What is the capital of {}?", "zh": "下列城市中，{}的首都是（ ）"}
+SEVERAL = {"en": "Which of these numbers are even?", "zh": "下列各数中，偶数有（ ）"}
+HEN = OpenItem(
+    "hen", "en", "A hen lays 16 eggs a day. Jo eats three and sells the rest for $2 each. How much does she make?",
+    "26", "She sells 16 - 3 = <<16-3=13>>13 eggs.\nShe makes 13 * 2 = $<<13*2=26>>26.",
+)  # fmt: skip
+OF_SEVERAL = ("one_right", "statements", "set")
+EXAMPLES: dict[str, object] = {
+    "plain": None,
+    "cloze": {"cloze": {"every": True}},
+    "options_in_text": None,
+    "none_of_the_others": None,
+    "none_control": {"none_of_the_others": {"drop": "wrong"}},
+    "wicked": None,
+    "labels": None,
+    "symbols": {"labels": {"symbols": "★▲■●"}},
+    "permuted": {"permuted": {"k": 1}},
+    "teach_then_ask": ["teach_then_ask", {"permuted": {"k": 1}}, "labels"],
+    "other_distractors": None,
+    "paraphrased": None,
+    "wrap": {"paraphrased": {"kind": "wrap"}},
+    "few_shot": {"few_shot": {"n": 2}},
+    "layout": {"layout": {"options": "lines", "before": "Q: "}},
+    "one_right": "single_answers",
+    "statements": {"single_answers": {"mode": "statements"}},
+    "set": "generative",
+}
+
+
+def made(name: str, lang: str) -> list[Question]:
+    """The questions of the page's item."""
+    chain = parse_chain(name, EXAMPLES[name])
+    several = Item("several", lang, SEVERAL[lang], ("1", "2", "3", "4"), 1, (1, 3))
+    cities: list[AnyItem] = [
+        Item(f"{n}", lang, STEM[lang].format(country), tuple(options.split()), answer, subject="geography")
+        for n, (country, options, answer) in enumerate(CITIES[lang])
+    ]
+    questions, left_out = chain.all_questions([several] if name in OF_SEVERAL else cities, 0)
+    assert not left_out
+    return [question for question in questions if question.item in ("0", "several")]
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_each_example_is_made(name: str, lang: str) -> None:
+    question = made(name, lang)[0]
+    right = question.generation.answer if question.generation else question.continuations[question.gold]
+    assert f"{indent(question.prompt, '    ')}   → {right}" in PAGE
+
+
+def test_the_word_problem_is_made_and_each_variant_is_named() -> None:
+    [draft] = parse_chain("changed_numbers").drafts(HEN, 1)
+    for text in (HEN.question, HEN.solution, draft.question, draft.solution):
+        assert indent(text, "    ") in PAGE
+    assert not [name for name in VARIANTS if f"`{name}`" not in PAGE]

@@ -11,13 +11,12 @@ from typing import Any
 
 import pytest
 
-from argosy.core.errors import InputError
 from argosy.evidence.results.rows import Rows
 from argosy.evidence.results.suite import load_suite
 from argosy.evidence.results.values import total
 from argosy.model.infer.model import LanguageModel
 from probes.kinds import Measurement, Scope, parse_probe, run_probes
-from probes.kinds.relation import Relation, fill, questions, read_relations
+from probes.kinds.relation import Relation, fill, questions
 from tests.plain_forward import bare, model_of, sentence, sequence
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -76,18 +75,6 @@ def test_what_is_drawn_of_a_relation() -> None:
         assert not any((question.subject, wrong) in facts for wrong in question.candidates[1:])
     assert {len(q.candidates) for q in questions(relation, 0, facts=0, patterns=0, candidates=0)} == {17}
     assert fill("[Y], in [X] .", "[Y]", "a") == "a, in [Y]."  # a subject that reads as a slot stays what it is
-
-
-@real_data
-def test_pararel_as_it_is_published() -> None:
-    left_out: Counter[str] = Counter()
-    found = {relation.name: relation for relation in read_relations(SHARED / "pararel", (), left_out)}
-    assert len(found) == 39
-    assert left_out == {"relation without patterns or facts": 2}  # P31, P527 have no patterns in this commit
-    assert len(found["P36"].facts) == 471
-    assert "The capital of [X] is [Y] ." in found["P36"].patterns
-    with pytest.raises(InputError, match=r"no patterns .* for the relation 'P31'"):
-        read_relations(SHARED / "pararel", ("P36", "P31"), Counter())
 
 
 def shared(before: Sequence[int], whole: Sequence[int]) -> int:

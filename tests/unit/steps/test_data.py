@@ -101,9 +101,9 @@ def test_own_benchmark_is_checked_line_by_line(tmp_path: Path) -> None:
     assert kept == [good | {"relation": ""}] * 6
     rejects = list(read_jsonl(tmp_path / "out" / "rejects" / "benchmark.jsonl"))
     assert [reject["line"] for reject in rejects] == [7, 8, 9, 10]
-    assert [(reject["reason"], reject.get("value")) for reject in rejects] == [
-        ("answer: allowed: 3 or less", "4"), ("choices: allowed: a list of 4 or more", '["a"]'),
-        ("lang: allowed: 'en' or 'zh'", "'fr'"), ("lang is missing", None)]
+    assert [reject["reason"] for reject in rejects] == [
+        "answer: allowed: 3 or less", "choices: allowed: a list of 4 or more", "lang: allowed: 'en' or 'zh'",
+        "lang is missing"]
     (tmp_path / "own.jsonl").write_text("\n".join(lines[5:]))
     with pytest.raises(InputError, match=r"; line 2: answer: allowed: 3 or less, but it is 4\)"):
         make(tmp_path / "bad", benchmark=str(tmp_path / "own.jsonl"))
