@@ -116,8 +116,7 @@ def start(args: argparse.Namespace, template: str, parameters: Mapping[str, str]
 
     Raises InputError: there is no such template, or it does not take the parameters or the profile; ApiError: the
     cluster does not answer, or refuses."""
-    from workflows.argo.client.submission import check_parameters, submission
-    from workflows.argo.doctor.installed import default_of, profile_notes
+    from workflows.argo.client.submission import check_parameters, default_of, profile_notes, submission
 
     client = connected(args)
     installed = _template(client, template, args)

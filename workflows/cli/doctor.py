@@ -44,8 +44,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _cluster(args: argparse.Namespace, client: "ArgoClient") -> "Cluster":
     from workflows.argo.client.api import ApiError
+    from workflows.argo.client.submission import default_of
     from workflows.argo.doctor import Cluster
-    from workflows.argo.doctor.installed import default_of
 
     profile, name = named_profile(args), profile_name(args) or DEFAULT_PROFILE
     if profile is None:

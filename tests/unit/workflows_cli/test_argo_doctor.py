@@ -11,7 +11,7 @@ import yaml
 from tests.argo_api import CORE, CUSTOM, Api, kubeconfig, serving
 from tests.command_line import Argosy
 from tests.object_store import BUCKET, s3_server
-from workflows.argo.doctor.installed import path_of
+from workflows.argo.doctor.checks import path_of
 from workflows.argo.doctor.pod_script import main as pod_script
 from workflows.argo.manifests.documents import manifests
 from workflows.argo.objectstore.files import Remote

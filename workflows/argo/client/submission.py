@@ -1,13 +1,16 @@
-"""Submissions: the Workflow object that one creates, and what would fail later of it."""
+"""Submissions: the Workflow object that one creates, what would fail later of it, and notes on its profile."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+
+import yaml
 
 from argosy.core.config.schema import Role
 from argosy.core.errors import InputError
 from argosy.core.store.remote import is_uri
 from workflows.argo.client.api import PIPELINE
 from workflows.argo.client.view import Json, parameters_of
+from workflows.argo.profile.profile import TEMPLATE_STORE, Profile, check_store, is_shipped
 from workflows.lifecycle import LifecycleConfig, lifecycle
 
 MOST_CONFIG = 100_000  # bytes; the plan's pod gets it as an environment variable, which holds 128 KiB
@@ -64,3 +67,34 @@ def check_files(config: LifecycleConfig) -> None:
                 there = f"/store/{Path(path).name}"
                 raise InputError(f"{node.name}.{name} is {path!r}, a path of this machine, which pods do not see: "
                                  f"put the file into the store and name it as pods do, such as {there}")
+
+
+def profile_notes(template: Json, profile: Profile, held: str | None, install: str) -> Iterator[str]:
+    """Yield notes on a submission of `template` with `profile`.
+
+    `held`: YAML of the profile of that name in the namespace; "" where there is none, None where it is not known.
+    `install`: the commands that install the profile. Raises InputError: the plan's pod would refuse the profile, or
+    not find it."""
+    check_store(profile, store_of(template) or profile.storage.description)
+    if held == "" and not is_shipped(profile.name):
+        raise InputError(f"profile {profile.name!r} is not in the namespace, and pods would not find it: {install}")
+    if held:
+        ours, theirs = profile.model_dump(mode="json", exclude_unset=True), yaml.safe_load(held) or {}
+        if names := sorted(key for key in {*ours, *theirs} if ours.get(key) != theirs.get(key)):
+            yield (f"the profile {profile.name} that the namespace holds differs in {', '.join(names)}, and pods read "
+                   f"that one; to install this one: {install}")
+    own = default_of(template, "profile")
+    if own and own != profile.name:
+        yield (f"the WorkflowTemplate {template['metadata']['name']} was made from the profile {own}: images, "
+               f"resources, devices and places are those of {profile.name}; accounts, volumes, attempts and deadlines "
+               f"stay those of {own}; to change that: {install}")
+
+
+def default_of(template: Json, name: str) -> str:
+    return str(parameters_of(template["spec"]).get(name, {}).get("value", ""))
+
+
+def store_of(template: Json) -> str:
+    containers = [each.get("container") or {} for each in template["spec"].get("templates") or []]
+    told = [each for container in containers for each in container.get("env") or [] if each["name"] == TEMPLATE_STORE]
+    return str(told[0].get("value", "")) if told else ""

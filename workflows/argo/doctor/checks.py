@@ -1,17 +1,20 @@
-"""Checks of a cluster, functions that yield findings: Argo itself, your rights, all that the profile names. Our own
-manifests are checked in installed.py, pods in deep.py."""
+"""Checks of a cluster, functions that yield findings: Argo itself, our manifests, your rights, all that the profile
+names; pods are checked in deep.py."""
 
 import re
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import yaml
 
+from argosy.core.config.explain import first_of
 from workflows.argo.client.api import TIMEOUT_S, ApiError
+from workflows.argo.client.submission import default_of, store_of
 from workflows.argo.client.view import Json
 from workflows.argo.doctor import Cluster, Found
 from workflows.argo.doctor.deep import pods
-from workflows.argo.doctor.installed import installed, profiles
+from workflows.argo.manifests.documents import PROFILE, manifests
 from workflows.argo.profile.settings import Placement
 
 KINDS = ("workflows", "workflowtemplates", "cronworkflows", "workflowtaskresults")
@@ -76,6 +79,46 @@ def find_controller(cluster: Cluster) -> Json | None:
 def _image(deployment: Json) -> str:
     images = (each["image"] for each in deployment["spec"]["template"]["spec"]["containers"])
     return next((image for image in images if "workflow-controller" in image), "")
+
+
+def installed(cluster: Cluster) -> Iterator[Found]:
+    """Check that each of our objects is there; whether it is of this version, `kubectl diff` says."""
+    # Few may read a Secret; the token of the executor is the only one.
+    ours = [each for given in manifests(cluster.profile).values() for each in given if each["kind"] != "Secret"]
+    missing = [f"{each['kind']} {each['metadata']['name']}" for each in ours
+               if cluster.get(path_of(each, cluster.namespace)) is None]  # fmt: skip
+    if missing:
+        yield Found("FAIL", f"without {first_of(missing, 4)}", cluster.install)
+    else:
+        yield Found("ok", f"all {len(ours)} objects are there (kubectl diff -k compares them with argosy manifests)")
+
+
+def profiles(cluster: Cluster) -> Iterator[Found]:
+    """Check the profiles that workflows may name, and the one that the templates are made of."""
+    place = f"/api/v1/namespaces/{cluster.namespace}/configmaps"
+    found = (cluster.get(place, labelSelector=PROFILE) or {}).get("items") or []
+    names = sorted(str(each["metadata"]["labels"][PROFILE]) for each in found)
+    place = f"/apis/argoproj.io/v1alpha1/namespaces/{cluster.namespace}/workflowtemplates/lifecycle"
+    template = cluster.get(place) or {"spec": {}}
+    own, there = default_of(template, "profile"), store_of(template)
+    if there and there != cluster.profile.storage.description:
+        fix = f"--profile of that store, or the manifests of this profile: {cluster.install}"
+        yield Found("FAIL", f"the templates are of the store {there}, and the profile {cluster.profile.name} has "
+                    f"{cluster.profile.storage.description}: its workflows would be refused", fix)  # fmt: skip
+    elif own and own not in names:
+        fix = f"argosy manifests --profile {own} --out DIR && kubectl apply -f DIR/{own}/profile.yaml"
+        yield Found("FAIL", f"the templates name the profile {own}, whose ConfigMap is not there", fix)
+    else:
+        yield Found("ok", f"{', '.join(names) or 'none'}; the templates are those of {own or 'nobody'}")
+
+
+def path_of(document: Mapping[str, Any], namespace: str) -> str:
+    """Return the path of an object in the API server."""
+    version, kind = document["apiVersion"], document["kind"].lower()
+    plural = f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}es" if kind.endswith("s") else f"{kind}s"
+    root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+    place = f"/namespaces/{namespace}" if document["metadata"].get("namespace") else ""
+    return f"{root}{place}/{plural}/{document['metadata']['name']}"
 
 
 def rights(cluster: Cluster) -> Iterator[Found]:

@@ -15,7 +15,7 @@ from argosy.core.step.process import thread_environment
 from workflows.argo.handoff import FOLDER, Batch, Task, report_directory
 from workflows.argo.objectstore.pods import reporting
 from workflows.argo.profile.profile import Profile, placement_stage
-from workflows.argo.profile.settings import Devices, Placement, amount
+from workflows.argo.profile.settings import Placement, amount
 from workflows.graph import Resources, definition
 from workflows.lifecycle import LifecycleConfig, lifecycle
 from workflows.plan import Plan, PlannedNode
@@ -47,7 +47,10 @@ def with_devices(config: LifecycleConfig, profile: Profile) -> LifecycleConfig:
 def pod_patch(profile: Profile, stage: str, needs: str, resources: Resources, tag: str = "") -> dict[str, Any]:
     """Make the strategic merge patch of a pod of `stage`, as a JSON object. Its memory is MEMORY."""
     placement = profile.of_stage(stage)
-    limits = {"memory": MEMORY, **device_counts(placement.devices, resources.gpus)}
+    devices = placement.devices
+    gpus = devices.gpus if resources.gpus is None else resources.gpus  # as the config or the profile sets them
+    counts = {**({devices.resource: gpus} if gpus else {}), **devices.rdma}
+    limits = {"memory": MEMORY, **{name: str(count) for name, count in counts.items()}}
     if placement.ephemeral_storage:
         limits["ephemeral-storage"] = placement.ephemeral_storage
     requests = {"cpu": cores(profile, placement, resources), **limits}
@@ -59,12 +62,12 @@ def pod_patch(profile: Profile, stage: str, needs: str, resources: Resources, ta
     if placement.secrets:
         main["envFrom"] = [{"secretRef": {"name": name}} for name in placement.secrets]
     mounts, volumes = list(placement.volume_mounts), list(placement.volumes)
-    if placement.devices.shm:
+    if devices.shm:
         mounts.append({"name": SHM, "mountPath": "/dev/shm"})
-        volumes.append({"name": SHM, "emptyDir": {"medium": "Memory", "sizeLimit": placement.devices.shm}})
+        volumes.append({"name": SHM, "emptyDir": {"medium": "Memory", "sizeLimit": devices.shm}})
     if mounts:
         main["volumeMounts"] = [dict(mount) for mount in mounts]
-    if placement.devices.rdma:
+    if devices.rdma:
         main["securityContext"] = {"capabilities": {"add": ["IPC_LOCK"], "drop": ["ALL"]}}
     grace = {"terminationGracePeriodSeconds": profile.storage.grace_s} if profile.storage.uri else {}
     of_pod = {
@@ -80,22 +83,10 @@ def cores(profile: Profile, placement: Placement, resources: Resources) -> str:
     return placement.cpu or f"{round(1000 * resources.cores * profile.cpu_share)}m"
 
 
-def device_counts(devices: Devices, gpus: int | None) -> dict[str, str]:
-    """Count the node's GPUs, as its config or the profile sets them, and the profile's other devices."""
-    gpus = devices.gpus if gpus is None else gpus
-    return ({devices.resource: str(gpus)} if gpus else {}) | {name: str(count) for name, count in devices.rdma.items()}
-
-
 def memory_mb(profile: Profile, stage: str, resources: Resources) -> int:
     """Return the memory of a pod of `stage` in its first attempt, in MiB."""
     own = profile.of_stage(stage).memory
     return max(1, round(amount(own) / 2**20)) if own else max(64, round(resources.memory_gb * 1e9 / 2**20))
-
-
-def need(profile: Profile, stage: str, resources: Resources) -> tuple[float, float]:
-    """Return the cores and bytes of memory that a pod of `stage` asks for, Argo's container with it."""
-    cpu = amount(cores(profile, profile.of_stage(stage), resources)) + EXECUTOR
-    return cpu, memory_mb(profile, stage, resources) * 2.0**20
 
 
 def check_node(nodes: Iterable[PlannedNode], profile: Profile) -> None:
@@ -108,7 +99,8 @@ def check_node(nodes: Iterable[PlannedNode], profile: Profile) -> None:
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")  # the node's, not the limit of this pod
     for stage, step, resources in {node.name: (node.name, node.step, node.resources) for node in nodes}.values():
         place = placement_stage(stage, step)
-        cpu, size = need(profile, place, resources)
+        cpu = amount(cores(profile, profile.of_stage(place), resources)) + EXECUTOR
+        size = memory_mb(profile, place, resources) * 2**20
         why = ""
         if cpu > there + 1e-9:
             why = f"{cpu:g} cores ({EXECUTOR:g} of them Argo's), the node has {there}"
