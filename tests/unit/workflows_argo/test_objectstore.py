@@ -3,6 +3,7 @@
 import json
 import os
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -255,61 +256,56 @@ def planned_node(step: str, root: Path, config: dict[str, Any]) -> PlannedNode:
                        state="pending", reason="")
 
 
+def trained(remote: Remote, folder: Path, exports: Sequence[str], name: str = NODE, **files: object) -> None:
+    """A finished training step in the store, with `exports` of which the last one is final, and JSON files."""
+    entries = [{"name": each, "path": f"checkpoints/{each}"} for each in exports]
+    outputs = {"exports": entries, "final": f"checkpoints/{exports[-1]}"}
+    of_all = {f"checkpoints/{each}/{file}": json.dumps(text) for file, text in files.items() for each in exports}
+    pushed(remote, folder, {
+        **{f"checkpoints/{each}/model.safetensors": b"w" * (2**20 + 1) for each in exports},
+        **{f"checkpoints/{each}/config.json": "{}" for each in exports}, **of_all,
+        "tracking/spool.jsonl": "{}\n", OUTPUTS: json.dumps({"outputs": outputs, "made_from": {}}),
+    }, name)  # fmt: skip
+
+
+def weights(root: Path) -> set[str]:
+    return {path.parent.relative_to(root).as_posix() for path in root.rglob("*.safetensors")}
+
+
 def test_of_a_training_step_only_the_checkpoint_that_is_loaded_is_fetched(remote: Remote, tmp_path: Path) -> None:
-    weights = b"w" * (2**20 + 1)
-    names = ("step-4", "step-8")
-    outputs = {"exports": [{"name": n, "path": f"checkpoints/{n}"} for n in names], "final": "checkpoints/step-8"}
-    pushed(remote, tmp_path / "a", {
-        **{f"checkpoints/{n}/model.safetensors": weights for n in names},
-        **{f"checkpoints/{n}/config.json": "{}" for n in names},
-        "tracking/spool.jsonl": "{}\n", "run.json": "{}", OUTPUTS: json.dumps({"outputs": outputs, "made_from": {}}),
-    })  # fmt: skip
-
-    def fetched(step: str, **config: Any) -> set[str]:
-        root = tmp_path / f"{step}-{len(list(tmp_path.iterdir()))}"
-        found = planned_node(step, root, {key: value.format(root=root) for key, value in config.items()})
-        pull_upstream(Mirror(remote, root), [found])
+    trained(remote, tmp_path / "a", ("step-4", "step-8"))
+    for step, field, export, fetched in (
+        ("evaluate", "checkpoint", "step-4", {"step-4"}), ("evaluate", "checkpoint", "final", {"step-8"}),
+        ("preference", "checkpoint", "", {"step-8"}), ("tokenize", "data", "", set()),
+    ):  # fmt: skip
+        root = tmp_path / f"{step}{export}"
+        config = {field: str(root / NODE), **({"export": export} if export else {})}
+        pull_upstream(Mirror(remote, root), [planned_node(step, root, config)])
+        assert (root / NODE / OUTPUTS).is_file()
         assert not (root / NODE / "tracking").exists()
-        return {path.parent.name for path in root.rglob("*.safetensors")} | {
-            path.name for path in root.rglob("*") if path.name in (OUTPUTS, "run.json")
-        }
-
-    both = {OUTPUTS, "run.json"}
-    assert fetched("evaluate", checkpoint=f"{{root}}/{NODE}", export="step-4") == both | {"step-4"}
-    assert fetched("evaluate", checkpoint=f"{{root}}/{NODE}", export="final") == both | {"step-8"}
-    assert fetched("preference", checkpoint=f"{{root}}/{NODE}") == both | {"step-8"}
-    assert fetched("tokenize", data=f"{{root}}/{NODE}") == both
-    assert fetched("evaluate", checkpoint="/elsewhere/model") == set()
+        assert weights(root) == {f"{NODE}/checkpoints/{each}" for each in fetched}
 
 
 def test_an_evaluation_s_pod_knows_where_its_checkpoint_leaves_the_line_without_the_weights(remote: Remote,
                                                                                             tmp_path: Path) -> None:
-    root, base, folder = tmp_path / "pod", "anneal-0123456789ab", "checkpoints/p100"
-    outputs = {"exports": [{"name": "p100", "path": folder}], "final": folder}
+    root, base = tmp_path / "pod", "anneal-0123456789ab"
     for name, config in ((base, {}), (NODE, {"checkpoint": str(root / base)})):
-        pushed(remote, tmp_path / "made", {
-            f"{folder}/config.json": "{}", f"{folder}/model.safetensors": b"w" * (2**20 + 1),
-            f"{folder}/argosy.json": json.dumps({"stage": name[:-13], "step": 1, "tokens": 7, "chat": name == NODE}),
-            "run.json": json.dumps({"config": config}), OUTPUTS: json.dumps({"outputs": outputs, "made_from": {}}),
-        }, name)  # fmt: skip
+        argosy = {"stage": name[:-13], "step": 1, "tokens": 7, "chat": name == NODE}
+        fill(tmp_path / "made" / name, {"run.json": json.dumps({"config": config})})
+        trained(remote, tmp_path / "made", ("p100",), name, **{"argosy.json": argosy})
     pull_upstream(Mirror(remote, root), [planned_node("evaluate", root, {"checkpoint": str(root / NODE)})])
     found = base_of(find_checkpoint(root / NODE))
-    assert found == Checkpoint(root / base / folder, "p100", stage="anneal", step=1, tokens=7, ours=True)
-    assert not list((root / base).rglob("*.safetensors"))
+    assert found == Checkpoint(root / base / "checkpoints/p100", "p100", stage="anneal", step=1, tokens=7, ours=True)
+    assert weights(root) == {f"{NODE}/checkpoints/p100"}
 
 
 def test_what_an_adapter_is_loaded_beside_comes_with_it(remote: Remote, tmp_path: Path) -> None:
     root, bases = tmp_path / "pod", ["sft-0123456789ab", "anneal-0123456789ab"]
     for name, base in zip((NODE, *bases), (*bases, ""), strict=True):
-        beside = {"checkpoints/final/base.json": json.dumps({"path": f"../../../{base}/checkpoints/final"})}
-        outputs = {"exports": [{"name": n, "path": f"checkpoints/{n}"} for n in ("p050", "final")]}
-        pushed(remote, tmp_path / "made", {
-            **{f"checkpoints/{n}/weights.safetensors": b"w" * (2**20 + 1) for n in ("p050", "final")},
-            **(beside if base else {}), OUTPUTS: json.dumps({"outputs": outputs, "made_from": {}}),
-        }, name)  # fmt: skip
+        beside = {"base.json": {"path": f"../../../{base}/checkpoints/final"}} if base else {}
+        trained(remote, tmp_path / "made", ("p050", "final"), name, **beside)
     pull_upstream(Mirror(remote, root), [planned_node("evaluate", root, {"checkpoint": str(root / NODE)})])
-    found = {path.parent.relative_to(root).as_posix() for path in root.rglob("*.safetensors")}
-    assert found == {f"{name}/checkpoints/final" for name in (NODE, *bases)}
+    assert weights(root) == {f"{name}/checkpoints/final" for name in (NODE, *bases)}
 
 
 def test_planning_fetches_records_alone_with_the_time_that_they_were_made(remote: Remote, tmp_path: Path) -> None:
