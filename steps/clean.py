@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
+from pydantic import Field, model_validator
 
 from argosy.core.config.explain import likely
 from argosy.core.config.schema import ADDED, RUNTIME, Config, Externals, Upstream, Upstreams
@@ -18,8 +18,8 @@ from argosy.core.store.step_files import given_directory
 from argosy.corpus.cleaning.dedup.duplicates import DedupConfig
 from argosy.corpus.cleaning.dedup.external import Workspace
 from argosy.corpus.cleaning.dedup.index import INDEX
-from argosy.corpus.cleaning.filter import FilterConfig, Resources
-from argosy.corpus.cleaning.filters import make_filters, parse_filters
+from argosy.corpus.cleaning.filter import Resources
+from argosy.corpus.cleaning.filters import Filters, make_filters
 from argosy.corpus.cleaning.gathering import decide, write_indexes
 from argosy.corpus.cleaning.kept import REPORT, write_decisions
 from argosy.corpus.cleaning.report.making import Made, ReportMaker
@@ -44,9 +44,7 @@ class CleanConfig(Config):
     """Directories of the score steps, a shard each, in the order of the corpus."""
     measured: Upstreams = ()
     """Directories of the measure steps, of the same shards, where filters ask models of torch."""
-    filters: Annotated[
-        tuple[SerializeAsAny[FilterConfig], ...], BeforeValidator(parse_filters), Field(validate_default=True)
-    ] = DEFAULT_FILTERS
+    filters: Filters = DEFAULT_FILTERS
     """Names, or objects with `name` and thresholds, in the order in which they run; or a recipe: argosy, gopher, c4,
     fineweb, chinese, code."""
     word_lists: Externals = ()

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field, SerializeAsAny
+from pydantic import Field
 
 from argosy.core.config.schema import ADDED, RUNTIME, Config, Externals, Upstream
 from argosy.core.step.command import main
@@ -12,8 +12,8 @@ from argosy.core.step.contract import Planned, Step, StepContext
 from argosy.core.store.step_files import given_directory
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.classifier.model_paths import ModelFilterConfig, find_models
-from argosy.corpus.cleaning.filter import FilterConfig, Resources
-from argosy.corpus.cleaning.filters import make_filters, parse_filters
+from argosy.corpus.cleaning.filter import Resources
+from argosy.corpus.cleaning.filters import Filters, make_filters
 from argosy.corpus.cleaning.scores import ScoresWriter
 from argosy.corpus.cleaning.scoring import score
 from argosy.corpus.cleaning.shard import ScoredShard
@@ -28,9 +28,7 @@ class MeasureConfig(Config):
 
     scored: Upstream = ""
     """Directory of the score step of this shard."""
-    filters: Annotated[
-        tuple[SerializeAsAny[FilterConfig], ...], BeforeValidator(parse_filters), Field(validate_default=True)
-    ] = ()
+    filters: Filters = ()
     """Filters of the clean step that use torch models, without the fields that only change decisions."""
     models: Externals = ()
     """Directories of models: what filters call 0, 1, ... as their `model`."""
@@ -41,7 +39,6 @@ class MeasureConfig(Config):
     on the CPU. Classifiers compute in float32"""
     batch_tokens: Annotated[int, RUNTIME, Field(ge=1)] = 8192
     """Tokens of one forward pass."""
-
 
     def settled(self, *, gpu: bool) -> Self:
         from argosy.model.weights.load import settled_for

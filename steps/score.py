@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field, SerializeAsAny
+from pydantic import Field
 
 from argosy.core.config.schema import RUNTIME, Config, Externals, Upstream
 from argosy.core.errors import InputError
@@ -15,8 +15,8 @@ from argosy.core.store.step_files import given_directory
 from argosy.corpus.cleaning.batch import batches
 from argosy.corpus.cleaning.classifier.model import check_saved
 from argosy.corpus.cleaning.classifier.model_paths import find_models
-from argosy.corpus.cleaning.filter import FilterConfig, Resources
-from argosy.corpus.cleaning.filters import make_filters, parse_filters
+from argosy.corpus.cleaning.filter import Resources
+from argosy.corpus.cleaning.filters import Filters, make_filters
 from argosy.corpus.cleaning.scores import ScoresWriter
 from argosy.corpus.cleaning.scoring import score
 from argosy.corpus.data.counts import Counts
@@ -41,9 +41,7 @@ class ScoreConfig(Config):
     hashes of what it reads with the list. Absolute paths and URIs."""
     source: SourceConfig = SourceConfig()
     """Reading of the files."""
-    filters: Annotated[
-        tuple[SerializeAsAny[FilterConfig], ...], BeforeValidator(parse_filters), Field(validate_default=True)
-    ] = ()
+    filters: Filters = ()
     """Filters of the clean step, without the fields that only change decisions."""
     word_lists: Externals = ()
     """Files with more words for `toxicity`, one a line."""

@@ -46,17 +46,22 @@ class Published:
 
     def write(self, root: Path) -> None:
         """The published files below `root`."""
-        for name, lines in self.files.items():
-            path = root / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if path.suffix == ".csv":
-                with open(path, "w", newline="", encoding="utf-8") as file:
-                    csv.writer(file).writerows(lines)
-            elif path.suffix == ".json":
-                path.write_text(json.dumps(lines, ensure_ascii=False), encoding="utf-8")
-            else:
-                texts = [line if isinstance(line, str) else json.dumps(line, ensure_ascii=False) for line in lines]
-                path.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+        write_files(root, self.files)
+
+
+def write_files(root: Path, files: dict[str, Any]) -> None:
+    """Files of rows (CSV), of a value (JSON) or of lines (texts, or a JSON value each)."""
+    for name, lines in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix == ".csv":
+            with open(path, "w", newline="", encoding="utf-8") as file:
+                csv.writer(file).writerows(lines)
+        elif path.suffix == ".json":
+            path.write_text(json.dumps(lines, ensure_ascii=False), encoding="utf-8")
+        else:
+            texts = [line if isinstance(line, str) else json.dumps(line, ensure_ascii=False) for line in lines]
+            path.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
 
 
 def needs(folder: str) -> Path:

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from tests.benchmark_files import Published
+from tests.benchmark_files import Published, write_files
 
 CHOICE = {"output_type": "multiple_choice", "doc_to_text": "{{q}}", "doc_to_choice": "c", "doc_to_target": "gold",
           "metric_list": [{"metric": "acc"}]}  # fmt: skip
@@ -28,8 +28,7 @@ def harness_task(task: Published, path: Path, **fields: Any) -> Any:
     """lm-eval's own task, read from JSON files below `path` instead of from Hugging Face."""
     from lm_eval.tasks import TaskManager
 
-    split = Published(task.name, "", "", "", {f"{task.split}.jsonl": task.rows}, [])
-    split.write(path)
+    write_files(path, {f"{task.split}.jsonl": task.rows})
     data = {task.split: str(path / f"{task.split}.jsonl"), **fields.pop("data_files", {})}
     changed = {"dataset_path": "json", "dataset_name": None, "dataset_kwargs": {"data_files": data},
                "training_split": None, "validation_split": task.split, "test_split": None,

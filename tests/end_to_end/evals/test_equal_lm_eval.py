@@ -131,7 +131,7 @@ def test_each_item_is_scored_as_lm_eval_scores_it(name: str, kind: str, tmp_path
 def test_five_shots_are_those_of_lm_eval(tmp_path: Path) -> None:
     """MMLU's first five of dev, with its description once."""
     task, kind = published("mmlu_international_law"), "byte_level"
-    files.Published("", "", "", "", {"dev.jsonl": files.mmlu_dev(task)}, []).write(tmp_path)
+    files.write_files(tmp_path, {"dev.jsonl": files.mmlu_dev(task)})
     data_files = {"dev": str(tmp_path / "dev.jsonl")}
     base = harness_task(task, tmp_path, fewshot_split="dev", num_fewshot=5, data_files=data_files)
     expected = run_harness(theirs(kind), base, task.name)
@@ -144,7 +144,7 @@ def test_five_shots_are_those_of_lm_eval(tmp_path: Path) -> None:
 def test_generated_solutions_are_those_of_lm_eval(tmp_path: Path) -> None:
     """GSM8K with three worked examples: the prompts, the written texts, and the readings of both rules."""
     task, kind, count = files.gsm8k(3), "byte_level", 3
-    files.Published("", "", "", "", {"train.jsonl": task.files["gsm8k/train.jsonl"]}, []).write(tmp_path)
+    files.write_files(tmp_path, {"train.jsonl": task.files["gsm8k/train.jsonl"]})
     base = harness_task(task, tmp_path, fewshot_split="train", num_fewshot=count,
                          fewshot_config={"sampler": "first_n"}, data_files={"train": str(tmp_path / "train.jsonl")},
                          generation_kwargs={"until": ["Question:"], "do_sample": False, "max_gen_toks": 64})

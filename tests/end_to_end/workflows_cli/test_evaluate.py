@@ -7,7 +7,7 @@ import pytest
 
 from argosy.core.store.files import make_directory, write_json
 from argosy.core.tracking.spool import owner_of
-from tests.benchmark_files import Published, stems
+from tests.benchmark_files import stems, write_files
 from tests.command_line import Argosy
 from tests.evaluation_fixtures import make_items, save_checkpoint
 
@@ -19,7 +19,7 @@ def write_benchmarks(root: Path) -> None:
     rows = [["id", "question", *"ABCD", "answer"],
             *([str(n), i.question, *i.choices, "ABCD"[i.answer]] for n, i in enumerate(chinese))]  # fmt: skip
     files = {"openbookqa/Data/Main/test.jsonl": stems(english), "ceval/val/law_val.csv": rows}
-    Published("", "", "", "", files, []).write(root)
+    write_files(root, files)
 
 
 def test_a_model_directory_is_evaluated_with_the_core_suite(tmp_path: Path, argosy: Argosy,

@@ -132,15 +132,13 @@ def test_wrong_fields_are_named(entry: dict[str, Any], message: str) -> None:
         parse_probe({"name": "x", **entry}, "s")
 
 
-def test_names_used_twice_and_data_that_is_absent(model: LanguageModel, tmp_path: Path) -> None:
-    entry = {"name": "x", "kind": "perplexity", "texts": ["a"]}
-    with pytest.raises(InputError, match="two probes are called 'x'"):
-        run_probes(Suite(name="s", probes=[entry, entry]), model, "", chat=False, seed=0, limit=None)
-    facts = {"name": "x", "kind": "cloze_fact"}
-    with pytest.raises(InputError, match="need `data`"):
-        run_probes(Suite(name="s", probes=[facts]), model, "", chat=False, seed=0, limit=None)
-    with pytest.raises(InputError, match=r"facts\.jsonl does not exist"):
-        run_probes(Suite(name="s", probes=[facts]), model, str(tmp_path), chat=False, seed=0, limit=None)
+@pytest.mark.parametrize(("probes", "data", "message"), [
+    ([{"name": "x", "kind": "perplexity", "texts": ["a"]}] * 2, "", "two probes are called 'x'"),
+    ([{"name": "x", "kind": "cloze_fact"}], "", "need `data`"),
+    ([{"name": "x", "kind": "cloze_fact"}], "/nowhere", r"facts\.jsonl does not exist")])
+def test_names_used_twice_and_data_that_is_absent(model: LanguageModel, probes: Any, data: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        run_probes(Suite(name="s", probes=probes), model, data, chat=False, seed=0, limit=None)
 
 
 def test_every_documented_measure_is_declared_by_its_kind_and_no_other_is_taken() -> None:

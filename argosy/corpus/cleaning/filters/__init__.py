@@ -1,9 +1,9 @@
 """Filters, one a file: a module here, or in `dedup`, that defines a `Filter` is found by its config's `name`."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import ValidationError
+from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationError
 
 from argosy.core.config.explain import config_error
 from argosy.core.plugins import Folder, unknown
@@ -44,6 +44,11 @@ def _parse(item: object) -> object:
         return FILTERS[name].config_class.model_validate(fields)
     except ValidationError as error:
         raise ValueError(f"filter {name}: {config_error(FILTERS[name].config_class, error)}") from None
+
+
+Filters = Annotated[tuple[SerializeAsAny[FilterConfig], ...], BeforeValidator(parse_filters),
+                    Field(validate_default=True)]
+"""Configs of filters, as a field of a step's config."""
 
 
 def make_filters(configs: Sequence[FilterConfig], resources: Resources) -> dict[str, Filter[Any]]:
