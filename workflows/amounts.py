@@ -69,13 +69,9 @@ def _ahead(node: PlannedNode, config: Any, done: set[str], data: DataConfig) -> 
         there = config.tokenized in done
         amount = _of_phase(config) if there else None
         return Ahead(node.name, config.global_batch_size, config.steps, amount, "" if there else "rows: after tokenize")
-    if {config.checkpoint, config.data} <= done and _size(_files(config)) <= MOST_BYTES:
-        from argosy.model.post.ahead import amount_ahead
-
-        return Ahead(node.name, config.batch_size, 0, amount_ahead(config))
     known = _examples(config, done, data)
     if known is None:
-        return Ahead(node.name, config.batch_size, config.max_steps, None, "rows: once its data and model are done")
+        return Ahead(node.name, config.batch_size, config.max_steps, None, "rows: once its data are done")
     _check_at_most(config, known)
     return Ahead(node.name, config.batch_size, config.max_steps, None, f"of {known:,} records at most")
 
@@ -110,7 +106,8 @@ def _examples(config: PosttrainingConfig, done: set[str], data: DataConfig) -> i
     if getattr(config, "pretraining_share", 0):
         return None
     if config.data in done:
-        return sum(_lines(file) for file in files) if _size(files) <= MOST_BYTES else None
+        there = [file for file in files if file.is_file()]
+        return sum(len(file.read_bytes().splitlines()) for file in there) if _size(there) <= MOST_BYTES else None
     kinds = {file.stem for file in files}
     given = {kind: those for kind in kinds if isinstance(those := getattr(data, kind, None), dict)}
     own = [path for kind, named in given.items() for _, _, path in files_by_channel(kind, named)]
@@ -121,13 +118,6 @@ def _examples(config: PosttrainingConfig, done: set[str], data: DataConfig) -> i
         return sum(1 for path in own for _ in read_any(path, dict))
     except ArgosyError:
         return None  # which the data step says more of
-
-
-def _lines(file: Path) -> int:
-    if not file.is_file():
-        return 0
-    with open(file, "rb") as lines:
-        return sum(1 for line in lines if line.strip())
 
 
 def _check_at_most(config: PosttrainingConfig, records: int) -> None:
