@@ -9,11 +9,10 @@ from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
 from argosy.core.step.command import parse_config
 from argosy.core.store.files import write_json
-from workflows.argo.handoff import assign, tasks_of
-from workflows.compose import compose, every_stage
+from workflows.compose import compose
 from workflows.evaluation import Evaluation, evaluations
 from workflows.graph import Finished, Graph, Node, definition
-from workflows.lifecycle import LifecycleConfig, lifecycle
+from workflows.lifecycle import lifecycle
 from workflows.plan import check_inputs, plan
 from workflows.stages import Stages
 
@@ -40,17 +39,11 @@ def inputs(node: Node) -> dict[str, list[str]]:
     ("continue", {"start": None, "pretrain": "start", "anneal": "pretrain"}),
     ("finetune", {"start": None, "sft": "start"}),
 ])  # fmt: skip
-def test_the_presets_that_begin_with_a_model_are_planned(model: str, preset: str, checkpoints: dict[str, str | None],
-                                                        tmp_path: Path) -> None:
+def test_the_presets_that_begin_with_a_model(model: str, preset: str, checkpoints: dict[str, str | None]) -> None:
     found = nodes(model, preset=preset)
     assert {name: inputs(found[name]).get("checkpoint", [None])[0] for name in checkpoints} == checkpoints
     assert "tokenizer" not in found
-    evaluated = {node.upstream["checkpoint"][0].name for node in found.values() if node.name == "evaluate"}
-    assert evaluated == set(checkpoints)
-    planned = plan(found.values(), tmp_path / "runs")
-    assert len(planned.to_run) == len(found)
-    with pytest.raises(InputError, match=r"stage \w+ needs a (tokenizer|model): set start\.model"):
-        nodes(preset=preset)
+    assert {node.upstream["checkpoint"][0].name for node in found.values() if node.name == "evaluate"} == {*checkpoints}
 
 
 def test_a_stage_that_is_not_known_is_an_error_and_not_left_out() -> None:
@@ -75,11 +68,8 @@ def test_with_start_alone_tokenizer_and_pretraining_are_left_out(model: str) -> 
 @pytest.mark.parametrize(("stages", "names"), [
     ("clean", {"data", "score", "clean"}),
     ("evaluate", {"data", "start", "evaluate"}),
-    ("sft", {"data", "start", "sft"}),
-    ("start", {"start"}),
     ("dpo,sft", {"data", "start", "sft", "dpo"}),
     ("clean,tokenize,pretrain", {"data", "score", "clean", "start", "tokenize", "pretrain"}),
-    ("clean,tokenize,sft,evaluate", {"data", "score", "clean", "start", "tokenize", "sft", "evaluate"}),
 ])  # fmt: skip
 def test_named_stages_are_there_with_what_they_need(model: str, stages: str, names: set[str]) -> None:
     preset = "continue" if "pretrain" in names else "tiny"  # the other one's pretraining has a model of its own
@@ -87,21 +77,9 @@ def test_named_stages_are_there_with_what_they_need(model: str, stages: str, nam
     found = nodes(model, f"stages={stages}", *suites, preset=preset)
     assert {node.name for node in found.values()} == names
     Graph(found.values())
-    if "pretrain" in names:
-        assert inputs(found["pretrain"]) == {"checkpoint": ["start"], "tokenized": ["tokenize"]}
-    if "dpo" in names:
-        assert inputs(found["dpo"]) == {"checkpoint": ["sft"], "data": ["data"]}
-
-
-@pytest.mark.parametrize(("overrides", "words"), [
-    (["stages=[sft]", "rlhf.kl_coef=0.1"], "rlhf.kl_coef: there is no stage rlhf in this pipeline (it has: sft), and "
-                                           "nobody would read it: add rlhf to stages"),
-    (["pretrain.max_epochs=2"], "pretrain.max_epochs: there is no stage pretrain in this pipeline (it has: data, "),
-    (["posttraining=[]"], "posttraining is [], allowed: one item or more"),
-])
-def test_what_nobody_would_read_is_refused(overrides: list[str], words: str, model: str) -> None:
-    with pytest.raises(InputError, match=re.escape(words)):
-        compose("tiny", None, [model, *overrides])
+    wanted = {"pretrain": {"checkpoint": ["start"], "tokenized": ["tokenize"]},
+              "dpo": {"checkpoint": ["sft"], "data": ["data"]}}  # fmt: skip
+    assert all(inputs(found[name]) == each for name, each in wanted.items() if name in names)
 
 
 def test_the_files_of_the_page_are_planned(model: str, tmp_path: Path) -> None:
@@ -120,7 +98,6 @@ def test_the_files_of_the_page_are_planned(model: str, tmp_path: Path) -> None:
 
 def test_a_new_model_needs_no_start() -> None:
     found = nodes("stages=[clean, tokenizer, tokenize, pretrain]")
-    assert list(found) == ["data", "score/00000", "clean", "tokenizer", "tokenize", "pretrain"]
     whole = Graph(nodes().values())
     assert [Graph(found.values()).digest(found[name]) for name in found] == [
         whole.digest(node) for node in whole.nodes if node.id in found]
@@ -130,7 +107,6 @@ def test_a_new_model_needs_no_start() -> None:
     (["stages=sfft"], "stages has 'sfft': there is no such stage; nearest: sft"),
     (["stages=sft"], "stage sft needs a model: set start.model, or add a stage that trains one"),
     (["stages=evaluate"], "stage evaluate needs a model: set start.model"),
-    (["stages=compare"], "stage compare needs a model: set start.model"),
     (["stages=clean,tokenize"], "stage tokenize needs a tokenizer: set start.model, whose own is taken, or add"),
     (["stages=tokenizer"], "stage tokenizer needs cleaned documents: add clean to stages"),
     (["start.model=.", "stages=anneal"], "stage anneal needs token ids: add tokenize to stages"),
@@ -142,9 +118,10 @@ def test_a_new_model_needs_no_start() -> None:
     (["start.model=.", "stages=evaluate", "evaluate.suites={heldout: final}"],
      "evaluate.suites has heldout, whose held-out loss needs the stage tokenize"),
     (["start.chat=true"], "start.model is empty: name the directory of a model"),
-    (["sft.checkpoint=runs/x"], "leave it out, and name a model to begin with as start.model"),
     (["start.model=org/name"], "there is no such directory, and a name of the hub needs a commit, since a branch or"),
-    (["start.model=org/name@main"], "'main' is no commit, since a branch or tag names no one result"),
+    (["start.model=.", "stages=[sft]", "rlhf.kl_coef=0.1"],
+     "rlhf.kl_coef: there is no stage rlhf in this pipeline (it has: sft), and nobody would read it: add rlhf"),
+    (["posttraining=[]"], "posttraining is [], allowed: one item or more"),
 ])  # fmt: skip
 def test_what_cannot_be_is_refused_with_what_can(overrides: list[str], words: str) -> None:
     with pytest.raises(InputError, match=re.escape(words)):
@@ -161,30 +138,24 @@ def test_a_model_counts_by_its_bytes_or_by_its_commit(model: str, tmp_path: Path
     assert digest(f"start.model={tmp_path / 'moved'}") == by_bytes
     (tmp_path / "moved" / "config.json").write_text("{ }")
     assert digest(f"start.model={tmp_path / 'moved'}") != by_bytes
-    first, other = (digest(f"start.model=org/name@{commit}") for commit in (COMMIT, COMMIT[::-1]))
-    assert first != other
-    found = nodes(f"start.model=org/name@{COMMIT}", "stages=start")["start"].config
-    assert type(found).model_validate_json(found.model_dump_json()) == found
+    assert len({digest(f"start.model=org/name@{commit}") for commit in (COMMIT, COMMIT[::-1])}) == 2
 
 
 def test_a_finished_step_is_begun_with_as_its_final_checkpoint_is(tmp_path: Path) -> None:
     step = tmp_path / "sft-0123456789ab"
-    step.mkdir()
 
     def planned(directory: Path) -> str:
         config = compose("tiny", None, [f"start.model={directory}", "stages=start"])
         [node] = lifecycle(config)
-        check_inputs(lifecycle(config), {"start"})
+        check_inputs([node], {"start"})
         return Graph([node]).digest(node)
 
-    write_json(step / "node.json", {"node": "sft"})
-    with pytest.raises(InputError, match=r"the step sft has not finished there: .*there is none yet"):
-        planned(step)
     for name in ("p050", "p100"):
         (step / "checkpoints" / name).mkdir(parents=True)
         write_json(step / "checkpoints" / name / "config.json", {"model_type": "llama", "name": name})
         write_json(step / "checkpoints" / name / "tokenizer.json", {})
-    with pytest.raises(InputError, match=r"or name a checkpoint of it .*/checkpoints/p050, .*/checkpoints/p100"):
+    write_json(step / "node.json", {"node": "sft"})
+    with pytest.raises(InputError, match=r"the step sft has not finished there: .*checkpoints/p050, .*p100"):
         planned(step)
     done = {"outputs": {"final": "checkpoints/p100"}, "made_from": {"node": "sft"}}
     write_json(step / "outputs.json", done)
@@ -192,23 +163,6 @@ def test_a_finished_step_is_begun_with_as_its_final_checkpoint_is(tmp_path: Path
     write_json(step / "outputs.json", done | {"outputs": {}})
     with pytest.raises(InputError, match="it is the directory of the step sft, which trains no model: name one that"):
         planned(step)
-
-
-def test_a_cluster_has_a_task_for_every_part(model: str, tmp_path: Path) -> None:
-    tasks = tasks_of(every_stage())
-    upstream = {task.name: task.upstream for task in tasks}
-    assert {"start", "tokenizer"} <= set(upstream["tokenize"])
-    assert "start" in upstream["pretrain"]
-    for overrides in ((model,), (model, "stages=sft,evaluate", "evaluate.suites.heldout=none"), ()):
-        config = compose("tiny", None, overrides)
-        planned = plan(lifecycle(config), tmp_path / "runs")
-        task_of = {node.id: name for name, assigned in assign(planned.nodes, tasks).items() for node in assigned}
-        every: dict[str, set[str]] = {}
-        for name, before in upstream.items():
-            every[name] = {*before}.union(*(every[other] for other in before))
-        for node in planned.nodes:
-            assert {task_of[other] for other in node.upstream} <= every[task_of[node.id]], node.id
-    assert isinstance(config, LifecycleConfig)
 
 
 def _settled(monkeypatch: pytest.MonkeyPatch, cpu: str, model: str, *given: str) -> tuple[set[str], dict[str, str]]:
@@ -223,28 +177,22 @@ def _settled(monkeypatch: pytest.MonkeyPatch, cpu: str, model: str, *given: str)
 
 def test_a_machine_without_bfloat16_settles_float32_which_the_digest_counts(model: str,
                                                                             monkeypatch: pytest.MonkeyPatch) -> None:
-    directory = Path(model.partition("=")[2])
-    (directory / "config.json").write_text('{"model_type": "llama", "dtype": "bfloat16"}')
+    config = Path(model.partition("=")[2]) / "config.json"
+    config.write_text('{"model_type": "llama", "dtype": "bfloat16"}')
     new, old = "avx2 avx512f avx512_bf16", "avx2 avx512f avx512bw"
     fast, slow = _settled(monkeypatch, new, model), _settled(monkeypatch, old, model)
     assert (fast[0], slow[0]) == ({"sft bfloat16", "evaluate weights"}, {"sft float32", "evaluate float32"})
     assert {name.partition("/")[0] for name in fast[1] if fast[1][name] != slow[1][name]} == {
         "sft", "evaluate", "compare"}
-    for dtype, same in (("float32", slow), ("bfloat16", fast)):
-        for cpu in (new, old):  # what is explicit is the same on both
-            assert _settled(monkeypatch, cpu, model, f"sft.dtype={dtype}", f"evaluate.dtype={dtype}") == same
+    for dtype, same in (("float32", slow), ("bfloat16", fast)):  # what is explicit is the same on both
+        assert all(_settled(monkeypatch, cpu, model, f"sft.dtype={dtype}", f"evaluate.dtype={dtype}") == same
+                   for cpu in (new, old))
     assert _settled(monkeypatch, "asimd bf16", model) == fast  # of ARM
-    gpus = ("resources.sft.gpus=1", "resources.evaluate.gpus=1")
-    assert _settled(monkeypatch, old, model, *gpus) == fast
+    assert _settled(monkeypatch, old, model, "resources.sft.gpus=1", "resources.evaluate.gpus=1") == fast
     for step in ("sft", "rlhf", "synthesize"):
         assert parse_config(definition(step), {"dtype": "auto"}).identity()["dtype"] == "float32"  # by hand
-    # Weights of float32 are evaluated equally on both machines.
-    (directory / "config.json").write_text('{"model_type": "llama", "dtype": "float32"}')
-    same = [_settled(monkeypatch, cpu, model, "sft.dtype=float32") for cpu in (new, old)]
-    assert same[0] == same[1] == ({"sft float32", "evaluate weights"}, same[0][1])
-    (directory / "config.json").write_text('{"model_type": "llama", "dtype": "float16"}')
+    config.write_text('{"model_type": "llama", "dtype": "float16"}')
     assert "evaluate float32" in _settled(monkeypatch, new, model)[0]
-    assert "evaluate weights" in _settled(monkeypatch, f"{new} avx512_fp16", model)[0]
 
 
 def test_a_night_knows_the_precision_of_checkpoints_whose_files_are_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
