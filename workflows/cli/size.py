@@ -3,7 +3,6 @@
 import argparse
 import shlex
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,13 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from argosy.corpus.tokens.epochs import ChannelEpochs
-    from argosy.model.train.sizing.job import Job, Layout
+    from argosy.model.train.config import TrainConfig
     from argosy.model.train.sizing.layouts import Proposals
     from workflows.lifecycle import LifecycleConfig
 
 MORE = f"""examples:
   argosy size --model-dir ~/llama-3-8b pretrain.sequence_length=4096 pretrain.global_batch_size=512 pretrain.tokens=1e12
-  argosy size --gpu a100 --gpus 8 --nodes 4 --tensor 8 --pipeline 2 --model-dir ~/llama-3-70b
+  argosy size pretrain.processes=8 pretrain.engine=fsdp      # the config's own layout, whether it fits or not
 docs/sizing.md has the formulas and their sources.
 
 {OVERRIDES}"""
@@ -38,12 +37,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
                         help="a model of Hugging Face, whose config.json is read instead of pretrain.model")
     parser.add_argument("--tokenized", type=directory, metavar="DIR",
                         help="directory of a tokenize step: how often each channel is seen")
-    _add_gpus(parser)
-    _add_layout(parser)
-    parser.add_argument("--json", action="store_true", help="all numbers as JSON")
-
-
-def _add_gpus(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--gpu", default="h100", metavar="TYPE", help="such as h100, a100, h200 (default: h100)")
     parser.add_argument("--gpus", type=positive, default=8, metavar="N", help="GPUs of a node (default: 8)")
     parser.add_argument("--nodes", type=positive, default=1, metavar="N", help="nodes (default: 1)")
@@ -51,88 +44,48 @@ def _add_gpus(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--mfu", type=share, metavar="X", help="share of the peak FLOPs (default: 0.4)")
     dollars = checked(float, "dollars, 0 or more", lambda number: 0 <= number < float("inf"))
     parser.add_argument("--price", type=dollars, metavar="USD", help="of a GPU and hour (default: by type)")
-
-
-def _add_layout(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("one layout, instead of proposals")
-    group.add_argument("--zero", type=int, choices=range(4), help="ZeRO's stage")
-    group.add_argument("--fsdp", action="store_true", help="FSDP2, which divides as ZeRO-3 does")
-    group.add_argument("--shard", type=positive, metavar="N", help="processes of a copy under FSDP2 (default: all)")
-    group.add_argument("--offload", choices=("none", "optimizer", "all"), help="what is in the CPU's memory")
-    group.add_argument("--tensor", type=positive, metavar="N", help="GPUs that share each matrix")
-    group.add_argument("--sequence", action="store_true", help="with --tensor: the sequence is divided too")
-    group.add_argument("--pipeline", type=positive, metavar="N", help="stages of a pipeline")
-    group.add_argument("--expert", type=positive, metavar="N", help="groups of experts")
-    group.add_argument("--recompute", choices=("none", "selective", "full"), help="activations that are made anew")
-    other = parser.add_argument_group("another way to train, instead of Argosy's")
-    other.add_argument("--optimizer", choices=("adamw", "adamw_8bit", "adafactor", "muon"),
-                       help="(default: the stage's)")
-    other.add_argument("--precision", choices=("autocast", "mixed", "float32", "bfloat16"),
-                       help="mixed: 16-bit weights with a float32 copy (default: the stage's)")
-    other.add_argument("--kernels", choices=("transformers", "fused"), help="(default: transformers)")
-    other.add_argument("--loss", choices=("chunked", "whole"), help="whether all logits are held (default: chunked)")
+    parser.add_argument("--json", action="store_true", help="all numbers as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the tables. Raises InputError: no such stage or GPU, or a layout that cannot be."""
+    """Print the tables. Raises InputError: no such stage or GPU."""
+    from argosy.model.train.sizing.architecture import open_architecture
     from argosy.model.train.sizing.gpus import MFU, find_gpu
+    from argosy.model.train.sizing.job import read_job, read_layout
     from argosy.model.train.sizing.layouts import Proposals, fit, propose
     from argosy.planning.report import Question, as_data, in_words
 
     config = load_config(args)
-    job = _job(args, config)
-    gpu, gpus = find_gpu(args.gpu), args.gpus * args.nodes
+    stage = _stage(args, config).model_dump()
+    job = read_job(stage, open_architecture(args.model_dir) if args.model_dir else trained_model(config))
+    gpu, own = find_gpu(args.gpu), stage["processes"]
+    gpus = own if own > 1 else args.gpus * args.nodes
     price = gpu.price if args.price is None else args.price
-    asked = Question(gpu, gpus, args.gpus, args.mfu or MFU, price, _epochs(args, config))
-    layout = _layout(args, job, gpus)
-    if layout is None:
-        found = propose(job, gpu.usable, gpus, args.gpus)
-    else:
-        one = fit(job, layout, gpu.usable)
+    asked = Question(gpu, gpus, min(gpus, args.gpus), args.mfu or MFU, price, _epochs(args, config))
+    if own > 1:
+        one = fit(job, read_layout(stage, own), gpu.usable)
         found = Proposals((one,), ()) if one.fits else Proposals((), (one,))
+    else:
+        found = propose(job, gpu.usable, gpus, args.gpus)
     if args.json:
         print(json_text(as_data(job, asked, found), indent=1, ensure_ascii=True))
     else:
-        print(in_words(job, asked, found, _hints(args, found)))
+        print(in_words(job, asked, found, _hints(args, found) if own == 1 else {}))
     return 0
 
 
-def _job(args: argparse.Namespace, config: "LifecycleConfig") -> "Job":
-    """Read the stage's job, with the options that replace parts of it."""
-    from argosy.model.train.sizing.architecture import open_architecture
-    from argosy.model.train.sizing.job import read_job
-
+def _stage(args: argparse.Namespace, config: "LifecycleConfig") -> "TrainConfig":
+    """Find the stage's config. Raises InputError: there is no such stage, or the config leaves it out."""
     if args.stage not in PHASES:
         raise InputError(f"--stage is {args.stage!r}, allowed: {', '.join(PHASES)}; {likely(args.stage, PHASES)}")
-    stage = getattr(config, args.stage)
+    stage: TrainConfig | None = getattr(config, args.stage)
     if stage is None:
         raise InputError(f"--stage is {args.stage!r}, which the config leaves out: take another stage")
     if args.stage not in (chosen := config.chosen()):
         trained = ", ".join(name for name in (*PHASES, *config.default_tree()) if name in chosen) or "nothing"
         print(f"the config trains {trained}, and no {args.stage}: these are figures of {args.stage} if it did, as "
               f"argosy size knows {', '.join(PHASES)} alone", file=sys.stderr)
-    model = open_architecture(args.model_dir) if args.model_dir else trained_model(config)
-    job = read_job(stage.model_dump(), model)
-    names = ("optimizer", "precision", "kernels", "loss")
-    return replace(job, **{name: getattr(args, name) for name in names if getattr(args, name)})
-
-
-def _layout(args: argparse.Namespace, job: "Job", gpus: int) -> "Layout | None":
-    """Read the layout that options name; None where they name none. Raises InputError: it cannot be."""
-    from argosy.model.train.sizing.job import Layout
-    from argosy.model.train.sizing.layouts import check_layout
-
-    named = (args.zero, args.fsdp, args.shard, args.offload, args.tensor, args.pipeline, args.expert, args.recompute,
-             args.sequence)
-    if all(each in (None, False) for each in named):
-        return None
-    if args.fsdp and args.zero is not None:
-        raise InputError("--fsdp and --zero exclude each other: FSDP2 divides all states, as --zero 3 does")
-    layout = Layout(gpus, args.tensor or 1, args.pipeline or 1, args.expert or 1, 3 if args.fsdp else args.zero or 0,
-                    "fsdp" if args.fsdp else "zero", args.shard or 0, args.sequence, args.offload or "none",
-                    args.recompute or "none")
-    check_layout(job, layout, args.gpus)
-    return layout
+    return stage
 
 
 def _epochs(args: argparse.Namespace, config: "LifecycleConfig") -> "Sequence[ChannelEpochs]":

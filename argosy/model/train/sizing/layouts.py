@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from argosy.core.errors import InputError
 from argosy.model.train.sizing.activations import block
 from argosy.model.train.sizing.gpus import divisors
 from argosy.model.train.sizing.job import Job, Layout
@@ -84,35 +83,6 @@ def flow(value: Any) -> str:
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{name}: {each}" for name, each in value.items()) + "}"
     return str(value)
-
-
-def check_layout(job: Job, layout: Layout, per_node: int) -> None:
-    """Check that GPUs, heads, blocks and experts divide as the layout says. Raises InputError: they do not."""
-    model, world = job.model, layout.gpus
-    rules = (
-        ("--tensor", layout.tensor, "GPUs of a node", per_node), ("--tensor", layout.tensor, "heads", model.heads),
-        ("--tensor", layout.tensor, "heads of keys and values", model.kv_heads),
-        ("--pipeline", layout.pipeline, "blocks", model.layers),
-        ("--expert", layout.expert, "experts", model.experts or 1),
-        ("--tensor times --pipeline", layout.tensor * layout.pipeline, "GPUs", world),
-        ("--expert", layout.expert, "GPUs that see different samples", layout.data),
-        ("--shard", layout.shard or 1, "GPUs that see different samples", layout.data),
-    )
-    for option, number, what, whole in rules:
-        if whole % number:
-            raise InputError(f"{option} is {number}, allowed: a divisor of the {whole} {what}")
-    if layout.sequence and layout.tensor == 1:
-        raise InputError("--sequence divides what --tensor leaves whole: give --tensor 2 or more, or leave it out")
-    least = 3 if layout.offload == "all" else 1
-    if layout.offload != "none" and (layout.zero < least or layout.engine == "fsdp"):
-        raise InputError(f"--offload {layout.offload} is of DeepSpeed's ZeRO: give --zero {least}" +
-                         (" or more" if least == 1 else ""))
-    if layout.shard and layout.engine != "fsdp":
-        raise InputError("--shard is of FSDP2: give --fsdp too, or leave it out")
-    if layout.zero and not (job.shardable if layout.engine == "fsdp" else job.divisible):
-        fsdp = ", --fsdp" if job.shardable else ""
-        raise InputError(f"optimizer={job.optimizer} needs whole matrices, which are cut up there: give --zero 0{fsdp} "
-                         "or --optimizer adamw")
 
 
 def ladder(job: Job, gpus: int, per_node: int) -> Iterator[Layout]:

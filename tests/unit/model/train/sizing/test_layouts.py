@@ -14,7 +14,7 @@ from argosy.model.train.sizing.advice import advice
 from argosy.model.train.sizing.architecture import Architecture, read_architecture
 from argosy.model.train.sizing.gpus import GPUS, bubble, estimate, find_gpu, forward_flops, intensity, training_flops
 from argosy.model.train.sizing.job import Job, Layout, read_layout
-from argosy.model.train.sizing.layouts import check_layout, fields, ladder, propose
+from argosy.model.train.sizing.layouts import fields, ladder, propose
 from argosy.model.train.sizing.memory import parameters_on_gpu
 from argosy.planning.traffic import traffic
 
@@ -45,8 +45,6 @@ def test_order_of_practice() -> None:
     again = [each.recompute != "none" for each in order]
     assert again == sorted(again)
     assert {each.tensor for each in order} == {1, 2, 4, 8}  # of a node, dividing the 8 heads of keys and values
-    for each in order:
-        check_layout(job_of(B70), each, 8)
 
 
 @pytest.mark.parametrize(("model", "gpus", "first"), [
@@ -88,21 +86,6 @@ def test_a_phase_has_the_layout_that_its_fields_say() -> None:
     assert layout(engine={"name": "zero", "stage": 2, "offload": "optimizer"}) == Layout(8, zero=2, offload="optimizer")
     assert layout(engine={"name": "fsdp", "shard_size": 4}) == Layout(8, zero=3, engine="fsdp", shard=4)
     assert layout(tensor_parallel=2, sequence_parallel=2) == Layout(8, tensor=2, engine="torch", context=2)
-
-
-def test_a_layout_that_cannot_be_says_what_divides() -> None:
-    wrong = {
-        "--tensor is 3, allowed: a divisor of the 8 GPUs of a node": Layout(8, tensor=3),
-        "a divisor of the 8 heads of keys and values": Layout(16, tensor=16),
-        "--pipeline is 3, allowed: a divisor of the 32 blocks": Layout(9, pipeline=3),
-        "--expert is 2, allowed: a divisor of the 1 experts": Layout(8, expert=2),
-        "--sequence divides what --tensor leaves whole": Layout(8, sequence=True),
-        "--offload all is of DeepSpeed's ZeRO: give --zero 3": Layout(8, zero=2, offload="all"),
-        "--shard is of FSDP2": Layout(8, shard=4),
-    }
-    for message, layout in wrong.items():
-        with pytest.raises(InputError, match=message):
-            check_layout(job_of(B8), layout, 16 if layout.tensor == 16 else 8)
 
 
 def test_traffic_is_that_of_the_papers() -> None:
