@@ -80,7 +80,7 @@ up() {
             { why "${each%/*}" "${each#*/}"; fail "$each did not come up: fix what is named above, then run this again"; }
     done
     say "ready. argo-install/laptop.sh forward, then http://localhost:2746 (Argo) and http://localhost:5000 (MLflow)"
-    say "argosy submit --on argo --preset tiny, or: argo submit -n argosy --from workflowtemplate/lifecycle -p preset=tiny"
+    say "argosy submit --preset tiny, or: argo submit -n argosy --from workflowtemplate/lifecycle -p preset=tiny"
 }
 
 why() { # NAMESPACE DEPLOYMENT: each of its pods that is not ready, with the reason of the scheduler, the kubelet or its end

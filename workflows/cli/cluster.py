@@ -24,10 +24,9 @@ MORE = """which cluster:
   ARGO_NAMESPACE, the profile's, the context's, or argosy."""
 
 
-def add_cluster(parser: argparse.ArgumentParser, default: str) -> None:
-    """Add --on, with `default` where ARGOSY_ON does not say another, and the options of a cluster."""
-    parser.add_argument("--on", choices=PLACES, help=f"this machine or a cluster (default: ARGOSY_ON, else {default})")
-    parser.set_defaults(default_on=default)
+def add_cluster(parser: argparse.ArgumentParser) -> None:
+    """Add --on and the options of a cluster, for a command that works on this machine too."""
+    parser.add_argument("--on", choices=PLACES, help="this machine or a cluster (default: ARGOSY_ON, else local)")
     add_access(parser)
 
 
@@ -45,19 +44,13 @@ def on_argo(args: argparse.Namespace) -> bool:
     """Tell whether the command is about a cluster.
 
     Raises InputError: ARGOSY_ON is wrong, or an option of the cluster is given without one."""
-    place = args.on or os.environ.get("ARGOSY_ON") or args.default_on
+    place = args.on or os.environ.get("ARGOSY_ON") or "local"
     if place not in PLACES:
         raise InputError(f"ARGOSY_ON is {place!r}, allowed: {', '.join(PLACES)}")
     given = [f"--{name}" for name in _OPTIONS if getattr(args, name)]
     if place == "local" and given:
         raise InputError(f"{', '.join(given)} is for a cluster: add --on argo")
     return str(place) == "argo"
-
-
-def need_argo(args: argparse.Namespace, instead: str) -> None:
-    """Raise InputError, with what to type `instead`, where the command is not about a cluster."""
-    if not on_argo(args):
-        raise InputError(f"this is for workflows on a cluster (--on argo); on this machine, {instead}")
 
 
 def connected(args: argparse.Namespace) -> "ArgoClient":

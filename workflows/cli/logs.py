@@ -8,9 +8,8 @@ from pathlib import Path
 
 from argosy.core.config.explain import first_of, likely
 from argosy.core.errors import InputError
-from argosy.core.store.files import read_record
 from argosy.core.store.lease import live_holder
-from argosy.core.store.step_files import LOG, NODE, rank_log
+from argosy.core.store.step_files import LOG
 from workflows.argo.client.api import ApiError, ArgoClient
 from workflows.argo.client.view import EXECUTOR, OVER, Json, Unit, View, view
 from workflows.cli.cluster import MORE, add_cluster, connected, on_argo
@@ -24,29 +23,18 @@ MANY = 20  # pods that are named
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("node", metavar="NODE", help="node, such as pretrain or evaluate/sft-final-benchmark")
     parser.add_argument("-f", "--follow", action="store_true", help="keep printing until the step ends")
-    parser.add_argument("--rank", type=int, metavar="N", help="log of process N of a step of several processes")
     add_store(parser)
-    add_cluster(parser, "local")
+    add_cluster(parser)
     parser.add_argument("--workflow", metavar="NAME", default="", help="workflow on a cluster (default: the newest)")
 
 
 def run(args: argparse.Namespace) -> int:
     if on_argo(args):
-        if args.rank is not None:
-            raise InputError("--rank is for a store on this machine: a pod prints the output of all its ranks")
         return copy_pod(connected(args), args.workflow, args.node, follow=args.follow)
     if args.workflow:
         raise InputError("--workflow is for a cluster: add --on argo")
     directory = directory_of(args.store, args.node)
-    path = directory / (LOG if args.rank is None else rank_log(args.rank))
-    if args.rank is not None and (made_from := read_record(directory / NODE)):
-        processes = made_from["config"].get("processes", 1)
-        if processes == 1:
-            raise InputError(f"--rank is {args.rank}, and {args.node} is a step of one process: its log is "
-                             f"'argosy logs {args.node}'")
-        if not 0 <= args.rank < processes:
-            raise InputError(f"--rank is {args.rank}; allowed: 0 to {processes - 1}, as {args.node} has {processes} "
-                             "processes")
+    path = directory / LOG
     while args.follow and not path.exists() and live_holder(directory):
         time.sleep(POLL_S)
     if not path.exists():

@@ -29,7 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
                         help="gets a message when something got worse, instead of exit code 1")
     add_budget(parser)
     parser.add_argument("--dry-run", action="store_true", help="show what would be done, and do nothing")
-    add_cluster(parser, "local")
+    add_cluster(parser)
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -3,19 +3,18 @@
 import argparse
 
 from argosy.core.errors import InputError
-from workflows.cli.cluster import MORE, add_cluster, connected, need_argo, print_links, profile_of, with_access
+from workflows.cli.cluster import MORE, add_access, connected, print_links, profile_of, with_access
 from workflows.cli.command import Command
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="WORKFLOW", help="workflow to continue")
-    add_cluster(parser, "argo")
+    add_access(parser)
     parser.add_argument("--watch", action="store_true", help="then follow it, like argosy watch")
 
 
 def run(args: argparse.Namespace) -> int:
     """Submit the same again: finished steps are skipped."""
-    need_argo(args, "run 'argosy run' again")
     from workflows.argo.client.submission import same_again
     from workflows.argo.client.view import view
 

@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from argosy.core.config.explain import first_of
 from argosy.core.errors import InputError
@@ -17,7 +17,7 @@ from argosy.corpus.text.display import columns, duration
 from workflows.argo.client.view import Task, Unit, View, seconds, view
 from workflows.argo.client.watch import reason
 from workflows.cli.cluster import MORE, add_cluster, connected, on_argo, with_access
-from workflows.cli.command import Command, add_store, not_negative
+from workflows.cli.command import Command, add_store
 from workflows.lifecycle import LifecycleConfig, lifecycle
 from workflows.local.view import progress_text
 from workflows.plan import NEVER, Plan, PlannedNode, blocked_by, plan
@@ -77,10 +77,6 @@ def _count(number: int, name: str) -> str:
     return f"{number} {name}" + ("" if number == 1 else "s")
 
 
-if TYPE_CHECKING:
-    from workflows.argo.client.api import Summary
-
-LIMIT = 20  # workflows in a list
 CHANGED = "changed since that run: argosy plan shows what"
 WIDEST = 160
 NOTES = {"skipped": "already done, or outside of the range",
@@ -93,36 +89,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", default="", metavar="WORKFLOW",
                         help="workflow on a cluster (default: the newest)")
     add_store(parser)
-    add_cluster(parser, "local")
-    parser.add_argument("--all", action="store_true", help="list the cluster's workflows, the newest first")
-    parser.add_argument("--limit", type=not_negative, metavar="N",
-                        help=f"with --all: how many (default: {LIMIT}; 0: all)")
+    add_cluster(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print a line for each stage, and one for each node that runs or failed; return 1 where one failed."""
     if on_argo(args):
-        return _on_argo(args)
-    given = [args.name] * bool(args.name) + ["--all"] * args.all + ["--limit"] * (args.limit is not None)
-    if given:
-        raise InputError(f"status does not take {', '.join(given)} without --on argo")
+        found = view(connected(args).find(args.name))
+        print(describe_workflow(found, with_access(args, found.name)))
+        return int(any(unit.state == "failed" for unit in found.units))
+    if args.name:
+        raise InputError(f"status does not take {args.name} without --on argo")
     planned = plan(lifecycle(last_config(args.store, LifecycleConfig)), args.store)
     print(describe(planned))
     return int(any(node.state == "failed" for node in planned.nodes))
-
-
-def _on_argo(args: argparse.Namespace) -> int:
-    if args.limit is not None and not args.all:
-        raise InputError("--limit is for a list: add --all")
-    if args.name and args.all:
-        raise InputError(f"give {args.name} or --all, not both")
-    client = connected(args)
-    if args.all:
-        print(describe_workflows(client.some(), LIMIT if args.limit is None else args.limit))
-        return 0
-    found = view(client.find(args.name))
-    print(describe_workflow(found, with_access(args, found.name)))
-    return int(any(unit.state == "failed" for unit in found.units))
 
 
 def describe(planned: Plan) -> str:
@@ -190,15 +170,6 @@ def describe_workflow(found: View, after: str) -> str:
     phase += f" ({why})" if why else ""
     lines = [columns(rows, right=(2,)), f"{found.name} {phase}{took}; pods: {total}"]
     return "\n".join([*lines, found.plan_line] if found.plan_line else lines)
-
-
-def describe_workflows(found: "Sequence[Summary]", limit: int) -> str:
-    """List the first `limit` workflows (0: all), and how many more there are."""
-    rows = [("WORKFLOW", "PIPELINE", "STATE", "AGE")]
-    rows += [(each.name, each.pipeline, each.phase.lower(), duration(time.time() - seconds(each.created)))
-             for each in found[:limit or None]]  # fmt: skip
-    more = f"\nand {len(found) - limit} older; --limit 0 lists them too" if 0 < limit < len(found) else ""
-    return columns(rows, right=(3,)) + more
 
 
 def _of_task(task: Task, after: str) -> Iterator[UnitRow]:

@@ -4,7 +4,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from argosy.core.errors import InputError
-from workflows.cli.cluster import MORE, add_cluster, connected, need_argo, with_access
+from workflows.cli.cluster import MORE, add_access, connected, with_access
 from workflows.cli.command import Command
 
 if TYPE_CHECKING:
@@ -15,11 +15,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="WORKFLOW", help="workflow to end")
     parser.add_argument("--terminate", action="store_true",
                         help="end it at once, without the exit handler's report to MLflow")
-    add_cluster(parser, "argo")
+    add_access(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    need_argo(args, "press Ctrl-C where 'argosy run' runs")
     from workflows.argo.client.view import view
 
     client = connected(args)

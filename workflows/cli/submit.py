@@ -1,10 +1,8 @@
 """`argosy submit`: start the lifecycle as a workflow on a cluster."""
 
 import argparse
-from pathlib import Path
 
-from argosy.core.errors import InputError
-from workflows.cli.cluster import MORE, add_cluster, on_argo, start
+from workflows.cli.cluster import MORE, add_access, start
 from workflows.cli.command import Command
 from workflows.cli.options import OVERRIDES, add_config, add_range, config_parameters, load_config
 from workflows.lifecycle import lifecycle
@@ -16,7 +14,7 @@ TEMPLATE = "lifecycle"
 def configure(parser: argparse.ArgumentParser) -> None:
     add_config(parser)
     add_range(parser)
-    add_cluster(parser, "argo")
+    add_access(parser)
     parser.add_argument("--image-tag", metavar="TAG", help="tag of the images (default: the profile's)")
     parser.add_argument("--priority", metavar="CLASS", help="PriorityClass of the pods, one of the profile's")
     parser.add_argument("--watch", action="store_true", help="then follow it, like argosy watch")
@@ -24,8 +22,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Check the config as `argosy run` does, submit, print links."""
-    if not on_argo(args):
-        return _run_here(args)
     from workflows.argo.client.submission import check_files
 
     config = load_config(args)
@@ -39,16 +35,6 @@ def run(args: argparse.Namespace) -> int:
     from workflows.cli.watch import follow
 
     return follow(client, name, args)
-
-
-def _run_here(args: argparse.Namespace) -> int:
-    from workflows.cli.run import run as run_here
-
-    for name in ("image_tag", "priority", "watch"):
-        if getattr(args, name):
-            raise InputError(f"--{name.replace('_', '-')} is for a cluster; 'argosy run' runs on this machine")
-    args.store, args.cores, args.memory, args.plain, args.dry_run = Path("runs"), 0, 0.0, False, False
-    return run_here(args)
 
 
 COMMAND = Command("submit", "start the lifecycle on a cluster", 100, configure, run, f"{OVERRIDES}\n\n{MORE}")

@@ -45,7 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     add_store(parser)
     add_budget(parser)
-    add_cluster(parser, "local")
+    add_cluster(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from workflows.cli.cluster import MORE, add_cluster, connected, need_argo, profile_of, report_link, with_access
+from workflows.cli.cluster import MORE, add_access, connected, profile_of, report_link, with_access
 from workflows.cli.command import Command
 
 if TYPE_CHECKING:
@@ -13,11 +13,10 @@ if TYPE_CHECKING:
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", default="", metavar="WORKFLOW",
                         help="workflow to follow (default: the newest)")
-    add_cluster(parser, "argo")
+    add_access(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    need_argo(args, "'argosy run' shows what happens, and 'argosy status' and 'argosy logs NODE -f' from elsewhere")
     client = connected(args)
     name = str(client.find(args.name)["metadata"]["name"])
     if not args.name:

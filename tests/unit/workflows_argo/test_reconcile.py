@@ -11,7 +11,7 @@ import pytest
 
 from argosy.core.tracking.mlflow.server import default_uri
 from tests.argo_fixtures import LINE, submitted
-from workflows.argo.client.api import ArgoClient, Summary
+from workflows.argo.client.api import ArgoClient
 from workflows.argo.pod import finish
 from workflows.argo.pod.finish import Reconciler, conclude, folders
 from workflows.local.shipping import PipelineTracker
@@ -31,8 +31,8 @@ class Cluster:
     def workflow(phase: str, **spec: str) -> dict[str, Any]:
         return {"spec": spec, "status": {"phase": phase}}
 
-    def list(self) -> list[Summary]:
-        return [Summary(name, "", each["status"]["phase"], "") for name, each in self.workflows.items()]
+    def phases(self) -> dict[str, str]:
+        return {name: each["status"]["phase"] for name, each in self.workflows.items()}
 
     def get(self, name: str) -> dict[str, Any]:
         return self.workflows[name]

@@ -70,11 +70,12 @@ def test_the_layout_of_the_preset_for_eight_gpus_is_a_proposal_and_fits() -> Non
 
 
 def test_the_layout_that_a_config_sets_is_the_one_that_is_sized(tmp_path: Path, argosy: Argosy) -> None:
-    given = ("--model-dir", model_at(tmp_path / "8b"), *RUN, "pretrain.processes=4", "pretrain.engine=fsdp")
+    given = ("--model-dir", model_at(tmp_path / "8b"), *RUN, "pretrain.processes=8", "pretrain.engine=fsdp",
+             "--gpus", "4")
     found = json.loads(argosy("size", "--json", *given, "--mfu", "0.5", "--price", "3").out)
     assert found["parameters"]["total"] == 8_030_261_248
     [one] = found["fitting"]
-    assert (one["name"], found["gpus"]) == ("FSDP2", 4)
+    assert (one["name"], found["gpus"]) == ("FSDP2", 8)
     assert sum(one["parts"].values()) == one["bytes"]
     assert (found["mfu"], found["gpu"]["price"]) == (0.5, 3.0)
     assert "FSDP2" in argosy("size", *given).out

@@ -67,20 +67,6 @@ def test_a_folder_does_not_hide_the_stage_of_its_name(argosy: Argosy) -> None:
     assert str(model_directory(Path("runs"), "elsewhere")) == "elsewhere"
 
 
-def test_logs_of_a_rank_end_with_the_step_and_name_the_ranks_that_there_are(argosy: Argosy,
-                                                                            monkeypatch: pytest.MonkeyPatch) -> None:
-    node = Path("runs/sft-1/node.json")
-    node.parent.mkdir(parents=True)
-    node.write_text('{"config": {"processes": 2}}')
-    said = argosy("logs", "sft-1", "-f", "--rank", "9", code=2).err
-    assert "--rank is 9; allowed: 0 to 1, as sft-1 has 2 processes" in said
-    holders = iter(["somebody", "somebody"])
-    monkeypatch.setattr("workflows.cli.logs.live_holder", lambda directory: next(holders, None))
-    argosy("logs", "sft-1", "-f", "--rank", "1", code=2)  # there is no log, and nobody makes one any more
-    node.write_text('{"config": {}}')
-    assert "sft-1 is a step of one process" in argosy("logs", "sft-1", "--rank", "1", code=2).err
-
-
 @pytest.mark.parametrize("command", ["why", "compare", "logs"])
 def test_a_node_that_has_not_run_is_said_to_be_so(command: str, argosy: Argosy) -> None:
     argosy("run", "--plain", "--to", "data")

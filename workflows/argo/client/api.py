@@ -6,8 +6,7 @@ import json
 import os
 import urllib.parse
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
 from argosy.core.config.explain import likely
@@ -142,16 +141,6 @@ class Transport:
         return ApiError(0, f"{self.where} does not answer: {error}{hint}")
 
 
-@dataclass(frozen=True)
-class Summary:
-    """A workflow in a list."""
-
-    name: str
-    pipeline: str
-    phase: str
-    created: str
-
-
 class ArgoClient:
     """A namespace's workflows, as custom resources of Kubernetes. Every method raises ApiError."""
 
@@ -167,14 +156,13 @@ class ArgoClient:
     def template(self, name: str) -> Json:
         return self.transport.ask("GET", f"{self._argo}/workflowtemplates/{name}")
 
-    def list(self) -> list[Summary]:
-        """List Argosy's workflows, the newest first, by metadata alone: one may weigh a megabyte."""
+    def phases(self) -> dict[str, str]:
+        """Return the phase of each of Argosy's workflows, the newest first, by metadata alone: one may weigh a MB."""
         listed = self.transport.ask("GET", f"{self._argo}/workflows", query={"labelSelector": PIPELINE},
                                     accept=METADATA_ALONE)  # fmt: skip
-        found = [(each["metadata"], each["metadata"].get("labels") or {}) for each in listed.get("items") or []]
-        every = [Summary(metadata["name"], labels.get(PIPELINE, ""), labels.get(PHASE, "Pending"),
-                         metadata.get("creationTimestamp") or "") for metadata, labels in found]  # fmt: skip
-        return sorted(every, key=lambda each: (each.created, each.name), reverse=True)
+        every = [each["metadata"] for each in listed.get("items") or []]
+        newest = sorted(every, key=lambda each: (each.get("creationTimestamp") or "", each["name"]), reverse=True)
+        return {each["name"]: (each.get("labels") or {}).get(PHASE, "Pending") for each in newest}
 
     def submit(self, workflow: Json) -> Json:
         """Create a workflow."""
@@ -207,23 +195,16 @@ class ArgoClient:
             return "" if error.status == 404 else None
         return str(data.get(f"{name}.yaml") or "")
 
-    def some(self) -> Sequence[Summary]:
-        """List workflows as `list` does; raise InputError where there is none."""
-        found = self.list()
-        if not found:
-            raise self.absent("workflow of Argosy", "'argosy submit' makes one")
-        return found
-
     def find(self, name: str = "") -> Json:
         """Return the workflow `name`, or the newest one. Raises InputError: there is none; names the nearest."""
-        name = name or self.some()[0].name
+        if not (name := name or next(iter(self.phases()), "")):
+            raise self.absent("workflow of Argosy", "'argosy submit' makes one")
         try:
             return self.get(name)
         except ApiError as error:
             if error.status != 404:
                 raise
-        known = [each.name for each in self.list()]
-        raise self.absent(f"workflow {name!r}", likely(name, known, "the newest", MOST))
+        raise self.absent(f"workflow {name!r}", likely(name, self.phases(), "the newest", MOST))
 
     def absent(self, what: str, hint: str) -> InputError:
         """Make the error that `what` is not in the namespace, with a `hint`; or that there is no such namespace."""

@@ -101,7 +101,7 @@ class Reconciler:
     def sweep(self) -> int:
         """Look at every folder; return how many MLflow did not take. Raises ApiError."""
         known = folders(self._store)  # before asking: one that appears later has a workflow that is not asked for
-        phases = {each.name: each.phase for each in self._client.list()} if known else {}
+        phases = self._client.phases() if known else {}
         return sum(not self._try(folder, phases.get(folder.name), known) for folder in known)
 
     def follow(self, sleep: Callable[[float], None] = time.sleep, forever: Callable[[], bool] = lambda: True) -> None:
