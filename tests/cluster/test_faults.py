@@ -67,7 +67,6 @@ def test_a_container_whose_process_is_killed(cluster: Cluster, store: Path, lapt
     [pod] = processes("workflows.argo.pod", "run", f"--workflow {name}", "pretrain-")
     os.kill(pod, signal.SIGKILL)
     check_resumed(cluster, name, store, laptop)
-    assert len(set(memory_of(cluster, name, "pretrain"))) <= 1  # 137 without OOMKilled is no reason for more
 
 
 def processes(*words: str) -> list[int]:
@@ -80,14 +79,6 @@ def processes(*words: str) -> list[int]:
             if command[0].endswith(b"python") and all(word in text for word in words):
                 found.append(int(path.parent.name))
     return found
-
-
-def memory_of(cluster: Cluster, name: str, task: str) -> list[str]:
-    """Limits of the task's pods that are still there."""
-    pods = [pod for pod in cluster.pods(name)
-            if f".{task}(" in pod.metadata.annotations["workflows.argoproj.io/node-name"]]  # fmt: skip
-    main = [each for pod in pods for each in pod.spec.containers if each.name == "main"]
-    return [each.resources.limits["memory"] for each in main]
 
 
 def test_too_little_memory(cluster: Cluster, store: Path, laptop: Path) -> None:

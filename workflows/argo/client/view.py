@@ -118,13 +118,7 @@ def seconds(time: str | None) -> float:
 
 def pod_name(workflow: Json, node: Json) -> str:
     """Name a node's pod (GeneratePodName of Argo's workflow/util/pod_name.go)."""
-    name, metadata = str(workflow["metadata"]["name"]), workflow["metadata"]
-    if (metadata.get("annotations") or {}).get("workflows.argoproj.io/pod-name-format") == "v1":
-        return str(node["id"])
-    if node["name"] == name:
-        return name
-    template = node.get("templateName") or (node.get("templateRef") or {}).get("template") or ""
-    prefix = (f"{name}-{template}" if template else name)[:_LONGEST_PREFIX]
+    prefix = f"{workflow['metadata']['name']}-{node['templateName']}"[:_LONGEST_PREFIX]
     return f"{prefix}-{node['id'].rpartition('-')[2]}"
 
 
