@@ -35,6 +35,7 @@ from steps.tokenize import TokenizeConfig, run
 
 _BATCHES = (100_000, 1_000_000, 10_000_000)  # characters at once of the other side, of which the fastest counts
 _SHARDS = 2
+_VOCABULARY = 32_000
 _CHANNELS = ("books", "web")
 
 
@@ -89,13 +90,13 @@ def alone(tokenizer_directory: Path, texts: Sequence[str], characters: int) -> N
     tokenizer.encode_batch_fast(batch, add_special_tokens=False)
 
 
-def measure(root: Path, megabytes: float, rounds: int, vocabulary: int) -> dict[str, Any]:
+def measure(root: Path, megabytes: float, rounds: int) -> dict[str, Any]:
     """Return the ratio of speeds: medians over rounds of the two sides next to each other, as other work on the machine
     changes from minute to minute."""
     texts = texts_of(megabytes)
     if not texts:
         return {"tokenize_ratio": None, "reason": "no test data beside the checkout"}
-    save_tokenizer(train_tokenizer(texts, vocabulary, split_han=True), root / "tokenizer")
+    save_tokenizer(train_tokenizer(texts, _VOCABULARY, split_han=True), root / "tokenizer")
     config = TokenizeConfig(**write_corpus(texts, root), tokenizer=str(root))
     peers = {str(size): partial(alone, root / "tokenizer", texts, size) for size in _BATCHES}
     tried = {size: min(turn.seconds for turn in turns) for size, turns in in_turns(peers, 2).items()}
@@ -115,10 +116,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--megabytes", type=float, default=8, help="of text")
     parser.add_argument("--rounds", type=int, default=9, help="turns, of which the median counts")
-    parser.add_argument("--vocabulary", type=int, default=32_000, help="tokens of the tokenizer")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        print(json.dumps(measure(Path(folder), arguments.megabytes, arguments.rounds, arguments.vocabulary)))
+        print(json.dumps(measure(Path(folder), arguments.megabytes, arguments.rounds)))
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ def page() -> str:
     shared = [cls for cls, n in Counter(outputs.values()).items() if n > 1]
     readers = _readers()
     parts = [HEAD, _section(f"## {EVERY.capitalize()}", "", _files(EVERY)),
-             _section(f"## {MODELS.capitalize()}", _listed(step.name for step in every if step.makes_model),
+             _section(f"## {MODELS.capitalize()}", ", ".join(step.name for step in every if step.makes_model) + ".",
                       _files(MODELS))]
     for step in every:
         cls = outputs[step.name]
@@ -94,10 +94,6 @@ def _section(*parts: str) -> str:
 
 def _about(thing: Any) -> str:
     return " ".join((inspect.getdoc(thing) or "").partition("\n\n")[0].split())
-
-
-def _listed(names: Iterator[str]) -> str:
-    return ", ".join(names) + "."
 
 
 def _files(step: str) -> str:

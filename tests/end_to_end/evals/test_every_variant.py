@@ -141,6 +141,9 @@ def check(chain: Chain, item: Item, drafts: Sequence[Draft], questions: Sequence
             assert len(set(question.continuations)) == len(draft.choices)
         if question.labelled:
             assert question.prompt.endswith(f"\n{_listed(draft)}{CUE[item.lang]}")
+    if chain.name == "statements":  # yes is half of the answers
+        assert abs(2 * sum(question.gold == 0 for question in questions) - len(questions)) <= 1
+        assert {question.chance for question in questions} == {0.5}
     if chain.name in NONE:
         assert all(len({*range(len(item.choices))} - {*draft.origin}) == 1 for draft in drafts)
     if chain.name == "none_of_the_others":

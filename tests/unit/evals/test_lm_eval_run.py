@@ -66,9 +66,7 @@ def test_each_item_is_a_row_as_ours_are_and_groups_have_their_mean(model: Langua
     assert (row["id"], row["item"], row["gold"], row["lang"]) == ("many/2", "many/2", 2, "zh")
     assert row["correct"] == (row["chosen"] == 2)
     assert "gold" not in rows.groups["many", "plain"][1]  # no option of it is right
-    assert {key: len(answers.rows) for key, answers in rows.answers.items()} == {
-        ("few", "plain"): 2, ("many", "plain"): 5, ("said", "strict"): 2, ("said", "first_letter"): 2,
-    }  # fmt: skip
+    assert len(rows.answers["many", "plain"].rows) == 5
 
 
 def test_a_task_that_samples_draws_by_the_seed_alone(model: LanguageModel, tmp_path: Path) -> None:

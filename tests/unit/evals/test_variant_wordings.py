@@ -116,19 +116,6 @@ def test_several_answers_become_questions_with_one_each() -> None:
     assert left_out == {"all its options are right": 1}
 
 
-def test_statements_ask_for_each_option_and_yes_is_half_of_the_answers() -> None:
-    item = Item("m", "en", "Which are even?", ("1", "2", "3", "4"), 1, (1, 3))
-    questions = parse_chain("x", {"single_answers": {"mode": "statements"}}).questions(item, 0)
-    assert [q.gold for q in questions].count(0) == 2
-    for place, question in enumerate(questions):
-        wrong = "Is it a wrong answer to the question?" in question.prompt
-        assert f"Proposed answer: {place + 1}\n" in question.prompt
-        says_yes = (place in (1, 3)) != wrong
-        assert question.gold == (0 if says_yes else 1)
-        assert question.prompt.endswith("A. Yes B. No\nAnswer:")
-        assert question.chance == 0.5
-
-
 def _answer(question: Question, right: bool) -> Answer:
     found = answer(question, [float((n == question.gold) == right) for n in range(len(question.continuations))])
     assert found
