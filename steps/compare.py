@@ -116,7 +116,8 @@ def question_texts(
         except (ArgosyError, OSError) as error:
             tell(f"the items of suite {suite} are shown without their text: {error}")
             continue
-        found |= {key: Asked(question.prompt, tuple(question.continuations)) for key, question in made.items()}
+        found |= {key: Asked(q.prompt, tuple(q.continuations), q.before, q.prompts,
+                             q.generation.answer if q.generation else "") for key, q in made.items()}
     return found
 
 

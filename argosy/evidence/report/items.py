@@ -21,10 +21,15 @@ Key = tuple[str, str, str]  # task, variant, id of the question
 
 
 class Asked(NamedTuple):
-    """A question as it was asked: the prompt, and the text that each score is of."""
+    """A question as it was asked: the prompt, and the text that each score is of; `before`: the text between them.
+
+    `prompts`: of each option, where they differ. `answer`: the right one, where it was generated."""
 
     prompt: str
     options: tuple[str, ...]
+    before: str = ""
+    prompts: tuple[str, ...] = ()
+    answer: str = ""
 
 
 @dataclass
@@ -106,7 +111,7 @@ def _item(key: Key, rows: Sequence[Record | None], group: int, asked: Asked | No
     known = next(row for row in rows if row is not None)
     item: dict[str, Any] = {"g": group, "i": visible(key[2]), "l": visible(known.get("lang") or ""),
                             "r": [None if row is None else int(bool(row.get("correct"))) for row in rows]}
-    shares = [None if row is None else _shares(row.get("scores")) for row in rows]
+    shares = [None if row is None else shares_of(row.get("scores")) for row in rows]
     n = max((len(share) for share in shares if share), default=0)
     if n:
         item["s"] = [share if share and len(share) == n else None for share in shares]
@@ -122,7 +127,7 @@ def _item(key: Key, rows: Sequence[Record | None], group: int, asked: Asked | No
     return item
 
 
-def _shares(scores: object) -> list[int] | None:
+def shares_of(scores: object) -> list[int] | None:
     """Softmax over the options, in thousandths; None where scores are not numbers."""
     if not isinstance(scores, Sequence) or not scores or not all(isinstance(s, int | float) for s in scores):
         return None
@@ -157,7 +162,7 @@ class Sample:
         """Its options with their parts of the probability for either checkpoint; without texts where `asked` does not
         hold the question."""
         known, gold = asked.get(self.key), self.rows[0].get("golds") or [self.rows[0]["gold"]]
-        shares = [_shares(row["scores"]) or [0] * len(row["scores"]) for row in self.rows]
+        shares = [shares_of(row["scores"]) or [0] * len(row["scores"]) for row in self.rows]
         texts = known.options if known and len(known.options) == len(shares[0]) else [
             f"option {i + 1}" for i in range(len(shares[0]))]
         return [{"text": text, "gold": i in gold, "shares": [share[i] / 1000 for share in shares],

@@ -28,11 +28,15 @@ def render(name: str, words: Mapping[str, Callable[..., Any]] | None = None, **v
     return environment.get_template(name).render(css=css, script=_text(f"{stem}.js") or _text("report.js"), **values)
 
 
-def as_script(value: Any) -> str:
-    """Write JSON that cannot end the script element that it is in, nor reorder the page that shows it."""
-    text = visible(json_text(value, separators=(",", ":")))
-    for character in "<>&\u2028\u2029":
-        text = text.replace(character, f"\\u{ord(character):04x}")
+def as_script(value: Any, *, exact: bool = False) -> str:
+    """Write JSON that cannot end the script element that it is in, nor reorder the page that shows it.
+
+    `exact`: the script gets the texts as they are, and makes them visible itself."""
+    text = json_text(value, separators=(",", ":"))
+    text = text if exact else visible(text)
+    for character in {*"<>&\u2028\u2029", *(c for c in set(text) if visible(c) != c)} & set(text):
+        units = character.encode("utf-16-be", "surrogatepass").hex()
+        text = text.replace(character, "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4)))
     return text
 
 
