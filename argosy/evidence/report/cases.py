@@ -29,7 +29,7 @@ class Case(NamedTuple):
 
 @dataclass
 class Cases:
-    """What differs between two entries; `compared` is the comparison of all that both were asked."""
+    """Questions that two entries answer differently; `compared` is the comparison of all that both were asked."""
 
     compared: Compared
     totals: dict[Group, tuple[int, int, int, int]] = field(default_factory=dict)
