@@ -1,13 +1,14 @@
-"""A profile whose store is a directory of this machine, and the pods' commands run as processes."""
+"""A profile whose store is a directory of this machine, the pods' commands run as processes, and an S3 server."""
 
 import contextlib
 import io
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -20,6 +21,7 @@ from workflows.argo.pod.__main__ import main
 from workflows.local.shipping import PipelineTracker
 
 LINE = "a line"
+BUCKET = "argosy"
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -77,3 +79,35 @@ def run_batches(profiles: Path, names: Sequence[str], workflow: str = "wf", **en
     """Exit codes of the batches' pods, one after the other."""
     given = ["run", "--workflow", workflow, "--profile", "here", "--batch"]
     return [pod(profiles, *given, name, env=env).returncode for name in names]
+
+
+@contextlib.contextmanager
+def s3_server() -> Iterator[dict[str, str]]:
+    """Start it with an empty bucket BUCKET; yields the environment of its clients."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    server = subprocess.Popen([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                              env={**os.environ, "MOTO_IAM_LOAD_MANAGED_POLICIES": ""})
+    try:
+        _wait_for(port)
+        environment = {"AWS_ACCESS_KEY_ID": "tests", "AWS_SECRET_ACCESS_KEY": "tests",
+                       "AWS_DEFAULT_REGION": "us-east-1", "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}"}
+        import s3fs
+
+        s3fs.S3FileSystem(key="tests", secret="tests", endpoint_url=environment["AWS_ENDPOINT_URL"],
+                          skip_instance_cache=True).mkdir(BUCKET)
+        yield environment
+    finally:
+        server.kill()
+        server.wait()
+
+
+def _wait_for(port: int) -> None:
+    for _ in range(600):
+        with contextlib.suppress(OSError):
+            socket.create_connection(("127.0.0.1", port)).close()
+            return
+        time.sleep(0.1)
+    raise TimeoutError("the S3 server did not start")

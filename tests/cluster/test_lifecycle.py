@@ -1,14 +1,17 @@
 """The lifecycle on a real controller: the laptop's bytes, one pod the second time, and only what changed; of several
-ranks, of many shards, of a tree of post-training too."""
+ranks, of many shards, of a tree of post-training too. A night evaluates what is new."""
 
+import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from argosy.core.store.files import read_record
 from argosy.core.store.lease import LEASE
-from argosy.core.store.step_files import RUN
-from tests.cluster.cluster import Cluster, pod_nodes
+from argosy.core.store.step_files import RUN, read_done
+from tests.cluster.cluster import GROUP, VERSION, Cluster, pod_nodes
 from tests.end_to_end.crash import RANKS, run
 from tests.store_comparison import differences
 
@@ -94,3 +97,71 @@ def test_a_tree_makes_the_bytes_of_the_laptop_and_a_branch_that_fails_leaves_the
     assert cluster.wait(name)["status"]["phase"] == "Failed"
     assert items(cluster, name, "Succeeded") == {"chat", "simple"}
     assert items(cluster, name, "Failed") == {"better"}
+
+
+NAME = "nightly-eval"
+SMALL = "pretrain.exports=[1.0]\nevaluate.limit=4\nevaluate.suites={benchmark: final}"
+
+
+def nights(cluster: Cluster) -> list[dict[str, Any]]:
+    """Workflows that the schedule started, the first one first."""
+    labels = f"workflows.argoproj.io/cron-workflow={NAME}"
+    found = cluster.custom().list_namespaced_custom_object(
+        GROUP, VERSION, cluster.namespace, "workflows", label_selector=labels
+    )
+    return sorted(found["items"], key=lambda each: str(each["metadata"]["creationTimestamp"]))
+
+
+def set_schedule(cluster: Cluster, *, suspend: bool) -> None:
+    spec = {"schedules": ["* * * * *"], "suspend": suspend}
+    cluster.custom().patch_namespaced_custom_object(
+        GROUP, VERSION, cluster.namespace, "cronworkflows", NAME, {"spec": spec}
+    )
+
+
+@pytest.fixture
+def every_minute(cluster: Cluster) -> Iterator[None]:
+    """The schedule fires each minute, and no night of an earlier test is there."""
+    for night in nights(cluster):
+        cluster.custom().delete_namespaced_custom_object(
+            GROUP, VERSION, cluster.namespace, "workflows", night["metadata"]["name"]
+        )
+    set_schedule(cluster, suspend=False)
+    try:
+        yield
+    finally:
+        set_schedule(cluster, suspend=True)
+
+
+def ended(cluster: Cluster, number: int) -> dict[str, Any]:
+    """The night `number` (from 0) once it has ended."""
+    cluster.until(lambda: len(nights(cluster)) > number, f"night {number} to start")
+    return cluster.wait(str(nights(cluster)[number]["metadata"]["name"]))
+
+
+def templates(workflow: dict[str, Any]) -> set[str]:
+    return {node["templateName"] for node in pod_nodes(workflow)}
+
+
+def test_a_night_evaluates_the_one_new_checkpoint_and_the_next_one_does_nothing(
+    cluster: Cluster, store: Path, request: pytest.FixtureRequest
+) -> None:
+    trained = cluster.submit(to="pretrain", overrides=SMALL)
+    assert cluster.wait(trained)["status"]["phase"] == "Succeeded"
+    request.getfixturevalue("every_minute")
+
+    first = ended(cluster, 0)
+    assert first["status"]["phase"] == "Succeeded"
+    assert templates(first) == {"plan", "step", "judge", "finish"} | ({"show"} if cluster.profile.artifacts else set())
+    [evaluation] = store.glob("evaluate-*")
+    assert read_done(evaluation)
+    [judgement] = store.glob("regressions-*")
+    [judged] = json.loads((judgement / "outputs.json").read_text())["outputs"]["judged"]
+    assert judged["stage"] == "pretrain"
+
+    before = (evaluation / "run.json").read_bytes()
+    second = ended(cluster, 1)
+    assert second["status"]["phase"] == "Succeeded"
+    assert templates(second) == {"plan"}
+    assert (evaluation / "run.json").read_bytes() == before
+    assert len(list(store.glob("regressions-*"))) == 1

@@ -17,8 +17,7 @@ import pytest
 from argosy.core.store.lease import LEASE
 from argosy.core.store.step_files import OUTPUTS, RUN
 from argosy.core.tracking.mlflow.server import create_database
-from tests.argo_fixtures import ROOT, batches, plan_pod, pod, write_profile
-from tests.object_store import BUCKET, s3_server
+from tests.argo_fixtures import BUCKET, ROOT, batches, plan_pod, pod, s3_server, write_profile
 from tests.store_comparison import OF_THE_PROCESS
 from workflows.argo.objectstore.files import Remote
 from workflows.argo.objectstore.node import FILES

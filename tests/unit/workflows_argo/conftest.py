@@ -7,7 +7,7 @@ from unittest.mock import Mock
 import pytest
 
 from argosy.core.tracking.__main__ import main
-from tests.object_store import BUCKET, s3_server
+from tests.argo_fixtures import BUCKET, s3_server
 
 
 @pytest.fixture(scope="session")

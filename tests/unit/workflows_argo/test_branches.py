@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.argo_api import Pod, workflow
 from tests.argo_fixtures import plan_pod, write_profile
-from tests.argo_objects import Pod, workflow
 from workflows.argo.client.view import view
 from workflows.argo.manifests.templates import lifecycle_template
 from workflows.argo.pod.plan import BATCHES, GROUPS, NEXT, TREE, groups

@@ -8,9 +8,8 @@ import pytest
 import yaml
 
 from argosy.core.errors import InputError
-from tests.argo_api import CORE, CUSTOM, Api, kubeconfig, serving
+from tests.argo_api import CORE, CUSTOM, Api, Pod, identity, kubeconfig, serving, template, workflow
 from tests.argo_fixtures import write_profile
-from tests.argo_objects import Pod, identity, template, workflow
 from tests.command_line import Argosy
 from workflows.argo.client.api import ApiError, connect
 from workflows.argo.manifests.documents import manifests

@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from tests.argo_api import CORE, CUSTOM, Api, kubeconfig, serving
+from tests.argo_fixtures import BUCKET, s3_server
 from tests.command_line import Argosy
-from tests.object_store import BUCKET, s3_server
 from workflows.argo.doctor.checks import path_of
 from workflows.argo.doctor.pod_script import main as pod_script
 from workflows.argo.manifests.documents import manifests
@@ -206,16 +206,6 @@ def test_a_profile_of_another_store_than_the_templates(api: Api, argosy: Argosy)
     told = argosy("doctor", "--profile", "other.yaml", code=1).out
     words = "the templates are of the store claim store, at /store/runs, and the profile team has claim elsewhere"
     assert f"FAIL  profiles    {words}" in told
-
-
-def test_profiles_live_side_by_side(api: Api, argosy: Argosy) -> None:
-    [own] = manifests(load_profile("team.yaml"))["profile"]
-    [other] = manifests(load_profile("gpu"))["profile"]
-    api.objects[f"{CORE}/configmaps"] = {"items": [own, other]}
-    assert "gpu, team; the templates are those of team" in argosy("doctor", "--profile", "team.yaml").out
-    api.objects[f"{CORE}/configmaps"] = {"items": [other]}
-    wrong = doctor(argosy, code=1)
-    assert "the templates name the profile team, whose ConfigMap is not there" in wrong[0]
 
 
 def test_a_namespace_that_is_not_there_is_the_one_thing_that_is_told(api: Api, argosy: Argosy) -> None:

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from argosy.core.errors import InputError
-from tests.argo_api import Api, kubeconfig, serving
-from tests.argo_objects import Pod, workflow
+from tests.argo_api import Api, Pod, kubeconfig, serving, workflow
 from tests.command_line import Argosy
 from workflows.argo.client.api import ApiError, ArgoClient, connect
 from workflows.argo.client.view import view
