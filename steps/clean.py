@@ -132,7 +132,10 @@ def run(config: CleanConfig, context: StepContext) -> CleanOutputs:
         worst = max(outputs.dropped, key=lambda name: outputs.dropped[name], default="")
         raise InputError(f"cleaning dropped all {outputs.documents_in} documents, most by {worst!r}: see the samples "
                          f"in {context.out / REPORT} and set its thresholds in clean.filters, or leave it out")
-    print(_summary(outputs))
+    most = sorted(outputs.dropped.items(), key=lambda item: -item[1])[:3]
+    said = ", ".join(f"{name} ({count})" for name, count in most if count)
+    print(f"kept {outputs.documents_out} of {outputs.documents_in} documents, {outputs.bytes_out} of "
+          f"{outputs.bytes_in} bytes; dropped most by: {said or 'none'}")
     metrics = {f"clean/dropped/{name}": float(count) for name, count in outputs.dropped.items()}
     metrics |= {f"clean/tiers/{name}": float(counts["out"]) for name, counts in made.funnel.tiers.items()}
     for name, tier in made.funnel.tiers.items():
@@ -154,14 +157,6 @@ def _show(report: Mapping[str, Any], context: StepContext) -> None:
         f"clean/{name}/kept_share": counts["out"] / counts["in"]
         for name, counts in report["channels"].items() if counts["in"]
     })
-
-
-def _summary(outputs: CleanOutputs) -> str:
-    """Say how much was kept and which filters dropped most: for the log."""
-    most = sorted(outputs.dropped.items(), key=lambda item: -item[1])[:3]
-    dropped = ", ".join(f"{name} ({count})" for name, count in most if count)
-    kept = f"kept {outputs.documents_out} of {outputs.documents_in} documents"
-    return f"{kept}, {outputs.bytes_out} of {outputs.bytes_in} bytes; dropped most by: {dropped or 'none'}"
 
 
 def _outputs(made: Made, counts: Counts, shards: int) -> CleanOutputs:

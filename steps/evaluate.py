@@ -127,8 +127,11 @@ def run(config: EvaluateConfig, context: StepContext) -> EvaluateOutputs:
         StepError: the checkpoint has disappeared meanwhile, or nothing could be scored.
     """
     from argosy.core.step.process import make_deterministic
+    from argosy.evidence.results.findings import Findings
+    from argosy.evidence.results.items import write_items
     from argosy.evidence.results.suite import load_suite
     from argosy.model.infer.backends import KNOWN, open_model
+    from argosy.model.infer.work import reporter
     from argosy.model.weights.checkpoint import find_checkpoint
 
     suite = load_suite(os.path.abspath(config.suite_file) if config.suite_file else config.suite)
@@ -136,32 +139,26 @@ def run(config: EvaluateConfig, context: StepContext) -> EvaluateOutputs:
     checkpoint = find_checkpoint(given_directory("checkpoint", config.checkpoint, "training"), config.export)
     make_deterministic(config.seed, config.threads)
     how = {name: getattr(config, name) for name in COMPUTING}
+    findings = Findings()
     with open_model(checkpoint, context.out / STATE, **how) as model:
-        findings = _evaluate(config, context, sections, checkpoint, model)
+        chat = config.chat == "on" or (config.chat == "auto" and checkpoint.chat)
+        for name, ask in sections.items():
+            context.progress.update(0, 0, "requests", name, force=True)
+            model.scorer.work.progress = reporter(context.progress, name)
+            findings.merge(ask(model, chat))
         if findings.retryable and not config.cache:
             model.scorer.cache.save(context.out / STATE / KNOWN)
     _check_scored(findings, suite.name, checkpoint.path)
     _check_kept(findings, context.out)
     outputs = _outputs(findings, checkpoint, suite.name)
-    _write(outputs, findings, context.out)
+    write_items(context.out, findings.rows)
+    if findings.rejects:
+        lines = "".join(json_text(each) + "\n" for each in findings.rejects)
+        write_atomic(make_directory(context.out / "rejects") / "items.jsonl", lines)
+    write_json(context.out / "results.json", outputs.model_dump(mode="json", exclude={AGAIN}))
     _log(config, context, outputs, findings, checkpoint)
     print(*describe_gaps(outputs.model_dump()), sep="\n")
     return outputs
-
-
-def _evaluate(
-    config: EvaluateConfig, context: StepContext, sections: "Sections", checkpoint: "Checkpoint", model: "LanguageModel"
-) -> "Findings":
-    from argosy.evidence.results.findings import Findings
-    from argosy.model.infer.work import reporter
-
-    chat = config.chat == "on" or (config.chat == "auto" and checkpoint.chat)
-    findings = Findings()
-    for name, ask in sections.items():
-        context.progress.update(0, 0, "requests", name, force=True)
-        model.scorer.work.progress = reporter(context.progress, name)
-        findings.merge(ask(model, chat))
-    return findings
 
 
 def check_suite(suite: "Suite", tokens: str) -> "tuple[Benchmarks | None, Heldout | None]":
@@ -271,16 +268,6 @@ def describe_gaps(outputs: Mapping[str, Any]) -> Iterator[str]:
                 for where, n in outputs.get("cut", {}).items())
     for where, reasons in outputs["left_out"].items():
         yield f"left out of {where}: {', '.join(f'{n} x {reason}' for reason, n in reasons.items())}"
-
-
-def _write(outputs: EvaluateOutputs, findings: "Findings", out: Path) -> None:
-    from argosy.evidence.results.items import write_items
-
-    write_items(out, findings.rows)
-    if findings.rejects:
-        lines = "".join(json_text(each) + "\n" for each in findings.rejects)
-        write_atomic(make_directory(out / "rejects") / "items.jsonl", lines)
-    write_json(out / "results.json", outputs.model_dump(mode="json", exclude={AGAIN}))
 
 
 def _digest(config: EvaluateConfig, out: Path) -> str:

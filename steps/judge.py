@@ -112,7 +112,7 @@ def run(config: JudgeConfig, context: StepContext) -> JudgeOutputs:
     Raises InputError: a field that is missing, files or checkpoints that are absent, a server that refuses;
     StepError: the judge gave no verdict at all, or only those on equal answers."""
     from argosy.core.step.process import make_deterministic
-    from argosy.evidence.judging.judges import ask
+    from argosy.evidence.judging.judges import NO_ANSWER, ask
     from argosy.evidence.judging.metrics import describe, intervals, metrics, numbers, shares, verdict_lines
     from argosy.evidence.judging.records import read_labels, read_prompts
 
@@ -136,9 +136,12 @@ def run(config: JudgeConfig, context: StepContext) -> JudgeOutputs:
     for side, found in faults.items():
         context.tracker.metrics({f"judge/{side}/{rule}": share for rule, share in found.items()})
     context.tracker.artifact(context.out / VERDICTS)
-    outputs = JudgeOutputs(verdicts=VERDICTS, judge=judge.name, faults=faults, metrics=values, stderr=errors,
-                              intervals=intervals(judged.verdicts), left_out=dict(sorted(left_out.items())),
-                              failed=_failed(judged), again=(UNANSWERED,) if judged.retryable else ())  # fmt: skip
+    missing = _counted({reason: n for reason, n in judged.left_out.items() if reason != NO_ANSWER})
+    outputs = JudgeOutputs(
+        verdicts=VERDICTS, judge=judge.name, faults=faults, metrics=values, stderr=errors,
+        intervals=intervals(judged.verdicts), left_out=dict(sorted(left_out.items())),
+        failed={UNANSWERED: f"of {judged.prompts} prompts, {missing}"} if missing else {},
+        again=(UNANSWERED,) if judged.retryable else ())
     print("\n".join(describe(judge.name, values, outputs.intervals, faults, outputs.left_out)))
     return outputs
 
@@ -163,13 +166,6 @@ def _check_judged(name: str, judged: "Judgements", prompts: int) -> None:
                         f"({reasons}): see that it runs and answers in the form it is told to, and run this again")
     if not judged.verdicts:
         raise StepError(f"none of {prompts} prompts could be judged by {name}: {reasons}")
-
-
-def _failed(judged: "Judgements") -> dict[str, str]:
-    from argosy.evidence.judging.judges import NO_ANSWER
-
-    missing = {reason: n for reason, n in judged.left_out.items() if reason != NO_ANSWER}
-    return {UNANSWERED: f"of {judged.prompts} prompts, {_counted(missing)}"} if missing else {}
 
 
 def _counted(reasons: Mapping[str, int]) -> str:

@@ -69,12 +69,14 @@ def run(config: SynthesizeConfig, context: StepContext) -> SynthesisOutputs:
     Raises InputError: a field is missing or wrong, a teacher refuses, no prompt is left; StepError: no answer can be
     used."""
     data, teacher = _begin(config)
+    from argosy.model.post.rl.rewards import Surroundings, WeightedRewards
     from argosy.model.post.synthesis.records import make_records, metrics_of, read_prompts, table_rows, write_records
     from argosy.model.train.parallelism import join_group
 
     group = join_group(context)
     rejects, benchmark = Rejects(), _benchmark(config, data)
-    rewards = _rewards(config, group.device)
+    around = Surroundings(config.reward_model, group.device, config.reward_caution)
+    rewards = WeightedRewards(config.rewards, around) if config.rewards else None
     # Every process cleans alike, and rank 0 writes.
     with TemporaryDirectory() as spare, JsonlWriters(context.out if group.rank == 0 else Path(spare)) as writers:
         def read(parse: "Parse") -> "Any":
@@ -114,14 +116,6 @@ def _begin(config: SynthesizeConfig) -> tuple[Path, str]:
 
     prepare_process(config.seed, config.threads)
     return data, teacher
-
-
-def _rewards(config: SynthesizeConfig, device: Any) -> "WeightedRewards | None":
-    from argosy.model.post.rl.rewards import Surroundings, WeightedRewards
-
-    if not config.rewards:
-        return None
-    return WeightedRewards(config.rewards, Surroundings(config.reward_model, device, config.reward_caution))
 
 
 def _benchmark(config: SynthesizeConfig, data: Path) -> list[Mapping[str, Any]]:

@@ -1,6 +1,6 @@
 """A classifier of quality: from documents that are good and others, or from documents with scores."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from heapq import nsmallest
 from typing import Annotated, Any, Self
 
@@ -97,7 +97,11 @@ def run(config: TrainClassifierConfig, context: StepContext) -> TrainClassifierO
         data = _scored(_read("labelled", config.labelled, config, counts), config.score_field)
     else:
         positives = _read("positives", config.positives, config, counts)
-        data = of_sets(positives, _negatives(config, counts))
+        if config.negatives:
+            negatives = _read("negatives", config.negatives, config, counts)
+        else:
+            negatives = _least(config, read_documents(given_directory("data", config.data, "data") / "sample"))
+        data = of_sets(positives, negatives)
     features = Features(config.word_grams, config.character_grams, config.bits, config.look_at)
     threshold = config.threshold if config.threshold is not None else 3.0 if data.scored else 0.5
     context.progress.update(0, 1, "classifiers", f"{len(data.documents)} documents")
@@ -117,7 +121,7 @@ def _read(field: str, inputs: Sequence[str], config: TrainClassifierConfig, coun
     files, _ = list_inputs(inputs, config.source)
     own = Counts()
     documents = (item for file in files for item in read_file(file, config.source, own) if isinstance(item, Document))
-    kept = nsmallest(config.most_documents, documents, key=lambda document: hash_of(document.id))
+    kept = _least(config, documents)
     if not kept:
         reasons = ", ".join(f"{reason}: {count}" for reason, count in own.rejected().items())
         raise InputError(f"classifier.{field} holds no document{f' ({reasons})' if reasons else ''}: correct the "
@@ -126,11 +130,8 @@ def _read(field: str, inputs: Sequence[str], config: TrainClassifierConfig, coun
     return kept
 
 
-def _negatives(config: TrainClassifierConfig, counts: Counts) -> list[Document]:
-    if config.negatives:
-        return _read("negatives", config.negatives, config, counts)
-    sample = list(read_documents(given_directory("data", config.data, "data") / "sample"))
-    return nsmallest(config.most_documents, sample, key=lambda document: hash_of(document.id))
+def _least(config: TrainClassifierConfig, documents: Iterable[Document]) -> list[Document]:
+    return nsmallest(config.most_documents, documents, key=lambda document: hash_of(document.id))
 
 
 def _scored(documents: Sequence[Document], field: str) -> Labelled:
