@@ -19,11 +19,10 @@ DEFAULT_PROFILE = "laptop"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_access(parser)
-    parser.add_argument("--deep", action="store_true", help="also start a pod of each image, which writes the store")
 
 
 def run(args: argparse.Namespace) -> int:
-    from workflows.argo.doctor.checks import examine
+    from workflows.argo.doctor import examine
 
     client = connected(args)
     cluster = _cluster(args, client)
@@ -53,7 +52,7 @@ def _cluster(args: argparse.Namespace, client: "ArgoClient") -> "Cluster":
             found = default_of(client.template(TEMPLATE), "profile")
             profile = profile_of(args, client, found)
             name = found if found in profile_names() else "FILE"  # the cluster's own
-    return Cluster(client.transport, client.namespace, profile or load_profile(DEFAULT_PROFILE), name, args.deep)
+    return Cluster(client.transport, client.namespace, profile or load_profile(DEFAULT_PROFILE), name)
 
 
 COMMAND = Command("doctor", "find what a cluster lacks, and how to fix it", 120, configure, run)

@@ -1,6 +1,5 @@
 """`argosy doctor`: each thing that a cluster may lack is found, and only that."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,12 +8,9 @@ import pytest
 import yaml
 
 from tests.argo_api import CORE, CUSTOM, Api, kubeconfig, serving
-from tests.argo_fixtures import BUCKET, s3_server
 from tests.command_line import Argosy
-from workflows.argo.doctor.checks import path_of
-from workflows.argo.doctor.pod_script import main as pod_script
+from workflows.argo.doctor import path_of
 from workflows.argo.manifests.documents import manifests
-from workflows.argo.objectstore.files import Remote
 from workflows.argo.profile.profile import load_profile
 
 PROFILE = {
@@ -120,85 +116,11 @@ def test_what_may_not_be_looked_at_is_no_failure(api: Api, argosy: Argosy) -> No
     assert ["cannot be looked at" in line for line in wrong] == [True]
 
 
-def pods(api: Api, status: dict[str, Any], log: str) -> list[str]:
-    """Pods that are created have this status and log; returns a list that fills with what was deleted."""
-    deleted: list[str] = []
-    answer = api.answer
-
-    def serving_pods(method: str, path: str, query: dict[str, str], body: dict[str, Any]) -> tuple[int, Any]:
-        if (method, path) == ("POST", f"{CORE}/pods"):
-            api.objects[f"{CORE}/pods/doctor-1"] = {"metadata": {"name": "doctor-1"}, "status": status}
-            api.logs["doctor-1"] = log
-            return 200, {"metadata": {"name": "doctor-1"}}
-        if method == "DELETE":
-            deleted.append(path)
-        return answer(method, path, query, body)
-
-    api.answer = serving_pods  # type: ignore[method-assign]
-    return deleted
-
-
-SAID = {"uid": 1000, "python": "3.11.9", "imports": "", "mlflow": ""}  # by the pod's script
-
-
-def test_deep_starts_a_pod_of_each_image_and_takes_it_away(api: Api, argosy: Argosy) -> None:
-    log = f"a warning\n{json.dumps({**SAID, 'store': 'PermissionError: /store/runs'})}\n"
-    deleted = pods(api, {"phase": "Succeeded"}, log)
-    wrong = doctor(argosy, "--deep", code=1)
-    assert ["store: PermissionError" in line for line in wrong] == [True, True]
-    assert len(deleted) == 2
-    created = [body for body in api.bodies("POST") if body.get("kind") == "Pod"]
-    assert [each["spec"]["containers"][0]["image"] for each in created] == ["argosy-data:latest", "argosy-train:latest"]
-    for each in created:
-        assert each["spec"]["securityContext"]["runAsNonRoot"]
-        assert each["spec"]["automountServiceAccountToken"] is False
-        assert "{{" not in json.dumps(each["spec"]["containers"][0]["env"])
-
-
-def test_an_image_that_cannot_be_pulled_is_told_at_once(api: Api, argosy: Argosy) -> None:
-    waiting = {"reason": "ImagePullBackOff", "message": "no such image"}
-    status = {"phase": "Pending", "containerStatuses": [{"state": {"waiting": waiting}}]}
-    deleted = pods(api, status, "")
-    wrong = doctor(argosy, "--deep", code=1)
-    assert "argosy-data:latest: ImagePullBackOff: no such image" in wrong[0]
-    assert len(deleted) == 2
-
-
-def test_the_pod_s_script_tries_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                                          capsys: pytest.CaptureFixture[str]) -> None:
-    """moto keeps a second writer off (If-None-Match), and has no bucket `another`."""
-
-    def said(store: Path, uri: str = "") -> str:
-        monkeypatch.setattr("sys.argv", ["-c", str(store), "", uri, "{}"])
-        pod_script()
-        found = json.loads(capsys.readouterr().out)
-        assert found["imports"] == found["mlflow"] == ""
-        return str(found["store"])
-
-    (tmp_path / "file").write_text("")
-    assert [said(tmp_path / each) == "" for each in ("runs", "file/runs")] == [True, False]
-    assert not list((tmp_path / "runs").iterdir())
-    with s3_server() as environment:
-        for name, value in environment.items():
-            monkeypatch.setenv(name, value)
-        assert said(tmp_path, f"s3://{BUCKET}/runs") == ""
-        assert "there is no such bucket" in said(tmp_path, "s3://another/runs")
-        assert not Remote(f"s3://{BUCKET}/runs", {}).list()
-
-
-def test_a_bucket_is_tried_from_a_pod_with_its_credentials_and_only_there(api: Api, argosy: Argosy,
-                                                                          tmp_path: Path) -> None:
-    given = yaml.safe_load((tmp_path / "team.yaml").read_text())
-    given["storage"] = {"uri": "s3://bucket/runs", "options": {"anon": False}}
-    (tmp_path / "team.yaml").write_text(yaml.safe_dump(given))
+def test_a_bucket_is_not_tried_from_here(api: Api, argosy: Argosy) -> None:
+    Path("team.yaml").write_text(yaml.safe_dump(PROFILE | {"storage": {"uri": "s3://bucket/runs"}}))
     api.objects = healthy()
     [wrong] = doctor(argosy)
     assert "s3://bucket/runs is not tried from here, since pods have the credentials" in wrong
-    pods(api, {"phase": "Succeeded"}, json.dumps({**SAID, "store": "InputError: there is no such bucket"}))
-    assert "there is no such bucket" in doctor(argosy, "--deep", code=1)[0]
-    [container] = next(body for body in api.bodies("POST") if body.get("kind") == "Pod")["spec"]["containers"]
-    assert container["args"][2:] == ["s3://bucket/runs", '{"anon": false}']
-    assert container["envFrom"] == [{"secretRef": {"name": "hub"}}]
 
 
 def test_a_profile_of_another_store_than_the_templates(api: Api, argosy: Argosy) -> None:

@@ -1,21 +1,20 @@
 """Checks of a cluster, functions that yield findings: Argo itself, our manifests, your rights, all that the profile
-names; pods are checked in deep.py."""
+names. What pods can do, a small workflow shows."""
 
 import re
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import yaml
 
 from argosy.core.config.explain import first_of
-from workflows.argo.client.api import TIMEOUT_S, ApiError
+from workflows.argo.client.api import TIMEOUT_S, ApiError, Transport
 from workflows.argo.client.submission import default_of, store_of
 from workflows.argo.client.view import Json
-from workflows.argo.doctor import Cluster, Found
-from workflows.argo.doctor.deep import pods
 from workflows.argo.manifests.documents import PROFILE, manifests
-from workflows.argo.profile.settings import Placement
+from workflows.argo.profile.profile import Profile
 
 KINDS = ("workflows", "workflowtemplates", "cronworkflows", "workflowtaskresults")
 INSTALL = ("install Argo 4.1: kubectl apply --server-side -k argo-install/overlays/..., see argo-install/README.md; "
@@ -24,7 +23,47 @@ WANTED = (("create", "workflows"), ("get", "workflows"), ("list", "workflows"), 
           ("get", "workflowtemplates"), ("get", "pods/log"))  # verb and resource
 SHARED = "ReadWriteMany"
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-Lack = tuple[str, str]  # what is wrong, and how to fix it
+
+
+@dataclass(frozen=True)
+class Found:
+    """A finding: `ok`, `warn` (works, or could not be looked at), `FAIL` (workflows will not work)."""
+
+    state: Literal["ok", "warn", "FAIL"]
+    what: str
+    fix: str = ""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The cluster that a check looks at."""
+
+    api: Transport
+    namespace: str
+    profile: Profile
+    file: str
+    """Value of --profile in the commands that fix a finding."""
+
+    def get(self, path: str, accept: str = "application/json", **query: str) -> Json | None:
+        """Return an object; None where there is none. Raises ApiError."""
+        try:
+            return self.api.ask("GET", path, query=query, accept=accept)
+        except ApiError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    def core(self, kind: str, name: str) -> Json | None:
+        """Return an object of the namespace, such as core("configmaps", "x")."""
+        return self.get(f"/api/v1/namespaces/{self.namespace}/{kind}/{name}")
+
+    @property
+    def install(self) -> str:
+        """The commands that install our manifests."""
+        if self.namespace != self.profile.namespace:  # its manifests would go elsewhere, over what is there
+            return (f"the profile {self.profile.name} is of namespace {self.profile.namespace}: write a profile with "
+                    f"'namespace: {self.namespace}' and give it as --profile FILE, or leave out --namespace")
+        return f"argosy manifests --profile {self.file} --out DIR && kubectl apply -k DIR/{self.profile.name}"
 
 
 def reachable(cluster: Cluster) -> Iterator[Found]:
@@ -144,11 +183,9 @@ def store(cluster: Cluster) -> Iterator[Found]:
     storage, defaults = cluster.profile.storage, cluster.profile.defaults
     if storage.claim:
         yield _claim(cluster, storage.claim)
-    elif storage.uri and cluster.deep:
-        yield Found("ok", f"{storage.uri}: see below what pods may do there")
     elif storage.uri:
         yield Found("warn", f"{storage.uri} is not tried from here, since pods have the credentials",
-                    "argosy doctor --deep")  # fmt: skip
+                    "argosy submit --preset tiny --to data --watch")  # fmt: skip
     elif (nodes := len((cluster.get("/api/v1/nodes") or {}).get("items") or [])) > 1 and not defaults.node_selector:
         what = f"{storage.host_path} is a directory of each of {nodes} nodes: steps would not see each other's results"
         yield Found("FAIL", what, "use storage.claim, or hold all pods on one node with defaults.node_selector")
@@ -165,62 +202,37 @@ def _claim(cluster: Cluster, name: str) -> Found:
     if phase != "Bound":
         return Found("FAIL" if phase == "Lost" else "warn", f"the claim {name} is {phase}",
                      f"kubectl -n {cluster.namespace} describe pvc {name}; fine where its storage class waits for the "
-                     "first pod: --deep starts one")
+                     "first pod")
     if SHARED not in modes:
         return Found("warn", f"the claim {name} is {', '.join(modes)}", f"all pods must be on one node; take {SHARED}")
     return Found("ok", f"the claim {name} is bound, {SHARED}")
 
 
-def priorities(cluster: Cluster) -> Iterator[Found]:
-    """Check each PriorityClass that the form offers."""
-
-    def look(name: str) -> Lack | None:
-        fix = f"kubectl create priorityclass {name} --value=1000, or take it out of priorities in the profile"
-        there = cluster.get(f"/apis/scheduling.k8s.io/v1/priorityclasses/{name}")
-        return None if there else (f"there is no PriorityClass {name}", fix)
-
-    yield _each("PriorityClasses", cluster.profile.priorities, look)
-
-
-def slots(cluster: Cluster) -> Iterator[Found]:
-    """Check each semaphore: a key of a ConfigMap that holds how many may work at a time."""
-
-    def look(slot: str) -> Lack | None:
+def named(cluster: Cluster) -> Iterator[Found]:
+    """Check what the profile names: PriorityClasses, semaphores (keys of ConfigMaps that hold how many may work at a
+    time) and Secrets, by their metadata alone: nobody needs their content."""
+    profile, create = cluster.profile, f"kubectl -n {cluster.namespace} create"
+    placements, lacks = (profile.defaults, *profile.stages.values()), []
+    for name in profile.priorities:
+        if cluster.get(f"/apis/scheduling.k8s.io/v1/priorityclasses/{name}") is None:
+            lacks.append(Found("FAIL", f"there is no PriorityClass {name}", f"kubectl create priorityclass {name} "
+                               "--value=1000, or take it out of priorities in the profile"))  # fmt: skip
+    for slot in sorted({each.slot for each in placements} - {""}):
         name, _, key = slot.partition("/")
         value = ((cluster.core("configmaps", name) or {}).get("data") or {}).get(key, "")
-        fix = f"kubectl -n {cluster.namespace} create configmap {name} --from-literal={key}=1"
-        wrong = f"semaphore {slot} is {value or 'not there'}: workflows would wait for it for ever"
-        return None if value.isdigit() and int(value) >= 1 else (wrong, fix)
-
-    yield _each("semaphores", sorted({each.slot for each in _placements(cluster) if each.slot}), look)
-
-
-def secrets(cluster: Cluster) -> Iterator[Found]:
-    """Check the Secrets that pods read or pull with, by their metadata alone: nobody needs their content."""
-
-    def look(name: str) -> Lack | None:
-        fix = f"kubectl -n {cluster.namespace} create secret generic {name} ..."
-        there = cluster.get(f"/api/v1/namespaces/{cluster.namespace}/secrets/{name}", accept=METADATA)
-        return None if there else (f"there is no Secret {name}: pods that need it would not start", fix)
-
-    wanted = {name for each in _placements(cluster) for name in each.secrets}
-    wanted |= {*cluster.profile.images.pull_secrets, cluster.profile.nightly.webhook_secret.partition("/")[0]} - {""}
-    yield _each("Secrets", sorted(wanted), look)
-
-
-def _each(kind: str, names: Sequence[str], look: Callable[[str], Lack | None]) -> Found:
-    """Tell the first lack among `names`, or that the cluster has them all."""
-    lack = next(filter(None, map(look, names)), None)
-    return Found("FAIL", *lack) if lack else Found(
-        "ok", f"{kind} {', '.join(names)}" if names else "the profile names none")  # fmt: skip
-
-
-def _placements(cluster: Cluster) -> Iterator[Placement]:
-    yield from (cluster.profile.defaults, *cluster.profile.stages.values())
+        if not value.isdigit() or int(value) < 1:
+            wrong = f"semaphore {slot} is {value or 'not there'}: workflows would wait for it for ever"
+            lacks.append(Found("FAIL", wrong, f"{create} configmap {name} --from-literal={key}=1"))
+    secrets = {name for each in placements for name in each.secrets} | {*profile.images.pull_secrets}
+    for name in sorted(secrets | {profile.nightly.webhook_secret.partition("/")[0]} - {""}):
+        if cluster.get(f"/api/v1/namespaces/{cluster.namespace}/secrets/{name}", accept=METADATA) is None:
+            wrong = f"there is no Secret {name}: pods that need it would not start"
+            lacks.append(Found("FAIL", wrong, f"{create} secret generic {name} ..."))
+    yield from lacks or [Found("ok", "PriorityClasses, semaphores and Secrets of the profile are there")]
 
 
 def mlflow(cluster: Cluster) -> Iterator[Found]:
-    """Ask its /health from this machine. Pods may reach it where this machine does not: --deep asks from one."""
+    """Ask its /health from this machine; pods may reach it where this machine does not."""
     tracking = cluster.profile.tracking
     if not tracking.uri:
         yield Found("warn", "no tracking.uri in the profile: metrics go to mlflow.db in the store", "set tracking.uri")
@@ -257,8 +269,8 @@ def artifacts(cluster: Cluster) -> Iterator[Found]:
 
 CHECKS: dict[str, Callable[[Cluster], Iterator[Found]]] = {
     "api": reachable, "resources": resources, "controller": controller, "installed": installed, "profiles": profiles,
-    "rights": rights, "store": store, "priorities": priorities, "slots": slots, "secrets": secrets, "mlflow": mlflow,
-    "artifacts": artifacts, "pods": pods,
+    "rights": rights, "store": store, "named": named, "mlflow": mlflow,
+    "artifacts": artifacts,
 }  # fmt: skip
 
 
