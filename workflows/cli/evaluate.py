@@ -43,7 +43,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
                         help="library that computes scores (default: transformers)")
     parser.add_argument("--dtype", choices=("auto", "float32", "bfloat16"), default="auto",
                         help="precision to compute in (default: the weights', or float32 where the CPU lacks theirs)")
-    parser.add_argument("--no-cache", action="store_true", help="do not use scores of earlier evaluations")
     parser.add_argument("--again", action="store_true", help="retry whatever failed, and keep the rest")
     add_store(parser)
 
@@ -110,9 +109,8 @@ def _config(args: argparse.Namespace) -> dict[str, Any]:
         os.environ["ARGOSY_BENCHMARKS"] = args.data if args.data == "huggingface" else str(folder)
     if args.tokens:
         config["tokens"] = str(args.tokens.absolute())
-    config |= {"processes": args.processes, "backend": args.backend, "dtype": _dtype(args, directory)}
-    if not args.no_cache:
-        config["cache"] = str((args.store / SCORES).absolute())
+    config |= {"processes": args.processes, "backend": args.backend, "dtype": _dtype(args, directory),
+               "cache": str((args.store / SCORES).absolute())}
     return config | ({"limit": args.limit} if args.limit else {})
 
 

@@ -103,41 +103,7 @@ def describe_all(planned: Plan, config: LifecycleConfig, ahead: Sequence[Ahead])
         training = f"{phase_rows(trained_model(config), phases)}\n\n" if phases else ""
     except InputError:
         training = ""
-    settled = _all_cores(planned, config) + _dtypes(planned, config)
-    return training + describe_amounts(ahead) + _epochs(planned) + describe(planned) + settled
-
-
-def _all_cores(planned: Plan, config: LifecycleConfig) -> str:
-    """Say which stages take all cores of this machine, and what equal bytes then need; "" where none does."""
-    asked = {name for name, each in config.resources.items() if each.cores == "all"}
-    found = {node.name: json.loads(node.config)["threads"] for node in planned.nodes
-             if node.selected and node.name in asked and "threads" in json.loads(node.config)}
-    if not found:
-        return ""
-    threads = max(found.values())
-    return (f"\n{', '.join(found)}: {threads} threads, for all cores of this machine. Their number decides last digits "
-            "and counts in the digest: on a machine with other cores, "
-            f"{next(iter(found))}.threads={threads} makes equal bytes")
-
-
-_FIELDS = {"measure": "clean.model_dtype"}  # of a precision, where it is not the stage's own
-
-
-def _dtypes(planned: Plan, config: LifecycleConfig) -> str:
-    """Say what dtype=auto is on this machine; "" where no stage has it, or all compute as their weights are."""
-    branches = {each.name: each.config() for each in config.posttraining}
-    found: dict[str, list[str]] = {}
-    for name in dict.fromkeys(node.name for node in planned.nodes if node.selected):
-        asked = branches.get(name, getattr(config, "sft" if name == "twin" else name, None))
-        auto = config.clean.model_dtype if name == "measure" else getattr(asked, "dtype", "")
-        dtypes = {json.loads(node.config).get("dtype") for node in planned.nodes if node.name == name}
-        if auto == "auto":
-            for dtype in sorted(dtypes - {"weights"}):
-                found.setdefault(dtype, []).append(name)
-    return "".join(
-        f"\n{', '.join(names)}: dtype={dtype}, which is fast here (dtype=auto). It counts in the digest: where another "
-        f"machine plans, {_FIELDS.get(names[0], names[0] + '.dtype')}={dtype} makes the same"
-        for dtype, names in found.items())
+    return training + describe_amounts(ahead) + _epochs(planned) + describe(planned)
 
 
 def _epochs(planned: Plan) -> str:

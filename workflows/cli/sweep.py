@@ -5,17 +5,14 @@ import contextlib
 import json
 import math
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from argosy.core.errors import InputError
-from argosy.core.store.files import json_text, make_directory, read_json, read_record
-from argosy.core.store.step_files import RUN
-from argosy.corpus.text.display import duration
+from argosy.core.store.files import json_text, make_directory, read_json
 from argosy.evidence.sweep.grid import STAGE
 from workflows.cli.cluster import MORE, add_cluster, on_argo, start
 from workflows.cli.command import Command, add_budget, add_store, checked, positive
-from workflows.cli.options import add_config, config_file, config_parameters, trained_model
+from workflows.cli.options import add_config, config_file, config_parameters
 from workflows.plan import Plan, PlannedNode, check_inputs, describe, plan
 from workflows.sweep import NAME, Question, Sweep, read_sweep, sweep_nodes
 
@@ -40,8 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
                              "sizes gives its learning rate")
     parser.add_argument("--target-width", type=positive, default=0, metavar="N",
                         help="its hidden_size: where one size was swept, the learning rate scales as 1 / width (muP)")
-    parser.add_argument("--dry-run", action="store_true", help="show points, tokens, hours and the plan alone")
-    parser.add_argument("--gpu", metavar="TYPE", help="for the hours, such as h100 (default: as points that have run)")
+    parser.add_argument("--dry-run", action="store_true", help="show points, tokens and the plan alone")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     add_store(parser)
     add_budget(parser)
@@ -58,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     planned = plan(nodes, args.store)
     check_inputs(nodes, {node.name for node in planned.to_run})
     out = sys.stderr if args.json else sys.stdout
-    print(summary(sweep, planned, args.gpu), file=out)
+    print(summary(sweep, planned), file=out)
     if args.dry_run:
         print(describe(planned), file=out)
         return 0
@@ -104,67 +100,27 @@ def _show(planned: Plan, code: int, *, json_: bool) -> int:
     return code
 
 
-def summary(sweep: Sweep, planned: Plan, gpu: str | None) -> str:
-    """Say how many points there are, what of them is to run, and how long that takes, as far as that is known."""
+def summary(sweep: Sweep, planned: Plan) -> str:
+    """Say how many points there are, what of them is to run, and on how many tokens."""
     points = _points(planned)
     to_run = [node for node in points if node.to_run]
     tokens = sum(json.loads(node.config)["tokens"] for node in to_run)
     axes = " x ".join(f"{len(axis.values)} of {axis.field}" for axis in sweep.grid.axes)
     left = len(sweep.points) - len(points)
-    lines = [f"{len(sweep.points)} points ({axes}): {len(to_run)} to run, {len(points) - len(to_run)} reused"
-             + (f", {left} diverged before" if left else ""), f"{tokens:,} tokens to train on"]
-    return "\n".join([*lines, *_hours(points, sweep, gpu)])
+    return (f"{len(sweep.points)} points ({axes}): {len(to_run)} to run, {len(points) - len(to_run)} reused"
+            + (f", {left} diverged before" if left else "") + f"\n{tokens:,} tokens to train on")
 
 
 def _points(planned: Plan) -> list[PlannedNode]:
     return [node for node in planned.nodes if node.name == STAGE]
 
 
-def _hours(points: Sequence[PlannedNode], sweep: Sweep, gpu: str | None) -> list[str]:
-    """Tell how long the new points take together: on a GPU as the planner sees it, else as fast as those that ran.
-
-    Raises InputError: there is no such type of GPU."""
-    from argosy.model.train.sizing.gpus import MFU, find_gpu
-
-    work = {node.id: _flops(node, sweep) for node in points}
-    todo = sum(work[node.id] for node in points if node.to_run)
-    if not todo:
-        return []
-    if gpu:
-        seconds = todo / (find_gpu(gpu).flops * MFU)
-        how = f"on one {gpu} at MFU {MFU:g}, which is assumed (small models reach less)"
-    else:
-        done = [node for node in points if not node.to_run]
-        took = {node.id: float(read_record(Path(node.dir, RUN)).get("seconds") or 0) for node in done}
-        if not any(took.values()):
-            return [f"{todo:.2g} FLOPs; hours are known once a point has run in this store, or with --gpu TYPE"]
-        seconds = todo * sum(took.values()) / sum(work[name] for name, each in took.items() if each)
-        how = "one after the other, as fast as the points that have run"
-    return [f"{todo:.2g} FLOPs: {duration(seconds)} {how}"]
-
-
-def _flops(node: PlannedNode, sweep: Sweep) -> float:
-    """Return the FLOPs of a point; 0 where the shapes of its model are not known here."""
-    from argosy.model.train.sizing.architecture import of_pipeline
-    from argosy.model.train.sizing.gpus import training_flops
-    from argosy.model.train.sizing.job import read_job, read_layout
-
-    config = json.loads(node.config)
-    try:
-        model = (of_pipeline(config["model"], sweep.first.tokenizer.vocab_size) if sweep.first.start is None
-                 else trained_model(sweep.first))
-    except InputError:
-        return 0.0
-    job = read_job(config, model)
-    return float(training_flops(job, read_layout(config, node.resources.processes), job.tokens))
-
-
 def _submit(args: argparse.Namespace, sweep: Sweep) -> int:
     """Submit the template `sweep`, whose first pod plans as this command does."""
     from workflows.argo.client.submission import check_files
 
-    if args.json or args.dry_run or args.gpu:
-        raise InputError("--json, --dry-run and --gpu are of a sweep on this machine: leave them out with --on argo")
+    if args.json or args.dry_run:
+        raise InputError("--json and --dry-run are of a sweep on this machine: leave them out with --on argo")
     check_files(sweep.first)
     start(args, NAME, config_parameters(args) | {
         "channel": args.channel, "seeds": str(args.seeds), "target-parameters": f"{args.target_parameters:g}",
