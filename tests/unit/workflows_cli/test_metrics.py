@@ -19,9 +19,6 @@ from tests.report_fixtures import HONEST, make_store
 
 def test_metrics_of_a_store(tmp_path: Path, argosy: Argosy) -> None:
     make_store(tmp_path, HONEST)
-    said = argosy("metrics", "--store", str(tmp_path)).out
-    assert said.splitlines()[0].split() == ["METRIC", "VERDICT", "LAST", "OF", "95", "%", "CHANCE", "SIGNAL", "NOISE",
-                                            "SNR", "TAU", "CHECKPOINTS"]
     [found] = json.loads(argosy("metrics", "--store", str(tmp_path), "bench/facts/cloze/acc", "--json").out)
     assert (found["verdict"], found["chance"], found["checkpoints"]) == ("watch", 0.25, len(HONEST))
     assert found["found"]["ratio"] == pytest.approx(found["found"]["signal"] / found["found"]["noise"])
@@ -38,17 +35,14 @@ def test_the_table_says_of_which_checkpoint_the_last_value_is(tmp_path: Path, ar
     most = max(checkpoints.finals, key=lambda c: c.tokens)
     heldout = found["heldout/bpb/code"]  # of a final one of each step alone, so all curves are as long
     assert (heldout.of, heldout.last) == (most.label, most.metrics["heldout/bpb/code"])
-    probe = found["probe/probes/fact_en/acc"]  # pretraining has three checkpoints
-    assert (probe.of, probe.last) == ("pretrain", checkpoints.finals[0].metrics["probe/probes/fact_en/acc"])
     accuracy = found["bench/facts/plain/acc"]
     highest = max(checkpoints.finals, key=lambda c: c.metrics["bench/facts/plain/acc"])
     assert (accuracy.of, accuracy.last) == (highest.label, highest.metrics["bench/facts/plain/acc"])
     said = argosy("metrics", "--store", str(tmp_path), "heldout/bpb/code").out
     assert f" {heldout.last:.4g}  {most.label} " in said
-    assert "LAST: the value of the checkpoint OF" in said
 
 
-def test_what_has_no_direction_or_few_items_is_not_worth_watching(tmp_path: Path, argosy: Argosy,
+def test_what_has_no_direction_or_few_items_is_not_worth_watching(tmp_path: Path,
                                                                   monkeypatch: pytest.MonkeyPatch) -> None:
     store = make_store(tmp_path, HONEST)
     checkpoints = read_checkpoints([Path(path) for path in store.checkpoints], store.evaluations)
@@ -57,19 +51,10 @@ def test_what_has_no_direction_or_few_items_is_not_worth_watching(tmp_path: Path
         c.metrics[halves], c.stderr[halves] = c.metrics[name], c.stderr[name]
     before = {each.metric: each for each in watchlist(checkpoints)}
     assert (before[name].verdict, before[halves].verdict) == ("watch", "no direction")
-    assert before[halves].found.ratio == before[name].found.ratio
-    for c in checkpoints.evaluated:
-        c.counts[name] = 9
-    [few] = watchlist(checkpoints, metrics=[name])
-    assert (few.verdict, few.why) == ("few items", "it is of 9 items, fewer than 10")
     statements = {str(n): Value(f"fact-{n % 9}", 1.0, item=str(n)) for n in range(90)}
-    with monkeypatch.context() as patch:
-        patch.setattr(Checkpoint, "side", lambda self, _: Side(self.metrics[name], 0.01, statements, 90))
-        [facts] = watchlist(checkpoints, metrics=[name])
+    monkeypatch.setattr(Checkpoint, "side", lambda self, _: Side(self.metrics[name], 0.01, statements, 90))
+    [facts] = watchlist(checkpoints, metrics=[name])
     assert (facts.verdict, facts.why) == ("few items", "it is of 9 items, fewer than 10")
-    watch = argosy("metrics", "--store", str(tmp_path), "--watch").out.split()
-    assert name in watch
-    assert halves not in watch
 
 
 def test_steps_that_differ_in_their_seed_alone_are_seeds_of_one_model(tmp_path: Path) -> None:
@@ -94,16 +79,11 @@ def test_what_guessing_scores_is_no_metric_and_who_has_seen_the_test_is_left_out
     store = make_store(tmp_path, HONEST)
     checkpoints = read_checkpoints([Path(path) for path in store.checkpoints], store.evaluations)
     before = {each.metric: each for each in watchlist(checkpoints)}
-    assert before
     assert not any(name.endswith("/chance") for name in before)
     best = max(checkpoints.evaluated, key=lambda c: c.metrics["bench/facts/cloze/acc"])
-    score = Contamination("order_gap", 0.9, 0.8, 1.0, 30.0, 1e-9, 0.99, 200, ())
-    best.seen["facts"] = Seen("facts", score)
-    after = {each.metric: each for each in watchlist(checkpoints)}
-    assert after["bench/facts/cloze/acc"].checkpoints == before["bench/facts/cloze/acc"].checkpoints - 1
-    assert after["bench/facts_en/cloze/acc"].checkpoints == before["bench/facts_en/cloze/acc"].checkpoints - 1
-    others = [name for name in before if not name.startswith("bench/facts")]
-    assert all(after[name].checkpoints == before[name].checkpoints for name in others)
+    best.seen["facts"] = Seen("facts", Contamination("order_gap", 0.9, 0.8, 1.0, 30.0, 1e-9, 0.99, 200, ()))
+    for name, each in {each.metric: each for each in watchlist(checkpoints)}.items():
+        assert before[name].checkpoints - each.checkpoints == int(name.startswith("bench/facts"))
 
 
 def test_a_tiny_probability_is_shown_as_a_power_of_ten() -> None:
