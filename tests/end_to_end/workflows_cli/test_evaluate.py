@@ -41,7 +41,6 @@ def test_a_model_directory_is_evaluated_with_the_core_suite(tmp_path: Path, argo
     assert results["counts"]["bench/ceval/numerals/acc"] == 40
     assert "bench/ceval_humanities/plain/acc" in results["metrics"]
     assert "left out of bench/piqa: 1 x no file piqa/**/valid.jsonl; get it from https://yonatan" in printed
-    assert str(tmp_path) not in (directory / "results.json").read_text()
     before = (directory / "results.json").stat().st_mtime_ns
     argosy(*command)
     assert (directory / "results.json").stat().st_mtime_ns == before
@@ -56,10 +55,10 @@ def test_what_is_no_language_model_is_refused(tmp_path: Path, argosy: Argosy) ->
     checkpoint = save_checkpoint(tmp_path / "model", chat=True).path
     about = json.loads((checkpoint / "config.json").read_text(encoding="utf-8"))
     (checkpoint / "config.json").write_text(json.dumps({**about, "architectures": ["LlamaForSequenceClassification"]}))
-    asked = ["evaluate", str(checkpoint), "--suite", "core_probes", "--store", str(tmp_path / "runs")]
-    assert "is a LlamaForSequenceClassification (a reward model, a classifier)" in argosy(*asked, code=2).err
-    said = argosy("evaluate", str(tmp_path / "absent"), "--store", str(tmp_path / "runs"), code=2).err
-    assert "there is no such directory" in said
+    for path, words in ((checkpoint, "is a LlamaForSequenceClassification (a reward model, a classifier)"),
+                        (tmp_path / "absent", "there is no such directory")):
+        said = argosy("evaluate", str(path), "--suite", "core_probes", "--store", str(tmp_path / "runs"), code=2).err
+        assert words in said
 
 
 def test_a_wrong_suite_does_not_stop_the_others(tmp_path: Path, argosy: Argosy,

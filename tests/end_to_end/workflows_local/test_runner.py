@@ -56,10 +56,6 @@ def run(nodes: list[Node], store: Path, *observers: RunObserver) -> RunResult:
     return run_plan(plan(nodes, store), budget=Budget(2, 4), observers=observers)
 
 
-def statuses(result: RunResult) -> dict[str, str]:
-    return {key: found.status for key, found in result.results.items()}
-
-
 def ends_as_untouched(nodes: list[Node], root: Path) -> None:
     """Run again, `s` has the bytes of a store that was left alone: data and outputs, not times and logs."""
     graph, stores = Graph(nodes), (root / "s", root / "untouched")
@@ -67,10 +63,6 @@ def ends_as_untouched(nodes: list[Node], root: Path) -> None:
     ours, theirs = ([Path(graph.directory(node, str(store)), name).read_bytes()
                      for node in nodes for name in ("data.bin", OUTPUTS)] for store in stores)
     assert ours == theirs
-
-
-def attempts(result: Plan) -> dict[str, int]:
-    return {node.id: json.loads(Path(node.dir, RUN).read_text())["attempts"] for node in result.nodes}
 
 
 @contextmanager
@@ -98,7 +90,8 @@ def pids(planned: Plan, store: Path) -> list[int]:
 
 def test_a_failing_node_stops_only_what_depends_on_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     result = run(fan(fail={1: "crash"}), tmp_path)
-    assert statuses(result) == {"first": "ran", "part/0": "ran", "part/1": "failed", "part/2": "ran", "last": "blocked"}
+    assert {key: found.status for key, found in result.results.items()} == {
+        "first": "ran", "part/0": "ran", "part/1": "failed", "part/2": "ran", "last": "blocked"}
     assert result.exit_code == 1
     text = capsys.readouterr().out
     assert text.count("part/1 failed: ValueError: crashed on request") == 2  # when it happens, and at the end
@@ -111,8 +104,7 @@ def test_a_failing_node_stops_only_what_depends_on_it(tmp_path: Path, capsys: py
 
 def test_parts_that_share_a_process_have_their_own_logs_and_results(tmp_path: Path) -> None:
     result = run(fan(fail={1: "error"}, parts=4, batch=4), tmp_path)
-    assert statuses(result)["part/1"] == "failed"
-    assert [result.results[f"part/{i}"].status for i in (0, 2, 3)] == ["ran"] * 3
+    assert [result.results[f"part/{i}"].status for i in range(4)] == ["ran", "failed", "ran", "ran"]
     nodes = {node.id: Path(node.dir) for node in plan(fan(parts=4), tmp_path).nodes}
     processes = {json.loads((nodes[f"part/{i}"] / RUN).read_text())["pid"] for i in range(4)}
     assert len(processes) == 2  # as many as there are cores
@@ -166,7 +158,7 @@ def test_two_runners_on_one_store_run_each_node_once(tmp_path: Path) -> None:
     with runner(nodes, tmp_path / "s") as (one, planned), runner(nodes, tmp_path / "s") as (two, _):
         texts = [process.communicate(timeout=60)[0] for process in (one, two)]
         assert [one.returncode, two.returncode] == [0, 0], texts
-    assert set(attempts(planned).values()) == {1}
+    assert {json.loads(Path(node.dir, RUN).read_text())["attempts"] for node in planned.nodes} == {1}
 
 
 def test_observers_are_told_and_one_that_fails_stops_nothing(tmp_path: Path) -> None:
@@ -191,21 +183,15 @@ def test_arguments_too_long_for_the_system_go_another_way(tmp_path: Path) -> Non
     assert run(nodes, tmp_path / ("y" * 200)).exit_code == 0
 
 
-class Devices(RunObserver):
-    """Notes which GPUs the processes see of steps that are in the middle of their work."""
-
-    def __init__(self, planned: Plan, store: Path) -> None:
-        self.seen: set[str] = set()
-        self._planned, self._store = planned, store
-
-    def on_tick(self) -> None:
-        for pid in pids(self._planned, self._store):
-            variables = Path(f"/proc/{pid}/environ").read_text().split("\0")
-            self.seen |= {each for each in variables if each.startswith("CUDA_VISIBLE_DEVICES=")}
-
-
 def test_steps_at_the_same_time_see_gpus_of_their_own(tmp_path: Path) -> None:
     nodes = [Node("part", "noop", noop(i, 1.5, ""), part=str(i), resources=Resources(1, 0.1, gpus=1)) for i in range(2)]
-    devices = Devices(plan(nodes, tmp_path), tmp_path)
-    assert run_plan(plan(nodes, tmp_path), budget=Budget(2, 4, gpus=("5", "6")), observers=[devices]).exit_code == 0
-    assert devices.seen == {"CUDA_VISIBLE_DEVICES=5", "CUDA_VISIBLE_DEVICES=6"}
+    planned, seen, observer = plan(nodes, tmp_path), set[str](), Mock(spec=RunObserver)
+
+    def look() -> None:
+        for pid in pids(planned, tmp_path):
+            variables = Path(f"/proc/{pid}/environ").read_text().split("\0")
+            seen.update(each for each in variables if each.startswith("CUDA_VISIBLE_DEVICES="))
+
+    observer.on_tick.side_effect = look
+    assert run_plan(planned, budget=Budget(2, 4, gpus=("5", "6")), observers=[observer]).exit_code == 0
+    assert seen == {"CUDA_VISIBLE_DEVICES=5", "CUDA_VISIBLE_DEVICES=6"}

