@@ -1,12 +1,10 @@
 """The planner's answer about one job on one type of GPU: as data, and as tables in plain words."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from argosy.corpus.text.display import columns, duration
-from argosy.corpus.tokens.epochs import ChannelEpochs
-from argosy.corpus.tokens.epochs import in_words as epochs_in_words
 from argosy.model.train.sizing.advice import gigabytes, held
 from argosy.model.train.sizing.architecture import Architecture
 from argosy.model.train.sizing.gpus import Gpu, bubble, estimate, forward_flops, intensity, six_n_d, training_flops
@@ -18,15 +16,13 @@ from argosy.planning.traffic import traffic
 
 @dataclass(frozen=True)
 class Question:
-    """Inputs of a plan beside the job: GPUs, assumptions, data."""
+    """Inputs of a plan beside the job: GPUs and assumptions."""
 
     gpu: Gpu
     gpus: int
     per_node: int
     mfu: float
     price: float
-    epochs: Sequence[ChannelEpochs] = ()
-    """Epochs of each channel, in this phase and with those before; empty where the data are not known."""
 
 
 def short(number: float) -> str:
@@ -52,8 +48,6 @@ def as_data(job: Job, asked: Question, found: Proposals) -> dict[str, Any]:
         "fitting": [_proposal(each, asked) for each in found.fitting],
         "failing": [{"layout": each.name, "bytes": each.memory.total, "parts": dict(each.memory.parts)}
                     for each in found.failing],
-        "epochs": {row.channel: row.epochs for row in asked.epochs},
-        "channels": [asdict(row) | {"alarm": row.alarm} for row in asked.epochs],
     }
 
 
@@ -76,7 +70,6 @@ def in_words(job: Job, asked: Question, found: Proposals, hints: Mapping[str, st
     if found.fitting or len(found.failing) == 1:  # or the one layout that was asked about
         best = (*found.fitting, *found.failing)[0]
         sections += [_memory(best, asked), _work(best, asked), _sent(best, asked)]
-    sections.append(epochs_in_words(asked.epochs) if asked.epochs else "")
     return "\n\n".join(section for section in sections if section)
 
 

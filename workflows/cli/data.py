@@ -84,9 +84,7 @@ def _corpus(directory: Path) -> tuple[KeptCorpus, CleanConfig]:
     done = read_done(directory)
     if done is None or done["made_from"]["step"] != "clean":
         raise InputError(f"{directory} is not the directory of a finished clean step")
-    scored = Lineage(directory.absolute().parent).of(directory.absolute()).upstream.get("scored")
-    if scored is None:
-        raise InputError(f"{directory} was made by a version without shards: run clean again with this one")
+    scored = Lineage(directory.absolute().parent).of(directory.absolute()).upstream["scored"]
     missing = [each for each in scored if isinstance(each, str)]
     if missing:
         raise InputError(f"{directory}: {len(missing)} of its {len(scored)} score steps are not in this store")

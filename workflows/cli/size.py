@@ -14,9 +14,6 @@ from workflows.cli.options import OVERRIDES, PHASES, add_config, config_file, lo
 from workflows.compose import compose
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from argosy.corpus.tokens.epochs import ChannelEpochs
     from argosy.model.train.config import TrainConfig
     from argosy.model.train.sizing.layouts import Proposals
     from workflows.lifecycle import LifecycleConfig
@@ -35,8 +32,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--stage", default="pretrain", metavar="STAGE", help=f"{', '.join(PHASES)} (default: pretrain)")
     parser.add_argument("--model-dir", type=directory, metavar="DIR",
                         help="a model of Hugging Face, whose config.json is read instead of pretrain.model")
-    parser.add_argument("--tokenized", type=directory, metavar="DIR",
-                        help="directory of a tokenize step: how often each channel is seen")
     parser.add_argument("--gpu", default="h100", metavar="TYPE", help="such as h100, a100, h200 (default: h100)")
     parser.add_argument("--gpus", type=positive, default=8, metavar="N", help="GPUs of a node (default: 8)")
     parser.add_argument("--nodes", type=positive, default=1, metavar="N", help="nodes (default: 1)")
@@ -61,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     gpu, own = find_gpu(args.gpu), stage["processes"]
     gpus = own if own > 1 else args.gpus * args.nodes
     price = gpu.price if args.price is None else args.price
-    asked = Question(gpu, gpus, min(gpus, args.gpus), args.mfu or MFU, price, _epochs(args, config))
+    asked = Question(gpu, gpus, min(gpus, args.gpus), args.mfu or MFU, price)
     if own > 1:
         one = fit(job, read_layout(stage, own), gpu.usable)
         found = Proposals((one,), ()) if one.fits else Proposals((), (one,))
@@ -86,18 +81,6 @@ def _stage(args: argparse.Namespace, config: "LifecycleConfig") -> "TrainConfig"
         print(f"the config trains {trained}, and no {args.stage}: these are figures of {args.stage} if it did, as "
               f"argosy size knows {', '.join(PHASES)} alone", file=sys.stderr)
     return stage
-
-
-def _epochs(args: argparse.Namespace, config: "LifecycleConfig") -> "Sequence[ChannelEpochs]":
-    """Count the passes over each channel. Raises InputError: the mixture names a channel that is not there."""
-    if not args.tokenized:
-        return ()
-    from argosy.corpus.tokens.epochs import planned_tables
-    from argosy.corpus.tokens.reader import read_index
-
-    chosen = [name for name in PHASES if getattr(config, name) and (name in config.chosen() or name == args.stage)]
-    phases = {name: getattr(config, name).model_dump() for name in chosen}
-    return planned_tables(read_index(args.tokenized), phases, args.stage)[args.stage]
 
 
 def _hints(args: argparse.Namespace, found: "Proposals") -> dict[str, str]:

@@ -52,20 +52,6 @@ def test_prompts_are_continued_greedily_or_drawn_by_their_seed(checkpoint: Path,
     assert drawn[0] == drawn[1] != drawn[2]
 
 
-def test_bfloat16_weights_speak_in_float32_where_the_cpu_has_no_instructions_for_them(
-    tmp_path: Path, argosy: Argosy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from transformers import AutoModelForCausalLM
-
-    path = make_checkpoint(tmp_path) / "checkpoints/final"
-    AutoModelForCausalLM.from_pretrained(path, dtype="bfloat16").save_pretrained(path)
-    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    for flags, said in (({"avx512_bf16"}, False), ({"avx2"}, True)):
-        monkeypatch.setattr("argosy.core.step.machine._cpu_flags", lambda flags=flags: frozenset(flags))
-        shown = argosy("generate", str(tmp_path), "red", "--max-tokens", "1").err
-        assert ("(computed in float32: the weights are bfloat16, for which" in shown) is said
-
-
 def test_a_checkpoint_that_cannot_speak_is_refused(tmp_path: Path, argosy: Argosy) -> None:
     (make_checkpoint(tmp_path) / "checkpoints/final/chat_template.jinja").unlink()
     for arguments, message in ((["chat", str(tmp_path)], "has no chat template: 'argosy generate"),

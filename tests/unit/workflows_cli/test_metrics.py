@@ -84,14 +84,3 @@ def test_what_guessing_scores_is_no_metric_and_who_has_seen_the_test_is_left_out
     best.seen["facts"] = Seen("facts", Contamination("order_gap", 0.9, 0.8, 1.0, 30.0, 1e-9, 0.99, 200, ()))
     for name, each in {each.metric: each for each in watchlist(checkpoints)}.items():
         assert before[name].checkpoints - each.checkpoints == int(name.startswith("bench/facts"))
-
-
-def test_a_tiny_probability_is_shown_as_a_power_of_ten() -> None:
-    from workflows.cli.evaluate import _lines
-
-    metrics = {"probe/p/json/prob": 0.000123, "probe/p/json/mass": 0.0012}
-    outputs = {"metrics": metrics, "stderr": dict.fromkeys(metrics, 0.00004), "counts": dict.fromkeys(metrics, 3),
-               "left_out": {}}  # fmt: skip
-    tiny, small = _lines(outputs)
-    assert tiny.split() == ["p/json/prob", "1.23e-04", "±", "4.00e-05", "n", "3"]
-    assert small.split()[1] == "0.001"

@@ -81,15 +81,6 @@ def test_the_layout_that_a_config_sets_is_the_one_that_is_sized(tmp_path: Path, 
     assert "FSDP2" in argosy("size", *given).out
 
 
-def test_size_counts_epochs_of_a_tokenized_store(tmp_path: Path, argosy: Argosy) -> None:
-    channels = {"en": {"train": {"tokens": 1000}}, "code": {"train": {"tokens": 3000}}}
-    (tmp_path / "index.json").write_text(json.dumps({"channels": channels}))
-    given = ("size", "--preset", "tiny", "--tokenized", str(tmp_path), "pretrain.tokens=20480", "--json")
-    mixed = json.loads(argosy(*given, "pretrain.mixture={en: 1, code: 1}").out)["epochs"]
-    assert mixed == pytest.approx({"en": 10.24, "code": 20480 / 2 / 3000})
-    assert "pretrain: mixture.em: no such channel" in argosy(*given, "pretrain.mixture={em: 1}", code=2).err
-
-
 def test_size_refuses_what_cannot_be(tmp_path: Path, argosy: Argosy) -> None:
     hub = f"start.model=org/name@{'0' * 40}"
     for given, message in {
