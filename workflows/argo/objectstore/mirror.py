@@ -29,24 +29,17 @@ _TRIES, _PAUSE_S = 10, 0.1
 _RESERVE = 2**26  # bytes of the node's disk that are left free
 
 
-def each(call: Callable[[T], object], items: Iterable[T], size: Callable[[T], int] = lambda item: 0) -> int:
-    """Call `call` for every item, large ones first; return their number. The first error ends it."""
-    todo = sorted(items, key=size, reverse=True)
-    if len(todo) <= 1:
-        for item in todo:
-            call(item)
-        return len(todo)
+def each(call: Callable[[T], object], items: Iterable[T], size: Callable[[T], int] = lambda item: 0) -> None:
+    """Call `call` for every item, large ones first. The first error ends it."""
     small, large = ThreadPoolExecutor(_WORKERS, "transfer"), ThreadPoolExecutor(_LARGE, "transfer-large")
     try:
-        started: list[Future[object]] = [
-            (large if size(item) > SMALL else small).submit(call, item) for item in todo
-        ]
+        started: list[Future[object]] = [(large if size(item) > SMALL else small).submit(call, item)
+                                         for item in sorted(items, key=size, reverse=True)]
         for future in wait(started, return_when=FIRST_EXCEPTION).done:
             future.result()
     finally:
         for pool in (small, large):
             pool.shutdown(cancel_futures=True)
-    return len(todo)
 
 
 class Stamp(NamedTuple):
@@ -221,8 +214,8 @@ class Mirror:
         self.remote, self.root, self._near = remote, root, near
         self._known: dict[str, Stamp] = {}
 
-    def pull(self, entries: Mapping[str, Entry], *, results: bool = False) -> int:
-        """Fetch files; return how many bytes. `results`: of other steps, to be read and never written."""
+    def pull(self, entries: Mapping[str, Entry], *, results: bool = False) -> None:
+        """Fetch files. `results`: of other steps, to be read and never written."""
         near = self._near if results else None
 
         def one(name: str) -> None:
@@ -233,25 +226,19 @@ class Mirror:
             self.note([name])
 
         each(one, entries, lambda name: entries[name].size)
-        return sum(entry.size for entry in entries.values())
 
-    def pull_below(self, *folders: str, wanted: Callable[[str], bool] = lambda name: True) -> int:
+    def pull_below(self, *folders: str, wanted: Callable[[str], bool] = lambda name: True) -> None:
         """Fetch all files below some directories."""
         found: dict[str, Entry] = {}
         each(lambda folder: found.update(self.remote.list(folder)), folders)
-        return self.pull({name: entry for name, entry in found.items() if wanted(name)})
+        self.pull({name: entry for name, entry in found.items() if wanted(name)})
 
-    def push(self, *folders: str) -> int:
-        """Send the files below directories that changed since they were fetched; return how many."""
-        changed: dict[str, Stamp] = {}
-        for folder in folders:
-            for name, stamp in scan(self.root / folder).items():
-                path = f"{folder}/{name}"
-                if self._known.get(path) != stamp:
-                    changed[path] = stamp
+    def push(self, *folders: str) -> None:
+        """Send the files below directories that changed since they were fetched."""
+        found = {f"{folder}/{name}": stamp for folder in folders for name, stamp in scan(self.root / folder).items()}
+        changed = {path: stamp for path, stamp in found.items() if self._known.get(path) != stamp}
         each(lambda name: self.remote.upload(self.root / name, name), changed, lambda name: changed[name].size)
         self._known |= changed
-        return len(changed)
 
     def note(self, names: Iterable[str]) -> None:
         """Take files as they are now for those of the store."""

@@ -35,11 +35,11 @@ class Leases:
         owner: who it is for people, and the same for all attempts at a batch.
         is_over: the attempt before this one is known to have ended, so its leases need no watching."""
 
-    def __init__(self, remote: Remote, names: Sequence[str], owner: str, beat_s: float, *, is_over: bool = False,
-                 pause: Callable[[float], None] = time.sleep) -> None:
+    def __init__(self, remote: Remote, names: Sequence[str], owner: str, beat_s: float, *,
+                 is_over: bool = False) -> None:
         self._remote, self._paths = remote, [f"{name}/{LEASE}" for name in sorted(names)]
         self._owner, self._is_over = owner, is_over
-        self._beat_s, self._stale_s, self._pause = beat_s, 5 * beat_s, pause
+        self._beat_s, self._stale_s = beat_s, 5 * beat_s
         self._token, self._beats = uuid.uuid4().hex, 0
         self._taken: list[str] = []
         self._renewed = time.monotonic()
@@ -91,7 +91,7 @@ class Leases:
                 print(f"{self._remote.uri}/{path} is held by {holder.get('owner')} on {holder.get('host')}: waiting",
                       flush=True)  # fmt: skip
                 told = True
-            self._pause(min(self._beat_s / 2, 5.0))
+            time.sleep(min(self._beat_s / 2, 5.0))
 
     def _beat(self) -> None:
         while not self._ended.wait(self._beat_s):
@@ -144,35 +144,33 @@ class RemoteNode:
         self._listed: set[str] = set()
         self._done = False  # before this pod: its files are not fetched, and stay as they are
 
-    def pull(self) -> int:
-        """Fetch the files of earlier attempts; return how many bytes. Of a finished step, its records alone."""
+    def pull(self) -> None:
+        """Fetch the files of earlier attempts; of a finished step, its records alone."""
         entries, listed = whole(self._remote, self.name)
         self._there, self._listed = set(entries), listed
         record = parse_object((OUTPUTS in entries and self._remote.read(f"{self.name}/{OUTPUTS}")) or b"")
         # With a failed part to retry it goes on from its state.
         self._done = {"outputs", "made_from"} <= record.keys() and not parts_to_retry(record)
         wanted = {n: e for n, e in entries.items() if is_record(n) or (n in listed and not self._done)}
-        each(
-            lambda n: self._remote.download(f"{self.name}/{n}", wanted[n], self._local / n),
-            wanted, lambda n: wanted[n].size,
-        )  # fmt: skip
+        each(lambda n: self._remote.download(f"{self.name}/{n}", wanted[n], self._local / n), wanted,
+             lambda n: wanted[n].size)  # fmt: skip
         self._known = {n: s for n, s in scan(self._local).items() if n in wanted}
-        return sum(entry.size for entry in wanted.values())
 
-    def push(self) -> int:
-        """Send changed files; return how many. Does nothing while the directory is in turmoil."""
+    def push(self) -> None:
+        """Send changed files; nothing while the directory is in turmoil."""
         with self._lock:
             try:
                 found = stage(self._local, self._area, self._known)
-                return self._send(found) if found is not None else 0
+                if found is not None:
+                    self._send(found)
             finally:
                 shutil.rmtree(self._area, ignore_errors=True)
 
-    def _send(self, found: dict[str, Stamp]) -> int:
+    def _send(self, found: dict[str, Stamp]) -> None:
         changed = [name for name, stamp in found.items() if self._known.get(name) != stamp]
         gone = set() if self._done else self._there - found.keys()
         if not changed and not gone:
-            return 0
+            return
         self._check()
         if OUTPUTS in gone:  # it is being made anew
             self._delete([OUTPUTS])
@@ -187,7 +185,6 @@ class RemoteNode:
         self._check()
         self._upload((n for n in changed if n == OUTPUTS), found)
         self._delete(gone - {OUTPUTS})
-        return len(changed)
 
     def _upload(self, names: Iterable[str], found: dict[str, Stamp]) -> None:
         todo = [name for name in names if self._known.get(name) != found[name]]

@@ -31,8 +31,8 @@ _HEAD = 16 * 2**10  # bytes of a spool that say whose it is
 _LARGEST_ARTIFACT = 64 * 2**20
 
 
-def pull_upstream(mirror: Mirror, nodes: Sequence[PlannedNode]) -> int:
-    """Fetch the results that `nodes` read of others, each directory once; return how many bytes."""
+def pull_upstream(mirror: Mirror, nodes: Sequence[PlannedNode]) -> None:
+    """Fetch the results that `nodes` read of others, each directory once."""
     exports: dict[str, set[str]] = {}
     for node in nodes:
         step = definition(node.step)
@@ -45,28 +45,31 @@ def pull_upstream(mirror: Mirror, nodes: Sequence[PlannedNode]) -> int:
                     exports.setdefault(below.split("/")[0], set()).update(loaded)
     for node in nodes:
         exports.pop(Path(node.dir).name, None)
-    fetched = pull_directories(mirror, exports) + _pull_beside(mirror, exports)
+    pull_directories(mirror, exports)
+    _pull_beside(mirror, exports)
     # The records of what those were trained from: there a branch's curve begins in MLflow.
     bases = [Path(read_record(mirror.root / name / RUN).get("config", {}).get("checkpoint") or "") for name in exports]
     own = {path.name for path in bases if path.parent == mirror.root}
-    return fetched + mirror.pull_below(*own, wanted=_is_record)
+    mirror.pull_below(*own, wanted=_is_record)
 
 
-def pull_directories(mirror: Mirror, exports: Mapping[str, set[str]]) -> int:
-    """Fetch results in steps' directories, with the given exports of their checkpoints; return how many bytes."""
+def pull_directories(mirror: Mirror, exports: Mapping[str, set[str]]) -> None:
+    """Fetch results in steps' directories, with the given exports of their checkpoints."""
     entries: dict[str, Entry] = {}
     each(lambda name: entries.update(_entries(mirror.remote, name, exports[name])), exports)
-    return mirror.pull(entries, results=True)
+    mirror.pull(entries, results=True)
 
 
-def _pull_beside(mirror: Mirror, names: Iterable[str]) -> int:
+def _pull_beside(mirror: Mirror, names: Iterable[str]) -> None:
     """Fetch the checkpoints beside which adapters among those of `names` are loaded, and theirs in turn."""
     found: dict[str, set[str]] = {}
     for file in (file for name in names for file in (mirror.root / name).glob(f"{_CHECKPOINTS}/*/{BASE}")):
         base = base_path(file.parent)
         if base.parents[2] == mirror.root.resolve():
             found.setdefault(base.parents[1].name, set()).add(base.name)
-    return pull_directories(mirror, found) + _pull_beside(mirror, found) if found else 0
+    if found:
+        pull_directories(mirror, found)
+        _pull_beside(mirror, found)
 
 
 def _entries(remote: Remote, name: str, exports: set[str]) -> dict[str, Entry]:
@@ -88,7 +91,7 @@ def _entries(remote: Remote, name: str, exports: set[str]) -> dict[str, Entry]:
             and is_wanted(path)}  # fmt: skip
 
 
-def pull_records(mirror: Mirror) -> int:
+def pull_records(mirror: Mirror) -> None:
     """Fetch what planning reads of a store: the records of all steps, the configs of checkpoints and pipelines."""
     entries = mirror.remote.list()
     owners = {name.partition("/")[0] for name in entries if "/checkpoints/" in name}
@@ -100,7 +103,7 @@ def pull_records(mirror: Mirror) -> int:
         mirror.note([name])
 
     each(pull_head, [name for name in (f"{owner}/{TRACKING}/{SPOOL}" for owner in owners) if name in entries])
-    return mirror.pull({name: entry for name, entry in entries.items() if _is_record(name)})
+    mirror.pull({name: entry for name, entry in entries.items() if _is_record(name)})
 
 
 def _is_record(name: str) -> bool:

@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -104,10 +104,10 @@ class Reconciler:
         phases = self._client.phases() if known else {}
         return sum(not self._try(folder, phases.get(folder.name), known) for folder in known)
 
-    def follow(self, sleep: Callable[[float], None] = time.sleep, forever: Callable[[], bool] = lambda: True) -> None:
+    def follow(self) -> None:
         """Sweep every two minutes; an outage of the API server is one warning."""
         told = False
-        while forever():
+        while True:
             try:
                 self.sweep()
                 told = False
@@ -115,7 +115,7 @@ class Reconciler:
                 if not told:
                     print(f"reconcile: {error}; asked again later", file=sys.stderr, flush=True)
                 told = True
-            sleep(EVERY_S)
+            time.sleep(EVERY_S)
 
     def _try(self, folder: Path, phase: str | None, known: Sequence[Path]) -> bool:
         """Reconcile one folder; an error is told once, and holds up no other folder."""
