@@ -13,7 +13,7 @@ from workflows.argo.attempts import LATE
 from workflows.argo.handoff import assign, deal, tasks_of
 from workflows.argo.manifests.documents import manifests
 from workflows.argo.manifests.templates import evaluate_template, lifecycle_template, sweep_template
-from workflows.argo.pod.outputs import EXECUTOR, check_node, cores, memory_mb, pod_patch
+from workflows.argo.pod.outputs import memory_mb, pod_patch
 from workflows.argo.profile.profile import Profile, load_profile, profile_names
 from workflows.argo.profile.settings import amount
 from workflows.compose import compose, every_stage
@@ -171,21 +171,6 @@ def test_a_host_s_store_is_mounted_alone_and_its_mutexes_are_its_own() -> None:
     assert len(names) == len(stores)
     assert all("{{inputs.parameters.batch}}" in name for name in names)
 
-
-def test_the_default_preset_fits_a_node_of_two_cores_and_single_cores_run_side_by_side(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    planned = plan(lifecycle(compose("demo")), tmp_path).nodes
-    monkeypatch.setattr("os.cpu_count", lambda: 2)
-    monkeypatch.setattr("os.sysconf", {"SC_PHYS_PAGES": 2**21, "SC_PAGE_SIZE": 4096}.__getitem__)  # 8 GiB
-    laptop = load_profile("laptop")
-    check_node(planned, laptop)
-    cpu = amount(cores(laptop, laptop.of_stage("clean"), Resources(1, 1.0))) + EXECUTOR
-    assert 2 * cpu <= 2 - 0.42  # beside controller, server, MLflow, S3, reconciler and DNS
-    whole = laptop.model_copy(update={"cpu_share": 1.0})
-    with pytest.raises(InputError, match=r"stage tokenizer asks for 2.05 cores .* the node has 2, .* cpu_share"):
-        check_node(planned, whole)
-    check_node(planned, load_profile("gpu"))  # of its nodes the plan's pod knows nothing
 
 def test_what_a_stage_sets_comes_on_top_of_the_defaults() -> None:
     defaults = {"env": {"A": "1", "B": "1"}, "cpu": "1", "secrets": ["s"]}

@@ -1,29 +1,25 @@
-"""Outputs of pods: the plan's parameters (batches, each stage's patch and size against that of a node), and the report
-for the UI as artifacts."""
+"""Outputs of pods: the plan's parameters (batches, each stage's patch), and the report for the UI as an artifact."""
 
 import argparse
 import json
-import os
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from argosy.core.config.schema import ParallelConfig
-from argosy.core.errors import InputError
 from argosy.core.step.process import thread_environment
 from workflows.argo.handoff import FOLDER, Batch, Task, report_directory
 from workflows.argo.objectstore.pods import reporting
 from workflows.argo.profile.profile import Profile, placement_stage
-from workflows.argo.profile.settings import Placement, amount
+from workflows.argo.profile.settings import amount
 from workflows.graph import Resources, definition
 from workflows.lifecycle import LifecycleConfig, lifecycle
-from workflows.plan import Plan, PlannedNode
+from workflows.plan import Plan
 from workflows.stages import StageResources
 
 MEMORY = "__MEMORY__"  # filled in by the template, which knows whether the last attempt ran out of it
 SHM = "shm"
-EXECUTOR = 0.05  # cores that Argo's own container beside each step asks for (argo-install/base/argo)
 REPORT_PAGE = "report.html"
 MOST_SUMMARY = 8000  # characters; a parameter is part of the Workflow object
 
@@ -53,7 +49,8 @@ def pod_patch(profile: Profile, stage: str, needs: str, resources: Resources, ta
     limits = {"memory": MEMORY, **{name: str(count) for name, count in counts.items()}}
     if placement.ephemeral_storage:
         limits["ephemeral-storage"] = placement.ephemeral_storage
-    requests = {"cpu": cores(profile, placement, resources), **limits}
+    # Its share of the cores, unless the profile says how many.
+    requests = {"cpu": placement.cpu or f"{round(1000 * resources.cores * profile.cpu_share)}m", **limits}
     main: dict[str, Any] = {
         "name": "main", "image": profile.images.of(needs, tag), "resources": {"requests": requests, "limits": limits},
         "env": [{"name": name, "value": value}
@@ -78,38 +75,10 @@ def pod_patch(profile: Profile, stage: str, needs: str, resources: Resources, ta
     return {"containers": [main], **grace, **{key: value for key, value in of_pod.items() if value}}
 
 
-def cores(profile: Profile, placement: Placement, resources: Resources) -> str:
-    """Return the cores that a step's container asks for, as a quantity: its share, unless the profile says so many."""
-    return placement.cpu or f"{round(1000 * resources.cores * profile.cpu_share)}m"
-
-
 def memory_mb(profile: Profile, stage: str, resources: Resources) -> int:
     """Return the memory of a pod of `stage` in its first attempt, in MiB."""
     own = profile.of_stage(stage).memory
     return max(1, round(amount(own) / 2**20)) if own else max(64, round(resources.memory_gb * 1e9 / 2**20))
-
-
-def check_node(nodes: Iterable[PlannedNode], profile: Profile) -> None:
-    """Refuse a plan with a pod that does not fit the node which all of its pods run on, where there is but that one.
-
-    Raises InputError: it would wait for ever."""
-    if not profile.storage.host_path:
-        return  # other nodes may be larger
-    there = os.cpu_count() or 1
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")  # the node's, not the limit of this pod
-    for stage, step, resources in {node.name: (node.name, node.step, node.resources) for node in nodes}.values():
-        place = placement_stage(stage, step)
-        cpu = amount(cores(profile, profile.of_stage(place), resources)) + EXECUTOR
-        size = memory_mb(profile, place, resources) * 2**20
-        why = ""
-        if cpu > there + 1e-9:
-            why = f"{cpu:g} cores ({EXECUTOR:g} of them Argo's), the node has {there}"
-        elif size > memory:
-            why = f"{size / 2**30:.1f} GiB of memory, the node has {memory / 2**30:.1f}"
-        if why:
-            raise InputError(f"stage {stage} asks for {why}, so that its pod would wait for ever: lower "
-                             f"resources.{stage}.cores and .memory_gb of the config, or stages.{place}.cpu, .memory or "
-                             "cpu_share of the profile")
 
 
 def write_outputs(planned: Plan, tasks: list[Task], batches: Mapping[str, Mapping[str, Batch]], profile: Profile,

@@ -21,7 +21,7 @@ from argosy.core.store.files import make_directory, write_json
 from workflows.argo.handoff import COMMON, EVALUATE, GIVEN, Batch, Handoff, Task, assign, deal, tasks_of
 from workflows.argo.objectstore.pods import planning
 from workflows.argo.pod.finish import FINISHED
-from workflows.argo.pod.outputs import check_node, with_devices, write_output, write_outputs
+from workflows.argo.pod.outputs import with_devices, write_output, write_outputs
 from workflows.argo.profile.profile import TEMPLATE_STORE, Profile, check_store, placement_stage
 from workflows.branches import branch_steps
 from workflows.compose import compose, every_stage
@@ -64,7 +64,6 @@ def _plan_lifecycle(profile: Profile, arguments: argparse.Namespace) -> int:
             f"promote is {arguments.promote!r}, but compare is not among the stages from --from to --to and was never "
             "done: end with compare (an empty 'to'), or leave promote at 'no'"
         )
-    check_node(planned.to_run, profile)
     items = [branch.name for branch in config.posttraining]
     own, evaluations = item_tasks(planned.nodes, items)
     tasks = [*tasks_of(every_stage()), *own]
@@ -81,7 +80,6 @@ def _plan_sweep(profile: Profile, arguments: argparse.Namespace) -> int:
     root = Path(profile.storage.root)
     question = Question(arguments.channel or "all", target, int(width))
     planned = plan(sweep_nodes(sweep, question, root, together=1), root)  # a pod for each point, up to `batches`
-    check_node(planned.to_run, profile)
     hand_over(planned, sweep.first, sweep.line, tasks_of(every_sweep_stage()), profile, arguments)
     return 0
 
