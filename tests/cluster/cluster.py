@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ class Cluster:
         given = {"preset": "tiny", **{name.replace("_", "-"): value for name, value in parameters.items()}}
         return str(self.client.submit(submission("lifecycle", self.namespace, given))["metadata"]["name"])
 
-    @property
+    @cached_property
     def client(self) -> ArgoClient:
         return connect(self.namespace)
 
@@ -109,8 +110,8 @@ class Cluster:
 
     def reconcile(self) -> None:
         """Run the reconciler once."""
-        storage = self.profile.storage
-        assert Reconciler(Path(storage.node_directory), self.client, 1e6, self.profile.cluster).sweep() == 0
+        store = Path(self.profile.storage.node_directory)
+        assert Reconciler(store, self.client, 1e6, self.profile.cluster).sweep() == 0
 
     def custom(self) -> Any:
         """The API of custom resources."""
