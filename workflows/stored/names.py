@@ -20,6 +20,7 @@ from argosy.evidence.compare.checkpoints import Checkpoint
 from argosy.evidence.compare.entries import Entry
 from argosy.evidence.results.contamination import PREFIX, seen_in
 from argosy.model.weights.checkpoint import no_language_model
+from evals.exchange.imported import MARK, key_of
 from workflows.stored.last_run import checkpoint_directory, export_name, line_of_model, unfinished
 from workflows.stored.lineage import ASIDE, step_directory, training_step
 from workflows.stored.store import Stored
@@ -103,6 +104,8 @@ class Names:
                 raise InputError(f"{name}: the store has {len(lines)} model lines ({', '.join(lines) or 'none'}): name "
                                  f"one, as models:/NAME{name}")
             return self._from_mlflow(name, lambda: [self.results.of_alias(lines[0], name[1:])])
+        if name.startswith(MARK):
+            return self._imported(name)
         if name.startswith(LINE):
             line = name.removeprefix(LINE)
             return self._line_here(name, line) or self._line_in_mlflow(name, line)
@@ -130,6 +133,15 @@ class Names:
         if (c := stored.by_key(key)) is None or not c.metrics:
             raise InputError(self._to_evaluate(f"{name} ({place})", place))
         return _evaluated(name, stored, c)
+
+    def _imported(self, name: str) -> Entry:
+        """A model whose results were imported from another harness, under a name of its own."""
+        stored = self._stored(self._store)
+        if (found := stored.by_key(key_of(name.removeprefix(MARK)))) is None:
+            known = sorted(c.digest for c in stored.checkpoints.every if c.digest.startswith(MARK))
+            raise InputError(f"{name}: nothing of that name was imported into {self._store} (there are: "
+                             f"{', '.join(known) or 'none'}); 'argosy results import FILE --name NAME' does it")
+        return _evaluated(name, stored, found)
 
     def _elsewhere(self, name: str, path: Path) -> Entry:
         """A model that no step made: known by its bytes."""
