@@ -1,19 +1,13 @@
-"""Metrics worth watching at this scale: signal over noise of a store's evaluations, or of the lines that are
-compared."""
+"""Metrics worth watching at this scale: signal over noise of the lines that are compared."""
 
-import hashlib
-import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 from argosy.core.statistics.decisions import Curve, Point, SignalToNoise, Trend, kendall, signal_to_noise
 from argosy.core.statistics.intervals import quantile
-from argosy.core.store.step_files import read_done
-from argosy.evidence.compare.checkpoints import Checkpoint, Checkpoints, kind_among
+from argosy.evidence.compare.checkpoints import Checkpoint
 from argosy.evidence.compare.entries import Compared, place_in, value_at
 from argosy.evidence.compare.metrics import Kind, chances
 from argosy.evidence.results.contamination import has_seen
@@ -60,26 +54,25 @@ class Watched:
     why: str
 
 
-def worth_watching(lines: Mapping[str, Sequence[Line]], kinds: Mapping[str, Kind], *,
-                   ratio: float = RATIO) -> list[Watched]:
+def worth_watching(lines: Mapping[str, Sequence[Line]], kinds: Mapping[str, Kind]) -> list[Watched]:
     """A verdict on each metric; those to watch first, by signal over noise.
 
     A metric is worth watching where its last value is better than guessing beyond its interval, its signal is at
-    least `ratio` times its noise, and it tells two models or two checkpoints apart; if one way is better, and of FEW
+    least RATIO times its noise, and it tells two models or two checkpoints apart; if one way is better, and of FEW
     items or more. `lines`: by metric, one for each training run."""
-    found = [_watched(name, some, kinds[name].sign, ratio) for name, some in lines.items() if some]
+    found = [_watched(name, some, kinds[name].sign) for name, some in lines.items() if some]
     strength = {each.metric: -each.found.ratio if not math.isnan(each.found.ratio) else 0.0 for each in found}
     return sorted(found, key=lambda each: (VERDICTS.index(each.verdict), strength[each.metric], each.metric))
 
 
-def _watched(name: str, lines: Sequence[Line], better: int, ratio: float) -> Watched:
+def _watched(name: str, lines: Sequence[Line], better: int) -> Watched:
     found = signal_to_noise(lines)
     longest = max(lines, key=lambda line: (len(line.points), line.points[-1].tokens))
     trend = kendall([p.tokens for p in longest.points], [p.value for p in longest.points])
     guessed = [line for line in lines if line.chance is not None]
     best = max(guessed, key=lambda line: (better or 1) * line.points[-1].value) if guessed else longest
     apart = _apart(lines, found.noise)
-    verdict, why = _unfit(best, better) or _verdict(found, best, better, apart, ratio)
+    verdict, why = _unfit(best, better) or _verdict(found, best, better, apart)
     end = best.points[-1]
     return Watched(name, sum(len(line.points) for line in lines), end.value, end.label, best.interval, best.chance,
                    found, trend, apart, verdict, why)  # fmt: skip
@@ -103,7 +96,7 @@ def _unfit(best: Line, better: int) -> tuple[str, str] | None:
     return ("few items", f"it is of {best.items} items, fewer than {FEW}") if 0 < best.items < FEW else None
 
 
-def _verdict(found: SignalToNoise, best: Line, better: int, apart: bool, ratio: float) -> tuple[str, str]:
+def _verdict(found: SignalToNoise, best: Line, better: int, apart: bool) -> tuple[str, str]:
     low, high = best.interval or (best.points[-1].value,) * 2
     if best.chance is not None and better * (low if better > 0 else high) <= better * best.chance:
         value = f"[{low:.3f}, {high:.3f}]" if best.interval else f"{low:.3f}"
@@ -111,34 +104,11 @@ def _verdict(found: SignalToNoise, best: Line, better: int, apart: bool, ratio: 
     if math.isnan(found.ratio):
         return "too few checkpoints", "signal needs two checkpoints, and noise three or the metric's standard error"
     said = f"signal {found.signal:.3g} is {found.ratio:.1f} times noise {found.noise:.3g}"
-    if found.ratio < ratio:
-        return "noise", f"{said}, less than {ratio:g} times"
+    if found.ratio < RATIO:
+        return "noise", f"{said}, less than {RATIO:g} times"
     if not apart:
         return "does not tell apart", f"{said}, but no two checkpoints differ beyond the error of these items"
     return "watch", said
-
-
-def watchlist(checkpoints: Checkpoints, training: Iterable[Path] = (), *, ratio: float = RATIO,
-              metrics: Sequence[str] = ()) -> list[Watched]:
-    """A verdict on each metric of the evaluated checkpoints, those to watch first.
-
-    A line is a metric over the checkpoints of one training step. Steps that differ in their seed alone are seeds of
-    one model. The score of guessing is no metric, and a checkpoint that has likely seen a benchmark says nothing of it.
-
-    Args:
-        training: directories of the training steps, which say what differs; without, each step is a model.
-        ratio: signal over noise from which a metric is worth watching.
-        metrics: the names to look at; default all."""
-    models = dict(filter(None, map(_model, training)))
-    runs: dict[str, list[Checkpoint]] = {}
-    for c in checkpoints.evaluated:
-        runs.setdefault(c.digest, []).append(c)
-    every = {name for c in checkpoints.evaluated for name in c.metrics}
-    kinds = {name: kind_among(name, checkpoints.evaluated) for name in sorted(every)}
-    names = [name for name in kinds if name not in chances(kinds) and (not metrics or name in metrics)]
-    lines = {name: [line for digest, run in runs.items()
-                    if (line := _line(name, models.get(digest, digest), run)) is not None] for name in names}
-    return worth_watching(lines, kinds, ratio=ratio)
 
 
 def watched(found: Compared, by: str) -> list[Watched]:
@@ -150,8 +120,8 @@ def watched(found: Compared, by: str) -> list[Watched]:
                           found.kinds)
 
 
-def _line(name: str, model: str, run: Sequence[Checkpoint], by: str = "tokens",
-          value: Callable[[Checkpoint, str], float | None] = lambda c, name: c.metrics.get(name)) -> Line | None:
+def _line(name: str, model: str, run: Sequence[Checkpoint], by: str,
+          value: Callable[[Checkpoint, str], float | None]) -> Line | None:
     having = [(c, v) for c in sorted(run, key=lambda c: (place_in(c, by), c.step))
               if (v := value(c, name)) is not None and math.isfinite(v) and not has_seen(c.seen, name)]
     if not having:
@@ -160,14 +130,3 @@ def _line(name: str, model: str, run: Sequence[Checkpoint], by: str = "tokens",
     side = end.side(name)
     points = tuple(Point(place_in(c, by), v, c.stderr.get(name, math.nan), c.label) for c, v in having)
     return Line(model, points, end.interval(name), end.chance(name), side.units if side is not None else 0)
-
-
-def _model(directory: Path) -> tuple[str, str] | None:
-    """The step's digest, and what is the same of all of its seeds."""
-    done = read_done(directory)
-    if done is None:
-        return None
-    made: Mapping[str, Any] = done["made_from"]
-    config = {name: value for name, value in made["config"].items() if name != "seed"}
-    same = json.dumps([made["node"], made["step"], config, made["upstream"]], sort_keys=True)
-    return str(made["digest"]), f"{made['node']}-{hashlib.sha256(same.encode()).hexdigest()[:12]}"

@@ -10,7 +10,6 @@ from argosy.core.statistics.decisions import DECISION, correct
 from argosy.evidence.compare.changes import TaskComparison, change, compare, headline_of
 from argosy.evidence.compare.checkpoints import Checkpoint, Checkpoints
 from argosy.evidence.compare.sentences import stage_sentences
-from argosy.evidence.compare.watch import watchlist
 from tests.comparison_fixtures import checkpoint
 
 FORMS = ("plain", "cloze", "teach_then_ask", "none_control")
@@ -127,13 +126,12 @@ def _guesser(label: str, choose: Choose, step: int) -> Checkpoint:
     return c
 
 
-def test_no_guesser_is_the_best_or_worth_watching() -> None:
+def test_no_guesser_is_the_best() -> None:
     """Neither at random nor always the last place."""
     choices: dict[str, Choose] = {f"random {seed}": lambda rng, options, gold: rng.randrange(options) for seed in "abc"}
     guessers = [_guesser(label, choose, step) for step, (label, choose) in enumerate(
         (choices | {"last": lambda rng, options, gold: options - 1}).items())]
     assert _task(guessers).best is None
-    assert "watch" not in {each.verdict for each in watchlist(Checkpoints(guessers))}
     knows = _guesser("knows", lambda rng, options, gold: gold if rng.random() < 0.6 else rng.randrange(options), 5)
     assert _task([*guessers, knows]).best == "knows"
     assert _task([knows]).no_best == "there is no other candidate"

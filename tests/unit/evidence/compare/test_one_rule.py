@@ -1,4 +1,4 @@
-"""One interval, chance, kind, and rule of who has seen a test: the same in the gate, pages and `argosy metrics`."""
+"""One interval, chance, kind, and rule of who has seen a test: the same in the gate and in pages."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,12 +11,12 @@ from argosy.core.statistics.decisions import Point
 from argosy.core.statistics.intervals import wilson
 from argosy.core.statistics.metric import Metric, share
 from argosy.evidence.compare.changes import change
-from argosy.evidence.compare.checkpoints import Checkpoint, Checkpoints
+from argosy.evidence.compare.checkpoints import Checkpoint
 from argosy.evidence.compare.comparison import compare
 from argosy.evidence.compare.entries import Entry, Pair
 from argosy.evidence.compare.metrics import Kind
 from argosy.evidence.compare.sentences import seen_by
-from argosy.evidence.compare.watch import Line, watched, watchlist, worth_watching
+from argosy.evidence.compare.watch import Line, Watched, watched, worth_watching
 from argosy.evidence.gate.check import check
 from argosy.evidence.gate.config import Gate
 from argosy.evidence.gate.subject import Subject
@@ -39,10 +39,10 @@ def line(name: str, values: list[float], kind: Metric, **more: float) -> list[Ch
                        stderr={name: 0.01}, counts={name: 500}, kinds={name: kind}) for n, value in enumerate(values)]
 
 
-def verdicts(every: list[Checkpoint], name: str) -> set[str]:
-    """Of `argosy metrics` and of the page."""
-    found = watchlist(Checkpoints(every)), watched(compare([Entry("a", "a", every, every[-1])], [name]), "tokens")
-    return {each.verdict for some in found for each in some if each.metric == name}
+def watchlist(every: list[Checkpoint], *names: str) -> dict[str, Watched]:
+    """What the page says of metrics."""
+    found = watched(compare([Entry("a", "a", every, every[-1])], names), "tokens")
+    return {each.metric: each for each in found}
 
 
 def status(rule: Any, new: Checkpoint, old: Checkpoint | None = None) -> tuple[str, Mapping[str, float]]:
@@ -55,7 +55,6 @@ def test_answers_that_all_agree_are_as_many_as_their_items() -> None:
     assert c.interval(NAME) == pytest.approx(wilson(20, 20))
     held, numbers = status({"at_least": {NAME: {"value": 0.9, "certain": True}}}, c)
     assert (held, numbers["low"]) == ("cannot tell", wilson(20, 20)[0])
-    assert [each.interval for each in watchlist(Checkpoints([c]))] == [c.interval(NAME)]
 
 
 @pytest.mark.parametrize(("name", "kind", "more", "verdict"), [
@@ -70,8 +69,20 @@ def test_nothing_below_its_own_chance_is_worth_watching(name: str, kind: Metric,
                                                         verdict: str) -> None:
     every = line(name, [0.1 + 0.05 * n for n in range(8)], kind, **more)  # to 0.45, five times its noise
     assert every[-1].chance(name) == (next(iter(more.values())) if more else kind.chance)
-    assert verdicts(every, name) == {verdict}
-    assert not set(more) & {each.metric for each in watchlist(Checkpoints(every))}
+    found = watchlist(every, name)
+    assert (found[name].verdict, found.keys() & set(more)) == (verdict, set())
+
+
+def test_what_has_no_direction_or_few_items_is_not_worth_watching_nor_where_the_test_was_seen() -> None:
+    values = [0.3 + 0.05 * n for n in range(8)]
+    assert watchlist(line(NAME, values, share("neither")), NAME)[NAME].verdict == "no direction"
+    every = line(NAME, values, share())
+    for c in every:
+        c.counts[NAME] = 9
+    few = watchlist(every, NAME)[NAME]
+    assert (few.verdict, few.why, few.checkpoints) == ("few items", "it is of 9 items, fewer than 10", 8)
+    every[3].seen["t"] = Seen("t", Contamination("order_gap", 0.9, 0.8, 1.0, 30.0, 1e-9, 0.99, 200, ()))
+    assert watchlist(every, NAME)[NAME].checkpoints == 7
 
 
 def test_a_headline_has_the_chance_of_its_forms() -> None:
