@@ -9,10 +9,8 @@ what theirs does in that round. TRL has the fastest of the layouts that its trai
 """
 
 import argparse
-import contextlib
 import json
 import statistics
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -24,7 +22,7 @@ from argosy.core.step.contract import StepContext
 from argosy.core.step.process import make_deterministic
 from argosy.corpus.data.schemas import Message
 from argosy.model.train.config.model import ModelConfig
-from benchmarks.side_by_side import Side, answer, environment, in_turns, median_ratio, shared, small_model
+from benchmarks.side_by_side import Side, environment, in_turns, median_ratio, shared, small_model
 from benchmarks.training import THREADS, WARM, Counted, Laps, Last, counting, looped, of_trainers
 
 Turn = Callable[..., dict[str, float]]  # of so many steps, of TRL's of a layout too: their `seconds`, what was `done`
@@ -57,13 +55,7 @@ def main() -> None:
     parser = argparse.ArgumentParser("python -m benchmarks.posttraining", description=__doc__)
     parser.add_argument("--rounds", type=float, default=1.0, metavar="X", help="X times the usual rounds")
     parser.add_argument("--only", choices=tuple(WORKS), help="this work alone")
-    parser.add_argument("--side", choices=("ours", "trl"), help=argparse.SUPPRESS)
     args = parser.parse_args()
-    if args.side:
-        with contextlib.redirect_stdout(sys.stderr):  # what is printed while a side is made is no answer
-            turn = WORKS[args.only].sides[args.side]()
-        answer(turn)
-        return
     figures: dict[str, Any] = {}
     for name in [args.only] if args.only else WORKS:
         figures |= {f"{name}_{key}": value for key, value in measure(name, args.rounds).items()}
@@ -90,7 +82,7 @@ def measure(name: str, share: float) -> dict[str, Any]:
 
 
 def _start(name: str, side: str) -> Side:
-    return Side("benchmarks.posttraining", "--only", name, "--side", side, given=environment(side, THREADS))
+    return Side(WORKS[name].sides[side], given=environment(side, THREADS))
 
 
 def _fastest(name: str) -> Mapping[str, Any]:

@@ -12,13 +12,15 @@ lm-eval's, of all kinds together; `ratios` has each.
 """
 
 import argparse
+import json
+import tempfile
 from collections import Counter
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from argosy.evidence.results.suite import load_suite
-from benchmarks.side_by_side import Duel, command, make_model, needed, shared
+from benchmarks.side_by_side import Duel, make_model, needed, shared
 from probes.kinds.relation import Question, Relation, fill, questions, read_relations
 from probes.sources import read_pairs
 
@@ -30,23 +32,23 @@ Groups = list[list[str]]  # sentences that are held against each other; of next_
 
 def main() -> None:
     """Measure and print."""
-    command("probes", __doc__, _arguments, {"ours": _ours, "peer": _peer}, measure)
-
-
-def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser = argparse.ArgumentParser("python -m benchmarks.probes", description=__doc__)
     parser.add_argument("--part", type=int, default=HALF, help="1/N of what the shipped suites ask")
     parser.add_argument("--rounds", type=int, default=2, help="turns that the sentences of a kind are dealt to")
     parser.add_argument("--tuning", type=int, default=400, help="sentences to find the peer's best batch size with")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        print(json.dumps(measure(Path(folder), args)))
 
 
 def measure(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
     """The figures."""
     groups = {"blimp": blimp(args.part), "pararel": pararel(args.part), "next_token": next_token(args.part)}
     make_model(folder / "model", [text for kind in KINDS for group in groups[kind] for text in group] * 4)
-    duel = Duel("benchmarks.probes", folder / "model")
+    duel = Duel(_ours, _peer, folder / "model")
     tuning = [text for kind in KINDS[:2] for group in groups[kind] for text in group[:2]]
     tuning = Random(0).sample(tuning, min(args.tuning, len(tuning)))
-    duel.tune(args.batch, BATCHES, kind="blimp", groups=[tuning])
+    duel.tune(BATCHES, kind="blimp", groups=[tuning])
     for turn in range(args.rounds):
         for kind in KINDS:
             part = groups[kind][turn :: args.rounds]

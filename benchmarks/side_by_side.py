@@ -1,19 +1,17 @@
 """Two programs at the same work in turns, a process each, so that each has a peak of memory of its own; a model
 for them."""
 
-import argparse
-import json
+import multiprocessing
 import os
 import resource
 import statistics
-import subprocess
-import sys
-import tempfile
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
 from argosy.core.step.process import thread_environment
 from argosy.corpus.tokens.tokenizer import save_tokenizer, train_tokenizer
@@ -53,64 +51,60 @@ def environment(name: str, threads: int) -> dict[str, str]:
     return ours if name == "ours" else {key: text for key, text in ours.items() if key.endswith("THREADS")}
 
 
-class Side:
-    """A process that answers `{...}` lines with `{"seconds", "cpu_s", "result"}` lines; see `answer`.
-
-    Args:
-        module: run with `-m`, and `arguments`.
-        given: variables of its environment; two threads by default."""
-
-    def __init__(self, module: str, *arguments: str, given: Mapping[str, str] | None = None) -> None:
-        threads = {name: str(THREADS) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
-        variables = {**os.environ, **(given or threads), "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false",
-                     "TQDM_DISABLE": "1"}  # progress bars take time and are no answer
-        self._process = subprocess.Popen([sys.executable, "-m", module, *arguments], cwd=ROOT, env=variables,
-                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # fmt: skip
-
-    def ask(self, **task: Any) -> dict[str, Any]:
-        """Its answer, with the `seconds` that it took, and those of processors, which other work disturbs less."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(task) + "\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"{self._process.args!r} ended with {self._process.wait()}")
-        found: dict[str, Any] = json.loads(line)
-        return found
-
-    def work(self, **task: Any) -> Any:
-        """Its answer alone."""
-        return self.ask(**task)["result"]
-
-    def close(self) -> float:
-        """End it; its peak memory in MiB."""
-        peak: float = self.work(peak=True)
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait()
-        return peak
-
-
-def answer(work: Callable[..., Any]) -> None:
-    """Run `work(**task)`, timed, for each line of stdin until it ends: the process of a side."""
-    out = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what libraries print is no answer
-    for line in sys.stdin:
-        task = json.loads(line)
-        started, cpu = time.perf_counter(), time.process_time()
-        peak = task.pop("peak", False)  # in MiB
-        result = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 if peak else work(**task)
-        spent = {"seconds": time.perf_counter() - started, "cpu_s": time.process_time() - cpu}
-        print(json.dumps({**spent, "result": result}), file=out, flush=True)
-
-
 class Turn(NamedTuple):
     """One side's task: its seconds by the clock and of the processor, on all threads, and what came of it."""
 
     seconds: float
     cpu: float
     result: Any
+
+
+class Side:
+    """A process of its own that works.
+
+    Args:
+        make: makes its work there, of `arguments`; a function of a module.
+        given: variables of its environment; two threads by default."""
+
+    def __init__(self, make: Callable[..., Callable[..., Any]], *arguments: Any, given: Mapping[str, str] | None = None
+                 ) -> None:
+        threads = {name: str(THREADS) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
+        quiet = {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "TQDM_DISABLE": "1"}
+        self._pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _begin, (make, arguments))
+        with mock.patch.dict(os.environ, {**(given or threads), **quiet}):
+            self._pool.submit(_peak).result()  # which starts it
+
+    def ask(self, **task: Any) -> Turn:
+        """Do a task, timed."""
+        return self._pool.submit(_turn, task).result()
+
+    def work(self, **task: Any) -> Any:
+        """Do a task; returns what came of it alone."""
+        return self.ask(**task).result
+
+    def close(self) -> float:
+        """End it; its peak memory in MiB."""
+        peak = self._pool.submit(_peak).result()
+        self._pool.shutdown()
+        return peak
+
+
+_work: list[Callable[..., Any]] = []  # of a side's process
+
+
+def _begin(make: Callable[..., Callable[..., Any]], arguments: tuple[Any, ...]) -> None:
+    os.dup2(2, 1)  # what libraries print is no figure
+    _work.append(make(*arguments))
+
+
+def _turn(task: dict[str, Any]) -> Turn:
+    began, cpu = time.perf_counter(), time.process_time()
+    result = _work[0](**task)
+    return Turn(time.perf_counter() - began, time.process_time() - cpu, result)
+
+
+def _peak() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def in_turns(sides: Mapping[str, Callable[[], Any]], rounds: float, about: str = "") -> dict[str, list[Turn]]:
@@ -151,19 +145,18 @@ def needed(name: str) -> Path:
 class Duel:
     """Our side and the peer's at the same tasks in turns; both have to find the same scores."""
 
-    def __init__(self, module: str, model: Path) -> None:
-        self.sides = {name: Side(module, "--side", name, "--model", str(model)) for name in ("ours", "peer")}
+    def __init__(self, ours: Callable[[str], Any], peer: Callable[[str], Any], model: Path) -> None:
+        self.sides = {name: Side(make, str(model)) for name, make in (("ours", ours), ("peer", peer))}
         self.batch, self._turns, self.difference = 0, 0, 0.0
-        self.seconds: Counter[tuple[str, str]] = Counter()
+        self.seconds: dict[tuple[str, str], float] = defaultdict(float)
+        self.cpu: dict[str, float] = defaultdict(float)
         self.counts: Counter[str] = Counter()
-        self.cpu: Counter[str] = Counter()
 
-    def tune(self, batch: int, sizes: tuple[int, ...], **task: Any) -> None:
-        """Choose the peer's batch size, `batch` or the fastest at a task (each twice, the second time counts), and have
-        our side's imports and first pass done, as the peer's are then."""
+    def tune(self, sizes: tuple[int, ...], **task: Any) -> None:
+        """Choose the peer's batch size, the fastest at a task (each twice, the second time counts), and have our side's
+        imports and first pass done, as the peer's are then."""
         peer, ours = self.sides["peer"], self.sides["ours"]
-        seconds = {size: [peer.ask(batch=size, **task)["seconds"] for _ in range(2)][1]
-                   for size in ((batch,) if batch else sizes)}  # fmt: skip
+        seconds = {size: [peer.ask(batch=size, **task).seconds for _ in range(2)][1] for size in sizes}
         print(f"peer's seconds by batch size: {seconds}", flush=True)
         self.batch = min(seconds, key=seconds.__getitem__)
         ours.ask(**task)
@@ -173,13 +166,13 @@ class Duel:
         order = ("ours", "peer") if self._turns % 2 else ("peer", "ours")
         found = {name: self.sides[name].ask(**task, **({"batch": self.batch} if name == "peer" else {}))
                  for name in order}  # fmt: skip
-        for name, answer in found.items():
-            self.seconds[kind, name] += answer["seconds"]
-            self.cpu[name] += answer["cpu_s"]
+        for name, turn in found.items():
+            self.seconds[kind, name] += turn.seconds
+            self.cpu[name] += turn.cpu
         self._turns, self.counts[kind] = self._turns + 1, self.counts[kind] + count
         ours, peer = found["ours"], found["peer"]
-        self.difference = max(self.difference, largest_difference(ours["result"], peer["result"]))
-        print(f"{kind}: {count}, ours {ours['seconds']:.1f} s, peer {peer['seconds']:.1f} s", flush=True)
+        self.difference = max(self.difference, largest_difference(ours.result, peer.result))
+        print(f"{kind}: {count}, ours {ours.seconds:.1f} s, peer {peer.seconds:.1f} s", flush=True)
 
     def figures(self) -> dict[str, Any]:
         """End both; the figures of all turns. Raises AssertionError: scores differ by more than 1e-4."""
@@ -202,26 +195,3 @@ def largest_difference(ours: dict[str, list[float]], peer: dict[str, list[float]
     Raises AssertionError: something was scored by one side alone."""
     assert ours.keys() == peer.keys(), sorted(ours.keys() ^ peer.keys())[:5]
     return max(abs(a - b) for key in ours for a, b in zip(ours[key], peer[key], strict=True))
-
-
-def command(
-    name: str, about: str | None, add: Callable[[argparse.ArgumentParser], object],
-    sides: Mapping[str, Callable[[str], Any]], measure: Callable[[Path, argparse.Namespace], dict[str, Any]],
-) -> None:
-    """The command line of a benchmark: itself it measures and prints; with --side it is one of its two processes.
-
-    Args:
-        add: adds the arguments of its own.
-        sides: by name, what makes a side's work of a model's directory.
-        measure: of a folder to work in and the arguments, the figures."""
-    parser = argparse.ArgumentParser(f"python -m benchmarks.{name}", description=about)
-    add(parser)
-    parser.add_argument("--batch", type=int, default=0, help="the peer's batch size, instead of its best one")
-    parser.add_argument("--side", choices=tuple(sides), help=argparse.SUPPRESS)
-    parser.add_argument("--model", help=argparse.SUPPRESS)
-    args = parser.parse_args()
-    if args.side:
-        answer(sides[args.side](args.model))
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        print(json.dumps(measure(Path(folder), args)))

@@ -28,7 +28,7 @@ from argosy.corpus.tokens.mixture import Mixture
 from argosy.corpus.tokens.reader import TokenizedChannel
 from argosy.model.train.config import TrainConfig
 from argosy.model.train.config.model import ModelConfig
-from benchmarks.side_by_side import Side, answer, environment, in_turns, median_ratio
+from benchmarks.side_by_side import Side, environment, in_turns, median_ratio
 
 THREADS = 1  # of each side; with more, other work on the machine stops all of them wherever it stops one
 CHANNELS = ("code", "en", "zh")
@@ -45,12 +45,7 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser("python -m benchmarks.training", description=__doc__)
     parser.add_argument("--rounds", type=float, default=1.0, metavar="X", help="X times the usual rounds")
-    parser.add_argument("--side", choices=tuple(SIDES), help=argparse.SUPPRESS)
-    parser.add_argument("--size", choices=tuple(TURNS), help=argparse.SUPPRESS)
     args = parser.parse_args()
-    if args.side:
-        answer(SIDES[args.side](args.size))
-        return
     found = {size: measure(size, args.rounds) for size in TURNS}
     figures = {key: min(of[key] for of in found.values()) for key in ("trainer_ratio", "loop_ratio")}
     figures |= {f"{key}_{size}": value for size, of in found.items() for key, value in of.items()}
@@ -60,8 +55,7 @@ def main() -> None:
 def measure(size: str, share: float) -> dict[str, float]:
     """Return the figures of a size of model, of `share` of its rounds."""
     steps, rounds = TURNS[size]
-    sides = {name: Side("benchmarks.training", "--side", name, "--size", size, given=environment(name, THREADS))
-             for name in SIDES}
+    sides = {name: Side(make, size, given=environment(name, THREADS)) for name, make in SIDES.items()}
     works = {name: partial(side.work, steps=steps) for name, side in sides.items()}
     for work in works.values():
         work()  # the first pass allocates

@@ -9,11 +9,12 @@ it is fastest. Items are MMLU's, of `../shared/data`. Every log-probability has 
 
 import argparse
 import json
+import tempfile
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from benchmarks.side_by_side import Duel, command, make_model, needed
+from benchmarks.side_by_side import Duel, make_model, needed
 
 VARIANTS: dict[str, Any] = {
     "plain": None, "cloze": None, "options_in_text": None, "none_of_the_others": None,
@@ -24,13 +25,13 @@ BATCHES = (8, 16, 32, 64)
 
 def main() -> None:
     """Measure and print."""
-    command("variants", __doc__, _arguments, {"ours": _ours, "peer": _peer}, measure)
-
-
-def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser = argparse.ArgumentParser("python -m benchmarks.variants", description=__doc__)
     parser.add_argument("--items", type=int, default=120)
     parser.add_argument("--rounds", type=int, default=3, help="turns that the items are dealt to")
     parser.add_argument("--tuning", type=int, default=16, help="items to find the peer's best batch size with")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        print(json.dumps(measure(Path(folder), args)))
 
 
 def measure(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
@@ -41,8 +42,8 @@ def measure(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
     files = [str(folder / f"{number}.jsonl") for number in range(len(parts) + 1)]
     for file, part in zip(files, [items[: args.tuning], *parts], strict=True):
         Path(file).write_text("".join(f"{json.dumps(item, ensure_ascii=False)}\n" for item in part), encoding="utf-8")
-    duel = Duel("benchmarks.variants", folder / "model")
-    duel.tune(args.batch, BATCHES, items=files[0])
+    duel = Duel(_ours, _peer, folder / "model")
+    duel.tune(BATCHES, items=files[0])
     for part, file in zip(parts, files[1:], strict=True):
         duel.turn("items", len(part), items=file)
     return {"name": "variants", "unit": "items/s", **duel.figures(), "variants": list(VARIANTS), "of": "MMLU"}
