@@ -21,7 +21,7 @@ from evals.chain import parse_chain
 from evals.items import Item
 from evals.metrics import METRICS, Answer, answer, chances, generated, metrics
 from evals.question import Question
-from evals.section import Batch, Benchmarks, Memorisation, make_questions, read_tasks
+from evals.section import Batch, Benchmarks, Memorisation, describe_samples, make_questions, read_tasks
 from evals.variants import NotApplicable
 
 _NO_SCORE = dict.fromkeys(Fit, NO_NUMBER) | {Fit.TOO_LONG: TOO_LONG, Fit.JOINED: JOINED}
@@ -41,6 +41,8 @@ def run_benchmarks(
     findings = Findings()
     tasks = read_tasks(section.tasks, section.variants, data, limit, findings, alone=not section.lm_eval)
     batches = make_questions(tasks, seed, findings)
+    for line in describe_samples(batches):
+        print(line, flush=True)
     questions = [question for batch in batches for question in batch.questions]
     pairs = [_pairs(question, model, chat) for question in questions]
     harness = _run_harness(section, model, batches, pairs, findings, chat=chat, seed=seed, limit=limit)

@@ -1,7 +1,7 @@
 """The `benchmarks` section of a suite: its validation before a model is loaded, and the questions that it asks."""
 
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatch
@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 
 from argosy.core.config.schema import Config
 from argosy.core.errors import ArgosyError, InputError, StepError
+from argosy.core.statistics.decisions import items_needed, minimum_detectable_effect, paired_stderr
 from argosy.evidence.results.findings import Findings, reason
 from argosy.evidence.results.suite import ROOT, NoFileError, Suite, check_names, load_suite
 from evals.chain import Chain, parse_chain
@@ -149,6 +150,18 @@ class Batch:
     chain: Chain
     questions: list[Question]
 
+    @property
+    def published(self) -> bool:
+        """Whether the answer is a label in its published place, which a model may have memorised."""
+        return self.questions[0].labelled and not any(each.independent for each in self.chain.variants)
+
+    def is_moved(self, other: "Batch") -> bool:
+        """Whether `other` asks the same in another order or with other labels: then it counts in the headline in place
+        of this one."""
+        written, theirs = (each.questions[0].generation is not None for each in (self, other))
+        return (other.task is self.task and other.chain.knowledge and other.questions[0].labelled
+                and not other.published and written == theirs)
+
 
 def read_tasks(
     tasks: Mapping[str, TaskSpec], variants: Mapping[str, object], data: Path, limit: int | None, findings: Findings, *,
@@ -195,11 +208,28 @@ def make_questions(tasks: Sequence[Task], seed: int, findings: Findings) -> list
                 continue
             for why, n in left_out.items():
                 findings.leave_out(where, why, n)
-            if questions and chain.knowledge:
-                findings.headline.setdefault(task.name, []).append(chain.name)
             if questions:
                 batches.append(Batch(task, chain, questions))
+    for batch in batches:
+        if batch.chain.knowledge and not (batch.published and any(batch.is_moved(other) for other in batches)):
+            findings.headline.setdefault(batch.task.name, []).append(batch.chain.name)
     return batches
+
+
+CORRELATION = 0.6  # of right answers of two checkpoints of one line, over items
+LARGE = 0.05  # of a difference that a sample should show
+
+
+def describe_samples(batches: Iterable[Batch]) -> Iterator[str]:
+    """Yield a line for each task whose items are too few to tell two checkpoints apart that differ by LARGE, before any
+    of them is asked: the difference that they could show in 4 of 5 comparisons, of accuracies near one half."""
+    for task in {id(batch.task): batch.task for batch in batches}.values():
+        n = len({getattr(item, "cluster", "") or item.id for item in task.items})
+        least = minimum_detectable_effect(paired_stderr(0.5, 0.5, CORRELATION, n))
+        if least > LARGE:
+            needed = items_needed(LARGE, 0.5, CORRELATION)
+            yield (f"bench/{task.name}: {n} independent items can show a difference of {100 * least:.0f} points or "
+                   f"more between two checkpoints; {needed:,} would show {100 * LARGE:.0f}")
 
 
 def remake_questions(

@@ -106,7 +106,7 @@ class EvaluateOutputs(Measured):
     left_out: dict[str, dict[str, int]]
     """number of items without a result, by task and reason"""
     headline: dict[str, list[str]]
-    """Variants whose mean is a task's one number in comparisons, by task."""
+    """Variants among which a task's one number in comparisons is chosen, by task."""
     failed: dict[str, str] = Field(default_factory=dict)
     """tasks and variants without any result, and why"""
     again: tuple[str, ...] = ()
@@ -279,7 +279,7 @@ def _digest(config: EvaluateConfig, out: Path) -> str:
     return hashlib.sha256(asked.encode()).hexdigest()[:12]
 
 
-STEP = Step("evaluate", EvaluateConfig, run, version=11, needs="train", check=check_nodes)
+STEP = Step("evaluate", EvaluateConfig, run, version=12, needs="train", check=check_nodes)
 
 if __name__ == "__main__":
     main(STEP)

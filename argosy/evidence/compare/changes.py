@@ -12,6 +12,7 @@ from argosy.evidence.compare.test import NOTHING_IN_COMMON, OTHER_TOKENS, Contra
 from argosy.evidence.compare.traces import Suspect, pair_leads, suspicions
 from argosy.evidence.compare.words import listed, percent
 from argosy.evidence.results.contamination import PLAIN
+from argosy.evidence.results.headline import best_forms, headline
 from argosy.evidence.results.items import told
 from argosy.evidence.results.rows import ALL, shared_suite
 from argosy.evidence.results.values import ASKED_OTHERWISE, shared
@@ -24,7 +25,7 @@ def change(
 ) -> Contrast | None:
     """A metric from one checkpoint to another; None where one of them does not have it.
 
-    `forms`: those that a headline is the mean over (default: those that both were asked in). `kind`: of the metric
+    `forms`: those that a headline is in (default: the best of those that both were asked in). `kind`: of the metric
     (default: as the two declare it)."""
     before, after = first.side(name, second, forms), second.side(name, first, forms)
     if before is None or after is None:
@@ -106,8 +107,7 @@ class Standing:
 
     checkpoint: str
     headline: float
-    """share of right answers, for each item the mean over the headline's forms, over the items that all checkpoints
-    were asked in all of them"""
+    """share of right answers in the headline's forms, over the items that all checkpoints were asked in them"""
     plain: float | None
     items: int
     interval: tuple[float, float] | None = None
@@ -121,7 +121,8 @@ class TaskComparison(Suspect):
     forms: list[str] = field(default_factory=list)
     """variants that every ranked checkpoint was asked in"""
     headline: list[str] = field(default_factory=list)
-    """variants of `forms` that ask for knowledge; checkpoints are ranked, and ranks tested, by their mean"""
+    """the best of `forms` (argosy.evidence.results.headline) for those that have not seen the test, in which all are
+    ranked and tested: one, or one for each half of the items"""
     standings: list[Standing] = field(default_factory=list)
     """last checkpoints of the stages, the highest first, those that have seen the test included"""
     highest: str | None = None
@@ -166,24 +167,25 @@ def _stage_pairs(checkpoints: Checkpoints) -> list[Pair]:
 def _task(checkpoints: Checkpoints, task: str) -> TaskComparison:
     asked = [c for c in checkpoints.finals if task in c.tasks]
     forms = [v for v in asked[0].variants(task) if all((task, v) in c.answers for c in asked)]
-    headline = [v for v in forms if all(v in c.headline_of(task) for c in asked)] or forms
-    found = TaskComparison(task, suspicions(asked, task), pair_leads(asked, task), forms, headline)
-    found.standings = sorted(_standings(asked, task, headline), key=lambda s: (-s.headline, s.checkpoint))
+    found = TaskComparison(task, suspicions(asked, task), pair_leads(asked, task), forms)
+    unseen = [c for c in asked if c.key not in found.seen] or asked
+    candidates = [v for v in forms if all(v in c.headline_of(task) for c in asked)] or forms
+    found.headline = best_forms([c.rows for c in unseen], task, candidates)
+    found.standings = sorted(_standings(asked, task, found.headline), key=lambda s: (-s.headline, s.checkpoint))
     found.highest = next((s.checkpoint for s in found.standings if s.checkpoint not in found.seen), None)
     if found.highest is not None:
-        candidates = [c for c in asked if c.key not in found.seen]
-        found.others = changes_from_best(found.highest, candidates, task, headline)
+        found.others = changes_from_best(found.highest, unseen, task, found.headline)
     found.no_best = _no_best(checkpoints, found)
     pairs = [(a, b) for a, b in _stage_pairs(checkpoints) if task in a.tasks and task in b.tasks]
-    whole = {(c.first, c.second): c for c in headline_changes([(task, a, b) for a, b in pairs], TABLE)}
+    whole = {(c.first, c.second): c for c in headline_changes([(task, a, b) for a, b in pairs], TABLE, found.headline)}
     for a, b in pairs:
         found.stages += [whole[a.key, b.key]] if (a.key, b.key) in whole else []
         found.stages += form_changes(a, b, task, TABLE)
     return found
 
 
-def _standings(asked: Sequence[Checkpoint], task: str, headline: Sequence[str]) -> Iterator[Standing]:
-    scores = {c.key: c.rows.headline(task, headline) for c in asked}
+def _standings(asked: Sequence[Checkpoint], task: str, forms: Sequence[str]) -> Iterator[Standing]:
+    scores = {c.key: headline(c.rows, task, forms) for c in asked}
     items = sorted(set.intersection(*(set(of) for of in scores.values())))
     for c in asked if items else ():
         published = c.answers[task, PLAIN].by_item if (task, PLAIN) in c.answers else None
@@ -212,13 +214,13 @@ def _no_best(checkpoints: Checkpoints, found: TaskComparison) -> str:
 
 
 def changes_from_best(
-    key: str, candidates: Sequence[Checkpoint], task: str, headline: Sequence[str]
+    key: str, candidates: Sequence[Checkpoint], task: str, forms: Sequence[str]
 ) -> list[Contrast]:
     """The headline's change from the best to each other candidate, corrected over all pairs of candidates."""
     (best,) = [c for c in candidates if c.key == key]
     others = [c for c in candidates if c is not best]
     pairs = [(best, other) for other in others] + list(combinations(others, 2))
-    return [c for c in headline_changes([(task, a, b) for a, b in pairs], DECISION, headline) if c.first == key]
+    return [c for c in headline_changes([(task, a, b) for a, b in pairs], DECISION, forms) if c.first == key]
 
 
 def is_headline(change: Contrast) -> bool:

@@ -14,6 +14,7 @@ from argosy.core.store.step_files import read_done
 from argosy.evidence.compare.metrics import HEADLINE, Kind, kind_of
 from argosy.evidence.compare.test import Side
 from argosy.evidence.results.contamination import Seen, seen_of
+from argosy.evidence.results.headline import best_forms, headline
 from argosy.evidence.results.rows import Answers, Group, Rows, read_rows
 from argosy.evidence.results.values import Value, estimate
 
@@ -45,9 +46,9 @@ class Checkpoint:
     counts: dict[str, int] = field(default_factory=dict)
     left_out: dict[str, dict[str, int]] = field(default_factory=dict)
     headline: dict[str, list[str]] = field(default_factory=dict)
-    """variants that ask for knowledge, as the evaluation says, by task"""
+    """variants among which a task's headline is chosen, as the evaluation says"""
     forms: dict[str, list[str]] = field(default_factory=dict)
-    """variants that an added headline is the mean over, by that headline"""
+    """variants that an added headline is in, by that headline (argosy.evidence.results.headline)"""
     kinds: dict[str, Metric] = field(default_factory=dict)
     """declarations of its metrics"""
     logged: dict[str, Seen] = field(default_factory=dict)
@@ -86,7 +87,7 @@ class Checkpoint:
         self.kinds |= from_records(outputs.get("kinds", ()))
 
     def add_headline(self, task: str, forms: list[str]) -> None:
-        """Add the headline of a benchmark, or of its items in one language, over these forms to the metrics."""
+        """Add the headline of a benchmark, or of its items in one language, in these forms to the metrics."""
         name = headline_of(task)
         if (side := self.side(name, forms=forms)) is not None:
             self.metrics[name], self.counts[name], self.forms[name] = side.value, side.count, forms
@@ -100,14 +101,15 @@ class Checkpoint:
     def side(self, name: str, other: "Checkpoint | None" = None, forms: Sequence[str] = ()) -> Side | None:
         """A metric with the values that it is the mean of; None where it is not known.
 
-        A headline is over `forms`, else over those that it was added with, else over those that `other` was asked in
-        too."""
+        A headline is in `forms`, else in those that it was added with, else in the best of those that `other` was asked
+        in too."""
         task = headline_task(name)
         if task is None:
             return self._plain(name, self.rows.values(name)) if name in self.metrics else None
         theirs = other.headline_of(task) if other is not None else self.headline_of(task)
-        forms = forms or self.forms.get(name) or [form for form in self.headline_of(task) if form in theirs]
-        if forms and (values := self.rows.headline(task, forms)):
+        forms = forms or self.forms.get(name) or best_forms(
+            [c.rows for c in (self, other) if c is not None], task, [f for f in self.headline_of(task) if f in theirs])
+        if forms and (values := headline(self.rows, task, forms)):
             return side_of(values)
         return self._plain(name) if name in self.metrics else None
 
@@ -117,7 +119,7 @@ class Checkpoint:
     def interval(self, name: str, forms: Sequence[str] = ()) -> tuple[float, float] | None:
         """The interval of 95 % of a metric; None where its error is not known (argosy.evidence.compare.test: Side).
 
-        `forms`: those that a headline is over, as of `side`."""
+        `forms`: those that a headline is in, as of `side`."""
         side = self._plain(name) if name in self.metrics else None
         if side is None or side.stderr == 0:  # which the rows tell more of
             side = self.side(name, forms=forms)
@@ -126,7 +128,7 @@ class Checkpoint:
     def chance(self, name: str) -> float | None:
         """The score of guessing at a metric, as it declares; None where nothing is guessed.
 
-        Of a headline it is the mean over its forms; of accuracies whose results do not have it, it is that of the rows.
+        Of a headline it is the mean of its forms'; of accuracies whose results do not have it, it is that of the rows.
         """
         declared = self.kind(name).chance
         if not isinstance(declared, str):
@@ -147,11 +149,11 @@ class Checkpoint:
 
     def variants(self, task: str) -> list[str]:
         """Variants of `task`, the published form first."""
-        return self.rows.headline_forms(task)
+        return self.rows.forms(task)
 
     def headline_of(self, task: str) -> list[str]:
-        """Variants of `task` that make its headline: those that ask for knowledge; all, where nothing says which."""
-        return self.rows.headline_forms(task, self.headline.get(task, ()))
+        """Variants of `task` among which its headline is chosen; all, where nothing says which."""
+        return self.rows.forms(task, self.headline.get(task, ()))
 
 
 @dataclass

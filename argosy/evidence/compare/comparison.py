@@ -19,6 +19,7 @@ from argosy.evidence.compare.metrics import HEADLINE, Kind, chances, families, o
 from argosy.evidence.compare.test import OTHER_QUESTIONS, OTHER_TOKENS, corrected
 from argosy.evidence.compare.traces import suspects
 from argosy.evidence.compare.words import listed
+from argosy.evidence.results.headline import best_forms
 from argosy.evidence.results.values import ASKED_OTHERWISE
 
 FEW = 3  # metrics that a note names
@@ -27,14 +28,16 @@ TEMPLATED = ("bench/", "probe/")  # metrics that a template could change; held-o
 
 
 def add_headlines(entries: Sequence[Entry]) -> None:
-    """The headline of each benchmark, over the forms that all were asked in: as a whole, and of each language."""
+    """Add the headline of each benchmark, in the best of the forms that all were asked in: as a whole, and of each
+    language."""
     for task in sorted({task for e in entries for task in e.chosen.headline}):
         having = [e for e in entries if e.chosen.headline.get(task)]
         forms = sorted(set.intersection(*(set(e.chosen.headline[task]) for e in having)))
+        best = best_forms([e.chosen.rows for e in having], task, forms)
         for e in having if len(forms) > 1 else ():
             langs = sorted(set(e.chosen.rows.langs(task).values()))
             for name in (task, *(f"{task}_{lang}" for lang in langs if len(langs) > 1)):
-                e.chosen.add_headline(name, forms)
+                e.chosen.add_headline(name, best)
 
 
 def compare(entries: Sequence[Entry], globs: Sequence[str] = (), *, everything: bool = False) -> Compared:
@@ -205,7 +208,7 @@ def _suite(directory: Path, config: Mapping[str, Any]) -> str:
 
 
 def _made_of(name: str, entry: Entry) -> list[str]:
-    """A metric, or the forms' that a headline is the mean of."""
+    """A metric, or those of the forms that a headline is in."""
     task, forms = name.rsplit("/", 2)[0], entry.chosen.forms.get(name)
     return [f"{task}/{form}/acc" for form in forms] if forms else [name]
 

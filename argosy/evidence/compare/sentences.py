@@ -93,9 +93,8 @@ def _best(task: TaskComparison, labels: dict[str, str]) -> Iterator[Sentence]:
         yield Sentence("undecided", f"No best on {task.task}: {task.no_best}.", task.task)
         return
     highest = next(s for s in task.standings if s.checkpoint == task.highest)
-    names, n = listed([form.replace("_", " ") for form in task.headline]), len(task.headline)
-    forms = f"in the mean of {n} forms ({names})" if n > 1 else f"in the form {names}"
-    value = f"{labels[task.highest]}, {percent(highest.headline)} right {forms} ({highest.items} items)"
+    forms = listed([form.replace("_", " ") for form in task.headline])
+    value = f"{labels[task.highest]}, {percent(highest.headline)} right in the form {forms} ({highest.items} items)"
     text = f"No best on {task.task}: {task.no_best}. The highest is {value}."
     if task.best:
         text = f"Best on {task.task}: {value}."
@@ -106,7 +105,9 @@ def _best(task: TaskComparison, labels: dict[str, str]) -> Iterator[Sentence]:
         how = f"by {lead}" if len(behind) == 1 else f"(of the nearest, {labels[nearest.second]}, by {lead})"
         text += f" It is ahead of {listed([labels[c.second] for c in behind])} {how}."
     if task.others:
-        text += f" It was selected and tested by that mean, corrected over all pairs of candidates ({NAMES[DECISION]})."
+        how = " (the form is the best one on the other half of the items)" if len(task.forms) > 1 else ""
+        text += (f" It was selected and tested by that number{how}, corrected over all pairs of candidates "
+                 f"({NAMES[DECISION]}).")
     yield Sentence("best" if task.best else "undecided", text, task.task)
 
 

@@ -19,7 +19,7 @@ from argosy.evidence.compare.checkpoints import Checkpoint
 from argosy.evidence.compare.test import ALPHA
 from argosy.evidence.results.contamination import LIKELY, PLAIN, Seen
 from argosy.evidence.results.rows import Place
-from argosy.evidence.results.values import shared
+from argosy.evidence.results.values import over_forms, shared
 
 MOST_PAIRS = 150
 
@@ -62,7 +62,7 @@ def pair_leads(checkpoints: Sequence[Checkpoint], task: str) -> list[Lead]:
 
 def _lead(a: Checkpoint, b: Checkpoint, task: str, variants: Sequence[str]) -> Lead | None:
     plain_a, plain_b = a.answers[task, PLAIN].by_item, b.answers[task, PLAIN].by_item
-    changed_a, changed_b = a.rows.headline(task, variants), b.rows.headline(task, variants)
+    changed_a, changed_b = (over_forms([c.rows.by_form(task, form) for form in variants]) for c in (a, b))
     published, changed_forms = _same_questions(a, b, task, [PLAIN]), _same_questions(a, b, task, variants)
     measured = (plain_a, plain_b, changed_a, changed_b)  # scores that are no numbers make no item
     items = sorted(set(published).intersection(changed_forms, *measured))

@@ -9,6 +9,7 @@ from argosy.core.errors import InputError, StepError
 from argosy.core.statistics.intervals import Estimate
 from argosy.core.statistics.metric import BITS, Metric, find, probability, share
 from argosy.core.tracking.spool import HEADLINE
+from argosy.evidence.results.headline import best_forms, headline
 from argosy.evidence.results.rows import Rows
 from argosy.evidence.results.values import estimate
 
@@ -29,7 +30,7 @@ class Findings:
     """number of items without a result, by task and reason: broken lines, items that a variant cannot make, scores that
     are not numbers"""
     headline: dict[str, list[str]] = field(default_factory=dict)
-    """variants whose mean is a task's one number in comparisons, by task"""
+    """variants among which a task's one number in comparisons is chosen, by task"""
     failed: dict[str, str] = field(default_factory=dict)
     """tasks and variants without any result, and why"""
     retryable: set[str] = field(default_factory=set)
@@ -70,13 +71,14 @@ class Findings:
     def charted(self) -> dict[str, float]:
         """Return the metrics that MLflow draws: not what is the same for every model, such as the score of guessing.
 
-        With them the headline of each benchmark (`Rows.headline`) with its standard error."""
+        With them the headline of each benchmark with its standard error, and the share of its items in each form."""
         fixed = {f"{name.rpartition('/')[0]}/{kind.chance}" for name, kind in self.kinds.items() if kind.chance}
         values = {name: value for name, value in sorted(self.metrics.items()) if name not in fixed}
         rows = Rows(self.rows)
         for task, forms in sorted(self.headline.items()):
-            if items := rows.headline(task, rows.headline_forms(task, forms)):
-                found = estimate(items)
+            if best := best_forms([rows], task, rows.forms(task, forms)):
+                found = estimate(headline(rows, task, best))
+                values |= {f"{HEADLINE}{task}/form/{form}": 1 / len(best) for form in best}
                 values |= {f"{HEADLINE}{task}/acc": found.value}
                 values |= {f"{HEADLINE}{task}/stderr": found.stderr} if math.isfinite(found.stderr) else {}
         return values

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from argosy.core.errors import InputError
 from argosy.core.store.step_files import read_done
 from argosy.evidence.results.items import ITEMS, measured, read_items, read_settings
-from argosy.evidence.results.values import Record, Value, item_means, item_of, number, over_forms, plain, weighted
+from argosy.evidence.results.values import Record, Value, item_means, item_of, number, plain, weighted
 
 Group = tuple[str, str]  # task (or suite) and variant (or probe, or channel)
 LN2 = math.log(2)
@@ -113,19 +113,14 @@ class Rows:
             return self._probe(parts[1], parts[2:-1], parts[-1])
         return {}
 
-    def headline_forms(self, task: str, named: Sequence[str] = ()) -> list[str]:
-        """The forms that the headline of a benchmark is the mean over: those that are `named`, else all that it was
-        asked in; the published one first."""
+    def forms(self, task: str, named: Sequence[str] = ()) -> list[str]:
+        """The forms that a benchmark was asked in, of those that are `named`, if any; the published one first."""
         forms = sorted((form for name, form in self.answers if name == task), key=lambda form: (form != "plain", form))
         return [form for form in forms if form in named] if named else forms
 
-    def headline(self, task: str, forms: Sequence[str]) -> dict[str, Value]:
-        """The headline of a benchmark, whose `estimate` is the number that MLflow, report, gate and terminal show: for
-        each item that was asked in all of `forms`, the mean over them; every form counts the same.
-
-        Not the mean of the forms' accuracies: a form that cannot be made of each item would be asked of easier, or
-        harder, items than the others."""
-        return over_forms([item_means(self._bench(task, form, "acc")) for form in forms])
+    def by_form(self, task: str, form: str) -> dict[str, Value]:
+        """Answers to a benchmark in one form: by item the share of right ones among its questions."""
+        return item_means(self._bench(task, form, "acc"))
 
     def suites(self, name: str) -> list[str]:
         """The suites whose rows a metric of held-out text could be made of, the newest last; none for other metrics."""

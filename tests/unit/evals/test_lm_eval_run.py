@@ -59,7 +59,7 @@ def test_each_item_is_a_row_as_ours_are_and_groups_have_their_mean(model: Langua
         values = rows.values(name)
         assert total(values) == pytest.approx(found.metrics[name]), name
         assert len(values) == found.counts[name]
-    assert rows.headline("said", ["strict"]).keys() == {"said/0", "said/1"}
+    assert rows.by_form("said", "strict").keys() == {"said/0", "said/1"}
     row = rows.groups["many", "plain"][2]
     pairs = [("河 2", f" {text}") for text in (" stone", " water", " 水")]
     assert row["scores"] == pytest.approx([score.logprob for score in model.loglikelihood(pairs)], abs=1e-4)

@@ -12,7 +12,7 @@ from argosy.evidence.results.findings import Findings
 from argosy.evidence.results.suite import load_suite, named_files
 from evals.chain import parse_chain
 from evals.items import Item
-from evals.section import Benchmarks, check_benchmarks, make_questions, read_tasks
+from evals.section import Benchmarks, check_benchmarks, describe_samples, make_questions, read_tasks
 from evals.task import TaskSpec, read_examples, read_task
 from tests.evaluation_fixtures import make_items, write_items
 
@@ -179,3 +179,23 @@ def test_a_task_of_lm_eval_is_used_with_the_folder_of_its_suite(tmp_path: Path) 
     assert section.tasks["river"].include_path == str(tmp_path / "theirs/yaml")
     assert section.tasks["lake"].include_path == str(tmp_path / "other")
     assert str(tmp_path / "theirs/yaml") in named_files(str(tmp_path / "mine.yaml"))
+
+
+def test_a_small_sample_says_before_it_is_asked_what_difference_it_could_show(tmp_path: Path) -> None:
+    write_items(tmp_path / "few.jsonl", make_items(100))
+    write_items(tmp_path / "many.jsonl", make_items(700))
+    specs = {name: spec(files=f"{name}.jsonl") for name in ("few", "many")}
+    tasks = read_tasks(specs, {"plain": None, "cloze": None}, tmp_path, None, findings := Findings())
+    (line,) = describe_samples(make_questions(tasks, 0, findings))
+    assert line == ("bench/few: 100 independent items can show a difference of 13 points or more between two "
+                    "checkpoints; 625 would show 5")
+
+
+def test_letters_in_their_published_order_are_in_the_headline_only_where_no_form_moves_them(tmp_path: Path) -> None:
+    write_items(tmp_path / "x.jsonl", make_items(8))
+    moved = {"plain": None, "cloze": None, "permuted": {"permuted": {"k": 2}}, "written": "generative"}
+    still = {"plain": None, "cloze": None}
+    for variants, expected in ((moved, {"cloze", "permuted", "written"}), (still, {"plain", "cloze"})):
+        tasks = read_tasks({"t": spec(files="x.jsonl")}, variants, tmp_path, None, findings := Findings())
+        make_questions(tasks, 0, findings)
+        assert set(findings.headline["t"]) == expected

@@ -35,8 +35,8 @@ def test_the_best_is_not_the_one_that_plain_accuracy_ranks_first(found: Comparis
     labels = _labels(found)
     assert labels[max(task.standings, key=lambda s: s.plain or 0).checkpoint] == "twin"
     assert {labels[key] for key in task.seen} == {"twin"}
-    assert labels[task.highest] in ("sft", "dpo", "rlhf")
-    assert task.best is None  # the three are equal but for noise
+    assert labels[task.highest] in ("anneal", "sft", "dpo", "rlhf")
+    assert task.best is None  # they are equal but for noise
     assert "No best on facts: the highest is not apart from " in stage_sentences(found)[0].text
     assert any("twin has likely seen the test: score +" in s.text for s in stage_sentences(found) if s.kind == "seen")
 

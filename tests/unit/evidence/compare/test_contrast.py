@@ -90,7 +90,7 @@ def test_questions_of_one_name_with_another_right_option_are_not_paired() -> Non
                      (rows(1, 4), rows(2, 4), rows(1, 3), rows(1, 4, golds=[1, 2])))  # fmt: skip
     assert _one(name, same, _side(rows(1, 4).values(name))).how == "paired"
     assert [_one(name, same, other).how for other in others] == [OTHER_QUESTIONS] * 3
-    headlines = [_side(rows(gold, 4).headline("t", ["plain"])) for gold in (1, 2)]
+    headlines = [_side(rows(gold, 4).by_form("t", "plain")) for gold in (1, 2)]
     assert _one("bench/t/headline/acc", *headlines).how == OTHER_QUESTIONS
 
 

@@ -96,10 +96,10 @@ def test_the_command_the_step_the_gate_and_the_nights_agree(store: Path, tmp_pat
             [path] = [path for path in own if "pretrain" in Path(path).name]
             headline = read_json(Path(path) / "outputs.json")["outputs"]["headline"]
             sent = Findings(rows=read_items(path), headline=headline).charted()["headline/facts/acc"]
-            entries = Names(store).entries([first, second])
+            entries = Names(store).entries([first])
             comparison(entries)
             curve = [value for _, value, _, _ in points(entries[0], name)]
-            assert [contrast["before"], curve[-1]] == pytest.approx([sent, sent])
+            assert [entries[0].chosen.metrics[name], curve[-1]] == pytest.approx([sent, sent])
 
 
 def _key(directory: str) -> str:

@@ -1,0 +1,54 @@
+"""The headline of a benchmark: accuracy in the form that models can answer best, chosen on other items than it is
+reported on.
+
+A model is judged by the better of letters and cloze (Gu et al. 2024, "OLMES"), or by what it writes. The best of
+several noisy accuracies is too high by that choice, so each half of the items is reported in the form that is best on
+the other half."""
+
+from collections.abc import Sequence
+from hashlib import sha256
+from statistics import fmean
+
+from argosy.evidence.results.rows import Rows
+from argosy.evidence.results.values import Value
+
+HALVES = 2
+
+
+def half_of(unit: str) -> int:
+    """The half, 0 or 1, that an item falls into, with all that belong to its cluster."""
+    return sha256(unit.encode()).digest()[0] % HALVES
+
+
+def best_forms(rows: Sequence[Rows], task: str, forms: Sequence[str]) -> list[str]:
+    """Choose among `forms` for each half of the items: the one with the highest mean accuracy of all checkpoints on the
+    other half, over the items that were asked in all forms (where there are any); the first of equals.
+
+    Returns one form where both halves have the same, else that of half 0 and that of half 1; [] where nothing of the
+    task was asked in one of `forms`."""
+    tables = {form: [each.by_form(task, form) for each in rows] for form in forms}
+    tables = {form: each for form, each in tables.items() if all(each)}
+    if not tables:
+        return []
+    common = set.intersection(*(set(table) for each in tables.values() for table in each))
+    chosen = [_best(tables, common, half) for half in reversed(range(HALVES))]
+    return chosen[:1] if len(set(chosen)) == 1 else chosen
+
+
+def _best(tables: dict[str, list[dict[str, Value]]], common: set[str], half: int) -> str:
+    """The form with the highest accuracy on the items of one half."""
+
+    def accuracy(table: dict[str, Value]) -> float:
+        values = [value.value for item, value in table.items()
+                  if (not common or item in common) and half_of(value.unit) == half]
+        return fmean(values) if values else 0.0
+
+    return max(tables, key=lambda form: fmean(map(accuracy, tables[form])))
+
+
+def headline(rows: Rows, task: str, forms: Sequence[str]) -> dict[str, Value]:
+    """Return by item the values whose `estimate` is the headline: of each half of the items in its form of `forms`
+    (`best_forms`)."""
+    tables = [rows.by_form(task, form) for form in forms]
+    return {item: value for half, table in enumerate(tables) for item, value in table.items()
+            if len(tables) == 1 or half_of(value.unit) == half}
