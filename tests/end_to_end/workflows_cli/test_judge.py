@@ -55,26 +55,25 @@ def test_answers_in_files_and_a_server(tmp_path: Path) -> None:
     assert outputs["left_out"] == {"one of the two has no answer": 1}
 
 
-@pytest.mark.parametrize(("reply", "said", "more"), [
-    ((503, {}), "the judge did not answer after 1 attempts (HTTP 503); run it again for these", []),
-    ((200, "Both are bad."), "the judge's reply names no answer; --again asks once more", ["--again"])])  # fmt: skip
-def test_verdicts_that_are_missing_are_asked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, argosy: Argosy,
-                                                       reply: Any, said: str, more: list[str]) -> None:
+def test_verdicts_that_are_missing_are_asked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                       argosy: Argosy) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(chat_api, "ChatApi", partial(chat_api.ChatApi, attempts=1))
     prompts = _write(tmp_path / "prompts.jsonl", "prompt", ["Name a city.", "Name a river."])
     a = _write(tmp_path / "a.jsonl", "answer", ["Paris.", "Seine."])
     b = _write(tmp_path / "b.jsonl", "answer", ["I will not."] * 2)
-    fails = True
-    with judge_server(lambda text, _: reply if fails and "river" in text else (200, "C")) as asked:
+    replies: list[Any] = [(503, {}), (200, "Both are bad."), (200, "C")]
+    with judge_server(lambda text, _: replies[0] if "river" in text else (200, "C")) as asked:
         command = ["judge", a, b, "--prompts", prompts, "--judge", asked.url, "--judge-model", "m"]
-        assert f"without a verdict: of 2 prompts, 1 x {said}" in argosy(*command).out
-        fails = False
-        if more:
-            argosy(*command)
-            assert len(asked.bodies) == 4  # not by itself
-        out = argosy(*command, *more).out
-        assert len(asked.bodies) == 6  # those alone
+        said = "without a verdict: of 2 prompts, 1 x "
+        assert f"{said}the judge did not answer after 1 attempts (HTTP 503); run it again" in argosy(*command).out
+        del replies[0]
+        assert f"{said}the judge's reply names no answer; --again asks once more" in argosy(*command).out
+        argosy(*command)
+        assert len(asked.bodies) == 6  # those alone, and not by itself
+        del replies[0]
+        out = argosy(*command, "--again").out
+        assert len(asked.bodies) == 8
     assert "retrying verdicts, which failed last time" in out
     assert "without a verdict" not in out.rpartition("retrying")[2]
 

@@ -5,13 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
 from argosy.core.step.command import parse_config
 from argosy.core.store.files import write_json
 from workflows.compose import compose
-from workflows.evaluation import Evaluation, evaluations
-from workflows.graph import Finished, Graph, Node, definition
+from workflows.graph import Graph, Node, definition
 from workflows.lifecycle import lifecycle
 from workflows.plan import check_inputs, plan
 from workflows.stages import Stages
@@ -193,16 +191,3 @@ def test_a_machine_without_bfloat16_settles_float32_which_the_digest_counts(mode
         assert parse_config(definition(step), {"dtype": "auto"}).identity()["dtype"] == "float32"  # by hand
     config.write_text('{"model_type": "llama", "dtype": "float16"}')
     assert "evaluate float32" in _settled(monkeypatch, new, model)[0]
-
-
-def test_a_night_knows_the_precision_of_checkpoints_whose_files_are_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("argosy.core.step.machine._cpu_flags", frozenset)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    found = []
-    for step, upstream, config in (("pretrain", "tokenized", {}), ("sft", "checkpoint", {}), ("start", "", {}),
-                                   ("sft", "checkpoint", {"export_dtype": "float32"})):
-        record = {"step": step, "config": config, "upstream": {upstream: ["d"]} if upstream else {}}
-        node = Node(step, "", Config(), finished=Finished(record, "/nowhere", ("final",)))
-        stages = Stages(1, {}, ("evaluate",))
-        found += evaluations(stages, Evaluation(suites={"benchmark": "final"}), [node])
-    assert [node.config.dtype for node in found] == ["weights", "float32", "float32", "weights"]

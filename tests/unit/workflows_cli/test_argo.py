@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from argosy.core.errors import InputError
 from tests.argo_api import CORE, CUSTOM, Api, Pod, identity, kubeconfig, serving, template, workflow
 from tests.argo_fixtures import write_profile
 from tests.command_line import Argosy
@@ -116,17 +115,13 @@ def test_an_api_that_refuses_and_one_that_is_away_are_told_apart(api: Api) -> No
         assert (refused.value.exit_code, refused.value.passing) == (code, code == 1)
 
 
-def test_a_context_that_is_not_there(api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InputError, match="--context is 'nowhere', allowed: here, other"):
-        connect(context="nowhere")
-
-
 def test_where_a_command_works_can_be_set_for_good(api: Api, argosy: Argosy, monkeypatch: pytest.MonkeyPatch) -> None:
     api.workflows = {"w": workflow("w", "Succeeded")}
     monkeypatch.setenv("ARGOSY_ON", "argo")
     argosy("status", "w")
     monkeypatch.setenv("ARGOSY_ON", "moon")
     assert "ARGOSY_ON is 'moon', allowed: local, argo" in argosy("status", "w", code=2).err
+    assert "--context is 'x', allowed: here, other" in argosy("status", "--on", "argo", "--context", "x", code=2).err
     assert "--namespace is for a cluster" in argosy("status", "--on", "local", "--namespace", "x", code=2).err
 
 
