@@ -91,6 +91,10 @@ def notes_of(
 ) -> list[str]:
     """Notes on the entries, on metrics whose kind nobody declared, and on what each pair does not share."""
     notes = [note for entry in entries for note in (*entry.notes, *entry.chosen.notes)]
+    forms = {name.split("/")[1]: found for entry in entries for name, found in entry.chosen.forms.items()
+             if name in metrics and name.split("/")[1] in entry.chosen.headline}
+    notes += [f"The headline of {task} is in the form {listed([form.replace('_', ' ') for form in found])}, the best "
+              "for those compared, chosen on the other half of the items." for task, found in forms.items()]
     if unknown := [name for name in metrics if not kinds[name].declared]:
         notes.append(f"Nothing declares which way is better for {first_of(unknown, FEW)}: they are shown and not "
                      "tested; evaluating again declares them.")

@@ -180,10 +180,10 @@ class Glance:
     seen: tuple[str, str]
 
 
-def glance(found: Comparison) -> tuple[list[str], list[Glance]]:
+def glance(found: Comparison) -> tuple[list[TaskComparison], list[Glance]]:
     """The benchmarks that there is room for, and the lines."""
     tasks = [task for task in found.tasks if task.standings][:MOST]
-    return [task.task for task in tasks], [_glance(found, c, tasks) for c in found.checkpoints.finals]
+    return tasks, [_glance(found, c, tasks) for c in found.checkpoints.finals]
 
 
 def _glance(found: Comparison, c: Checkpoint, tasks: list[TaskComparison]) -> Glance:

@@ -174,7 +174,7 @@ def test_the_first_table_says_who_is_better_forgot_or_has_seen_the_test(tmp_path
     tasks, lines = glance(found)
     (task,) = found.tasks
     labels = {c.key: c.label for c in found.checkpoints.every}
-    assert tasks == ["facts"]
+    assert [each.task for each in tasks] == ["facts"]
     assert [line.label for line in lines] == [c.label for c in found.checkpoints.finals]
     of = {line.label: line for line in lines}
     assert of["twin"].seen == ("likely", "likely: facts")
@@ -188,6 +188,7 @@ def test_the_first_table_says_who_is_better_forgot_or_has_seen_the_test(tmp_path
     assert "twin has likely seen the test" in capsys.readouterr().out
     table = html.partition('<table class="glance">')[2].partition("</table>")[0]
     assert table.count("<tr>") == 1 + len(lines)
+    assert f"headline, % right, in the form {task.headline[0]}" in table
     assert "likely: facts" in table
     assert "forgot code" in table
 
