@@ -167,7 +167,8 @@ def test_an_alias_moves_only_where_the_gate_holds_and_the_evidence_is_kept(store
         found = registry.at("tiny", "gated")
         return found.checkpoint if found else ""
 
-    rules.write_text("rules: [not_worse, {no_channel_worse: {channels: [code]}}, {at_least: {bench/facts/plain/acc: 1.01}}]")
+    held = "rules: [not_worse, {no_channel_worse: {channels: [code]}}, {at_least: {bench/facts/plain/acc: %s}}]"
+    rules.write_text(held % 1.01)
     said = argosy("gate", key, *common, "--rules", str(rules), code=1).out
     assert "FAILS        at_least {bench/facts/plain/acc: 1.01}" in said
     said = argosy(*promote, key, code=1).err
@@ -178,7 +179,7 @@ def test_an_alias_moves_only_where_the_gate_holds_and_the_evidence_is_kept(store
     assert [tags[f"argosy.promoted.{name}"] for name in ("gate", "forced", "by")] == [
         "fails", "a dry run of the release", "Ada"]
 
-    rules.write_text("rules: [not_worse, {no_channel_worse: {channels: [code]}}, {at_least: {bench/facts/plain/acc: 0}}]")
+    rules.write_text(held % 0)
     argosy(*promote, other)  # the same weights: not worse than what the alias names
     assert (named(), registry.at("tiny", "gated").tags["argosy.promoted.gate"]) == (other, "holds")
     argosy(*promote, other)  # again: nothing to ask, nothing to move
