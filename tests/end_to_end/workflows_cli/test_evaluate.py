@@ -1,15 +1,98 @@
-"""`argosy evaluate`: any model directory, the core suite, published files, in one command."""
+"""`argosy evaluate` with any model directory and published files; `argosy judge`, as its users type it."""
 
 import json
+import os
+import subprocess
+import sys
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from argosy.core.store.files import make_directory, write_json
 from argosy.core.tracking.spool import owner_of
+from argosy.model.infer import chat_api
 from tests.benchmark_files import stems, write_files
 from tests.command_line import Argosy
 from tests.evaluation_fixtures import make_items, save_checkpoint
+from tests.judge_server import judge_server
+
+
+def _argosy(cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3]), "OPENAI_API_KEY": "k-123"}
+    command = [sys.executable, "-c", "import sys; from workflows.cli import main; sys.exit(main())", "judge"]
+    return subprocess.run([*command, *arguments], cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+
+
+def _write(path: Path, key: str, texts: list[str]) -> str:
+    path.write_text("".join(json.dumps({"id": n, key: text}) + "\n" for n, text in enumerate(texts)))
+    return path.name
+
+
+def test_answers_in_files_and_a_server(tmp_path: Path) -> None:
+    prompts = _write(tmp_path / "prompts.jsonl", "prompt", [f"Name a city, number {n} of all." for n in range(10)])
+    a = _write(tmp_path / "a.jsonl", "answer", [f"Paris is one{n}." for n in range(10)])
+    b = _write(tmp_path / "b.jsonl", "answer", ["so it is " * 5] * 9)
+    labels = _write(tmp_path / "labels.jsonl", "winner", ["first"] * 4)
+
+    def city(text: str, _: int) -> tuple[int, str]:
+        return 200, "A" if text.index("Paris") < text.index("so it is") else "B"
+
+    with judge_server(city) as asked:
+        command = (a, b, "--prompts", prompts, "--labels", labels, "--judge", asked.url, "--judge-model", "m")
+        done = _argosy(tmp_path, *command)
+        again = _argosy(tmp_path, *command)
+    assert (done.returncode, again.returncode) == (0, 0), done.stderr + again.stderr
+    assert "the first wins 100.0%" in done.stdout
+    assert done.stdout == again.stdout
+    assert len(asked.bodies) == 18  # both orders, and nothing the second time
+    assert asked.keys == ["Bearer k-123"] * 18
+    [directory] = (tmp_path / "runs").glob("judge-*")
+    assert all(b"k-123" not in path.read_bytes() for path in directory.rglob("*") if path.is_file())
+    verdicts = [json.loads(line) for line in (directory / "verdicts.jsonl").read_text().splitlines()]
+    assert {verdict["winner"] for verdict in verdicts} == {"first"}
+    outputs = json.loads((directory / "outputs.json").read_text())["outputs"]
+    assert outputs["metrics"]["win_rate"] == outputs["metrics"]["agreement"] == 1.0
+    assert outputs["intervals"]["win_rate"][0] < 0.8
+    assert (outputs["faults"]["second"]["loop"], outputs["faults"]["first"]["loop"]) == (1.0, 0)
+    assert outputs["left_out"] == {"one of the two has no answer": 1}
+
+
+def test_verdicts_that_are_missing_are_asked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                       argosy: Argosy) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(chat_api, "ChatApi", partial(chat_api.ChatApi, attempts=1))
+    prompts = _write(tmp_path / "prompts.jsonl", "prompt", ["Name a city.", "Name a river."])
+    a = _write(tmp_path / "a.jsonl", "answer", ["Paris.", "Seine."])
+    b = _write(tmp_path / "b.jsonl", "answer", ["I will not."] * 2)
+    replies: list[Any] = [(503, {}), (200, "Both are bad."), (200, "C")]
+    with judge_server(lambda text, _: replies[0] if "river" in text else (200, "C")) as asked:
+        command = ["judge", a, b, "--prompts", prompts, "--judge", asked.url, "--judge-model", "m"]
+        said = "without a verdict: of 2 prompts, 1 x "
+        assert f"{said}the judge did not answer after 1 attempts (HTTP 503); run it again" in argosy(*command).out
+        del replies[0]
+        assert f"{said}the judge's reply names no answer; --again asks once more" in argosy(*command).out
+        argosy(*command)
+        assert len(asked.bodies) == 6  # those alone, and not by itself
+        del replies[0]
+        out = argosy(*command, "--again").out
+        assert len(asked.bodies) == 8
+    assert "retrying verdicts, which failed last time" in out
+    assert "without a verdict" not in out.rpartition("retrying")[2]
+
+
+def test_what_is_wrong_ends_with_2_and_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                       argosy: Argosy) -> None:
+    monkeypatch.chdir(tmp_path)
+    prompts = _write(tmp_path / "prompts.jsonl", "prompt", ["Name a city."])
+    a = _write(tmp_path / "a.jsonl", "answer", ["Paris."])
+    for arguments, said in (
+        ((a, a, "--prompts", "none.jsonl", "--judge", "http://127.0.0.1:9/v1", "--judge-model", "m"), "none.jsonl"),
+        ((a, a, "--prompts", prompts, "--judge", "http://127.0.0.1:9/v1"), "--judge-model"),
+        ((a, "sfft", "--prompts", prompts, "--judge", "rlhf"), "'sfft' is neither a directory nor a checkpoint"),
+    ):
+        assert said in argosy("judge", *arguments, code=2).err
 
 
 def write_benchmarks(root: Path) -> None:

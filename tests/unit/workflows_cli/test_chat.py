@@ -1,13 +1,20 @@
-"""`argosy chat` and `argosy generate` against transformers' own template and generation."""
+"""`argosy chat`, `generate` and `probe` against transformers' own template, generation and forward pass."""
 
 import io
+import json
+import math
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from argosy.core.errors import InputError
+from argosy.evidence.compare.checkpoints import Checkpoint
+from argosy.evidence.report.probe import reliability
 from tests.command_line import Argosy
 from tests.posttraining_fixtures import make_checkpoint
+from workflows.cli.probe import parse_prob
 
 
 @pytest.fixture(scope="module")
@@ -57,3 +64,64 @@ def test_a_checkpoint_that_cannot_speak_is_refused(tmp_path: Path, argosy: Argos
     for arguments, message in ((["chat", str(tmp_path)], "has no chat template: 'argosy generate"),
                                (["generate", "./nowhere", "x"], "'./nowhere': there is no such directory")):
         assert message in argosy(*arguments, code=2).err
+
+
+def probability(path: Path, prefix: str, text: str) -> float:
+    """Probability of a text of tokens of its own, by the chain rule."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    model, tokenizer = AutoModelForCausalLM.from_pretrained(path), AutoTokenizer.from_pretrained(path)
+    before, whole = (tokenizer(each)["input_ids"] for each in (prefix, prefix + text))
+    with torch.no_grad():
+        logits = model(torch.tensor([whole])).logits[0].double().log_softmax(-1)
+    return math.exp(sum(float(logits[at - 1, whole[at]]) for at in range(len(before), len(whole))))
+
+
+def make_step(store: Path, stage: str, digest: str, source: str = "") -> Path:
+    """A finished training step of a store, with a checkpoint half way and a final one."""
+    directory = make_checkpoint(store / f"{stage}-{digest}", seed=len(source))
+    half = directory / "checkpoints/p050"
+    shutil.copytree(directory / "checkpoints/final", half)
+    exports = [{"name": name, "path": f"checkpoints/{name}", "step": step} for step, name in
+               enumerate(("p050", "final"))]  # fmt: skip
+    made = {"node": stage, "part": "", "step": stage, "digest": digest, "upstream": {}, "external": {}, "config": {}}
+    made |= {"upstream": {"checkpoint": [source]}} if source else {}
+    done = {"outputs": {"exports": exports, "final": "checkpoints/final"}, "made_from": made}
+    (directory / "outputs.json").write_text(json.dumps(done))
+    return directory
+
+
+def test_a_probability_for_each_checkpoint_of_a_line_with_a_page(tmp_path: Path, argosy: Argosy) -> None:
+    store = tmp_path / "runs"
+    make_step(store, "pretrain", "0123456789ab")
+    directory = make_step(store, "anneal", "ba9876543210", "0123456789ab")
+    asked = 'Prob(" dog" | "red blue")'
+    page = tmp_path / "page.html"
+    shown = argosy("probe", asked, str(directory), "--line", "--json", "--html", str(page), "--store", str(store))
+    found = json.loads(shown.out)
+    names = [each["checkpoint"] for each in found]
+    assert names == ["pretrain/p050", "pretrain/final", "anneal/p050", "anneal/final"]
+    last = found[-1]
+    assert last["probabilities"][asked]["prob"] == pytest.approx(
+        probability(directory / "checkpoints/final", "red blue", " dog"), rel=1e-4)  # fmt: skip
+    assert "<svg" in page.read_text()
+    assert "PROBABILITY" in argosy("probe", asked, str(directory), "--store", str(store)).out
+
+
+def test_what_is_written_is_read() -> None:
+    case = parse_prob("""Prob("北京", '"a\\n' | “中国的首都是”)""")
+    assert (case.prefix, case.texts) == ("中国的首都是", ("北京", '"a\n'))
+    for wrong, message in (("Prob(a | b)", "allowed"), ('Prob("" | "b")', "text is empty"), ('Prob("a")', "allowed")):
+        with pytest.raises(InputError, match=message):
+            parse_prob(wrong)
+
+
+def test_a_reliability_diagram_has_each_bin_once() -> None:
+    metrics = {"probe/s/n/ece": 0.1, "probe/s/n/040_050/confidence": 0.45, "probe/s/n/040_050/acc": 0.5,
+               "probe/s/n/090_100/confidence": 0.95, "probe/s/n/090_100/acc": 0.7, "probe/s/n/confidence": 0.8}
+    checkpoint = Checkpoint("d/final", "d", "sft", "final", 1, 1000, label="sft", metrics=metrics)
+    chart, *others = reliability([checkpoint])
+    assert not others
+    assert [each.name for each in chart.series] == ["calibrated", "sft"]
+    assert chart.series[1].points == [(45.0, 0.5), (95.0, 0.7)]
