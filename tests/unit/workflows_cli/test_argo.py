@@ -220,7 +220,6 @@ def test_a_profile_of_another_store_or_that_pods_would_not_find_is_not_submitted
 
 @pytest.mark.parametrize(("pods", "words"), [
     ({"plan": PLANNED}, "w is being stopped; its exit handler still reports to MLflow."),
-    ({"plan": Pod("Pending", message="PodInitializing")}, "its exit handler still reports to MLflow."),
     ({"plan": Pod("Pending", message=PULL)},
      f"its exit handler cannot start while its pod waits as that of plan does ({PULL}): "
      "'argosy stop w --terminate' ends it at once (nothing has run, so that loses no report)."),
