@@ -5,14 +5,12 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from argosy.core.lazy import np, npt
 from argosy.corpus.data.jsonl import dump_line
 from argosy.corpus.data.schemas import Document
 from argosy.corpus.text.scripts import HAN_SHARE
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from argosy.corpus.cleaning.kernels.words import Words
 
     Integers = npt.NDArray[np.int64]
@@ -61,16 +59,12 @@ class Batch:
     @cached_property
     def starts(self) -> "Integers":
         """Holds where each document begins in `points`, and at last their end: (documents + 1,), int64."""
-        import numpy as np
-
         lengths = np.fromiter((len(document.text) for document in self.documents), np.int64, len(self.documents))
         return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
 
     @cached_property
     def points(self) -> "Points":
         """Code points of all texts, end to end: (characters,), uint32."""
-        import numpy as np
-
         return np.frombuffer("".join(self.texts).encode("utf-32-le", "surrogatepass"), np.uint32)
 
     @cached_property
@@ -92,8 +86,6 @@ class Batch:
 
     def by_document(self, values: "npt.NDArray[np.bool_] | npt.NDArray[np.int32]") -> "Integers":
         """Add values of words up by document, (documents,), int64."""
-        import numpy as np
-
         sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(values, dtype=np.int64)])
         totals: Integers = sums[self.words.first[1:]] - sums[self.words.first[:-1]]
         return totals
@@ -120,8 +112,6 @@ def batches(documents: Iterable[Document], characters: int) -> Iterator[Batch]:
 
 def chunks(rows: "Integers", lengths: "Integers", most: int) -> "Iterator[Integers]":
     """Yield rows, some at a time, whose lengths are `most` together, and at most one more."""
-    import numpy as np
-
     number = np.cumsum(lengths) // most
     yield from np.split(rows, np.flatnonzero(np.diff(number)) + 1) if len(rows) else ()
 

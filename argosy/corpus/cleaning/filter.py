@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, 
 
 from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
+from argosy.core.lazy import npt
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.data.schemas import Document
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from argosy.corpus.cleaning.batch import Floats
 
 

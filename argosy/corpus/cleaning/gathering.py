@@ -9,6 +9,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from argosy.core.lazy import np
 from argosy.core.step.contract import Progress
 from argosy.corpus.cleaning.dedup.deduplicator import Deduplicator
 from argosy.corpus.cleaning.dedup.external import Workspace
@@ -77,8 +78,6 @@ def apply_rules(
     Returns:
         By group the number of the reason why each document goes, the first rule's that it breaks, or KEPT:
         (documents,), int32."""
-    import numpy as np
-
     codes = [work.array(f"group-{number}", (len(corpus),), np.int32) for number in range(len(filters))]
     rules = [[(label, one, rule, decisions.code(label, rule.reason)) for label, one in group.items()
               for rule in one.rules()] for group in filters]
@@ -109,8 +108,6 @@ def decide(
 ) -> Decisions:
     """Run through the filters in their order: each decides among the documents that those before have kept; then drop
     those of which their cuts leave too little together."""
-    import numpy as np
-
     decisions = Decisions(work.array("codes", (len(corpus),), np.int32))
     decisions.codes[:] = KEPT
     for label, one in filters.items():  # numbers of reasons come in the filters' order
@@ -142,8 +139,6 @@ def drop_copies(
     earlier: Sequence[Path] = ()
 ) -> None:
     """Drop copies among the documents that are kept so far, and cut repeated parts out of those that stay."""
-    import numpy as np
-
     keys = [shard.keys(label) for shard in corpus.shards]
     found = one.select(keys, decisions.kept, corpus.about, work, earlier)
     codes = np.array([decisions.code(label, reason) for reason in one.reasons], np.int32)
@@ -157,8 +152,6 @@ def drop_copies(
 def _drop_leftovers(filters: Mapping[str, Filter[Any]], corpus: ScoredCorpus, decisions: Decisions) -> None:
     """Drop documents that are kept, and of which more is cut than the largest `max_share` of the filters that cut, or
     all but space: by the last of these filters, as its other drops."""
-    import numpy as np
-
     cutting = {label: one for label, one in filters.items() if isinstance(one, SpanDeduplicator)
                and len(decisions.spans.get(label, ()))}
     if not cutting:
@@ -181,8 +174,6 @@ def _drop_leftovers(filters: Mapping[str, Filter[Any]], corpus: ScoredCorpus, de
 
 def _lengths(corpus: ScoredCorpus, label: str, documents: "Integers") -> "Integers":
     """Return the code points of documents, ascending, by the keys of a filter that cuts."""
-    import numpy as np
-
     found = [np.asarray(corpus.shards[number].keys(label)["lengths"][rows], np.int64)
              for number, rows in corpus.places(documents)]
     return np.concatenate([np.zeros(0, np.int64), *found])

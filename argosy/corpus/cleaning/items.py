@@ -3,13 +3,11 @@
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from argosy.core.lazy import np, npt
 from argosy.corpus.cleaning.targets import ANCHOR, LEAST, NGRAM, OPTION, SHORT, Targets, split_words
 from argosy.corpus.text.figures import inner_figures
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from argosy.corpus.cleaning.kernels.filters.decontamination import Words
 
     Integers = npt.NDArray[np.int64]
@@ -39,8 +37,6 @@ class ItemIndex(Targets):
 
     def find(self, points: "Points", starts: "Integers") -> list[Match]:
         """List the items that are in texts (as `Batch.points` and `Batch.starts`), the best of each text first."""
-        import numpy as np
-
         from argosy.corpus.cleaning.kernels.filters.decontamination import lookup, powers, split
 
         words, postings = split(points, starts), self._postings
@@ -65,8 +61,6 @@ class ItemIndex(Targets):
     ) -> list[Match]:
         """List items of which a text has n-grams that are proof, with the share of them: but another sum in the words
         of a question that is short, and most of which they are."""
-        import numpy as np
-
         own = self._of_own_figures(points, words, texts, places - rows[:, 1], rows[:, 0])
         texts, rows = texts[own], rows[own]
         triples = np.unique(np.stack([texts, rows[:, 0], rows[:, 1]], axis=1), axis=0)
@@ -79,8 +73,6 @@ class ItemIndex(Targets):
         self, points: "Points", words: "Words", texts: "Integers", begins: "Integers", items: "Integers"
     ) -> "npt.NDArray[np.bool_]":
         """Tell at which places where a question would begin no other sum is."""
-        import numpy as np
-
         own = np.ones(len(texts), np.bool_)
         short = self._sizes[items] < 2 * _MIDDLE * self._factor[items]
         for at in np.flatnonzero(short).tolist():
@@ -94,8 +86,6 @@ class ItemIndex(Targets):
         self, points: "Points", words: "Words", texts: "Integers", places: "Integers", rows: "Integers"
     ) -> list[Match]:
         """List items whose question is in a text, with at most some edits."""
-        import numpy as np
-
         from argosy.corpus.cleaning.kernels.filters.decontamination import verify
 
         count = len(self._items)
@@ -160,8 +150,6 @@ class ItemIndex(Targets):
 
     def _by_options(self, words: "Words", texts: "Integers", places: "Integers", rows: "Integers") -> list[Match]:
         """List items of which a text has enough long options, in any order and whatever became of the question."""
-        import numpy as np
-
         from argosy.corpus.cleaning.kernels.filters.decontamination import same
 
         there = same(places, rows[:, 0], texts, words, self._words)
@@ -183,8 +171,6 @@ def _holds(words: bytes, piece: bytes) -> bool:
 def bounded(hits: "Integers", first: "Integers") -> "Integers":
     """Leave out of `lookup`'s answer what a text has of an n-gram beyond _MOST_TIMES: a page that says four words of
     sixty questions a million times would not fit into memory, and tells nothing."""
-    import numpy as np
-
     if len(hits) <= _MOST_TIMES:
         return hits
     texts = np.searchsorted(first, hits[:, 0], side="right") - 1
@@ -198,8 +184,6 @@ def bounded(hits: "Integers", first: "Integers") -> "Integers":
 def likely_first(texts: "Integers", targets: "Integers", starts: "Integers") -> "Integers":
     """Return the order in which shared n-grams are looked at: by text and target, and then those first of which most
     say that the target begins there, as of a copy nearly all do and of a phrase that a page repeats two or three."""
-    import numpy as np
-
     if not len(texts):
         return np.zeros(0, np.int64)
     order = np.lexsort((starts, targets, texts))

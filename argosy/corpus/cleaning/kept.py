@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from argosy.core.errors import InputError
+from argosy.core.lazy import np, npt
 from argosy.core.store.files import make_directory, read_json, write_json
 from argosy.core.store.step_files import given_directory, read_outputs
 from argosy.corpus.cleaning.dedup.spans import without
@@ -17,10 +18,6 @@ from argosy.corpus.cleaning.scoring import KEPT
 from argosy.corpus.cleaning.tiers import NO_TIER, tier_channel
 from argosy.corpus.data.schemas import Document
 from argosy.corpus.data.shards import read_columns, shard_files
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
 
 REPORT = "report.json"
 DECISIONS = "decisions"  # of the clean step: files by the shard's number
@@ -34,8 +31,6 @@ def write_decisions(clean: Path, decisions: Decisions, firsts: Sequence[int]) ->
     """Write what was decided about each shard's documents: codes, what is cut out, reasons, and copies by filter.
 
     firsts: number of each shard's first document, and at last of all documents."""
-    import numpy as np
-
     folder = make_directory(clean / DECISIONS)
     for number, (begin, end) in enumerate(pairwise(firsts)):
         np.save(folder / f"{number:05}.npy", decisions.codes[begin:end])
@@ -75,8 +70,6 @@ class KeptCorpus:
 
     def cuts(self, number: int) -> dict[int, list[tuple[int, int]]]:
         """Return what is cut out of documents of a shard: by their number in it, from where to where, in order."""
-        import numpy as np
-
         cuts: dict[int, list[tuple[int, int]]] = {}
         for row, begin, end in np.load(self.clean / DECISIONS / f"{number:05}.spans.npy").tolist():
             cuts.setdefault(row, []).append((begin, end))
@@ -120,8 +113,6 @@ class KeptCorpus:
 
     def codes(self, shard: int) -> "npt.NDArray[np.int32]":
         """Return the number of the reason why each document of a shard goes, or KEPT, (documents,)."""
-        import numpy as np
-
         return np.asarray(np.load(self.clean / DECISIONS / f"{shard:05}.npy"))
 
     def reasons(self) -> list[tuple[str, str]]:
@@ -135,8 +126,6 @@ class KeptCorpus:
 
     def tier(self, shard: int, row: int, channel: str) -> str:
         """Return the channel that tiers put a document of `channel` in; its own where none does."""
-        import numpy as np
-
         names = self.clean / DECISIONS / TIERS
         if not names.is_file():
             return channel
@@ -154,15 +143,11 @@ class KeptCorpus:
 
     def copies(self, label: str) -> "npt.NDArray[np.int64]":
         """Return what a deduplicator has dropped: (number in the corpus, number of the one that stays), (n, 2)."""
-        import numpy as np
-
         return np.asarray(np.load(self.clean / DECISIONS / f"copies.{label}.npy"))
 
     def _rows(self, columns: Sequence[str], dropped: bool) -> Iterator[tuple[int, list[Any]]]:
         """Yield (code of the decision, columns) of each document that is kept, or dropped; a text without what is cut
         out of it."""
-        import numpy as np
-
         place = columns.index("text") if "text" in columns else None
         names = read_json(self.clean / DECISIONS / TIERS) if (self.clean / DECISIONS / TIERS).is_file() else []
         for number, directory in enumerate(self.scored):

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny
 
 from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
+from argosy.core.lazy import np
 from argosy.corpus.cleaning.batch import RECORDS, Batch, batches, record_text
 from argosy.corpus.cleaning.dedup import About, Deduplicator, Workspace
 from argosy.corpus.cleaning.dedup.duplicates import FormConfig
@@ -101,8 +102,6 @@ def curate(
 
 def _reasons(kind: str, one: Filter[Any], records: Sequence[Record]) -> list[dict[str, Any]]:
     """Tell of each record why a filter drops it, as {"reason", ...}; {}: it stays."""
-    import numpy as np
-
     if not records:
         return []
     documents = (Document(str(number), _text(kind, one.name, record), str(record["channel"]),
@@ -130,8 +129,6 @@ def _reasons(kind: str, one: Filter[Any], records: Sequence[Record]) -> list[dic
 def _keys(one: Deduplicator[Any], batch: Batch) -> Keys:
     """Return the keys of records. Near copies have the same signs: a * b and a / b, or 12 + 4 and 12 + 5, are two
     questions, however long the words are that both are put in."""
-    import numpy as np
-
     keys = one.keys(batch)
     if not isinstance(one, NearDedup) or one.config.normalise != "text":
         return keys

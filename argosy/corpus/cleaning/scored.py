@@ -8,16 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from argosy.core.errors import InputError
+from argosy.core.lazy import np, npt, pa
 from argosy.corpus.cleaning.dedup.duplicates import About
 from argosy.corpus.cleaning.dedup.external import Workspace
 from argosy.corpus.cleaning.scores import CHANGED, CHANNEL, SIZE, is_score
 from argosy.corpus.cleaning.shard import ScoredShard
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-    import pyarrow as pa
-
     from argosy.corpus.cleaning.batch import Floats, Integers
     from argosy.corpus.cleaning.scoring import Flags
 
@@ -32,8 +29,6 @@ class Scores(Mapping[str, "Floats"]):
         self._table = table
 
     def __getitem__(self, name: str) -> "Floats":
-        import numpy as np
-
         return np.asarray(self._table.column(name).to_numpy(), np.float64)
 
     def __iter__(self) -> Iterator[str]:
@@ -77,8 +72,6 @@ class Block:
 
     def in_channels(self, some: Sequence[str]) -> "Flags":
         """Tell which documents are in one of these channels, (documents,)."""
-        import numpy as np
-
         names, numbers = self.channels
         return np.isin(numbers, [at for at, name in enumerate(names) if name in some])
 
@@ -107,8 +100,6 @@ class ScoredCorpus:
         about: channels, lengths, scores and texts, by which the copy that stays is chosen."""
 
     def __init__(self, shards: Sequence[ScoredShard], work: Workspace) -> None:
-        import numpy as np
-
         self.shards = shards
         self.firsts: Integers = np.cumsum([0, *map(len, shards)], dtype=np.int64)
         self.about = self._survey(work)
@@ -117,8 +108,6 @@ class ScoredCorpus:
         return int(self.firsts[-1])
 
     def _survey(self, work: Workspace) -> About:
-        import numpy as np
-
         channels, lengths = work.array("channels", (len(self),), np.int32), work.array("sizes", (len(self),), np.int64)
         known: dict[str, int] = {}
         for block in self.blocks((CHANNEL, SIZE)):
@@ -130,8 +119,6 @@ class ScoredCorpus:
 
     def blocks(self, columns: Sequence[str] | None = None) -> Iterator[Block]:
         """Yield all documents in order, with all columns or some; the next block is read meanwhile."""
-        import pyarrow as pa
-
         first, held, rows = 0, list[pa.Table](), 0
         for table in _ahead(table for shard in self.shards for table in shard.tables(columns) if table.num_rows):
             if held and rows + len(table) > _ROWS:
@@ -144,8 +131,6 @@ class ScoredCorpus:
 
     def places(self, documents: "Integers") -> "Iterator[tuple[int, Integers]]":
         """Yield (number of a shard, numbers in it) of documents, which are ascending."""
-        import numpy as np
-
         bounds = np.searchsorted(documents, self.firsts)
         for number in np.flatnonzero(np.diff(bounds)).tolist():
             yield number, documents[bounds[number] : bounds[number + 1]] - self.firsts[number]
@@ -172,8 +157,6 @@ class _Gathered(Mapping[str, "Floats"]):
         return next((list(block.scores) for block in self._corpus.blocks()), [])
 
     def __getitem__(self, name: str) -> "Floats":
-        import numpy as np
-
         if name not in self._names:
             raise KeyError(name)
         if name not in self._found:
@@ -214,8 +197,6 @@ def scores_of(shard: ScoredShard, row: int) -> Scores:
 
 
 def _joined(first: int, tables: "Sequence[pa.Table]") -> Block:
-    import pyarrow as pa
-
     return Block(first, pa.concat_tables(tables, promote_options="default").unify_dictionaries())
 
 

@@ -2,15 +2,11 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
+from argosy.core.lazy import np, npt, pa, pq
 from argosy.core.store.files import make_directory, temporary_of
 from argosy.corpus.cleaning.scoring import Scored
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-    import pyarrow as pa
 
 SCORES = "scores.parquet"
 KEYS = "keys"
@@ -39,8 +35,6 @@ class ScoresWriter:
 
     def add(self, scored: Scored, bytes_in: Sequence[int]) -> None:
         """Append a batch whose documents had `bytes_in` UTF-8 bytes before they were repaired."""
-        import pyarrow as pa
-
         documents = scored.batch.documents
         columns: dict[str, Any] = {
             CHANNEL: pa.array([d.channel for d in documents]).dictionary_encode(), SIZE_IN: pa.array(bytes_in),
@@ -62,8 +56,6 @@ class ScoresWriter:
 
     def _put_aside(self) -> None:
         """Write all full row groups of what is held."""
-        import pyarrow as pa
-
         table = self._held()
         while len(table) >= _GROUP:
             group, table = table.slice(0, _GROUP), table.slice(_GROUP)
@@ -73,15 +65,10 @@ class ScoresWriter:
         self._tables, self._rows = [table], len(table)
 
     def _held(self) -> "pa.Table":
-        import pyarrow as pa
-
         return pa.concat_tables(self._tables, promote_options="default") if self._tables else pa.table({})
 
     def close(self) -> None:
         """Write the files."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         for array in self._keys.values():
             array.close()
         make_directory(self._out / KEYS)
@@ -126,8 +113,6 @@ class _Array:
 
     def append(self, values: "npt.NDArray[Any]") -> None:
         """Append rows of one type and shape."""
-        import numpy as np
-
         rows = np.ascontiguousarray(values, self._dtype)
         if self._stream is None:
             self._stream = self._path.open("wb")
@@ -138,8 +123,6 @@ class _Array:
 
     def _write_header(self) -> None:
         """Write the header; numpy leaves room in it for the first axis to grow."""
-        import numpy as np
-
         assert self._stream
         assert self._dtype is not None
         descr: Any = np.lib.format.dtype_to_descr(self._dtype)

@@ -5,13 +5,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from argosy.core.config.explain import numbered
+from argosy.core.lazy import np, npt
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.filter import Filter, FilterConfig, Rule
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from argosy.corpus.cleaning.batch import Floats
 
     Flags = npt.NDArray[np.bool_]
@@ -67,8 +65,6 @@ def _places(one: Filter[Any], batch: Batch) -> Sequence[int] | None:
 
 
 def _spread(values: "Floats", places: Sequence[int] | None, count: int) -> "Floats":
-    import numpy as np
-
     if places is None:
         return np.asarray(values, np.float64)
     spread = np.full(count, np.nan)
@@ -86,8 +82,6 @@ def _merged(before: Batch, after: Batch, places: Sequence[int] | None) -> Batch:
 
 
 def _differ(before: Batch, after: Batch) -> "Flags":
-    import numpy as np
-
     pairs = zip(before.documents, after.documents, strict=True)
     return np.fromiter((a.text != b.text for a, b in pairs), np.bool_, len(before))
 
@@ -104,8 +98,6 @@ def decide(
     Returns:
         For each document the number of the rule that drops it, or KEPT, (documents,), int32; and all rules as
         (label of the filter, reason)."""
-    import numpy as np
-
     codes = np.full(len(channels), KEPT, np.int32)
     reasons: list[tuple[str, str]] = []
     for label, one in filters.items():

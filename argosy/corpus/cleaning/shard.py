@@ -5,16 +5,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from argosy.core.errors import InputError
+from argosy.core.lazy import np, npt, pa, pq
 from argosy.corpus.cleaning.dedup.key_files import KeyFiles
 from argosy.corpus.cleaning.scores import KEYS, SCORES, is_score
 from argosy.corpus.data.shards import shard_files
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-    import pyarrow as pa
 
 
 @dataclass(frozen=True)
@@ -29,8 +26,6 @@ class ScoredShard:
 
     @cached_property
     def _documents(self) -> int:
-        import pyarrow.parquet as pq
-
         return int(pq.read_metadata(self.directory / SCORES).num_rows)
 
     def __len__(self) -> int:
@@ -39,9 +34,6 @@ class ScoredShard:
     def tables(self, columns: Sequence[str] | None = None) -> "Iterator[pa.Table]":
         """Yield channels, sizes and scores, or those of `columns` that there are: a row a document, and a table a row
         group. Raises InputError: a file is damaged."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         try:
             with ExitStack() as stack:
                 file = stack.enter_context(pq.ParquetFile(self.directory / SCORES))
@@ -58,9 +50,6 @@ class ScoredShard:
 
     def rows(self, numbers: Sequence[int], columns: Sequence[str]) -> list[tuple[Any, ...]]:
         """Return columns of the documents with these numbers, ascending; row groups without any are not read."""
-        import numpy as np
-        import pyarrow.parquet as pq
-
         found: list[tuple[Any, ...]] = []
         wanted, at = np.asarray(numbers, np.int64), 0
         for path in shard_files(self.directory) if len(wanted) else ():

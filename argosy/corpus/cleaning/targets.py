@@ -5,12 +5,10 @@ from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from argosy.core.lazy import np, npt
 from argosy.corpus.text.figures import inner_figures
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from argosy.corpus.cleaning.kernels.filters.decontamination import Words
 
     Integers = npt.NDArray[np.int64]
@@ -69,8 +67,6 @@ class Targets:
     @cached_property
     def _factor(self) -> "Integers":
         """2 of a target that is counted in Han characters, else 1."""
-        import numpy as np
-
         counted = np.concatenate([[0], np.cumsum(self._words.han)])
         shares = (counted[self._words.first[1:]] - counted[self._words.first[:-1]]) / np.maximum(self._sizes, 1)
         return np.where(shares > 0.3, 2, 1)
@@ -78,8 +74,6 @@ class Targets:
     @cached_property
     def _shared(self) -> set[int]:
         """Numbers of the items whose question is another item's too: it is no proof."""
-        import numpy as np
-
         from argosy.corpus.cleaning.kernels.filters.decontamination import grams, powers
 
         count = len(self._items)
@@ -93,8 +87,6 @@ class Targets:
 
     def _anchor_sizes(self) -> "Integers":
         """Words of the n-grams that a question is recognised by: fewer of a short one."""
-        import numpy as np
-
         count = len(self._items)
         sizes, factor = self._sizes[:count], self._factor[:count]
         return np.where(factor == 2, np.where(sizes < 2 * SHORT, 4, 6), np.where(sizes < SHORT, 3, 4))
@@ -102,8 +94,6 @@ class Targets:
     @cached_property
     def _postings(self) -> _Postings:
         """Make the n-grams of all targets: anchors of questions, n-grams that are proof, beginnings of options."""
-        import numpy as np
-
         count, sizes, factor = len(self._items), self._sizes, self._factor
         long_enough = sizes[:count] >= LEAST
         parts = [self._grams(np.flatnonzero(long_enough), self._anchor_sizes()[long_enough], ANCHOR)]
@@ -123,8 +113,6 @@ class Targets:
 
     def _telling(self, hashes: "npt.NDArray[np.uint64]", rows: "Integers") -> "npt.NDArray[np.bool_]":
         """Tell which postings are of n-grams that few targets have."""
-        import numpy as np
-
         grams = hashes ^ rows[:, 2].astype(np.uint64)
         inside = np.unique(grams * np.uint64(0x9E3779B97F4A7C15) + rows[:, 0].astype(np.uint64), return_index=True)[1]
         values, times = np.unique(grams[inside], return_counts=True)
@@ -134,8 +122,6 @@ class Targets:
 
     def _grams(self, targets: "Integers", sizes: "Integers", role: int) -> tuple["npt.NDArray[np.uint64]", "Integers"]:
         """Return hashes and rows (target, place, role) of n-grams of targets; of options the first alone."""
-        import numpy as np
-
         from argosy.corpus.cleaning.kernels.filters.decontamination import grams, powers
 
         each = np.ones_like(targets) if role == OPTION else np.maximum(self._sizes[targets] - sizes + 1, 0)
@@ -168,8 +154,6 @@ class Targets:
 
 
 def split_words(texts: list[str]) -> "Words":
-    import numpy as np
-
     from argosy.corpus.cleaning.kernels.filters.decontamination import split
 
     starts = np.cumsum([0, *map(len, texts)], dtype=np.int64)

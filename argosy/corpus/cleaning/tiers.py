@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from argosy.core.config.explain import likely
 from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
+from argosy.core.lazy import np
 from argosy.corpus.cleaning.dedup.external import Workspace
 from argosy.corpus.cleaning.scored import Block, ScoredCorpus
 
@@ -79,8 +80,6 @@ class Tiers:
 
     def __init__(self, tiers: Sequence[TierConfig], corpus: ScoredCorpus, work: Workspace) -> None:
         """Check channels. Raises InputError: a tier asks for one that is not there."""
-        import numpy as np
-
         tier_channels(tiers, corpus.about.names)
         self._tiers = tiers
         self.codes = work.array("tiers", (len(corpus),), np.int32)
@@ -89,8 +88,6 @@ class Tiers:
 
     def add(self, block: Block) -> None:
         """Assign the documents of a block. Raises InputError: a tier asks for a score that is not there."""
-        import numpy as np
-
         codes = self.codes[block.rows]
         codes[:] = NO_TIER
         for number, tier in enumerate(self._tiers):

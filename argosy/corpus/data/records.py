@@ -11,6 +11,7 @@ from pydantic import BeforeValidator
 
 from argosy.core.config.schema import Role, expand_home
 from argosy.core.errors import InputError
+from argosy.core.lazy import pa, pq
 from argosy.corpus.data.formats import FORMATS, Record, describe, read_record
 from argosy.corpus.data.jsonl import (
     JSONL,
@@ -193,9 +194,6 @@ def _array(path: Path) -> list[Any] | None:
 
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     number = 0
     try:
         with pq.ParquetFile(path) as table:

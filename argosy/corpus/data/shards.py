@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, Literal, NamedTuple
 
 from argosy.core.errors import InputError
+from argosy.core.lazy import pa, pq
 from argosy.core.store.files import sync, temporary_of
 from argosy.corpus.data.jsonl import dump_line, read_jsonl
 from argosy.corpus.data.schemas import Document
@@ -108,9 +109,6 @@ class _File:
     """A file of rows."""
 
     def __init__(self, path: Path, format: Format) -> None:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         text, number = pa.string(), pa.int64()
         kinds = (text, pa.large_string(), text, text, text, number, text, pa.list_(text))
         self._schema = pa.schema([pa.field(name, kind) for name, kind in zip(COLUMNS, kinds, strict=True)])
@@ -126,8 +124,6 @@ class _File:
 
     def write(self, rows: Sequence[tuple[Any, ...]]) -> None:
         """Write rows, in Parquet as a row group."""
-        import pyarrow as pa
-
         if self._table is not None:
             columns = list(map(list, zip(*rows, strict=True)))
             arrays = [pa.array(values, field.type) for values, field in zip(columns, self._schema, strict=True)]
@@ -164,9 +160,6 @@ def shard_files(folder: Path, name: str = "documents") -> list[Path]:
 
 def read_columns(path: Path, columns: Sequence[str] = COLUMNS) -> Iterator[Columns]:
     """Yield the columns of a file of a ShardWriter, a row group at a time. Raises InputError: it is damaged."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     if not path.name.endswith(".parquet"):
         yield from _read_lines(path, columns)
         return

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from argosy.core.errors import InputError
+from argosy.core.lazy import np
 from argosy.core.store.files import read_record
 from argosy.corpus.data.sources import weights_of
 from argosy.corpus.text.display import columns
@@ -15,6 +16,7 @@ from argosy.corpus.tokens.caps import Caps
 
 REPORT = "report.json"  # of a phase of training
 _SECTION = "mixture"  # of it
+
 
 @dataclass(frozen=True)
 class ChannelEpochs:
@@ -81,8 +83,6 @@ def planned_tables(index: Mapping[str, Any], phases: Mapping[str, Mapping[str, A
 
 def _planned(channels: Mapping[str, Mapping[str, int]], phase: Mapping[str, Any],
              before: Mapping[str, float]) -> list[ChannelEpochs]:
-    import numpy as np
-
     from argosy.corpus.tokens.mixture import PERIOD, most_of_a_period, quotas
 
     tokens = {name: counts["tokens"] for name, counts in channels.items() if counts.get("tokens")}

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO
 
+from argosy.core.lazy import np
 from argosy.core.store.files import temporary_of, write_json
 
 SPLITS = ("train", "heldout")
@@ -42,8 +43,6 @@ class ChannelWriter:
 
     def close(self) -> None:
         """Make the files appear, the tokens last."""
-        import numpy as np
-
         for kind, values in (("offsets.npy", self._offsets), ("bytes.npy", self._bytes)):
             with open(self._temporary(kind), "wb") as file:
                 np.save(file, np.array(values, dtype=np.int64))

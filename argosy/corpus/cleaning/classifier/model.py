@@ -7,14 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from argosy.core.errors import InputError
+from argosy.core.lazy import np, npt
 from argosy.core.store.files import read_json, write_json
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.data.schemas import Document
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from argosy.corpus.cleaning.batch import Floats
 
 FOLDER = "classifier"  # in the directory of the step that trains one
@@ -44,8 +42,6 @@ class Features:
 
     def rows(self, documents: Sequence[Document]) -> "Rows":
         """Return the features of documents as sparse rows."""
-        import numpy as np
-
         from argosy.corpus.cleaning.kernels.filters.classifier import rows
 
         made = []
@@ -100,14 +96,10 @@ class Classifier:
 
     def values_of(self, documents: Sequence[Document]) -> "Floats":
         """Return the linear model's values of any number of documents, (documents,)."""
-        import numpy as np
-
         return np.concatenate([np.zeros(0), *(self.values(Batch(some)) for some in _batches(documents))])
 
     def calibrated(self, values: "Floats") -> "Floats":
         """Return probabilities or scores of the linear model's values."""
-        import numpy as np
-
         shifted = self.slope * values + self.offset
         if self.kind == "score":
             return np.clip(shifted, 0.0, HIGHEST)
@@ -115,8 +107,6 @@ class Classifier:
 
     def save(self, folder: Path) -> None:
         """Write the two files below `folder`."""
-        import numpy as np
-
         folder.mkdir(parents=True, exist_ok=True)
         np.save(folder / WEIGHTS, self.weights)
         write_json(folder / ABOUT, {"kind": self.kind, "features": asdict(self.features), "intercept": self.intercept,
@@ -126,8 +116,6 @@ class Classifier:
     def load(cls, directory: Path) -> "Classifier":
         """Read what `save` wrote, in `directory` or its folder `classifier`. Raises InputError: it is not there, or is
         not whole."""
-        import numpy as np
-
         folder = directory if (directory / ABOUT).is_file() else directory / FOLDER
         check_saved(directory)
         try:

@@ -6,15 +6,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from argosy.core.errors import InputError
+from argosy.core.lazy import np, npt
 from argosy.corpus.cleaning.classifier.model import Classifier, Features
 from argosy.corpus.data.schemas import Document
 from argosy.corpus.data.split import hash_fraction
 from argosy.corpus.text.scripts import normalise
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from argosy.corpus.cleaning.batch import Floats
 
 LEAST = 10  # documents of each side in each part
@@ -43,8 +41,6 @@ class Labelled:
 
 def of_sets(positives: Sequence[Document], negatives: Sequence[Document]) -> Labelled:
     """Label two sets 1 and 0; a negative that is a copy of a positive, up to case and punctuation, is left out."""
-    import numpy as np
-
     known = {normalise(document.text) for document in positives}
     others = [document for document in negatives if normalise(document.text) not in known]
     return Labelled([*positives, *others], np.repeat([1.0, 0.0], [len(positives), len(others)]), scored=False)
@@ -76,8 +72,6 @@ def train(data: Labelled, features: Features, c: float, heldout: float, threshol
 
 def _parted(data: Labelled, heldout: float, threshold: float) -> list[Labelled]:
     """Part by a hash of the normal text, so that copies are on one side."""
-    import numpy as np
-
     places = np.array([hash_fraction(f"classifier/{normalise(document.text)}") for document in data.documents])
     parts = [data.part(np.flatnonzero(inside)) for inside in
              (places >= 2 * heldout, (places >= heldout) & (places < 2 * heldout), places < heldout)]
@@ -94,8 +88,6 @@ def _parted(data: Labelled, heldout: float, threshold: float) -> list[Labelled]:
 
 
 def _fitted(data: Labelled, features: Features, c: float) -> Classifier:
-    import numpy as np
-
     from argosy.corpus.cleaning.kernels.filters.classifier import fit
 
     middle = float(data.labels.mean()) if data.scored else 0.0
@@ -114,8 +106,6 @@ def _line(values: "Floats", labels: "Floats") -> tuple[float, float]:
 
 def _worst(data: Labelled, found: "Floats") -> list[dict[str, Any]]:
     """Show the documents whose label is farthest from what was found: each side's."""
-    import numpy as np
-
     order = np.argsort(found - data.labels, kind="stable")
     most = min(_SHOWN, len(order) // 2)
     return [{"id": data.documents[at].id, "label": float(data.labels[at]), "found": float(found[at]),
@@ -128,8 +118,6 @@ def classification(found: "Floats", labels: "Floats", threshold: float) -> dict[
     Returns precision, recall and F1 at the threshold, the area under the ROC curve, the Brier score, the expected
     calibration error (Naeini et al. 2015), and for each bin of probabilities how many there are, their mean, and the
     share of positives among them."""
-    import numpy as np
-
     from argosy.core.statistics.intervals import auc
 
     good = labels > 0
@@ -149,7 +137,6 @@ def classification(found: "Floats", labels: "Floats", threshold: float) -> dict[
 def regression(found: "Floats", labels: "Floats", threshold: float) -> dict[str, Any]:
     """Measure scores against labels of 0 to 5, both (documents,): Pearson's and Spearman's correlation, the mean
     absolute error, and precision, recall and F1 of "at least the threshold" (FineWeb-Edu reports F1 at 3)."""
-    import numpy as np
     from scipy.stats import rankdata
 
     return {**at_threshold(found >= threshold, labels >= threshold), "pearson": _correlation(found, labels),

@@ -5,14 +5,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from argosy.core.lazy import np, npt
 from argosy.corpus.cleaning.dedup.duplicates import About, DedupConfig, Duplicates
 from argosy.corpus.cleaning.dedup.index import IndexPart
 from argosy.corpus.cleaning.filter import Keys
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from argosy.corpus.cleaning.batch import Integers
 
     Flags = npt.NDArray[np.bool_]
@@ -41,8 +39,6 @@ class Corpus:
         cls, before: Sequence[IndexPart], shards: Sequence[Keys], kept: "Flags", about: About, config: DedupConfig
     ) -> "Corpus":
         """Lay the documents of earlier corpora before those of the shards."""
-        import numpy as np
-
         before = [part for part in before if part.documents]
         sizes = [part.documents for part in before]
         there = [(keys, size) for keys, size in zip(shards, about.sizes, strict=True) if size]
@@ -58,15 +54,11 @@ class Corpus:
     @cached_property
     def _ranks(self) -> "Integers":
         """Rank of each channel: its place among the priorities."""
-        import numpy as np
-
         order = list(self.config.priorities)
         return np.array([order.index(name) if name in order else len(order) for name in self.about.names], np.int64)
 
     def sort_keys(self, documents: "Integers") -> "tuple[Integers, npt.NDArray[np.float64], Integers]":
         """Return what orders documents, the one that stays least: as np.lexsort takes it, the last key counts most."""
-        import numpy as np
-
         ours = np.maximum(documents - self.earlier, 0)
         if self.config.keep == "first" or not len(self.about.lengths):
             values = np.zeros(len(documents))
@@ -83,8 +75,6 @@ class Corpus:
         """Return of each entry the document of its group that stays.
 
         groups: number of each entry's group, from 0, ascending."""
-        import numpy as np
-
         order = np.lexsort((*self.sort_keys(documents), groups))
         first = np.concatenate([np.ones(1, np.bool_), np.diff(groups[order]) != 0])
         best: Integers = documents[order[first]]
@@ -92,8 +82,6 @@ class Corpus:
 
     def texts(self, documents: "Integers") -> list[str]:
         """Read the texts of documents, ascending, of one part. Raises TypeError: nobody has said how."""
-        import numpy as np
-
         first = int(documents[0])
         if first < self.earlier:
             part = int(np.searchsorted(self.firsts, first, "right")) - 1
@@ -104,15 +92,11 @@ class Corpus:
 
     def numbers(self) -> "Iterator[tuple[Keys, int, Integers]]":
         """Yield of each part its keys, the number of its first document, and which of its documents are looked at."""
-        import numpy as np
-
         for part, first, end in zip(self.parts, self.firsts[:-1].tolist(), self.firsts[1:].tolist(), strict=True):
             yield part, first, np.flatnonzero(self.kept[first:end])
 
     def duplicates(self, documents: "Integers", of: "Integers", spans: "Integers | None" = None) -> Duplicates:
         """Make the answer in numbers of our corpus; documents of earlier ones never go."""
-        import numpy as np
-
         ours = documents >= self.earlier
         documents, of = documents[ours] - self.earlier, of[ours] - self.earlier
         order = np.argsort(documents)

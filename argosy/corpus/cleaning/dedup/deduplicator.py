@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from argosy.core.errors import InputError
+from argosy.core.lazy import np, npt
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.dedup.corpus import Corpus
 from argosy.corpus.cleaning.dedup.duplicates import About, DedupConfig, Duplicates
@@ -14,9 +15,6 @@ from argosy.corpus.cleaning.dedup.index import EarlierDocument, KeyFormat, earli
 from argosy.corpus.cleaning.filter import Filter, FilterConfig, Keys, Scores
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     Flags = npt.NDArray[np.bool_]
 
 D = TypeVar("D", bound=DedupConfig)
@@ -82,7 +80,5 @@ class Deduplicator(Filter[D]):
         return KeyFormat(self.label, parameters, self.ragged, self.texts)
 
     def _looked_at(self, kept: "Flags", about: About) -> "Flags":
-        import numpy as np
-
         skipped = [number for number, name in enumerate(about.names) if name in self.config.skip_channels]
         return kept & ~np.isin(about.channels, skipped) if skipped else kept

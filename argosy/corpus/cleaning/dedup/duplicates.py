@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import model_validator
 
+from argosy.core.lazy import np, npt
 from argosy.corpus.cleaning.filter import FilterConfig
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from argosy.corpus.cleaning.batch import Batch, Flags, Floats, Integers
 
 
@@ -48,8 +46,6 @@ class FormConfig(FilterConfig):
 
     def by_words(self, batch: "Batch") -> "Flags":
         """Tell which documents are compared by their words, (documents,)."""
-        import numpy as np
-
         words = self.normalise == "words"
         return np.array([words and each.channel not in self.code_channels for each in batch.documents], np.bool_)
 
@@ -93,7 +89,5 @@ class Duplicates:
 
     def clusters(self) -> "tuple[Integers, Integers]":
         """Return documents that stay, ascending, and how many copies of each are dropped, (clusters,) each."""
-        import numpy as np
-
         kept, copies = np.unique(self.of, return_counts=True)
         return kept, copies

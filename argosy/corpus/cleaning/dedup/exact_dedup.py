@@ -5,6 +5,7 @@ different ones meet with a chance of 10^-15."""
 
 from typing import TYPE_CHECKING, ClassVar
 
+from argosy.core.lazy import np, npt
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.dedup.corpus import Corpus
 from argosy.corpus.cleaning.dedup.deduplicator import Deduplicator
@@ -13,9 +14,6 @@ from argosy.corpus.cleaning.dedup.external import Sorter, Workspace
 from argosy.corpus.cleaning.filter import Keys
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from argosy.corpus.cleaning.batch import Integers
 
 
@@ -39,8 +37,6 @@ class ExactDedup(Deduplicator[ExactDedupConfig]):
         return {"hashes": normal_hashes(batch.points, batch.starts[:-1], batch.starts[1:], by_words)[0]}
 
     def _select(self, corpus: Corpus, work: Workspace) -> Duplicates:
-        import numpy as np
-
         sorter = Sorter(work, "hashes", 3, int(corpus.kept.sum()))
         for keys, first, rows in corpus.numbers():
             sorter.add(np.column_stack([keys["hashes"][rows], (rows + first).astype(np.uint64)]))
@@ -57,8 +53,6 @@ class ExactDedup(Deduplicator[ExactDedupConfig]):
 
 def _copies(block: "npt.NDArray[np.uint64]") -> tuple["Integers", "Integers"]:
     """Return documents whose hash others have too, and the number of each one's group, from 0, ascending."""
-    import numpy as np
-
     same = (block[1:, :2] == block[:-1, :2]).all(axis=1)
     if (block[1:, 0] == block[:-1, 0]).sum() != same.sum():  # halves of hashes are equal, not all of them
         block = block[np.lexsort((block[:, 2], block[:, 1], block[:, 0]))]

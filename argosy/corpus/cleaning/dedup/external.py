@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
+from argosy.core.lazy import np, npt
 
+if TYPE_CHECKING:
     Records = npt.NDArray[Any]
 
 _FILES = 256  # that are open at once
@@ -29,8 +29,6 @@ class Workspace:
 
     def array(self, name: str, shape: tuple[int, ...], dtype: Any) -> "npt.NDArray[Any]":
         """Make an array of zeros, in a file if it is larger than an eighth of the memory."""
-        import numpy as np
-
         if int(np.prod(shape)) * np.dtype(dtype).itemsize <= self.bytes // 8:
             return np.zeros(shape, dtype)
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -71,8 +69,6 @@ class Sorter:
 
     def blocks(self) -> "Iterator[Records]":
         """Yield sorted records, (records, columns): all of a key in one block, blocks in the order of keys."""
-        import numpy as np
-
         if not self._bits:
             if self.count:
                 yield _sorted(np.concatenate(self._held))
@@ -92,8 +88,6 @@ class Sorter:
 
     def _file(self, path: Path, used: int) -> "Iterator[Records]":
         """Yield the blocks of a file whose keys have their first `used` bits in common."""
-        import numpy as np
-
         records = np.memmap(path, np.uint64, "r").reshape(-1, self._columns)
         if records.nbytes <= self._limit or used >= 64 or (records[:, 0] == records[0, 0]).all():
             yield _sorted(np.asarray(records))
@@ -117,8 +111,6 @@ def _bits(size: int, limit: int) -> int:
 
 def _append(records: "Records", shift: int, bits: int, path: Any, files: dict[int, Path]) -> None:
     """Append each record to the file of the `bits` bits of its key from `shift` on."""
-    import numpy as np
-
     parts = (records[:, 0] >> np.uint64(shift)) & np.uint64(2**bits - 1)
     order = np.argsort(parts.astype(np.uint16), kind="stable")
     bounds = np.searchsorted(parts[order], np.arange(2**bits + 1))
@@ -132,8 +124,6 @@ def _append(records: "Records", shift: int, bits: int, path: Any, files: dict[in
 
 def _sorted(records: "Records") -> "Records":
     """Sort by the first column; equal keys stay in their order."""
-    import numpy as np
-
     from argosy.corpus.cleaning.kernels.dedup.near_dedup import restore
 
     keys = np.ascontiguousarray(records[:, 0])

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from argosy.core.errors import InputError
+from argosy.core.lazy import np, npt, pa, pq
 from argosy.core.store.files import read_json, write_json
 from argosy.corpus.cleaning.batch import chunks
 from argosy.corpus.cleaning.dedup.duplicates import About
@@ -14,9 +15,6 @@ from argosy.corpus.cleaning.filter import Keys
 from argosy.corpus.data.shards import GROUP_BYTES
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from argosy.corpus.cleaning.batch import Integers
 
 INDEX = "index"  # in the directory of the step that has cleaned
@@ -65,9 +63,6 @@ class IndexPart:
 
     def _column(self, name: str, rows: "npt.NDArray[np.int64]") -> list[str]:
         """Read values of a column, rows ascending; row groups without any of them are not read."""
-        import numpy as np
-        import pyarrow.parquet as pq
-
         values: list[str] = []
         with pq.ParquetFile(self.directory / f"{self.number:05}.{_DOCUMENTS}.parquet") as file:
             sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
@@ -84,8 +79,6 @@ def write_index(
     ids: Iterable[Sequence[str]]
 ) -> None:
     """Write the keys and ids of the documents that are kept to `out`/index/<filter>, a shard at a time."""
-    import numpy as np
-
     folder = out / INDEX / keyed.name
     folder.mkdir(parents=True, exist_ok=True)
     counts, first = [], 0
@@ -109,9 +102,6 @@ def _write_documents(
     read: "Callable[[Integers], Sequence[str]] | None"
 ) -> None:
     """Write the ids of a shard's documents, and their texts where `read` reads them, a group of them at a time."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     schema = pa.schema([("id", pa.string())] + [("text", pa.string())] * (read is not None))
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         for some in groups:
@@ -121,8 +111,6 @@ def _write_documents(
 
 def taken(ragged: Mapping[str, str], keys: Keys, rows: "npt.NDArray[np.bool_]") -> dict[str, "npt.NDArray[Any]"]:
     """Return the keys of some documents, (documents,) of which are true in `rows`."""
-    import numpy as np
-
     return {name: values[np.repeat(rows, keys[ragged[name]]) if name in ragged else rows]
             for name, values in keys.items()}
 
@@ -148,8 +136,6 @@ def earlier_documents(
     keyed: KeyFormat, earlier: Sequence[Path], of: "npt.NDArray[np.int64]"
 ) -> list[EarlierDocument]:
     """Name documents of earlier corpora by the negative numbers of `Duplicates.of`; others are passed over."""
-    import numpy as np
-
     parts = [(at, part) for at, directory in enumerate(earlier) for part in read_index(keyed, [directory])]
     total = sum(part.documents for _, part in parts)
     wanted = np.unique(of[of < 0])

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
+from argosy.core.lazy import np, npt
 
+if TYPE_CHECKING:
     Array = npt.NDArray[Any]
 
 _SUFFIX = ".npy"
@@ -33,8 +33,6 @@ class KeyFiles(Mapping[str, "Array"]):
         return sorted(path.name.removeprefix(self._prefix).removesuffix(_SUFFIX) for path in paths)
 
     def __getitem__(self, name: str) -> "Array":
-        import numpy as np
-
         if name in self._held:
             return self._held[name]
         try:  # a folder may have the files of ten thousand shards, which are not listed for each of them

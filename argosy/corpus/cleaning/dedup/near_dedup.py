@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from argosy.core.lazy import np, npt
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.dedup.corpus import Corpus
 from argosy.corpus.cleaning.dedup.deduplicator import Deduplicator
@@ -17,9 +18,6 @@ from argosy.corpus.cleaning.dedup.external import Sorter, Workspace
 from argosy.corpus.cleaning.filter import Keys
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from argosy.corpus.cleaning.batch import Integers
 
 _BUCKET = 4096  # documents of a bucket that are looked at together: each piece of a larger one has the first of it
@@ -69,8 +67,6 @@ class NearDedup(Deduplicator[NearDedupConfig]):
         return minhash(words.hashes, words.first, config.shingle, config.bands, config.rows, config.sketch)._asdict()
 
     def _select(self, corpus: Corpus, work: Workspace) -> Duplicates:
-        import numpy as np
-
         from argosy.corpus.cleaning.kernels.dedup.near_dedup import begin, join_groups
 
         sketches = Sketches(corpus, work)
@@ -88,8 +84,6 @@ class NearDedup(Deduplicator[NearDedupConfig]):
 
     def _decide(self, corpus: Corpus, parents: "Integers") -> Duplicates:
         """Choose which document of each set stays."""
-        import numpy as np
-
         from argosy.corpus.cleaning.kernels.dedup.near_dedup import members
 
         found, roots = members(parents)
@@ -105,8 +99,6 @@ class NearDedup(Deduplicator[NearDedupConfig]):
 
     def _buckets(self, corpus: Corpus, work: Workspace) -> Sorter:
         """Gather (band key, document) of all documents that have shingles."""
-        import numpy as np
-
         bands = self.config.bands
         sorter = Sorter(work, "bands", 2, int(corpus.kept.sum()) * bands)
         step = max(work.bytes // (64 * bands), 1)
@@ -123,8 +115,6 @@ class NearDedup(Deduplicator[NearDedupConfig]):
 
 def _groups(block: "npt.NDArray[np.uint64]", most: int) -> "Iterator[tuple[Integers, Integers]]":
     """Yield buckets of several documents as (documents, where buckets begin, and the end), about `most` at a time."""
-    import numpy as np
-
     if not len(block):
         return
     edge = np.ones(1, np.bool_)
@@ -143,8 +133,6 @@ def _groups(block: "npt.NDArray[np.uint64]", most: int) -> "Iterator[tuple[Integ
 
 def _parted(documents: "Integers", starts: "Integers") -> "tuple[Integers, Integers]":
     """Cut buckets into pieces of `_BUCKET` documents, each with the bucket's first before it."""
-    import numpy as np
-
     pieces = []
     for begin, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
         pieces.append(documents[begin : min(begin + _BUCKET, end)])
@@ -157,8 +145,6 @@ class Sketches:
     """The sketches of all documents, read from the shards' files as they are needed."""
 
     def __init__(self, corpus: Corpus, work: Workspace) -> None:
-        import numpy as np
-
         self._corpus = corpus
         self._offsets = work.array("offsets", (len(corpus),), np.int64)
         for part, first, end in zip(corpus.parts, corpus.firsts[:-1], corpus.firsts[1:], strict=True):
@@ -169,8 +155,6 @@ class Sketches:
         self, parents: "Integers", documents: "Integers", starts: "Integers", most: int, similarity: float
     ) -> None:
         """Join the documents of each bucket that are alike."""
-        import numpy as np
-
         from argosy.corpus.cleaning.kernels.dedup.near_dedup import Sketched, join_alike
 
         distinct, places = np.unique(documents, return_inverse=True)
@@ -179,8 +163,6 @@ class Sketches:
 
     def _read(self, documents: "Integers") -> "tuple[npt.NDArray[np.uint32], Integers]":
         """Return the sketches of documents, ascending, end to end, and where each begins."""
-        import numpy as np
-
         from argosy.corpus.cleaning.kernels.dedup.near_dedup import gather
 
         corpus = self._corpus

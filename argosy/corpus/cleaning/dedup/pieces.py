@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Literal, TypeVar
 
 from pydantic import Field
 
+from argosy.core.lazy import np
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.dedup.corpus import Corpus
 from argosy.corpus.cleaning.dedup.duplicates import FORM, Duplicates, FormConfig
@@ -43,8 +44,6 @@ class PieceDeduplicator(SpanDeduplicator[P]):
 
     def keys(self, batch: Batch) -> Keys:
         """Return `counts` of pieces and `lengths`, (documents,), and `hashes`, `begins`, `ends`, (sum of counts,)."""
-        import numpy as np
-
         from argosy.corpus.cleaning.kernels.dedup import pieces
         from argosy.corpus.cleaning.kernels.dedup.exact_dedup import normal_hashes
 
@@ -66,8 +65,6 @@ class PieceDeduplicator(SpanDeduplicator[P]):
         }
 
     def _select(self, corpus: Corpus, work: Workspace) -> Duplicates:
-        import numpy as np
-
         parts = Sorter(work, "parts", 3, sum(len(keys["hashes"]) for keys in corpus.parts))
         for keys, first, _ in corpus.numbers():
             documents = np.repeat(np.arange(first, first + len(keys["counts"])), keys["counts"])

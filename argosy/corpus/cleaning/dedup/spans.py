@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
 from pydantic import Field
 
+from argosy.core.lazy import np, npt
 from argosy.corpus.cleaning.dedup.corpus import Corpus
 from argosy.corpus.cleaning.dedup.deduplicator import Deduplicator
 from argosy.corpus.cleaning.dedup.duplicates import DedupConfig, Duplicates
 from argosy.corpus.cleaning.dedup.external import Sorter, Workspace
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from argosy.corpus.cleaning.batch import Integers
 
     Flags = npt.NDArray[np.bool_]
@@ -47,8 +45,6 @@ class SpanDeduplicator(Deduplicator[S]):
 
     def _decide(self, corpus: Corpus, parts: Sorter, work: Workspace, within: bool = False) -> Duplicates:
         """Decide about the parts of a corpus, which come as `SpanSelection` takes them."""
-        import numpy as np
-
         lengths = work.array("lengths", (len(corpus),), np.int64)
         for keys, first, end in zip(corpus.parts, corpus.firsts[:-1], corpus.firsts[1:], strict=True):
             lengths[first:end] = keys["lengths"]
@@ -66,8 +62,6 @@ class SpanSelection:
     def __init__(
         self, corpus: Corpus, parts: Sorter, config: SpanDedupConfig, lengths: "Integers", work: Workspace, within: bool
     ) -> None:
-        import numpy as np
-
         self._corpus, self._parts, self._config, self._work, self._within = corpus, parts, config, work, within
         self._lengths = lengths
         self._alive = corpus.kept.copy()
@@ -75,8 +69,6 @@ class SpanSelection:
 
     def duplicates(self) -> Duplicates:
         """Decide, round after round: what documents are dropped, and what is removed from others."""
-        import numpy as np
-
         for turn in range(_ROUNDS + 1):
             repeated = self._repeated()
             spans, over = self._spans(repeated, self._config.max_share if turn < _ROUNDS else 1)
@@ -92,8 +84,6 @@ class SpanSelection:
 
     def _repeated(self) -> Sorter:
         """Gather (document in the high bits, begin and end, the document that keeps the part) of all that goes."""
-        import numpy as np
-
         found = Sorter(self._work, "repeated", 3, 0 if self._parts.in_memory else self._parts.count)
         shift = np.uint64(self._shift)
         for block in self._parts.blocks():
@@ -109,8 +99,6 @@ class SpanSelection:
 
     def _losers(self, block: "Records") -> "tuple[Records, Integers]":
         """Return the parts of a sorted block that go, and of each the document that keeps it."""
-        import numpy as np
-
         edge = np.ones(1, np.bool_)
         block = block[self._alive[block[:, 1].astype(np.int64)]]
         if not len(block):
@@ -135,8 +123,6 @@ class SpanSelection:
     def _spans(self, repeated: Sorter, most: float) -> "tuple[Integers, Flags]":
         """Return spans (document, begin, end) of what goes, in order, and whether it is more than the share `most` of a
         document, or all of it, (documents,)."""
-        import numpy as np
-
         spans, over = [np.zeros((0, 3), np.int64)], np.zeros(len(self._corpus), np.bool_)
         for block in repeated.blocks():
             merged = join_spans(self._rows(block))
@@ -150,8 +136,6 @@ class SpanSelection:
 
         What another of them keeps does not count: it stays where that one is dropped. The first of them in the order of
         which stays has none such, so that some are dropped. every: drop them all."""
-        import numpy as np
-
         dropped = [np.zeros((0, 2), np.int64)]
         for block in repeated.blocks():
             rows = self._rows(block)
@@ -164,8 +148,6 @@ class SpanSelection:
 
     def _rows(self, block: "Records") -> "Integers":
         """Return (document, begin, end, keeper) of records of `_repeated`, in order."""
-        import numpy as np
-
         places = block[:, 1].astype(np.int64)
         rows = np.column_stack([(block[:, 0] >> np.uint64(self._shift)).astype(np.int64), places >> _HALF,
                                 places & _LOW, block[:, 2].astype(np.int64)])
@@ -188,8 +170,6 @@ def join_spans(rows: "Integers") -> "Integers":
 
 def span_sizes(merged: "Integers") -> "tuple[Integers, Integers]":
     """Return the documents of spans that do not overlap, and how many characters of each are in them."""
-    import numpy as np
-
     documents, which = np.unique(merged[:, 0], return_inverse=True)
     return documents, np.bincount(which, merged[:, 2] - merged[:, 1], minlength=len(documents)).astype(np.int64)
 
@@ -205,8 +185,6 @@ def without(text: str, spans: Sequence[tuple[int, int]]) -> str:
 
 def _with_keepers(rows: "Integers") -> "Integers":
     """Return (document, the one that keeps most of its parts, the first of equals) of rows by document."""
-    import numpy as np
-
     pairs, which = np.unique(rows[:, [0, 3]], axis=0, return_inverse=True)
     sizes = np.bincount(which, rows[:, 2] - rows[:, 1], minlength=len(pairs))
     order = np.lexsort((pairs[:, 1], -sizes, pairs[:, 0]))
@@ -219,8 +197,6 @@ def part_records(
     documents: "npt.NDArray[Any]", begins: "npt.NDArray[np.uint32]", ends: "npt.NDArray[np.uint32]", hashes: "Records"
 ) -> "Iterator[Records]":
     """Yield the records of parts, a million at a time."""
-    import numpy as np
-
     for at in range(0, len(hashes), 2**20):
         some = slice(at, at + 2**20)
         places = (begins[some].astype(np.uint64) << np.uint64(_HALF)) | ends[some].astype(np.uint64)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import Field
 
+from argosy.core.lazy import np, npt
 from argosy.corpus.cleaning.batch import Batch, chunks
 from argosy.corpus.cleaning.dedup.corpus import Corpus
 from argosy.corpus.cleaning.dedup.duplicates import Duplicates
@@ -18,9 +19,6 @@ from argosy.corpus.cleaning.dedup.spans import SpanDedupConfig, SpanDeduplicator
 from argosy.corpus.cleaning.filter import Keys
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from argosy.corpus.cleaning.batch import Integers
 
 _EXPECTED = 8  # windows a shared fingerprint, to make room for
@@ -52,8 +50,6 @@ class SubstringDedup(SpanDeduplicator[SubstringDedupConfig]):
         return {"fingerprints": values, "counts": counts, "lengths": batch.lengths}
 
     def _select(self, corpus: Corpus, work: Workspace) -> Duplicates:
-        import numpy as np
-
         shared = self._shared(corpus, work)
         parts = Sorter(work, "parts", 3, _EXPECTED * self.config.length * int(np.count_nonzero(shared)) // 4)
         for records in self._windows(corpus, shared, work):
@@ -64,8 +60,6 @@ class SubstringDedup(SpanDeduplicator[SubstringDedupConfig]):
 
     def _shared(self, corpus: Corpus, work: Workspace) -> "npt.NDArray[np.bool_]":
         """Tell of each fingerprint, part after part, whether it comes again among the documents that are kept."""
-        import numpy as np
-
         total = sum(len(keys["fingerprints"]) for keys in corpus.parts)
         sorter = Sorter(work, "fingerprints", 2, total)
         at = 0
@@ -86,8 +80,6 @@ class SubstringDedup(SpanDeduplicator[SubstringDedupConfig]):
         self, corpus: Corpus, shared: "npt.NDArray[np.bool_]", work: Workspace
     ) -> "Iterator[npt.NDArray[np.uint64]]":
         """Yield (hash, document, begin) of the windows whose fingerprint is shared, in order."""
-        import numpy as np
-
         from argosy.corpus.cleaning.kernels.dedup.substring_dedup import windows
 
         at, most = 0, min(_CHARACTERS, work.bytes // 64)
@@ -104,7 +96,5 @@ class SubstringDedup(SpanDeduplicator[SubstringDedupConfig]):
 
 def _coded(texts: Sequence[str]) -> "tuple[npt.NDArray[np.uint32], Integers]":
     """Return the code points of texts end to end, and where each begins, and the end."""
-    import numpy as np
-
     starts = np.concatenate([np.zeros(1, np.int64), np.cumsum([len(text) for text in texts], dtype=np.int64)])
     return np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.uint32), starts

@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import Field
 
+from argosy.core.lazy import np, npt
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.filter import Filter, FilterConfig, Resources, Rule, Scores, read_words
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from argosy.corpus.cleaning.kernels.filters.boilerplate import Lines
     from argosy.corpus.cleaning.kernels.phrases import Phrases
 
@@ -57,8 +55,6 @@ class Boilerplate(Filter[BoilerplateConfig]):
         self._menu = frozenset(word.lower() for word in read_words("menu.txt"))
 
     def __call__(self, batch: Batch) -> tuple[Batch, Scores]:
-        import numpy as np
-
         from argosy.corpus.cleaning.kernels.filters.boilerplate import lines
 
         found = lines(batch.points, batch.starts)
@@ -83,8 +79,6 @@ class Boilerplate(Filter[BoilerplateConfig]):
 
     def _gone(self, batch: Batch, found: "Lines") -> Mapping[int, set[int]]:
         """Return the numbers of the lines that go, by document."""
-        import numpy as np
-
         phrases, menu = self._phrases
         where, which = phrases.find(batch.points, batch.starts)
         at = np.searchsorted(found.starts, where, side="right") - 1
@@ -103,8 +97,6 @@ class Boilerplate(Filter[BoilerplateConfig]):
         return gone
 
     def _put(self, gone: dict[int, set[int]], found: "Lines", numbers: "npt.NDArray[np.int64]") -> None:
-        import numpy as np
-
         documents = np.searchsorted(found.first, numbers, side="right") - 1
         for document, number in zip(documents.tolist(), (numbers - found.first[documents]).tolist(), strict=True):
             gone.setdefault(document, set()).add(number)
@@ -114,8 +106,6 @@ class Boilerplate(Filter[BoilerplateConfig]):
         which: "npt.NDArray[np.int64]"
     ) -> "npt.NDArray[np.bool_]":
         """Tell whether phrases stand alone in their lines, as the items of menus do."""
-        import numpy as np
-
         from argosy.corpus.cleaning.kernels.filters.boilerplate import alone
 
         sizes = np.array([len(word) for word in self._listed], np.int64)
@@ -123,8 +113,6 @@ class Boilerplate(Filter[BoilerplateConfig]):
 
     def _repeated_lines(self, found: "Lines", short: "npt.NDArray[np.bool_]") -> "npt.NDArray[np.int64]":
         """Return numbers of the lines that many documents of the sample have."""
-        import numpy as np
-
         if not len(self._repeated):
             return np.zeros(0, np.int64)
         known = np.isin(found.hashes, self._repeated) & short & (found.letters >= _LEAST_LETTERS)
@@ -133,8 +121,6 @@ class Boilerplate(Filter[BoilerplateConfig]):
     @cached_property
     def _repeated(self) -> "npt.NDArray[np.uint64]":
         """Learn the hashes of lines that many documents of the sample have, sorted."""
-        import numpy as np
-
         from argosy.corpus.cleaning.kernels.filters.boilerplate import lines
 
         documents = [each for each in self.resources.sample if each.channel not in self.config.skip_channels]
@@ -158,8 +144,6 @@ class Boilerplate(Filter[BoilerplateConfig]):
     @cached_property
     def _phrases(self) -> tuple["Phrases", "npt.NDArray[np.bool_]"]:
         """Make the scan, and tell which of its phrases are of menus."""
-        import numpy as np
-
         from argosy.corpus.cleaning.kernels.phrases import Phrases
 
         return Phrases(self._listed, [False] * len(self._listed)), np.arange(len(self._listed)) >= len(_patterns())

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from argosy.core.lazy import np
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.filter import Filter, FilterConfig, Rule, Scores
 
@@ -25,8 +26,6 @@ class C4Paragraphs(Filter[C4ParagraphsConfig]):
 
     def __call__(self, batch: Batch) -> tuple[Batch, Scores]:
         """Measure the third longest line of each document."""
-        import numpy as np
-
         from argosy.corpus.cleaning.kernels.filters.c4_quality import third_longest
 
         return batch, {"third_longest_line": third_longest(batch.points, batch.starts).astype(np.float64)}

@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from argosy.core.lazy import np
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.filter import Filter, FilterConfig, Rule, Scores
 
@@ -49,8 +50,6 @@ class C4Quality(Filter[C4QualityConfig]):
 
     def __call__(self, batch: Batch) -> tuple[Batch, Scores]:
         """Keep the lines that follow the rules, and count."""
-        import numpy as np
-
         from argosy.corpus.cleaning.kernels.filters.c4_quality import kept_lines
 
         c = self.config

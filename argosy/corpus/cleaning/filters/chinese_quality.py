@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import Field
 
+from argosy.core.lazy import np, npt
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.filter import Filter, FilterConfig, Rule, Scores, read_words
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from argosy.corpus.cleaning.batch import Floats
     from argosy.corpus.cleaning.kernels.phrases import Phrases
 
@@ -63,8 +61,6 @@ class ChineseQuality(Filter[ChineseQualityConfig]):
 
     def __call__(self, batch: Batch) -> tuple[Batch, Scores]:
         """Count characters, lines and words of spam."""
-        import numpy as np
-
         from argosy.corpus.cleaning.kernels.filters.chinese_quality import chinese_counts
 
         counts = chinese_counts(batch.points, batch.starts, _scripts()).T.astype(np.float64)
@@ -82,8 +78,6 @@ class ChineseQuality(Filter[ChineseQualityConfig]):
     @cached_property
     def _phrases(self) -> "tuple[Phrases, npt.NDArray[np.int64], npt.NDArray[np.float64]]":
         """Return the words of all lists, and of each word its list and its weight."""
-        import numpy as np
-
         from argosy.corpus.cleaning.kernels.phrases import Phrases
 
         words = [(word, kind, weight) for kind, name in enumerate(SPAM) for word, weight in spam_words(name).items()]
@@ -91,8 +85,6 @@ class ChineseQuality(Filter[ChineseQualityConfig]):
                 np.array([kind for _, kind, _ in words]), np.array([weight for _, _, weight in words], np.float64))
 
     def _spam(self, batch: Batch, visible: "Floats") -> dict[str, "Floats"]:
-        import numpy as np
-
         phrases, kinds, weights = self._phrases
         places, numbers = phrases.find(batch.points, batch.starts)
         documents = np.searchsorted(batch.starts, places, side="right") - 1
@@ -131,8 +123,6 @@ def spam_words(name: str) -> dict[str, int]:
 
 @cache
 def _scripts() -> "npt.NDArray[np.uint8]":
-    import numpy as np
-
     from argosy.corpus.cleaning.kernels.filters.chinese_quality import SIMPLIFIED, TRADITIONAL
 
     table = np.zeros(0x110000, np.uint8)

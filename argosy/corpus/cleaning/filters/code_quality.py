@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import Field
 
+from argosy.core.lazy import np
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.filter import Filter, FilterConfig, Rule, Scores
 
@@ -74,8 +75,6 @@ class CodeQuality(Filter[CodeQualityConfig]):
 
     def __call__(self, batch: Batch) -> tuple[Batch, Scores]:
         """Remove licences, and measure the files."""
-        import numpy as np
-
         from argosy.corpus.cleaning.kernels.filters.code_quality import source_counts
 
         code = np.array([document.channel in self.config.channels for document in batch.documents], np.bool_)
@@ -106,8 +105,6 @@ class CodeQuality(Filter[CodeQualityConfig]):
         return Phrases(_GENERATED, [False] * len(_GENERATED))
 
     def _without_licences(self, batch: Batch, code: "Flags") -> Batch:
-        import numpy as np
-
         places, _ = self._hints.find(batch.points, batch.starts)
         documents = np.searchsorted(batch.starts, places, side="right") - 1
         early = documents[(places - batch.starts[documents] < _HEAD) & code[documents]]
@@ -118,8 +115,6 @@ class CodeQuality(Filter[CodeQualityConfig]):
 
     def _generated(self, batch: Batch) -> "Flags":
         """Tell which documents have a marker in their first lines, (documents,)."""
-        import numpy as np
-
         places, _ = self._markers.find(batch.points, batch.starts)
         newlines = np.flatnonzero(batch.points == ord("\n"))
         documents = np.searchsorted(batch.starts, places, side="right") - 1

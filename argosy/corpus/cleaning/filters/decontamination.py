@@ -14,6 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from argosy.core.lazy import np
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.filter import Filter, FilterConfig, Rule, Scores
 from argosy.corpus.cleaning.items import MATCHES, ItemIndex
@@ -43,8 +44,6 @@ class Decontamination(Filter[DecontaminationConfig]):
     scoring: ClassVar[tuple[str, ...]] = ("ngram", "similarity")
 
     def __call__(self, batch: Batch) -> tuple[Batch, Scores]:
-        import numpy as np
-
         overlap, item, match = (np.full(len(batch), np.nan) for _ in range(3))
         if self.resources.benchmark:
             overlap[:] = 0
@@ -67,8 +66,6 @@ def contaminated(scores: Scores, benchmark: Sequence[Mapping[str, Any]]) -> Iter
     """Yield the number of each document with an item, and what was found: suite, item, kind of match, overlap.
 
     scores: those of this filter, made with the items `benchmark`."""
-    import numpy as np
-
     for number in np.flatnonzero(scores["overlap"] > 0).tolist():
         item = benchmark[int(scores["item"][number])]
         yield number, {"suite": str(item.get("suite", "benchmark")),

@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from argosy.core.lazy import np
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.classifier.model_paths import ModelFilterConfig
 from argosy.corpus.cleaning.filter import Filter, Rule, Scores
@@ -37,8 +38,6 @@ class EduQuality(Filter[EduQualityConfig]):
 
     def __call__(self, batch: Batch) -> tuple[Batch, Scores]:
         """Score the beginning of each document."""
-        import numpy as np
-
         asked = [at for at, each in enumerate(batch.documents) if each.channel not in self.config.skip_channels]
         scores = np.full(len(batch), np.nan)
         if asked:

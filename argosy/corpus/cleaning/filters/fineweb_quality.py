@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from argosy.core.lazy import np
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.filter import Filter, FilterConfig, Rule, Scores
 
@@ -40,8 +41,6 @@ class FinewebQuality(Filter[FinewebQualityConfig]):
 
     def __call__(self, batch: Batch) -> tuple[Batch, Scores]:
         """Measure the lines of each document."""
-        import numpy as np
-
         from argosy.corpus.cleaning.kernels.characters import STOP, flags
         from argosy.corpus.cleaning.kernels.filters.fineweb_quality import line_counts
 

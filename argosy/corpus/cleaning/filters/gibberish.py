@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 from pydantic import Field
 
+from argosy.core.lazy import np, npt
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.filter import Filter, FilterConfig, Resources, Rule, Scores
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from argosy.corpus.cleaning.batch import Floats
     from argosy.corpus.cleaning.kernels.filters.gibberish import Lookup
 
@@ -73,8 +71,6 @@ class Gibberish(Filter[GibberishConfig]):
         return {han: self._learnt(Batch(part)) for han, part in parts.items()}
 
     def _learnt(self, batch: Batch) -> _Model | None:
-        import numpy as np
-
         from argosy.corpus.cleaning.kernels.filters.gibberish import letters, pairs
 
         found, offsets = letters(batch.points, batch.starts, batch.han, self.config.look_at)
@@ -89,8 +85,6 @@ class Gibberish(Filter[GibberishConfig]):
 
     def __call__(self, batch: Batch) -> tuple[Batch, Scores]:
         """Score the first characters of each text."""
-        import numpy as np
-
         from argosy.corpus.cleaning.kernels.filters.gibberish import letters, same_shares
 
         most = self.config.look_at
@@ -116,8 +110,6 @@ class Gibberish(Filter[GibberishConfig]):
 
 def _learnt(both: "npt.NDArray[np.uint64]") -> "Lookup":
     """Return log p(b | a); a pair that occurred once counts nothing, or texts would vouch for themselves."""
-    import numpy as np
-
     from argosy.corpus.cleaning.kernels.filters.gibberish import Lookup
 
     keys, seen = np.unique(both, return_counts=True)

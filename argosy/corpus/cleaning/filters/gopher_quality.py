@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
 from pydantic import Field, model_validator
 
+from argosy.core.lazy import np
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.filter import Filter, FilterConfig, Rule, Scores
 
@@ -71,8 +72,6 @@ class GopherQuality(Filter[GopherQualityConfig]):
 
     def __call__(self, batch: Batch) -> tuple[Batch, Scores]:
         """Count words, lines and signs of each document."""
-        import numpy as np
-
         from argosy.corpus.cleaning.kernels.filters.gopher_quality import shape
 
         words = batch.word_counts
@@ -92,8 +91,6 @@ class GopherQuality(Filter[GopherQualityConfig]):
 
     def _stop_words(self, batch: Batch) -> "Floats":
         """Count stop words of the document's language; NaN for short and for classical Chinese, which may have none."""
-        import numpy as np
-
         from argosy.corpus.cleaning.kernels.filters.gopher_quality import distinct, hashes_of
 
         spaced = distinct(batch.words, hashes_of(self.config.stop_words)).astype(np.float64)

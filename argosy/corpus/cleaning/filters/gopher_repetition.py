@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from argosy.core.lazy import np
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.filter import Filter, FilterConfig, Rule, Scores
 
@@ -46,8 +47,6 @@ class GopherRepetition(Filter[GopherRepetitionConfig]):
 
     def __call__(self, batch: Batch) -> tuple[Batch, Scores]:
         """Measure the shares of each document: the paper's n of n-grams, and those that the config names."""
-        import numpy as np
-
         from argosy.corpus.cleaning.kernels.filters.gopher_repetition import duplicate, repeated, top
 
         scores, lettered = {}, self.config.lettered_pieces

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
+from argosy.core.lazy import np, npt
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.filter import Filter, FilterConfig, Rule, Scores
 from argosy.corpus.text.scripts import without_markup
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from argosy.corpus.cleaning.kernels.filters.language import Prose
 
 # Whose shares are scores; what else the library knows is "other".
@@ -72,8 +70,6 @@ class Language(Filter[LanguageConfig]):
     scoring: ClassVar[tuple[str, ...]] = ("skip_channels",)  # whose documents get no language
 
     def __call__(self, batch: Batch) -> tuple[Batch, Scores]:
-        import numpy as np
-
         from argosy.corpus.cleaning.kernels.filters.language import measure
 
         declared = np.array([declared_code(document.lang) for document in batch.documents], np.str_)
@@ -99,8 +95,6 @@ class Language(Filter[LanguageConfig]):
         """Name the main language of each document ("": nothing tells), and the share of its prose that is in it.
 
         `chinese`: whether a document is declared to be, (documents,)."""
-        import numpy as np
-
         from argosy.corpus.cleaning.kernels.filters.language import LATIN, SCRIPTS
 
         langs = np.array([*SCRIPTS, *LATIN])
@@ -123,8 +117,6 @@ class Language(Filter[LanguageConfig]):
 
     def _doubtful(self, prose: "Prose", names: "npt.NDArray[Any]", shares: "npt.NDArray[Any]") -> "npt.NDArray[Any]":
         """Tell where scripts and function words do not decide: none is told, or two languages are near each other."""
-        import numpy as np
-
         from argosy.corpus.cleaning.kernels.filters.language import LATIN
 
         ordered = np.sort(prose.hits, axis=1)

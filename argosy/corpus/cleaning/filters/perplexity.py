@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, model_validator
 
+from argosy.core.lazy import np
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.classifier.model_paths import ModelFilterConfig
 from argosy.corpus.cleaning.filter import Filter, Rule, Scores
@@ -47,8 +48,6 @@ class Perplexity(Filter[PerplexityConfig]):
 
     def __call__(self, batch: Batch) -> tuple[Batch, Scores]:
         """Score the beginning of each document."""
-        import numpy as np
-
         texts = [document.text[: self.config.look_at] for document in batch.documents]
         sizes = np.array([len(text.encode(errors="surrogatepass")) for text in texts], np.float64)
         skipped = np.array([document.channel in self.config.skip_channels for document in batch.documents], np.bool_)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from argosy.core.lazy import np
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.filter import Filter, FilterConfig, Rule, Scores
 from argosy.corpus.text.personal import KINDS, Span, email_at, ipv6_in, key_at, numbers_in, triggers
@@ -38,8 +39,6 @@ class Pii(Filter[PiiConfig]):
     repairs: ClassVar[bool] = True
 
     def __call__(self, batch: Batch) -> tuple[Batch, Scores]:
-        import numpy as np
-
         counts = {kind: np.zeros(len(batch)) for kind in KINDS}
         texts = batch.texts
         for document, spans in self._spans(batch).items():
@@ -62,8 +61,6 @@ class Pii(Filter[PiiConfig]):
 
     def _spans(self, batch: Batch) -> dict[int, list[Span]]:
         """Find the personal data of each document that has any place to look at."""
-        import numpy as np
-
         from argosy.corpus.cleaning.kernels.filters.pii import AT, COLONS, NUMBER, find
 
         places = find(batch.points, batch.starts)

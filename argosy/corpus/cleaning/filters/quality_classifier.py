@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from pydantic import Field
 
 from argosy.core.errors import InputError
+from argosy.core.lazy import np
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.classifier.model_paths import ModelFilterConfig
 from argosy.corpus.cleaning.filter import Filter, Rule, Scores
@@ -49,8 +50,6 @@ class QualityClassifier(Filter[QualityClassifierConfig]):
 
     def __call__(self, batch: Batch) -> tuple[Batch, Scores]:
         """Ask the classifier about the beginning of each document."""
-        import numpy as np
-
         nothing = np.full(len(batch), np.nan)
         return batch, {"probability": nothing, "score": nothing, self._classifier.kind: self._classifier(batch)}
 

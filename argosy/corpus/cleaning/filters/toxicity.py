@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
+from argosy.core.lazy import np
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.filter import Filter, FilterConfig, Resources, Rule, Scores, read_words
 from argosy.corpus.text.scripts import HAN
@@ -51,8 +52,6 @@ class Toxicity(Filter[ToxicityConfig]):
         self._spaced = [not _HAN.search(word) for word in self._words]
 
     def __call__(self, batch: Batch) -> tuple[Batch, Scores]:
-        import numpy as np
-
         weight = np.zeros(len(batch))
         for document, insults in self._insults(batch).items():
             weight[document] = sum(self._weights[word] for word in insults)
@@ -71,14 +70,10 @@ class Toxicity(Filter[ToxicityConfig]):
 
     @cached_property
     def _sizes(self) -> "Integers":
-        import numpy as np
-
         return np.array([len(word) for word in self._words], np.int64)
 
     def _insults(self, batch: Batch) -> dict[int, set[str]]:
         """Return the listed words of documents that have any: each word once, as 傻瓜 twice may be about cameras."""
-        import numpy as np
-
         places, numbers = self._phrases.find(batch.points, batch.starts)
         owners = np.searchsorted(batch.starts, places, side="right") - 1
         found: dict[int, set[str]] = {}

@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from argosy.core.lazy import np
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.filter import Filter, FilterConfig, Rule, Scores
 
@@ -41,8 +42,6 @@ class Unicode(Filter[UnicodeConfig]):
     repairs: ClassVar[bool] = True
 
     def __call__(self, batch: Batch) -> tuple[Batch, Scores]:
-        import numpy as np
-
         from argosy.corpus.cleaning.kernels.filters.unicode import look
 
         kinds, broken, visible = look(batch.points, batch.starts)

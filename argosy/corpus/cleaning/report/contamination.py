@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from argosy.core.lazy import np
 from argosy.corpus.cleaning.batch import RECORDS, batches, record_text
 from argosy.corpus.cleaning.filter import Filter, Resources
 from argosy.corpus.cleaning.filters.decontamination import Decontamination, DecontaminationConfig, contaminated
@@ -31,8 +32,6 @@ class Contaminated:
 
     def add(self, block: Block) -> None:
         """Look at the documents of a block."""
-        import numpy as np
-
         for label in self._labels:
             scores = {name: block.scores[f"{label}.{name}"] for name in ("overlap", "item", "match")}
             found = list(contaminated(scores, self._items))

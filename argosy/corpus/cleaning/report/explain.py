@@ -10,6 +10,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from argosy.core.errors import InputError
+from argosy.core.lazy import np, npt
 from argosy.corpus.cleaning.filter import Filter, Rule
 from argosy.corpus.cleaning.kept import KeptCorpus
 from argosy.corpus.cleaning.scoring import KEPT, broken
@@ -17,9 +18,6 @@ from argosy.corpus.cleaning.shard import ScoredShard
 from argosy.corpus.data.shards import read_columns, shard_files
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from argosy.corpus.cleaning.batch import Floats
 
 
@@ -140,8 +138,6 @@ def difference(one: KeptCorpus, other: KeptCorpus, count: int) -> Difference:
     """Return what `one` drops and `other` keeps, with `count` samples of each reason.
 
     Of one scored corpus, decisions alone are compared; of two, documents by their ids, as 64-bit hashes."""
-    import numpy as np
-
     theirs = None if list(one.scored) == list(other.scored) else _decisions(other)
     found, why = Difference(), one.reasons()
     for number, directory in enumerate(one.scored):
@@ -171,15 +167,12 @@ class _Ids(NamedTuple):
 
 
 def _decisions(corpus: KeptCorpus) -> _Ids:
-    import numpy as np
-
     hashes = [_hashes(ScoredShard(directory).column("id")) for directory in corpus.scored]
     kept = [each[corpus.codes(number) == KEPT] for number, each in enumerate(hashes)]
     return _Ids(np.sort(np.concatenate(hashes)), np.sort(np.concatenate(kept)))
 
 
 def _hashes(names: Iterable[str]) -> "npt.NDArray[np.uint64]":
-    import numpy as np
     import xxhash
 
     return np.fromiter((xxhash.xxh3_64_intdigest(name) for name in names), np.uint64)

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
+from argosy.core.lazy import np, npt
 from argosy.corpus.cleaning.batch import chunks
 from argosy.corpus.cleaning.dedup.spans import without
 from argosy.corpus.cleaning.filter import Filter
@@ -15,9 +16,6 @@ from argosy.corpus.cleaning.scoring import KEPT
 from argosy.corpus.cleaning.tiers import tier_channel
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from argosy.corpus.cleaning.scoring import Flags
 
 _COUNTS = ("in", "out", "bytes_in", "bytes_out")  # documents and their UTF-8 bytes
@@ -109,8 +107,6 @@ class _Cuts:
         cls, corpus: ScoredCorpus, block: Block, kept: "Flags", spans: "Mapping[str, npt.NDArray[np.int64]]"
     ) -> Self:
         """Read the texts that are cut, a few at a time."""
-        import numpy as np
-
         changed = {label: np.zeros(len(block), np.bool_) for label in spans}
         for label, places in spans.items():
             changed[label][places[:, 0]] = kept[places[:, 0]]
@@ -130,8 +126,6 @@ def _count(
     one: ChannelCounts, block: Block, codes: "npt.NDArray[np.int32]", own: "Flags",
     reasons: Sequence[tuple[str, str]], cuts: _Cuts
 ) -> None:
-    import numpy as np
-
     kept = own & (codes == KEPT)
     one.counts.update({"in": int(own.sum()), "out": int(kept.sum()),
                        "bytes_in": int(block.sizes(SIZE_IN)[own].sum()),
@@ -152,8 +146,6 @@ class Repaired:
 
     def add(self, block: Block) -> None:
         """Count what was found in the documents of a block."""
-        import numpy as np
-
         for label, counts in self._counts.items():
             for kind in counts:
                 counts[kind] += int(np.nansum(block.scores[f"{label}.{kind}"]))
@@ -165,8 +157,6 @@ class Repaired:
 
 def samples(corpus: ScoredCorpus, decisions: Decisions, count: int) -> list[dict[str, str]]:
     """Return the first `count` documents that went for each reason, as they were then."""
-    import numpy as np
-
     firsts = _first_of_each(decisions.codes, len(decisions.reasons), count)
     found: list[dict[str, str]] = []
     rows = corpus.rows(np.array(firsts, np.int64), ("channel", "text"))
@@ -178,8 +168,6 @@ def samples(corpus: ScoredCorpus, decisions: Decisions, count: int) -> list[dict
 
 def _first_of_each(codes: "npt.NDArray[np.int32]", reasons: int, count: int) -> list[int]:
     """Return the numbers of the first `count` documents of each code, ascending."""
-    import numpy as np
-
     left = dict.fromkeys(range(reasons), count)
     found: list[int] = []
     for at in range(0, len(codes), _CODES):

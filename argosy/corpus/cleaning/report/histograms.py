@@ -2,17 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from argosy.core.lazy import np, npt
 from argosy.corpus.cleaning.filter import Filter
 from argosy.corpus.cleaning.gathering import Decisions
 from argosy.corpus.cleaning.scored import Block
 from argosy.corpus.cleaning.scores import SIZE_IN
 from argosy.corpus.cleaning.scoring import KEPT
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
 
 _BINS = 40
 
@@ -35,8 +32,6 @@ class Histograms:
     """Counts of the values of all scores that rules look at, within twice the thresholds' range."""
 
     def __init__(self, filters: Mapping[str, Filter[Any]]) -> None:
-        import numpy as np
-
         rules: dict[str, list[float]] = {}
         for label, one in filters.items():
             for rule in one.rules():
@@ -47,8 +42,6 @@ class Histograms:
 
     def add(self, block: Block) -> None:
         """Count the documents of a block."""
-        import numpy as np
-
         scores = block.scores
         for score, made in self._made.items():
             made.counts = (made.counts + _binned(scores[score], np.array(made.edges))).tolist()
@@ -60,8 +53,6 @@ class Histograms:
 
 def _edges(thresholds: Sequence[float]) -> "npt.NDArray[np.float64]":
     """Return the edges of the bins; of thresholds that are a hundred times each other, logarithmic ones."""
-    import numpy as np
-
     if min(thresholds) > 0 and max(thresholds) > 100 * min(thresholds):
         return np.geomspace(min(thresholds) / 10, 2 * max(thresholds), _BINS + 1)
     low, high = 2 * min(0.0, *thresholds), 2 * max(0.0, *thresholds)
@@ -69,8 +60,6 @@ def _edges(thresholds: Sequence[float]) -> "npt.NDArray[np.float64]":
 
 
 def _binned(values: "npt.NDArray[np.float64]", edges: "npt.NDArray[np.float64]") -> "npt.NDArray[np.int64]":
-    import numpy as np
-
     inside = np.clip(values[np.isfinite(values)], edges[0], edges[-1])
     return np.histogram(inside, edges)[0].astype(np.int64)
 
@@ -85,8 +74,6 @@ class Languages:
 
     def add(self, block: Block) -> None:
         """Count the documents of a block."""
-        import numpy as np
-
         if not self._label:
             return
         told, kept = self._told(block), self._decisions.codes[block.rows] == KEPT
@@ -99,8 +86,6 @@ class Languages:
                 one["bytes_in"] += int(block.sizes(SIZE_IN)[own].sum())
 
     def _told(self, block: Block) -> "npt.NDArray[np.str_]":
-        import numpy as np
-
         from argosy.corpus.cleaning.filters.language import LANGUAGES
 
         told = np.full(len(block), "?", "<U5")

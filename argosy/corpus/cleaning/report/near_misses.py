@@ -4,17 +4,14 @@ largest clusters of copies."""
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from argosy.core.lazy import np, npt
 from argosy.corpus.cleaning.filter import Filter, Rule
 from argosy.corpus.cleaning.gathering import Decisions
 from argosy.corpus.cleaning.report.funnel import SAMPLE_CHARACTERS
 from argosy.corpus.cleaning.scored import Block, ScoredCorpus
 from argosy.corpus.cleaning.scoring import KEPT
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
 
 _COPIES = 5  # of a cluster that are named
 _NEAR = 0.25  # of a threshold: what is further away is no near miss
@@ -68,8 +65,6 @@ class NearMisses:
         values: "npt.NDArray[np.float64]", own: "npt.NDArray[np.bool_]"
     ) -> list[_Near]:
         """Return the nearest of those before and those of a block, on the side that the rule says."""
-        import numpy as np
-
         rows = np.flatnonzero(own & (distances >= 0) & (distances <= _NEAR))
         rows = rows[np.argsort(distances[rows], kind="stable")[: self._count]]
         found = (_Near(float(distances[row]), block.first + row, float(values[row])) for row in rows.tolist())
@@ -87,8 +82,6 @@ class NearMisses:
                  **texts[near.document]} for each, near, kept in found]
 
     def _texts(self, documents: set[int]) -> dict[int, dict[str, str]]:
-        import numpy as np
-
         numbers = sorted(documents)
         rows = self._corpus.rows(np.array(numbers, np.int64), ("id", "channel", "text"))
         return {number: {"id": name, "channel": channel, "text": text[:SAMPLE_CHARACTERS]}
@@ -98,8 +91,6 @@ class NearMisses:
 def margins(rule: Rule, values: "npt.NDArray[np.float64]") -> "npt.NDArray[np.float64]":
     """Return how far each value of a rule's score is on the right side of its thresholds, as a share of the nearer one
     (of a threshold of 0, itself), (documents,); NaN passes as infinitely far."""
-    import numpy as np
-
     least = (values - rule.least) / (abs(rule.least) or 1.0) if np.isfinite(rule.least) else np.inf
     most = (rule.most - values) / (abs(rule.most) or 1.0) if np.isfinite(rule.most) else np.inf
     nearest: npt.NDArray[np.float64] = np.nan_to_num(np.minimum(least, most), nan=np.inf)
@@ -129,8 +120,6 @@ def clusters(
 def _describe(
     corpus: ScoredCorpus, decisions: Decisions, copies: "npt.NDArray[np.int64]", count: int
 ) -> dict[str, Any]:
-    import numpy as np
-
     ours = copies[(copies[:, 1] >= 0) & (copies[:, 1] != copies[:, 0])]
     kept, times = np.unique(ours[:, 1], return_counts=True)
     powers = np.ceil(np.log2(times + 1)).astype(np.int64)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import IO
 
+from argosy.core.lazy import pa
 from argosy.core.store.remote import open_file
 from argosy.corpus.data.jsonl import Damaged, Reject
 from argosy.corpus.data.readers import Reader, Record, Span
@@ -23,8 +24,6 @@ class Arrow(Reader):
 
     def read(self, file: InputFile, span: Span, config: SourceConfig) -> Iterator[Record | Reject]:
         """Yield the rows of the file."""
-        import pyarrow as pa
-
         row = 0
         try:
             with open_file(file.path) as raw:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from argosy.core.lazy import pa, pq
 from argosy.core.store.remote import open_file
 from argosy.corpus.data.jsonl import Damaged, Reject
 from argosy.corpus.data.readers import Reader, Record, Span, check_columns
@@ -23,9 +24,6 @@ class Parquet(Reader):
 
     def read(self, file: InputFile, span: Span, config: SourceConfig) -> Iterator[Record | Reject]:
         """Yield the rows of the span's row groups."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         row = span.first.line - 1
         try:
             with open_file(file.path) as raw, pq.ParquetFile(raw) as table:
@@ -40,9 +38,6 @@ class Parquet(Reader):
 
     def groups(self, path: str, size: int, most: int) -> list[Cut]:
         """List spans of row groups; [] where the file's end does not tell them, as it is damaged."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         try:
             with open_file(path) as raw, pq.ParquetFile(raw) as table:
                 known = [table.metadata.row_group(each) for each in range(table.num_row_groups)]
@@ -69,8 +64,6 @@ def _begin(column: Any) -> int:
 
 def _shown(value: Any) -> Any:
     """Return a value of a broken row, or its bytes or type where it is what is broken."""
-    import pyarrow as pa
-
     try:
         return value.as_py()
     except _UNREADABLE:
@@ -87,8 +80,6 @@ def present(column: Any) -> list[Any]:
 
 
 def _present(values: list[Any], kind: Any) -> list[Any]:
-    import pyarrow as pa
-
     types = pa.types
     if isinstance(kind, pa.BaseExtensionType):
         kind = kind.storage_type
