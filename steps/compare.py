@@ -54,7 +54,7 @@ def run(config: CompareConfig, context: StepContext) -> CompareOutputs:
     from argosy.evidence.compare.changes import compare
     from argosy.evidence.compare.checkpoints import read_checkpoints
     from argosy.evidence.report.items import sample
-    from argosy.evidence.report.pipeline import notes_of_data, read_stages
+    from argosy.evidence.report.pipeline import notes_of_data, notes_of_leaks, read_stages
     from argosy.evidence.report.record import stages_record
     from argosy.evidence.report.report import Page, render_report
 
@@ -64,7 +64,8 @@ def run(config: CompareConfig, context: StepContext) -> CompareOutputs:
     steps = filter(None, [config.data, config.clean, *config.others, *config.checkpoints, *config.evaluations])
     stages = read_stages([*steps])
     evaluated = [path for each in checkpoints.evaluated for path in each.evaluations]
-    checkpoints.notes = [*notes_of_data(config.data, stages, _suites(evaluated)), *checkpoints.notes]
+    notes = [*notes_of_data(config.data, stages, _suites(evaluated)), *notes_of_leaks(stages)]
+    checkpoints.notes = [*notes, *checkpoints.notes]
     found = compare(checkpoints)
     comparison = stages_record(found)
     write_json(context.out / COMPARISON, comparison)

@@ -7,6 +7,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from argosy.core.config.explain import validated
 from argosy.core.config.schema import needed_by
 from argosy.core.errors import InputError
 from argosy.core.step.machine import has_gpu
@@ -18,6 +19,7 @@ from argosy.model.weights.load import own_dtype
 from argosy.model.weights.pretrained import settled_dtype
 from steps.data import DataConfig
 from steps.evaluate import EvaluateConfig, check_suite
+from steps.leaks import LeaksConfig
 from steps.start import StartConfig
 from workflows.graph import FINAL, Finished, Node
 from workflows.stages import StageResources, Stages
@@ -106,6 +108,16 @@ def benchmark_suites(config: Evaluation) -> dict[str, tuple[str, ...]]:
     suites = tuple(file for file in files if load_suite(file).benchmarks)
     named = dict.fromkeys(name for file in suites for name in named_files(file))
     return {"suites": suites, "suite_files": tuple(named)}
+
+
+def with_heldout_texts(leaks: LeaksConfig | None, config: Evaluation) -> LeaksConfig | None:
+    """Return the config of the step that looks for held-out text, with the suites that name some where it has none."""
+    if leaks is None or leaks.suites:
+        return leaks
+    files = [str(find_suite(name, "evaluate.suites")) for name, which in sorted(config.suites.items())
+             if which != "none"]
+    suites = [file for file in files if (load_suite(file).heldout or {}).get("texts")]
+    return validated(LeaksConfig, {**leaks.model_dump(exclude_unset=True), "suites": suites}) if suites else leaks
 
 
 def exports(node: Node) -> Iterator[str]:

@@ -37,7 +37,7 @@ from steps.train_tokenizer import TrainTokenizerConfig
 from workflows import rules
 from workflows.branches import Branch, add_branches, add_default_tree
 from workflows.cleaning import FILTERS, cleaning
-from workflows.evaluation import Evaluation, benchmark_suites, decontaminated, evaluations
+from workflows.evaluation import Evaluation, benchmark_suites, decontaminated, evaluations, with_heldout_texts
 from workflows.graph import LINE, Node, definition
 from workflows.stages import Further, StageResources, Stages, add_further
 
@@ -121,6 +121,7 @@ def lifecycle(config: LifecycleConfig) -> list[Node]:
 
 
 def _pipeline(stage: Stages, config: LifecycleConfig) -> None:
+    config = config.model_copy(update={"leaks": with_heldout_texts(getattr(config, "leaks", None), config.evaluate)})
     data = stage("data", "data", decontaminated(config.data, config.evaluate))
     scored, clean = cleaning(stage, config.data, config.classifier, config.clean, data)
     start = stage("start", "start", config.start)

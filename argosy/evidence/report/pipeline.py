@@ -126,6 +126,20 @@ def _size(directory: Path) -> int:
     return total
 
 
+def notes_of_leaks(stages: Sequence[Stage]) -> list[str]:
+    """Sentences on held-out text that is in the training data, or that none is; none where no step looked for it."""
+    found = []
+    for sets in (stage.outputs["sets"] for stage in stages if stage.made_from["step"] == "leaks"):
+        checked = sum(count["checked"] for count in sets.values())
+        leaked = {name: count for name, count in sets.items() if count["leaked"]}
+        some = listed([f"{count['leaked']} of {count['checked']} of {name} ({count['whole']} at least half)"
+                       for name, count in leaked.items()])
+        found.append(f"Held-out documents with a passage in the training data, verbatim or edited: {some}; the stage "
+                     "leaks lists them (leaks.jsonl)." if leaked else
+                     f"None of {checked:,} held-out documents has a passage in the training data, verbatim or edited.")
+    return found
+
+
 _TRAINED_ON = {"sft": "instructions", "reward_model": "preferences", "preference": "preferences", "rlhf": "prompts",
                "synthesize": "prompts"}  # by step
 

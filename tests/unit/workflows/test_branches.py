@@ -53,7 +53,7 @@ def test_items_train_what_they_are_from_and_take_the_place_of_the_default_tree(f
     assert found["b"].resources.cores == 2
     evaluated = {node.upstream["checkpoint"][0].name for node in found.values() if node.name == "evaluate"}
     assert evaluated == {"pretrain", "long_context", "anneal", "a", "b", "c"}
-    assert [node.name for node in found["compare"].upstream["others"]][-1] == "judge_model"
+    assert "judge_model" in [node.name for node in found["compare"].upstream["others"]]
 
 
 def test_an_item_that_mixes_pretraining_texts_in_reads_the_token_ids(file: Path) -> None:
