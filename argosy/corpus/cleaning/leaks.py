@@ -11,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
+from argosy.core.lazy import np
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.items import ItemIndex
 from argosy.corpus.cleaning.targets import split_words
@@ -85,8 +86,6 @@ class HeldoutIndex:
 def passages(text: str, size: int) -> list[str]:
     """Cut a text into passages of `size` words, two Han characters counting as one; a short rest goes to the last one.
     None of a text below LEAST words."""
-    import numpy as np
-
     found = split_words([text])
     count = np.cumsum(np.where(found.han, 0.5, 1.0))
     if not len(count) or count[-1] < LEAST:
