@@ -9,7 +9,7 @@ from argosy.core.step.runner import Item, Outcome, run_item
 from argosy.core.store.files import read_json
 from steps.judge import STEP, JudgeConfig
 from tests.evaluation_fixtures import save_checkpoint
-from tests.judge_server import judge_server
+from tests.servers import judge_server
 from tests.step_fixtures import write_lines
 
 

@@ -16,7 +16,7 @@ from argosy.model.infer import chat_api
 from tests.benchmark_files import stems, write_files
 from tests.command_line import Argosy
 from tests.evaluation_fixtures import make_items, save_checkpoint
-from tests.judge_server import judge_server
+from tests.servers import judge_server
 
 
 def _argosy(cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -4,18 +4,15 @@ import json
 import math
 import shutil
 from pathlib import Path
-from urllib.parse import unquote
 
 import pytest
 
 from argosy.core.tracking.__main__ import main
 from argosy.core.tracking.mlflow.read import result_of
-from argosy.core.tracking.mlflow.runs import Runs
-from argosy.core.tracking.mlflow.server import Server, create_database, default_uri, metric_name, tracking_uri
+from argosy.core.tracking.mlflow.server import Server, create_database, default_uri, metric_name
 from argosy.core.tracking.ship import Shipped
 from argosy.core.tracking.tracker import Tracker
-from workflows.local.process import ROOT
-from workflows.local.shipping import PipelineTracker, Sender
+from workflows.local.shipping import PipelineTracker
 
 LINE, PIPELINE = "demo 中文", "aaaabbbbcccc"
 
@@ -194,21 +191,6 @@ def test_checkpoints_are_external_models_with_their_results(store):
     assert sorted(o.model_id for o in outputs) == sorted(m.model_id for m in models.values())
 
 
-@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-def test_the_curve_of_a_branch_begins_at_its_base(store, order):
-    """Whichever of the two is evaluated first."""
-    base = checkpoint(node(store, "pretrain", "ffffffffffff"), "final", 1000)
-    tuned = checkpoint(node(store, "sft", "eeeeeeeeeeee"), "final", 1500)
-    results = [(base, {"acc": 0.25}, {"tokens": 1000}),
-               (tuned, {"acc": 0.5}, {"tokens": 1500, "branch": "sft", "base": (base, 1000)})]
-    for each in order:
-        export, values, options = results[each]
-        node(store, "evaluate", f"00000000000{each}", part=str(each)).model_metrics(export, values, **options)
-        assert ship(store) == 0
-    curve = runs(store)[f"{LINE} curves (sft)"]
-    assert history(store, curve, "acc") == [(1000, 0.25), (1500, 0.5)]
-
-
 def test_an_evaluation_that_is_computed_anew_stands_once_in_the_curves(store):
     base = checkpoint(node(store, "pretrain", "ffffffffffff"), "final", 1000)
     tuned = checkpoint(node(store, "sft", "eeeeeeeeeeee"), "final", 1500)
@@ -274,30 +256,6 @@ def test_artifacts_are_below_the_store_and_a_missing_one_is_noted(store):
     assert [a.path for a in client(store).list_artifacts(run.info.run_id, "reports")] == ["reports/report.json"]
     assert [p.name for p in (store / "mlartifacts").rglob("report.json")] == ["report.json"]
     assert "gone.json" in (tracker.directory / "refused.jsonl").read_text()
-
-
-def test_artifacts_of_a_database_elsewhere_are_beside_it_or_where_its_experiment_has_them(store, tmp_path, monkeypatch):
-    folder = tmp_path / "of mine"
-    folder.mkdir()
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///of%20mine/all.db?timeout=9")
-    absolute = f"sqlite:///{tmp_path}/of mine/all.db?timeout=9"
-    assert Path(unquote(tracking_uri(store).removeprefix("sqlite:///"))) == folder / "all.db?timeout=9"
-    assert tracking_uri(store, absolute) == absolute
-    sender = Sender(store)  # a process in another folder
-    tracker = node(store, "compare", "0123456789ab")
-    report = tracker.directory.parent / "report.json"
-    report.write_text("{}")
-    tracker.artifact(report)
-    sender.start()
-    sender.close()
-    assert [path.relative_to(folder).parts[0] for path in folder.rglob("report.json")] == ["mlartifacts"]
-    server = Server(tracking_uri(store), store)
-    server.client.create_experiment("theirs", artifact_location=(tmp_path / "theirs").as_uri())
-    run = server.client.create_run(Runs(server).experiment("theirs")).info
-    assert run.artifact_uri.startswith((tmp_path / "theirs").as_uri())
-    assert not (ROOT / "mlruns").exists()
-    assert Server("postgresql+psycopg2://host/db", store).artifact_location == (store / "mlartifacts").as_uri()
-    assert Server("https://host", store).artifact_location is None
 
 
 def test_two_stores_on_one_server_and_one_that_was_emptied_have_runs_of_their_own(store, tmp_path):

@@ -1,6 +1,5 @@
 """The shipper as a process: servers that are down, hang or come back, and kill -9 at any moment."""
 
-import contextlib
 import os
 import random
 import signal
@@ -9,11 +8,9 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
-from argosy.core.tracking.mlflow.server import create_database, default_uri
+from argosy.core.tracking.mlflow.server import default_uri
 from argosy.core.tracking.tracker import Tracker
 from workflows.local.shipping import PipelineTracker
 
@@ -49,53 +46,6 @@ def points(uri: str) -> dict[str, list[tuple[int, float]]]:
 
 def expected(steps: range) -> dict[str, list[tuple[int, float]]]:
     return {f"loss/{i}": [(step, step * 0.37 + i) for step in steps] for i in range(5)}
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
-@contextlib.contextmanager
-def mlflow_server(folder: Path, port: int) -> Iterator[str]:
-    environment = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-    create_database(folder / "server.db")
-    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1",
-               "--backend-store-uri", f"sqlite:///{folder}/server.db", "--artifacts-destination", f"{folder}/artifacts"]
-    server = subprocess.Popen(command, env=environment, start_new_session=True,
-                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    uri = f"http://127.0.0.1:{port}"
-    try:
-        deadline = time.monotonic() + PATIENCE_S
-        while time.monotonic() < deadline:
-            with contextlib.suppress(OSError), urllib.request.urlopen(f"{uri}/health", timeout=2):
-                break
-            time.sleep(0.1)
-        yield uri
-    finally:
-        os.killpg(server.pid, signal.SIGKILL)
-        server.wait()
-
-
-def test_a_server_that_comes_up_late_gets_everything_once(tmp_path):
-    port = free_port()
-    store = tmp_path / "store"
-    logged(store, range(250))
-    runner = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    ship = shipper(store, "--until-pid", str(runner.pid), uri=f"http://127.0.0.1:{port}")
-    said = ship.stderr.readline()  # it has tried, and says so
-    assert "does not take metrics" in said
-    with mlflow_server(tmp_path, port) as uri:
-        tracker = logged(store, range(250, 300))
-        tracker.model("final", store / "pretrain-0123456789ab/checkpoints/final", stage="pretrain", step=1, tokens=9)
-        (store / "pretrain-0123456789ab" / "report.txt").write_text("x")
-        tracker.artifact(store / "pretrain-0123456789ab" / "report.txt")
-        runner.communicate(b"\n")
-        assert ship.wait(PATIENCE_S) == 0
-        assert points(uri) == expected(range(300))
-        assert list((tmp_path / "artifacts").rglob("report.txt"))
-        assert ship.stderr.read().count("does not take metrics") == 0  # once was enough
 
 
 def test_a_server_that_hangs_is_given_up_and_the_rest_is_kept(tmp_path, monkeypatch):

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mlflow.exceptions import MlflowException
 
 from argosy.core.store.step_files import STORE_URI
 from argosy.core.tracking.mlflow import runs
-from argosy.core.tracking.mlflow.runs import KIND, Models, Runs
+from argosy.core.tracking.mlflow.runs import Models, Runs
 from argosy.core.tracking.mlflow.server import CHECKPOINT, Server, create_database
 from argosy.core.tracking.spool import Owner
 
@@ -64,20 +63,6 @@ def test_runs_that_are_made_at_once_become_one(servers: list[Server], monkeypatc
     assert [run.info.run_id for run in there] == [kept]
     late = Runs(servers[1])
     assert (late.parent(OWNER) if kind == "parent" else late.curves(OWNER, "")) == kept
-
-
-def test_an_experiment_that_another_pod_marks_at_the_same_moment_is_taken(servers: list[Server],
-                                                                         monkeypatch: pytest.MonkeyPatch) -> None:
-    client = servers[0].client
-    real = type(client).set_experiment_tag
-
-    def second(self: Any, *arguments: Any) -> None:
-        real(self, *arguments)
-        raise MlflowException("UNIQUE constraint failed: experiment_tags.key")
-
-    monkeypatch.setattr(type(client), "set_experiment_tag", second)
-    experiment = client.get_experiment(Runs(servers[0]).experiment("demo"))
-    assert KIND.items() <= experiment.tags.items()
 
 
 def test_models_that_are_made_at_once_become_one_which_names_its_place_in_the_bucket(

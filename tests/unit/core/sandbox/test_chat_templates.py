@@ -103,13 +103,6 @@ def test_what_a_template_raises_is_an_error_of_ours(template: str, said: str) ->
         chat.encode_prompt(tokenizer, TALK)
 
 
-def test_a_request_above_the_limit_of_memory_is_refused_and_a_long_one_is_rendered(strict: None) -> None:
-    with pytest.raises(InputError, match="more than 200 MiB of memory"):
-        render("{{ messages }}", {"messages": "a" * 250 * 2**20})
-    long = "两" * 2 * 10**6  # 6 MB
-    assert render("{{ messages }}", {"messages": long}).text == long
-
-
 def test_a_process_that_reads_nothing_is_given_up(strict: None, monkeypatch: pytest.MonkeyPatch) -> None:
     render("a", {})
     os.kill(_process().pid, signal.SIGSTOP)
@@ -189,22 +182,6 @@ def _ended(pid: int) -> bool:
         return bool(select.select([watched], [], [], 60)[0])
     finally:
         os.close(watched)
-
-
-def test_a_conversation_costs_its_own_renderings(monkeypatch: pytest.MonkeyPatch) -> None:
-    tokenizer = make_bpe(["text"], 300, template="{% for m in messages %}{{ m.content }}<|end|>{% endfor %}")
-    once = chat.encode_answers(tokenizer, TALK)
-    count = 0
-
-    def counted(*given: Any, **how: Any) -> Any:
-        nonlocal count
-        count += 1
-        return render(*given, **how)
-
-    monkeypatch.setattr(chat, "render", counted)
-    assert (chat.encode_answers(tokenizer, TALK), count) == (once, 3)  # the whole, and up to each of two answers
-    tokenizer.chat_template = "{% for m in messages %}{{ m.content }} <|end|>{% endfor %}"
-    assert chat.turn_ending(tokenizer) == " <|end|>"
 
 
 def test_nothing_else_renders_a_chat_template() -> None:

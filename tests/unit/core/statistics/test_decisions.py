@@ -19,7 +19,7 @@ from argosy.core.statistics.decisions import (
     tost,
 )
 from argosy.core.statistics.paired import mcnemar
-from tests.gate_fixtures import abilities
+from tests.comparison_fixtures import abilities
 
 
 @pytest.mark.parametrize("n", [8, 60, 900])

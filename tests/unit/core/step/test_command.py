@@ -74,13 +74,6 @@ def test_what_is_not_there_is_named_by_its_field(tmp_path: Path) -> None:
         open_final("checkpoint", str(tmp_path))
 
 
-def test_config_from_a_file_and_the_threads_it_may_use(tmp_path: Path) -> None:
-    (tmp_path / "c.json").write_text('{"size": 4}')
-    done = noop("--config", f"@{tmp_path}/c.json", "--out", tmp_path / "o", ARGOSY_THREADS="2")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert (tmp_path / "o/data.bin").stat().st_size == 4
-
-
 def batch(tmp_path: Path, *configs: dict[str, object]) -> subprocess.CompletedProcess[str]:
     items = [{"config": config, "out": str(tmp_path / str(i))} for i, config in enumerate(configs)]
     (tmp_path / "batch.json").write_text(json.dumps(items))

@@ -3,18 +3,15 @@
 import os
 import subprocess
 import sys
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
 import torch
-import torch.distributed as dist
 
 from argosy.core.errors import InputError
 from argosy.core.step.contract import Progress, StepContext
-from argosy.core.step.process import limit_threads, show_one_gpu
+from argosy.core.step.process import show_one_gpu
 from argosy.core.tracking.tracker import Tracker
-from argosy.model.train.parallelism import join_group
 
 ROOT = Path(__file__).parents[4]
 PROGRAM = """
@@ -61,25 +58,9 @@ def test_each_rank_has_a_gpu_of_its_own_or_all_are_on_the_cpu(tmp_path: Path, mo
         device(1, 0)
 
 
-def test_ranks_wait_for_each_other_longer_than_for_a_sign_of_life(tmp_path: Path,
-                                                                  monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ARGOSY_RANK_TIMEOUT", "7")
-    joined: dict[str, timedelta] = {}
-    monkeypatch.setattr(dist, "init_process_group", lambda backend, **options: joined.update(options))
-    join_group(StepContext(tmp_path, Tracker(None), Progress(None), 0, 2, 0))
-    assert joined["timeout"] == timedelta(seconds=84)
-
-
 @pytest.mark.parametrize(("before", "after"), [("2,3", "2"), ("GPU-x", "GPU-x"), ("", "")])
 def test_a_lone_process_sees_one_gpu(before: str, after: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", before)
     monkeypatch.setenv("ARGOSY_GPUS", "")  # set below, and not left to tests that follow
     show_one_gpu()
     assert os.environ["CUDA_VISIBLE_DEVICES"] == after
-
-
-@pytest.mark.parametrize("given", ["abc", "0", "1.5"])
-def test_threads_that_are_no_number_are_named(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ARGOSY_THREADS", given)
-    with pytest.raises(InputError, match=f"ARGOSY_THREADS={given} is not allowed; it is a number of threads"):
-        limit_threads()

@@ -1,15 +1,13 @@
 """Progress of a step: held-out evaluations, references, rollouts and exports are part of it, and the view says so."""
 
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from argosy.core.step.contract import Progress, counted
-from steps import long_context, preference, pretrain, rlhf
-from tests.posttraining_fixtures import make_checkpoint
-from tests.posttraining_fixtures import make_data as make_records
+from steps import long_context, pretrain
 from tests.training_fixtures import make_data, run_here
 from workflows.local.view import progress_text, share
 
@@ -17,16 +15,7 @@ MODEL = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1, "nu
          "num_key_value_heads": 1, "max_position_embeddings": 32}
 PRETRAINING: dict[str, Any] = {"sequence_length": 32, "global_batch_size": 4, "tokens": 4 * 128, "heldout_points": 2,
                                "dtype": "float32"}
-POSTTRAINING: dict[str, Any] = {"max_steps": 2, "batch_size": 4, "micro_batch_size": 2, "heldout_limit": 6,
-                                "dtype": "float32"}
 BEFORE, AFTER, EXPORT = "held-out before training", "held-out after training", "export"
-STAGES: list[tuple[ModuleType, dict[str, Any], list[str]]] = [
-    (preference, {}, [BEFORE, "reference", AFTER, EXPORT]),
-    (rlhf, {"max_new_tokens": 4, "rewards": {"ended": 1.0}, "group": {"size": 2}, "generation_batch_size": 2},
-     [BEFORE, "rollout", "rollout", AFTER, EXPORT]),
-]
-
-
 @pytest.fixture
 def written(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """All that progress.json was, as if each write were due."""
@@ -53,21 +42,6 @@ def parts(records: list[dict[str, Any]]) -> dict[float, tuple[str, bool]]:
         assert text.count("ETA") <= middle + (record["done"] < record["total"])
         found[part["began"]] = part["name"], middle or found.get(part["began"], ("", False))[1]
     return found
-
-
-@pytest.mark.parametrize(("step", "fields", "expected"), STAGES, ids=[step.__name__ for step, *_ in STAGES])
-def test_evaluations_of_posttraining_are_part_of_the_step(
-    step: ModuleType, fields: dict[str, Any], expected: list[str], written: list[dict[str, Any]], tmp_path: Path
-) -> None:
-    base, data = make_checkpoint(tmp_path / "base"), make_records(tmp_path / "data", 48)
-    run_here(step, tmp_path / "out", progress=Progress(tmp_path / "progress.json"), checkpoint=base, data=data,
-             **POSTTRAINING | fields)
-    found = list(parts(written).values())
-    assert [name for name, _ in found] == expected
-    whole = {EXPORT, BEFORE, AFTER} if step is rlhf else {EXPORT}  # its few prompts are one batch
-    assert all(middle for name, middle in found if name not in whole)
-    assert share(written[0]) is None
-    assert share(written[-1]) == 0.99
 
 
 def test_evaluations_of_pretraining_are_part_of_the_step(written: list[dict[str, Any]], tmp_path: Path) -> None:

@@ -23,7 +23,6 @@ from argosy.core.store.files import read_json, write_json
 from argosy.core.store.lease import LEASE, Lease, LeaseLost
 from argosy.core.store.provenance import Identities
 from argosy.core.store.step_files import ERROR, LOG, NODE, OUTPUTS, RUN, STATE, TRACKING, read_outputs
-from argosy.core.tracking.__main__ import main as ship
 from argosy.core.tracking.tracker import Tracker
 from steps.noop import STEP, NoopConfig, NoopOutputs
 from workflows.graph import Graph, Node
@@ -236,23 +235,6 @@ def test_a_full_disk_is_named_and_so_recorded(small_disk: Path, function: Run) -
     assert run(small_disk).code == 0
 
 
-def test_mlflows_database_on_a_full_disk_is_named(small_disk: Path, capfd: pytest.CaptureFixture[str],
-                                                  monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    Tracker(small_disk / "noop-0123456789ab/tracking").metrics({"a": 1})
-    (small_disk / "data.bin").write_bytes(bytes(2**20 - 2**16))
-    assert ship(["ship", "--store", str(small_disk), "--once"]) == 1
-    said = capfd.readouterr().err
-    assert f"no space left at {small_disk}" in said
-    assert "Traceback" not in said
-
-
-def test_an_out_that_is_a_file_is_wrong_input(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    assert run(tmp_path / "file").code == 2
-    assert run(tmp_path / "file" / "below").code == 2
-
-
 def test_a_stop_is_no_failure_and_the_next_start_continues(tmp_path: Path) -> None:
     def stopped(config: NoopConfig, context: StepContext) -> Config:
         (context.out / ".data.bin.99.tmp").write_text("left by a write that was cut")
@@ -378,32 +360,6 @@ def test_a_run_that_fails_while_it_tries_again_leaves_what_was_done_and_says_why
     assert read_outputs(tmp_path)["again"] == []
     assert not (tmp_path / STATE).exists()
     assert run(tmp_path, stepping(fails)) == Outcome(0, "already done")
-
-
-def test_runs_that_are_killed_do_not_count_among_those_that_try_again(tmp_path: Path) -> None:
-    for _ in range(3):
-        with pytest.raises(Stopped):
-            run(tmp_path, stepping(stops))
-    assert run(tmp_path, stepping(fetches)).code == 0
-    with pytest.raises(Stopped):
-        run(tmp_path, stepping(stops))
-    assert run(tmp_path, stepping(fetches)).code == 0
-    assert (record(tmp_path / RUN)["attempts"], record(tmp_path / RUN)["tried"]) == (6, 2)
-    assert record(tmp_path / OUTPUTS)["again"] == read_outputs(tmp_path)["again"] == ["data"]
-    assert run(tmp_path, stepping(fetches)).code == 0
-    assert "again" not in record(tmp_path / OUTPUTS)
-    assert read_outputs(tmp_path)["again"] == []
-
-
-def test_who_reads_what_failed_in_part_tries_again_until_it_has_read_it(tmp_path: Path) -> None:
-    assert run(tmp_path / "a", stepping(fetches)).code == 0
-    assert run(tmp_path / "b", after=(str(tmp_path / "a"),)).code == 0
-    assert run(tmp_path / "a").message == "done"
-    for _ in range(4):
-        assert run(tmp_path / "b", stepping(fails), after=(str(tmp_path / "a"),)).code == 0
-        assert record(tmp_path / "b" / OUTPUTS)["again"] == ["data"]
-    assert run(tmp_path / "b", after=(str(tmp_path / "a"),)).message == "done"
-    assert "again" not in record(tmp_path / "b" / OUTPUTS)
 
 
 def test_a_result_that_was_cut_is_not_done_and_is_made_anew(tmp_path: Path) -> None:

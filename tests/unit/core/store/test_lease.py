@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from argosy.core.errors import InputError
 from argosy.core.store.files import remove_temporaries
 from argosy.core.store.lease import LEASE, Holder, Lease, LeaseLost
 
@@ -112,12 +111,6 @@ def test_waiting_is_told_once_and_ends_when_the_other_is_done(tmp_path: Path) ->
     assert not Lease(tmp_path).acquire(lambda: next(looks), told.append)
     assert len(told) == 1
     held.release()
-
-
-def test_a_wrong_number_of_seconds_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ARGOSY_LEASE_SECONDS", "soon")
-    with pytest.raises(InputError, match="ARGOSY_LEASE_SECONDS is 'soon'"):
-        Lease(tmp_path)
 
 
 def test_the_holder_removes_what_dead_writers_left_at_any_depth(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """The shipper without MLflow: each record arrives, whatever crashes, and nothing waits for a bad server."""
 
 import itertools
-import shutil
 import subprocess
 import sys
 import time
@@ -11,7 +10,7 @@ import pytest
 
 from argosy.core.tracking.__main__ import follow
 from argosy.core.tracking.ship import BATCH_VALUES, Batch, Refused, Shipper, Unavailable
-from argosy.core.tracking.spool import Owner, owner_of, spools
+from argosy.core.tracking.spool import Owner, spools
 from argosy.core.tracking.tracker import Tracker
 
 ROOT = Path(__file__).parents[4]
@@ -68,29 +67,6 @@ def test_everything_arrives_in_batches_of_at_most_a_thousand(tmp_path):
     sent = len(server.batches)
     assert Shipper(lambda: spools(tmp_path), server).sweep()  # a new process finds nothing to do
     assert len(server.batches) == sent
-
-
-@pytest.mark.parametrize("content", [None, "{"])
-def test_after_a_lost_offset_file_each_point_stands_once(tmp_path, content):
-    expected = node(tmp_path, "aaaaaaaaaaaa", range(700))[1]
-    server = FakeServer()
-    assert Shipper(lambda: spools(tmp_path), server).sweep()
-    shipped = tmp_path / "train-aaaaaaaaaaaa" / "tracking" / "shipped.json"
-    shipped.unlink()
-    if content is not None:
-        shipped.write_text(content)
-    assert Shipper(lambda: spools(tmp_path), server).sweep()
-    assert server.points == sorted(expected)
-
-
-def test_another_server_gets_everything_and_the_file_holds_no_password(tmp_path):
-    expected = node(tmp_path, "aaaaaaaaaaaa", range(5))[1]
-    first, second = FakeServer(), FakeServer()
-    second.uri = "fake://other"
-    for server in (first, second, first):
-        Shipper(lambda: spools(tmp_path), server).sweep()
-    assert first.points == second.points == sorted(expected)
-    assert "secret" not in (tmp_path / "train-aaaaaaaaaaaa" / "tracking" / "shipped.json").read_text()
 
 
 def test_a_spool_that_another_shipper_is_at_is_left_to_it(tmp_path):
@@ -174,21 +150,3 @@ def test_runs_of_processes_that_are_gone_are_killed_and_those_of_living_ones_are
         assert follow(Shipper(lambda: spools(tmp_path), server), lambda: True, print)
         assert server.statuses == {"aaaaaaaaaaaa": "KILLED", "bbbbbbbbbbbb": "FINISHED", "cccccccccccc": "RUNNING"}
     assert (tmp_path / "n-aaaaaaaaaaaa/tracking/spool.jsonl").read_text().count("KILLED") == 1
-
-
-def test_a_dead_spool_whose_directory_was_removed_does_not_keep_others_from_their_status(tmp_path):
-    gone(tmp_path, "aaaaaaaaaaaa")
-    gone(tmp_path, "bbbbbbbbbbbb")
-    server = FakeServer()
-    shipper = Shipper(lambda: spools(tmp_path), server)
-    shipper.sweep()
-    shutil.rmtree(tmp_path / "n-aaaaaaaaaaaa")
-    assert follow(shipper, lambda: True, print)
-    assert server.statuses["bbbbbbbbbbbb"] == "KILLED"
-
-
-def test_a_spool_without_a_header_is_named_by_its_directory(tmp_path):
-    tracker = Tracker(tmp_path / "by hand" / "tracking")
-    tracker.metrics({"a": 1})
-    owner = owner_of(tmp_path / "by hand" / "tracking" / "spool.jsonl")
-    assert (owner.node, owner.digest, owner.pipeline, owner.line) == ("by hand", "by hand", "", "argosy")

@@ -4,14 +4,12 @@ import errno
 import json
 import math
 import os
-import time
 import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from argosy.core.store.files import write_json
 from argosy.core.tracking.spool import read
 from argosy.core.tracking.tracker import Tracker, end_run
 from workflows.local.shipping import WORKFLOW, PipelineTracker, pipeline_of
@@ -45,22 +43,6 @@ def test_not_finite_values_come_back_and_every_line_is_strict_json(tmp_path):
 
     for line in (tmp_path / "spool.jsonl").read_text().splitlines():
         json.loads(line, parse_constant=refuse)
-
-
-def test_two_models_from_elsewhere_with_one_name_are_two(tmp_path):
-    def key_of(out: str, checkpoint: str, upstream: str = "") -> str:
-        tracker = Tracker(tmp_path / out / "tracking")
-        (tmp_path / out).mkdir()
-        write_json(tmp_path / out / "node.json", {"upstream": {"checkpoint": [upstream] if upstream else []}})
-        tracker.model_metrics(tmp_path / checkpoint, {"acc": 0.5}, tokens=0)
-        return str(records(tmp_path / out / "tracking")[-1]["checkpoint"])
-
-    assert key_of("evaluate-1", "a/models/llama", "directory:12ab") == "directory:12ab/llama"  # by its bytes
-    assert key_of("evaluate-2", "b/models/llama", "directory:34cd") == "directory:34cd/llama"
-    assert key_of("by-hand-1", "a/models/llama") != key_of("by-hand-2", "b/models/llama")
-    (tmp_path / "mine").mkdir()
-    write_json(tmp_path / "mine/node.json", {"digest": "0123456789ab"})
-    assert key_of("evaluate-3", "mine/checkpoints/final") == "0123456789ab/final"
 
 
 def test_a_resumed_step_writes_only_what_is_missing(tmp_path):
@@ -158,13 +140,6 @@ def test_who_goes_on_keeps_the_spool_though_its_last_process_is_called_dead_mean
         "RUNNING", "KILLED", "RUNNING", "KILLED", "FINISHED"]
 
 
-def test_a_value_that_is_no_number_is_named_and_the_others_are_logged(tmp_path):
-    tracker = Tracker(tmp_path)
-    with pytest.warns(RuntimeWarning, match=r"'b'.*'x'"):
-        tracker.metrics({"a": 1, "b": "x", "c": 3})
-    assert read(tmp_path) == {"a": [(0, 1.0)], "c": [(0, 3.0)]}
-
-
 def test_a_metric_goes_forward_and_each_metric_for_itself(tmp_path):
     for _ in range(2):
         tracker = Tracker(tmp_path)
@@ -175,14 +150,6 @@ def test_a_metric_goes_forward_and_each_metric_for_itself(tmp_path):
     with pytest.warns(RuntimeWarning, match="metric 'a' goes back to step 5: not logged"):
         tracker.metrics({"a": 5, "b": 5}, 5)
     assert read(tmp_path)["b"] == [(5, 5.0)]
-
-
-def test_results_of_one_moment_have_times_of_their_own(tmp_path, monkeypatch):
-    monkeypatch.setattr(time, "time", lambda: 1.5)
-    tracker = Tracker(tmp_path)
-    for dataset in ("facts", "other", "third"):
-        tracker.model_metrics(tmp_path / "checkpoints/final", {"acc": 0.5}, tokens=1, dataset=dataset)
-    assert [r["time"] for r in records(tmp_path)] == [1500, 1501, 1502]
 
 
 def test_a_pipeline_run_that_has_nothing_to_do_logs_nothing(tmp_path):

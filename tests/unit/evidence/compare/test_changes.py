@@ -108,9 +108,3 @@ def test_losses_of_two_suites_are_not_compared(before: list[str], after: list[st
     (note,) = not_shared([(first, second)])
     assert note == (f"Held-out text (en): b is not compared to a, they were measured with {why}: evaluate both with "
                     "the same suite and data.")
-
-
-def test_nothing_evaluated_says_so(store: Store) -> None:
-    found = compare(read_checkpoints(store.checkpoints, []))
-    assert [s.kind for s in stage_sentences(found)] == ["note"]
-    assert "twin has no evaluation, so it is in no table." in found.checkpoints.notes

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import replace
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -12,13 +11,11 @@ from scipy import stats
 
 from argosy.core.errors import InputError
 from argosy.core.statistics.metric import share
-from argosy.core.store.files import write_json
 from argosy.evidence.compare.checkpoints import Checkpoint
 from argosy.evidence.compare.comparison import compare
 from argosy.evidence.compare.entries import At, Entry, choose
 from argosy.evidence.compare.metrics import kind_of
 from argosy.evidence.compare.test import OTHER_QUESTIONS, OTHER_TOKENS, Contrast, Side, contrast
-from argosy.evidence.results.items import measured, read_settings, settings_of
 from argosy.evidence.results.rows import Rows
 from argosy.evidence.results.values import Value
 from tests.comparison_fixtures import declared
@@ -59,11 +56,6 @@ def test_without_rows_two_standard_errors_are_independent() -> None:
     found = _one("bench/t/plain/acc", Side(0.5, 0.03), Side(0.6, 0.04))
     assert (found.how, found.tested.p_value) == ("unpaired", pytest.approx(2 * stats.norm.sf(0.1 / 0.05)))
     assert found.difference.high == pytest.approx(0.1 + stats.norm.ppf(0.975) * 0.05)
-
-
-def test_rows_that_do_not_make_the_metric_are_not_paired() -> None:
-    side = Side(0.9, 0.02, _answers([1, 0, 1, 0]).values)
-    assert _one("bench/t/plain/acc", side, side).how == "unpaired"
 
 
 @pytest.mark.parametrize(
@@ -204,28 +196,6 @@ def test_a_place_that_is_not_there_is_told(at: str, by: str, words: str) -> None
     assert words in str(error.value)
 
 
-def test_what_is_not_alike_is_noted() -> None:
-    a, b = _entry("a", {"v1": [1, 0] * 30}), _entry("b", {"v1": [1, 0] * 20})
-    a.line, b.line = [*_line("a", 50).line, a.chosen], [*_line("b", 50).line, b.chosen]
-    a.chosen.tokens, b.chosen.tokens = 2_000_000, 1_000_000
-    notes = compare([a, b]).notes
-    assert "t: a and b share 40 of 60 questions; differences are of these, values of each one's own." in notes
-    assert "a has seen 2M tokens, b 1M: --by tokens compares them at equal ones." in notes
-
-
-def test_channels_together_and_all_orders_of_an_item_are_paired() -> None:
-    rows = Rows([{"task": "heldout", "variant": v, "id": str(n), "nats": 2.0 + n, "tokens": 3, "bytes": 4}
-                 for v in ("en", "zh") for n in range(3)])  # fmt: skip
-    every = rows.values("heldout/bpb/all")
-    assert len(every) == 6
-    assert sum(v.value for v in every.values()) / sum(v.weight for v in every.values()) == pytest.approx(
-        18 / (24 * math.log(2)))
-    orders = Rows([{"task": "t", "variant": "permuted", "id": f"{i}#{n}", "item": str(i), "correct": n < i}
-                   for i in range(4) for n in range(3)])  # fmt: skip
-    assert {item: v.value for item, v in orders.values("bench/t/permuted/acc_all").items()} == {
-        "0": 0.0, "1": 0.0, "2": 0.0, "3": 1.0}  # fmt: skip
-
-
 def test_what_is_tiny_beside_the_margin_is_no_difference_however_sure() -> None:
     rng = np.random.default_rng(2)
     for size, verdict in ((1e-5, "same"), (0.015, "same"), (0.05, "better")):
@@ -264,17 +234,6 @@ def test_beyond_0_the_error_is_the_largest_that_it_can_be() -> None:
     assert found.tested.p_value == pytest.approx(2 * stats.norm.sf(0.05 / 0.04))
     same = _judged(-0.30, -0.25, 0.02)
     assert same.tested.p_value == pytest.approx(2 * stats.norm.sf(0.05 / math.hypot(0.02, 0.02)))
-
-
-def test_settings_are_the_bytes_of_the_suite(tmp_path: Path) -> None:
-    file = {"suite_file": "heldout.yaml:0123"}
-    record = {"outputs": {}, "made_from": {"external": file}}
-    write_json(tmp_path / "outputs.json", record)
-    assert read_settings(tmp_path) == settings_of(record["made_from"]) != ""
-    assert settings_of({"external": {"suite_file": "heldout.yaml:4567"}}) != settings_of({"external": file})
-    assert settings_of({"external": {**file, "suite_files": ["a.txt:1"]}}) != settings_of({"external": file})
-    assert settings_of({"external": {}}) == settings_of({}) == ""
-    assert measured("heldout", "") == "heldout"
 
 
 def test_values_and_difference_are_of_the_same_questions_and_no_share_differs_by_more_than_all() -> None:

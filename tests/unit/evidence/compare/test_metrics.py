@@ -1,6 +1,5 @@
 """The kind of every metric is declared by its maker; a metric that nobody declares has no direction."""
 
-from dataclasses import replace
 
 import pytest
 
@@ -63,10 +62,3 @@ def test_every_metric_of_a_judge_is_declared() -> None:
     found = metrics(verdicts, {str(n): "first" for n in range(10)})
     assert {"win_rate", "losses", "agreement"} <= found.keys()
     assert all(known(f"judge/{measure}") for measure in found)
-
-
-@pytest.mark.parametrize("channel", ["accounts_em", "loss", "web/acc", "position_bias"])
-def test_a_channel_is_no_measure(channel: str) -> None:
-    for measure in ("exact", "exact_gap", "matched", "auc_loss", "exact_heldout"):
-        plain = kind_of(f"memorisation/{measure}/web")
-        assert kind_of(f"memorisation/{measure}/{channel}") == replace(plain, short=f"{channel} {measure}")

@@ -77,12 +77,6 @@ def test_text_that_a_later_stage_forgets_is_no_regression(tmp_path: Path) -> Non
     assert (only["heldout"]["code"]["verdict"], only["regressions"]) == ("worse", [])
 
 
-def test_the_first_of_its_kind_is_not_compared(tmp_path: Path) -> None:
-    found = judged(tmp_path, SFT, pairs=[{"new": [0, 1]}])
-    assert found["judged"][0]["verdict"] == "not compared"
-    assert "the first of its kind" in (tmp_path / "regressions-000000000001/report.html").read_text()
-
-
 def test_a_webhook_is_told_instead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(announce, "PAUSES_S", (0.0, 0.0))
     judged(tmp_path, SFT, replace(SFT, knows=0.3))

@@ -85,12 +85,6 @@ def test_what_has_no_direction_or_few_items_is_not_worth_watching_nor_where_the_
     assert watchlist(every, NAME)[NAME].checkpoints == 7
 
 
-def test_a_headline_has_the_chance_of_its_forms() -> None:
-    every = [row | {"variant": form} for form in ("plain", "cloze") for row in rows({"1": [1], "2": [0]})]
-    c = checkpoint("a", every, headline={"t": ["plain", "cloze"]})
-    assert c.chance("bench/t/headline/acc") == c.chance("bench/t/plain/acc") == 0.5  # of rows, with two options
-
-
 def test_a_part_of_a_benchmark_is_of_the_longest_name_that_it_begins_with() -> None:
     score = Contamination("order_gap", 0.9, 0.8, 1.0, 30.0, 1e-9, 0.99, 200, ())
     c = Checkpoint("a", "a", "sft", "a", 0, 0, logged={"t": Seen("t", score), "t_hard": Seen("t_hard")})

@@ -8,11 +8,11 @@ import pytest
 
 from argosy.core.errors import InputError
 from argosy.core.statistics.decisions import DECISION, correct
-from argosy.evidence.gate.check import Verdict, as_json, check, lines, summary
+from argosy.evidence.gate.check import Verdict, check, lines, summary
 from argosy.evidence.gate.config import Gate, read_gate
 from argosy.evidence.gate.rules import RULES
 from argosy.evidence.gate.subject import nobody
-from tests.gate_fixtures import abilities, answers, judged, subject
+from tests.comparison_fixtures import abilities, answers, judged, subject
 
 CHANCES = abilities(400, 0.6, 1)
 SAME = answers(CHANCES, 1)
@@ -121,18 +121,6 @@ def test_thresholds_by_value_and_by_interval() -> None:
     assert judged([{"at_least": {name: sure}}], new).status == "cannot tell"
     assert judged([{"at_least": {name: {**sure, "value": value - 0.1}}}], new).holds
     assert judged([{"at_least": {"bench/*/headline/acc": value - 0.1}}], new).holds
-
-
-def test_evidence_is_json_and_names_what_it_rests_on() -> None:
-    a, b = subject("a", SAME, losses={"code": losses(1.0)}), subject("b", SAME, losses={"code": losses(1.0, 3)})
-    found = as_json(judged([{"at_least": {"bench/facts/plain/acc": 0.1}}, "not_worse", "no_channel_worse"], b, a))
-    again = json.loads(json.dumps(found, allow_nan=False))
-    assert again["status"] == "holds"
-    assert (again["checkpoint"], again["reference"]) == ("b/final", "a/final")
-    [finding] = again["rules"][1]["findings"]
-    wanted = {"before", "after", "difference", "low", "high", "stderr", "p_value", "detectable"}
-    assert wanted <= set(finding["numbers"])
-    assert finding["p_adjusted"] == 1.0
 
 
 @pytest.mark.parametrize(

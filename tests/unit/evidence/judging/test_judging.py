@@ -2,8 +2,10 @@
 
 import math
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
+from threading import Event
 
 import numpy as np
 import pytest
@@ -23,7 +25,7 @@ from argosy.evidence.judging.metrics import Verdict, kappa, length_controlled, m
 from argosy.evidence.judging.records import Answer, Prompt, read_answers, read_labels, read_prompts
 from argosy.model.infer.chat_api import ChatApi
 from tests.evaluation_fixtures import make_language_model
-from tests.judge_server import judge_server
+from tests.servers import judge_server
 
 SAVED = dict[int, Preference]
 
@@ -67,9 +69,21 @@ def test_a_busy_server_is_asked_again_after_the_time_it_names_and_one_that_never
     assert "choices[0].message.content" in found[2].reason
 
 
-def test_a_server_that_refuses_is_wrong_input() -> None:
+def test_a_server_that_refuses_is_wrong_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first reply refuses; all others wait until the rest is given up."""
+    given_up, shutdown = Event(), ThreadPoolExecutor.shutdown
+
+    def shut(pool: ThreadPoolExecutor, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        shutdown(pool, wait, cancel_futures=cancel_futures)
+        given_up.set()
+
+    def refuse(text: str, number: int) -> tuple[int, object]:
+        assert number == 1 or given_up.wait(60)
+        return 401, {"error": {"message": "no luck"}}
+
+    monkeypatch.setattr(ThreadPoolExecutor, "shutdown", shut)
     refused = pytest.raises(InputError, match=r"the key is refused.*no luck")
-    with judge_server(lambda *_: (401, {"error": {"message": "no luck"}})) as asked, refused:
+    with judge_server(refuse) as asked, refused:
         _asked(ChatApiJudge(ChatApi(asked.url, "m")), [Comparison("Q?", "a", "b")] * 20)
     assert len(asked.bodies) < 20
 

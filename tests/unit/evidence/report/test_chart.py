@@ -1,28 +1,12 @@
 """Charts: axes that hold the data, labels that do not run into each other, few points of many."""
 
-import itertools
 import math
-
-import pytest
 
 from argosy.core.statistics.metric import Metric, probability, share
 from argosy.evidence.compare.changes import Comparison
 from argosy.evidence.compare.checkpoints import Checkpoint, Checkpoints
-from argosy.evidence.report.chart import MOST_POINTS, Chart, Series, draw, ticks
+from argosy.evidence.report.chart import MOST_POINTS, Chart, Series, draw
 from argosy.evidence.report.curves import stage_curves
-
-
-@pytest.mark.parametrize(
-    ("low", "high"), [(0, 1), (0.2, 0.9), (-3, 7), (1.31, 1.33), (0, 2_600_000), (5, 5), (0, 0), (-1e-9, 1e-9)])
-def test_ticks_are_round_and_reach_over_the_data(low: float, high: float) -> None:
-    found = ticks(low, high, 5)
-    assert 2 <= len(found) <= 9
-    assert found[0] <= low
-    assert found[-1] >= high
-    steps = {round((b - a) / (found[1] - found[0]), 6) for a, b in itertools.pairwise(found)}
-    assert steps == {1.0}
-    mantissa = (found[1] - found[0]) / 10 ** math.floor(math.log10(found[1] - found[0]) + 1e-9)
-    assert round(mantissa, 6) in (1, 2, 5)
 
 
 def test_what_is_not_a_number_is_left_out_and_many_points_become_few() -> None:
@@ -35,18 +19,6 @@ def test_what_is_not_a_number_is_left_out_and_many_points_become_few() -> None:
     assert len(drawn) == MOST_POINTS
     assert (drawn[0][2], drawn[-1][2]) == ("0 steps", "4.999k steps")
     assert "nan" not in drawing.lines[0][2]
-
-
-def test_marks_close_together_do_not_overlap() -> None:
-    marks = [(x, f"stage {x}") for x in (90.0, 91.0, 92.0, 93.0, 100.0)]
-    drawing = draw(Chart("t", "", "steps", [Series("a", [(0.0, 1.0), (100.0, 2.0)])], marks))
-    assert len(drawing.marks) == 5
-    rows: dict[float, list[tuple[float, float]]] = {}
-    for x, y, _, text in drawing.mark_labels:
-        rows.setdefault(y, []).append((x, x + 5 * len(text)))
-    assert 1 <= len(rows) <= 2
-    for spans in rows.values():
-        assert all(a[1] < b[0] for a, b in itertools.pairwise(spans))
 
 
 def test_probes_are_drawn_by_their_declared_kinds() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from argosy.core.store.files import read_json
-from argosy.corpus.text.display import visible, width
+from argosy.corpus.text.display import visible
 from argosy.evidence.compare.checkpoints import Checkpoint
 from argosy.evidence.compare.comparison import compare
 from argosy.evidence.compare.entries import Compared, Entry
@@ -138,22 +138,6 @@ def test_many_questions_are_a_bounded_even_sample() -> None:
     assert "characters left out" in long["items"][0]["p"]
 
 
-def test_generated_answers_and_several_right_ones_are_shown() -> None:
-    entries = [_entry(name, {}) for name in "ab"]
-    for entry, right in zip(entries, (True, False), strict=True):
-        entry.chosen.rows = Rows([
-            {"task": "gsm", "variant": "few_shot", "id": "1", "correct": right, "scores": [], "gold": 0, "chosen": 0,
-             "text": f"so {HOSTILE}", "extracted": "42"},
-            {"task": "mc", "variant": "plain", "id": "1", "correct": right, "scores": [0.0, 0.0, 0.0], "gold": 0,
-             "golds": [0, 2], "chosen": 2 if right else 1}])  # fmt: skip
-    data = embedded(differing(entries), {})
-    written, several = sorted(data["items"], key=lambda item: "s" in item)
-    assert written["x"] == ["42", "42"]
-    assert written["t"][0].startswith("so </script>")
-    assert "s" not in written
-    assert (several["y"], several["c"], several["s"]) == ([0, 2], [2, 1], [[333, 333, 333]] * 2)
-
-
 def test_hostile_text_is_text(found: Compared) -> None:
     page = ComparisonPage.of(found)
     html = page.render({key: Asked(HOSTILE, (HOSTILE, "b", "c", "d")) for key in page.wanted()})
@@ -161,15 +145,6 @@ def test_hostile_text_is_text(found: Compared) -> None:
     assert not set("\u202e\u2066") & set(html)
     assert _data(html)["items"][0]["p"].startswith("</script><script>alert(1)</script>")
     assert json.loads(as_script({"a": HOSTILE + "\u2028"})) == {"a": visible(HOSTILE) + "\u2028"}
-
-
-def test_hostile_names_are_text_too() -> None:
-    metrics = {f"bench/{HOSTILE}/plain/acc": 0.5, f"probe/p/{HOSTILE}/acc": 0.25, HOSTILE: 0.1}
-    entries = [_entry(f"{HOSTILE}{n}", metrics) for n in range(2)]
-    html = ComparisonPage.of(compare(entries)).render()
-    check_no_markup(html, scripts=2)
-    assert not set("\u202e\u2066") & set(html)
-    assert "\u202e" not in terminal(compare(entries), 100)
 
 
 def _entry(label: str, metrics: dict[str, float]) -> Entry:
@@ -190,23 +165,6 @@ def test_little_to_compare_is_still_a_page(first: dict[str, float], second: dict
     assert said in "".join(TagReader(ComparisonPage.of(found).render()).text)
     assert said in terminal(found, 120)
     assert "NaN" not in json.dumps(record(found))
-
-
-def test_one_alone_is_shown(store: Path) -> None:
-    found = compare(Names(store).entries(["line:base"]))
-    TagReader(ComparisonPage.of(found).render())
-    assert "base alone: name a second checkpoint to compare it with." in terminal(found, 100)
-    assert found.tests == 0
-
-
-@pytest.mark.parametrize("wide", [60, 80, 100, 160])
-def test_the_terminal_is_as_wide_as_it_is(found: Compared, wide: int) -> None:
-    text = terminal(found, wide)
-    tables = [line for line in text.splitlines() if re.search(r"(%|\d\.\d{3}) ", line) and "corrected" not in line]
-    assert tables
-    assert max(map(width, tables)) <= wide
-    assert "Got better: " in text
-    assert "mixed against base" in text
 
 
 def test_the_command_writes_the_file(store: Path, tmp_path: Path, argosy: Argosy) -> None:

@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from argosy.core.errors import InputError
 from argosy.core.store.files import read_json, write_json
 from argosy.corpus.tokens.epochs import ChannelEpochs
 from argosy.evidence.compare.changes import compare
-from argosy.evidence.compare.checkpoints import Checkpoint, read_checkpoints
-from argosy.evidence.report.tables import glance, prefix_tables
+from argosy.evidence.compare.checkpoints import read_checkpoints
+from argosy.evidence.report.tables import glance
 from steps.compare import STEP, CompareConfig
 from tests.html_tags import TagReader, check_no_markup, check_self_contained
 from tests.report_fixtures import DEMO, HONEST, HOSTILE, Model, Store, make_store
@@ -69,22 +68,6 @@ def test_every_checkpoint_and_its_items_are_there(html: str) -> None:
     assert "号国家的首都是哪里？" in html  # items with their prompts, made again from the suite
 
 
-def test_the_best_and_the_worst_answers_of_the_last_rollout_are_there(tmp_path: Path) -> None:
-    store = make_store(tmp_path, (*HONEST, DEMO[-1]), items=5)
-    rlhf = next(Path(path) for path in store.checkpoints if "rlhf" in Path(path).name)
-    row = [1, "best", "user: what?", HOSTILE, 0.75, None]
-    write_json(rlhf / "samples.json", {"columns": ["step", "end", "prompt", "answer", "reward", "reward/accept"],
-                                       "data": [[0, *row[1:]], row, [1, "worst", HOSTILE, "", -0.5, 0.25]]})
-    page, _ = _compare(store)
-    check_no_markup(page, scripts=1)
-    assert "the best and the worst answers of step 1" in page
-    assert page.count("user: what?") == 1
-    assert "accept 0.25" in page
-    row = [0, "best", "user: what?", "that", None]  # of self-made data that nobody has rewarded
-    write_json(rlhf / "samples.json", {"columns": ["step", "end", "prompt", "answer", "reward"], "data": [row]})
-    assert "the best and the worst answers</h3>" in _compare(store)[0]
-
-
 def test_charts_hold_what_was_logged(html: str) -> None:
     reader = TagReader(html)
     charts = [json.loads(str(a["data-series"])) for tag, a in reader.tags if tag == "figure" and "data-series" in a]
@@ -106,41 +89,6 @@ def test_a_part_of_the_pipeline_gives_a_shorter_page(models: tuple[Model, ...], 
     said = json.dumps(read_json(tmp_path / "compare/comparison.json")["verdict"])
     assert not re.search(r"\bnan\b|None|twin" + ("" if models[-1].stage == "rlhf" else "|rlhf"), said)
     assert "No report of a clean step was given." in page
-
-
-def test_only_evaluations_or_only_checkpoints(store: Store) -> None:
-    for changes in ({"checkpoints": []}, {"evaluations": []}):
-        TagReader(_compare(store, **changes)[0])
-    with pytest.raises(InputError, match="nothing to compare"):
-        _compare(store, checkpoints=[], evaluations=[])
-
-
-_BENCHMARK, _PROBES = "but the benchmark asks about the built-in facts", "The probes of facts ask about the built-in"
-_POST = "Post-training used the built-in"
-
-
-@pytest.mark.parametrize(("own", "models", "suite", "said", "unsaid"), [
-    ([], DEMO, "probes", [], ["built-in"]),
-    (["inputs"], DEMO[:1], "heldout", [_BENCHMARK], ["probes of facts", _POST]),
-    (["inputs"], DEMO[:1], "probes", [f"{_BENCHMARK}, and so do the probes of facts"], [_POST]),
-    (["inputs", "benchmark"], DEMO[4:6], "heldout", [f"{_POST} instructions; data.instructions would"], ["facts"]),
-    (["inputs", "benchmark", "instructions"], DEMO[5:], "probes",
-     [_PROBES, f"{_POST} preferences and prompts; data.preferences and data.prompts would"], [_BENCHMARK]),
-])  # fmt: skip
-def test_what_is_built_in_beside_ones_own_text_is_told_where_it_was_used(
-    tmp_path: Path, own: list[str], models: list[Model], suite: str, said: list[str], unsaid: list[str]
-) -> None:
-    store = make_store(tmp_path, models, items=5)
-    done = read_json(Path(store.data) / "outputs.json")
-    done["outputs"]["own"] = own
-    write_json(Path(store.data) / "outputs.json", done)
-    for run in (Path(each) / "run.json" for each in store.evaluations if each.rpartition("-")[0].endswith("heldout")):
-        write_json(run, read_json(run) | {"config": {"suite": suite}})
-    html = _compare(store)[0]
-    notes = " ".join(read_json(store.root / "compare/comparison.json")["notes"])
-    for text in (html, notes):
-        assert all(words in text for words in said)
-    assert not any(words in notes for words in unsaid)
 
 
 def test_the_numbers_are_the_same_wherever_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,10 +139,3 @@ def test_the_first_table_says_who_is_better_forgot_or_has_seen_the_test(tmp_path
     assert f"headline, % right, in the form {task.headline[0]}" in table
     assert "likely: facts" in table
     assert "forgot code" in table
-
-
-def test_parts_of_a_probe_make_no_columns() -> None:
-    """ParaRel has 39 relations of three measures each."""
-    names = ["probe/pararel/all/acc", *(f"probe/pararel/all/P{n}/acc" for n in range(39)), "probe/mine/word/mass"]
-    c = Checkpoint("a/1", "a", "pretrain", "1", 1, 10, label="a", metrics=dict.fromkeys(names, 0.5))
-    assert [len(table.columns) for table in prefix_tables([c], {})] == [1, 1]

@@ -21,8 +21,8 @@ from argosy.model.post.synthesis import answers
 from argosy.model.post.synthesis.methods import METHODS, Answer
 from argosy.model.weights.chat import encode_answers, encode_prompt
 from steps.synthesize import STEP, SynthesizeConfig
-from tests.judge_server import judge_server
 from tests.posttraining_fixtures import WORDS, make_checkpoint, make_tokenizer
+from tests.servers import judge_server
 from tests.step_fixtures import run_step, write_lines
 
 GOOD, OTHER = "x", "y"  # tokens of the tiny tokenizer
