@@ -69,6 +69,16 @@ def test_everything_arrives_in_batches_of_at_most_a_thousand(tmp_path):
     assert len(server.batches) == sent
 
 
+def test_another_server_gets_everything_and_the_file_holds_no_password(tmp_path):
+    expected = node(tmp_path, "aaaaaaaaaaaa", range(5))[1]
+    first, second = FakeServer(), FakeServer()
+    second.uri = "fake://other"
+    for server in (first, second, first):
+        Shipper(lambda: spools(tmp_path), server).sweep()
+    assert first.points == second.points == sorted(expected)
+    assert "secret" not in (tmp_path / "train-aaaaaaaaaaaa" / "tracking" / "shipped.json").read_text()
+
+
 def test_a_spool_that_another_shipper_is_at_is_left_to_it(tmp_path):
     node(tmp_path, "aaaaaaaaaaaa", range(5))
     first, second = FakeServer(), FakeServer()

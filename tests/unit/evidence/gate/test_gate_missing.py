@@ -61,6 +61,28 @@ def test_a_test_that_cannot_reach_the_level_decides_nothing() -> None:
     assert judged(["not_worse"], subject("b", right[:3]), subject("a", right[:3])).status == "cannot tell"
 
 
+def test_without_rows_nothing_is_paired() -> None:
+    a, b = subject("a", SAME), subject("b", SAME)
+    a.rows.groups.clear()
+    found = judged([{"not_worse": {"on": ["bench/facts/plain/acc"]}}], b, a)
+    assert found.status == "cannot tell"
+    assert "not item by item" in said(found)
+
+
+def test_a_pattern_is_of_what_the_reference_has_and_of_what_failed() -> None:
+    rule = [{"at_least": {"bench/*/plain/acc": 0.1}}]
+    a, b = subject("a", SAME), subject("b", SAME)
+    assert judged(rule, b, a).holds
+    a.checkpoint.metrics["bench/other/plain/acc"] = 0.5
+    found = judged(rule, b, a)
+    assert found.status == "cannot tell"
+    assert "bench/other/plain/acc is not measured for b" in said(found)
+    b.failed = {"bench/third": "no such file"}
+    assert "bench/third failed for b: no such file" in said(judged(rule, b))
+    b.failed = {"bench/facts/permuted": "no examples", "probe/probes/x": "no such file"}
+    assert judged(rule, b).holds  # not what the pattern is of
+
+
 def test_of_several_that_are_asked_as_many_must_be_measured_as_are_wanted() -> None:
     """A gate never holds on metrics that are not there."""
     worse = [False] * len(SAME)

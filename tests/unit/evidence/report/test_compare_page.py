@@ -147,6 +147,15 @@ def test_hostile_text_is_text(found: Compared) -> None:
     assert json.loads(as_script({"a": HOSTILE + "\u2028"})) == {"a": visible(HOSTILE) + "\u2028"}
 
 
+def test_hostile_names_are_text_too() -> None:
+    metrics = {f"bench/{HOSTILE}/plain/acc": 0.5, f"probe/p/{HOSTILE}/acc": 0.25, HOSTILE: 0.1}
+    entries = [_entry(f"{HOSTILE}{n}", metrics) for n in range(2)]
+    html = ComparisonPage.of(compare(entries)).render()
+    check_no_markup(html, scripts=2)
+    assert not set("\u202e\u2066") & set(html)
+    assert "\u202e" not in terminal(compare(entries), 100)
+
+
 def _entry(label: str, metrics: dict[str, float]) -> Entry:
     c = Checkpoint(label, label, label, "final", 1, 0, label=label, metrics=metrics, kinds=declared(metrics))
     return Entry(label, label, [c], c)
