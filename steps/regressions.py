@@ -10,6 +10,7 @@ who started it reads `outputs.json` and says so. See docs/evaluation.md.
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,10 @@ class Pair(Config):
     """the new checkpoint's"""
     reference: tuple[int, ...] = ()
     """empty: there is nothing to compare it with"""
+    earlier: tuple[tuple[int, ...], ...] = ()
+    """earlier checkpoints of its training run, whose trend it is held against"""
+    mixture: dict[str, float] = Field({})
+    """weights of the channels that the run reads"""
 
 
 class RegressionsConfig(Config):
@@ -62,15 +67,19 @@ def run(config: RegressionsConfig, context: StepContext) -> RegressionsOutputs:
     """Compare, write the report, log.
 
     Raises InputError: there is nothing to judge, or a position that `evaluations` does not have."""
+    from argosy.evidence.compare.trend import drops, seen_data
     from argosy.evidence.report.nightly import judge, record_night, render_night
 
     if not config.pairs:
         raise InputError("there is nothing to judge: give pairs, such as --config '{\"pairs\": [{\"new\": [0]}]}'")
-    for position in (n for pair in config.pairs for n in (*pair.new, *pair.reference)):
+    named = (n for pair in config.pairs for n in (*pair.new, *pair.reference, *chain.from_iterable(pair.earlier)))
+    for position in named:
         if not 0 <= position < len(config.evaluations):
             raise InputError(f"pairs has the position {position}, allowed: 0 to {len(config.evaluations) - 1}")
     found = judge([(_one(config, pair.new), _one(config, pair.reference) if pair.reference else None)
                    for pair in config.pairs])
+    found = [replace(each, drops=drops([_one(config, those) for those in pair.earlier], each.new),
+                     data=seen_data(pair.mixture)) for each, pair in zip(found, config.pairs, strict=True)]
     if config.gate is not None:
         found = [_gated(config.gate, each) for each in found]
     write_atomic(context.out / REPORT, render_night(found, os.environ.get("ARGOSY_LINE", "")))

@@ -3,7 +3,10 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, takewhile
 from pathlib import Path
+
+from pydantic import Field
 
 from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
@@ -60,11 +63,19 @@ class CandidatePair(Config):
     new: tuple[str, ...]
     reference: str = ""
     reference_evaluations: tuple[str, ...] = ()
+    earlier: tuple[tuple[str, ...], ...] = ()
+    """evaluations of earlier checkpoints of its training run, of which those count that are done"""
+    mixture: dict[str, float] = Field({})
+    """weights of the channels that the run reads"""
 
     @property
     def missing(self) -> list[str]:
         """Directories of evaluations that are not done."""
         return [path for path in (*self.new, *self.reference_evaluations) if read_done(path) is None]
+
+
+def _done(paths: Sequence[str]) -> tuple[str, ...]:
+    return tuple(path for path in paths if read_done(path) is not None)
 
 
 class Night(Config):
@@ -90,18 +101,22 @@ class Night(Config):
 
     def judgement(self) -> PlannedNode | None:
         """The node that judges the pairs whose evaluations are all done; None where there is none."""
-        ready = [pair for pair in self.pairs if not pair.missing]
+        ready = [pair.model_copy(update={"earlier": tuple(filter(None, map(_done, pair.earlier)))})
+                 for pair in self.pairs if not pair.missing]
         if not ready:
             return None
         nodes: dict[str, Node] = {}
-        for path in (path for pair in ready for path in (*pair.new, *pair.reference_evaluations)):
+        for path in (path for pair in ready
+                     for path in (*pair.new, *pair.reference_evaluations, *chain.from_iterable(pair.earlier))):
             done = read_done(path)
             assert done is not None
             nodes.setdefault(path, Node(STAGE, "", Config(), part=str(len(nodes)),
                                         finished=Finished(done["made_from"], path)))
         place = {path: n for n, path in enumerate(nodes)}
         pairs = [Pair(new=tuple(place[path] for path in pair.new),
-                      reference=tuple(place[path] for path in pair.reference_evaluations)) for pair in ready]
+                      reference=tuple(place[path] for path in pair.reference_evaluations),
+                      earlier=tuple(tuple(place[path] for path in paths) for paths in pair.earlier),
+                      mixture=pair.mixture) for pair in ready]
         node = Node("regressions", "regressions", RegressionsConfig(pairs=tuple(pairs), gate=self.lifecycle.gate),
                     inputs={"evaluations": list(nodes.values())})
         made = planned(Graph([*nodes.values(), node]), node, self.store, Store(self.store))
@@ -182,8 +197,14 @@ class _Planner:
         pair = CandidatePair(
             checkpoint=new.key, label=new.label, new=tuple(cell.node.dir for cell in own),
             reference=reference.key if reference and theirs else "",
-            reference_evaluations=tuple(cell.node.dir for cell in theirs))  # fmt: skip
+            reference_evaluations=tuple(cell.node.dir for cell in theirs), earlier=tuple(self._earlier(new, config)),
+            mixture=new.step.record["config"].get("mixture") or {})  # fmt: skip
         return pair, [*own, *theirs]
+
+    def _earlier(self, new: Candidate, config: LifecycleConfig) -> Iterator[tuple[str, ...]]:
+        """Yield the directories of the evaluations of each earlier checkpoint of the run."""
+        for export in takewhile(lambda name: name != new.export, new.step.exports):
+            yield tuple(cell.node.dir for cell in self._cells(Candidate(new.step, export), config))
 
     def _cells(self, candidate: Candidate, config: LifecycleConfig, *, items_of: TrainingStep | None = None
                ) -> list[Cell]:

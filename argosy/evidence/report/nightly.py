@@ -9,6 +9,7 @@ from argosy.core.store.step_files import read_done
 from argosy.evidence.compare.changes import form_changes, headline_changes, not_shared, task_of, text_changes
 from argosy.evidence.compare.checkpoints import BENCHMARK, HELDOUT, Checkpoint
 from argosy.evidence.compare.test import Contrast
+from argosy.evidence.compare.trend import Drop
 from argosy.evidence.compare.words import tested_text
 from argosy.evidence.gate.check import as_json, lines, sentences, summary
 from argosy.evidence.gate.rules import CANNOT_TELL, FAILS
@@ -34,6 +35,10 @@ class Judged:
     """contrasts of held-out text, corrected over all of the night"""
     gate: "Verdict | None" = None
     """the verdict of the model line's gate; where there is one, it decides what is worse"""
+    drops: list[Drop] = field(default_factory=list)
+    """probes and channels that left the trend of its training run for the worse"""
+    data: str = ""
+    """shares of the channels that the run reads, in words"""
     missing: list[str] = field(default_factory=list)
     """benchmarks and channels that a suite found of the reference and not of it, with which both were evaluated"""
 
@@ -41,9 +46,10 @@ class Judged:
     def regressions(self) -> list[str]:
         """The metrics that it is worse at, in words: rules of the gate that it fails. Without a gate, held-out text
         counts between checkpoints of one stage: tuning costs some."""
+        trend = [drop.text(self.data) for drop in self.drops]
         if self.gate is not None:
-            return sentences(self.gate, FAILS)
-        found = [f"{task_of(c)[0]}: {tested_text(c)}{self._doubt(task_of(c)[0])}"
+            return sentences(self.gate, FAILS) + trend
+        found = trend + [f"{task_of(c)[0]}: {tested_text(c)}{self._doubt(task_of(c)[0])}"
                  for c in self.headlines if c.verdict == "worse"]
         if self.reference is None or self.reference.stage != self.new.stage:
             return found
@@ -126,6 +132,7 @@ def record_night(judged: Sequence[Judged]) -> list[dict[str, Any]]:
               "headlines": {task_of(c)[0]: _numbers(c) | {"items": c.tested.items} for c in j.headlines},
               "heldout": {t.name.removeprefix(HELDOUT): _numbers(t) for t in j.texts},
               "contamination": contamination_record({**j.new.seen, **_gate_seen(j)}),
+              **({"drops": [vars(drop) | {"kind": drop.kind.better} for drop in j.drops]} if j.drops else {}),
               **({"missing": j.missing} if j.missing else {}),
               **({"gate": as_json(j.gate)} if j.gate is not None else {})} for j in judged]
     plain: list[dict[str, Any]] = rounded(found)

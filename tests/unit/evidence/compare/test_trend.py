@@ -1,0 +1,94 @@
+"""A metric that leaves the trend of its run for the worse is told, with the place where it did; noise is not."""
+
+import math
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+from scipy.stats import t
+
+from argosy.core.statistics.decisions import Point
+from argosy.core.statistics.metric import BITS, Metric, as_records
+from argosy.evidence.compare.checkpoints import Checkpoint
+from argosy.evidence.compare.metrics import Kind
+from argosy.evidence.compare.trend import change_point, drops, seen_data
+from steps.regressions import STEP, RegressionsConfig
+from tests.comparison_fixtures import node
+from tests.step_fixtures import run_step
+
+TEXT = Kind("lower", "bits a byte", BITS)
+NAME = "heldout/bpb/code"
+
+
+def _points(seed: int, n: int = 9, *, change: int = 99, loss: float = 0.0) -> list[Point]:
+    """Bits a byte that fall with the logarithm of tokens, with noise of 0.004; from `change` on they are worse."""
+    rng = Random(seed)
+    values = [2.5 - 0.1 * math.log(k + 1) + rng.gauss(0, 0.004) + (loss if k >= change else 0.0) for k in range(n)]
+    return [Point(1000.0 * (k + 1), value, label=f"p{k}") for k, value in enumerate(values)]
+
+
+def test_a_loss_is_found_where_it_began() -> None:
+    found = [change_point(NAME, TEXT, _points(seed, change=6, loss=0.05)) for seed in range(50)]
+    assert sum(drop is not None and drop.p_value < 0.05 for drop in found) >= 45
+    assert sum(drop is not None and drop.since == "p5" for drop in found) >= 40
+    one = next(drop for drop in found if drop and drop.since == "p5")
+    assert (one.tokens, one.seen) == (6000, 3000)
+    assert one.value - one.expected == pytest.approx(0.05, abs=0.02)
+    assert change_point(NAME, TEXT, _points(0, n=4)) is None  # too few to know a trend from
+
+
+def test_noise_and_gains_are_no_alarm() -> None:
+    false = [change_point(NAME, TEXT, _points(seed)) for seed in range(400)]
+    assert sum(drop is not None and drop.p_value < 0.05 for drop in false) / 400 <= 0.05
+    gains = [change_point(NAME, TEXT, _points(seed, change=6, loss=-0.05)) for seed in range(50)]
+    assert not any(drop is not None and drop.p_value < 0.05 for drop in gains)
+
+
+def test_the_p_value_is_that_of_a_prediction_by_least_squares() -> None:
+    points = _points(3, n=5, change=4, loss=0.02)
+    found = change_point(NAME, TEXT, points)
+    x, y = np.log([p.tokens for p in points]), np.array([p.value for p in points])
+    slope, level = np.polyfit(x[:4], y[:4], 1)
+    noise = np.sum((y[:4] - level - slope * x[:4]) ** 2) / 2
+    spread = noise * (1 + 1 / 4 + (x[4] - x[:4].mean()) ** 2 / np.sum((x[:4] - x[:4].mean()) ** 2))
+    assert found is not None
+    assert found.p_value == pytest.approx(float(t.sf((y[4] - level - slope * x[4]) / math.sqrt(spread), 2)), rel=1e-5)
+
+
+def _checkpoint(number: int, value: float, probe: float) -> Checkpoint:
+    metrics = {NAME: value, "probe/probes/json/acc": probe, "bench/facts/plain/acc": 0.0 if number > 6 else 0.9}
+    kinds = {NAME: Metric("lower", "bits a byte", BITS), "probe/probes/json/acc": Metric("higher", "share", 0.02)}
+    return Checkpoint(f"k/{number}", "k", "pretrain", f"p{number}", number, 1000 * (number + 1), metrics=metrics,
+                      counts=dict.fromkeys(metrics, 50), kinds=kinds, label=f"p{number}")
+
+
+def test_a_share_that_was_constant_is_allowed_an_item() -> None:
+    values = [point.value for point in _points(1)]
+    line = [_checkpoint(n, value, 1.0 if n < 8 else 0.98) for n, value in enumerate(values)]
+    assert drops(line[:-1], line[-1]) == []
+    line[-1].metrics["probe/probes/json/acc"] = 0.7
+    assert [drop.metric for drop in drops(line[:-1], line[-1])] == ["probe/probes/json/acc"]
+
+
+def test_a_night_tells_the_change_point_and_the_data_since(tmp_path: Path) -> None:
+    evaluations = []
+    for n, point in enumerate(_points(2, change=7, loss=0.08)):
+        about = {"stage": "pretrain", "name": f"p{n}", "step": n, "tokens": int(point.tokens), "chat": False}
+        outputs = {"checkpoint": about, "suite": "heldout", "metrics": {NAME: point.value}, "left_out": {},
+                   "headline": {}, "kinds": as_records({NAME: Metric("lower", "bits a byte", BITS)})}
+        evaluations.append(str(node(tmp_path, "evaluate", "evaluate", {"export": f"p{n}"}, outputs, part=f"p{n}",
+                                    upstream={"checkpoint": ["abcdef123456"]})))
+    pair = {"new": [8], "earlier": [[n] for n in range(8)], "mixture": {"en": 3, "code": 1, "none": 0}}
+    out = tmp_path / "regressions-1"
+    found = run_step(STEP, RegressionsConfig.model_validate({"evaluations": evaluations, "pairs": [pair]}), out)
+    [judged] = found["judged"]
+    assert judged["verdict"] == "worse"
+    [text] = judged["regressions"]
+    assert text.startswith(f"{NAME} left its trend after pretrain/p6 (abcdef) (7,000 tokens): 2.")
+    assert text.endswith("2,000 tokens (en 75 %, code 25 %) seen since")
+    assert text in (out / "report.html").read_text()
+
+
+def test_shares_of_no_mixture_are_empty() -> None:
+    assert seen_data({}) == ""
