@@ -45,6 +45,8 @@ class Checkpoint:
     stderr: dict[str, float] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
     left_out: dict[str, dict[str, int]] = field(default_factory=dict)
+    warnings: dict[str, str] = field(default_factory=dict)
+    """anomalies, by task or channel"""
     headline: dict[str, list[str]] = field(default_factory=dict)
     """variants among which a task's headline is chosen, as the evaluation says"""
     forms: dict[str, list[str]] = field(default_factory=dict)
@@ -83,6 +85,7 @@ class Checkpoint:
         self.stderr |= outputs.get("stderr", {})
         self.counts |= outputs.get("counts", {})
         self.left_out |= outputs.get("left_out", {})
+        self.warnings |= outputs.get("warnings", {})
         self.headline |= outputs.get("headline", {})
         self.kinds |= from_records(outputs.get("kinds", ()))
 

@@ -84,8 +84,16 @@ def stage_sentences(found: Comparison) -> list[Sentence]:
         said += [*_best(task, labels), *_seen_at_stage(task, labels), *_of_stages(task, labels)]
     clean = unseen({t.task: {labels[s.checkpoint]: s.seen for s in t.suspicions} for t in found.tasks})
     said += [Sentence(kind, text) for kind, text in clean]
-    return [*said, *_texts(found, labels)] or [
+    return [*said, *_texts(found, labels), *_flagged(found)] or [
         Sentence("note", "No benchmark, probe or held-out text was evaluated, so there is nothing to compare yet.")]
+
+
+def _flagged(found: Comparison) -> Iterator[Sentence]:
+    """Yield channels of general text that a checkpoint reads worse than its suite allows."""
+    for c in found.checkpoints.finals:
+        if costs := [f"{where.removeprefix('heldout/')} {why}" for where, why in sorted(c.warnings.items())
+                     if where.startswith("heldout/")]:
+            yield Sentence("note", f"Held-out text of {c.label}: {listed(costs)}.")
 
 
 def _best(task: TaskComparison, labels: dict[str, str]) -> Iterator[Sentence]:

@@ -60,6 +60,8 @@ class Heldout(Config):
     """bytes of `texts`; whole documents, or the beginning of the shortest one where none fits"""
     stride: int | None = Field(None, ge=1)
     """tokens scored at a time in documents longer than the model; null: windows do not overlap"""
+    most_nats: dict[str, float] = Field({})
+    """nats a token above which a channel is flagged, such as {en: 2}"""
     positions: Positions | None = None
     """loss by position and the gain of a long context; `{}` for the defaults"""
     memorisation: MemorisationProbe | None = None
@@ -97,6 +99,9 @@ def run_heldout(
     else:
         documents = tokenized_documents(model, Path(tokens), section.tokens_per_channel)
     findings.merge(channel_losses(model, documents, section.stride, suite))
+    for name, most in section.most_nats.items():
+        if (nats := findings.metrics.get(f"heldout/nats/{name}", 0.0)) > most:
+            findings.warnings[f"heldout/{name}"] = f"costs {nats:.2f} nats a token, more than {most:g}"
     if section.positions is not None:
         findings.merge(loss_by_position(model, documents, section.positions, suite))
     if section.memorisation is not None:

@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 from argosy.core.errors import InputError
+from argosy.evidence.compare.changes import compare
+from argosy.evidence.compare.checkpoints import Checkpoint, Checkpoints
+from argosy.evidence.compare.sentences import stage_sentences
 from argosy.evidence.results.heldout.documents import UNKNOWN, text_documents
 from argosy.evidence.results.heldout.losses import Heldout, run_heldout
 from argosy.evidence.results.suite import load_suite, named_files
@@ -60,6 +63,17 @@ def test_bits_a_byte_of_raw_text(kind: str, stride: int | None, texts: dict[str,
         assert found[f"heldout/nats/{channel}"] == pytest.approx(nats / tokens, abs=1e-6)
         assert found[f"heldout/ppl/{channel}"] == pytest.approx(math.exp(nats / tokens), rel=1e-5)
     assert not any("changed" in name for name in found)  # nothing is lost, whatever the characters
+
+
+def test_general_text_that_costs_too_much_is_flagged_and_said(texts: dict[str, str]) -> None:
+    model = model_of(KINDS[0], LENGTH)
+    nats = run_heldout(Heldout(texts=texts), model, "", suite="s").metrics["heldout/nats/en"]
+    section = Heldout(texts=texts, most_nats={"en": nats - 0.1, "zh": 100.0, "absent": 2.0})
+    found = run_heldout(section, model, "", suite="s")
+    assert found.warnings == {"heldout/en": f"costs {nats:.2f} nats a token, more than {nats - 0.1:g}"}
+    c = Checkpoint("k", "k", "sft", "final", 1, 1, label="sft", metrics=found.metrics, warnings=found.warnings)
+    said = [each.text for each in stage_sentences(compare(Checkpoints([c])))]
+    assert f"Held-out text of sft: en {found.warnings['heldout/en']}." in said
 
 
 def test_the_same_text_for_every_tokenizer(texts: dict[str, str]) -> None:
