@@ -70,7 +70,7 @@ def test_a_file_is_read_in_one_sitting() -> None:
 
 
 BUDGET = {"argosy/core": (44, 7_660), "argosy/corpus": (152, 16_860), "argosy/model": (128, 16_200),
-          "argosy/evidence": (59, 8_540), "argosy/planning": (3, 370)}  # files and lines
+          "argosy/evidence": (59, 8_550), "argosy/planning": (3, 370)}  # files and lines
 
 
 def test_no_wing_grows_beyond_its_budget() -> None:
