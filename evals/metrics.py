@@ -78,6 +78,8 @@ def generated(question: Question, text: str) -> Answer:
         chosen = NO_ANSWER
     elif about.labels and len(found) == len(about.answer) == 1:
         chosen = about.labels.find(found)
+    elif about.among and found != about.answer:
+        chosen = about.among.index(found) if found in about.among else NO_ANSWER
     else:
         chosen = question.gold if RULES.pick(about.extract).same(found, about.answer) else OTHER_ANSWER
     return Answer(question, (), chosen, chosen, chosen, text, found)

@@ -20,13 +20,15 @@ class Generation:
         stops: texts that end it; they are no part of it.
         max_tokens: how many tokens are generated at most.
         extract: name of the rule (evals/extract) that finds the answer in the text.
-        labels: the labels that the prompt lists; "" where there are no options."""
+        labels: the labels that the prompt lists; "" where there are none.
+        among: the options' texts as the rule writes them, where the prompt lists them without labels."""
 
     answer: str
     stops: tuple[str, ...]
     max_tokens: int
     extract: str
     labels: str = ""
+    among: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,7 @@ class Question:
         """The accuracy of a guess: 1 / options; 1 / (2^n - 1) for a set of n options; 0 for an open answer."""
         if self.generation is None:
             return max(1, len(self.golds)) / len(self.continuations)
-        options = len(self.generation.labels)
+        options = len(self.generation.labels or self.generation.among)
         if not options:
             return 0.0
         return 1 / options if self.generation.extract != "letters" else 1 / (2**options - 1)
@@ -147,6 +149,7 @@ class Rendered(NamedTuple):
     labelled: bool
     generation: Generation | None = None
     prompts: tuple[str, ...] = ()  # of each option, where they differ
+    shown: bool = True  # whether the prompt lists the options
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@ must leave alone."""
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from random import Random
 from typing import ClassVar
@@ -14,7 +14,7 @@ from argosy.corpus.text.values import is_number
 from evals.extract import RULES
 from evals.extract.listed import stand_in_order
 from evals.items import Item
-from evals.question import Draft, Generation, Rendered
+from evals.question import Draft, Form, Generation, Rendered
 
 
 class NotApplicable(Exception):
@@ -145,7 +145,7 @@ def any_text_may_be_right(question: str) -> bool:
 
 QUESTION = {"en": "Question: ", "zh": "问题："}
 ANNOTATION = re.compile(r"<<[^<>]*>>")
-_SHORT, _LONG = 16, 256  # tokens of a label, and of a worked solution
+_SHORT, _TEXT, _LONG = 16, 64, 256  # tokens of a label, of an option's text, and of a worked solution
 
 
 @dataclass(frozen=True)
@@ -160,45 +160,73 @@ class GeneratedForm:
     max_tokens: int = 0
     solution: bool = True  # worked examples show how the answer is found
     annotations: bool = False  # with its <<calculations>>
+    asked: Form | None = None  # the form whose prompt is written; None: the published one
 
     def __call__(self, draft: Draft) -> Rendered:
         """Write the prompt, and say what is generated after it; nothing is scored."""
-        asked = draft.layout.before or (QUESTION[draft.lang] if not draft.choices else "")
-        options = f"\n{list_options(draft)}" if draft.choices else ""
-        generation = self.generation(draft)
-        return Rendered(f"{asked}{draft.question}{options}{draft.cue}", (), bool(draft.choices), generation)
+        asked = self.prompt(draft)
+        return Rendered(asked.prompt, (), asked.labelled, self.generation(draft, asked))
 
-    def generation(self, draft: Draft) -> Generation:
+    def prompt(self, draft: Draft) -> Rendered:
+        """Write the prompt as the form does that is asked."""
+        if self.asked is None and not draft.choices:
+            before = draft.layout.before or QUESTION[draft.lang]
+            return Rendered(f"{before}{draft.question}{draft.cue}", (), False)
+        asked = (self.asked or labelled_form)(draft)
+        if asked.prompts:
+            raise NotApplicable("its form has a prompt for each option: nothing is to be generated after it")
+        return asked
+
+    def generation(self, draft: Draft, asked: Rendered) -> Generation:
         """Say how the answer is generated and read."""
-        name = self.extract or default_rule(draft)
+        labels = draft.labels[: len(draft.choices)] if asked.labelled else ""
+        name = self.extract or default_rule(draft, labelled=asked.labelled)
         short = bool(draft.choices) or not (self.solution and draft.solution)
         stops = self.stops if self.stops is not None else (("\n",) if short else (QUESTION[draft.lang].strip(),))
-        tokens = self.max_tokens or (_SHORT if draft.choices else _LONG)
-        answer, labels = RULES.pick(name).canonical(_right(draft)), draft.labels[: len(draft.choices)]
-        return Generation(answer, stops, tokens, name, labels)
+        tokens = self.max_tokens or (_SHORT if labels else _LONG if not draft.choices else _TEXT)
+        rule, answer = RULES.pick(name), _right(draft, labelled=asked.labelled)
+        among = tuple(map(rule.canonical, draft.choices)) if asked.shown and draft.choices and not labels else ()
+        return Generation(rule.canonical(answer), stops, tokens, name, labels, among)
 
     def worked(self, draft: Draft) -> str:
         """Write a worked example's text after the cue: the labels, or the solution with the end that the rule reads."""
-        closing = RULES.pick(self.extract or default_rule(draft)).closing(_right(draft), draft.lang)
+        asked = self.prompt(draft)
+        if draft.choices and not (self.extract or draft.golds):
+            return asked.continuations[draft.gold]
+        rule = RULES.pick(self.extract or default_rule(draft, labelled=asked.labelled))
+        closing = rule.closing(_right(draft, labelled=asked.labelled), draft.lang)
         if draft.choices or not (self.solution and draft.solution):
             return closing
         steps = draft.solution if self.annotations else ANNOTATION.sub("", draft.solution)
         return f"{steps}\n{closing}"
 
 
-def _right(draft: Draft) -> str:
-    """Join the labels of the right options, or return the answer."""
-    return "".join(draft.labels[place] for place in draft.rights) if draft.choices else draft.answer
+def _right(draft: Draft, *, labelled: bool) -> str:
+    """Join the labels of the right options, or return the answer's text."""
+    if labelled:
+        return "".join(draft.labels[place] for place in draft.rights)
+    return draft.choices[draft.gold] if draft.choices else draft.answer
 
 
-def default_rule(draft: Draft) -> str:
+def default_rule(draft: Draft, *, labelled: bool) -> str:
     """Name the rule for the item's kind of answer: labels, a number at the end of a solution, or a text."""
-    if draft.choices:
+    if labelled:
         return "letters" if draft.golds else "letter"
+    if draft.choices:
+        if draft.golds:
+            raise NotApplicable("has several right options, whose labels its form does not show")
+        return "exact"
     return "last_number" if is_number(draft.answer) else "stated" if draft.solution else "exact"
 
 
 open_form = GeneratedForm()
+
+
+def with_form(draft: Draft, form: Form) -> Draft:
+    """Ask a draft in another form; where its answer is generated, it still is."""
+    if isinstance(draft.form, GeneratedForm):
+        return replace(draft, form=replace(draft.form, asked=form))
+    return replace(draft, form=form)
 
 
 class HarnessRequests:

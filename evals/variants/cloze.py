@@ -1,18 +1,17 @@
 """Forms in which the options' texts are scored: the question alone, or with the options woven into its sentence."""
 
 import re
-from dataclasses import replace
 from random import Random
 
 from evals.question import Draft, Rendered
-from evals.variants import NotApplicable, Variant, added_about_others, refers_to_options
+from evals.variants import NotApplicable, Variant, added_about_others, refers_to_options, with_form
 
 _END = "?？.。:：…_ ＿"
 # The place that an exam leaves for the answer: （ ）, ( ), (\\quad), （ $)$
 _PLACE = re.compile(r"\s*\$?\s*[（(][\s$]*(?:\\quad|\\qquad)?[\s$]*[)）]\s*\$?\s*$")
 _LABEL = r"\(?[A-J]\)?"
 # "Both A and B", "(A) or (C)", "only B", "A和B", as a whole option
-_LABELS = re.compile(
+LABELS = re.compile(
     rf"^(?:both|neither|either|only|options?|choices?|answers?)?\s*{_LABEL}(?:\s*(?:,|&|and|or|nor|[和与或、])\s*{_LABEL})+"
     rf"(?:\s+(?:only|(?:is|are)\s+\w+))?\s*[.。]?$|^(?:only|option|choice|answer)\s+{_LABEL}\s*[.。]?$",
     re.IGNORECASE,
@@ -33,12 +32,12 @@ class Cloze(Variant):
             raise NotApplicable("speaks of the other options, which a cloze question does not show")
         if added_about_others(draft.choices, draft.origin):
             raise NotApplicable("an added option speaks of the others, which a cloze question does not show")
-        return [replace(draft, form=cloze_form)]
+        return [with_form(draft, cloze_form)]
 
 
 def cloze_form(draft: Draft) -> Rendered:
     """Render the question and the cue."""
-    return Rendered(draft.layout.before + draft.question + draft.cue, draft.choices, False)
+    return Rendered(draft.layout.before + draft.question + draft.cue, draft.choices, False, shown=False)
 
 
 class OptionsInText(Variant):
@@ -49,9 +48,9 @@ class OptionsInText(Variant):
     draws = False
 
     def apply(self, draft: Draft, rng: Random) -> list[Draft]:
-        if any(_LABELS.search(choice) for choice in draft.choices):
+        if any(LABELS.search(choice) for choice in draft.choices):
             raise NotApplicable("an option names labels, which are not shown")
-        return [replace(draft, form=woven_form)]
+        return [with_form(draft, woven_form)]
 
 
 def woven_form(draft: Draft) -> Rendered:

@@ -15,7 +15,8 @@ Text = Annotated[str, Field(min_length=1)]
 
 
 class Generative(Variant):
-    """Question and options as in the published form; the model writes, and a rule reads the answer.
+    """The model writes after the prompt of the chain's form (by default the published one), and a rule reads the
+    answer: a label where the prompt has labels, else the option's text.
 
     Works on open items, and on several right options at once ("AC"). `extract`: a rule of evals/extract, `stops`: a
     text or texts that end the answer, `max_tokens`: its length; by default by the item (`GeneratedForm`).
@@ -39,5 +40,6 @@ class Generative(Variant):
         return name
 
     def apply(self, draft: Draft, rng: Random) -> list[Draft]:
-        form = GeneratedForm(self.extract, self.stops, self.max_tokens, self.solution, self.annotations)
+        asked = draft.form.asked if isinstance(draft.form, GeneratedForm) else draft.form
+        form = GeneratedForm(self.extract, self.stops, self.max_tokens, self.solution, self.annotations, asked)
         return [replace(draft, form=form)]

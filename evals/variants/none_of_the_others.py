@@ -1,4 +1,4 @@
-"""An option dropped and a last one added that refuses those shown."""
+"""An option dropped, and one added that refuses those shown."""
 
 from dataclasses import replace
 from random import Random
@@ -18,14 +18,13 @@ def check(draft: Draft) -> None:
         raise NotApplicable("its right answer is the best of those shown")
 
 
-def exchange(draft: Draft, dropped: int, none: str) -> Draft:
-    """Drop an option and add `none` as the last one, which is right where the dropped one was."""
-    kept = [place for place in range(len(draft.choices)) if place != dropped]
+def exchange(draft: Draft, dropped: int, none: str, *, in_place: bool = False) -> Draft:
+    """Drop an option and add `none`, which is right where the dropped one was, as the last one or `in_place` of it."""
+    order = [place for place in range(len(draft.choices)) if place != dropped]
+    order.insert(dropped if in_place else len(order), dropped)
     return replace(
-        draft,
-        choices=(*(draft.choices[place] for place in kept), none),
-        origin=(*(draft.origin[place] for place in kept), -1),
-        gold=len(kept) if dropped == draft.gold else kept.index(draft.gold),
+        draft, choices=tuple(none if place == dropped else draft.choices[place] for place in order),
+        origin=tuple(-1 if place == dropped else draft.origin[place] for place in order), gold=order.index(draft.gold)
     )
 
 
@@ -33,12 +32,13 @@ NONE = {"en": "None of the others", "zh": "其他答案全错"}
 
 
 class NoneOfTheOthers(Variant):
-    """A last option "none of the others", right or wrong.
+    """An option "none of the others", right or wrong.
 
     drop="right": the right option is gone, so the last one is right: the memorised answer is not there.
     drop="wrong": the control: a wrong one is gone, the answer stays what it was. A model that always says "none"
     gains on the first what it loses on this one.
     drop="either": the right one with probability 1 / options, so that no fixed answer is better than chance.
+    place="last": it stands after the others; "own": where the dropped one stood, so that the right letter stays.
     Questions for the best of the options shown are left out: without it another one is.
     (Compare WiCkeD, Elhady et al. 2025, which is the control and the other mixed.)"""
 
@@ -46,6 +46,7 @@ class NoneOfTheOthers(Variant):
     independent = True
     knowledge = False  # always "none" is right on one of it and its control: they are read together
     drop: Literal["right", "wrong", "either"] = "right"
+    place: Literal["last", "own"] = "last"
 
     @property
     def directed(self) -> bool:
@@ -55,13 +56,14 @@ class NoneOfTheOthers(Variant):
     @property
     def as_example(self) -> "NoneOfTheOthers":
         """Return one with `either`: examples in which "none" is always right, or never, would tell the answer."""
-        return NoneOfTheOthers(drop="either")
+        return NoneOfTheOthers(drop="either", place=self.place)
 
     def apply(self, draft: Draft, rng: Random) -> list[Draft]:
         check(draft)
         right = self.drop == "right" or (self.drop == "either" and rng.random() < 1 / len(draft.choices))
         wrong = [index for index in range(len(draft.choices)) if index != draft.gold]
-        return [exchange(draft, draft.gold if right else rng.choice(wrong), NONE[draft.lang])]
+        dropped = draft.gold if right else rng.choice(wrong)
+        return [exchange(draft, dropped, NONE[draft.lang], in_place=self.place == "own")]
 
 
 NONE_ABOVE = {"en": "None of the above", "zh": "以上都不对"}

@@ -11,14 +11,16 @@ import pytest
 from evals.chain import Chain, parse_chain
 from evals.formats import At, find_format, parse_records, read_items
 from evals.items import Item, merged
-from evals.metrics import Answer, answer, metrics
+from evals.metrics import Answer, answer, generated, metrics
 from evals.question import CUE, Draft, Pool, Question
 from evals.variants import NotApplicable
 from evals.variants.single_answers import YES_NO
 from tests.evaluation_fixtures import make_items
 
 DATA = Path(__file__).parents[4] / "shared/data"
-CHAINS = {
+TEMPLATE = {"prompt": {"en": "{options}\nGiven these, {question}\nRight is", "zh": "{options}\n{question}选"},
+            "option": "({label}) {text}", "answer": "({label})"}  # fmt: skip
+CHAINS: dict[str, object] = {
     "plain": None,
     "cloze": None,
     "options_in_text": None,
@@ -35,6 +37,15 @@ CHAINS = {
     "pride": None,
     "teach_then_ask": ["teach_then_ask", {"permuted": {"k": 1}}, "labels"],
     "woven_none": [{"none_of_the_others": {"drop": "either"}}, {"permuted": {"k": 1}}, "options_in_text"],
+    "none_own": {"none_of_the_others": {"drop": "either", "place": "own"}},
+    "options_as_text": None,
+    "text_numerals": [{"options_as_text": {"answer": "label"}}, "labels"],
+    "text_none": [{"none_of_the_others": {"drop": "either", "place": "own"}}, "options_as_text"],
+    "text_written": ["options_as_text", "generative"],
+    "template": {"template": TEMPLATE},
+    "template_none": [{"none_of_the_others": {"drop": "either", "place": "own"}}, {"template": TEMPLATE}, "labels"],
+    "template_each": {"template": {"prompt": "{question} {text}\nRight:", "answer": "Yes"}},
+    "template_written": [{"template": TEMPLATE}, {"few_shot": {"n": 2}}, "generative"],
     "other_distractors": None,
     "one_right": "single_answers",
     "statements": {"single_answers": {"mode": "statements"}},
@@ -43,7 +54,10 @@ CHAINS = {
     "few_shot": {"few_shot": {"n": 4}},
 }
 CHAIN = [parse_chain(name, spec) for name, spec in CHAINS.items()]
-NONE = ("none_of_the_others", "none_control", "none_either", "woven_none", "wicked")
+NONE = ("none_of_the_others", "none_control", "none_either", "woven_none", "wicked", "none_own", "text_none",
+        "template_none")
+OWN_FORMS = ("text_numerals", "template", "template_none", "template_each", "template_written", "text_written")
+NEW_FORMS = (*OWN_FORMS, "options_as_text", "text_none", "none_own")
 Made = list[tuple[Item, list[Draft], list[Question]]]
 
 
@@ -131,7 +145,9 @@ def check(chain: Chain, item: Item, drafts: Sequence[Draft], questions: Sequence
         assert (-1 in draft.origin) == (chain.name in NONE)
         for origin, text in zip(draft.origin, draft.choices, strict=True):
             assert text == item.choices[origin] if origin >= 0 else text not in item.choices
-        if question.generation:
+        if chain.name in OWN_FORMS:
+            _check_own(draft, question)
+        elif question.generation:
             assert question.generation.answer == "".join(draft.labels[place] for place in draft.rights)
             assert question.continuations == ()
         else:
@@ -139,7 +155,7 @@ def check(chain: Chain, item: Item, drafts: Sequence[Draft], questions: Sequence
             labels = tuple(draft.labels[: len(draft.choices)])
             assert question.continuations == (labels if question.labelled else draft.choices)
             assert len(set(question.continuations)) == len(draft.choices)
-        if question.labelled:
+        if question.labelled and chain.name not in OWN_FORMS:
             assert question.prompt.endswith(f"\n{_listed(draft)}{CUE[item.lang]}")
     if chain.name == "statements":  # yes is half of the answers
         assert abs(2 * sum(question.gold == 0 for question in questions) - len(questions)) <= 1
@@ -149,6 +165,19 @@ def check(chain: Chain, item: Item, drafts: Sequence[Draft], questions: Sequence
     if chain.name == "none_of_the_others":
         assert item.answer not in drafts[0].origin
         assert drafts[0].gold == len(drafts[0].origin) - 1
+
+
+def _check_own(draft: Draft, question: Question) -> None:
+    """Each option stands in the prompt (one in each, where there are several); it is asked for by label or text."""
+    asked = [*question.prompts] or [question.prompt] * len(draft.choices)
+    for prompt, label, choice in zip(asked, draft.labels, draft.choices, strict=False):
+        assert choice in prompt
+        assert not question.labelled or label in prompt
+    if question.generation is None:
+        wanted = {f"({label})" for label in draft.labels} | {*draft.labels, "Yes"} | {*draft.choices}
+        assert {*question.continuations} <= wanted
+    elif not question.generation.among:
+        assert question.generation.answer == "".join(draft.labels[place] for place in draft.rights)
 
 
 def _check_statement(item: Item, draft: Draft, question: Question, rights: set[int]) -> None:
@@ -180,6 +209,8 @@ def guess(guesser: str, draft: Draft, question: Question, rng: Random) -> Answer
             "shortest": [at for at in range(n) if sizes[at] == min(sizes)],
             "none": [at for at in range(n) if draft.origin[at] == -1] or [*range(n)]}[guesser]  # fmt: skip
     chosen = rng.choice(best)
+    if question.generation:
+        return generated(question, (draft.labels if question.labelled else draft.choices)[chosen])
     found = answer(question, [-4.0 * (at != chosen) for at in range(n)])
     assert found is not None
     return found
@@ -198,7 +229,9 @@ PLAIN = next(chain for chain in CHAIN if chain.name == "plain")
 EVERY = [chain for chain in CHAIN if chain.name != "all_orders"]
 LISTED = ("mmlu", "gaokao", "openbookqa", *MADE[1:])
 NOT_DRAWN = ("plain", "cloze", "options_in_text", "none_of_the_others", "numerals", "stems", "digits", "symbols",
-             "all_orders", "one_right", "generative")
+             "all_orders", "one_right", "generative", "options_as_text", "text_numerals", "text_written", "template",
+             "template_each")
+NO_QUESTION = ("plain", "permuted", "pride", "wicked", "none_either", "other_distractors", *NEW_FORMS)
 
 
 @pytest.mark.parametrize("name", LISTED)
@@ -221,8 +254,7 @@ def test_every_variant_on_generated_items_is_the_seeds(chain: Chain) -> None:
 
 
 @pytest.mark.parametrize("name", [*MADE, *PUBLISHED])
-@pytest.mark.parametrize("chain", [each for each in CHAIN if each.name in ("plain", "permuted", "pride", "wicked",
-                                   "none_either", "other_distractors")], ids=lambda each: each.name)  # fmt: skip
+@pytest.mark.parametrize("chain", [each for each in CHAIN if each.name in NO_QUESTION], ids=lambda each: each.name)
 def test_who_sees_no_question_is_at_the_stated_chance(chain: Chain, name: str) -> None:
     """Within noise for places and draws; by length no better than in the published form."""
     found = made(chain, source(name), 0)
@@ -241,5 +273,6 @@ def test_who_sees_no_question_is_at_the_stated_chance(chain: Chain, name: str) -
 def test_the_headline_has_what_asks_for_knowledge() -> None:
     asks = {chain.name for chain in CHAIN if chain.knowledge}
     assert {chain.name for chain in CHAIN} - asks == {
-        "none_of_the_others", "none_control", "none_either", "wicked", "teach_then_ask", "woven_none"}
+        "none_of_the_others", "none_control", "none_either", "wicked", "teach_then_ask", "woven_none", "none_own",
+        "text_none", "template_none"}
     assert {chain.name for chain in CHAIN if not chain.directed} == {"none_of_the_others", "none_control"}
