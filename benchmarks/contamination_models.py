@@ -11,10 +11,10 @@ from argosy.core.statistics.contamination import Equals, Evidence, Gap
 from argosy.model.infer.encoder import Encoder
 from argosy.model.infer.model import LanguageModel
 from benchmarks.side_by_side import shared
+from evals.answers import answer
 from evals.chain import parse_chain
 from evals.formats import read_items
 from evals.items import Item
-from evals.metrics import answer
 from evals.question import SEPARATOR
 from evals.runner import memorisation, natural_order
 from evals.section import Memorisation

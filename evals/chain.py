@@ -202,10 +202,15 @@ def examples_text(draft: Draft, key: str, seed: int, make: Make) -> str | None:
     return "".join(example.text for example in chosen) if len(chosen) == n else None
 
 
-def _worked(draft: Draft) -> Example:
-    rendered = draft.form(draft)
-    if isinstance(draft.form, GeneratedForm):
-        answer = place = draft.form.worked(draft)
+def _worked(draft: Draft) -> Example | None:
+    """Write a worked example; None where the form has none of this item."""
+    try:
+        rendered = draft.form(draft)
+        written = draft.form.worked(draft) if isinstance(draft.form, GeneratedForm) else None
+    except NotApplicable:
+        return None
+    if written is not None:
+        answer = place = written
         place = place if draft.choices else ""
     else:
         answer, place = rendered.continuations[draft.gold], str(draft.gold)
@@ -222,7 +227,7 @@ def _ordered(draft: Draft, seed: int, make: Make) -> Examples:
     balanced = draft.few_shot_choose == "balanced"
     if balanced:  # ordered by item, not by where it stands
         items = sorted(items, key=lambda item: Random(f"{seed}/few_shot/{item.id}").random())
-    made = (_worked(drafted) for item in items if (drafted := make(item)) is not None)
+    made = (example for item in items if (drafted := make(item)) and (example := _worked(drafted)))
     if not balanced:
         return Examples(made, size, lambda drawn, _: drawn)
     return Examples(made, 8 * size, lambda drawn, time: _balanced(drawn, f"{about}/{time}" if time else about))

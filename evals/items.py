@@ -41,7 +41,8 @@ class Item:
         cluster: name that related items share (one passage; one fact in two languages): errors are clustered by it.
         harness: lm-eval's form of an item of its tasks, which `plain` keeps.
         harness_only: the reason why it can be asked in no other form; "" where it can.
-        mixed: whether its options have no published order: ours depends on the id."""
+        mixed: whether its options have no published order: ours depends on the id.
+        solution: how the answer is found, for worked examples; "" where none is published."""
 
     id: str
     lang: str
@@ -54,6 +55,7 @@ class Item:
     harness: HarnessForm | None = None
     harness_only: str = ""
     mixed: bool = False
+    solution: str = ""
 
 
 @dataclass(frozen=True)

@@ -1,90 +1,16 @@
-"""Answers to questions, from scores of continuations or from generated texts, and their metrics: accuracies, agreement
-between the forms of an item, and what is left without a preference for places."""
+"""Metrics of answers: accuracies, agreement between the forms of an item, and what is left without a preference for
+places."""
 
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from argosy.core.statistics.intervals import Estimate, mean
 from argosy.core.statistics.metric import Metric, probability, share
-from evals.extract import RULES
+from evals.answers import NO_ANSWER, Answer, pass_at, voted
 from evals.question import Question, moved_on
 
-NO_ANSWER, OTHER_ANSWER = -1, -2
-
-
-@dataclass(frozen=True)
-class Answer:
-    """The choice of a model for one question. `scores`: log-probabilities (nats) of the continuations.
-
-    `chosen`, `chosen_norm` and `chosen_bytes` are indexes of continuations: the most probable one, and the most
-    probable one a character and a UTF-8 byte (longer texts are less probable whatever they say; lm-eval's acc,
-    acc_norm and acc_bytes).
-    A generated answer has its `text` and the part `extracted` from it; `chosen` is the option that it names, or, where
-    the answer is not one option, 0 (right) or OTHER_ANSWER; NO_ANSWER where the rule found none."""
-
-    question: Question
-    scores: tuple[float, ...]
-    chosen: int
-    chosen_norm: int
-    chosen_bytes: int
-    text: str | None = None
-    extracted: str | None = None
-
-    @property
-    def correct(self) -> bool:
-        """Whether the most probable continuation is the right one, or one of them."""
-        return self.is_right(self.chosen)
-
-    def is_right(self, place: int) -> bool:
-        """Tell whether a continuation is the right one, or one of them."""
-        return place == self.question.gold or place in self.question.golds
-
-    @property
-    def mass(self) -> float:
-        """The share of the options' probability that the right ones have."""
-        highest = max(self.scores)
-        weights = [math.exp(score - highest) for score in self.scores]
-        right = self.question.golds or (self.question.gold,)
-        return math.fsum(weights[place] for place in right) / math.fsum(weights)
-
-
-def answer(question: Question, scores: Sequence[float]) -> Answer | None:
-    """Read the answer that the scores give, or None when one of them is not a number. The first of equals is chosen."""
-    if not all(math.isfinite(score) for score in scores):
-        return None
-    characters = [len(text) for text in question.continuations]
-    sizes = [len(text.encode()) for text in question.continuations]
-    chosen, norm, by_byte = (_likeliest(scores, each) for each in ([1] * len(scores), characters, sizes))
-    return Answer(question, tuple(scores), chosen, norm, by_byte)
-
-
-def _likeliest(scores: Sequence[float], sizes: Sequence[int]) -> int:
-    """Find the place of the highest score by size; an empty text is none (as in lm-eval)."""
-    values = [score / size if size else -math.inf for score, size in zip(scores, sizes, strict=True)]
-    return values.index(max(values))
-
-
-def generated(question: Question, text: str) -> Answer:
-    """Read the answer that a generated text gives, by the question's rule; text after a stop is no part of it."""
-    about = question.generation
-    if about is None:
-        raise ValueError(f"question {question.id} is scored, not generated")
-    for stop in about.stops:
-        text = text.split(stop)[0]
-    found = RULES.pick(about.extract).extract(text, about.labels)
-    if found is None:
-        chosen = NO_ANSWER
-    elif about.labels and len(found) == len(about.answer) == 1:
-        chosen = about.labels.find(found)
-    elif about.among and found != about.answer:
-        chosen = about.among.index(found) if found in about.among else NO_ANSWER
-    else:
-        chosen = question.gold if RULES.pick(about.extract).same(found, about.answer) else OTHER_ANSWER
-    return Answer(question, (), chosen, chosen, chosen, text, found)
-
-
+PASS_AT = (1, 2, 3, 4, 5, 8, 10, 16, 20, 25, 32, 50, 64, 100, 128)
 METRICS: dict[str, Metric] = {
     "acc": share(chance="chance"),
     "acc_norm": share(chance="chance"),
@@ -94,6 +20,7 @@ METRICS: dict[str, Metric] = {
     "acc_pride": share(chance="chance"),
     "position_bias": probability("lower", minor=True),
     "unparsable": share("lower"),
+    **{f"pass_at_{k}": share(minor=k > 1) for k in PASS_AT},  # chance of these: `chances`
     "chance": share("neither", minor=True),
 }
 _EQUAL = 1e-9  # share by which two likelihoods differ that are one, but for rounding
@@ -173,7 +100,7 @@ def metrics(answers: Sequence[Answer]) -> dict[str, Estimate]:
 
     acc; acc_norm (where different texts are scored; by character, as lm-eval's), acc_bytes (the same by UTF-8 byte,
     where one of them is not ASCII: else the two are one); mass (where several options are right: their share of the
-    probability, TruthfulQA's MC2); unparsable (where answers are generated: those without one); chance (the
+    probability, TruthfulQA's MC2); unparsable (where answers are generated: those without one), pass_at_k; chance (the
     acc of a guess). Where an item has several questions also acc_all (all of them right); where these have the
     same options in other orders or words, consistency (all of them the same choice), acc_averaged (right after
     averaging the choices' probabilities over orders in which each is at each place equally often) and position_bias
@@ -185,7 +112,12 @@ def metrics(answers: Sequence[Answer]) -> dict[str, Estimate]:
     found = {"acc": mean([float(a.correct) for a in counted], clusters)}
     written = [a for a in counted if a.text is not None]
     if written:
-        found["unparsable"] = mean([float(a.chosen == NO_ANSWER) for a in written], [_cluster(a) for a in written])
+        found["unparsable"] = mean([_unparsable(a) for a in written], [_cluster(a) for a in written])
+    sampled = [a for a in written if a.samples]
+    for k in sorted({k for a in sampled for k in _passes(a)}):
+        asked = [a for a in sampled if k in _passes(a)]
+        values = [pass_at(len(a.samples), sum(each.correct for each in a.samples), k) for a in asked]
+        found[f"pass_at_{k}"] = mean(values, [_cluster(a) for a in asked])
     if not all(a.question.labelled or a.question.prompts or a.text is not None for a in counted):
         found["acc_norm"] = mean([float(a.is_right(a.chosen_norm)) for a in counted], clusters)
         if not all(text.isascii() for a in counted for text in a.question.continuations):
@@ -199,10 +131,20 @@ def metrics(answers: Sequence[Answer]) -> dict[str, Estimate]:
     return found | {"chance": Estimate(chance, 0.0, len(counted))}
 
 
+def _unparsable(a: Answer) -> float:
+    """Return the share of an answer's samples in which the rule found none."""
+    each = a.samples or (a,)
+    return sum(one.chosen == NO_ANSWER for one in each) / len(each)
+
+
+def _passes(a: Answer) -> tuple[int, ...]:
+    return a.question.generation.pass_at if a.question.generation else ()
+
+
 def metric_names(questions: Sequence[Question]) -> list[str]:
     """Name the METRICS that answers to these questions have, in that order."""
     answers = [
-        generated(question, "")
+        voted(question, [""] * question.generation.samples)
         if question.generation
         else Answer(question, (0.0,) * len(question.continuations), 0, 0, 0)
         for question in questions
@@ -243,6 +185,10 @@ def chances(answers: Sequence[Answer]) -> dict[str, float]:
     each = {"acc_all": [math.prod(a.question.chance for a in group) for group in groups],
             "consistency": [_same(group[0].question) ** (len(group) - 1) for group in groups],
             "acc_averaged": [group[0].question.chance for group in groups if in_rounds(group)]}  # fmt: skip
+    for group in groups:
+        for a in group:
+            for k in _passes(a):
+                each.setdefault(f"pass_at_{k}", []).append(1 - (1 - a.question.chance) ** k)
     return {name: round(math.fsum(values) / len(values), 9) for name, values in each.items() if values}
 
 

@@ -21,7 +21,9 @@ class Generation:
         max_tokens: how many tokens are generated at most.
         extract: name of the rule (evals/extract) that finds the answer in the text.
         labels: the labels that the prompt lists; "" where there are none.
-        among: the options' texts as the rule writes them, where the prompt lists them without labels."""
+        among: the options' texts as the rule writes them, where the prompt lists them without labels.
+        samples: how many answers are drawn at `temperature` (0: one, greedily); the most frequent one counts.
+        pass_at: numbers of them of which one has to be right, each a metric (pass_at_k)."""
 
     answer: str
     stops: tuple[str, ...]
@@ -29,6 +31,9 @@ class Generation:
     extract: str
     labels: str = ""
     among: tuple[str, ...] = ()
+    samples: int = 1
+    temperature: float = 0.0
+    pass_at: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -183,7 +188,8 @@ class Draft:
             return cls(item, item.question, (), 0, (), form, answer=item.answer, solution=item.solution, pool=pool)
         golds = item.answers if len(item.answers) > 1 else ()
         origin = tuple(range(len(item.choices)))
-        return cls(item, item.question, item.choices, item.answer, origin, form, golds=golds, layout=layout, pool=pool)
+        return cls(item, item.question, item.choices, item.answer, origin, form, golds=golds, layout=layout, pool=pool,
+                   solution=item.solution)  # fmt: skip
 
     @property
     def lang(self) -> str:

@@ -130,6 +130,8 @@ class Fields(Config):
     """Field of the subject."""
     cluster: str = "cluster"
     """Field of the name that related items share."""
+    solution: str = "solution"
+    """Field of how the answer is found, for worked examples of a chain of thought."""
 
 
 class Options(NamedTuple):
@@ -227,7 +229,7 @@ def number_index(value: object, first: int) -> int:
 
 def checked(
     id: str, lang: str, question: str, choices: Iterable[object], answer: int, *, answers: tuple[int, ...] = (),
-    subject: str = "", cluster: str = "",
+    subject: str = "", cluster: str = "", solution: str = "",
 ) -> Item:  # fmt: skip
     """Make an item of its fields, when they are one."""
     found = list(choices)
@@ -245,4 +247,5 @@ def checked(
     if lang not in LANGS:
         raise BrokenItem(f"lang is not one of {', '.join(LANGS)}")
     answers = answers if len(answers) > 1 else ()
-    return Item(id, lang, without_list(question.strip(), texts), texts, answer, answers, subject, cluster)
+    asked = without_list(question.strip(), texts)
+    return Item(id, lang, asked, texts, answer, answers, subject, cluster, solution=solution)

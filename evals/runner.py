@@ -11,16 +11,18 @@ from typing import Any
 
 from argosy.core.statistics.intervals import balanced_weights, mean
 from argosy.core.statistics.metric import Metric, share
+from argosy.corpus.data.split import derive_seed
 from argosy.evidence.results.findings import Findings
 from argosy.evidence.results.items import digest
 from argosy.model.infer.model import LanguageModel, Pair
 from argosy.model.infer.rows import JOINED, NO_NUMBER, TOO_LONG, problem
 from argosy.model.infer.scorer import Fit
 from argosy.model.weights.chat import answer_start
+from evals.answers import Answer, answer, voted
 from evals.chain import parse_chain
 from evals.items import Item
-from evals.metrics import METRICS, Answer, answer, chances, generated, metrics
-from evals.question import Question
+from evals.metrics import METRICS, chances, metrics
+from evals.question import Generation, Question
 from evals.section import Batch, Benchmarks, Memorisation, describe_samples, make_questions, read_tasks
 from evals.variants import NotApplicable
 
@@ -48,7 +50,7 @@ def run_benchmarks(
     harness = _run_harness(section, model, batches, pairs, findings, chat=chat, seed=seed, limit=limit)
     each_fit = iter(model.fit(*_flat(pairs)))
     fits = [max((next(each_fit) for _ in each), default=Fit.WHOLE) for each in pairs]  # the worst of a question's pairs
-    answers = iter(zip(_answers(model, questions, pairs, fits, chat), fits, strict=True))
+    answers = iter(zip(_answers(model, questions, pairs, fits, chat, seed), fits, strict=True))
     for batch in batches:
         _collect(findings, batch, [next(answers) for _ in batch.questions])
     if section.memorisation is not None:
@@ -92,32 +94,36 @@ def _flat(pairs: Sequence[Sequence[Pair]]) -> tuple[list[Pair], list[int]]:
 
 def _answers(
     model: LanguageModel, questions: Sequence[Question], pairs: Sequence[Sequence[Pair]], fits: Sequence[Fit],
-    chat: bool,
-) -> Iterator[Answer | str]:
+    chat: bool, seed: int,
+) -> Iterator[Answer | str]:  # fmt: skip
     scores = iter(model.loglikelihood(*_flat(pairs)))
-    texts = _generated(model, questions, chat)
+    texts = _generated(model, questions, chat, seed)
     for number, (question, each) in enumerate(zip(questions, pairs, strict=True)):
         values = [next(scores).logprob for _ in each]
         if question.generation is None:
             yield answer(question, values) or _NO_SCORE[fits[number]]
         else:
-            yield generated(question, texts[number]) if number in texts else _NO_ROOM
+            yield voted(question, texts[number]) if number in texts else _NO_ROOM
 
 
-def _generated(model: LanguageModel, questions: Sequence[Question], chat: bool) -> dict[int, str]:
-    """Generate the answers, by the question's number, those of equal stops and lengths together; none where prompt and
-    answer are longer than the model: without its beginning it is another question."""
-    groups: dict[tuple[tuple[str, ...], int], list[int]] = {}
+def _generated(model: LanguageModel, questions: Sequence[Question], chat: bool, seed: int) -> dict[int, list[str]]:
+    """Generate the answers, by the question's number, those of equal settings together; none where prompt and answer
+    are longer than the model: without its beginning it is another question."""
+    groups: dict[tuple[tuple[str, ...], int, int, float], list[int]] = {}
     for number, question in enumerate(questions):
         if (about := question.generation) is not None:
-            groups.setdefault((about.stops, about.max_tokens), []).append(number)
-    texts: dict[int, str] = {}
-    for (stops, max_tokens), chosen in groups.items():
+            settings = (about.stops, about.max_tokens, about.samples, about.temperature)
+            groups.setdefault(settings, []).append(number)
+    texts: dict[int, list[str]] = {}
+    for (stops, max_tokens, samples, temperature), chosen in groups.items():
         prompts = [questions[number].prompt for number in chosen]
         prompts = [model.chat(prompt) for prompt in prompts] if chat else prompts
         room = model.has_room(prompts, max_tokens)
         chosen, prompts = list(compress(chosen, room)), list(compress(prompts, room))
-        texts |= dict(zip(chosen, model.generate(prompts, stops, max_tokens), strict=True))
+        each = [prompt for prompt in prompts for _ in range(samples)]
+        seeds = [derive_seed("samples", seed, prompt, n) for prompt in prompts for n in range(samples)]
+        found = model.generate(each, stops, max_tokens, temperature=temperature, seeds=seeds)
+        texts |= {number: found[at * samples :][:samples] for at, number in enumerate(chosen)}
     return texts
 
 
@@ -151,7 +157,12 @@ def _digest(question: Question) -> str:
     texts: list[Sequence[str]] = [question.prompts or (question.prompt,), question.continuations]
     if question.id != question.item:
         texts = [sorted("".join(sorted(text)) for text in each) for each in texts]
-    return digest(texts, question.before, [about.stops, about.max_tokens, about.extract, about.labels] if about else [])
+    return digest(texts, question.before, _settings(about) if about else [])
+
+
+def _settings(about: Generation) -> list[object]:
+    sampled = [about.samples, about.temperature] if about.temperature else []
+    return [about.stops, about.max_tokens, about.extract, about.labels, *sampled]
 
 
 def _row(batch: Batch, given: Answer) -> dict[str, Any]:
@@ -167,7 +178,9 @@ def _row(batch: Batch, given: Answer) -> dict[str, Any]:
         "cluster": question.cluster if question.cluster != question.item else None, "text": given.text,
         "extracted": given.extracted, "golds": list(question.golds) or None,
         "calibration": question.calibration or None, "mixed": question.mixed or None, "asked": _digest(question),
-        "groups": groups or None, "acc_bytes": by_byte
+        "groups": groups or None, "acc_bytes": by_byte,
+        "samples": [each.extracted for each in given.samples] or None,
+        "right_samples": sum(each.correct for each in given.samples) if given.samples else None
     }
     return {**row, **{key: value for key, value in optional.items() if value not in (None, "")}}
 

@@ -24,7 +24,7 @@ def hflm(model: Any, **options: Any) -> Any:
     return HFLM(pretrained=model.model, tokenizer=model.tokenizer, batch_size=16, **options)
 
 
-def harness_task(task: Published, path: Path, **fields: Any) -> Any:
+def harness_task(task: Published, path: Path, base: str = "", **fields: Any) -> Any:
     """lm-eval's own task, read from JSON files below `path` instead of from Hugging Face."""
     from lm_eval.tasks import TaskManager
 
@@ -34,8 +34,8 @@ def harness_task(task: Published, path: Path, **fields: Any) -> Any:
                "training_split": None, "validation_split": task.split, "test_split": None,
                "fewshot_split": None, "num_fewshot": 0, **fields}  # fmt: skip
     spec = find_spec("lm_eval")
-    (base,) = (Path(spec.submodule_search_locations[0]) / "tasks" / task.folder).rglob(f"{task.base}.yaml")
-    (path / "task.yaml").write_text(yaml.safe_dump({"include": str(base), "task": task.name, **changed}))
+    (own,) = (Path(spec.submodule_search_locations[0]) / "tasks" / task.folder).rglob(f"{base or task.base}.yaml")
+    (path / "task.yaml").write_text(yaml.safe_dump({"include": str(own), "task": task.name, **changed}))
     return TaskManager(include_path=str(path), include_defaults=False).load([task.name])["tasks"][task.name]
 
 

@@ -9,6 +9,8 @@ class Rule:
     """Base of rules."""
 
     name: ClassVar[str] = ""
+    own_line: ClassVar[bool] = True
+    """Whether `closing` has a line of its own after the steps of a worked example."""
 
     def extract(self, text: str, labels: str) -> str | None:
         """Find the answer in canonical form, or None where the text holds none. `labels`: those of the options."""

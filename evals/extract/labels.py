@@ -16,6 +16,19 @@ class Letter(Rule):
         return chosen_label(text, labels)
 
 
+class StatedLetter(Letter):
+    """The label that a chain of thought states ("So the answer is (B)."): one that it only mentions is no answer."""
+
+    name = "stated_letter"
+    own_line = False
+
+    def extract(self, text: str, labels: str) -> str | None:
+        return chosen_label(text, labels, stated_alone=True)
+
+    def closing(self, answer: str, lang: str) -> str:
+        return f"So the answer is ({answer})." if lang == "en" else f"所以答案是{answer}。"
+
+
 class Letters(Rule):
     """"AC", "A, C", "A和C", "答案是A、C": the labels of the last run of them that is stated, else of the run that
     the text begins with, in the order of the options."""
@@ -25,3 +38,16 @@ class Letters(Rule):
     def extract(self, text: str, labels: str) -> str | None:
         """Find some of `labels`, each once, or None."""
         return chosen_labels(text, labels)
+
+
+class StatedLetters(Letters):
+    """The labels that a chain of thought states."""
+
+    name = "stated_letters"
+    own_line = False
+
+    def extract(self, text: str, labels: str) -> str | None:
+        return chosen_labels(text, labels, stated_alone=True)
+
+    def closing(self, answer: str, lang: str) -> str:
+        return f"So the answer is {answer}." if lang == "en" else f"所以答案是{answer}。"

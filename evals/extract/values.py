@@ -102,6 +102,7 @@ class Stated(_Value):
     """The text that the last sentence such as "... The answer is 42." or "……答案是42。" states."""
 
     name = "stated"
+    own_line = False
 
     def extract(self, text: str, labels: str) -> str | None:
         """Find the text, without marks around it, or None."""

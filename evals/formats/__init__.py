@@ -92,7 +92,8 @@ class Format:
         cluster = cluster or str(record.get(names.cluster) or "")
         name = record.get(names.id)
         return checked(id or (at.id if name is None else str(name)), lang, question, found.texts, min(rights),
-                       answers=tuple(sorted({*rights})), subject=subject, cluster=cluster)  # fmt: skip
+                       answers=tuple(sorted({*rights})), subject=subject, cluster=cluster,
+                       solution=str(record.get(names.solution) or "").strip())  # fmt: skip
 
 
 BY_SUFFIX = {".jsonl": "argosy", ".csv": "mmlu"}  # where a task names no format

@@ -46,7 +46,7 @@ class CEval(Format):
     name = "ceval"
     lang = "zh"
     suffixes = (".csv",)
-    fields = Fields(choices=tuple("abcdefgh"), id="")
+    fields = Fields(choices=tuple("abcdefgh"), id="", solution="explanation")
     a_file_a_subject = True
 
     def records(self, path: Path, encoding: str = "utf-8") -> Records:

@@ -141,8 +141,9 @@ class Gaokao(Format):
             return [BrokenItem(UNSPLIT)] * len(answers)
         cluster = at.id if len(answers) > 1 else ""
         numbers = range(len(answers))
-        return [_item(questions[n], answers[n], f"{at.id}.{n + 1}" if cluster else at.id, lang, subject, cluster)
-                for n in numbers]  # fmt: skip
+        solution = "" if cluster else str(record.get("analysis") or "").strip()
+        return [_item(questions[n], answers[n], f"{at.id}.{n + 1}" if cluster else at.id, lang, subject, cluster,
+                      solution) for n in numbers]  # fmt: skip
 
 
 def _questions(text: str, count: int) -> list[ExamQuestion] | None:
@@ -157,13 +158,14 @@ def _questions(text: str, count: int) -> list[ExamQuestion] | None:
     return split_questions(text, runs) if len(runs) == count else None
 
 
-def _item(exam: ExamQuestion, answer: object, id: str, lang: str, subject: str, cluster: str) -> AnyItem | BrokenItem:
+def _item(exam: ExamQuestion, answer: object, id: str, lang: str, subject: str, cluster: str,
+          solution: str) -> AnyItem | BrokenItem:  # fmt: skip
     labels = "ABCDEFG"
     if all(choice.strip("$ .{}\\mathr") in ("", label) for choice, label in zip(exam.choices, labels, strict=False)):
         return BrokenItem("options are in a table or a picture")
     try:
         rights = label_indexes(answer)
         return checked(id, lang, exam.question, exam.choices, rights[0], answers=rights, subject=subject,
-                       cluster=cluster)  # fmt: skip
+                       cluster=cluster, solution=solution)  # fmt: skip
     except BrokenItem as reason:
         return reason

@@ -31,7 +31,7 @@ class MathQA(Format):
 
     name = "mathqa"
     suffixes = (".json", ".jsonl")
-    fields = Fields(question="Problem", answer="correct", subject="category")
+    fields = Fields(question="Problem", answer="correct", subject="category", solution="Rationale")
 
     def parse(self, record: Record, at: At) -> Iterable[AnyItem]:
         return [self.item({**record, "choices": split_options(text(record, "options"))}, at)]

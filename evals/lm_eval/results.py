@@ -9,8 +9,8 @@ from argosy.evidence.results.items import digest
 from argosy.model.infer.model import LanguageModel, Pair
 from argosy.model.infer.rows import JOINED, NO_NUMBER, TOO_LONG
 from argosy.model.infer.scorer import Fit
+from evals.answers import OTHER_ANSWER
 from evals.lm_eval import rights_of
-from evals.metrics import OTHER_ANSWER
 from evals.records import language_of
 
 Row = dict[str, Any]

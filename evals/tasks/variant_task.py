@@ -18,8 +18,9 @@ from argosy.core.statistics.intervals import Estimate
 from argosy.evidence.results.suite import load_suite
 from argosy.model.infer.rows import NO_NUMBER
 from argosy.model.weights.chat import answer_start
+from evals.answers import Answer, answer, voted
 from evals.chain import parse_chain
-from evals.metrics import METRICS, Answer, answer, generated, metric_names, metrics
+from evals.metrics import METRICS, metric_names, metrics
 from evals.question import Question
 from evals.task import TaskSpec, read_examples, read_task
 
@@ -172,7 +173,8 @@ class VariantTask(Task):  # type: ignore[misc]
         left = iter(results)
         for question in self.questions(doc):
             scores = [next(left)[0] for _ in question.continuations]  # none where the answer is generated
-            read = _answer(question, next(left) if question.generation else scores)
+            about = question.generation
+            read = _answer(question, [next(left) for _ in range(about.samples)] if about else scores)
             if read is None:
                 self.left_out[NO_NUMBER] += 1
             else:
@@ -189,7 +191,8 @@ class VariantTask(Task):  # type: ignore[misc]
         for name in self._names:
             value = own[name].value if name in own else _missing(name, found, own)
             values[name] = value * weight if name in _OVER_QUESTIONS else value
-        raw = [[a.question.id, list(a.scores) if a.text is None else a.text] for a in found]
+        raw = [[a.question.id, list(a.scores) if a.text is None else [each.text for each in a.samples or (a,)]]
+               for a in found]  # fmt: skip
         return values | {name: raw for name in _OVER_ALL if name in values}
 
     def aggregation(self) -> dict[str, Callable[[list[Any]], float]]:
@@ -211,8 +214,8 @@ class VariantTask(Task):  # type: ignore[misc]
         return {name: kind.better != "lower" for name, kind in METRICS.items()}
 
 
-def _answer(question: Question, raw: str | Sequence[float]) -> Answer | None:
-    return generated(question, raw) if isinstance(raw, str) else answer(question, raw)
+def _answer(question: Question, raw: Sequence[Any]) -> Answer | None:
+    return voted(question, raw) if question.generation else answer(question, raw)
 
 
 def _missing(name: str, found: Sequence[Answer], own: dict[str, Estimate]) -> float:
@@ -244,7 +247,9 @@ def _requests(
         return prompt if template is None else template([{"role": "user", "content": prompt}])
 
     if (about := question.generation) is not None:
-        options = {"until": list(about.stops), "max_gen_toks": about.max_tokens, "do_sample": False}
-        return [("generate_until", (context(question.prompt), options))]
+        options = {"until": list(about.stops), "max_gen_toks": about.max_tokens, "do_sample": bool(about.temperature)}
+        if about.temperature:
+            options["temperature"] = about.temperature
+        return [("generate_until", (context(question.prompt), dict(options)))] * about.samples
     before = question.before if start is None else start
     return [("loglikelihood", (context(prompt), before + text)) for prompt, text in question.requests]

@@ -11,10 +11,10 @@ from typing import ClassVar
 from argosy.core.config.schema import Config
 from argosy.core.plugins import Folder
 from argosy.corpus.text.values import is_number
-from evals.extract import RULES
+from evals.extract import RULES, Rule
 from evals.extract.listed import stand_in_order
 from evals.items import Item
-from evals.question import Draft, Form, Generation, Rendered
+from evals.question import SEPARATOR, Draft, Form, Generation, Rendered
 
 
 class NotApplicable(Exception):
@@ -161,6 +161,7 @@ class GeneratedForm:
     solution: bool = True  # worked examples show how the answer is found
     annotations: bool = False  # with its <<calculations>>
     asked: Form | None = None  # the form whose prompt is written; None: the published one
+    sampling: tuple[int, float, tuple[int, ...]] = (1, 0.0, ())  # samples, temperature, pass_at of a Generation
 
     def __call__(self, draft: Draft) -> Rendered:
         """Write the prompt, and say what is generated after it; nothing is scored."""
@@ -184,9 +185,9 @@ class GeneratedForm:
         short = bool(draft.choices) or not (self.solution and draft.solution)
         stops = self.stops if self.stops is not None else (("\n",) if short else (QUESTION[draft.lang].strip(),))
         tokens = self.max_tokens or (_SHORT if labels else _LONG if not draft.choices else _TEXT)
-        rule, answer = RULES.pick(name), _right(draft, labelled=asked.labelled)
+        rule, answer = RULES.pick(name), right_answer(draft, labelled=asked.labelled)
         among = tuple(map(rule.canonical, draft.choices)) if asked.shown and draft.choices and not labels else ()
-        return Generation(rule.canonical(answer), stops, tokens, name, labels, among)
+        return Generation(rule.canonical(answer), stops, tokens, name, labels, among, *self.sampling)
 
     def worked(self, draft: Draft) -> str:
         """Write a worked example's text after the cue: the labels, or the solution with the end that the rule reads."""
@@ -194,14 +195,19 @@ class GeneratedForm:
         if draft.choices and not (self.extract or draft.golds):
             return asked.continuations[draft.gold]
         rule = RULES.pick(self.extract or default_rule(draft, labelled=asked.labelled))
-        closing = rule.closing(_right(draft, labelled=asked.labelled), draft.lang)
+        closing = rule.closing(right_answer(draft, labelled=asked.labelled), draft.lang)
         if draft.choices or not (self.solution and draft.solution):
             return closing
         steps = draft.solution if self.annotations else ANNOTATION.sub("", draft.solution)
-        return f"{steps}\n{closing}"
+        return after_steps(steps, rule, closing, draft.lang)
 
 
-def _right(draft: Draft, *, labelled: bool) -> str:
+def after_steps(steps: str, rule: Rule, closing: str, lang: str) -> str:
+    """Write the steps of a worked example, and the answer where its rule reads it."""
+    return f"{steps}{chr(10) if rule.own_line else SEPARATOR[lang]}{closing}"
+
+
+def right_answer(draft: Draft, *, labelled: bool) -> str:
     """Join the labels of the right options, or return the answer's text."""
     if labelled:
         return "".join(draft.labels[place] for place in draft.rights)

@@ -148,12 +148,12 @@ def _alternatives(labels: str) -> re.Pattern[str]:
     return re.compile(rf"({after})(?={_CLOSE}{_OR}{OPEN}({after}))")
 
 
-def chosen_label(text: str, labels: str) -> str | None:
+def chosen_label(text: str, labels: str, *, stated_alone: bool = False) -> str | None:
     """Return the label that a text chooses, or None: a stated one (the last) goes before the one that the text begins
     with, and that before the only one that stands alone in it.
 
     One that the text denies ("not A", "A is wrong", "不选A") is none of them; "B or C" is no answer, nor are several
-    ("A and C"), nor is what follows a next question."""
+    ("A and C"), nor is what follows a next question. `stated_alone`: only a stated one."""
     stated, first, alone = _patterns(labels)
     text = readable(text, labels)
     text = before_next_question(text, labels)
@@ -164,6 +164,8 @@ def chosen_label(text: str, labels: str) -> str | None:
     if found:
         start = found[-1].start(1)
         return None if start in open_ or _is_list(text, start, labels, wrong) else found[-1][1]
+    if stated_alone:
+        return None
     begins = first.match(text)
     if begins and begins.start(1) not in wrong | open_:
         return None if _is_list(text, begins.start(1), labels, wrong) else begins[1]
@@ -191,16 +193,17 @@ def _patterns(labels: str) -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern
     return re.compile(f"{STATED}{OPEN}({after})"), re.compile(f"{OPEN}({alone})"), re.compile(f"({alone})")
 
 
-def chosen_labels(text: str, labels: str, wrong: Collection[int] = ()) -> str | None:
+def chosen_labels(text: str, labels: str, wrong: Collection[int] = (), *, stated_alone: bool = False) -> str | None:
     """Return the labels of the last run of them that a text states ("答案是A、C"), else of the run that it begins with,
     in the order of `labels`, or None.
 
-    `wrong`: places in the text of labels that count nothing, such as those that are denied."""
+    `wrong`: places in the text of labels that count nothing, such as those that are denied. `stated_alone`: without a
+    statement there are none."""
     stated, first = _run_patterns(labels)
     text = readable(text, labels)
     text = before_next_question(text, labels)
     said = [*stated.finditer(text)]
-    found = said[-1] if said else first.match(text)
+    found = said[-1] if said else None if stated_alone else first.match(text)
     if found is None:
         return None
     run = re.sub("and", "   ", found[1])

@@ -14,8 +14,10 @@ import numpy as np
 
 from argosy.core.errors import StepError
 from argosy.core.step.contract import counted
+from argosy.model.infer.batches import SHARED, beginning
 from argosy.model.infer.forward import free_memory, is_out_of_memory, short_rope
 from argosy.model.infer.logprobs import by_length, likeliest
+from argosy.model.infer.shared import SharedPrefix, shares_prefix
 
 if TYPE_CHECKING:
     import torch
@@ -59,7 +61,12 @@ class Answers(NamedTuple):
 
 
 class Decoder(ABC):
-    """A model that answers prompts: one of transformers in this process, or one of vLLM."""
+    """A model that answers prompts: one of transformers in this process, or one of vLLM.
+
+    Attributes:
+        shares: whether what all prompts of a batch begin with is read once for them."""
+
+    shares: bool = False
 
     @abstractmethod
     def __call__(self, prompts: Sequence[Sequence[int]], seeds: Sequence[Sequence[int]], decoding: Decoding) -> Answers:
@@ -73,14 +80,17 @@ class TransformersDecoder(Decoder):
         text: the text of token ids, in which stop texts are looked for.
         dtype: of matrix products; None: that of the weights.
         heard: is called with the tokens of each step; an error of its own gives the answers up.
+        sharing: whether what a batch's prompts begin with is read once, where that is exact for the model.
 
     Where memory does not suffice for a batch, its halves follow each other. Raises StepError: it does not suffice for
     one answer."""
 
     def __init__(self, model: Any, text: Callable[[list[int]], str] | None = None, dtype: "torch.dtype | None" = None,
-                 heard: "Callable[[Tensor], object] | None" = None) -> None:
+                 heard: "Callable[[Tensor], object] | None" = None, *, sharing: bool = False) -> None:
         self.model, self.text, self.heard, self._dtype = model, text, heard, dtype
         self.short = short_rope(model.config.get_text_config())
+        self.shares = sharing and not self.short and shares_prefix(model)
+        self.prefix = SharedPrefix(model)
 
     def __call__(self, prompts: Sequence[Sequence[int]], seeds: Sequence[Sequence[int]], decoding: Decoding) -> Answers:
         """Answer each prompt, batches of similar lengths at a time."""
@@ -102,8 +112,12 @@ class TransformersDecoder(Decoder):
         return found
 
     def _batch(self, prompts: Sequence[Sequence[int]], seeds: Sequence[Sequence[int]], decoding: Decoding) -> Answers:
+        shared = beginning(prompts) if self.shares else 0
+        if shared < SHARED or len(prompts) == 1:
+            shared = 0
         try:
-            return _BatchDecoding(self, prompts, seeds, decoding).run()
+            with self.prefix.read(prompts[0][:shared]):
+                return _BatchDecoding(self, [prompt[shared:] for prompt in prompts], seeds, decoding, shared).run()
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
                 raise
@@ -125,7 +139,8 @@ class _BatchDecoding:
     """Decoding of a batch: its answers so far, and those rows of it that have not ended."""
 
     def __init__(self, decoder: TransformersDecoder, prompts: Sequence[Sequence[int]], seeds: Sequence[Sequence[int]],
-                 decoding: Decoding) -> None:
+                 decoding: Decoding, before: int = 0) -> None:
+        """`before`: tokens that the prompts begin with and that have been read."""
         import torch
 
         self._decoder, self._model, self._decoding, self._copies = decoder, decoder.model, decoding, len(seeds[0])
@@ -133,7 +148,7 @@ class _BatchDecoding:
         self._prompts = _pad_left(prompts, decoding.pad_id).to(device)
         self._ids = self._prompts
         self._mask = _pad_left([[1] * len(prompt) for prompt in prompts], 0).to(device)
-        self._places = (self._mask.cumsum(-1) - 1).clamp(min=0)
+        self._places = (self._mask.cumsum(-1) - 1).clamp(min=0) + before
         self._stops = torch.tensor(list(decoding.stop_ids), dtype=torch.long, device=device)
         drawn = [np.random.default_rng(seed).random(most, dtype=np.float32)  # in [0, 1), of each answer's tokens
                  for row in seeds for seed in row if decoding.temperature]  # fmt: skip

@@ -8,6 +8,7 @@ from typing import Any
 
 from argosy.core.errors import InputError
 from argosy.corpus.data.split import derive_seed
+from argosy.model.infer.batches import batches_of
 from argosy.model.infer.decode import Decoder, Decoding, TransformersDecoder, before_stops
 from argosy.model.infer.encoder import Encoder, load_encoder
 from argosy.model.infer.rows import Score, Tokens, common
@@ -52,7 +53,7 @@ class LanguageModel:
 
     def _make_parts(self, batch_tokens: int, work: Work | None, cache: ScoreCache | None) -> tuple[Scorer, Decoder]:
         scorer = Scorer(self.model, self.max_length, batch_tokens, work, cache)
-        return scorer, TransformersDecoder(self.model, self._decode)
+        return scorer, TransformersDecoder(self.model, self._decode, sharing=scorer.branching)
 
     @classmethod
     def load(
@@ -143,25 +144,27 @@ class LanguageModel:
 
     def generate_tokens(
         self, prompts: Sequence[str], ends: Sequence[int], max_tokens: int, stops: Sequence[str] = (),
-        temperature: float = 0.0, seed: int = 0, **limits: Any,
+        temperature: float = 0.0, seed: int = 0, seeds: Sequence[int] | None = None, **limits: Any,
     ) -> list[list[int]]:
         """Continue each prompt, greedily at temperature 0: the tokens up to one of `ends` (not included), a stop text
-        (included) or `max_tokens`. Fewer than that are a text that has ended. A sampled text depends on its prompt, on
-        `seed`, and on its place among the prompts. `limits`: `top_k` and `top_p` of a Decoding."""
+        (included) or `max_tokens`. Fewer than that are a text that has ended. A sampled text depends on its prompt and
+        its seed of `seeds`; without them, on `seed` and its place among the prompts. `limits`: `top_k` and `top_p` of a
+        Decoding."""
         room = max(1, self.max_length - max_tokens)
         whole = self.encode(prompts)
         self.scorer.cut += sum(len(tokens) > room for tokens in whole)
         most = min(max_tokens, max(1, self.max_length - room))
         decoding = Decoding(tuple(ends), 0, most, temperature, stops=tuple(stops), scored=False, **limits)
-        requests = [(tokens[-room:] or (self.prefix_token,), derive_seed("texts", seed, place) if temperature else 0)
-                    for place, tokens in enumerate(whole)]  # fmt: skip
-        each = list(dict.fromkeys(requests))
-        batches = _in_batches([prompt for prompt, _ in each], most, self.scorer.batch_tokens)
-        tasks = [(tuple(each[index] for index in batch), decoding) for batch in batches]
+        drawn = seeds if seeds is not None else [derive_seed("texts", seed, place) for place in range(len(whole))]
+        requests = [(tokens[-room:] or (self.prefix_token,), own if temperature else 0)
+                    for tokens, own in zip(whole, drawn, strict=True)]  # fmt: skip
+        batches = batches_of(requests, most, self.scorer.batch_tokens, sharing=self.decoder.shares)
+        tasks = [(batch, decoding) for batch in batches]
         texts: dict[tuple[Tokens, int], list[int]] = {}
-        sizes = [len(batch) for batch, _ in tasks]
+        sizes = [len(batch) * len(batch[0][1]) for batch, _ in tasks]
         for number, made in self.scorer.work.run("texts", tasks, lambda task: self.compute("texts", task), sizes):
-            texts.update(zip(tasks[number][0], made, strict=True))
+            asked = [(prompt, own) for prompt, several in tasks[number][0] for own in several]
+            texts.update(zip(asked, made, strict=True))
         return [text[:-1] if text and text[-1] in ends else text for text in map(texts.__getitem__, requests)]
 
     def compute(self, kind: str, task: Any) -> Any:
@@ -169,8 +172,8 @@ class LanguageModel:
         if kind == "scores":
             return self.scorer.compute(task)
         requests, decoding = task
-        decoding = replace(decoding, batch_size=len(requests))
-        return self.decoder([prompt for prompt, _ in requests], [[seed] for _, seed in requests], decoding).tokens
+        decoding = replace(decoding, batch_size=len(requests) * len(requests[0][1]))
+        return self.decoder([prompt for prompt, _ in requests], [seeds for _, seeds in requests], decoding).tokens
 
     def _decode(self, ids: list[int]) -> str:
         text: str = self.tokenizer.decode(ids, skip_special_tokens=True)
@@ -252,20 +255,6 @@ def load_helper(helper: Helper) -> LanguageModel:
     """Load the model of a process that helps another one."""
     checkpoint = Checkpoint(helper.checkpoint, helper.checkpoint.name)
     return LanguageModel.load(checkpoint, helper.batch_tokens, device=helper.number, dtype=helper.dtype)
-
-
-def _in_batches(prompts: Sequence[Tokens], max_tokens: int, batch_tokens: int) -> Iterator[list[int]]:
-    """Yield indexes of prompts of similar lengths, longest first. A batch has at most `batch_tokens` (or one prompt),
-    the `max_tokens` to come included."""
-    batch: list[int] = []
-    for index in sorted(range(len(prompts)), key=lambda i: (-len(prompts[i]), prompts[i])):
-        width = len(prompts[batch[0]] if batch else prompts[index]) + max_tokens
-        if batch and (len(batch) + 1) * width > batch_tokens:
-            yield batch
-            batch = []
-        batch.append(index)
-    if batch:
-        yield batch
 
 
 def _max_length(config: Any, tokenizer: Any) -> int:

@@ -11,11 +11,11 @@ import pytest
 from argosy.core.errors import InputError, StepError
 from argosy.model.infer.encoder import Encoder
 from argosy.model.infer.model import LanguageModel
+from evals.answers import Answer, generated
 from evals.chain import parse_chain
 from evals.items import Item, Items
 from evals.lm_eval import LETTERS_ALONE, NO_QUESTION
 from evals.lm_eval.run import ArgosyLM
-from evals.metrics import Answer, generated
 from evals.question import Pool
 from evals.runner import run_benchmarks
 from evals.section import Benchmarks

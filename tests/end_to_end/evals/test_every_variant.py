@@ -8,10 +8,11 @@ from random import Random
 
 import pytest
 
+from evals.answers import Answer, answer, generated
 from evals.chain import Chain, parse_chain
 from evals.formats import At, find_format, parse_records, read_items
 from evals.items import Item, merged
-from evals.metrics import Answer, answer, generated, metrics
+from evals.metrics import metrics
 from evals.question import CUE, Draft, Pool, Question
 from evals.variants import NotApplicable
 from evals.variants.single_answers import YES_NO

@@ -168,6 +168,8 @@ GOOD: dict[str, dict[str, Any]] = {
     "truthfulqa_mc2": {"question": "Q", "mc2_targets": {"choices": ["x", "y", "z"], "labels": [1, 0, 1]}},
     "hellaswag": {"activity_label": "L", "ctx_a": "A", "ctx_b": "b", "endings": ["x", "y"], "label": 0},
     "gsm8k": {"question": "Q", "answer": "1 #### 1"},
+    "agieval": {"passage": "P", "question": "Q", "options": ["(A)x", "(B)y"], "label": "A", "other": {"solution": "s"}},
+    "bbh": {"input": "Q\nOptions:\n(A) x\n(B) y", "target": "(A)"},
     "blimp": {"sentence_good": "x", "sentence_bad": "y", "UID": "u", "pairID": 1},
     "instructions": {"instruction": "Please choose the correct answer to the question: Q Answer1: x Answer2: y",
                      "answer": "answer1"},

@@ -17,10 +17,11 @@ from argosy.evidence.results.rows import Rows
 from argosy.evidence.results.suite import Suite
 from argosy.model.infer.model import LanguageModel
 from argosy.model.infer.scorer import Fit
+from evals.answers import Answer, answer
 from evals.chain import parse_chain
 from evals.formats import read_items
 from evals.lm_eval.run import ArgosyLM
-from evals.metrics import Answer, answer, chances, metrics, position_bias
+from evals.metrics import chances, metrics, position_bias
 from evals.question import Question
 from evals.runner import run_benchmarks
 from evals.section import Benchmarks

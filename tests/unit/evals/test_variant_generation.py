@@ -2,10 +2,11 @@
 
 import pytest
 
+from evals.answers import NO_ANSWER, OTHER_ANSWER, generated
 from evals.chain import parse_chain
 from evals.extract import RULES
 from evals.items import Item, OpenItem
-from evals.metrics import NO_ANSWER, OTHER_ANSWER, generated, metric_names, metrics
+from evals.metrics import metric_names, metrics
 from evals.question import Pool, Question
 from tests.evaluation_fixtures import make_items
 
@@ -94,7 +95,7 @@ def test_rules(name: str, text: str, labels: str, found: str | None) -> None:
 @pytest.mark.parametrize("lang", ["en", "zh"])
 @pytest.mark.parametrize("name", sorted(RULES))
 def test_each_rule_reads_the_end_of_its_own_examples(name: str, lang: str) -> None:
-    answer = {"letter": "C", "letters": "AD"}.get(name, "1,234")
+    answer = {"letter": "C", "letters": "AD"}.get(name.removeprefix("stated_"), "1,234")
     found = RULES.pick(name).extract(RULES.pick(name).closing(answer, lang), "ABCD")
     assert found == RULES.pick(name).canonical(answer)
 

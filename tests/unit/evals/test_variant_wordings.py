@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from evals.answers import Answer, answer
 from evals.chain import parse_chain
 from evals.formats import read_items
 from evals.items import Item, OpenItem
-from evals.metrics import Answer, answer, metrics
+from evals.metrics import metrics
 from evals.question import Draft, Question
 from evals.variants import NotApplicable
 from evals.variants.paraphrased import stems, wraps

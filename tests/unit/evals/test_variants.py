@@ -216,6 +216,7 @@ EXAMPLES: dict[str, object] = {
     "one_right": "single_answers",
     "statements": {"single_answers": {"mode": "statements"}},
     "set": "generative",
+    "cot": "chain_of_thought",
 }
 
 
@@ -232,7 +233,7 @@ def made(name: str, lang: str) -> list[Question]:
     return [question for question in questions if question.item in ("0", "several")]
 
 
-ONCE = {"as_text": "en", "as_text_labels": "zh", "template": "en", "layout": "en"}
+ONCE = {"as_text": "en", "as_text_labels": "zh", "template": "en", "layout": "en", "cot": "en"}
 
 
 @pytest.mark.parametrize(("name", "lang"), [(name, lang) for name in EXAMPLES for lang in ("en", "zh")

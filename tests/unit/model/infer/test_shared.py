@@ -1,0 +1,78 @@
+"""Beginnings that a batch shares: the same answers as each prompt alone, for the models where that is exact."""
+
+from random import Random
+
+import pytest
+import torch
+from transformers import (
+    Gemma2Config,
+    Gemma2ForCausalLM,
+    GPT2Config,
+    GPT2LMHeadModel,
+    OPTConfig,
+    OPTForCausalLM,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+)
+
+from argosy.model.infer.batches import batches_of, beginning
+from argosy.model.infer.decode import Decoding, TransformersDecoder
+from argosy.model.infer.shared import shares_prefix
+from tests.evaluation_fixtures import make_language_model
+
+SIZE = {"vocab_size": 90, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
+SHOTS = [[7, 3, 9, 11, 5] * 9, [4, 4, 8, 1, 60] * 11]
+PROMPTS = [[*SHOTS[n % 2], *Random(n).choices(range(4, 90), k=3 + n % 5)] for n in range(14)] + [[5, 6, 7], [9]]
+
+
+def answers(model: object, prompts: list[list[int]], *, sharing: bool, **fields: float) -> list[list[int]]:
+    decoding = Decoding([0], 2, 9, scored=False, **fields)
+    decoder = TransformersDecoder(model, sharing=sharing)
+    assert decoder.shares is sharing
+    return decoder(prompts, [[n, n + 50] for n in range(len(prompts))], decoding).tokens
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.2])
+@pytest.mark.parametrize("heads", [4, 2, 1])
+def test_answers_after_a_shared_beginning_are_those_of_each_prompt_alone(heads: int, temperature: float) -> None:
+    torch.manual_seed(0)
+    model = Qwen2ForCausalLM(Qwen2Config(**SIZE, num_key_value_heads=heads)).eval()
+    for start in (0, 1):  # those of one beginning
+        prompts = PROMPTS[start:14:2]
+        assert beginning(prompts) >= len(SHOTS[start])
+        alone = [each for n, prompt in enumerate(prompts) for each in TransformersDecoder(model)(
+            [prompt], [[n, n + 50]], Decoding([0], 2, 9, scored=False, temperature=temperature)).tokens]  # fmt: skip
+        assert answers(model, prompts, sharing=True, temperature=temperature) == alone
+
+
+def test_it_is_tried_which_models_can_share() -> None:
+    torch.manual_seed(0)
+    small = {"vocab_size": 90, "hidden_size": 32, "num_attention_heads": 4, "num_hidden_layers": 2}
+    assert shares_prefix(GPT2LMHeadModel(GPT2Config(vocab_size=90, n_embd=32, n_layer=2, n_head=4)).eval())
+    capped = Gemma2Config(**SIZE, num_key_value_heads=2, head_dim=8)  # scores are capped
+    assert not shares_prefix(Gemma2ForCausalLM(capped).eval())
+    opt = OPTConfig(**small, ffn_dim=48, word_embed_proj_dim=32)
+    model = OPTForCausalLM(opt).eval()
+    own = model.config._attn_implementation
+    shares_prefix(model)
+    assert model.config._attn_implementation == own
+
+
+def test_prompts_that_begin_alike_are_one_batch_each_prompt_once_with_all_its_seeds() -> None:
+    requests = [(tuple(prompt), seed) for prompt in PROMPTS for seed in (1, 2)]
+    batches = batches_of([*requests, *requests], 9, 4096, sharing=True)
+    assert sorted((prompt, seed) for batch in batches for prompt, seeds in batch for seed in seeds) == sorted(requests)
+    assert sorted(len(batch) for batch in batches) == [2, 7, 7]
+    few = batches_of(requests, 9, 60, sharing=True)  # tokens but the beginning: (8 + 9) * 2 seeds a prompt
+    assert max(len(batch) for batch in few) == 2
+    assert {len(batch) for batch in batches_of(requests, 9, 60, sharing=False) if len(batch[0][0]) > 9} == {1}
+
+
+def test_few_shot_texts_are_the_same_with_and_without_sharing() -> None:
+    model = make_language_model(512)
+    head = "the river is long and the town is small. " * 8
+    prompts = [f"{head}{n} the capital of" for n in range(9)] + ["salt", "the whale"]
+    shared = model.generate(prompts, ("of",), 16)
+    assert model.decoder.shares
+    model.decoder.shares = False
+    assert model.generate(prompts, ("of",), 16) == shared
