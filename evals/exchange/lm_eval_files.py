@@ -13,9 +13,9 @@ from argosy.core.store.files import json_text, make_directory, write_atomic
 from argosy.evidence.report.items import Asked
 from argosy.evidence.results.findings import Findings
 from argosy.evidence.results.values import Record
+from evals.answers import OTHER_ANSWER
 from evals.exchange import OURS, PLAIN, Exported, Value, add, kind_of, number
 from evals.lm_eval.results import right_metric, variant_of
-from evals.metrics import OTHER_ANSWER
 from evals.records import language_of
 
 NAME = "lm-eval"
