@@ -41,6 +41,7 @@ PAPERS: Mapping[str, Mapping[str, Any]] = {
     "gopher_repetition": {"lettered_pieces": False},
     "gopher_quality": GOPHER_QUALITY,
     "c4_quality": {"line_ends": ".?!\"'"},
+    "c4_paragraphs": {},
     "fineweb_quality": {"chinese_short_line": 30}
 }
 """The thresholds of the papers, which are datatrove's defaults, for our filters."""

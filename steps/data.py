@@ -118,6 +118,8 @@ class DataOutputs(Config):
     benchmark: dict[str, int]
     rejected: dict[str, int]
     """Unusable lines, rows and records of the user's files, as far as they were read here, by reason."""
+    notes: list[str]
+    """Further notes for the user: keys of messages that nothing reads."""
     damaged: dict[str, str]
     """Files of those that could not be read to their end, and why."""
     skipped: list[str]
@@ -187,7 +189,8 @@ def _own_records(config: DataConfig, items: Records, writers: JsonlWriters, tall
         read, own = read_files(kind, files, config.formats, writers, rejects_at)
         tally.rejected.update(own.rejected)
         records[kind], found = curate(kind, read, config.curation, items, writers)
-        report[kind] = found.to_json()
+        report[kind] = found.to_json() | {"keys_not_read": dict(sorted(own.unread.items()))}
+        tally.unread.update(own.unread)
         gone = {name: reasons.total() for name, reasons in found.dropped.items()}
         print(f"{kind}: kept {len(records[kind])} of {len(read)} records" + (f"; dropped by {gone}" if gone else ""))
     return records, report
@@ -260,13 +263,15 @@ def _write_tables(config: DataConfig, tables: dict[str, Records], writers: Jsonl
 def _outputs(counts: dict[str, int], tally: Tally, files: list[InputFile], sample: Sample, skipped: list[str],
              own: list[str]) -> DataOutputs:
     channels = dict(sorted(sample.counts.channels.items()))
+    keys = ", ".join(f"{key} ({count})" for key, count in tally.unread.most_common())
     return DataOutputs(
         files=len(files), bytes=sum(file.size for file in files), documents=sum(channels.values()), channels=channels,
         complete=sample.complete, instructions=counts["instructions"],
         instructions_heldout=counts["instructions_heldout"], preferences=counts["preferences"],
         preferences_heldout=counts["preferences_heldout"], prompts=counts["prompts"],
         benchmark={lang: counts[f"benchmark/{lang}"] for lang in ("en", "zh")},
-        rejected=dict(sorted(tally.rejected.items())), damaged=sample.counts.damaged(), skipped=skipped, own=own
+        rejected=dict(sorted(tally.rejected.items())), damaged=sample.counts.damaged(), skipped=skipped, own=own,
+        notes=[f"keys of messages that nothing reads, and their number: {keys}"] if keys else []
     )
 
 

@@ -18,7 +18,7 @@ from argosy.core.store.files import write_atomic
 from argosy.core.store.remote import check_window, is_uri
 from argosy.corpus.data.listing import list_inputs
 from argosy.corpus.data.readers import CUT_BYTES, READERS, UNPACKS, Reader, is_packed
-from argosy.corpus.data.sources import Cut, InputFile, SourceConfig
+from argosy.corpus.data.sources import UTF8, Cut, InputFile, SourceConfig
 
 DOCUMENTS = "documents.json"
 OWN = -1  # as `input` of a file of the data step's own
@@ -56,6 +56,7 @@ def inventory(inputs: Sequence[str], config: SourceConfig, most: int = CUT_BYTES
     may be cut. Raises InputError: an input is absent, empty or of an unknown format, a folder has no readable file, or
     a file cannot be read."""
     files, skipped = list_inputs(inputs, config, config.skip)
+    most = most if config.encoding == UTF8 else max((file.size for file in files), default=0)  # read from the beginning
     with ThreadPoolExecutor(_THREADS) as pool:
         known = list(pool.map(lambda file: identify(file, most), (file for file in files if file.size)))
     return known, [*(f"{each.label} ({each.why})" for each in skipped),

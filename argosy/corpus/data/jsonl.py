@@ -24,7 +24,7 @@ T = TypeVar("T")
 JSONL = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 MOST_BYTES = 16 * 2**20  # of a record in a file of the user's
 BLOCK = 2**20
-SHOWN = 1000  # bytes of a line that is too long, among the rejects
+_SHOWN = 1000  # bytes of a line that is too long, among the rejects
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def lines(stream: IO[bytes], *, keep_blank: bool = False, encoding: str = "utf-8
         if most and len(raw) > most:
             while not raw.endswith(b"\n") and (raw := stream.readline(BLOCK)):
                 offset += len(raw)
-            yield Line(number, at, line[:SHOWN], "", f"longer than {most} bytes")
+            yield Line(number, at, line[:_SHOWN], "", f"longer than {most} bytes")
         elif keep_blank or (line and not line.isspace()):
             yield _line(number, at, line, encoding)
 

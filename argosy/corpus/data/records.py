@@ -26,6 +26,7 @@ from argosy.corpus.data.jsonl import (
 from argosy.corpus.data.readers.parquet import present
 from argosy.corpus.data.rejects import Tally
 from argosy.corpus.data.schemas import ParseError
+from argosy.corpus.data.turns import unread_keys
 
 PARQUET = (".parquet",)
 JSON = (".json", ".json.gz", ".json.zst")
@@ -108,7 +109,7 @@ def read_files(
     total, wrong = Tally(), []
     for given, channel, path in files_by_channel(kind, files):
         own = Tally()
-        parse = partial(_parse, kind, formats.get(channel, formats.get(given, "")), channel)
+        parse = partial(_parse, kind, formats.get(channel, formats.get(given, "")), channel, own.unread)
         for item in read_any(path, parse):
             if isinstance(item, Reject):
                 own.rejected[item.reason] += 1
@@ -118,6 +119,7 @@ def read_files(
             else:
                 records.append(item)
         own.read, total.read = len(records) - total.read, len(records)
+        total.unread.update(own.unread)
         total.rejected.update(own.rejected)
         if not own.read or own.rejected.total() > own.read:
             wrong.append((path, own))
@@ -137,8 +139,9 @@ def _refuse(kind: str, path: Path, tally: Tally, rejects_at: str) -> None:
                          "its channel in data.formats") from None
 
 
-def _parse(kind: str, format: str, channel: str, record: Record) -> Record:
+def _parse(kind: str, format: str, channel: str, unread: Counter[str], record: Record) -> Record:
     found = read_record(kind, record, format)
+    unread.update(unread_keys(record))
     given = found.get("channel")
     return found | {"channel": given if isinstance(given, str) and given else channel}
 

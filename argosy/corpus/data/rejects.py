@@ -25,6 +25,8 @@ class Tally:
     rejected: Counter[str] = field(default_factory=Counter)
     first: str = ""
     """Place and value of the first of them, where one file is read."""
+    unread: Counter[str] = field(default_factory=Counter)
+    """Keys of messages that nothing reads."""
 
     def check(self, what: str, rejects_at: str) -> None:
         """Refuse input that is mostly unreadable: it is most likely not what its name says.
@@ -44,8 +46,12 @@ class Tally:
 
 _REMEDIES = {
     "no field": "Name the field that holds the text as data.source.text_field, or take the file out",
-    "invalid UTF-8": "Convert it to UTF-8 (as iconv -f gb18030 -t utf-8 does), or take it out",
-    "NUL byte": "It is no text, or UTF-16: convert it to UTF-8, or take it out",
+    "invalid UTF-8": "Convert it to UTF-8 (as iconv -f gb18030 -t utf-8 does), which records such as data.instructions "
+                     "must be; or, of data.inputs alone, name its encoding as data.source.encoding (such as gb18030; "
+                     "auto: as it seems), or take it out",
+    "NUL byte": "It is no text, or UTF-16: convert it to UTF-8, or, of data.inputs, set data.source.encoding=utf-16, "
+                "or take it out",
+    "UTF-8 and not": "Set data.source.encoding=auto where files differ, or utf-8",
     "NaN or Infinity": "Write null for it",
     "longer than": "Take it out, or, of data.inputs alone, raise data.source.record_bytes",
     "cut off": "Copy or make it anew, or take it out",

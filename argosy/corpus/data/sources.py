@@ -1,7 +1,9 @@
 """Describes the user's files before they are read: the config of reading, a file with its cuts, channels."""
 
+import codecs
 import re
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Literal, NamedTuple
 
@@ -12,12 +14,24 @@ from argosy.core.errors import InputError
 from argosy.core.store.remote import expand_input
 from argosy.corpus.data.jsonl import MOST_BYTES
 
+UTF8, AUTO = "utf-8", "auto"
 RESERVED_CHANNEL = "instructions"  # the tokenized conversations have this name
 MAX_CHANNELS = 100
 OTHERS = ("other", "*")  # in a mixture: the channels that it does not name, together
 
 # Paths and URIs of the user's files: their bytes count, or what the store of a URI says of them.
 Inputs = Annotated[tuple[str, ...], Role.EXTERNAL, AfterValidator(lambda given: tuple(map(expand_input, given)))]
+
+
+def _encoding(name: str) -> str:
+    """Return the name that Python gives an encoding. Raises ValueError: it has none of this name."""
+    if name == AUTO:
+        return name
+    with suppress(LookupError, ValueError):
+        "".encode(name)  # a codec of bytes, such as hex, is no encoding
+        return codecs.lookup(name).name.removesuffix("-sig")
+    raise ValueError(f"{name!r} is no encoding; allowed: auto, or a name that Python knows, such as gb18030, big5, "
+                     "shift_jis, cp1252, utf-16")
 
 
 class SourceConfig(Config):
@@ -43,6 +57,8 @@ class SourceConfig(Config):
     would be lost."""
     splits: Annotated[tuple[str, ...], ADDED] = ()
     """Splits of Hugging Face datasets to read, such as [train]; empty: all."""
+    encoding: Annotated[str, ADDED, AfterValidator(_encoding)] = UTF8
+    """Encoding of texts, code, CSV and JSON, such as gb18030; auto: each file's own, as it seems."""
     html: Annotated[Literal["resiliparse", "trafilatura"], ADDED] = "resiliparse"
     """Extractor of a page's main text; trafilatura leaves out more of menus and footers, a tenth as fast."""
 

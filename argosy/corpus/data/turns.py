@@ -2,7 +2,8 @@
 which turns are learnt."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from argosy.core.config.explain import shown
@@ -25,7 +26,11 @@ _RECORD = {"weight": 1, "sample_weight": 1, "loss_weight": 1, "train": True, "tr
            "mask": "User", "train_on_prompt": False, "train_on_inputs": False}
 _MASKS = ("completion_mask", "assistant_masks", "segments")  # of tokens or of pieces of text: TRL's, axolotl's
 _MEDIA = ("images", "image", "videos", "video", "audios", "audio")
+_TURNS = ("messages", "conversations", "prompt", "completion", "response", "chosen", "rejected", "chosen_messages",
+          "rejected_messages")
+_READ = {"role", "from", "content", "value", "tool_calls", _CALL, *_KEPT, *_REASONING, *_TURN, _MASKED, *_UNREAD}
 _NOTHING: tuple[Any, ...] = (None, "", [], {})
+_READ_OF_CALLS = {"id", "type", "function", "name", "arguments"}
 
 
 def to_turns(value: Any, field: str) -> list[dict[str, Any]]:
@@ -175,6 +180,32 @@ def check_record(record: Mapping[str, Any]) -> None:
     for key in _MEDIA:
         if record.get(key):
             raise ParseError(f"{key}: a record has text alone; take the field out, or the record", shown(record[key]))
+
+
+def unread_keys(record: Mapping[str, Any]) -> Counter[str]:
+    """Count the keys of a record's messages, of their parts and calls that nothing reads, as `<field>.<key>`."""
+    return Counter(name for field in _TURNS for name in _unread(record.get(field), field))
+
+
+def _unread(value: Any, field: str) -> Iterator[str]:
+    for turn in value if isinstance(value, list) else [value]:
+        if not isinstance(turn, Mapping):
+            continue
+        yield from _others(turn, _READ, field)
+        calls = turn.get("tool_calls")
+        for call in calls if isinstance(calls, list) else ():
+            yield from _others(call, _READ_OF_CALLS, f"{field}.tool_calls")
+            yield from _others(call.get("function") if isinstance(call, Mapping) else None, _READ_OF_CALLS,
+                               f"{field}.tool_calls.function")
+        content = turn.get("content")
+        for part in content if isinstance(content, list) else ():
+            if isinstance(part, Mapping) and "type" in part:
+                yield from _others(part, {"type", "text", "value"}, f"{field}.content")
+
+
+def _others(value: Any, read: set[str], field: str) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        yield from (f"{field}.{key}" for key, each in value.items() if key not in read and each not in _NOTHING)
 
 
 def learnt_turns(record: Mapping[str, Any]) -> list[bool]:

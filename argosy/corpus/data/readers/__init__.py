@@ -11,7 +11,7 @@ from pathlib import PurePath
 from typing import Any, ClassVar, NamedTuple
 
 from argosy.core.plugins import Folder
-from argosy.corpus.data.jsonl import SHOWN, Damaged, Reject, open_binary
+from argosy.corpus.data.jsonl import Damaged, Reject
 from argosy.corpus.data.schemas import Document
 from argosy.corpus.data.sources import Cut, InputFile, SourceConfig
 
@@ -107,30 +107,10 @@ def format_of(path: PurePath | str) -> str:
     return by_suffix().get(suffix_of(path), "")
 
 
-def read_whole(file: InputFile, config: SourceConfig) -> bytes | Reject:
-    """Read a file that is one document, unpacked; a longer one than `record_bytes` is set aside."""
-    with open_binary(file.path) as stream:
-        raw = stream.read(config.record_bytes + 1)
-    if len(raw) > config.record_bytes:
-        return Reject(file.label, 1, f"longer than {config.record_bytes} bytes", raw[:SHOWN], unit="record")
-    return raw
-
-
-def read_text(file: InputFile, config: SourceConfig) -> str | Reject:
-    """Read a file of UTF-8 that is one document, or why it is none."""
-    if isinstance(raw := read_whole(file, config), Reject):
-        return raw
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return Reject(file.label, 1, "invalid UTF-8", raw, unit="record")
-    return Reject(file.label, 1, "NUL byte (not a text file, or UTF-16)", raw, unit="record") if "\0" in text else text
-
-
 def is_packed(path: str) -> bool:
     """Tell whether a file is compressed as a whole."""
     return path.lower().endswith(PACKED)
 
 
-ALLOWED = ("text (.txt .md .rst), JSON and JSONL, parquet, CSV and TSV, HTML, WARC and WET, Arrow and Hugging "
+ALLOWED = ("text (.txt .md .rst), JSON and JSONL, parquet, CSV and TSV, HTML, WARC, ARC and WET, Arrow and Hugging "
            "Face datasets, source code; docs/documents.md lists the suffixes")

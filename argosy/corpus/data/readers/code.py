@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from argosy.corpus.data.jsonl import Reject
-from argosy.corpus.data.readers import Reader, Record, Span, read_text, suffix_of
+from argosy.corpus.data.readers import Reader, Record, Span, suffix_of
+from argosy.corpus.data.readers.encodings import read_text
 from argosy.corpus.data.sources import InputFile, SourceConfig
 
 LANGUAGES = {

@@ -4,9 +4,12 @@ import codecs
 from collections.abc import Iterator
 from typing import Any
 
-from argosy.corpus.data.jsonl import SHOWN, Reject
-from argosy.corpus.data.readers import Reader, Record, Span, read_whole
+from argosy.corpus.data.jsonl import Reject, open_binary
+from argosy.corpus.data.readers import Reader, Record, Span
+from argosy.corpus.data.readers.encodings import read_whole
 from argosy.corpus.data.sources import InputFile, SourceConfig
+
+_SHOWN = 1000
 
 
 class Html(Reader):
@@ -18,14 +21,16 @@ class Html(Reader):
 
     def read(self, file: InputFile, span: Span, config: SourceConfig) -> Iterator[Record | Reject]:
         """Yield the text of the page."""
-        if isinstance(raw := read_whole(file, config), Reject):
+        with open_binary(file.path) as stream:
+            raw = read_whole(stream, file, config)
+        if isinstance(raw, Reject):
             yield raw
             return
         text, title = page_text(raw, "", config.html)
         if text.strip():
             yield Record(1, 0, {config.text_field: text} | ({"title": title} if title else {}))
         else:
-            yield Reject(file.label, 1, "page without text", raw[:SHOWN], unit=self.unit, fault=False)
+            yield Reject(file.label, 1, "page without text", raw[:_SHOWN], unit=self.unit, fault=False)
 
 
 def page_text(raw: bytes, charset: str, tool: str) -> tuple[str, str]:

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from itertools import count
 from typing import IO, Any
 
-from argosy.corpus.data.jsonl import BLOCK, Damaged, Reject, check_finite, open_binary, parse_object
+from argosy.corpus.data.jsonl import BLOCK, Damaged, Reject, check_finite, parse_object
 from argosy.corpus.data.readers import Reader, Record, Span
+from argosy.corpus.data.readers.encodings import as_in_file, open_text
 from argosy.corpus.data.readers.jsonl import Jsonl
 from argosy.corpus.data.schemas import Document, ParseError
 from argosy.corpus.data.sources import InputFile, SourceConfig
@@ -29,7 +30,7 @@ class Json(Reader):
 
     def read(self, file: InputFile, span: Span, config: SourceConfig) -> Iterator[Record | Document | Reject]:
         """Yield the objects of the file."""
-        with open_binary(file.path) as stream:
+        with open_text(file, config) as (stream, _):
             head = stream.read(config.record_bytes + 1)
         first = head.removeprefix(codecs.BOM_UTF8).lstrip()
         if first[:1] == b"[":
@@ -56,7 +57,7 @@ def _whole(head: bytes, first: bytes, config: SourceConfig) -> dict[str, Any] | 
 
 
 def _elements(file: InputFile, config: SourceConfig) -> Iterator[Record | Reject]:
-    with open_binary(file.path) as stream:
+    with open_text(file, config) as (stream, encoding):
         array = _Array(stream, config.record_bytes)
         for number in count(1):
             try:
@@ -71,7 +72,7 @@ def _elements(file: InputFile, config: SourceConfig) -> Iterator[Record | Reject
             except ParseError as error:
                 bad = str(error)
             if not text.isascii() and _INVALID.search(text):
-                bad = "invalid UTF-8"
+                bad, raw = f"invalid {encoding.upper()}", as_in_file(raw, encoding)
             yield (Reject(file.label, number, bad, raw, unit=Json.unit) if bad
                    else Record(number, offset, value, raw=raw))
 

@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 from typing import ClassVar
 
-from argosy.corpus.data.jsonl import Line, Reject, lines, open_binary, parse_object
+from argosy.corpus.data.jsonl import Line, Reject, lines, parse_object
 from argosy.corpus.data.readers import Reader, Record, Span
+from argosy.corpus.data.readers.encodings import as_in_file, open_text
 from argosy.corpus.data.schemas import Document, ParseError
-from argosy.corpus.data.sources import InputFile, SourceConfig
+from argosy.corpus.data.sources import UTF8, InputFile, SourceConfig
 
 
 class Jsonl(Reader):
@@ -35,7 +36,7 @@ class Jsonl(Reader):
 def span_lines(file: InputFile, span: Span, config: SourceConfig, keep_blank: bool = False) -> Iterator[Line]:
     """Yield the lines of a span; where nobody has counted them, a span begins behind the end of a line, and has the
     lines that begin in it, numbered 0."""
-    with open_binary(file.path) as stream:
+    with open_text(file, config) as (stream, encoding):
         at, first = span.first.start, span.first.line
         if at and not first:
             stream.seek(at - 1)
@@ -46,6 +47,9 @@ def span_lines(file: InputFile, span: Span, config: SourceConfig, keep_blank: bo
             stream.seek(at)
         for line in lines(stream, keep_blank=keep_blank, most=config.record_bytes, first=first or 1, offset=at,
                           end=span.end):
+            if line.problem and encoding != UTF8:
+                problem = f"invalid {encoding.upper()}" if line.problem == "invalid UTF-8" else line.problem
+                line = line._replace(problem=problem, raw=as_in_file(line.raw, encoding))
             yield line if first else line._replace(number=0)
 
 

@@ -96,6 +96,7 @@ def plain_lines(text: str, short: int) -> list[int]:
 
 
 def test_lines() -> None:
+    from argosy.corpus.cleaning.kernels.filters.c4_quality import third_longest
     from argosy.corpus.cleaning.kernels.filters.fineweb_quality import line_counts
 
     ends = np.zeros(0x110000, np.bool_)
@@ -103,6 +104,8 @@ def test_lines() -> None:
     short = np.arange(len(TEXTS)) % 9
     assert line_counts(POINTS, STARTS, ends, short).tolist() == [
         plain_lines(text, int(most)) for text, most in zip(TEXTS, short, strict=True)]  # fmt: skip
+    longest = [sorted(map(len, text.split("\n")), reverse=True) for text in TEXTS]
+    assert third_longest(POINTS, STARTS).tolist() == [[*sizes, 0, 0][2] for sizes in longest]
 
 
 def plain_edits(pattern: Sequence[int], text: Sequence[int]) -> int:

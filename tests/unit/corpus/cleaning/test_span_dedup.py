@@ -1,8 +1,8 @@
-"""Lines, runs of sentences and substrings that repeat, against a search of everything for everything."""
+"""Lines, paragraphs, runs of sentences and substrings that repeat, against a search of everything for everything."""
 
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import pytest
 
 from argosy.corpus.cleaning.dedup import index
 from argosy.corpus.cleaning.dedup.line_dedup import LineDedup
+from argosy.corpus.cleaning.dedup.paragraph_dedup import ParagraphDedup
 from argosy.corpus.cleaning.dedup.sentence_dedup import SentenceDedup
 from argosy.corpus.cleaning.dedup.spans import SpanDeduplicator, without
 from argosy.corpus.cleaning.dedup.substring_dedup import SubstringDedup
@@ -82,20 +83,33 @@ def test_substrings_of_books_are_those_of_brute_force(tmp_path: Path) -> None:
         assert list(map(tuple, found.spans.tolist())) == spans
 
 
-def repeated_lines(texts: list[str], least: int) -> Iterator[tuple[int, int, int]]:
+def lines(text: str) -> list[str]:
+    return re.findall(r"[^\n]*\n|[^\n]+\Z", text)
+
+
+def paragraphs(text: str) -> list[str]:
+    return re.findall(r".+?(?:\n(?:[^\S\n]*(?:\n|\Z))+|\Z)", text, re.DOTALL)
+
+
+def repeated_pieces(texts: list[str], split: Callable[[str], list[str]], least: int) -> Iterator[tuple[int, int, int]]:
     holder: dict[str, int] = {}
     for number, text in enumerate(texts):
-        for line in re.finditer(r"[^\n]*\n|[^\n]+\Z", text):
-            form = normalise(line[0])
+        at = 0
+        for piece in split(text):
+            form = normalise(piece)
             if len(form) >= least and holder.setdefault(form, number) != number:
-                yield number, *line.span()
+                yield number, at, at + len(piece)
+            at += len(piece)
 
 
-def test_lines_are_those_of_brute_force(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("kind", "split"), [(LineDedup, lines), (ParagraphDedup, paragraphs)])
+def test_pieces_are_those_of_brute_force(
+    kind: type[SpanDeduplicator[Any]], split: Callable[[str], list[str]], tmp_path: Path
+) -> None:
     texts = [*books()[::2], "", "\n \n", "one\n \n\ntwo", *books()[:4:2]]
-    found = Corpus(make(LineDedup, max_share=1), texts).select(tmp_path)
+    found = Corpus(make(kind, max_share=1), texts).select(tmp_path)
     merged: Spans = []
-    for number, begin, end in repeated_lines(texts, 20):
+    for number, begin, end in repeated_pieces(texts, split, 20):
         if merged and merged[-1][0] == number and merged[-1][2] == begin:
             merged[-1] = (number, merged[-1][1], end)
         else:
@@ -106,7 +120,7 @@ def test_lines_are_those_of_brute_force(tmp_path: Path) -> None:
     assert list(map(tuple, found.spans.tolist())) == [span for span in merged if span[0] not in whole]
 
 
-@pytest.mark.parametrize("kind", [LineDedup, SentenceDedup, SubstringDedup])
+@pytest.mark.parametrize("kind", [LineDedup, ParagraphDedup, SentenceDedup, SubstringDedup])
 def test_shards_and_memory_change_nothing(kind: type[SpanDeduplicator[Any]], tmp_path: Path) -> None:
     texts = books()[::6]
     whole = Corpus(make(kind), texts).select(tmp_path)

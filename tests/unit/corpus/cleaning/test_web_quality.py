@@ -37,6 +37,12 @@ def test_c4_thresholds_can_be_changed() -> None:
     assert outcome("c4_quality", f"{PAGE}\nLorem ipsum is a text.", phrases=("lorem",)) == "dropped: lorem ipsum"
 
 
+def test_three_long_lines_are_a_page() -> None:
+    long = "word " * 40
+    assert outcome("c4_paragraphs", f"{long}\n{long}\n\n{long}") == f"{long}\n{long}\n\n{long}"
+    assert outcome("c4_paragraphs", f"{long}\n{long}\n{long[:-1]}") == "dropped: too few paragraphs"
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [

@@ -26,6 +26,8 @@ CONVERSATIONS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"instruction": "Add", "input": "1 2", "output": "3", "system": "Be brief.", "history": [["Hi", "Hello"]]},
      {"messages": [{"role": "system", "content": "Be brief."}, Q, A, {"role": "user", "content": "Add\n1 2"},
                    {"role": "assistant", "content": "3"}]}),
+    ({"instruction": "Add", "instances": [{"input": "1 2", "output": "3"}]},
+     {"messages": [{"role": "user", "content": "Add\n1 2"}, {"role": "assistant", "content": "3"}]}),
     ({"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello"}], "system": "S."},
      {"messages": [{"role": "system", "content": "S."}, Q, A]}),
     ({"conversations": [{"from": "human", "value": "Hi"},
@@ -161,7 +163,7 @@ def test_a_record_that_cannot_be_used_has_a_reason(kind: str, record: dict[str, 
 def test_a_format_named_by_hand_is_taken() -> None:
     record = {"messages": [Q, A], "instruction": "kept", "kind": "x"}
     assert read_record("instructions", record, "messages") == {"lang": "", **record}
-    assert list(FORMATS) == ["alpaca", "completion", "messages", "pairs", "prompt", "sharegpt"]
+    assert list(FORMATS) == ["alpaca", "completion", "messages", "pairs", "prompt", "self_instruct", "sharegpt"]
     assert "sharegpt: conversations (from, value)" in describe()
 
 
@@ -176,6 +178,7 @@ REAL = {
         "llms_from_scratch/ch07__02_dataset-utilities__instruction-examples.json": 200,
         "llms_from_scratch/ch07__02_dataset-utilities__instruction-examples-modified.json": 200,
         "llms_from_scratch/ch07__05_dataset-generation__instruction-data-llama3-7b.json": 4,
+        "self_instruct/data__seed_tasks.jsonl": 175, "self_instruct/human_eval__user_oriented_instructions.jsonl": 252,
     },
     "preferences": {
         "llamafactory_demo/data__dpo_en_demo.json": 300, "llamafactory_demo/data__dpo_zh_demo.json": 300,
@@ -209,6 +212,19 @@ def test_a_table_gives_the_records_that_json_does(tmp_path: Path) -> None:
                           for name in records] for suffix in ("parquet", "json"))
     assert tables == lines
     assert tables[1][0]["messages"][1]["tool_calls"][0]["function"]["arguments"] == {"a": None}
+
+
+def test_keys_of_messages_that_nothing_reads_are_counted(tmp_path: Path) -> None:
+    call = {"id": "c", "type": "function", "index": 0, "function": {"name": "f", "arguments": "{}", "strict": True}}
+    turns = [{**Q, "id": 7}, {**A, "refusal": None, "tool_calls": [call]}, {**Q, "id": 8, "images": []},
+             {"role": "assistant", "content": [{"type": "text", "text": "Hello", "annotations": [1]}], "weight": 0}]
+    path = tmp_path / "own.json"
+    path.write_text(json.dumps([{"messages": turns, "more": 1}, {"messages": [{**Q, "id": 1}, {**Q, "weight": 1}]}]))
+    with JsonlWriters(tmp_path / "out") as writers:
+        records, tally = read_files("instructions", {"own": str(path)}, {}, writers, str(tmp_path))
+    assert (len(records), tally.rejected.total()) == (1, 1)
+    assert tally.unread == {"messages.id": 2, "messages.tool_calls.index": 1, "messages.tool_calls.function.strict": 1,
+                            "messages.content.annotations": 1}
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason=f"no test data at {SHARED}")

@@ -21,7 +21,6 @@ from argosy.corpus.data.readers import READERS, Span, format_of, suffix_of
 from argosy.corpus.data.readers.code import LANGUAGES
 from argosy.corpus.data.reading import read_shard
 from argosy.corpus.data.schemas import Document
-from argosy.corpus.data.shards import ShardWriter
 from argosy.corpus.data.sources import InputFile, SourceConfig
 
 SHARED = Path(__file__).resolve().parents[5] / "shared/data"
@@ -233,11 +232,11 @@ def test_a_dataset_of_the_hub_is_read_by_its_card(tmp_path: Path) -> None:
 
 
 WARCIO = {  # documents, rejects with a fault, rejects of other content
-    "example-bad-non-chunked.warc.gz": (1, 0, 0), "example-bad.warc.gz.bad": (1, 0, 1),
+    "bad.arc": (0, 3, 0), "example-bad-non-chunked.warc.gz": (1, 0, 0), "example-bad.warc.gz.bad": (1, 0, 1),
     "example-digest.warc": (0, 0, 0), "example-iana.org-chunked.warc": (1, 0, 0), "example-resource.warc.gz": (1, 0, 0),
-    "example-space-in-target-uri.warc.gz": (0, 0, 1),
+    "example-space-in-target-uri.warc.gz": (0, 0, 1), "example-space-in-url.arc": (1, 0, 0),
     "example-trunc.warc": (1, 1, 0), "example-wget-bad-target-uri.warc.gz": (1, 0, 2),
-    "example-wrong-chunks.warc.gz": (1, 0, 0),
+    "example-wrong-chunks.warc.gz": (1, 0, 0), "example.arc": (1, 0, 0), "example.arc.gz": (1, 0, 0),
     "example.warc": (1, 0, 0), "example.warc.gz": (1, 0, 0), "post-test.warc.gz": (0, 0, 3),
 }  # fmt: skip
 
@@ -309,37 +308,3 @@ def test_a_page_whose_packed_body_is_cut_off_is_named(
     assert [document.text for document in documents] == expected
     assert [(r.reason, r.value) for r in rejects] == [
         ("broken HTTP response", "at byte 0: the content is cut off")] * (not expected)
-
-
-def zstd_frame(raw: bytes, exponent: int) -> bytes:
-    """A frame of zstd (RFC 8878) of one raw block, that asks for a window of 2**exponent bytes."""
-    return b"\x28\xb5\x2f\xfd" + bytes([0, (exponent - 10) << 3]) + (1 | len(raw) << 3).to_bytes(3, "little") + raw
-
-
-def test_a_long_window_of_zstd_is_refused_as_such_and_not_as_damage(tmp_path: Path) -> None:
-    path, raw = tmp_path / "in.jsonl.zst", b'{"text": "sound"}\n'
-    path.write_bytes(zstd_frame(raw, 27) * 2)
-    assert len(read(path)[0]) == 2
-    for frames, needed in ((zstd_frame(raw, 31), "of 2048 MiB"),
-                           (zstd_frame(raw, 20) + zstd_frame(raw, 28), "of more than 128 MiB")):
-        path.write_bytes(frames)
-        with pytest.raises(InputError, match=rf"in.jsonl.zst was packed with a window {needed} .*Pack it anew"):
-            read(path)
-
-
-def test_what_json_has_no_word_for_is_never_written(tmp_path: Path) -> None:
-    bad = ['{"text": "x", "score": NaN}', '{"text": "x", "deep": [{"a": -Infinity}]}']
-    good = ['{"text": "big", "score": 1e999}', '{"text": "NaN and Infinity", "score": 0.5}']
-    (tmp_path / "a.jsonl").write_text("\n".join([*bad, *good]))
-    (tmp_path / "b.json").write_text(f"[{', '.join([*bad, *good])}]")
-    pq.write_table(pa.Table.from_pylist([{"text": "t", "score": float("nan")}, {"text": "u", "score": 2.0}]),
-                   tmp_path / "c.parquet")
-    for name, scores in (("a.jsonl", [None, 0.5]), ("b.json", [None, 0.5]), ("c.parquet", [None, 2.0])):
-        documents, rejects, _ = read(tmp_path / name)
-        assert [reject.reason for reject in rejects] == ["NaN or Infinity, which JSON does not have"] * (
-            0 if "parquet" in name else 2)
-        with ShardWriter(tmp_path / f"out-{name}", format="jsonl") as writer:
-            writer.write_all(documents)
-        strict = [json.loads(line, parse_constant=pytest.fail) for path in (tmp_path / f"out-{name}").glob("*.jsonl")
-                  for line in path.read_text().splitlines()]
-        assert [json.loads(row["metadata"], parse_constant=pytest.fail)["score"] for row in strict] == scores

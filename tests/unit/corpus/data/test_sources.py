@@ -129,7 +129,7 @@ def test_a_disk_that_fails_is_a_failed_run_and_no_reject(tmp_path: Path, monkeyp
 
     source = tmp_path / "in.jsonl"
     source.write_bytes(lines(*[{"text": "good"}] * 1000))
-    monkeypatch.setattr("argosy.corpus.data.readers.jsonl.open_binary", failing)
+    monkeypatch.setattr("argosy.corpus.data.readers.encodings.open_binary", failing)
     with pytest.raises(StepError, match=r"in\.jsonl cannot be read after line 59 .*Input/output error.*: run again"):
         read(source)
 

@@ -1,4 +1,4 @@
-"""Pieces of documents: where lines and sentences begin and end, with what separates them from the next."""
+"""Pieces of documents: where lines, paragraphs and sentences begin and end, with what separates them from the next."""
 
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     Points = npt.NDArray[np.uint32]
     Integers = npt.NDArray[np.int64]
 
-LINES, SENTENCES = 0, 1
+LINES, PARAGRAPHS, SENTENCES = 0, 1, 2
 
 
 @njit(cache=True, inline="always")
@@ -39,6 +39,30 @@ def _sentence_end(points, at, end, kinds):  # type: ignore[no-untyped-def]
     return at if wide or at == end or kinds[points[at]] & SPACE != 0 else -1
 
 
+@njit((POINTS, INT, INT, BYTES), cache=True)
+def _blank_line(points, at, end, kinds):  # type: ignore[no-untyped-def]
+    """Whether nothing but space is between the line's end at `at` and the next one's, or the text's."""
+    at += 1
+    while at < end and points[at] != 10:
+        if not kinds[points[at]] & SPACE:
+            return False
+        at += 1
+    return True
+
+
+@njit((POINTS, INT, INT, INT, BYTES), cache=True)
+def _with_space(points, at, end, unit, kinds):  # type: ignore[no-untyped-def]
+    """Return where the space after a piece ends: none after a line, blank lines after a paragraph."""
+    if unit == SENTENCES:
+        while at < end and kinds[points[at]] & SPACE:
+            at += 1
+    while unit == PARAGRAPHS and at < end and _blank_line(points, at - 1, end, kinds):
+        while at < end and points[at] != 10:
+            at += 1
+        at += at < end
+    return at
+
+
 @njit((POINTS, INTS, INT, BYTES), cache=True)
 def _split(points, starts, unit, kinds):  # type: ignore[no-untyped-def]
     """Return begin and end of each piece, and the number of each document's first piece."""
@@ -54,14 +78,13 @@ def _split(points, starts, unit, kinds):  # type: ignore[no-untyped-def]
                 after = -1
                 if unit == SENTENCES:
                     after = _sentence_end(points, at, end, kinds)
-                elif points[at] == 10:
+                elif points[at] == 10 and (unit == LINES or _blank_line(points, at, end, kinds)):
                     after = at + 1
                 if after >= 0:
                     stop = after
                     break
                 at += 1
-            while unit == SENTENCES and stop < end and kinds[points[stop]] & SPACE:
-                stop += 1
+            stop = _with_space(points, stop, end, unit, kinds)
             if count == len(found):
                 found = np.concatenate((found, np.empty_like(found)))
             found[count, 0], found[count, 1] = begin, stop

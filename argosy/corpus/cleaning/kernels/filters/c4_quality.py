@@ -220,3 +220,29 @@ def _kept(points, starts, han, rules):  # type: ignore[no-untyped-def]
             size = done
         offset[document + 1] = size
     return out[:size].copy(), offset, counts
+
+
+def third_longest(points: "Points", starts: "Integers") -> "Integers":
+    """Return the characters of the third longest line of each document, 0 where it has fewer: (documents,), int64."""
+    found: Integers = _third_longest(points, starts)
+    return found
+
+
+@njit((POINTS, INTS), cache=True)
+def _third_longest(points, starts):  # type: ignore[no-untyped-def]
+    """Return the characters of each document's third longest line."""
+    found = np.zeros(len(starts) - 1, np.int64)
+    for document in range(len(starts) - 1):
+        one, two, three, begin = 0, 0, 0, starts[document]
+        for at in range(starts[document], starts[document + 1] + 1):
+            if at < starts[document + 1] and points[at] != _NEWLINE:
+                continue
+            size, begin = at - begin, at + 1
+            if size > one:
+                one, two, three = size, one, two
+            elif size > two:
+                two, three = size, two
+            elif size > three:
+                three = size
+        found[document] = three
+    return found
