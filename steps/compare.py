@@ -8,7 +8,6 @@ the report shorter. See docs/report.md.
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +22,6 @@ from argosy.core.store.step_files import RUN
 
 if TYPE_CHECKING:
     from argosy.evidence.report.items import Asked, Key
-    from argosy.evidence.results.suite import Suite
 
 REPORT, COMPARISON = "report.html", "comparison.json"
 
@@ -53,7 +51,6 @@ def run(config: CompareConfig, context: StepContext) -> CompareOutputs:
     """Compare and write both files. Raises InputError: there is neither an evaluation nor a checkpoint."""
     from argosy.evidence.compare.changes import compare
     from argosy.evidence.compare.checkpoints import read_checkpoints
-    from argosy.evidence.report.items import sample
     from argosy.evidence.report.pipeline import notes_of_data, notes_of_leaks, read_stages
     from argosy.evidence.report.record import stages_record
     from argosy.evidence.report.report import Page, render_report
@@ -63,17 +60,12 @@ def run(config: CompareConfig, context: StepContext) -> CompareOutputs:
     checkpoints = read_checkpoints(config.checkpoints, config.evaluations)
     steps = filter(None, [config.data, config.clean, *config.others, *config.checkpoints, *config.evaluations])
     stages = read_stages([*steps])
-    evaluated = [path for each in checkpoints.evaluated for path in each.evaluations]
-    notes = [*notes_of_data(config.data, stages, _suites(evaluated)), *notes_of_leaks(stages)]
-    checkpoints.notes = [*notes, *checkpoints.notes]
+    checkpoints.notes = [*notes_of_data(config.data), *notes_of_leaks(stages), *checkpoints.notes]
     found = compare(checkpoints)
     comparison = stages_record(found)
     write_json(context.out / COMPARISON, comparison)
-    samples = sample(found)
     cleaned = read_record(Path(config.clean) / "report.json") if config.clean else {}
-    wanted = [s.key for pair in samples for s in pair.samples] if config.data else []
-    texts = question_texts(evaluated, wanted, config.data, print)
-    page = Page(found, context.out, os.environ.get("ARGOSY_LINE", ""), stages, cleaned, samples, texts)
+    page = Page(found, context.out, os.environ.get("ARGOSY_LINE", ""), stages, cleaned)
     write_atomic(context.out / REPORT, render_report(page))
     verdict = [sentence["text"] for sentence in comparison["verdict"]]
     print("\n".join([*verdict, *checkpoints.notes]))
@@ -85,24 +77,11 @@ def run(config: CompareConfig, context: StepContext) -> CompareOutputs:
         verdict=verdict)
 
 
-def _suites(evaluations: Iterable[Path]) -> "list[Suite]":
-    from argosy.evidence.results.suite import load_suite
-
-    found = []
-    for name in sorted({_source(each)[0] for each in evaluations} - {""}):
-        with suppress(ArgosyError, OSError):
-            found.append(load_suite(name))
-    return found
-
-
 def question_texts(
-    evaluations: Iterable[Path], wanted: "Sequence[Key]", data: str = "", tell: Callable[[str], object] = len
+    evaluations: Iterable[Path], wanted: "Sequence[Key]", tell: Callable[[str], object] = len
 ) -> "dict[Key, Asked]":
     """Questions made again from the suites of the evaluations, as far as these are here; a page without the others is
-    still a page.
-
-    `data`: the data step's directory (default: the one that each evaluation names). `tell`: takes a sentence on each
-    suite whose questions cannot be made."""
+    still a page. `tell`: takes a sentence on each suite whose questions cannot be made."""
     from argosy.evidence.report.items import Asked
     from argosy.evidence.results.suite import load_suite
     from evals.section import remake_questions
@@ -113,7 +92,7 @@ def question_texts(
         if not suite or not left:
             continue
         try:
-            made = remake_questions(load_suite(suite), Path(data or of_suite or "."), seed, left, limit or None)
+            made = remake_questions(load_suite(suite), Path(of_suite or "."), seed, left, limit or None)
         except (ArgosyError, OSError) as error:
             tell(f"the items of suite {suite} are shown without their text: {error}")
             continue

@@ -44,7 +44,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--all", action="store_true", help="every metric, and every line of what is noise")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--html", type=Path, metavar="FILE", help="also write a page (one file, no network)")
-    parser.add_argument("--mlflow", action="store_true", help="also log the comparison to MLflow, with page and tables")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -68,48 +67,29 @@ def run(args: argparse.Namespace) -> int:
         from argosy.evidence.compare.terminal import terminal
 
         print(terminal(found, shutil.get_terminal_size((WIDE, 24)).columns, everything=args.all))
-    if args.html or args.mlflow:
-        for line in publish(found, names, args.html, mlflow=args.mlflow):
+    if args.html:
+        for line in publish(found, names, args.html):
             print(line, file=sys.stderr if args.json else sys.stdout)
     return 0
 
 
-def publish(found: "Compared", names: "Names", html: Path | None, *, mlflow: bool) -> Iterator[str]:
-    """Write the page, log it; a line for each that says where.
-
-    Raises StepError: MLflow does not answer; the file is written by then."""
+def publish(found: "Compared", names: "Names", html: Path) -> Iterator[str]:
+    """Write the page; a line that says where, and one where it has no links to MLflow."""
     from argosy.core.store.files import write_atomic
     from argosy.core.tracking.mlflow.read import is_web
     from argosy.evidence.report.report import ComparisonPage
     from steps.compare import question_texts
 
-    if mlflow or is_web(names.server.uri):
+    if is_web(names.server.uri):
         try:
             names.linked(found.entries)
         except StepError as error:
-            if mlflow and html is None:
-                raise
             yield f"no links to MLflow: {error}"
     page = ComparisonPage.of(found)
     evaluations = [path for e in found.entries for path in e.chosen.evaluations]
     text = page.render(question_texts(evaluations, page.wanted()))
-    if html is not None:
-        write_atomic(html, text, durable=False)
-        yield f"page: {html} ({len(text.encode()) / 1e6:.1f} MB)"
-    if mlflow:
-        yield _log(found, names, text)
-
-
-def _log(found: "Compared", names: "Names", page: str) -> str:
-    from argosy.core.tracking.ship import Unavailable
-    from argosy.evidence.report.record import log_comparison
-
-    try:
-        where = log_comparison(names.server, found, names.line_of(found.entries[0]), page)
-    except Unavailable as error:
-        raise StepError(f"MLflow at {names.results.where} does not answer: {error}; not all was logged: run it "
-                        "again") from None
-    return f"MLflow: {where}"
+    write_atomic(html, text, durable=False)
+    yield f"page: {html} ({len(text.encode()) / 1e6:.1f} MB)"
 
 
 COMMAND = Command("compare", "what got better from one checkpoint to others, what was forgotten, what is noise", 70,

@@ -2,20 +2,16 @@
 same questions, documents, tokens or template."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from pathlib import Path
-from typing import Any
 
 from argosy.core.config.explain import first_of
 from argosy.core.errors import InputError
-from argosy.core.store.files import read_record
-from argosy.core.store.step_files import RUN, read_done
+from argosy.core.store.step_files import read_done
 from argosy.corpus.text.display import short
 from argosy.evidence.compare.changes import change
 from argosy.evidence.compare.checkpoints import headline_of, kind_among
 from argosy.evidence.compare.entries import Compared, Entry, Pair
-from argosy.evidence.compare.metrics import HEADLINE, Kind, chances, families, order, place_of
+from argosy.evidence.compare.metrics import HEADLINE, Kind, chances, families, order
 from argosy.evidence.compare.test import OTHER_QUESTIONS, OTHER_TOKENS, corrected
 from argosy.evidence.compare.traces import suspects
 from argosy.evidence.compare.words import listed
@@ -153,85 +149,22 @@ def _elsewhere(pair: Pair) -> list[str]:
             "ones."]
 
 
-@dataclass(frozen=True)
-class Asking:
-    """The form in which an evaluation asked."""
-
-    directory: Path
-    in_template: bool
-    """whether in the chat template"""
-    trained: bool
-    """whether the checkpoint was trained on one, by its argosy.json"""
-    of_chat_model: bool
-    """whether the checkpoint is one, as far as this evaluation tells: of a model from elsewhere nothing says so, but
-    that somebody asked it in its template"""
-    suite: str
-    """suite as `argosy evaluate --suite` takes it"""
-    metrics: frozenset[str]
-
-
 def template_notes(pair: Pair) -> list[str]:
-    """Benchmarks and probes that one of two chat models was asked in its template and the other not, and what to do.
-
-    A base model is rightly asked without: against a chat model it gets no note."""
-    first, second = ([_asking(path, done) for path in entry.chosen.evaluations  # none where numbers are MLflow's alone
-                      if (done := read_done(path)) is not None] for entry in (pair.first, pair.second))
-    if not all(any(each.of_chat_model for each in some) for some in (first, second)):
+    """Note that one of two chat models was asked in its template and the other not; a base model is rightly asked
+    without."""
+    first, second = _in_template(pair.first), _in_template(pair.second)
+    if first is None or second is None or first == second:
         return []
-    names = {name for c in pair.contrasts for name in _made_of(c.name, pair.second) if name.startswith(TEMPLATED)}
-    notes = []
-    for entry, other, within, without in ((pair.first, pair.second, first, second),
-                                          (pair.second, pair.first, second, first)):  # fmt: skip
-        plain = {name: asking for name in names
-                 if (asked := _newest(name, within)) is not None and asked.in_template
-                 and (asking := _newest(name, without)) is not None and not asking.in_template}  # fmt: skip
-        if plain:
-            families = listed(sorted({place_of(name)[0] for name in plain}))
-            if any(name.startswith("probe/") for name in plain):
-                families += " (of probes: those that ask in a template)"
-            notes.append(f"{families}: {entry.label} was asked in its chat template and {other.label} without "
-                         f"one, although both are chat models: a difference may be the template's. "
-                         f"{_remedy(other, plain, without)}")
-    return notes
+    within, without = (pair.first, pair.second) if first else (pair.second, pair.first)
+    return [f"{within.label} was asked in its chat template and {without.label} without one, although both are chat "
+            f"models: a difference may be the template's. 'argosy evaluate {without.name} --chat auto' asks "
+            f"{without.label} in it too."]
 
 
-def _asking(directory: Path, done: Mapping[str, Any]) -> Asking:
-    config, outputs = done["made_from"]["config"], done["outputs"]
-    about = outputs.get("checkpoint") or {}
-    trained, chat = bool(about.get("chat")), config.get("chat", "auto")
-    in_template = chat == "on" or (chat == "auto" and trained)
-    return Asking(directory, in_template, trained, trained or (in_template and not about.get("stage")),
-                  _suite(directory, config), frozenset(outputs.get("metrics") or ()))
-
-
-def _suite(directory: Path, config: Mapping[str, Any]) -> str:
-    """The name of one of ours, else the file."""
-    file = Path(read_record(directory / RUN).get("config", {}).get("suite_file") or "")
-    shipped = file.parent.name == "suites" and file.parent.parent.name in ("evals", "probes")
-    return str(config.get("suite", "")) if shipped or not file.name else str(file)
-
-
-def _made_of(name: str, entry: Entry) -> list[str]:
-    """A metric, or those of the forms that a headline is in."""
-    task, forms = name.rsplit("/", 2)[0], entry.chosen.forms.get(name)
-    return [f"{task}/{form}/acc" for form in forms] if forms else [name]
-
-
-def _newest(name: str, askings: Sequence[Asking]) -> Asking | None:
-    """The one whose value of a metric counts."""
-    return next((each for each in reversed(askings) if name in each.metrics), None)
-
-
-def _remedy(entry: Entry, plain: Mapping[str, Asking], askings: Sequence[Asking]) -> str:
-    """The command to type; and what hides an older evaluation that did ask in the template."""
-    newest = {each.directory: each for each in plain.values()}.values()
-    suites = " ".join(f"--suite {suite}" for suite in sorted({each.suite for each in newest} - {""}))
-    chat = "auto" if all(each.trained for each in newest) else "on"
-    store = sorted({each.directory.parent for each in newest})[0]
-    at = "" if store == Path("runs") else f" --store {store}"
-    name = entry.name if ":" not in entry.name and "@" not in entry.name else entry.chosen.label
-    said = (f"'argosy evaluate {name} {suites} --chat {chat}{at}', with the other options as they were, asks "
-            f"{entry.label} in it too")
-    older = any(name in each.metrics and each.in_template for name in plain for each in askings)
-    hidden = listed(sorted(each.directory.name for each in newest))
-    return f"{said}; an older evaluation did: without {hidden} in the store, it counts again." if older else f"{said}."
+def _in_template(entry: Entry) -> bool | None:
+    """Whether the newest benchmarks or probes of a chat model were asked in its template; None of others."""
+    for done in filter(None, map(read_done, reversed(entry.chosen.evaluations))):
+        if any(name.startswith(TEMPLATED) for name in done["outputs"].get("metrics") or ()):
+            trained = bool((done["outputs"].get("checkpoint") or {}).get("chat"))
+            return bool(done["made_from"]["config"].get("chat", "auto") != "off") if trained else None
+    return None

@@ -7,10 +7,7 @@ from itertools import zip_longest
 from typing import Any, NamedTuple, TypeVar
 
 from argosy.corpus.text.display import visible
-from argosy.evidence.compare.changes import Comparison
-from argosy.evidence.compare.checkpoints import Checkpoint
 from argosy.evidence.compare.entries import Entry
-from argosy.evidence.results.contamination import LIKELY
 from argosy.evidence.results.rows import Group
 from argosy.evidence.results.values import Record, plain, shared
 
@@ -143,65 +140,3 @@ def _cut(text: str) -> str:
     if len(text) <= LONGEST:
         return text
     return f"{text[: LONGEST // 3]}\n⋯ {len(text) - LONGEST:,} characters left out ⋯\n{text[-2 * LONGEST // 3 :]}"
-
-
-EACH_WAY = 4  # questions of a report's sample that the second has right and the first wrong, and the other way round
-MOST_PAIRS = 12
-
-
-@dataclass(frozen=True)
-class Sample:
-    """One question that one of the two has right; `right`: that one's label."""
-
-    key: Key
-    lang: str
-    right: str
-    rows: tuple[Record, Record]
-
-    def options(self, asked: Mapping[Key, Asked]) -> list[dict[str, Any]]:
-        """Its options with their parts of the probability for either checkpoint; without texts where `asked` does not
-        hold the question."""
-        known, gold = asked.get(self.key), self.rows[0].get("golds") or [self.rows[0]["gold"]]
-        shares = [shares_of(row["scores"]) or [0] * len(row["scores"]) for row in self.rows]
-        texts = known.options if known and len(known.options) == len(shares[0]) else [
-            f"option {i + 1}" for i in range(len(shares[0]))]
-        return [{"text": text, "gold": i in gold, "shares": [share[i] / 1000 for share in shares],
-                 "chosen": [i == row["chosen"] for row in self.rows]} for i, text in enumerate(texts)]
-
-
-@dataclass(frozen=True)
-class PairSamples:
-    """The sample of one pair, and the numbers of questions that it is drawn from."""
-
-    first: str
-    second: str
-    gained: int
-    lost: int
-    samples: list[Sample]
-
-
-def sample(found: Comparison) -> list[PairSamples]:
-    """A sample for each stage against the one before, and for a checkpoint that has seen the test against its
-    reference."""
-    result = []
-    for task in found.tasks:
-        keys = [(s.reference, s.checkpoint) for s in task.suspicions if s.reference and s.level == LIKELY]
-        keys += [(change.first, change.second) for change in task.stages]
-        for a, b in list(dict.fromkeys(keys))[:MOST_PAIRS]:
-            pair = _sampled(found.checkpoints[a], found.checkpoints[b], task.task)
-            result += [pair] if pair.samples else []
-    return result
-
-
-def _sampled(first: Checkpoint, second: Checkpoint, task: str) -> PairSamples:
-    ways: tuple[list[Sample], list[Sample]] = ([], [])
-    for variant in [v for v in second.variants(task) if (task, v) in first.answers]:
-        rows = [{str(r["id"]): r for r in c.answers[task, variant].rows} for c in (first, second)]
-        for way, names, right in zip(ways, _ways(*(list(of.values()) for of in rows)), (second, first), strict=True):
-            for name in names:
-                old, new = rows[0][name], rows[1][name]
-                if len(old["scores"]) == len(new["scores"]) > 0:
-                    way.append(Sample((task, variant, name), str(new.get("lang") or ""), right.label, (old, new)))
-    gained, lost = ways
-    return PairSamples(first.label, second.label, len(gained), len(lost),
-                       [*_spread(gained, EACH_WAY), *_spread(lost, EACH_WAY)])

@@ -1,6 +1,5 @@
 """The steps behind a report: what each was made from, cost and logged, whose data it was."""
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,6 @@ from argosy.core.store.provenance import flat
 from argosy.core.store.step_files import RUN, read_done
 from argosy.core.tracking.spool import kinds, read
 from argosy.evidence.compare.words import listed
-from argosy.evidence.results.suite import Suite
 
 SAMPLES = "samples.json"  # a table in the form of MLflow's
 KEY_SETTINGS = ("tokens", "sequence_length", "global_batch_size", "batch_size", "learning_rate", "epochs", "method",
@@ -140,38 +138,13 @@ def notes_of_leaks(stages: Sequence[Stage]) -> list[str]:
     return found
 
 
-_TRAINED_ON = {"sft": "instructions", "reward_model": "preferences", "preference": "preferences", "rlhf": "prompts",
-               "synthesize": "prompts"}  # by step
+_OF_DATA = ("benchmark", "instructions", "preferences", "prompts")
 
 
-def notes_of_data(directory: str, stages: Sequence[Stage], suites: Sequence[Suite]) -> list[str]:
-    """Sentences on what was used of the built-in data although the documents are the user's own; none where these are
-    the demo's.
-
-    `directory`: the data step's, or "". stages: those that ran. suites: those that were evaluated."""
+def notes_of_data(directory: str) -> list[str]:
+    """A sentence on what a data step took of the built-in data although its documents are the user's own."""
     done = read_done(Path(directory)) if directory else None
     own = done["outputs"].get("own", []) if done else []
-    if "inputs" not in own:
-        return []
-    found = []
-    asked = "benchmark" not in own and any('"benchmark/' in json.dumps(suite.benchmarks) for suite in suites)
-    probed = any("facts" in probe for suite in suites for probe in suite.probes or ())
-    if asked:
-        found.append("The text is your own, but the benchmark asks about the built-in facts"
-                     + (", and so do the probes of facts" if probed else "") + ": it says little of what was learnt "
-                     "from it. Give data.benchmark a file of your own questions.")
-    elif probed:
-        found.append("The probes of facts ask about the built-in facts, not about your own text.")
-    used = {_trained_on(stage) for stage in stages}
-    if built_in := [name for name in dict.fromkeys(_TRAINED_ON.values()) if name in used and name not in own]:
-        found.append(f"Post-training used the built-in {listed(built_in)}; "
-                     f"{listed([f'data.{name}' for name in built_in])} would name your own.")
-    return found
-
-
-def _trained_on(stage: Stage) -> str:
-    """Name the kind of records of the data step that a stage learns from; "" where it learns from none."""
-    given = stage.settings.get("preferences") or stage.settings.get("prompts")
-    files = given if isinstance(given, list | tuple) else [given]
-    kind = str(files[0]).partition(".")[0].removesuffix("_heldout") if given else ""
-    return kind or _TRAINED_ON.get(str(stage.made_from["step"]), "")
+    built_in = [name for name in _OF_DATA if name not in own] if "inputs" in own else []
+    return [f"The text is your own, and the built-in {listed(built_in)} say little of it: "
+            f"{listed([f'data.{name}' for name in built_in])} would name your own."] if built_in else []

@@ -1,23 +1,17 @@
-"""A comparison as JSON, and as a run of MLflow."""
+"""A comparison as JSON."""
 
 import math
 from dataclasses import asdict
 from typing import Any
 
 from argosy.core.statistics.decisions import TABLE
-from argosy.core.store.files import json_text
-from argosy.core.tracking.mlflow.send import log_run
-from argosy.core.tracking.mlflow.server import Server
 from argosy.evidence.compare.changes import Comparison, TaskComparison, task_of
 from argosy.evidence.compare.checkpoints import HELDOUT, Checkpoint
 from argosy.evidence.compare.entries import Compared, Entry
 from argosy.evidence.compare.sentences import sentences, stage_sentences
 from argosy.evidence.compare.test import Contrast
 from argosy.evidence.compare.traces import Suspicion
-from argosy.evidence.results.contamination import contamination_record, metrics_of
-
-COMPARISON = "argosy.comparison"
-PAGE, RECORD = "compare.html", "comparison.json"
+from argosy.evidence.results.contamination import contamination_record
 
 
 def record(found: Compared) -> dict[str, Any]:
@@ -71,51 +65,6 @@ def _metric(c: Checkpoint, name: str) -> dict[str, Any]:
     bounds = c.interval(name)
     found = {"value": number(c.metrics[name]), "stderr": number(c.stderr.get(name)), "n": c.counts.get(name)}
     return found | ({"low": number(bounds[0]), "high": number(bounds[1])} if bounds else {})
-
-
-def log_comparison(server: Server, found: Compared, line: str, page: str) -> str:
-    """Log a comparison as a new run of `<line> comparisons`; returns where it is.
-
-    Its metrics are `<label>/<metric>` of every entry (among them `contamination/<benchmark>/score`),
-    `difference/<label>/<metric>` to the first one, and `count/<label>/<verdict>`; the tables, the page and the record
-    are artifacts that MLflow's own interface shows. An experiment of its own: in the line's, its metrics would be among
-    those of checkpoints in every chart. Raises Unavailable where the server does not answer, or refuses it."""
-    first, *others = (e.label for e in found.entries)
-    changes = [{"second": p.second.label, "first": p.first.label, **contrast_record(c)}
-               for p in found.pairs for c in p.contrasts]
-    tables = {"differences.json": {key: [row[key] for row in changes] for key in changes[0]} if changes else {},
-              "metrics.json": _metrics(found)}
-    return log_run(
-        server, f"{line} comparisons", f"{', '.join(others)} against {first}" if others else first,
-        metrics={name: value for name, value in _logged(found).items() if math.isfinite(value)},
-        params={chr(65 + n): f"{e.label}: {e.chosen.label}, {e.chosen.tokens} tokens"
-                for n, e in enumerate(found.entries[:26])},
-        tags={COMPARISON: "true", "mlflow.note.content": "\n\n".join(text for _, text in sentences(found))[:5000]},
-        models=list(dict.fromkeys(e.model for e in found.entries if e.model)),
-        tables={file: table for file, table in tables.items() if any(table.values())},
-        files={PAGE: page, RECORD: json_text(record(found), indent=1)},
-    )  # fmt: skip
-
-
-def _logged(found: Compared) -> dict[str, float]:
-    metrics = {f"{e.label}/{name}": e.chosen.metrics[name] for e in found.entries for name in found.metrics
-               if name in e.chosen.metrics}
-    for e in found.entries:
-        metrics |= {f"{e.label}/{name}": value for name, value in metrics_of(e.chosen.seen).items()}
-    for pair in found.pairs:
-        metrics |= {f"difference/{pair.second.label}/{c.name}": c.difference.value for c in pair.contrasts}
-        metrics |= {f"count/{pair.second.label}/{verdict}": float(len(pair.section(verdict)))
-                    for verdict in ("better", "worse", "same", "cannot tell")}
-    return metrics
-
-
-def _metrics(found: Compared) -> dict[str, list[object]]:
-    rows = [(name, e) for name in found.metrics for e in found.entries if name in e.chosen.metrics]
-    bounds = [e.chosen.interval(name) or (None, None) for name, e in rows]
-    return {"metric": [name for name, _ in rows], "compared": [e.label for _, e in rows],
-            "checkpoint": [e.chosen.label for _, e in rows], "tokens": [e.chosen.tokens for _, e in rows],
-            "value": [e.chosen.metrics[name] for name, e in rows], "low": [low for low, _ in bounds],
-            "high": [high for _, high in bounds]}
 
 
 DIGITS = 6

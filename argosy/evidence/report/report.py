@@ -17,8 +17,8 @@ from argosy.evidence.compare.words import PROMISE, TITLES
 from argosy.evidence.report.chart import draw
 from argosy.evidence.report.cleaning import MUCH, cleaning
 from argosy.evidence.report.curves import axis, curves, spark, stage_curves
-from argosy.evidence.report.items import Asked, Differing, Key, PairSamples, differing, embedded
-from argosy.evidence.report.ledger import Scale, overview, panels, rows, scoreboard
+from argosy.evidence.report.items import Asked, Differing, Key, differing, embedded
+from argosy.evidence.report.ledger import Scale, overview, rows, scoreboard
 from argosy.evidence.report.page import as_script
 from argosy.evidence.report.pipeline import Stage, costs
 from argosy.evidence.report.tables import Table, accuracy_table, glance, measures_table, prefix_tables, render
@@ -55,7 +55,6 @@ class ComparisonPage:
             "compare.html.j2", found=found, by=by, labels=labels, sentences=sentences(found), scale=Scale(contrasts),
             sections=SECTIONS, titles=TITLES, few=FEW, rows=families_of, board=scoreboard(every),
             spark=lambda n: spark(found.entries, n, by), charts=curves(found, by),
-            panels={n: panels(pair) for n, pair in enumerate(found.pairs)},
             seen=found.seen, watched=watched(found, by), items=data, promise=PROMISE, seen_by=seen_by,
             data=as_script({**data, "labels": [e.label for e in found.entries], **overview(found, by)}))
 
@@ -71,9 +70,6 @@ class Page:
     """name of the model line"""
     stages: Sequence[Stage] = ()
     cleaned: Mapping[str, Any] = field(default_factory=dict)
-    samples: Sequence[PairSamples] = ()
-    asked: Mapping[Key, Asked] = field(default_factory=dict)
-    """the questions of the samples, where they could be made again"""
 
 
 def render_report(page: Page) -> str:

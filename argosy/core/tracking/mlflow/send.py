@@ -8,16 +8,14 @@ sent again changes nothing.
 
 import json
 import sys
-import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from argosy.core.store.files import json_text
-from argosy.core.tracking.mlflow.read import link
 from argosy.core.tracking.mlflow.runs import LONGEST_TAG, Models, Runs
-from argosy.core.tracking.mlflow.server import Server, metric_name, one_line, without_password
+from argosy.core.tracking.mlflow.server import Server, metric_name, one_line
 from argosy.core.tracking.ship import BATCH_VALUES, Batch, Shipped, Unavailable
 from argosy.core.tracking.spool import SPOOL, Owner, Record, owner_of
 
@@ -195,38 +193,6 @@ class _Request:
             print(f"tracking: {path} keeps what MLflow does not accept, first: {reason}", file=sys.stderr)
         with open(path, "a", encoding="utf-8") as file:
             file.write(json_text({"reason": reason, "item": item}, default=str) + "\n")
-
-
-def log_run(
-    server: Server, experiment: str, name: str, *, metrics: Mapping[str, float], params: Mapping[str, str],
-    tags: Mapping[str, str], models: Sequence[str], tables: Mapping[str, Mapping[str, list[object]]],
-    files: Mapping[str, str],
-) -> str:
-    """Log a new run that is whole at once, such as a comparison's; returns where it is.
-
-    Args:
-        models: ids of LoggedModels that are its inputs.
-        tables: columns by file name, as MLflow's log_table writes them.
-        files: texts of artifacts by file name.
-
-    Raises Unavailable where the server does not answer, or refuses it."""
-    from mlflow.entities import LoggedModelInput, Metric, Param
-
-    with server.errors():
-        client, now, place = server.client, int(time.time() * 1000), Runs(server).experiment(experiment)
-        run = client.create_run(place, run_name=name, tags=dict(tags)).info.run_id
-        points = [Metric(metric_name(key), value, now, 0) for key, value in metrics.items()]
-        settings = [Param(metric_name(key), value[:PARAM_LENGTH]) for key, value in params.items()]
-        client.log_batch(run, metrics=points, params=settings)
-        if models:
-            client.log_inputs(run, models=[LoggedModelInput(model) for model in models])
-        for file, table in tables.items():
-            client.log_table(run, dict(table), file)
-        for file, text in files.items():
-            client.log_text(run, text, file)
-        client.set_terminated(run, "FINISHED")
-    where = f"run {run} of the experiment {experiment!r} in {without_password(server.uri)}"
-    return link(server, place, "runs", run) or where
 
 
 def reused_tags(nodes: list[str], store: Path, pipeline: str, uri: str) -> dict[str, str]:

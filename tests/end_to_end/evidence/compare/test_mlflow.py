@@ -116,30 +116,6 @@ def test_without_the_store_mlflows_numbers_are_compared(store: Path, tmp_path: P
     assert _values(curves["entries"][0]) == _values(curves["entries"][1])
 
 
-def test_a_comparison_is_logged_with_page_tables_and_metrics(store: Path, argosy: Argosy,
-                                                             monkeypatch: pytest.MonkeyPatch) -> None:
-    names = ["line:base", "line:mixed", "--metrics", "heldout/bpb/*"]
-    said = argosy("compare", "--store", str(store), "--mlflow", *names).out
-    assert "of the experiment 'base comparisons' in sqlite:" in said
-    found = _compared(store, argosy, *names[:2])
-    client, run = _client(store), _run(store, "mixed against base")
-    differences = {c["metric"]: c["difference"] for c in found["pairs"][0]["contrasts"]}
-    entries = {e["label"]: _values(e) for e in found["entries"]}
-    channels = [name for name in differences if name.startswith("heldout/bpb/")]
-    for name in channels:
-        assert run.data.metrics[f"difference/mixed/{name}"] == differences[name]
-        assert run.data.metrics[f"base/{name}"] == entries["base"][name]
-        assert run.data.metrics[f"mixed/{name}"] == entries["mixed"][name]
-    assert {a.path for a in client.list_artifacts(run.info.run_id)} == {
-        "compare.html", "comparison.json", "differences.json", "metrics.json"}
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", default_uri(store))  # load_table asks the default one
-    table = client.load_table(run.info.experiment_id, "differences.json", [run.info.run_id])
-    assert dict(zip(table["metric"], table["difference"], strict=True)) == pytest.approx(
-        {n: differences[n] for n in channels}, abs=1e-9)  # MLflow writes ten digits
-    assert len(client.get_run(run.info.run_id).inputs.model_inputs) == 2
-    assert run.info.status == "FINISHED"
-
-
 @pytest.mark.parametrize(
     ("names", "words"),
     [

@@ -1,12 +1,8 @@
 """Chat templates run in a process of limited time and memory, as transformers would render them."""
 
-import os
 import re
-import select
-import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +10,7 @@ from typing import Any
 import pytest
 from transformers.utils import chat_template_utils
 
-from argosy.core.errors import InputError, StepError
+from argosy.core.errors import InputError
 from argosy.core.sandbox import templates
 from argosy.core.sandbox.templates import TemplateRefusal, render
 from argosy.corpus.tokens.tokenizer import CHAT_TEMPLATE
@@ -22,7 +18,6 @@ from argosy.model.weights import chat
 from argosy.model.weights.templates.published import TEMPLATES
 from tests.tokenizer_fixtures import make_bpe
 
-ROOT = Path(__file__).parents[4]
 TALK = [{"role": "user", "content": "How  many? \ud7ff <b>"}, {"role": "assistant", "content": "Two\n 两只 🐈"},
         {"role": "user", "content": "And?"}, {"role": "assistant", "content": "Three"}]
 TOOLS = [{"type": "function", "function": {"name": "sum", "parameters": {"b": [1, 2.5, None], "a": True}}}]
@@ -103,59 +98,6 @@ def test_what_a_template_raises_is_an_error_of_ours(template: str, said: str) ->
         chat.encode_prompt(tokenizer, TALK)
 
 
-def test_a_process_that_reads_nothing_is_given_up(strict: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    render("a", {})
-    os.kill(_process().pid, signal.SIGSTOP)
-    monkeypatch.setattr(templates, "_WALL_SECONDS", 0.2)
-    with pytest.raises(StepError, match=r"has not ended after 0\.2 s"):
-        render("{{ messages }}", {"messages": "a" * 2**20})  # more than a pipe holds
-    monkeypatch.undo()
-    assert render("a", {}).text == "a"
-
-
-@linux
-@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
-def test_a_fork_during_a_rendering_has_a_process_of_its_own() -> None:
-    render("a", {})
-    before = _process().pid
-    with templates._WORKER._lock:  # as a thread holds it that is rendering
-        child = os.fork()
-        if not child:
-            try:
-                os._exit(0 if render("a", {}).text == "a" and _process().pid != before else 1)
-            finally:
-                os._exit(1)
-    if not _ended(child):
-        os.kill(child, signal.SIGKILL)
-    assert os.waitpid(child, 0)[1] == 0
-    assert (render("a", {}).text, _process().pid) == ("a", before)
-
-
-@linux
-def test_the_process_outlives_the_thread_that_started_it_and_not_its_parent(strict: None) -> None:
-    thread = threading.Thread(target=render, args=("a", {}))
-    thread.start()
-    thread.join()
-    started = _process().pid
-    assert (render("a", {}).text, _process().pid) == ("a", started)
-
-    program = """import subprocess, time
-from argosy.core.sandbox import templates
-templates.render("a", {})
-mine = templates._WORKER._process
-pipes = [mine.stdin.fileno(), mine.stdout.fileno()]
-print(mine.pid, subprocess.Popen(["sleep", "600"], pass_fds=pipes, stdout=subprocess.DEVNULL).pid, flush=True)
-time.sleep(600)"""
-    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, cwd=ROOT) as parent:
-        assert parent.stdout
-        rendering, holder = map(int, parent.stdout.readline().split())
-        try:
-            parent.kill()
-            assert _ended(rendering)
-        finally:
-            os.kill(holder, signal.SIGKILL)
-
-
 @linux
 def test_the_process_has_little_to_give_away(strict: None) -> None:
     render("a", {})
@@ -170,21 +112,3 @@ def test_the_process_has_little_to_give_away(strict: None) -> None:
 def _process() -> "subprocess.Popen[bytes]":
     assert templates._WORKER._process
     return templates._WORKER._process
-
-
-def _ended(pid: int) -> bool:
-    """Wait until a process has ended, if it does."""
-    try:
-        watched = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return True
-    try:
-        return bool(select.select([watched], [], [], 60)[0])
-    finally:
-        os.close(watched)
-
-
-def test_nothing_else_renders_a_chat_template() -> None:
-    sources = [path for folder in ("argosy", "steps", "evals", "probes", "workflows")
-               for path in (ROOT / folder).rglob("*.py") if "tokenizer.apply_chat_template(" in path.read_text()]
-    assert [path.name for path in sources] == ["chat.py"]

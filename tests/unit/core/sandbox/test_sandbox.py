@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 import shutil
 import socket
 import subprocess
@@ -13,6 +14,7 @@ import psutil
 import pytest
 
 from argosy.core.errors import StepError
+from argosy.core.sandbox import syscalls
 from argosy.core.sandbox.run import Job, Limits, Outcome, Sandbox
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the sandbox is of Linux")
@@ -199,3 +201,27 @@ def test_code_is_not_run_where_a_promise_cannot_be_kept(without: list[str], said
     given = [sys.executable, "-c", WITHOUT, *without]
     done = subprocess.run(given, capture_output=True, text=True, cwd=ROOT, check=False)
     assert done.stdout.startswith(said), done.stderr
+
+
+HEADERS = {"x86_64": Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h"),
+           "aarch64": Path("/usr/include/asm-generic/unistd.h")}  # fmt: skip
+ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+
+
+def numbers(machine: str) -> dict[str, int]:
+    """By name, as the kernel's headers have them."""
+    if not HEADERS[machine].is_file():
+        pytest.skip(f"no headers of the kernel ({HEADERS[machine]})")
+    found = re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)", HEADERS[machine].read_text())
+    named = {name: int(number) for name, number in found}
+    return named | ({"newfstatat": named["fstatat"]} if "fstatat" in named else {})
+
+
+@pytest.mark.parametrize("machine", ARCH)
+def test_the_numbers_are_the_kernels(machine: str) -> None:
+    place, _ = syscalls.MACHINES[machine]
+    opens = {name: each for name, (each, _) in syscalls._OPEN.items()}
+    tables = [syscalls._ALLOWED, *syscalls._REFUSED.values(), opens]
+    ours = {name: each[place] for table in tables for name, each in table.items()}
+    theirs = numbers(machine)
+    assert {name: number for name, number in ours.items() if theirs.get(name) != number} == {}

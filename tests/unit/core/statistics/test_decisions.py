@@ -18,8 +18,6 @@ from argosy.core.statistics.decisions import (
     signal_to_noise,
     tost,
 )
-from argosy.core.statistics.paired import mcnemar
-from tests.comparison_fixtures import abilities
 
 
 @pytest.mark.parametrize("n", [8, 60, 900])
@@ -50,26 +48,6 @@ def test_power_and_what_can_be_found_agree_with_simulation() -> None:
     assert power(0.03, paired_stderr(0.6, 0.63, 0.6, needed)) == pytest.approx(0.8, abs=2e-3)
     with pytest.raises(ValueError, match="cannot have a correlation"):
         paired_stderr(0.9, 0.1, 0.9, 100)
-
-
-def simulated(spread: float, items: int, effect: float, runs: int) -> tuple[float, float]:
-    """The correlation of right answers over items of difficulties with this spread (in logits), and the share of runs
-    in which the gate's test (McNemar) finds a model with `effect` more than 0.6 right better."""
-    chances = [abilities(items, accuracy, 0, spread=spread) for accuracy in (0.6, 0.6 + effect)]
-    rng = np.random.default_rng(0)
-    drawn = [[(rng.random(items) < each).astype(float) for each in chances] for _ in range(runs)]
-    tests = [mcnemar(second.tolist(), first.tolist()) for first, second in drawn]
-    return (float(np.mean([np.corrcoef(*both)[0, 1] for both in drawn])),
-            float(np.mean([test.p_value < 0.05 and test.value > 0 for test in tests])))
-
-
-@pytest.mark.parametrize(("spread", "correlation", "share"), [(0.0, 0.0, 0.5), (3.0, 0.54, 0.8), (5.0, 0.7, 0.95)])
-def test_power_by_correlation_is_what_docs_say(spread: float, correlation: float, share: float) -> None:
-    """docs/report.md has the figures of 1,000 runs."""
-    alike, found = simulated(spread, 2000, 0.03, 300)
-    assert alike == pytest.approx(correlation, abs=0.03)
-    assert found == pytest.approx(share, abs=0.075)  # three standard errors where half are found: 0.087
-    assert power(0.03, paired_stderr(0.6, 0.63, alike, 2000)) == pytest.approx(found, abs=0.075)
 
 
 def test_corrections_are_scipys_and_holms() -> None:

@@ -12,11 +12,9 @@ import pytest
 
 import steps
 from argosy.core.config.schema import Config
-from argosy.core.errors import InputError
 from argosy.core.plugins import names
 from argosy.core.step.command import _configs, field_descriptions
-from argosy.core.store.step_files import LOG, OUTPUTS, RUN, given_directory
-from argosy.model.weights.checkpoint import open_final
+from argosy.core.store.step_files import LOG, OUTPUTS, RUN
 from workflows.graph import definition
 from workflows.lifecycle import LifecycleConfig
 
@@ -60,18 +58,6 @@ def test_wrong_config_names_field_value_and_nearest(tmp_path: Path) -> None:
     assert noop("--config", f"@{tmp_path}/none.json", "--out", tmp_path / "o").returncode == 2
     assert noop("--config", "{}").returncode == 2
     assert not (tmp_path / "o").exists()
-
-
-def test_what_is_not_there_is_named_by_its_field(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"^documents is empty: give the directory of a finished"):
-        given_directory("documents", "", "clean")
-    with pytest.raises(InputError, match=r"^checkpoint is empty: give the directory of a finished training step"):
-        open_final("checkpoint", "")
-    with pytest.raises(InputError, match=f"^checkpoint: {tmp_path} is not the directory of a finished step"):
-        open_final("checkpoint", str(tmp_path))
-    (tmp_path / OUTPUTS).write_text('{"outputs": {}}')
-    with pytest.raises(InputError, match=f"^checkpoint={tmp_path} is not a training step"):
-        open_final("checkpoint", str(tmp_path))
 
 
 def batch(tmp_path: Path, *configs: dict[str, object]) -> subprocess.CompletedProcess[str]:

@@ -4,14 +4,17 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 
 from argosy.core.errors import InputError
-from argosy.core.step.contract import Progress, StepContext
+from argosy.core.step.contract import Progress, StepContext, counted
 from argosy.core.step.process import show_one_gpu
 from argosy.core.tracking.tracker import Tracker
+from workflows.local.view import progress_text
 
 ROOT = Path(__file__).parents[4]
 PROGRAM = """
@@ -64,3 +67,34 @@ def test_a_lone_process_sees_one_gpu(before: str, after: str, monkeypatch: pytes
     monkeypatch.setenv("ARGOSY_GPUS", "")  # set below, and not left to tests that follow
     show_one_gpu()
     assert os.environ["CUDA_VISIBLE_DEVICES"] == after
+
+
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """All that progress.json was, as if each write were due."""
+    records: list[dict[str, Any]] = []
+    monkeypatch.setattr("argosy.core.step.contract._INTERVAL_S", 0.0)
+    monkeypatch.setattr("argosy.core.step.contract.write_json", lambda path, record, durable: records.append(record))
+    return records
+
+
+def test_a_part_has_its_own_rate_and_a_finer_count_adds_to_it(
+    written: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    clock = SimpleNamespace(now=1000.0)
+    monkeypatch.setattr("argosy.core.step.contract.time",
+                        SimpleNamespace(monotonic=lambda: clock.now, time=lambda: clock.now))
+    progress, texts = Progress(tmp_path / "progress.json"), []
+    clock.now += 50  # a model is loaded
+    progress.update(0, 4, "steps")
+    with progress.during("held-out"):
+        for batch in counted(["abcd", "efgh"], 8, "answers"):
+            for _ in counted(batch, len(batch), "answers"):
+                clock.now += 2
+                texts.append(progress_text(written[-1]))
+    progress.update(1, 4, "steps")
+    assert texts[1] == "  0 %  0/4 steps  held-out:   12 %  1/8 answers  0.5/s  ETA 14s"
+    assert texts[-1] == "  0 %  0/4 steps  held-out:   88 %  7/8 answers  0.5/s  ETA 2.0s"
+    assert progress_text(written[-1]) == " 25 %  1/4 steps  0.062/s  ETA 48s"  # not slower for the loading
+    progress.update(4, 4, "steps")
+    assert progress_text(written[-1]) == "4/4 steps  finishing"

@@ -128,20 +128,6 @@ def test_a_spool_that_is_refused_does_not_hold_up_those_behind_it(tmp_path, erro
     assert error.args[-1] in heard[0]
 
 
-def test_at_the_end_a_server_that_is_down_is_asked_once_more_and_not_waited_for(tmp_path):
-    node(tmp_path, "aaaaaaaaaaaa", range(3))
-    server = FakeServer()
-    calls = []
-
-    def down() -> None:
-        calls.append(1)
-        raise Unavailable("hangs")
-
-    server.trouble = down
-    assert not follow(Shipper(lambda: spools(tmp_path), server), lambda: True, lambda reason: None)
-    assert len(calls) == 1
-
-
 def gone(store, digest, *end):
     """The spool of a process that has ended, after a last status where one is given."""
     code = ("import sys, pathlib\nfrom argosy.core.tracking.tracker import Tracker\n"

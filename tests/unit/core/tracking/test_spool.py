@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from argosy.core.tracking.spool import read
-from argosy.core.tracking.tracker import Tracker, end_run
+from argosy.core.tracking.tracker import Tracker
 from workflows.local.shipping import WORKFLOW, PipelineTracker, pipeline_of
 
 
@@ -103,16 +103,6 @@ def test_a_disk_that_fails_warns_once_and_gets_everything_when_it_works_again(tm
     assert read(tmp_path) == {"a": [(s, float(s)) for s in range(51)]}
 
 
-def test_a_directory_that_cannot_be_made_does_not_raise(tmp_path):
-    (tmp_path / "file").write_text("")
-    tracker = Tracker(tmp_path / "file" / "tracking")
-    with pytest.warns(RuntimeWarning, match="Not a directory"):
-        tracker.metrics({"a": 1}, 1)
-    tracker.metrics({"a": 2}, 2)
-    with pytest.warns(RuntimeWarning, match="2 records are lost"):
-        tracker.close()
-
-
 def test_the_last_to_open_a_spool_is_its_writer(tmp_path):
     """A process that lost its lease and does not know it yet adds nothing: each step stands once, for MLflow too."""
     loser = Tracker(tmp_path)
@@ -122,22 +112,6 @@ def test_the_last_to_open_a_spool_is_its_writer(tmp_path):
     winner.metrics({"a": 20}, 2)
     loser.metrics({"a": 3}, 3)
     assert [(r["step"], r["values"]) for r in records(tmp_path)] == [(1, {"a": 1.0}), (2, {"a": 20.0})]
-
-
-def test_who_goes_on_keeps_the_spool_though_its_last_process_is_called_dead_meanwhile(tmp_path):
-    Tracker(tmp_path).status("RUNNING")
-    (tmp_path / "spool.jsonl").open("ab").write(b'{"torn')
-    end_run(tmp_path, "KILLED")
-    going_on = Tracker(tmp_path)
-    going_on.status("RUNNING")
-    end_run(tmp_path, "KILLED")
-    going_on.metrics({"loss": 1.0}, step=3)
-    going_on.status("FINISHED")
-    going_on.close()
-    assert read(tmp_path) == {"loss": [(3, 1.0)]}
-    records = [json.loads(line) for line in (tmp_path / "spool.jsonl").read_bytes().splitlines() if b"torn" not in line]
-    assert [each["value"] for each in records if each["kind"] == "status"] == [
-        "RUNNING", "KILLED", "RUNNING", "KILLED", "FINISHED"]
 
 
 def test_a_metric_goes_forward_and_each_metric_for_itself(tmp_path):

@@ -1,7 +1,6 @@
 """Two chat models of which one was asked in its chat template and the other not: `argosy compare` says so."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -37,36 +36,15 @@ def _notes(argosy: Argosy, *names: str) -> list[str]:
 
 def test_the_one_that_was_asked_without_is_named_with_what_to_type(argosy: Argosy) -> None:
     sft = _model("sft", ("auto", "core", BENCH), ("auto", "probes", OTHERS))
-    dpo = _model("dpo", ("off", "core", BENCH), ("auto", "probes", OTHERS))
-    said = ("Note: facts and science: {} was asked in its chat template and {} without one, although both are chat "
-            "models: a difference may be the template's. 'argosy evaluate {} --suite core --chat auto', with the other "
-            "options as they were, asks {} in it too.")  # fmt: skip
-    assert _notes(argosy, sft, dpo) == [said.format("sft", "dpo", dpo, "dpo")]
-    assert _notes(argosy, dpo, sft) == [said.format("sft", "dpo", dpo, "dpo")]
+    dpo = _model("dpo", ("auto", "probes", OTHERS), ("off", "core", BENCH))
+    said = ("Note: sft was asked in its chat template and dpo without one, although both are chat models: a difference "
+            f"may be the template's. 'argosy evaluate {dpo} --chat auto' asks dpo in it too.")  # fmt: skip
+    assert _notes(argosy, sft, dpo) == _notes(argosy, dpo, sft) == [said]
 
 
-def test_the_newest_evaluation_counts_and_what_it_hides_is_told(argosy: Argosy) -> None:
-    first = _model("sft", ("on", "probes", OTHERS))
-    second = _model("dpo", ("auto", "probes", OTHERS), ("off", "probes", OTHERS))
-    [note] = _notes(argosy, first, second)
-    assert note.startswith("Note: probes (of probes: those that ask in a template): sft was asked in its chat template")
-    assert "held-out" not in note
-    hiding = [path.name for path in Path("runs").glob("evaluate-*") if '"off"' in (path / "outputs.json").read_text()]
-    assert note.endswith(f"an older evaluation did: without {hiding[0]} in the store, it counts again.")
-    third = _model("rlhf", ("off", "probes", OTHERS), ("auto", "probes", OTHERS))
-    assert _notes(argosy, first, third) == []
-
-
-ALL = {**BENCH, **OTHERS}
-HELD = {"heldout/bpb/en": 1.2}
-
-
-@pytest.mark.parametrize(("first", "chat", "second"), [
-    *(([(asked, "core", ALL)], chat, [("auto", "core", ALL)])  # a base model, and models that were asked alike
-      for chat, asked in ((False, "auto"), (False, "off"), (True, "auto"), (True, "on"))),
-    # A base model that was asked in a template is no chat model.
-    ([("on", "core", BENCH), ("auto", "probes", OTHERS)], False, [("off", "core", BENCH), ("auto", "probes", OTHERS)]),
-    ([("auto", "held", HELD)], True, [("off", "held", HELD)]),  # held-out text alone is asked in none
-])  # fmt: skip
-def test_otherwise_there_is_no_note(first: list[Any], chat: bool, second: list[Any], argosy: Argosy) -> None:
-    assert _notes(argosy, _model("first", *first, chat=chat), _model("sft", *second)) == []
+@pytest.mark.parametrize(("asked", "metrics", "chat"), [
+    ("off", BENCH, False), ("on", BENCH, True), ("off", {"heldout/bpb/en": 1.2}, True)])
+def test_otherwise_there_is_no_note(asked: str, metrics: dict[str, float], chat: bool, argosy: Argosy) -> None:
+    """A base model, models that were asked alike, and held-out text, which is asked in none."""
+    first, second = _model("first", (asked, "core", metrics), chat=chat), _model("sft", ("auto", "core", BENCH))
+    assert _notes(argosy, first, second) == []

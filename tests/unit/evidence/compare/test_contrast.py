@@ -152,15 +152,6 @@ def test_noise_is_told_from_no_difference() -> None:
     assert many.most < 0.02 < few.most
 
 
-def test_steps_are_of_one_stage() -> None:
-    first, second = _line("a", 100, 200), _line("b", 100)
-    second.chosen.stage = "sft"
-    with pytest.raises(InputError, match=r"--by step is of one stage, .* these are of pretrain, sft: use --by tokens"):
-        choose([first, second], At.parse("", "step"))
-    choose([first, second], At.parse("step=10"))  # asked for, it is taken in each stage
-    assert [e.chosen.step for e in (first, second)] == [10, 10]
-
-
 def _line(label: str, *tokens: int) -> Entry:
     line = [Checkpoint(f"{label}/{t}", label, "pretrain", f"p{t}", t // 10, t, label=f"{label}/p{t}",
                        metrics={"m": 1.0}) for t in tokens]
@@ -226,14 +217,6 @@ def test_nearer_to_0_is_better(before: float, after: float, verdict: str, moved:
     assert (found.verdict, found.difference.value) == (verdict, pytest.approx(moved))
     assert found.difference.low < moved < found.difference.high
     assert (found.before, found.after) == (before, after)  # as they are
-
-
-def test_beyond_0_the_error_is_the_largest_that_it_can_be() -> None:
-    """The distances' difference is the sum of the two values there, whose error is at most the sum of theirs."""
-    found = _judged(-0.30, 0.25, 0.02)
-    assert found.tested.p_value == pytest.approx(2 * stats.norm.sf(0.05 / 0.04))
-    same = _judged(-0.30, -0.25, 0.02)
-    assert same.tested.p_value == pytest.approx(2 * stats.norm.sf(0.05 / math.hypot(0.02, 0.02)))
 
 
 def test_values_and_difference_are_of_the_same_questions_and_no_share_differs_by_more_than_all() -> None:

@@ -48,27 +48,6 @@ def test_reading_and_controls_do_not_rank() -> None:
     assert "the form is the best one on the other half of the items), corrected over all pairs of candidates" in best
 
 
-def test_all_forms_count_where_nothing_says_which() -> None:
-    found = [_checkpoint(name, dict.fromkeys(FORMS, 0.5) | {"none_control": 0.9}) for name in "ab"]
-    for c in found:
-        c.headline.clear()
-    assert _task(found).headline == ["none_control"]
-
-
-def test_what_selects_is_what_is_tested() -> None:
-    checkpoints = _seven()
-    del checkpoints[3].rows.groups["facts", "cloze"][10:20]  # scores that were no numbers
-    task = _task(checkpoints)
-    values = {s.checkpoint: s.headline for s in task.standings}
-    assert {s.items for s in task.standings} == {110}
-    assert task.highest == max(values, key=lambda key: values[key])
-    assert task.best is None  # all are equal
-    for other in task.others:
-        assert (other.first, other.name) == (task.highest, headline_of("facts"))
-        if checkpoints[3].key in (other.first, other.second):
-            assert other.difference.value == pytest.approx(values[other.second] - values[other.first])
-
-
 def test_tests_of_the_best_are_corrected_over_all_pairs() -> None:
     checkpoints = _seven()
     task = _task(checkpoints)

@@ -87,21 +87,3 @@ def test_a_webhook_is_told_instead(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert heard[1]["workflow"] == "evaluate-1"
     assert heard[1]["text"].startswith("Argosy: sft/final")
     assert heard[1]["regressions"][0]["verdict"] == "worse"
-
-
-def test_a_webhook_that_fails_is_a_warning_and_tried_again_the_next_night(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(announce, "PAUSES_S", (0.0,))
-    judged(tmp_path, SFT, replace(SFT, knows=0.3))
-    with webhook([404]) as (url, heard):
-        assert announce.announce(tmp_path, "night-1", url) == []
-        assert len(heard) == 1  # asking again would not help
-    assert "warning: the webhook" in capsys.readouterr().err
-    assert announce.announce(tmp_path, "night-1", "http://user:secret@127.0.0.1:9/services/secret") == []
-    said = capsys.readouterr().err
-    assert "secret" not in said
-    assert "the webhook at 127.0.0.1:9 was not told" in said
-    with webhook() as (url, heard):
-        assert announce.announce(tmp_path, "night-2", url) == []
-        assert len(heard) == 1

@@ -1,4 +1,4 @@
-"""One interval, chance, kind, and rule of who has seen a test: the same in the gate and in pages."""
+"""One interval, chance, kind (declared by a metric's maker), and rule of who has seen a test: in gate and pages."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,13 +8,12 @@ import pytest
 
 from argosy.core.statistics.contamination import Contamination
 from argosy.core.statistics.decisions import Point
-from argosy.core.statistics.intervals import wilson
-from argosy.core.statistics.metric import Metric, share
+from argosy.core.statistics.metric import Metric, as_records, from_records, probability, share
 from argosy.evidence.compare.changes import change
 from argosy.evidence.compare.checkpoints import Checkpoint
 from argosy.evidence.compare.comparison import compare
 from argosy.evidence.compare.entries import Entry, Pair
-from argosy.evidence.compare.metrics import Kind
+from argosy.evidence.compare.metrics import UNDECLARED, Kind, kind_of, known
 from argosy.evidence.compare.sentences import seen_by
 from argosy.evidence.compare.watch import Line, Watched, watched, worth_watching
 from argosy.evidence.gate.check import check
@@ -43,34 +42,6 @@ def watchlist(every: list[Checkpoint], *names: str) -> dict[str, Watched]:
     """What the page says of metrics."""
     found = watched(compare([Entry("a", "a", every, every[-1])], names), "tokens")
     return {each.metric: each for each in found}
-
-
-def status(rule: Any, new: Checkpoint, old: Checkpoint | None = None) -> tuple[str, Mapping[str, float]]:
-    found = check(Gate.model_validate({"rules": [rule]}), Subject(new), Subject(old) if old else None)
-    return found.status, found.judgements[0].findings[0].numbers
-
-
-def test_answers_that_all_agree_are_as_many_as_their_items() -> None:
-    c = checkpoint("a", rows({str(n): [1] * 24 for n in range(20)}), stderr={NAME: 0.0}, counts={NAME: 480})
-    assert c.interval(NAME) == pytest.approx(wilson(20, 20))
-    held, numbers = status({"at_least": {NAME: {"value": 0.9, "certain": True}}}, c)
-    assert (held, numbers["low"]) == ("cannot tell", wilson(20, 20)[0])
-
-
-@pytest.mark.parametrize(("name", "kind", "more", "verdict"), [
-    ("probe/p/refusal/auc", Metric("higher", "", 0.02, chance=0.5), {}, "at chance"),
-    ("bench/t/permuted/acc_averaged", share(chance="chance"), {"bench/t/permuted/chance": 0.5}, "at chance"),
-    ("bench/t/permuted/acc_all", share(chance="chance_all"), {"bench/t/permuted/chance_all": 0.06}, "watch"),
-    ("bench/t/plain/errors", share("lower", chance=0.3), {}, "at chance"),
-    ("bench/t/plain/errors", share("lower", chance=0.6), {}, "watch"),
-    ("bench/t/plain/f1", Metric("higher"), {}, "watch"),
-])  # fmt: skip
-def test_nothing_below_its_own_chance_is_worth_watching(name: str, kind: Metric, more: dict[str, float],
-                                                        verdict: str) -> None:
-    every = line(name, [0.1 + 0.05 * n for n in range(8)], kind, **more)  # to 0.45, five times its noise
-    assert every[-1].chance(name) == (next(iter(more.values())) if more else kind.chance)
-    found = watchlist(every, name)
-    assert (found[name].verdict, found.keys() & set(more)) == (verdict, set())
 
 
 def test_what_has_no_direction_or_few_items_is_not_worth_watching_nor_where_the_test_was_seen() -> None:
@@ -117,20 +88,6 @@ def test_questions_that_cannot_be_compared_do_not_differ() -> None:
         assert differing([Entry(c.label, c.label, [c], c) for c in (old, second)]).count == (8 if number == 2 else 0)
 
 
-def test_better_on_cannot_tell_of_what_has_no_direction_or_of_few_items() -> None:
-    few = [checkpoint(label, rows({str(n): [right] for n in range(4)}, gold=0), counts={NAME: 4})
-           for label, right in (("a", 0), ("b", 1))]
-    assert status({"better_on": {"on": [NAME]}}, few[1], few[0])[0] == "cannot tell"  # of 4, p is 0.125 or more
-    many = [checkpoint(label, [row | {"variant": form} for form in ("permuted", "cloze") for row in rows(
-        {str(n): [right] for n in range(6)}, gold=0)]) for label, right in (("a", 0), ("b", 1))]  # fmt: skip
-    assert status({"better_on": {"on": [NAME]}}, many[1], many[0])[0] == "holds"  # p 0.03
-    best = {"better_on": {"on": ["bench/t/*/acc"], "least": 1}}  # of three, so p is 0.09
-    assert status(best, many[1], many[0])[0] == "cannot tell"
-    for c in many:
-        c.kinds[NAME] = share("neither")
-    assert status({"better_on": {"on": [NAME]}}, many[1], many[0])[0] == "cannot tell"
-
-
 def test_metrics_worth_watching_are_told_from_noise_and_guessing() -> None:
     rng, steps = np.random.default_rng(4), np.arange(12)
     values = {"learns": (0.25 + 0.03 * steps + rng.normal(0, 0.005, 12), 0.015), "few": ([0.4], 0.015),
@@ -146,3 +103,46 @@ def test_metrics_worth_watching_are_told_from_noise_and_guessing() -> None:
     first, second = found[:2]
     assert first.found.ratio > second.found.ratio
     assert next(each for each in found if each.metric == "bits").trend.tau == pytest.approx(-1)
+
+
+@pytest.mark.parametrize(
+    ("name", "better", "share"),
+    [
+        ("probe/generation/open/length", 0, False),
+        ("judge/first/loop", -1, True), ("judge/second/loop", 0, True), ("judge/win_rate", 1, True),
+        ("judge/losses", -1, True), ("judge/position_bias", 0, False), ("judge/longer_wins", 0, True),
+        ("memorisation/exact/all", -1, True), ("memorisation/exact_heldout/all", 0, True),
+        ("memorisation/exact_gap/all", -1, False), ("memorisation/matched/all", -1, False),
+        ("memorisation/auc_min_k_plus/all", -1, False), ("memorisation/matched_heldout/all", 0, False),
+        ("bench/t/headline/acc", 1, True), ("bench/t/plain/acc", 0, False), ("probe/probes/json/prob", 0, False),
+        ("my/own/thing", 0, False), ("heldout/bpb/code", -1, False), ("heldout/exact_match", 1, True),
+        ("train/loss", -1, False),
+    ],
+)  # fmt: skip
+def test_what_no_results_declare_is_as_its_makers_table_says(name: str, better: int, share: bool) -> None:
+    assert (kind_of(name).sign, kind_of(name).share) == (better, share)
+
+
+def test_results_say_of_their_own_metrics_what_a_name_does_not() -> None:
+    declared = {"bench/t/plain/my_score": share("lower"), "bench/t/plain/acc": probability("neither")}
+    read = from_records(as_records(declared))
+    assert read == declared
+    assert (kind_of("bench/t/plain/my_score", read).sign, kind_of("bench/t/plain/my_score", read).share) == (-1, True)
+    found = kind_of("bench/t/plain/acc", read)
+    assert (found.sign, found.probability) == (0, True)
+    assert from_records([{"better": "lower", "metrics": ["a"], "of a newer version": 1}]) == {"a": Metric("lower")}
+
+
+@pytest.mark.parametrize("name", ["bench/t/plain/my_score", "bench/t/plain/likely", "probe/s/x/my_measure", "my/thing"])
+def test_what_nobody_declares_is_shown_and_decides_nothing(name: str) -> None:
+    assert known(name) is None
+    first, second = (Checkpoint(label, label, "s", label, 1, 1, label=label, metrics={name: value}, stderr={name: 0.01})
+                     for label, value in (("a", 0.2), ("b", 0.9)))
+    found = compare([Entry(c.label, c.label, [c], c) for c in (first, second)])
+    (contrast,) = found.pairs[0].contrasts
+    assert (contrast.verdict, contrast.how, contrast.difference.value) == ("untested", UNDECLARED, pytest.approx(0.7))
+    assert any(f"Nothing declares which way is better for {name}" in note for note in found.notes)
+    gate = Gate.model_validate({"rules": [{"not_worse": {"on": [name]}}]})
+    (finding,) = check(gate, Subject(second), Subject(first)).judgements[0].findings
+    assert finding.status == "cannot tell"
+    assert UNDECLARED in finding.evidence

@@ -15,15 +15,13 @@ from argosy.evidence.gate.check import check
 from argosy.evidence.gate.config import Gate
 from argosy.evidence.gate.subject import Subject, compared
 from argosy.evidence.results.findings import Findings
-from argosy.evidence.results.suite import Suite
 from argosy.evidence.results.values import total
 from argosy.model.infer.model import LanguageModel
 from evals.runner import run_benchmarks
 from evals.section import Benchmarks
-from probes.kinds import run_probes
 from tests.comparison_fixtures import checkpoint
 from tests.evaluation_fixtures import make_items, make_language_model, write_items
-from tests.lm_eval_fixtures import RIVERS, write_task, write_three_kinds
+from tests.lm_eval_fixtures import write_three_kinds
 
 pytestmark = pytest.mark.usefixtures("own_tasks_alone")
 
@@ -98,50 +96,6 @@ def test_a_digest_is_of_the_question_and_not_of_the_order_that_a_seed_draws(mode
     assert [r["gold"] for r in first.rows] != [r["gold"] for r in second.rows]
     assert all(len(digest) == 8 for digest in _digests(first).values())
     assert len(set(_digests(first).values())) == 24  # items and forms differ, orders of one item do not
-
-
-def test_a_task_of_lm_evals_own_says_what_it_asked(model: LanguageModel, tmp_path: Path) -> None:
-    write_task(tmp_path, "rivers", RIVERS)
-    section = {"lm_eval": ["rivers"], "include_path": str(tmp_path)}
-    plain = _digests(_asked(model, tmp_path, section))
-    assert _digests(run_benchmarks(Benchmarks.model_validate(section), model, tmp_path, chat=True, seed=0, limit=None)
-                    ) == plain  # a chat template is no other question
-    for change in ('description: "Answer this: "', "num_fewshot: 1\nfewshot_split: test", 'target_delimiter: "="'):
-        text = (tmp_path / "rivers.yaml").read_text()
-        (tmp_path / "rivers.yaml").write_text(f"{text}{change}\n")
-        changed = _digests(_asked(model, tmp_path, section))
-        assert changed.keys() == plain.keys()
-        assert not set(changed.values()) & set(plain.values()), change
-        (tmp_path / "rivers.yaml").write_text(text)
-
-
-PROBES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "next_token": ({"cases": [{"prefix": "a", "text": " b"}]}, {"cases": [{"prefix": "a", "text": " c"}]}),
-    "contrastive": ({"pairs": [{"good": "a b", "bad": "b a"}]}, {"pairs": [{"good": "a b", "bad": "c a"}]}),
-    "perplexity": ({"texts": ["a river"]}, {"texts": ["a stone"]}),
-    "relation": ({"relations": [{"name": "r", "patterns": ["[X] is [Y]"], "facts": [["a", "b"], ["c", "d"]]}]},
-                 {"relations": [{"name": "r", "patterns": ["[X] was [Y]"], "facts": [["a", "b"], ["c", "d"]]}]}),
-    "generation": ({"prompts": ["a"], "max_new_tokens": 2}, {"prompts": ["a"], "max_new_tokens": 3}),
-    "reply_language": ({"zh": ["你好"], "en": ["hello"]}, {"zh": ["您好"], "en": ["hi"]}),
-    "refusal": ({"lang": "en", "harmful": ["bad"], "harmless": ["good"]},
-                {"lang": "en", "harmful": ["bad"], "harmless": ["good"], "plain": "Q: {prompt}"}),
-    "end_of_turn": ({"cases": [{"question": "a?", "answer": "the river is long.", "cut": "the river"}]},
-                    {"cases": [{"question": "a?", "answer": "the river is long.", "cut": "the river is"}]}),
-    "opener": ({"cases": [{"prompt": "a", "format": "json"}]}, {"cases": [{"prompt": "b", "format": "json"}]}),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("kind", sorted(PROBES))
-def test_cases_of_probes_say_what_was_asked(model: LanguageModel, kind: str) -> None:
-    def rows(fields: dict[str, Any]) -> dict[str, str]:
-        suite = Suite(name="s", probes=[{"name": "p", "kind": kind, **fields}])
-        found = run_probes(suite, model, "", chat=False, seed=0, limit=None)
-        return {row["id"]: row["asked"] for row in found.rows}
-
-    before, after = (rows(fields) for fields in PROBES[kind])
-    assert before == rows(PROBES[kind][0])
-    assert before
-    assert not set(before.values()) & set(after.values())
 
 
 def test_categories_and_groups_of_tasks_are_paired(model: LanguageModel, tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ import pytest
 
 from argosy.evidence.compare.checkpoints import Checkpoint
 from argosy.evidence.compare.traces import Suspicion, Trace, suspicions
-from argosy.evidence.results.contamination import Seen
 from argosy.model.infer.rows import Score
 from evals.chain import parse_chain
 from evals.items import Item
@@ -110,20 +109,3 @@ def test_memorised_letters_show_through_a_preference(spread: str) -> None:
         "order gap": True, "published order first": True}
     assert found[0].level == "likely"
     assert found[1].level != "likely"
-
-
-def test_related_items_that_fall_together_leave_a_trace_rarely() -> None:
-    """Clean models; in each passage of 8 items, the published orders are all the likeliest or none is."""
-    name, called = "bench/facts/memorisation/answer_first", 0
-    for seed in range(200):
-        rng = Random(seed)
-        first = [float(each) for each in (rng.random() < 0.25 for _ in range(25)) for _ in range(8)]
-        rows: list[dict[str, Any]] = [
-            {"task": "facts", "variant": "plain", "id": str(n), "correct": True, "chosen": 0, "gold": n % 4,
-             "scores": [0.0] * 4, "cluster": str(n // 8)} for n in range(200)]
-        rows += [{"task": "facts", "variant": "memorisation", "id": str(n), "place": [n % 4, 4],
-                  "scores": [[], [2 * each, 1.0, 0.0, 0.0]]} for n, each in enumerate(first)]
-        c = checkpoint("c", rows, metrics={name: sum(first) / 200}, stderr={name: 0.03}, counts={name: 200})
-        c.seen = {"facts": Seen("facts")}
-        called += _of(suspicions([c], "facts"), "c")["published order first"].p_value < 0.05
-    assert called <= 20  # 10 are expected; as if items were independent, 100

@@ -15,8 +15,6 @@ from argosy.evidence.gate.subject import Subject, nobody
 from argosy.evidence.results.contamination import contamination_of
 from argosy.evidence.results.items import write_items
 from argosy.evidence.results.rows import Rows
-from evals.items import Item
-from evals.runner import Trace, _row_of_trace, natural_order
 from tests.comparison_fixtures import checkpoint
 
 
@@ -85,13 +83,6 @@ def test_a_calibration_of_clean_evaluations_and_a_clean_reference_cover_natural_
     assert "no contamination measures of other" in said
 
 
-def test_a_calibration_that_is_absent_or_broken_is_named(tmp_path: Path) -> None:
-    assert status(subject(1), calibration=str(tmp_path / "none.json")) == "cannot tell"
-    (tmp_path / "broken.json").write_text("{}")
-    with pytest.raises(ValueError, match=r"broken\.json is no calibration"):
-        Gate.model_validate({"rules": [{"contamination": {"calibration": str(tmp_path / "broken.json")}}]})
-
-
 def test_items_in_natural_order_are_left_out() -> None:
     given = rows(1, natural=3.0)
     marked = [row | ({"natural": True} if row["variant"] == "memorisation" and int(row["id"]) % 10 < 3 else {})
@@ -139,21 +130,3 @@ def test_weaker_evidence_does_not_replace_stronger() -> None:
     again.update(Rows(full))
     again.update(Rows(rows(4)))
     assert contamination_of(again, "facts") == contamination_of(Rows(rows(4)), "facts")  # as strong: the newest
-
-
-@pytest.mark.parametrize(
-    ("choices", "natural"),
-    [
-        (("1", "2", "3", "10"), True), (("$1,000", "$500", "$20", "$1"), True), (("5 m", "10 m", "12.5 m"), True),
-        (("-3", "-1", "0", ".5"), True), (("I only", "II only", "III only", "IV only"), True),
-        (("True", "False"), True), (("Yes.", "No.", "Perhaps."), True), (("正确", "错误"), True),
-        (("True, True", "False, False", "True, False", "False, True"), True),
-        (("3", "1", "2", "10"), False), (("red", "blue"), False), (("I only", "III only", "II only"), False),
-        (("False", "True"), False), (("1 cat", "two", "3"), False), (("in 1990", "since 1991"), False),
-        (("2 oak trees", "2 cats", "2 bacteria"), False),
-    ],
-)  # fmt: skip
-def test_natural_orders_and_rows_that_say_so(choices: tuple[str, ...], natural: bool) -> None:
-    assert natural_order(choices) is natural
-    row = _row_of_trace("facts", Trace(Item("a", "en", "How many?", choices, 1), (0.0, 1.0), (0.0, 1.0)))
-    assert ("natural" in row) == natural

@@ -94,15 +94,6 @@ def test_of_several_that_are_asked_as_many_must_be_measured_as_are_wanted() -> N
         assert found.status == status, (on, least)
 
 
-@pytest.mark.parametrize("rule", [{"at_least": {"bench/facts/plain/ac": 0.1}},
-                                  {"not_worse": {"on": ["bench/facts/plain/ac"]}},
-                                  {"better_on": {"on": ["bench/facts/plain/ac"]}}])  # fmt: skip
-def test_a_misspelt_metric_names_the_nearest(rule: dict[str, Any]) -> None:
-    found = judged([rule], subject("b", SAME), subject("a", SAME))
-    assert found.status == "cannot tell"
-    assert "did you mean 'bench/facts/plain/acc'?" in said(found)
-
-
 def evaluation(root: Path, name: str, metrics: list[str], **more: Any) -> Path:
     directory = root / name
     directory.mkdir(parents=True)

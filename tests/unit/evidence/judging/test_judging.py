@@ -22,7 +22,7 @@ from argosy.evidence.judging.judges import (
     read_verdict,
 )
 from argosy.evidence.judging.metrics import Verdict, kappa, length_controlled, metrics
-from argosy.evidence.judging.records import Answer, Prompt, read_answers, read_labels, read_prompts
+from argosy.evidence.judging.records import Answer, Prompt
 from argosy.model.infer.chat_api import ChatApi
 from tests.evaluation_fixtures import make_language_model
 from tests.servers import judge_server
@@ -217,18 +217,3 @@ def test_answers_are_the_models_own_greedy_ones_and_end_where_a_turn_ends() -> N
         new = ids[0, len(model.tokenizer(model.chat(prompt.text), add_special_tokens=False)["input_ids"]) :].tolist()
         assert answer.ended == (new[-1] in stops)
         assert answer.text == model.tokenizer.decode(new[:-1] if answer.ended else new).strip()
-
-
-def test_files_are_read_line_by_line_and_what_is_no_record_is_counted(tmp_path: Path) -> None:
-    path = tmp_path / "prompts.jsonl"
-    path.write_bytes('{"id": 1, "prompt": "a"}\nno\n[]\n{"id": 1, "prompt": "b"}\n{"id": 2, "prompt": 3}\n'
-                     '{"prompt": [{"role": "user", "content": "问"}]}\n'.encode() + b"\xff\n")  # fmt: skip
-    left_out: Counter[str] = Counter()
-    assert [prompt.text for prompt in read_prompts(path, left_out)] == ["a", "问"]
-    assert sum(left_out.values()) == 5
-    assert left_out["prompts.jsonl: invalid JSON"] == left_out["prompts.jsonl: invalid UTF-8"] == 1
-    with pytest.raises(InputError, match="does not exist"):
-        read_answers(tmp_path / "none.jsonl", left_out)
-    (tmp_path / "labels.jsonl").write_text('{"id": 1, "winner": "A"}\n')
-    with pytest.raises(InputError, match=r"winner is not one of first, second, tie"):
-        read_labels(tmp_path / "labels.jsonl", Counter())

@@ -14,13 +14,12 @@ from argosy.evidence.compare.checkpoints import Checkpoint
 from argosy.evidence.compare.comparison import compare
 from argosy.evidence.compare.entries import Compared, Entry
 from argosy.evidence.compare.terminal import terminal
-from argosy.evidence.report.items import Asked, differing, embedded
+from argosy.evidence.report.items import Asked
 from argosy.evidence.report.page import as_script
 from argosy.evidence.report.record import record
 from argosy.evidence.report.report import ComparisonPage
 from argosy.evidence.results.contamination import seen_of
 from argosy.evidence.results.items import read_items
-from argosy.evidence.results.rows import Rows
 from steps.compare import question_texts
 from tests.command_line import Argosy
 from tests.comparison_fixtures import declared
@@ -53,7 +52,7 @@ def html(found: Compared) -> str:
 
 
 def test_it_is_whole_and_needs_no_network(html: str) -> None:
-    assert {"verdict", "metrics", "curves", "scatter", "items", "seen", "watch", "all", "method"} <= (
+    assert {"verdict", "metrics", "curves", "items", "seen", "watch", "all", "method"} <= (
         check_self_contained(html))
 
 
@@ -91,22 +90,6 @@ def test_the_truth_of_the_made_up_lines_is_found(found: Compared) -> None:
     assert not replay.section("worse")
 
 
-def test_curves_hold_every_checkpoint(html: str, found: Compared) -> None:
-    figures = [a for tag, a in TagReader(html).tags if tag == "figure" and a.get("class") == "curve"]
-    plain = next(a for a in figures if str(a["data-name"]).startswith("bench/facts/plain/acc"))
-    lines = json.loads(str(plain["data-lines"]))
-    assert [len(line) for line in lines] == [4, 4, 4]
-    for line, entry in zip(lines, found.entries, strict=True):
-        expected = [f"{100 * c.metrics['bench/facts/plain/acc']:.1f} %" for c in entry.line]
-        assert [text.split(" [")[0] for _, _, text in line] == expected
-        assert [at for _, at, _ in line] == ["100k tokens", "200k tokens", "300k tokens", "400k tokens"]
-    overview = _data(html)
-    assert len(overview["columns"]) == 12
-    row = next(m for m in overview["metrics"] if m["n"] == "heldout/bpb/code")
-    bits = [c.metrics["heldout/bpb/code"] for e in found.entries for c in e.line]
-    assert [v[0] for v in row["v"]] == pytest.approx(bits, rel=1e-4)
-
-
 def test_questions_that_differ_are_shown_with_their_probabilities(html: str, found: Compared) -> None:
     data = _data(html)
     rows = [{(r["task"], r["variant"], r["id"]): r for path in e.chosen.evaluations for r in read_items(path)}
@@ -122,20 +105,6 @@ def test_questions_that_differ_are_shown_with_their_probabilities(html: str, fou
         assert item["p"]
         assert len(item["o"]) == 4
     assert any("国家的首都" in item["p"] for item in data["items"])
-
-
-def test_many_questions_are_a_bounded_even_sample() -> None:
-    entries = [_entry(name, {}) for name in "ab"]
-    for entry, right in zip(entries, (True, False), strict=True):
-        entry.chosen.rows = Rows(
-            {"task": "t", "variant": f"v{v}", "id": str(n), "correct": right, "scores": [0.0, 1.0], "gold": 0,
-             "chosen": 1} for v in range(4) for n in range(1000))
-    found = differing(entries, most=100)
-    assert (found.count, len(found.chosen)) == (4000, 100)
-    assert {sum(key[1] == f"v{v}" for key in found.chosen) for v in range(4)} == {25}
-    long = embedded(found, {key: Asked("x" * 5_000, ("a", "b")) for key in found.chosen})
-    assert sum(len(item["p"]) for item in long["items"]) < 160_000
-    assert "characters left out" in long["items"][0]["p"]
 
 
 def test_hostile_text_is_text(found: Compared) -> None:

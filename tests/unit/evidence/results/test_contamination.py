@@ -73,25 +73,3 @@ def test_options_without_a_published_order_cannot_be_told(tmp_path: Path, form: 
     named = check(gate, Subject(checkpoint("m", by_heart)), None)
     assert [f.evidence for _, f in named.having("cannot tell")] == ["t: its options have no published order"]
     assert suspicions([checkpoint("m", found.rows)], "t")[0].traces == []
-
-
-def test_a_gate_says_that_a_lead_may_be_memory() -> None:
-    """Being worse than a checkpoint that has seen the test is told with that."""
-    answered = [{"task": "facts", "variant": "plain", "id": str(n), "item": str(n), "correct": n % 5 > 0, "chosen": 0,
-                 "gold": 0, "scores": [0.0]}
-                for n in range(200)]
-    worse = [{**row, "correct": n % 3 > 0 and n % 5 > 0} for n, row in enumerate(answered)]
-    name = "bench/facts/plain/acc"
-
-    def subject(label: str, found: list[dict[str, Any]], seen: bool) -> Subject:
-        about = {"facts": Seen("facts", replace(SCORE, probability=0.97 if seen else 0.01))}
-        c = checkpoint(label, found, stderr={name: 0.03}, counts={name: 200})
-        c.seen = about
-        return Subject(c)
-
-    rule = Gate.model_validate({"rules": [{"not_worse": {"on": [name]}}, {"better_on": {"on": [name]}}]})
-    for seen in (True, False):
-        [first], [second] = (each.findings for each in
-                             check(rule, subject("new", worse, False), subject("twin", answered, seen)).judgements)
-        assert (first.status, second.status) == ("fails", "fails")
-        assert [("twin has likely seen it" in each.evidence) for each in (first, second)] == [seen, seen]

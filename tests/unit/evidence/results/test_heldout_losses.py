@@ -16,7 +16,7 @@ from argosy.evidence.results.heldout.losses import Heldout, run_heldout
 from argosy.evidence.results.suite import load_suite, named_files
 from argosy.model.infer.model import LanguageModel
 from tests.plain_forward import bare, distributions, language_model, model_of
-from tests.tokenizer_kinds import TEXTS, UNSEEN, make_lossy, tokenizers_by_kind
+from tests.tokenizer_kinds import TEXTS, UNSEEN, make_lossy
 from tests.training_fixtures import write_tokens
 
 KINDS = ("bytes", "byte_bpe", "sentencepiece")
@@ -74,16 +74,6 @@ def test_general_text_that_costs_too_much_is_flagged_and_said(texts: dict[str, s
     c = Checkpoint("k", "k", "sft", "final", 1, 1, label="sft", metrics=found.metrics, warnings=found.warnings)
     said = [each.text for each in stage_sentences(compare(Checkpoints([c])))]
     assert f"Held-out text of sft: en {found.warnings['heldout/en']}." in said
-
-
-def test_the_same_text_for_every_tokenizer(texts: dict[str, str]) -> None:
-    """What is drawn under a budget does not depend on the tokenizer, and is the same document by document."""
-    drawn = []
-    for kind in KINDS:
-        rows = run_heldout(Heldout(texts=texts, bytes_per_channel=200), model_of(kind, LENGTH), "", suite="s").rows
-        drawn.append([(row["variant"], row["id"], row["bytes"]) for row in rows])
-    assert drawn[0] == drawn[1] == drawn[2]
-    assert 2 < len(drawn[0]) < len(ZH) + len(EN)
 
 
 def test_raw_text_is_what_the_tokenize_step_has(texts: dict[str, str], tmp_path: Path) -> None:
@@ -164,18 +154,6 @@ def test_loss_by_position_and_what_context_is_worth(tmp_path: Path) -> None:
     assert not any("nats" in row for row in curve)  # such a row is a document to those that compare
 
 
-def test_one_channel_that_is_nan_leaves_the_others(tmp_path: Path) -> None:
-    model = language_model(tokenizers_by_kind()["byte_bpe"], LENGTH)
-    unseen = bare(model, "Q")[0]
-    model.model.model.embed_tokens.weight.data[unseen] = math.nan
-    tokens = write_tokens(tmp_path, model.tokenizer, {"heldout": {"bad": ["Q" * 70, "QQ a"], "good": ZH}})
-    found = run_heldout(Heldout(positions={"length": 32}), model, str(tokens), suite="s")
-    assert found.left_out["heldout/bad"] == {"loss is not a number": 2}
-    assert found.left_out["heldout/nats_at/bad"] == {"loss is not a number": 2}
-    assert found.metrics["heldout/bpb/all"] == found.metrics["heldout/bpb/good"]
-    assert not any("bad" in name for name in found.metrics)
-
-
 def test_texts_beside_a_suite_count_as_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "held").mkdir()
     (tmp_path / "held/en.txt").write_text("A river.")
@@ -194,16 +172,6 @@ def test_texts_beside_a_suite_count_as_its_files(tmp_path: Path, monkeypatch: py
     (tmp_path / "root/elsewhere/zh.jsonl").write_text('{"text": "河"}\n')
     assert named_files(str(suite))[1:] == [str(tmp_path / "root/elsewhere/zh.jsonl")]
     assert "heldout/bpb/zh" in run_heldout(section, model_of("bytes", LENGTH), "", suite="s").metrics
-
-
-def test_files_of_unknown_formats_are_named(tmp_path: Path) -> None:
-    (tmp_path / "en").mkdir()
-    for name in ("en/a.txt", "en/b.docx", "en/c.docx", "LICENSE"):
-        (tmp_path / name).write_text("A river.")
-    found = run_heldout(Heldout(texts=str(tmp_path)), model_of("bytes", LENGTH), "", suite="s")
-    named = {"file of unknown format .docx": 2, "file of unknown format LICENSE": 1}
-    assert found.left_out == {"heldout/texts": named}
-    assert "heldout/bpb/en" in found.metrics
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """items.parquet: what is written comes back, equal rows are equal bytes, and other programs read it; which of several
 evaluations of a checkpoint counts: a quick one never hides a whole one."""
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -36,15 +35,6 @@ def test_equal_rows_are_equal_bytes_and_other_programs_read_their_types(tmp_path
     assert (types["correct"], types["chosen"], types["margin"]) == ("bool", "int64", "double")
     assert types["scores"].startswith("list<")
     assert "scores:lists" in types
-
-
-def test_no_rows_and_numbers_that_are_none(tmp_path: Path) -> None:
-    write_items(tmp_path, [])
-    assert read_items(tmp_path) == []
-    write_items(tmp_path, [{"id": "a", "prob": math.nan, "rank": None}])
-    (row,) = read_items(tmp_path)
-    assert math.isnan(row["prob"])
-    assert "rank" not in row
 
 
 def evaluation(root: Path, name: str, ended: float, limit: int | None = None,

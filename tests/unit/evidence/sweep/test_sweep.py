@@ -11,7 +11,7 @@ from argosy.evidence.report.sweep import page, record, table
 from argosy.evidence.sweep.advice import Study, Target, study
 from argosy.evidence.sweep.fit import Curve, Noise, fit_law, fit_optimum, residual_noise, seed_noise, vertex
 from argosy.evidence.sweep.grid import Axis, read_grid
-from argosy.evidence.sweep.points import Point, Runs, check_channel
+from argosy.evidence.sweep.points import Point, Runs
 from tests.html_tags import check_self_contained
 from workflows.lifecycle import LifecycleConfig
 from workflows.sweep import read_sweep
@@ -169,14 +169,3 @@ def test_a_difference_that_noise_explains_is_said_so_and_one_that_it_does_not_is
     assert "noise explains it" in table(record(found))
     assert verdicts[RATES[0], 0.1] == verdicts[RATES[-1], 0.01] == "worse"
     assert "weight_decay: the best value" not in said(found)  # at the grid's edge, but no better than the other
-
-
-def test_points_that_diverged_are_counted_and_are_no_edge() -> None:
-    runs = [each if each.config["learning_rate"] < RATES[5] else Point(each.name, each.config, {})
-            for each in points(SIZES[:1])]
-    found = study(Runs(runs, [RATE]), Target())
-    assert "9 of 24 points diverged" in said(found)
-    assert record(found)["settings"][-1]["verdict"] == "diverged"
-    assert found.take[RATE] == pytest.approx(best_rate(1e6), rel=0.15)
-    with pytest.raises(InputError, match="channel is 'cod', allowed: all, code, en; nearest: code"):
-        check_channel(runs, "cod")
