@@ -2,7 +2,6 @@
 
 import pytest
 
-from argosy.corpus.cleaning.filters.chinese_quality import SPAM, spam_words
 from tests.cleaning_fixtures import CHINESE, PROSE, outcome
 
 TRADITIONAL = "清晨的港口十分安靜，漁民們坐在堤岸上修補漁網。天亮前出海的小船回來了，只帶回不多的鯡魚。"
@@ -45,9 +44,3 @@ def test_a_script_can_be_asked_for() -> None:
     assert outcome("chinese_quality", TRADITIONAL, max_traditional_share=0.5) == "dropped: script"
     assert outcome("chinese_quality", CHINESE, min_traditional_share=0.5) == "dropped: script"
     assert outcome("chinese_quality", PROSE, min_traditional_share=1.0, min_han_share=1.0) == PROSE
-
-
-def test_words_of_spam_have_a_weight_and_stand_once() -> None:
-    lists = [spam_words(name) for name in SPAM]
-    assert all(set(words.values()) == {1, 2, 3} for words in lists)
-    assert sum(map(len, lists)) == len(set().union(*lists))

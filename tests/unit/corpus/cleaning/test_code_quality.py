@@ -67,12 +67,6 @@ def test_files_that_nobody_wrote_go(text: str, reason: str) -> None:
     assert fate(text) == f"dropped: {reason}"
 
 
-def test_a_digit_before_a_run_of_letters_makes_no_encoded_data_of_it() -> None:
-    one = make("code_quality")
-    counts = one(Batch([Document(id="a", text=sign + "abcdefgh" * 10, channel="code") for sign in "x٣3"]))[1]
-    assert counts["encoded_run"].tolist() == [0, 0, 81]
-
-
 def test_a_marker_far_down_and_other_channels_are_let_be() -> None:
     assert fate(PROGRAM * 2 + "# do not edit\n").endswith("# do not edit\n")
     prose = "Copyright 2020. " + "x" * 2000

@@ -8,14 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from argosy.core.store.files import read_json
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.filter import Resources
 from argosy.corpus.cleaning.filters.decontamination import Decontamination, DecontaminationConfig, contaminated
-from argosy.corpus.cleaning.items import bounded
 from argosy.corpus.cleaning.report import contamination
 from argosy.corpus.data.jsonl import read_jsonl
 from argosy.corpus.data.schemas import Document
@@ -168,16 +166,6 @@ def test_short_questions_without_a_mark_and_options_that_begin_with_numbers_are_
         0: (order, "question"), 1: (gap, "question"), 3: ("games", "options")}
 
 
-def test_a_short_question_is_found_behind_many_that_begin_alike_and_behind_its_title() -> None:
-    question = "What is the value of x when three boats come home?"
-    alike = " ".join(f"What is the value of y{at} if tide {at} is low and the wind blows from the east?"
-                     for at in range(2000))
-    texts = [f"{alike} {question}", f"what-is-the-value-of-x-when-three-boats-come-home.html {question}", alike]
-    item = {"id": "boats", "question": question, "choices": []}
-    one = Decontamination(DecontaminationConfig(), Resources(benchmark=[item]))
-    assert [at for at, _ in contaminated(one(Batch([document(text) for text in texts]))[1], [item])] == [0, 1]
-
-
 def test_of_several_places_that_are_like_a_question_each_is_judged() -> None:
     benchmark = [{"id": "fr", "question": "The capital of France is", "choices": ["Paris", "Lyon", "Nice"]},
                  {"id": "ru", "question": "俄罗斯的首都是哪座城市？", "choices": []}]
@@ -199,13 +187,6 @@ def test_a_sum_is_not_taken_for_one_with_another_sign_or_number() -> None:
     one = Decontamination(DecontaminationConfig(), Resources(benchmark=benchmark))
     found = contaminated(one(Batch([document(text) for text in [*same, *others]]))[1], benchmark)
     assert [(at, row["item"]) for at, row in found] == list(enumerate(["sum", "sum", "code", "long", "long"]))
-
-
-def test_an_ngram_that_a_text_repeats_without_end_takes_no_memory() -> None:
-    places = np.arange(3 * 4000).reshape(3, 4000)  # of three texts, in which two n-grams come by turns, 2000 times each
-    hits = np.stack([places.ravel(), places.ravel() % 2], axis=1)
-    first = np.array([0, 4000, 8000, 12_000])
-    assert bounded(hits, first).tolist() == hits[(places % 4000 < 2000).ravel()].tolist()
 
 
 def test_a_question_that_items_share_is_no_proof_alone() -> None:

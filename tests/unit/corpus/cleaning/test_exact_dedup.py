@@ -11,8 +11,6 @@ from pydantic import ValidationError
 from argosy.core.errors import InputError
 from argosy.corpus.cleaning.dedup.exact_dedup import ExactDedup, ExactDedupConfig
 from argosy.corpus.cleaning.dedup.external import Sorter, Workspace
-from argosy.corpus.cleaning.dedup.key_files import KeyFiles
-from argosy.corpus.cleaning.dedup.line_dedup import LineDedup
 from argosy.corpus.cleaning.dedup.near_dedup import NearDedup
 from argosy.corpus.cleaning.kernels.dedup.exact_dedup import normal_hashes
 from argosy.corpus.cleaning.kernels.dedup.hashing import hash128
@@ -72,15 +70,6 @@ def test_near_copies_of_code_have_its_signs_and_those_of_prose_its_words(tmp_pat
         ("<", "++", "+="), (">", "--", "-="))]
     for channels, dropped in ((["code", "code"], []), (["web", "web"], [1])):
         assert Corpus(make(NearDedup), loops, 1, channels).select(tmp_path).documents.tolist() == dropped
-
-
-def test_lines_of_code_that_differ_in_a_sign_stay(tmp_path: Path) -> None:
-    texts = [f"the {name} function of the accounts stays\n    total_amount {sign} fee_of_transfer\n"
-             for name, sign in (("first", "+="), ("second", "-="))]
-    for channels, removed in ((["code", "code"], 0), (["web", "web"], 1)):
-        one = make(LineDedup)
-        corpus = Corpus(one, texts, 1, channels)
-        assert len(corpus.select(tmp_path).spans) == removed
 
 
 @pytest.mark.parametrize(("config", "stays"), [
@@ -167,14 +156,3 @@ def test_records_are_sorted_on_disk_as_in_memory(tmp_path: Path) -> None:
         assert sum(map(len, found)) == len(set().union(*found))
         sorter.close()
         assert list((tmp_path / str(memory)).glob("*")) == []
-
-
-def test_keys_of_a_shard_are_opened_without_a_list_of_those_of_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    np.save(tmp_path / "00003.hashes.npy", np.arange(4))
-    monkeypatch.setattr(Path, "glob", None)  # of ten thousand shards it would be long, for each of them
-    keys = KeyFiles(tmp_path, "00003.")
-    assert keys["hashes"].tolist() == [0, 1, 2, 3]
-    with pytest.raises(KeyError, match="bands"):
-        keys["bands"]

@@ -10,7 +10,6 @@ import pytest
 
 from argosy.core.errors import InputError, StepError
 from argosy.core.store import remote
-from argosy.core.store.files import read_json
 from argosy.corpus.cleaning.export import MANIFEST, MARK, export
 from argosy.corpus.cleaning.kept import CUT, KeptCorpus
 from argosy.corpus.data.counts import Counts
@@ -133,20 +132,6 @@ def test_nothing_but_an_export_is_replaced(corpora: dict[int, KeptCorpus], tmp_p
     assert (mine / "thesis.txt").read_text() == (out / "web" / "notes.txt").read_text() == "mine"
 
 
-def test_a_link_stays_one_and_a_mount_point_is_refused_at_once(
-    corpora: dict[int, KeptCorpus], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "disk").mkdir()
-    (tmp_path / "link").symlink_to(tmp_path / "disk")
-    export(corpora[1], str(tmp_path / "link"))
-    assert (tmp_path / "link").is_symlink()
-    assert (tmp_path / "disk" / MANIFEST).is_file()
-    (tmp_path / "volume").mkdir()
-    monkeypatch.setattr(os.path, "ismount", lambda path: Path(path).name == "volume")
-    with pytest.raises(InputError, match=r"choose a folder below it, such as .*volume/cleaned"):
-        export(corpora[1], str(tmp_path / "volume"))
-
-
 def test_of_a_store_the_manifest_comes_last(corpora: dict[int, KeptCorpus], tmp_path: Path,
                                            monkeypatch: pytest.MonkeyPatch) -> None:
     import fsspec
@@ -173,8 +158,6 @@ def test_of_a_store_the_manifest_comes_last(corpora: dict[int, KeptCorpus], tmp_
     assert {name: remote.read_small(f"{uri}/{name}") for name in remote.names_at(uri, "x")} == here | {MARK: b""}
     with pytest.raises(InputError, match="holds an export already"):
         export(corpora[1], uri)
-    export(corpora[1], uri, replace=True)
-    assert len(remote.names_at(uri, "x")) == len(read_json(tmp_path / "here" / MANIFEST)["channels"]) + 2
     for name in (MANIFEST, MARK):  # somebody's copy of an export, in files of its own names
         memory.rm_file(f"{tmp_path.name}/out/{name}")
     with pytest.raises(InputError, match=r"is not empty .*, and no export"):

@@ -1,7 +1,6 @@
 """Filters, what each must catch and leave alone: first those of form, then those of content."""
 
 import random
-from pathlib import Path
 
 import pytest
 
@@ -9,8 +8,6 @@ from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.classifier.model_paths import ModelFilterConfig
 from argosy.corpus.cleaning.filter import Resources
 from argosy.corpus.cleaning.filters import FILTERS
-from argosy.corpus.cleaning.report.contamination import in_records
-from argosy.corpus.data.jsonl import JsonlWriters
 from tests.cleaning_fixtures import CHINESE, PROSE, document, kept, make, outcome
 
 ASKING = {name for name, one in FILTERS.items() if issubclass(one.config_class, ModelFilterConfig)}
@@ -133,24 +130,6 @@ def test_gibberish_is_told_from_the_corpus(base: str, letters: str) -> None:
     assert kept("gibberish", Resources(sample=sample), [base]) == [True]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("Write to jane.doe+news@mail.example.co.uk, please.", "Write to <EMAIL>, please."),
-        ("联系邮箱zhang_san@example.com。", "联系邮箱<EMAIL>。"),
-        ("电话13812345678，或+86 138-1234-5678。", "电话<PHONE>，或<PHONE>。"),
-        ("座机010-62345678", "座机<PHONE>"),
-        ("Call (212) 555-0199 or +44 20 7946 0958.", "Call <PHONE> or <PHONE>."),
-        ("身份证号11010519491231002X。", "身份证号<RESIDENT_ID>。"),
-        ("SSN 123-45-6789.", "SSN <SSN>."),
-        ("card 4111 1111 1111 1111, thanks", "card <CARD>, thanks"),
-        ("from 8.8.8.8 at noon", "from <IP> at noon"),
-    ],
-)
-def test_personal_data_is_replaced(text: str, expected: str) -> None:
-    assert outcome("pii", text) == expected
-
-
 def test_toxicity_looks_at_whole_words_and_at_how_many() -> None:
     assert outcome("toxicity", f"{PROSE} You bastards, you idiots!") == "dropped: insults"
     assert outcome("toxicity", f"{CHINESE}滚开，你这个笨蛋，废物。") == "dropped: insults"
@@ -196,17 +175,7 @@ def test_benchmark_items_are_dropped(text: str) -> None:
         ("boilerplate", "The baker sold cookies, and her privacy was respected by all who came home late."),
         ("gopher_quality", "千山鸟飞绝，万径人踪灭。孤舟蓑笠翁，独钓寒江雪。"),  # classical poems
         ("gopher_quality",
-         "空山新雨後，天氣晚來秋。明月松間照，清泉石上流。竹喧歸浣女，蓮動下漁舟。隨意春芳歇，王孫自可留。"),
-        ("gopher_quality", "枯藤老树昏鸦，小桥流水人家，古道西风瘦马。夕阳西下，断肠人在天涯。"),
-        ("gopher_quality",
          "东风不解愁，偷展湘裙衩\n独夜背纱笼，影著纤腰画\n爇尽水沉烟，露滴鸳鸯瓦\n花骨冷宜香，小立樱桃下"),
-        ("pii", "身份证号110105194912310021。"),  # wrong check digit
-        ("pii", "4111 1111 1111 1112"),  # fails Luhn
-        ("pii", "localhost is 127.0.0.1, the router 192.168.0.1, version 10.4.2.1"),
-        ("pii", "pi is 3.14159265358979 and e is 2.718281828459045"),
-        ("pii", "2024-01-15 12:30:45, pages 123-456, 1,234,567.89, ISBN 978-7-111-12345-6"),
-        ("pii", "@decorator def f(self): return a@b"),
-        ("pii", "12345678901234567890123"),
         ("decontamination", "The artist who painted the Mona Lisa is Leonardo da Vinci, as Raphael knew."),
         ("decontamination", "The capital of France is Paris, the largest city of the country; the second is Lyon."),
         ("decontamination", "白法国的首都是哪座城市？"),
@@ -224,22 +193,3 @@ def test_benchmark_items_are_dropped(text: str) -> None:
 )  # fmt: skip
 def test_what_only_looks_alike_stays(name: str, text: str) -> None:
     assert outcome(name, text, resources=Resources(benchmark=ITEMS)) == text
-
-
-def test_records_for_posttraining_with_a_benchmark_item_are_counted(tmp_path: Path) -> None:
-    asked, other = ({"role": "user", "content": text} for text in (ITEMS[0]["question"], "How deep is the sea?"))
-    with JsonlWriters(tmp_path) as writers:
-        writers.write_all("instructions", [{"messages": [asked]}, {"messages": [other]}, {"messages": [other, asked]}])
-        writers.write_all("preferences", [{"prompt": [other], "chosen": [asked], "rejected": []}, {"prompt": [other]}])
-        writers.write_all("prompts", [{"prompt": [other]}])
-        writers.write_all("twin", [{"messages": [asked]}])
-    found = in_records(tmp_path, ITEMS)
-    assert {name: [each["line"] for each in rows] for name, rows in found.items()} == {
-        "instructions": [1, 3], "preferences": [1], "prompts": []}
-
-
-def test_words_within_other_words_are_no_insults() -> None:
-    honest = "该地区的特色情况：进出口交易、家畜生产、松软蛋糕、灿烂人生、以下流程、一代杂种优势、人群交流、国内射击。"
-    assert outcome("toxicity", honest * 3) == honest * 3
-    honest = "Dickens at Scunthorpe: classes, assets, cocktails, peacocks, titters, analysis, Essex and Sussex."
-    assert outcome("toxicity", honest) == honest

@@ -9,7 +9,6 @@ from argosy.core.errors import InputError
 from argosy.core.store.files import read_json
 from argosy.corpus.cleaning import scored
 from argosy.corpus.cleaning.kept import KeptCorpus
-from argosy.corpus.cleaning.report import funnel
 from argosy.corpus.cleaning.report.explain import difference, duplicate_of, find
 from argosy.corpus.data.schemas import Document
 from tests.cleaning_fixtures import CHINESE, PROSE, cleaned, make_data
@@ -61,17 +60,6 @@ def test_a_corpus_is_cleaned_against_an_earlier_one(tmp_path: Path) -> None:
     place = find(corpus, next(document.id for document, *_ in corpus.dropped()))
     names = [document.id for document in first.documents()]
     assert duplicate_of(corpus, place, "exact_dedup") == f"{names[1]} of clean.against[0]"
-
-
-def test_texts_that_are_cut_are_read_some_bytes_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    corpus = data(tmp_path / "data", {str(at): f"{NOTICE}{PROSE} {at}.\n" for at in range(12)})
-    read, sizes = scored.ScoredCorpus.texts, list[int]()
-    monkeypatch.setattr(funnel, "_TEXTS", 4 * (len(NOTICE) + len(PROSE)))
-    monkeypatch.setattr(scored.ScoredCorpus, "texts", lambda self, documents: (
-        sizes.append(len(documents)), read(self, documents))[1])
-    cleaned(tmp_path, corpus, 2, filters=["line_dedup"])
-    assert sum(sizes) == 11
-    assert max(sizes) <= 5
 
 
 def test_what_has_dropped_the_document_that_stays_is_told(tmp_path: Path) -> None:

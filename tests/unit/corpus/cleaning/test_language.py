@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from argosy.corpus.cleaning.batch import Batch
-from argosy.corpus.cleaning.filters.language import classify
 from argosy.corpus.text.scripts import identify
 from tests.cleaning_fixtures import CHINESE, PROSE, document, make, outcome
 
@@ -32,16 +31,6 @@ def named(*texts: str) -> list[str]:
 def test_sentences_of_many_languages_are_told() -> None:
     assert named(*SENTENCES.values()) == list(SENTENCES)
     assert [named(text)[0] for text in SENTENCES.values()] == list(SENTENCES)
-
-
-def test_long_texts_of_languages_without_a_list_are_not_their_neighbours() -> None:
-    czech = ("Toto je český text, který mluví o mnoha věcech, a uvidíme, zda bude rozpoznán. Vláda oznámila, že nový "
-             "zákon vstoupí v platnost příští rok pro všechny občany, ale zatím se neví, jak to "
-             "bude s prostředky, a do kdy. ")
-    romanian = ("Acesta este un text care vorbește despre multe lucruri și vom vedea dacă este recunoscut. Guvernul a "
-                "anunțat că noua lege va intra în vigoare anul viitor pentru toți, dar nu se știe "
-                "cum se va face cu resursele. ")
-    assert named(czech * 3, romanian * 3) == ["cs", "ro"]
 
 
 def test_a_language_must_have_a_share_of_a_mixed_page() -> None:
@@ -72,7 +61,3 @@ def test_the_scan_of_books_says_what_their_text_says() -> None:
              for path in sorted((SHARED / name).glob("*.md"))[::3]]
     pages = [page for page in pages if len(page) > 400]
     assert named(*pages) == [identify(page) for page in pages]
-
-
-def test_the_library_is_asked_for_the_prose_alone() -> None:
-    assert classify(f"`the of and` <p class='the'> {GERMAN}")[0] == "de"

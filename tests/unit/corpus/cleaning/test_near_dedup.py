@@ -6,12 +6,8 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import pytest
 
-from argosy.corpus.cleaning.batch import Batch
-from argosy.corpus.cleaning.dedup.near_dedup import NearDedup, NearDedupConfig
-from argosy.corpus.cleaning.kernels.dedup.near_dedup import permutations
-from argosy.corpus.data.schemas import Document
+from argosy.corpus.cleaning.dedup.near_dedup import NearDedup
 from argosy.corpus.text.scripts import words
 from benchmarks.cleaning import deduplicated
 from benchmarks.datatrove_peer import deduplicated_by_peer
@@ -76,39 +72,6 @@ print([sum(int(part["bands"].sum()) for part in parts) for _ in range(2)])
     assert done.stdout == "[59700, 59700]\n", done.stderr
 
 
-def test_candidates_are_as_many_as_the_curve_says() -> None:
-    config = NearDedupConfig(bands=14, rows=8)
-    assert config.chance(0.8) == pytest.approx(0.924, abs=0.001)
-    rng = random.Random(2)
-    tokens = [f"w{number}" for number in range(100_000)]
-    pairs = []
-    for _ in range(300):
-        text = rng.sample(tokens, 400)
-        other = [*text[:320], *rng.sample(tokens, 80)]
-        pairs += [Document("", " ".join(text), ""), Document("", " ".join(other), "")]
-    bands = make(NearDedup, bands=14, rows=8, shingle=1).keys(Batch(pairs))["bands"]
-    share = (bands[::2] == bands[1::2]).mean()  # of bands that are equal, each with the chance J^8
-    jaccard = 320 / 480
-    assert share == pytest.approx(jaccard**8, abs=4 * (jaccard**8 / (300 * 14)) ** 0.5)
-
-
-def test_permutations_are_bijections() -> None:
-    factors, _ = permutations(112)
-    assert (factors % 2 == 1).all()
-    assert len(np.unique(factors)) == 112
-
-
-def test_a_sketch_has_the_least_hashes_of_all() -> None:
-    documents = [Document("", text, "") for text in (*books()[:40], "too short", "ΣΑΣ x ὈΔΥΣΣΕΎΣ a b c d e f")]
-    few, all_ = (make(NearDedup, sketch=size).keys(Batch(documents)) for size in (64, 10**6))
-    ends, whole = np.cumsum(few["counts"]), np.cumsum(all_["counts"])
-    assert few["counts"].tolist() == np.minimum(all_["counts"], 64).tolist()
-    assert all_["counts"].tolist() == [len(shingles(document.text)) for document in documents]
-    for at, count in enumerate(few["counts"]):
-        begin = whole[at] - all_["counts"][at]
-        assert np.array_equal(few["sketches"][ends[at] - count : ends[at]], all_["sketches"][begin : begin + count])
-
-
 def test_documents_of_fewer_shingles_than_a_sketch_are_compared_exactly(tmp_path: Path) -> None:
     texts = []
     for pair in range(60):  # by turns 412 of 548 words are both's, and 411 of 549: at both sides of 0.75
@@ -117,17 +80,6 @@ def test_documents_of_fewer_shingles_than_a_sketch_are_compared_exactly(tmp_path
         texts += [" ".join(tokens[:480]), " ".join(tokens[changed:])]
     found = Corpus(make(NearDedup, shingle=1, bands=60, rows=3), texts).select(tmp_path)
     assert found.documents.tolist() == list(range(1, 120, 4))
-
-
-def test_without_sketches_a_common_band_makes_a_copy(tmp_path: Path) -> None:
-    texts = short()[:1500]
-    compared = Corpus(make(NearDedup), texts).select(tmp_path)
-    banded = Corpus(make(NearDedup, sketch=0), texts).select(tmp_path)
-    assert set(compared.documents.tolist()) < set(banded.documents.tolist())
-
-
-def test_texts_without_a_shingle_are_no_copies(tmp_path: Path) -> None:
-    assert len(Corpus(make(NearDedup), ["too short"] * 3 + [""]).select(tmp_path).documents) == 0
 
 
 def test_datatrove_keeps_as_many(tmp_path: Path) -> None:

@@ -44,8 +44,3 @@ def test_bytes_are_the_same_in_batches_of_any_size(tmp_path: Path, monkeypatch: 
     assert [block.first for block in blocks] == [0, 256, 500, 756]
     assert np.concatenate([block.scores["one.score"] for block in blocks]).tolist() == VALUES.tolist() * 2
     assert twice.about.scores["one.score"].tolist() == VALUES.tolist() * 2
-    changed = np.concatenate([block.changed.get("unicode", np.zeros(len(block), bool)) for block in blocks])
-    assert np.flatnonzero(changed).tolist() == [400, COUNT + 400]
-    code = np.concatenate([block.in_channels(["code"]) for block in blocks]).tolist()
-    assert code == [n > 320 for n in range(COUNT)] * 2
-    assert [twice.about.names[number] == "code" for number in twice.about.channels] == code

@@ -7,11 +7,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
-from argosy.corpus.cleaning.dedup import index
 from argosy.corpus.cleaning.dedup.line_dedup import LineDedup
 from argosy.corpus.cleaning.dedup.paragraph_dedup import ParagraphDedup
 from argosy.corpus.cleaning.dedup.sentence_dedup import SentenceDedup
@@ -161,13 +158,6 @@ def test_a_document_that_repeats_itself_is_a_copy_of_no_other(tmp_path: Path) ->
     assert one.reasons[found.reasons[0]] == "mostly repeats itself"
 
 
-def test_the_best_document_keeps_the_part(tmp_path: Path) -> None:
-    line = "A line that both of the documents have.\n"
-    one = make(LineDedup, max_share=1, priorities=["knowledge"])
-    corpus = Corpus(one, [f"{line}x\n", f"{line}y\n"], 1, ["web", "knowledge"])
-    assert corpus.select(tmp_path).spans.tolist() == [[0, 0, len(line)]]
-
-
 @pytest.mark.parametrize("kind", [LineDedup, SubstringDedup])
 def test_parts_of_an_earlier_corpus_are_removed(kind: type[SpanDeduplicator[Any]], tmp_path: Path) -> None:
     one = make(kind, **({"length": 30} if kind is SubstringDedup else {}))
@@ -179,19 +169,3 @@ def test_parts_of_an_earlier_corpus_are_removed(kind: type[SpanDeduplicator[Any]
     assert found.spans.tolist() == [[0, 2, len(line) + 2]]
     assert found.documents.tolist() == [1]
     assert found.reasons.tolist() == [1]
-
-
-def test_texts_of_an_earlier_corpus_are_written_and_read_some_at_a_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(index, "_BYTES", 3 * 2**13 + 400)
-    one = make(SubstringDedup, length=30)
-    texts = [f"{chr(97 + at) * 3}{at * 7919 ** 20} ends here." for at in range(9)]
-    corpus = Corpus(one, texts, 2)
-    corpus.write_index(tmp_path / "first", corpus.select(tmp_path / "a"))
-    _, part = index.read_index(one.key_format(), [tmp_path / "first"])
-    read, groups = pq.ParquetFile.read_row_group, []
-    monkeypatch.setattr(pq.ParquetFile, "read_row_group", lambda file, group, **given: (
-        groups.append(group), read(file, group, **given))[1])
-    assert part.texts(np.array([0, 1, 4])) == [texts[4], texts[5], texts[8]]
-    assert (part.ids(np.array([2])), groups) == (["d6"], [0, 1, 0])

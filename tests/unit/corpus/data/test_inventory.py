@@ -147,14 +147,6 @@ def test_a_shard_reads_and_compares_its_own_bytes_alone(tmp_path: Path) -> None:
         list(read_shard(last, CONFIG))
 
 
-def test_two_channels_of_one_name_are_found_across_shards(tmp_path: Path) -> None:
-    for name, channel in (("a", "C"), ("b", "C++")):
-        (tmp_path / f"{name}.jsonl").write_text(json.dumps({"text": "x", "channel": channel}) + "\n")
-    files, _ = inventory([str(tmp_path / "a.jsonl"), str(tmp_path / "b.jsonl")], CONFIG)
-    with pytest.raises(InputError, match=r"channels 'C' and 'C\+\+' would both be named"):
-        read(files, 2)
-
-
 def test_a_sample_is_of_the_files_alone_and_of_large_inputs_reads_a_part(tmp_path: Path) -> None:
     root = corpus(tmp_path / "in")
     files, _ = inventory([str(root)], CONFIG, SMALL)

@@ -104,12 +104,6 @@ def test_what_stands_behind_an_array_is_named(tmp_path: Path, more: str) -> None
     assert list(counts.damaged()) == ["a.json"]
 
 
-def test_elements_of_an_array_that_are_arrays_are_set_aside_each(tmp_path: Path) -> None:
-    _, rejects, _ = read(write(tmp_path / "a.json", '[[{"text": "a"}], [{"text": "b"}]]'))
-    assert [(r.reason, r.raw) for r in rejects] == [
-        ("not a JSON object", b'[{"text": "a"}]'), ("not a JSON object", b'[{"text": "b"}]')]
-
-
 def test_a_row_that_python_cannot_hold_costs_itself_alone(tmp_path: Path) -> None:
     broken = pa.Array.from_buffers(pa.large_string(), 2, [None, pa.array(["ab", "cd"], pa.large_string()).buffers()[1],
                                                           pa.py_buffer(b"\xff\xfecd")])

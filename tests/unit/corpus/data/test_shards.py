@@ -44,15 +44,6 @@ def test_what_is_written_is_read_back_and_its_bytes_are_the_same_each_time(tmp_p
         assert all((row[-1] == ["unicode"]) == (json.loads(row[-2]).get("n", int(row[0][2:])) % 7 == 0) for row in rows)
 
 
-def test_columns_are_read_a_group_at_a_time_with_the_number_of_the_first_row(tmp_path: Path) -> None:
-    write(tmp_path / "a", shard_bytes=10**9)
-    (path,) = shard_files(tmp_path / "a")
-    batches = list(read_columns(path, ("id", "text")))
-    assert len(batches) > 5
-    assert [batch.values["id"][0] for batch in batches] == [DOCUMENTS[batch.first].id for batch in batches]
-    assert [text for batch in batches for text in batch.values["text"]] == [each.text for each in DOCUMENTS]
-
-
 @pytest.mark.parametrize("how", ["stopped", "full disk"])
 def test_a_failure_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
     def full(*_: object) -> None:

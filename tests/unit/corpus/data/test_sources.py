@@ -14,7 +14,6 @@ import pytest
 from pydantic import ValidationError
 
 from argosy.core.errors import InputError, StepError
-from argosy.core.store.remote import expand_input
 from argosy.corpus.data.counts import Counts
 from argosy.corpus.data.inventory import inventory, shards
 from argosy.corpus.data.listing import list_inputs
@@ -80,7 +79,7 @@ def test_mostly_unreadable_input_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"2 of 3 lines are unreadable, more than half \(invalid JSON: 2\)"):
         read(source)
     source.write_bytes("全部都是国标码\n".encode("gbk") * 5)
-    with pytest.raises(InputError, match="all 5 lines are unreadable"):
+    with pytest.raises(InputError, match=r"all 5 lines are unreadable .*Convert it to UTF-8"):
         read(source)
     blank = tmp_path / "notes.md"  # its blank lines are no lines that were read
     blank.write_bytes(b"A good line.\n" + b"\n" * 50 + "国标码\n".encode("gbk") * 30)
@@ -159,7 +158,7 @@ def test_a_file_that_is_mostly_unreadable_is_refused_however_much_others_hold(tm
     (tmp_path / "in/book.md").write_text("A line of the book.\n" * 10_000)
     (tmp_path / "in/good.jsonl").write_bytes(lines(*[{"text": "good"}] * 7000))
     (tmp_path / "in/other.jsonl").write_bytes(lines(*[{"body": "x"}] * 6000))
-    with pytest.raises(InputError, match=r"in/other\.jsonl: all 6000 lines are unreadable \(no field 'text': 6000\)"):
+    with pytest.raises(InputError, match=r"in/other\.jsonl: all 6000 lines .*\(no field 'text': 6000\).*\.text_field"):
         read(tmp_path / "in")
 
 
@@ -279,26 +278,6 @@ def test_a_file_that_two_inputs_give_is_refused(tmp_path: Path) -> None:
             inventory([str(tmp_path / each) for each in twice], SourceConfig())
 
 
-@pytest.mark.parametrize(("name", "raw", "remedy"), [
-    ("a.jsonl", b'{"body": "x"}\n' * 3, "Name the field that holds the text as data.source.text_field"),
-    ("a.txt", "在阳光下".encode("gb18030") * 3, "Convert it to UTF-8"),
-])
-def test_what_to_do_about_unreadable_files_is_said(name: str, raw: bytes, remedy: str, tmp_path: Path) -> None:
-    (tmp_path / name).write_bytes(raw)
-    counts = Counts()
-    for shard in shards(inventory([str(tmp_path / name)], SourceConfig())[0], 1):
-        list(read_shard(shard, SourceConfig(), counts))
-    with pytest.raises(InputError, match=remedy):
-        counts.check("data.inputs", "rejects")
-
-
-@pytest.mark.parametrize(("uri", "words"), [("s3://", "names nothing in the store"),
-                                            ("hf://datasets/x", "names no repository of the hub")])
-def test_a_uri_without_a_place_is_refused(uri: str, words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        expand_input(uri)
-
-
 def test_names_with_an_underscore_are_read_where_they_are_code(tmp_path: Path) -> None:
     root = tmp_path / "in"
     for name in ("pkg/__init__.py", "pkg/_internal/_c.rs", "pkg/_notes.md", "pkg/_SUCCESS", "_temporary/part.jsonl"):
@@ -308,7 +287,3 @@ def test_names_with_an_underscore_are_read_where_they_are_code(tmp_path: Path) -
     assert sorted(documents) == ["in/pkg/__init__.py:1", "in/pkg/_internal/_c.rs:1"]
     assert skipped == [f"in/{name} (a name on its path begins with _)" for name in
                        ("_temporary/part.jsonl", "pkg/_notes.md")]
-    (tmp_path / "marked/_a.jsonl").parent.mkdir()
-    (tmp_path / "marked/_a.jsonl").write_text('{"text": "x"}')
-    with pytest.raises(InputError, match=r"it has _a.jsonl: a name on its path begins with _\)"):
-        read(tmp_path / "marked")

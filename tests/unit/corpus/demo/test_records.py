@@ -10,7 +10,6 @@ import pytest
 
 from argosy.corpus.data.schemas import Document
 from argosy.corpus.demo import examples
-from argosy.corpus.demo.corpus import code_documents, english_documents
 from argosy.corpus.demo.dirt import DIRT_KINDS, dirty_documents
 from argosy.corpus.demo.facts import LANGS, load_facts, question, split_facts
 from argosy.corpus.demo.knowledge import benchmark_items, knowledge_documents, plain_quiz, quiz_documents
@@ -26,26 +25,6 @@ def knowledge(seed: str) -> list[Document]:
 
 def dirt(seed: str) -> Iterator[Document]:
     return dirty_documents(knowledge(seed), knowledge(f"{seed}-spare"), ITEMS, 6, seed)
-
-
-STREAMS: dict[str, Callable[[str], Iterator[Document]]] = {
-    "english": lambda seed: english_documents(seed, 30_000),
-    "code": lambda seed: code_documents(seed, 30_000),
-    "knowledge": lambda seed: iter(knowledge(seed)),
-    "quizzes": lambda seed: quiz_documents(TAUGHT, "zh", 1, seed),
-    "dirt": dirt,
-}
-
-
-@pytest.mark.parametrize("name", STREAMS)
-def test_documents_are_well_formed(name: str) -> None:
-    documents = list(STREAMS[name]("a"))
-    assert len({document.id for document in documents}) == len(documents) > 10
-    for document in documents:
-        assert document.text.strip()
-        assert document.channel in {"en", "code", "knowledge_en", "knowledge_zh"}
-        assert document.lang in LANGS
-        assert name in {"english", "code"} or not set("{}") & set(document.text)
 
 
 @pytest.mark.parametrize("lang", LANGS)
@@ -122,17 +101,6 @@ def test_conversations_are_clean_and_answers_have_the_asked_form() -> None:
         elif record["kind"] == "choice_permuted":
             permuted.setdefault((record["fact"], record["lang"]), set()).add("".join(sorted(asked)))
     assert all(len(forms) == 1 for forms in permuted.values())  # the same options in another order
-
-
-def test_preferences_differ_and_prompts_accept_their_answer() -> None:
-    for pair in examples.preferences(TAUGHT, COUNT, "a"):
-        assert pair["chosen"] != pair["rejected"]
-    formats: Counter[str] = Counter()
-    for prompt in examples.prompts(TAUGHT, COUNT, "a"):
-        formats[prompt["format"]] += 1
-        assert prompt["answer"] in prompt["accept"]
-        assert prompt["format"] != "letter" or len(prompt["answer"]) == 1
-    assert set(formats) == {"text", "json", "letter"}
 
 
 def test_benchmark_items_are_balanced_and_the_same_in_both_languages() -> None:

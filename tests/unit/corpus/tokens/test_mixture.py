@@ -46,14 +46,6 @@ def test_proportions_are_exact_over_a_period_and_near_over_a_batch(data: Path) -
         assert abs(counts["code"] - 8) <= 3
 
 
-def test_ordinals_of_a_channel_follow_each_other(data: Path) -> None:
-    mix = mixture(data, en=0.7, zh=0.2999, code=0.0001)
-    for channel in range(3):
-        ordinals = [ordinal for k in range(2 * PERIOD) for at, ordinal in [mix.locate(k)] if at == channel]
-        assert ordinals == list(range(len(ordinals)))
-        assert ordinals  # a channel with any weight is seen
-
-
 @pytest.mark.parametrize("length", [8, 64, 500])
 @pytest.mark.parametrize("block", [16, 4096])
 def test_an_epoch_shows_every_token_once(data: Path, length: int, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,12 +58,6 @@ def test_an_epoch_shows_every_token_once(data: Path, length: int, block: int, mo
             targets = windowed.window(ordinal).targets
             shown += targets[targets != IGNORED].tolist()
         assert Counter(shown) == Counter(token for token in channel.tokens.tolist() if token != BOS)
-
-
-def test_epochs_pack_other_documents_together(data: Path) -> None:
-    windowed = ChannelWindows(read_channels(data, "train")["en"], 64, seed=3)
-    epochs = [{tuple(windowed.window(e * len(windowed) + i).targets) for i in range(len(windowed))} for e in (0, 1)]
-    assert len(epochs[0] & epochs[1]) < len(windowed) / 4
 
 
 def test_documents_are_whole_and_inputs_precede_targets(data: Path) -> None:

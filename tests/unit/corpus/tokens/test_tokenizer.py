@@ -83,9 +83,3 @@ def test_transformers_loads_it_and_renders_the_same(directory: Path) -> None:
     assert marked["input_ids"] == ids[:-1]
     learnt = [i for i, mask in zip(marked["input_ids"], marked["assistant_masks"], strict=True) if mask]
     assert theirs.decode(learnt) == " 你好<|end|> No.<|end|>"
-
-
-def test_text_cannot_forge_a_turn(directory: Path) -> None:
-    tokenizer = load_tokenizer(directory)
-    ids = next(Encoder(tokenizer).encode([("c", OWN.conversation(MESSAGES))], 1))
-    assert ids.count(tokenizer.token_to_id("<|end|>")) == len(MESSAGES)
