@@ -59,8 +59,9 @@ class Template(Variant):
     Each is a text, or one by language (`{en: ..., zh: ...}`; items of another language are left out). `prompt` has
     `{question}`, `{options}`, `{subject}`; with `{label}` or `{text}` there is a prompt for each option, and `answer`
     (such as "Yes") is scored after each. `option`: an option, of `{label}`, `{text}` and `{question}`; `between`:
-    between two of them. `answer`: `{label}`, or `{text}`. `{{` is a brace. With `generative` in the chain the answer is
-    written instead. In a chain, `labels`, `none_of_the_others`, `few_shot` and the others change what it is made of."""
+    between two of them. `answer`: `{label}` (where options show theirs), or `{text}`. `{{` is a brace. With
+    `generative` in the chain the answer is written instead. In a chain, `labels`, `none_of_the_others`, `few_shot` and
+    the others change what it is made of."""
 
     name = "template"
     draws = False
@@ -69,13 +70,13 @@ class Template(Variant):
     prompt: Words
     option: Words = "{label}. {text}"
     between: Words = "\n"
-    answer: Words = "{label}"
+    answer: Words | None = None
 
     @field_validator("prompt", "option", "answer")
     @classmethod
-    def _known_places(cls, value: Words, info: object) -> Words:
+    def _known_places(cls, value: Words | None, info: object) -> Words | None:
         name = getattr(info, "field_name", "prompt")
-        for text in value.values() if isinstance(value, Mapping) else [value]:
+        for text in value.values() if isinstance(value, Mapping) else [value or ""]:
             if unknown := sorted(places(text) - {*ALLOWED[name]}):
                 allowed = ", ".join(f"{{{place}}}" for place in ALLOWED[name])
                 raise ValueError(f"{name} has {{{unknown[0]}}}; allowed: {allowed}; write {{{{ for a brace")
@@ -84,7 +85,7 @@ class Template(Variant):
     @model_validator(mode="after")
     def _has_what_it_asks(self) -> Self:
         for lang in LANGS:
-            prompt, answer = places(_of(self.prompt, lang) or "{question}"), places(_of(self.answer, lang) or "{text}")
+            prompt, answer = places(_of(self.prompt, lang) or "{question}"), places(self._answer(lang) or "{text}")
             if "question" not in prompt | places(_of(self.option, lang) or ""):
                 raise ValueError("prompt has no {question}: put it where the question stands")
             if answer == {"label"} and not prompt & {"options", "label"}:
@@ -94,8 +95,16 @@ class Template(Variant):
                 raise ValueError("answer is the same for all options: use {label} or {text} in it, or {text} in prompt")
         return self
 
+    def _answer(self, lang: str) -> str | None:
+        """Return what is scored; by default the label where options show theirs, else the text."""
+        if self.answer is not None:
+            return _of(self.answer, lang)
+        shown = "options" in places(_of(self.prompt, lang) or "") and "label" in places(_of(self.option, lang) or "")
+        return "{label}" if shown else "{text}"
+
     def apply(self, draft: Draft, rng: Random) -> list[Draft]:
-        texts = [_of(each, draft.lang) for each in (self.prompt, self.option, self.between, self.answer)]
+        given = [_of(each, draft.lang) for each in (self.prompt, self.option, self.between)]
+        texts = [*given, self._answer(draft.lang)]
         if None in texts:
             raise NotApplicable(f"the template has no text in {draft.lang}")
         form = TemplateForm(*(text or "" for text in texts))

@@ -79,7 +79,7 @@ def test_options_about_options_are_left_out_and_counted(question: str, choices: 
     ({"template": {"prompt": "{question} {foo}"}}, "prompt has {foo}; allowed: {question}, {options}"),
     ({"template": {"prompt": {"fr": "{question}"}}}, "fr"),
     ({"template": {"prompt": "hi"}}, "prompt has no {question}"),
-    ({"template": {"prompt": "{question}"}}, "let answer be {text}"),
+    ({"template": {"prompt": "{question}", "answer": "{label}"}}, "let answer be {text}"),
     ({"template": {"prompt": "{question}", "answer": "Yes"}}, "the same for all options"),
     ({"generative": {"extract": "guess"}}, "unknown rule 'guess'.*last_number"),
 ])
