@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar, Self
 
 from pydantic import Field, model_validator
@@ -61,6 +62,10 @@ class Calibration(PromptProbe):
         if bool(self.questions) == (self.facts is not None):
             raise ValueError("give one of questions, facts")
         return self
+
+    def declaration(self, measure: str) -> Metric:
+        """Look up the declaration of a measure; those of a bin are for the diagram."""
+        return replace(super().declaration(measure), minor=True) if "/" in measure else super().declaration(measure)
 
     def measure(self, model: LanguageModel, scope: Scope) -> Measurement:
         """Score all answers of every question."""

@@ -64,13 +64,13 @@ def compare(entries: Sequence[Entry], globs: Sequence[str] = (), *, everything: 
 
 def _shown(kinds: Mapping[str, Kind], entries: Sequence[Entry]) -> set[str]:
     """The metrics that say most: no minor measure; of a benchmark's languages the headline, where it has one."""
-    tasks = {task for e in entries for task in e.chosen.headline}
+    tasks, constants = {task for e in entries for task in e.chosen.headline}, chances(kinds)
     found = set()
     for name in kinds:
         parts = name.split("/")
         whole = parts[1].rpartition("_")[0] if parts[0] == "bench" and len(parts) == 4 else ""
         by_form = whole in tasks and parts[2] != HEADLINE and headline_of(parts[1]) in kinds
-        if not by_form and not kinds[name].minor:
+        if not by_form and not kinds[name].minor and name not in constants:
             found.add(name)
     return found
 

@@ -153,7 +153,9 @@ def test_calibration_equals_a_direct_computation() -> None:
     model = model_of("byte_bpe")
     questions: list[dict[str, Any]] = [{"prompt": p, "answer": a, "wrong": w} for p, a, w in
                  [("The sea is", " blue", [" red", " old"]), ("A cat", " sat", [" flew"]), ("One,", " two", [" nine"])]]
-    found = parse_probe({"name": "x", "kind": "calibration", "questions": questions, "bins": 4}, "s").measure(
+    probe = parse_probe({"name": "x", "kind": "calibration", "questions": questions, "bins": 4}, "s")
+    assert (probe.declaration("000_025/acc").minor, probe.declaration("acc").minor) == (True, False)
+    found = probe.measure(
         model, SCOPE)  # fmt: skip
     gaps = [0.0] * 4
     for case in questions:

@@ -65,6 +65,8 @@ def test_every_number_is_the_evaluations(html: str, found: Compared, store: Path
             current = values.setdefault(str(attributes["data-name"]).split(" ")[0], [])
         elif str(attributes.get("class", "")).startswith("n value"):
             current.append(float(str(attributes["data-v"])))
+    assert "bench/facts/headline/acc" in found.metrics
+    assert not any(name.endswith("/chance") for name in found.metrics)  # a constant is no row
     for name in found.metrics:
         if "/headline/" not in name:
             expected = [source[e.label][name] for e in found.entries]
