@@ -8,7 +8,6 @@ from typing import Any
 
 from argosy.core.statistics.contamination import (
     LEAST_ITEMS,
-    Calibration,
     Contamination,
     Equals,
     Evidence,
@@ -57,7 +56,7 @@ class Seen:
         if math.isnan(s.probability):
             return "the calibration says nothing of contaminated models"
         if s.p_value < WEAK:
-            return f"a weak trace (p {s.p_value:.2g}); more items, or a calibration of one's own, would tell"
+            return f"a weak trace (p {s.p_value:.2g}); more items, or a clean reference, would tell"
         return f"{s.items} items leave a score of up to {s.high:+.2f} possible; more would tell"
 
     @property
@@ -105,9 +104,7 @@ MIXED = "its options have no published order"
 GAPS = {"permuted": "order_gap"}  # forms that are as hard as the published one for who knows the answer
 
 
-def contamination_of(
-    rows: Rows, task: str, calibration: Calibration | None = None, reference: Rows | None = None
-) -> Contamination | str:
+def contamination_of(rows: Rows, task: str, reference: Rows | None = None) -> Contamination | str:
     """The score of one benchmark, or why there is none. `reference`: of a clean checkpoint that was asked the same."""
     evidence, places, clusters = evidence_of(rows, task)
     published = rows.groups.get((task, PLAIN), ())
@@ -123,7 +120,7 @@ def contamination_of(
         return (f"{task} is not measured for the reference: evaluate it with the same suite, or leave out "
                 "reference: true")
     try:
-        return score(evidence, places, clusters, calibration or default_calibration(), known)
+        return score(evidence, places, clusters, default_calibration(), known)
     except ValueError as error:
         return f"{task}: {error}"
 
@@ -136,7 +133,7 @@ def tasks_of(rows: Rows) -> list[str]:
 
 def seen_of(rows: Rows) -> dict[str, Seen]:
     """Tell by benchmark whether it has been seen, by the shipped calibration: what the gate's rule decides on unless it
-    names another one. For those without evidence, tell why it is unknown."""
+    takes a reference's off. For those without evidence, tell why it is unknown."""
     asked = {task for (task, _), group in rows.groups.items() if "correct" in group[0]} | set(tasks_of(rows))
     found = {task: contamination_of(rows, task) for task in sorted(asked)}
     return {task: Seen(task, None, s.removeprefix(f"{task} ").removeprefix(f"{task}: ")) if isinstance(s, str)

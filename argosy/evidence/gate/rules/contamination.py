@@ -1,15 +1,11 @@
 """A checkpoint that has seen the test is not promoted for knowing it."""
 
 import math
-from functools import cache
-from pathlib import Path
 from typing import ClassVar
 
 from pydantic import Field, model_validator
 
-from argosy.core.errors import InputError
-from argosy.core.statistics.contamination import Calibration, default_calibration
-from argosy.core.store.files import read_json
+from argosy.core.statistics.contamination import default_calibration
 from argosy.corpus.text.display import plain
 from argosy.evidence.gate.rules import CANNOT_TELL, FAILS, HOLDS, Finding, Rule, matching
 from argosy.evidence.gate.subject import Subject
@@ -24,34 +20,19 @@ class Contaminated(Rule):
     """the bound (even odds before the evidence)"""
     tasks: tuple[str, ...] = ("*",)
     """benchmarks or patterns; default all with evidence"""
-    calibration: str | None = None
-    """a file of `python -m argosy.evidence.gate.calibrate`; default: that of small models"""
     reference: bool = False
     """whether to take off the score of the reference, which must be clean, on the same items; without one nothing is"""
 
     @model_validator(mode="after")
     def _can_fail(self) -> "Contaminated":
-        if self.calibration is not None and not Path(self.calibration).is_file():
-            return self  # a run's config is also read where the file is not: `look` says so
-        try:
-            most = self.known.most
-        except InputError as error:
-            raise ValueError(str(error)) from None
+        most = default_calibration().most
         if self.below > most:
             raise ValueError(f"below is {self.below:g}, allowed: up to {math.floor(most * 1000) / 1000:g}, the largest "
                              "probability that the calibration gives: beyond, nothing ever fails")
         return self
 
-    @property
-    def known(self) -> Calibration:
-        """Scores of clean and of contaminated models."""
-        return default_calibration() if self.calibration is None else _read(self.calibration)
-
     def look(self, new: Subject, reference: Subject | None, alpha: float) -> list[Finding]:
         """A finding for each benchmark."""
-        if self.calibration is not None and not Path(self.calibration).is_file():
-            return [Finding(self.calibration, CANNOT_TELL, f"calibration: {self.calibration} does not exist; make it "
-                            "with python -m argosy.evidence.gate.calibrate")]
         named = {task for task, _ in new.rows.groups}.intersection(self.tasks)  # with evidence or without
         names, none = matching(self.tasks, [*_expected(new, reference), *sorted(named)])
         return [self._one(name, new, reference if self.reference else None) for name in names] + [
@@ -59,7 +40,7 @@ class Contaminated(Rule):
                     "made of: evaluate it with a suite that has memorisation: {k: 3}") for pattern in none]
 
     def _one(self, task: str, new: Subject, reference: Subject | None) -> Finding:
-        found = contamination_of(new.rows, task, self.known, reference.rows if reference is not None else None)
+        found = contamination_of(new.rows, task, reference.rows if reference is not None else None)
         if isinstance(found, str):
             failed = [f"{where} failed for {new.label}: {why}" for where, why in new.failed.items()
                       if _task(where) == task]
@@ -89,12 +70,3 @@ def _task(where: str) -> str:
     kind, _, rest = where.partition("/")
     task, _, form = rest.partition("/")
     return task if kind == "bench" and form in ("", PLAIN, MEMORISATION, *GAPS) else ""
-
-
-@cache
-def _read(file: str) -> Calibration:
-    try:
-        return Calibration.from_json(read_json(Path(file)))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, InputError) as error:
-        raise InputError(f"calibration: {file} is no calibration ({error or type(error).__name__}); make one with "
-                         "python -m argosy.evidence.gate.calibrate") from None

@@ -7,11 +7,8 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-from argosy.core.errors import InputError, StepError
-from argosy.core.step.ranks import RankKilled, _first_failure
 from argosy.core.store.lease import LEASE
 from argosy.core.store.step_files import ERROR, LOG, RUN, rank_log
 from tests.processes import alive, until
@@ -111,34 +108,6 @@ def running(out: Path, attempt: int, process: subprocess.Popen[str]) -> list[int
 
     until(lambda: len(begun()) == 2, 240)
     return begun()
-
-
-def end(code: int, at: float) -> dict[str, object]:
-    return {"exit_code": code, "message": "broken", "time": at}
-
-
-def ended_by(code: int, at: int) -> SimpleNamespace:
-    """A failure as torch has it."""
-    return SimpleNamespace(exitcode=code, timestamp=at)
-
-
-def test_the_first_failure_counts_and_not_those_that_follow_from_it() -> None:
-    errors = _first_failure({0: end(1, 10.4), 1: end(2, 10.2)}, {}, {})
-    assert isinstance(errors, InputError)
-    assert str(errors).startswith("rank 1 failed: broken")
-    # A rank is killed; another one loses the connection to it before that is noticed, a third is ended by torch.
-    failures = {0: ended_by(1, 11), 1: ended_by(-9, 11), 2: ended_by(-15, 11)}
-    killed = _first_failure({0: end(1, 9.98), 1: {}, 2: {}}, failures, {})
-    assert isinstance(killed, RankKilled)
-    assert str(killed).startswith("rank 1 was killed by SIGKILL")
-    # One that fails with a word, and one that torch has to kill half a minute later, as it hangs.
-    assert str(_first_failure({0: end(1, 10.0), 1: {}}, {1: ended_by(-9, 40)}, {})).startswith("rank 0 failed: broken")
-    # One whose patience with the others is at its end, and one that hangs elsewhere until torch ends it.
-    waited = {**end(1, 10.0), "message": "RuntimeError: Timed out waiting 24000ms for recv operation to complete"}
-    hung = _first_failure({0: waited, 1: {}}, {1: ended_by(-15, 10)}, {})
-    assert str(hung).startswith("rank 1 did not arrive where rank 0 waited (rank 0 failed: RuntimeError: Timed out")
-    assert str(_first_failure({0: {}, 1: {}}, {0: ended_by(3, 10)}, {})).startswith("rank 0 ended with exit code 3")
-    assert isinstance(_first_failure({0: end(1, 1.0)}, {}, {1: "rank 1 gave no sign of life"}), StepError)
 
 
 def test_torchrun_is_refused_in_words(tmp_path: Path) -> None:

@@ -262,20 +262,6 @@ def test_what_mlflow_refuses_is_set_aside_and_the_rest_goes(store):
     assert [entry["item"] for entry in refused] == [{"key": "b", "value": "3"}]
 
 
-def test_a_run_that_somebody_deleted_is_replaced(store, capsys):
-    tracker = node(store, "pretrain", "0123456789ab", pipeline="")
-    tracker.metrics({"a": 1}, 1)
-    assert ship(store) == 0
-    old = runs(store)["pretrain"].info.run_id
-    client(store).delete_run(old)
-    tracker.metrics({"a": 2}, 2)
-    assert ship(store) == 0
-    new = runs(store)["pretrain"]
-    assert new.info.run_id != old
-    assert history(store, new, "a") == [(2, 2.0)]
-    assert not (tracker.directory / "refused.jsonl").exists()
-
-
 def test_a_new_pipeline_run_names_what_it_reused(store):
     node(store, "pretrain", "0123456789ab").status("FINISHED")
     second = PipelineTracker(store, "ddddeeeeffff", LINE)

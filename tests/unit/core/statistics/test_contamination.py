@@ -97,13 +97,3 @@ def test_probabilities_rise_with_z_and_survive_json() -> None:
     shipped = default_calibration()
     assert set(shipped.nulls) == {"text_order", "answer_order", "order_gap"}
     assert shipped.probability(0.0) < 0.3 < 0.7 < shipped.probability(8.0)
-
-
-def test_too_little_evidence_is_named() -> None:
-    with pytest.raises(ValueError, match="no measure of contamination of 20 or more"):
-        score([Equals("x", {"1": [0.0, 1.0]})])
-    unknown = Equals("other", {str(n): [0.0, float(n)] for n in range(30)})
-    with pytest.raises(ValueError, match="other"):
-        score([unknown], calibration=default_calibration())
-    broken = Equals("x", {str(n): [math.nan if n < 25 else 0.0, 1.0, float(n)] for n in range(60)})
-    assert score([broken]).items == 35

@@ -75,7 +75,7 @@ def test_comparison_takes_mcnemar_for_single_items_and_flips_clusters_of_related
     assert found.p_value < 2 * both.p_value
 
 
-@pytest.mark.parametrize(("groups", "uneven"), [(1, False), (2, False), (3, False), (5, True), (10, True), (20, True)])
+@pytest.mark.parametrize(("groups", "uneven"), [(1, False), (3, False), (10, True)])
 def test_intervals_of_few_clusters_cover_the_truth(groups: int, uneven: bool) -> None:
     rng = np.random.default_rng(groups)
     covered = 0

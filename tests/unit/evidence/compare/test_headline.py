@@ -1,6 +1,5 @@
 """Who is best is selected and tested by one number, and the tests know that it was selected; no guesser is."""
 
-from collections.abc import Callable
 from itertools import combinations
 from random import Random
 
@@ -78,39 +77,3 @@ def test_nothing_is_best_that_is_not_above_chance_and_apart(rates: tuple[float, 
     said = next(s for s in stage_sentences(found) if s.about == "facts")
     assert (said.kind, f"No best on facts: {task.no_best}" in said.text) == (
         ("undecided", True) if why else ("best", False))
-
-
-Choose = Callable[[Random, int, int], int]  # of a question's options, the right one's place
-
-
-def _guesser(label: str, choose: Choose, step: int) -> Checkpoint:
-    """Answers to items of 2 to 5 options, some with two right ones, as published (mostly the first) and in another
-    order."""
-    rows = []
-    for n in range(100):
-        drawn, rng = Random(n), Random(f"{label}{n}")
-        options = drawn.randrange(2, 6)
-        for form in ("published", "order"):
-            gold = min(drawn.randrange(options), drawn.randrange(options)) if form == "published" else (
-                drawn.randrange(options))
-            golds = sorted({gold, drawn.randrange(options)}) if n % 7 == 0 else [gold]
-            chosen = choose(rng, options, gold)
-            rows.append({"task": "t", "variant": form, "id": f"{n}#{form}", "item": str(n), "chosen": chosen,
-                         "lang": "", "gold": gold, "golds": golds, "correct": chosen in golds,
-                         "scores": [0.0] * options})
-    names = [f"bench/t/{form}/acc" for form in ("published", "order")]
-    c = checkpoint(label, rows, headline={"t": ["published", "order"]}, stderr=dict.fromkeys(names, 0.05),
-                   counts=dict.fromkeys(names, 100))
-    c.digest, c.step, c.tokens = "one run", step, 1000 * step
-    return c
-
-
-def test_no_guesser_is_the_best() -> None:
-    """Neither at random nor always the last place."""
-    choices: dict[str, Choose] = {f"random {seed}": lambda rng, options, gold: rng.randrange(options) for seed in "abc"}
-    guessers = [_guesser(label, choose, step) for step, (label, choose) in enumerate(
-        (choices | {"last": lambda rng, options, gold: options - 1}).items())]
-    assert _task(guessers).best is None
-    knows = _guesser("knows", lambda rng, options, gold: gold if rng.random() < 0.6 else rng.randrange(options), 5)
-    assert _task([*guessers, knows]).best == "knows"
-    assert _task([knows]).no_best == "there is no other candidate"

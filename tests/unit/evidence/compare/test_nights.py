@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from argosy.core.store.files import read_json, write_json
 from steps.regressions import STEP, RegressionsConfig
 from tests.nightly_fixtures import webhook
 from tests.report_fixtures import HONEST, Model, make_store
@@ -55,19 +54,6 @@ def test_who_has_seen_the_test_is_told_whether_it_is_worse_or_not(tmp_path: Path
     page = (tmp_path / "regressions-000000000001/report.html").read_text()
     assert page.count("has likely seen facts: score +") == 1
     assert found["judged"][0]["verdict"] != "worse"
-
-
-def test_losses_of_a_suite_that_changed_are_not_compared_and_that_is_said(tmp_path: Path) -> None:
-    evaluations = [path for n, model in enumerate((SFT, replace(SFT, forgot=0.8, step=301)))
-                   for path in make_store(tmp_path, [model], items=20, line=str(n)).evaluations]
-    record = read_json(Path(evaluations[1], "outputs.json"))  # the reference's held-out text, of an earlier suite
-    record["made_from"]["external"] = {"suite_file": "heldout.yaml:0123"}
-    write_json(Path(evaluations[1], "outputs.json"), record)
-    pairs = [{"new": [2, 3], "reference": [0, 1]}]
-    config = RegressionsConfig.model_validate({"evaluations": evaluations, "pairs": pairs})
-    assert run_step(STEP, config, tmp_path / "out")["judged"][0]["heldout"] == {}
-    page = (tmp_path / "out/report.html").read_text()
-    assert "they were measured with suite heldout, which changed in between" in page
 
 
 def test_text_that_a_later_stage_forgets_is_no_regression(tmp_path: Path) -> None:

@@ -19,7 +19,6 @@ from argosy.evidence.compare.watch import Line, Watched, watched, worth_watching
 from argosy.evidence.gate.check import check
 from argosy.evidence.gate.config import Gate
 from argosy.evidence.gate.subject import Subject
-from argosy.evidence.report.items import differing
 from argosy.evidence.results.contamination import Seen
 from tests.comparison_fixtures import checkpoint
 
@@ -74,18 +73,6 @@ def test_a_difference_is_of_the_values_beside_it() -> None:
     assert found.how == "paired"
     assert found.difference.value == pytest.approx(found.after - found.before) == pytest.approx(-1 / 16)
     assert (found.tested.n, found.tested.items, found.tested.gained, found.tested.lost) == (16, 14, 1, 1)
-
-
-def test_questions_that_cannot_be_compared_do_not_differ() -> None:
-    answers = {str(n): [n % 2] for n in range(8)}
-    first = checkpoint("a", [row | {"id": row["item"], "gold": 0} for row in rows(answers)])
-    others = [{"id": str(n), "gold": 1, "correct": n % 2 == 0} for n in range(8)]
-    for number, more in enumerate(({"gold": 1}, {"asked": "f00d"}, {})):
-        second = checkpoint("b", [row | other | {"gold": 0} | more for row, other in zip(rows(answers), others,
-                                                                                        strict=True)])
-        asked = [{**row, "asked": "beef"} for row in first.rows.groups["t", "permuted"]]
-        old = checkpoint("a", asked) if "asked" in more else first
-        assert differing([Entry(c.label, c.label, [c], c) for c in (old, second)]).count == (8 if number == 2 else 0)
 
 
 def test_metrics_worth_watching_are_told_from_noise_and_guessing() -> None:

@@ -1,6 +1,5 @@
 """Only questions asked in the same way are paired, of all that has metrics: a task, a category, lm-eval's groups."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +12,13 @@ from argosy.evidence.compare.entries import Entry
 from argosy.evidence.compare.test import OTHER_QUESTIONS
 from argosy.evidence.gate.check import check
 from argosy.evidence.gate.config import Gate
-from argosy.evidence.gate.subject import Subject, compared
+from argosy.evidence.gate.subject import Subject
 from argosy.evidence.results.findings import Findings
-from argosy.evidence.results.values import total
 from argosy.model.infer.model import LanguageModel
 from evals.runner import run_benchmarks
 from evals.section import Benchmarks
 from tests.comparison_fixtures import checkpoint
 from tests.evaluation_fixtures import make_items, make_language_model, write_items
-from tests.lm_eval_fixtures import write_three_kinds
 
 pytestmark = pytest.mark.usefixtures("own_tasks_alone")
 
@@ -96,28 +93,3 @@ def test_a_digest_is_of_the_question_and_not_of_the_order_that_a_seed_draws(mode
     assert [r["gold"] for r in first.rows] != [r["gold"] for r in second.rows]
     assert all(len(digest) == 8 for digest in _digests(first).values())
     assert len(set(_digests(first).values())) == 24  # items and forms differ, orders of one item do not
-
-
-def test_categories_and_groups_of_tasks_are_paired(model: LanguageModel, tmp_path: Path) -> None:
-    write_three_kinds(tmp_path)
-    for name in ("few", "many"):  # every document has a right option
-        lines = (tmp_path / f"{name}.jsonl").read_text().splitlines()
-        (tmp_path / f"{name}.jsonl").write_text(
-            "".join(json.dumps({**json.loads(line), "gold": n % 3}) + "\n" for n, line in enumerate(lines)))
-    (tmp_path / "means.yaml").write_text(
-        "group: means\ntask: [few, many]\naggregate_metric_list: [{metric: acc, weight_by_size: false}]\n")
-    for subject in ("physics", "law"):
-        lines = [f"What is {subject} {n}?,river {n},stone {n},water {n},salt {n},{'ABCD'[n % 4]}" for n in range(10)]
-        (tmp_path / f"{subject}_test.csv").write_text("\n".join(lines))
-    task = {"files": "*_test.csv", "format": "mmlu", "categories": {"social_sciences": ["law"], "stem": ["physics"]}}
-    found = _asked(model, tmp_path, {"tasks": {"m": task}, "lm_eval": ["both", "means"], "include_path": str(tmp_path)})
-    new, old = _subject("a", found), _subject("b", found)
-    names = {"bench/m_social_sciences/plain/acc": 10, "bench/m_stem/plain/acc": 10, "bench/m_en/plain/acc": 20,
-             "bench/m/plain/acc": 20, "bench/both/plain/acc": 8, "bench/means/plain/acc": 8}  # fmt: skip
-    for name, n in names.items():
-        assert total(new.rows.values(name)) == pytest.approx(found.metrics[name]), name
-        contrast = compared(name, new, old)
-        assert not isinstance(contrast, str)
-        assert (contrast.how, contrast.tested.n) == ("paired", n), name
-    means = [found.metrics[f"bench/{name}/plain/acc"] for name in ("few", "many")]
-    assert found.metrics["bench/means/plain/acc"] == pytest.approx(sum(means) / 2)

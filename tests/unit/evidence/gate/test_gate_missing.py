@@ -7,10 +7,8 @@ from typing import Any
 import pytest
 
 from argosy.core.statistics.metric import as_records
-from argosy.evidence.compare.checkpoints import Checkpoint
 from argosy.evidence.gate.check import Verdict
 from argosy.evidence.gate.subject import read_subject
-from argosy.evidence.report.nightly import judge
 from tests.comparison_fixtures import abilities, answers, declared, judged, node, subject
 
 SAME = answers(abilities(2000, 0.6, 1), 1)
@@ -83,17 +81,6 @@ def test_a_pattern_is_of_what_the_reference_has_and_of_what_failed() -> None:
     assert judged(rule, b).holds  # not what the pattern is of
 
 
-def test_of_several_that_are_asked_as_many_must_be_measured_as_are_wanted() -> None:
-    """A gate never holds on metrics that are not there."""
-    worse = [False] * len(SAME)
-    better, plain = "bench/facts/plain/acc", subject("a", worse)
-    for on, least, status in ((["bench/x/plain/acc", "bench/y/plain/acc"], 1, "cannot tell"),
-                              ([better, "bench/x/plain/acc"], 2, "cannot tell"),
-                              ([better, "bench/x/plain/acc"], 1, "holds"), ([better], 1, "holds")):  # fmt: skip
-        found = judged([{"better_on": {"on": on, "least": least}}], subject("b", SAME), plain)
-        assert found.status == status, (on, least)
-
-
 def evaluation(root: Path, name: str, metrics: list[str], **more: Any) -> Path:
     directory = root / name
     directory.mkdir(parents=True)
@@ -118,16 +105,3 @@ def test_what_failed_and_what_is_no_number_is_read_until_it_is_measured(tmp_path
     assert judged(["no_channel_worse"], b, a).holds
     a.lost = b.lost = found.lost  # both lost the same documents
     assert "both have 5 of 100" in said(judged(["no_channel_worse"], b, a))
-
-
-def test_a_night_without_a_gate_does_not_pass_over_a_benchmark_that_failed(tmp_path: Path) -> None:
-    def checkpoint(label: str, metrics: list[str], **more: Any) -> Checkpoint:
-        directory = evaluation(tmp_path, label, metrics, **more)
-        return Checkpoint(label, label, "sft", "final", 1, 1, label=label, evaluations=[directory])
-
-    both = ["bench/facts/plain/acc", "bench/logic/plain/acc", "heldout/bpb/zh"]
-    reference = checkpoint("a", both)
-    [found] = judge([(checkpoint("b", both[:1]), reference)])
-    assert (found.verdict, found.missing) == ("cannot tell", ["bench/logic", "heldout/bpb/zh"])
-    [other] = judge([(checkpoint("c", both[:1], suite="short"), reference)])
-    assert (other.verdict, other.missing) == ("not compared", [])  # another suite does not ask for them

@@ -1,6 +1,5 @@
 """Each rule: what holds, what fails, what cannot be told; and a gate's file with mistakes in it."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +8,6 @@ import pytest
 from argosy.core.errors import InputError
 from argosy.evidence.gate.check import Verdict, check, lines, summary
 from argosy.evidence.gate.config import Gate, read_gate
-from argosy.evidence.gate.rules import RULES
 from argosy.evidence.gate.subject import nobody
 from tests.comparison_fixtures import abilities, answers, judged, subject
 
@@ -141,15 +139,3 @@ def test_a_mistake_in_the_file_is_named(tmp_path: Path, text: str, words: list[s
         read_gate(path)
     for word in words:
         assert word in str(raised.value)
-
-
-def test_rules_may_be_a_list_a_mapping_or_names_and_survive_json(tmp_path: Path) -> None:
-    forms = ["rules: [not_worse, {at_least: {x: 1}}]", "rules: {not_worse: null, at_least: {x: 1}}",
-             "rules:\n  - not_worse\n  - at_least:\n      x: {value: 1}"]
-    for number, text in enumerate(forms):
-        path = tmp_path / f"{number}.yaml"
-        path.write_text(text)
-        gate = read_gate(path)
-        assert [rule.name for rule in gate.parsed] == ["not_worse", "at_least"]
-        assert Gate.model_validate(json.loads(gate.model_dump_json())) == gate
-    assert set(RULES) == {"at_least", "at_most", "better_on", "contamination", "no_channel_worse", "not_worse"}

@@ -44,14 +44,6 @@ def test_a_verdict_is_a_letter_alone_or_a_last_line_that_says_so(reply: str, pre
     assert read_verdict(reply) == preference
 
 
-def test_the_question_is_in_the_prompts_language_and_has_both_answers() -> None:
-    zh = question(Comparison("法国的首都是哪里？", "{巴黎}", "伦敦"), writes=True)
-    assert "【回答A】\n{巴黎}" in zh
-    assert "【回答B】\n伦敦" in zh
-    assert "回复 C" in zh
-    assert "C" not in question(Comparison("Where is Paris?", "here", "there"), writes=False).split("Reply")[1]
-
-
 def test_a_busy_server_is_asked_again_after_the_time_it_names_and_one_that_never_answers_leaves_a_reason() -> None:
     waited: list[float] = []
 
