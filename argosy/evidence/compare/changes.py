@@ -9,7 +9,7 @@ from argosy.core.statistics.decisions import DECISION, TABLE, Method
 from argosy.evidence.compare.checkpoints import HELDOUT, Checkpoint, Checkpoints, headline_of, kind_among, side_of
 from argosy.evidence.compare.metrics import HEADLINE, Kind
 from argosy.evidence.compare.test import NOTHING_IN_COMMON, OTHER_TOKENS, Contrast, alike, contrast, corrected
-from argosy.evidence.compare.traces import Suspect, pair_leads, suspicions
+from argosy.evidence.compare.traces import Suspect, suspicions
 from argosy.evidence.compare.words import listed, percent
 from argosy.evidence.results.contamination import PLAIN
 from argosy.evidence.results.headline import best_forms, headline
@@ -167,7 +167,7 @@ def _stage_pairs(checkpoints: Checkpoints) -> list[Pair]:
 def _task(checkpoints: Checkpoints, task: str) -> TaskComparison:
     asked = [c for c in checkpoints.finals if task in c.tasks]
     forms = [v for v in asked[0].variants(task) if all((task, v) in c.answers for c in asked)]
-    found = TaskComparison(task, suspicions(asked, task), pair_leads(asked, task), forms)
+    found = TaskComparison(task, suspicions(asked, task), forms)
     unseen = [c for c in asked if c.key not in found.seen] or asked
     candidates = [v for v in forms if all(v in c.headline_of(task) for c in asked)] or forms
     found.headline = best_forms([c.rows for c in unseen], task, candidates)

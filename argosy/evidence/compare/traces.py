@@ -21,8 +21,6 @@ from argosy.evidence.results.contamination import LIKELY, PLAIN, Seen
 from argosy.evidence.results.rows import Place
 from argosy.evidence.results.values import over_forms, shared
 
-MOST_PAIRS = 150
-
 
 @dataclass(frozen=True)
 class Lead:
@@ -43,27 +41,13 @@ class Lead:
 def leads(first: Checkpoint, second: Checkpoint, task: str) -> list[Lead]:
     """The lead on every variant that both were asked in."""
     common = [v for v in first.variants(task) if v != PLAIN and (task, v) in second.answers]
-    return [lead for v in common if (lead := _lead(first, second, task, [v])) is not None]
+    return [lead for v in common if (lead := _lead(first, second, task, v)) is not None]
 
 
-def pair_leads(checkpoints: Sequence[Checkpoint], task: str) -> list[Lead]:
-    """For all pairs (for those of one parent, where there are too many): over all variants together."""
-    asked = [c for c in checkpoints if (task, PLAIN) in c.answers]
-    pairs = [(a, b) for i, a in enumerate(asked) for b in asked[i + 1 :]]
-    if len(pairs) > MOST_PAIRS:
-        pairs = [(a, b) for a, b in pairs if a.base == b.base or a.base == b.key or b.base == a.key]
-    found = []
-    for a, b in pairs:
-        common = [v for v in a.variants(task) if v != PLAIN and (task, v) in b.answers]
-        lead = _lead(a, b, task, common) if common else None
-        found += [lead] if lead else []
-    return found
-
-
-def _lead(a: Checkpoint, b: Checkpoint, task: str, variants: Sequence[str]) -> Lead | None:
+def _lead(a: Checkpoint, b: Checkpoint, task: str, variant: str) -> Lead | None:
     plain_a, plain_b = a.answers[task, PLAIN].by_item, b.answers[task, PLAIN].by_item
-    changed_a, changed_b = (over_forms([c.rows.by_form(task, form) for form in variants]) for c in (a, b))
-    published, changed_forms = _same_questions(a, b, task, [PLAIN]), _same_questions(a, b, task, variants)
+    changed_a, changed_b = (over_forms([c.rows.by_form(task, variant)]) for c in (a, b))
+    published, changed_forms = _same_questions(a, b, task, PLAIN), _same_questions(a, b, task, variant)
     measured = (plain_a, plain_b, changed_a, changed_b)  # scores that are no numbers make no item
     items = sorted(set(published).intersection(changed_forms, *measured))
     if not items:
@@ -72,19 +56,16 @@ def _lead(a: Checkpoint, b: Checkpoint, task: str, variants: Sequence[str]) -> L
     weights = dict(zip(items, balanced_weights([places[item] for item in items]), strict=True))
     plain = [[of[item] * weights[item] for item in items] for of in (plain_a, plain_b)]
     changed = [[of[item].value * weights[item] for item in items] for of in (changed_a, changed_b)]
-    name = variants[0] if len(variants) == 1 else "all variants"
     known = a.answers[task, PLAIN].clusters
     lost = difference_of_differences(plain[0], plain[1], changed[0], changed[1], draws=DRAWS,
                                      clusters=[known[item] for item in items])
-    return Lead(a.key, b.key, name, _difference(*plain), _difference(*changed), lost, len(items))
+    return Lead(a.key, b.key, variant, _difference(*plain), _difference(*changed), lost, len(items))
 
 
-def _same_questions(first: Checkpoint, second: Checkpoint, task: str, forms: Sequence[str]) -> list[str]:
-    """Items that both were asked in all of the forms, in the same way; none where names mean other items for each."""
-    found = [shared(first.answers[task, form].values, second.answers[task, form].values) for form in forms]
-    if not found or any(both.others for both in found):
-        return []
-    return sorted(set.intersection(*(set(both.keys) for both in found)))
+def _same_questions(first: Checkpoint, second: Checkpoint, task: str, form: str) -> list[str]:
+    """Items that both were asked in a form, in the same way; none where names mean other items for each."""
+    both = shared(first.answers[task, form].values, second.answers[task, form].values)
+    return [] if both.others else sorted(both.keys)
 
 
 def _difference(first: Sequence[float], second: Sequence[float]) -> float:
@@ -137,11 +118,10 @@ class Suspicion:
 
 @dataclass
 class Suspect:
-    """A benchmark with the suspicions of each checkpoint and the leads of all pairs."""
+    """A benchmark with the suspicions of each checkpoint."""
 
     task: str
     suspicions: list[Suspicion]
-    pairs: list[Lead]
 
     @property
     def seen(self) -> set[str]:
@@ -152,8 +132,7 @@ class Suspect:
 def suspects(checkpoints: Sequence[Checkpoint]) -> list[Suspect]:
     """Benchmarks with a score, or the reason why there is none, of at least one checkpoint."""
     own = list({c.key: c for c in checkpoints}.values())
-    return [Suspect(task, suspicions(own, task), pair_leads(own, task))
-            for task in sorted({task for c in own for task in c.seen})]
+    return [Suspect(task, suspicions(own, task)) for task in sorted({task for c in own for task in c.seen})]
 
 
 def suspicions(checkpoints: Sequence[Checkpoint], task: str) -> list[Suspicion]:

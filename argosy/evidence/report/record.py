@@ -98,7 +98,7 @@ def _task(task: TaskComparison) -> dict[str, Any]:
             "no_best": task.no_best, "standings": [asdict(s) for s in task.standings],
             "others": [change_record(c) for c in task.others],
             "stages": [change_record(c) for c in task.stages],
-            "suspicions": [_suspicion(s) for s in task.suspicions], "pairs": [asdict(lead) for lead in task.pairs]}
+            "suspicions": [_suspicion(s) for s in task.suspicions]}
 
 
 def _suspicion(suspicion: Suspicion) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from argosy.model.train.sizing.gpus import GPUS, bubble, estimate, find_gpu, for
 from argosy.model.train.sizing.job import Job, Layout, read_layout
 from argosy.model.train.sizing.layouts import fields, ladder, propose
 from argosy.model.train.sizing.memory import parameters_on_gpu
-from argosy.planning.traffic import traffic
+from argosy.planning.report import traffic
 
 H100 = GPUS["h100"]
 
