@@ -13,14 +13,13 @@ from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
 from argosy.core.store.files import write_json
 from argosy.corpus.cleaning.records import CurationConfig, curate, draw, times_of
-from argosy.corpus.data.counts import Counts
+from argosy.corpus.data.counts import Counts, Tally, check_own, read_own
 from argosy.corpus.data.inventory import OWN, identify, inventory, write_inventory
 from argosy.corpus.data.jsonl import JsonlWriters
 from argosy.corpus.data.listing import list_inputs
+from argosy.corpus.data.reading import REJECTS, Sample, hash_of, input_channels, read_sample
 from argosy.corpus.data.records import KINDS as TRAINED
 from argosy.corpus.data.records import Files, check_formats, count_channels, files_by_channel, read_files
-from argosy.corpus.data.rejects import Tally, check_own, read_own
-from argosy.corpus.data.sample import REJECTS, Sample, hash_of, input_channels, read_sample
 from argosy.corpus.data.schemas import Document
 from argosy.corpus.data.sources import OTHERS, InputFile, Inputs, SourceConfig
 from argosy.corpus.data.split import DATA_FILES, split_heldout

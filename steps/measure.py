@@ -14,9 +14,8 @@ from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.classifier.model_paths import ModelFilterConfig, find_models
 from argosy.corpus.cleaning.filter import Resources
 from argosy.corpus.cleaning.filters import Filters, make_filters
-from argosy.corpus.cleaning.scores import ScoresWriter
+from argosy.corpus.cleaning.scores import ScoredShard, ScoresWriter
 from argosy.corpus.cleaning.scoring import score
-from argosy.corpus.cleaning.shard import ScoredShard
 from argosy.corpus.data.schemas import Document
 from argosy.corpus.data.shards import read_columns, shard_files
 

@@ -20,8 +20,8 @@ from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
 from argosy.core.store.files import write_json
 from argosy.core.store.step_files import given_directory
+from argosy.corpus.data.counts import Rejects
 from argosy.corpus.data.jsonl import JsonlWriters, read_jsonl
-from argosy.corpus.data.rejects import Rejects
 from argosy.corpus.data.split import CONVERSATIONS, PREFERENCES, PROMPTS
 from argosy.model.post.synthesis import SynthesisConfig, SynthesisOutputs
 from argosy.model.post.synthesis.methods import METHODS

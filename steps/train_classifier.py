@@ -17,8 +17,7 @@ from argosy.corpus.cleaning.classifier.training import Labelled, of_sets, train
 from argosy.corpus.data.counts import Counts
 from argosy.corpus.data.jsonl import read_documents
 from argosy.corpus.data.listing import list_inputs
-from argosy.corpus.data.reading import read_file
-from argosy.corpus.data.sample import hash_of
+from argosy.corpus.data.reading import hash_of, read_file
 from argosy.corpus.data.schemas import Document
 from argosy.corpus.data.sources import Inputs, SourceConfig
 

@@ -15,8 +15,8 @@ from argosy.corpus.cleaning.export import FORMATS, MANIFEST, export
 from argosy.corpus.cleaning.filter import Resources
 from argosy.corpus.cleaning.filters import make_filters
 from argosy.corpus.cleaning.kept import REPORT, KeptCorpus
-from argosy.corpus.cleaning.report.contamination import CONTAMINATED
 from argosy.corpus.cleaning.report.explain import difference, duplicate_of, find, looks
+from argosy.corpus.cleaning.report.making import CONTAMINATED
 from argosy.corpus.cleaning.scored import open_shards, scores_of
 from argosy.corpus.cleaning.scoring import labels
 from argosy.corpus.data.jsonl import read_jsonl

@@ -12,7 +12,7 @@ from argosy.core.config.explain import first_of
 from argosy.core.errors import InputError
 from argosy.core.store.files import read_record
 from argosy.core.store.step_files import LOG, PROGRESS, RUN, read_done
-from argosy.corpus.data.rejects import remedy
+from argosy.corpus.data.counts import remedy
 from argosy.corpus.text.display import columns, duration
 from workflows.argo.client.view import Task, Unit, View, seconds, view
 from workflows.argo.client.watch import reason

@@ -11,8 +11,7 @@ from argosy.core.errors import InputError
 from argosy.core.lazy import np, npt, pa
 from argosy.corpus.cleaning.dedup.duplicates import About
 from argosy.corpus.cleaning.dedup.external import Workspace
-from argosy.corpus.cleaning.scores import CHANGED, CHANNEL, SIZE, is_score
-from argosy.corpus.cleaning.shard import ScoredShard
+from argosy.corpus.cleaning.scores import CHANGED, CHANNEL, SIZE, ScoredShard, is_score
 
 if TYPE_CHECKING:
     from argosy.corpus.cleaning.batch import Floats, Integers

@@ -12,6 +12,7 @@ from pydantic import BeforeValidator
 from argosy.core.config.schema import Role, expand_home
 from argosy.core.errors import InputError
 from argosy.core.lazy import pa, pq
+from argosy.corpus.data.counts import Tally
 from argosy.corpus.data.formats import FORMATS, Record, describe, read_record
 from argosy.corpus.data.jsonl import (
     JSONL,
@@ -24,7 +25,6 @@ from argosy.corpus.data.jsonl import (
     unreadable,
 )
 from argosy.corpus.data.readers.parquet import present
-from argosy.corpus.data.rejects import Tally
 from argosy.corpus.data.schemas import ParseError
 from argosy.corpus.data.turns import unread_keys
 

@@ -13,7 +13,7 @@ from argosy.core.errors import InputError, StepError
 from argosy.core.step.contract import StepContext
 from argosy.core.step.process import make_deterministic
 from argosy.core.store.step_files import given_directory
-from argosy.corpus.data.rejects import Rejects, read_records
+from argosy.corpus.data.counts import Rejects, read_records
 from argosy.model.infer.decode import Decoding
 from argosy.model.post.config import PosttrainingConfig, PosttrainingOutputs
 from argosy.model.train.precision import missing, speed_up_bfloat16

@@ -11,9 +11,9 @@ from argosy.core.store.files import write_json
 from argosy.core.store.step_files import given_directory
 from argosy.corpus.data.split import derive_seed
 from argosy.corpus.tokens.amounts import check_batch
-from argosy.corpus.tokens.caps import Caps
 from argosy.corpus.tokens.epochs import (
     REPORT,
+    Caps,
     ChannelEpochs,
     as_report,
     epoch_table,

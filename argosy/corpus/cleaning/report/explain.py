@@ -13,8 +13,8 @@ from argosy.core.errors import InputError
 from argosy.core.lazy import np, npt
 from argosy.corpus.cleaning.filter import Filter, Rule
 from argosy.corpus.cleaning.kept import KeptCorpus
+from argosy.corpus.cleaning.scores import ScoredShard
 from argosy.corpus.cleaning.scoring import KEPT, broken
-from argosy.corpus.cleaning.shard import ScoredShard
 from argosy.corpus.data.shards import read_columns, shard_files
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import Any
 
 from argosy.core.errors import InputError, StepError
 from argosy.corpus.cleaning.records import Curation, CurationConfig, curate
+from argosy.corpus.data.counts import Rejects, read_records
 from argosy.corpus.data.jsonl import JsonlWriters, read_jsonl
-from argosy.corpus.data.rejects import Rejects, read_records
 from argosy.corpus.data.schemas import Message, ParseError, assistant, turns_of
 from argosy.corpus.data.split import derive_seed, permuted_index
 from argosy.model.post.rl.prompts import as_text, hold_out

@@ -8,7 +8,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from argosy.core.config.schema import ADDED, RUNTIME, Config, Measured, ModelDir, Rate, Seed, TokensDir, Weight
 from argosy.corpus.tokens.amounts import micro_batch_problem
-from argosy.corpus.tokens.caps import Beyond, EpochCaps
+from argosy.corpus.tokens.epochs import Beyond, EpochCaps
 from argosy.model.train.config.numerics import NumericsConfig
 from argosy.model.weights.export import Export
 

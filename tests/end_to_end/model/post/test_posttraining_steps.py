@@ -16,7 +16,7 @@ import steps.rlhf
 import steps.sft
 from argosy.core.errors import StepError
 from argosy.core.store.files import remove_temporaries
-from argosy.corpus.data.rejects import Rejects, read_records
+from argosy.corpus.data.counts import Rejects, read_records
 from argosy.corpus.tokens.windows import IGNORED
 from argosy.model.post.config import SFTConfig
 from argosy.model.post.preferences import PreferenceMethodConfig

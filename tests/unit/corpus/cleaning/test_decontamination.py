@@ -14,7 +14,7 @@ from argosy.core.store.files import read_json
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.filter import Resources
 from argosy.corpus.cleaning.filters.decontamination import Decontamination, DecontaminationConfig, contaminated
-from argosy.corpus.cleaning.report import contamination
+from argosy.corpus.cleaning.report import making
 from argosy.corpus.data.jsonl import read_jsonl
 from argosy.corpus.data.schemas import Document
 from argosy.corpus.text.scripts import simplified
@@ -135,7 +135,7 @@ def test_what_is_found_is_named_and_marking_keeps_it() -> None:
 
 
 def test_the_clean_step_lists_what_was_found_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contamination, "RECORDS", 1)  # a record is looked at at a time
+    monkeypatch.setattr(making, "RECORDS", 1)  # a record is looked at at a time
     question = "Who sat on the wall of the old harbour at dawn?"
     item = {"id": "met", "suite": "fishing", "question": question, "choices": []}
     texts = [PROSE, f"{CHINESE}\n{question}", CHINESE]

@@ -132,6 +132,20 @@ def test_nothing_but_an_export_is_replaced(corpora: dict[int, KeptCorpus], tmp_p
     assert (mine / "thesis.txt").read_text() == (out / "web" / "notes.txt").read_text() == "mine"
 
 
+def test_a_link_stays_one_and_a_mount_point_is_refused_at_once(
+    corpora: dict[int, KeptCorpus], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "disk")
+    export(corpora[1], str(tmp_path / "link"))
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "disk" / MANIFEST).is_file()
+    (tmp_path / "volume").mkdir()
+    monkeypatch.setattr(os.path, "ismount", lambda path: Path(path).name == "volume")
+    with pytest.raises(InputError, match=r"choose a folder below it, such as .*volume/cleaned"):
+        export(corpora[1], str(tmp_path / "volume"))
+
+
 def test_of_a_store_the_manifest_comes_last(corpora: dict[int, KeptCorpus], tmp_path: Path,
                                            monkeypatch: pytest.MonkeyPatch) -> None:
     import fsspec

@@ -3,11 +3,15 @@
 import random
 
 import pytest
+from pydantic import ValidationError
 
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.classifier.model_paths import ModelFilterConfig
 from argosy.corpus.cleaning.filter import Resources
-from argosy.corpus.cleaning.filters import FILTERS
+from argosy.corpus.cleaning.filters import FILTERS, make_filters
+from argosy.corpus.cleaning.recipes import RECIPES
+from argosy.corpus.cleaning.scoring import labels
+from steps.clean import CleanConfig
 from tests.cleaning_fixtures import CHINESE, PROSE, document, kept, make, outcome
 
 ASKING = {name for name, one in FILTERS.items() if issubclass(one.config_class, ModelFilterConfig)}
@@ -193,3 +197,19 @@ def test_benchmark_items_are_dropped(text: str) -> None:
 )  # fmt: skip
 def test_what_only_looks_alike_stays(name: str, text: str) -> None:
     assert outcome(name, text, resources=Resources(benchmark=ITEMS)) == text
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_is_its_filters_alone_or_in_a_list(name: str) -> None:
+    config = CleanConfig.model_validate({"filters": name})
+    assert labels(config.filters) == [each if isinstance(each, str) else each["name"] for each in RECIPES[name]]
+    longer = CleanConfig.model_validate({"filters": [name, {"name": "line_dedup", "min_documents": 9}]})
+    assert longer.filters[:-1] == config.filters
+    assert len(make_filters(config.filters, Resources())) == len(config.filters)
+
+
+def test_an_unknown_recipe_is_named_with_those_there_are() -> None:
+    with pytest.raises(ValidationError, match=r"unknown recipe 'finweb'; did you mean 'fineweb'\?"):
+        CleanConfig.model_validate({"filters": "finweb"})
+    with pytest.raises(ValidationError, match=r"filters are a list: \[pii\]"):
+        CleanConfig.model_validate({"filters": "pii"})

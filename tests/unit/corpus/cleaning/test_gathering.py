@@ -3,14 +3,21 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from argosy.core.errors import InputError
 from argosy.core.store.files import read_json
-from argosy.corpus.cleaning import scored
+from argosy.corpus.cleaning import scored, scores
+from argosy.corpus.cleaning.batch import Batch
+from argosy.corpus.cleaning.dedup.external import Workspace
 from argosy.corpus.cleaning.kept import KeptCorpus
 from argosy.corpus.cleaning.report.explain import difference, duplicate_of, find
+from argosy.corpus.cleaning.scored import ScoredCorpus
+from argosy.corpus.cleaning.scores import ScoredShard, ScoresWriter
+from argosy.corpus.cleaning.scoring import Scored
 from argosy.corpus.data.schemas import Document
+from argosy.evidence.report.cleaning import cleaning_page
 from tests.cleaning_fixtures import CHINESE, PROSE, cleaned, make_data
 
 NOTICE = "This notice stands in all of the documents: 版权所有.\n"
@@ -128,3 +135,62 @@ def test_an_id_that_is_not_there_names_the_likeliest(given: str, meant: str, tmp
     _, corpus = cleaned(tmp_path, data(tmp_path / "data", texts), filters=[])
     with pytest.raises(InputError, match=f"did you mean '{meant}'"):
         find(corpus, given)
+
+
+FILTERS: Any = ["language", {"name": "gopher_quality", "min_words": 20, "min_stop_words": 0}, "exact_dedup"]
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_the_nearest_documents_on_both_sides_of_a_threshold_are_shown(
+    shards: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ARGOSY_LINE", raising=False)
+    words = f"<{PROSE}".split()
+    documents = [Document(f"{n}", " ".join(words[:n]), "web") for n in (5, 17, 18, 19, 20, 21, 22, 24, 40)]
+    documents += [Document("zh", CHINESE, "web"), Document("book", CHINESE[:60], "books")]
+    data = make_data(tmp_path / "data", documents)
+    cleaned(tmp_path, data, shards, filters=FILTERS, samples_per_reason=3)
+    report = read_json(tmp_path / "clean/report.json")
+    near = [row for row in report["near_misses"] if row["score"] == "words" and row["limit"] == 20]
+    assert [(row["kept"], row["value"]) for row in near] == [
+        (False, 19), (False, 18), (False, 17), (True, 20), (True, 21), (True, 22)]
+    assert near[0]["text"] == " ".join(words[:19])
+    assert {name: counts["in"] for name, counts in report["languages"]["web"].items()} == {"en": 9, "zh": 1}
+    assert report["languages"]["books"] == {"zh": {"in": 1, "out": 1, "bytes_in": 180}}
+    page = cleaning_page(report)
+    assert page == (tmp_path / "clean/report.html").read_text(encoding="utf-8")
+    assert "dropped: words 19, limit 20 (too short)" in page
+    assert "&lt;The harbour" in page
+    assert "<The" not in page
+
+
+COUNT = 500
+VALUES = np.random.default_rng(0).random(COUNT)
+BANDS = np.arange(COUNT * 3, dtype=np.uint64).reshape(COUNT, 3)
+
+
+def written(out: Path, size: int) -> dict[str, bytes]:
+    out.mkdir()
+    writer = ScoresWriter(out)
+    for begin in range(0, COUNT, size):
+        at = np.arange(COUNT)[begin : begin + size]
+        batch = Batch([Document(str(n), "text", "code" if n > 320 else "web") for n in at])
+        changed = {"unicode": at == 400} if 400 in at else {}  # a filter that has changed nothing says nothing
+        writer.add(Scored(batch, {"one.score": VALUES[at]}, {"dedup": {"bands": BANDS[at]}}, changed), [4] * len(at))
+    writer.close()
+    return {path.name: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+
+
+def test_bytes_are_the_same_in_batches_of_any_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scores, "_GROUP", 128)
+    found = written(tmp_path / "a", 90)
+    assert found == written(tmp_path / "b", 333)
+    assert set(found) == {"scores.parquet", "dedup.bands.npy"}
+    shard = ScoredShard(tmp_path / "a")
+    assert (shard.keys("dedup")["bands"] == BANDS).all()
+    twice = ScoredCorpus([shard, shard], Workspace(tmp_path / "work"))
+    monkeypatch.setattr(scored, "_ROWS", 300)
+    blocks = list(twice.blocks())
+    assert [block.first for block in blocks] == [0, 256, 500, 756]
+    assert np.concatenate([block.scores["one.score"] for block in blocks]).tolist() == VALUES.tolist() * 2
+    assert twice.about.scores["one.score"].tolist() == VALUES.tolist() * 2

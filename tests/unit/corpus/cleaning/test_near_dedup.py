@@ -64,7 +64,7 @@ def test_there_may_be_more_shards_than_files_may_be_open(tmp_path: Path) -> None
 import resource
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 from pathlib import Path
-from argosy.corpus.cleaning.dedup.key_files import KeyFiles
+from argosy.corpus.cleaning.dedup.index import KeyFiles
 parts = [KeyFiles(Path({str(tmp_path)!r}), f"{{number:05}}.") for number in range(200)]
 print([sum(int(part["bands"].sum()) for part in parts) for _ in range(2)])
 """

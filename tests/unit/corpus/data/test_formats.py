@@ -75,6 +75,7 @@ def test_conversations_of_each_format_become_messages(record: dict[str, Any], ex
      "rejected": {"from": "gpt", "value": "No."}},
     {"prompt": "Hi", "chosen": "Hello", "rejected": "No."},
     {"prompt": [Q], "chosen": [Q, A], "rejected": [Q, {"role": "assistant", "content": "No."}]},  # the prompt thrice
+    {"chosen_messages": [Q, A], "rejected_messages": [Q, {"role": "assistant", "content": "No."}]},
     {"chosen": [Q, A], "rejected": [Q, {"role": "assistant", "content": "No."}]},
     {"chosen": "\n\nHuman: Hi\n\nAssistant: Hello", "rejected": "\n\nHuman: Hi\n\nAssistant: No."},
 ])  # fmt: skip
@@ -85,6 +86,7 @@ def test_pairs_of_each_format_have_the_prompt_apart(record: dict[str, Any]) -> N
 
 @pytest.mark.parametrize("record", [
     {"messages": [Q, A], "label": True},
+    {"instruction": "Hi", "output": "Hello", "kto_tag": True},
     {"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello"}], "kto_tag": True},
     {"prompt": "Hi", "completion": "Hello", "label": True},
 ])  # fmt: skip
@@ -97,6 +99,7 @@ def test_feedback_of_each_format(record: dict[str, Any]) -> None:
     ({"prompt": [Q], "answer": 3}, {"answer": "3"}),
     ({"question": "Hi", "answer": "3"}, {"answer": "3"}),
     ({"prompt": "Hi", "tests": ["assert f(1) == 2"]}, {"tests": ["assert f(1) == 2"]}),
+    ({"prompt": "Hi", "tests": "assert f(1) == 2"}, {"tests": ["assert f(1) == 2"]}),
     ({"prompt": "Hi", "schema": '{"type": "object"}'}, {"schema": {"type": "object"}}),
     ({"prompt": "Hi", "pattern": "^a", "language": "zh"}, {"pattern": "^a", "language": "zh"}),
     ({"prompt": "Hi", "reward_model": {"ground_truth": "3"}}, {"answer": "3"}),
@@ -135,6 +138,7 @@ def test_prompts_keep_what_their_rewards_check(record: dict[str, Any], reference
     ("prompts", {"prompt": "Hi", "pattern": "("}, "pattern: no regular expression", "missing ) at position 1"),
     ("prompts", {"prompt": "Hi", "tests": ["f(1)", "f("]}, "tests: test 2 is no Python", "'(' was never closed"),
     ("prompts", {"prompt": "Hi", "schema": {"type": "obj"}}, "schema: no JSON Schema", "'obj' is not valid"),
+    ("feedback", {"prompt": "Hi", "completion": "a", "label": "yes"}, "label: allowed: true or false", "'yes'"),
     ("prompts", {"prompt": "Hi", "language": "fr"}, "language: allowed: 'en' or 'zh'", "'fr'"),
     ("feedback", {"messages": [Q], "label": True}, "the last turn is not the assistant's", ""),
 ])  # fmt: skip

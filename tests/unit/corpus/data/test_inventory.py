@@ -12,8 +12,7 @@ from argosy.core.errors import InputError
 from argosy.corpus.data.counts import Counts, gather
 from argosy.corpus.data.inventory import inventory, one_shard, read_inventory, shards, write_inventory
 from argosy.corpus.data.jsonl import JsonlWriters
-from argosy.corpus.data.reading import Item, read_shard
-from argosy.corpus.data.sample import Sample, hash_of, read_sample
+from argosy.corpus.data.reading import Item, Sample, hash_of, read_sample, read_shard
 from argosy.corpus.data.schemas import Document
 from argosy.corpus.data.sources import InputFile, SourceConfig
 

@@ -1,9 +1,10 @@
-"""The demo's records: English, code, knowledge and dirt; conversations, preferences, prompts and benchmark items."""
+"""The demo's facts, their split and quizzes; its documents, dirt, conversations, preferences, prompts and items."""
 
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain, islice, product
+from random import Random
 from typing import Any
 
 import pytest
@@ -11,10 +12,55 @@ import pytest
 from argosy.corpus.data.schemas import Document
 from argosy.corpus.demo import examples
 from argosy.corpus.demo.dirt import DIRT_KINDS, dirty_documents
-from argosy.corpus.demo.facts import LANGS, load_facts, question, split_facts
+from argosy.corpus.demo.facts import LABELS, LANGS, LAYOUTS, RELATIONS, load_facts, question, quiz, split_facts
 from argosy.corpus.demo.knowledge import benchmark_items, knowledge_documents, plain_quiz, quiz_documents
 
 FACTS = load_facts()
+
+
+@pytest.mark.parametrize("lang", LANGS)
+def test_facts_are_enough_unique_and_clean(lang: str) -> None:
+    sizes = Counter(fact.relation for fact in FACTS)
+    assert tuple(sizes) == RELATIONS
+    assert min(sizes.values()) >= 24
+    assert len({fact.id for fact in FACTS}) == len(FACTS) >= 280
+    for key in ("subject", "answer"):
+        values = [(fact.relation, getattr(fact, key)[lang]) for fact in FACTS]
+        assert max(Counter(values).values()) == 1
+        assert all(text == text.strip() and text for _, text in values)
+    assert [fact.id for fact in FACTS if fact.answer[lang] in fact.subject[lang]] == []
+    assert not {fact.answer[lang] for fact in FACTS} & set("ABCD1234一二三四甲乙丙丁")
+    for fact in FACTS:
+        assert (fact.answer["en"] == fact.answer["zh"]) == (fact.relation == "symbol"), fact.id
+        assert fact.subject[lang].isascii() == (lang == "en"), fact.id
+
+
+def test_split_is_disjoint_stratified_and_repeatable() -> None:
+    taught, benchmark = split_facts(FACTS, "seed", 0.5)
+    assert sorted(fact.id for fact in [*taught, *benchmark]) == sorted(fact.id for fact in FACTS)
+    sizes = [Counter(fact.relation for fact in half) for half in (taught, benchmark)]
+    assert all(abs(sizes[0][relation] - sizes[1][relation]) <= 1 for relation in RELATIONS)
+    assert split_facts(FACTS, "seed", 0.5) == (taught, benchmark)
+    assert split_facts(FACTS[::-1], "seed", 0.5)[0] == taught[::-1]
+    assert split_facts(FACTS, "other", 0.5)[0] != taught
+
+
+@pytest.mark.parametrize(("lang", "labels"), list(product(LANGS, LABELS)))
+def test_every_form_shows_each_option_once_and_answers_rightly(lang: str, labels: str) -> None:
+    none = {"en": "None of the others", "zh": "其他答案全错"}[lang]
+    for fact, layout in product(FACTS[::29], LAYOUTS):
+        form = quiz(fact, lang, FACTS, Random(layout), labels, layout)
+        offered = quiz(fact, lang, FACTS, Random(1), labels, layout, none_option=True)
+        dropped = quiz(fact, lang, FACTS, Random(1), labels, layout, drop_right=True)
+        for each, right in ((form, fact.answer[lang]), (offered, fact.answer[lang]), (dropped, none)):
+            assert (len(set(each.options)), each.options[each.answer_index]) == (4, right)
+            body = each.text_prompt.removeprefix(each.question)
+            assert all(option in body for option in each.options)
+            assert each.text_answer.strip() == (right if labels == "none" else each.labels[each.answer_index])
+        assert dropped.options[3] == offered.options[3] == none
+        assert fact.answer[lang] not in dropped.options
+
+
 TAUGHT, BENCHMARK = split_facts(FACTS, 0, 0.5)
 ITEMS = benchmark_items(BENCHMARK, 0)
 
@@ -51,8 +97,8 @@ def test_every_kind_of_dirt_occurs_in_both_languages_and_is_what_its_label_says(
             assert 0 < len(text) - len(clean[label["of"]]) < 40
         assert all(entry["value"] in text for entry in label.get("pii", []))
         assert all(line in text for line in label.get("lines", []))
-        for quiz in (plain[name] for name in label.get("items", [])):
-            assert quiz.text_prompt + quiz.text_answer in text
+        for asked in (plain[name] for name in label.get("items", [])):
+            assert asked.text_prompt + asked.text_answer in text
 
 
 COUNT = 1200

@@ -11,8 +11,7 @@ from argosy.core.errors import InputError
 from argosy.core.step.contract import Progress, StepContext
 from argosy.core.store.files import read_json
 from argosy.corpus.data.sources import weights_of
-from argosy.corpus.tokens.caps import Caps
-from argosy.corpus.tokens.epochs import REPORT, planned_tables
+from argosy.corpus.tokens.epochs import REPORT, Caps, planned_tables
 from argosy.corpus.tokens.mixture import PERIOD, most_of_a_period, quotas
 from argosy.model.train.config import ContinueConfig, TrainConfig
 from argosy.model.train.phase import _data

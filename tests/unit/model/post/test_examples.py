@@ -13,7 +13,7 @@ import pytest
 from argosy.core.errors import InputError
 from argosy.core.step.contract import Progress, StepContext
 from argosy.core.tracking.tracker import Tracker
-from argosy.corpus.data.rejects import Rejects, read_records
+from argosy.corpus.data.counts import Rejects, read_records
 from argosy.corpus.data.schemas import ParseError, parse_record
 from argosy.model.post.config import PosttrainingConfig, PreferenceConfig, training_order
 from argosy.model.post.preferences.examples import preference_parser

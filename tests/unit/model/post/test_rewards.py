@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from argosy.core.config.load import load
 from argosy.core.errors import InputError
-from argosy.corpus.data.rejects import Rejects, read_records
+from argosy.corpus.data.counts import Rejects, read_records
 from argosy.model.post.rl import RLHFConfig
 from argosy.model.post.rl.prompts import prompt_parser
 from argosy.model.post.rl.rewards import REWARDS, Prompt, Sample, Surroundings, WeightedRewards, check_model

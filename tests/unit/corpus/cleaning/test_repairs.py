@@ -1,13 +1,14 @@
-"""Repair of characters: the compiled look at a batch misses nothing that repair would change."""
+"""What repairs of a batch must not miss: characters, and lines that a corpus repeats."""
 
 import random
 
 import numpy as np
+import pytest
 
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.filter import Resources
 from argosy.corpus.cleaning.filters.unicode import Unicode, UnicodeConfig, clean_text
-from tests.cleaning_fixtures import CHINESE, PROSE, document
+from tests.cleaning_fixtures import CHINESE, PROSE, document, make
 
 PIECES = [CHINESE, PROSE, "“It’s a café” — that’s…", "Съешь же ещё этих булок", "Ἀθῆναι", "각하", "naïve", "a\u0301",
           "각", "&amp;", "\u200b", "\x85", "\r\n", "锟斤拷", "烫烫烫", "\ue000", "\ufffd", "é ", "\u212b", "😀", "ação",
@@ -35,3 +36,35 @@ def test_the_fast_way_is_the_slow_way() -> None:
 def test_clean_documents_are_the_same_objects() -> None:
     batch = Batch([document(text) for text in (CHINESE, PROSE, "它说：“好”——然后……走了。", "Plain — “quoted”, naïve.")])
     assert Unicode(UnicodeConfig(), Resources())(batch)[0] is batch
+
+
+REPEATED = "- [Back to the directory of all chapters](preface.md)"
+CODE = "from harbour import boats as all_of_the_boats"
+
+
+def test_lines_of_many_documents_go() -> None:
+    texts = [f"{REPEATED}\n\nPage {number}. {PROSE}\n\n```\n{CODE}\n```" for number in range(30)]
+    sample = [document(text) for text in texts]
+    text = f"{PROSE}\n  {REPEATED}\n{CODE}\n```\n{CODE}\n```\n{CHINESE}"
+    kept, scores = make("boilerplate", Resources(sample=sample))(Batch([document(text)]))
+    assert kept.texts == [f"{PROSE}\n{CODE}\n```\n{CODE}\n```\n{CHINESE}"]
+    assert scores["lines"].tolist() == [1]
+    for few in (Resources(sample=sample[:9]), Resources()):
+        assert make("boilerplate", few)(Batch([document(text)]))[0].texts == [text]
+    other = make("boilerplate", Resources(sample=sample), repeated_share=1)
+    assert other(Batch([document(text)]))[0].texts == [text]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", ""), ("\n", ""), ("a", "a"), ("a\n\n\n\nb  \n", "a\n\nb"), ("\n\na\n \n\t\nb", "a\n\nb"),
+        ("  a b\n", "  a b"),
+        (f"{PROSE}\n首页 | 新闻中心\n", PROSE), (f"Home | About | Our cats | Blog\n{PROSE}", PROSE),
+        (f"{PROSE} | Home", f"{PROSE} | Home"), (f"{CHINESE}\n京ICP证030173号", CHINESE),
+    ],
+)  # fmt: skip
+def test_surplus_and_menus(text: str, expected: str) -> None:
+    alone = make("boilerplate")(Batch([document(text)]))[0].texts[0]
+    among = make("boilerplate")(Batch([document(each) for each in ("", text, "\n", text, "x\n")]))[0].texts
+    assert (alone, among[1], among[3]) == (expected, expected, expected)
