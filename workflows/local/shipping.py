@@ -129,18 +129,16 @@ class PipelineTracker:
         self.tracker = Tracker(store / PIPELINES / pipeline / "tracking")
         self._header = {"node": "", "pipeline": pipeline, "line": line}
 
-    def start(self, params: Mapping[str, object], *, done: Sequence[str] = (), todo: int = 1) -> None:
+    def start(self, params: Mapping[str, object], *, todo: int = 1) -> None:
         """Log that the pipeline starts, or goes on.
 
         Args:
             params: what to know of the plan: config, first and last stage, number of nodes.
-            done: directories below the store of the nodes that are done already.
             todo: nodes that are to run. Where there is none and the run is finished, nothing is logged."""
         if not todo and self.tracker.last_status == "FINISHED":
             return
         self.tracker.header(**self._header)
         self.tracker.params(params)
-        self.tracker.reused(done)
         self.tracker.status("RUNNING", str(params.get(WORKFLOW, "")))
 
     def finish(self, status: str) -> None:
@@ -206,10 +204,9 @@ def start_pipeline(planned: Plan, pipeline: str, line: str, config: Config, *, t
     store = Path(planned.store)
     record_pipeline(store, pipeline, config)
     tracker = PipelineTracker(store, pipeline, line)
-    done = [Path(node.dir).name for node in planned.nodes if node.state == "done"]
     fields = flat(config.model_dump(mode="json"))
     given: dict[str, object] = {key: value for key, value in fields if value not in (None, "", {})}
-    tracker.start(given | params, done=done, todo=len(planned.to_run) if todo is None else todo)
+    tracker.start(given | params, todo=len(planned.to_run) if todo is None else todo)
     return tracker
 
 

@@ -99,7 +99,7 @@ def next_batch(spool: Path, start: int) -> Batch | None:
 
 
 def _is_late(record: Record) -> bool:
-    return record["kind"] in ("model_metrics", "model_tags", "reused")
+    return record["kind"] in ("model_metrics", "model_tags")
 
 
 @dataclass

@@ -1,6 +1,6 @@
 """The spool of a step: an append-only JSONL file, how its lines are written, and how they are read.
 
-Kinds of lines: header, metrics, params, tags, artifact, model, model_metrics, model_tags, reused, status. Each has
+Kinds of lines: header, metrics, params, tags, artifact, model, model_metrics, model_tags, status. Each has
 `kind` and `time` (ms since the epoch), by which MLflow knows a point that it is sent twice. Floats that JSON has no
 word for are the strings "NaN", "Infinity" and "-Infinity"."""
 

@@ -10,7 +10,7 @@ import threading
 import time
 import uuid
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
@@ -187,11 +187,6 @@ class Tracker:
     def last_status(self) -> str:
         """The last status that was logged, by this process or an earlier one; "" for none."""
         return self._ledger.status
-
-    def reused(self, nodes: Sequence[str]) -> None:
-        """Log the directories of nodes that were done when this pipeline run started."""
-        if nodes:
-            self._write({"kind": "reused", "nodes": list(nodes)})
 
     def close(self) -> None:
         """Put everything on the disk itself and let go of the file."""

@@ -8,7 +8,6 @@ sent again changes nothing.
 
 import json
 import sys
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,8 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from argosy.core.store.files import json_text
 from argosy.core.tracking.mlflow.runs import LONGEST_TAG, Models, Runs
 from argosy.core.tracking.mlflow.server import Server, metric_name, one_line
-from argosy.core.tracking.ship import BATCH_VALUES, Batch, Shipped, Unavailable
-from argosy.core.tracking.spool import SPOOL, Owner, Record, owner_of
+from argosy.core.tracking.ship import BATCH_VALUES, Batch, Unavailable
+from argosy.core.tracking.spool import Owner, Record
 
 if TYPE_CHECKING:
     from mlflow.entities import LoggedModel
@@ -81,9 +80,6 @@ class _Request:
             self._server.client.set_logged_model_tags(self._models.evaluated(self._owner, record), tags)
         for record in batch.of("artifact"):
             self._artifact(record)
-        for record in batch.of("reused"):
-            self._set("tags", reused_tags(record["nodes"], self._out.parent.parent, self._owner.pipeline,
-                                          self._server.uri))
         self._status(batch.of("status"))
 
     def _metrics(self, run: str, records: Sequence[Record], model: str | None = None,
@@ -193,24 +189,6 @@ class _Request:
             print(f"tracking: {path} keeps what MLflow does not accept, first: {reason}", file=sys.stderr)
         with open(path, "a", encoding="utf-8") as file:
             file.write(json_text({"reason": reason, "item": item}, default=str) + "\n")
-
-
-def reused_tags(nodes: list[str], store: Path, pipeline: str, uri: str) -> dict[str, str]:
-    """Tags `argosy.reused.<node>` = the digest and run of each finished node (of each part) that `pipeline` did not
-    run, because another one had.
-
-    Args:
-        nodes: directories below the store.
-    """
-    named: dict[str, list[str]] = defaultdict(list)
-    for directory in nodes:
-        spool = store / directory / "tracking" / SPOOL
-        if not spool.is_file():
-            continue
-        owner = owner_of(spool)
-        if owner.pipeline != pipeline:
-            named[owner.node].append(f"{owner.digest} run {Shipped.load(spool, uri).run_id}".removesuffix(" run "))
-    return {f"argosy.reused.{node}": ", ".join(runs) for node, runs in named.items()}
 
 
 def _values(records: Sequence[Record]) -> dict[str, str]:

@@ -262,20 +262,6 @@ def test_what_mlflow_refuses_is_set_aside_and_the_rest_goes(store):
     assert [entry["item"] for entry in refused] == [{"key": "b", "value": "3"}]
 
 
-def test_a_new_pipeline_run_names_what_it_reused(store):
-    node(store, "pretrain", "0123456789ab").status("FINISHED")
-    second = PipelineTracker(store, "ddddeeeeffff", LINE)
-    node(store, "sft", "ba9876543210", pipeline="ddddeeeeffff").status("FINISHED")
-    second.start({}, done=["pretrain-0123456789ab", "sft-ba9876543210", "absent-000000000000"])
-    second.finish("FINISHED")
-    assert ship(store) == 0
-    found = runs(store)
-    tags = found[f"{LINE} ddddeeeeffff"].data.tags
-    named = {key: value for key, value in tags.items() if key.startswith("argosy.reused.")}
-    assert named == {"argosy.reused.pretrain": f"0123456789ab run {found['pretrain'].info.run_id}"}
-    assert found["pretrain"].data.tags["mlflow.parentRunId"] == found[f"{LINE} {PIPELINE}"].info.run_id
-
-
 @pytest.mark.parametrize("uri", ["foo://user:secret@host", "http://user:secret@127.0.0.1:9"])
 def test_a_wrong_uri_says_what_where_it_is_kept_and_how_to_send_it_later(store, uri, capfd, monkeypatch):
     node(store, "pretrain", "0123456789ab").metrics({"a": 1}, 1)

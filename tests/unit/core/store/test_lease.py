@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from argosy.core.store.files import remove_temporaries
-from argosy.core.store.lease import LEASE, Holder, Lease, LeaseLost
+from argosy.core.store.lease import LEASE, Lease, LeaseLost
 
 HOLD = """
 import sys, time
@@ -42,12 +42,6 @@ def test_a_killed_holder_is_replaced_at_once(tmp_path: Path) -> None:
         mine = Lease(tmp_path)
         assert mine.try_acquire() is None
         mine.release()
-
-
-def test_a_reused_pid_is_not_the_holder() -> None:
-    me = Holder.me()
-    assert not me.is_dead()
-    assert Holder(me.host, me.pid, "1", me.machine, me.token).is_dead()
 
 
 def test_a_holder_that_lost_its_lease_may_not_write(tmp_path: Path) -> None:
@@ -94,16 +88,6 @@ def test_a_holder_elsewhere_is_replaced_only_when_silent_and_of_many_takers_one_
         thread.join()
     assert len(won) == 1
     won[0].release()
-
-
-def test_waiting_is_told_once_and_ends_when_the_other_is_done(tmp_path: Path) -> None:
-    held = Lease(tmp_path)
-    held.try_acquire()
-    looks = iter([False, False, True])
-    told: list[Holder] = []
-    assert not Lease(tmp_path).acquire(lambda: next(looks), told.append)
-    assert len(told) == 1
-    held.release()
 
 
 def test_the_holder_removes_what_dead_writers_left_at_any_depth(tmp_path: Path) -> None:

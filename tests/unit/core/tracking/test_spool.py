@@ -126,14 +126,6 @@ def test_a_metric_goes_forward_and_each_metric_for_itself(tmp_path):
     assert read(tmp_path)["b"] == [(5, 5.0)]
 
 
-def test_a_pipeline_run_that_has_nothing_to_do_logs_nothing(tmp_path):
-    for expected in (5, 5):
-        run = PipelineTracker(tmp_path, "aaaabbbbcccc", "demo")
-        run.start({"nodes": 3}, done=["a-0123456789ab"], todo=3 if expected == 5 and not run.tracker.last_status else 0)
-        run.finish("FINISHED")
-        assert len(records(tmp_path / ".pipelines" / "aaaabbbbcccc" / "tracking")) == expected
-
-
 def test_a_pipeline_run_goes_on_unless_somebody_else_runs_it(tmp_path):
     def begin(workflow: str = "") -> PipelineTracker:
         name = pipeline_of(tmp_path, "aaaabbbbcccc", workflow)

@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -102,18 +102,6 @@ def test_the_numbers_are_the_same_wherever_it_runs(tmp_path: Path, monkeypatch: 
     text = results[0][1].decode()
     assert str(tmp_path) not in text
     assert text == json.dumps(json.loads(text), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
-
-
-def test_many_checkpoints_stay_one_bounded_file(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    for line in "abc":
-        models = [replace(HONEST[2], name=f"p{n:03}", step=n, tokens=n * 1000, knows=n / 30, seed=line)
-                  for n in range(1, 21)]
-        make_store(tmp_path, models, items=4, line=line, store=store)
-    html, outputs = _compare(store)
-    assert outputs["checkpoints"] == 60
-    assert len(set(re.findall(r'data-label="([^"]+)"', html))) == 60
-    assert len(html) < 1_500_000
 
 
 def test_the_first_table_says_who_is_better_forgot_or_has_seen_the_test(tmp_path: Path,

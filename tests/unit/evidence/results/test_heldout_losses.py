@@ -11,7 +11,7 @@ from argosy.core.errors import InputError
 from argosy.evidence.compare.changes import compare
 from argosy.evidence.compare.checkpoints import Checkpoint, Checkpoints
 from argosy.evidence.compare.sentences import stage_sentences
-from argosy.evidence.results.heldout.documents import UNKNOWN, text_documents
+from argosy.evidence.results.heldout.documents import UNKNOWN
 from argosy.evidence.results.heldout.losses import Heldout, run_heldout
 from argosy.evidence.results.suite import load_suite, named_files
 from argosy.model.infer.model import LanguageModel
@@ -97,19 +97,6 @@ def test_a_tokenizer_that_changes_the_text_is_told(tmp_path: Path) -> None:
     assert found.left_out == {"heldout/zh": {UNKNOWN: 1, "invalid JSON": 1}}
     assert found.metrics["heldout/changed/zh"] == 0.5  # "①" became "1"
     assert len(found.rows) == 2
-
-
-def test_channels_of_a_folder(tmp_path: Path) -> None:
-    (tmp_path / "books").mkdir()
-    (tmp_path / "books/a.txt").write_text("A river.\n\n" * 3000)  # one document, however long
-    (tmp_path / "mixed.jsonl").write_text('{"text": "a", "channel": "x"}\n{"text": "b", "channel": "y"}\n')
-    model = model_of("sentencepiece", LENGTH)
-    found = text_documents(model, str(tmp_path), 10**6)
-    assert {name: len(documents.ids) for name, documents in found.items()} == {"books": 1, "x": 1, "y": 1}
-    assert found["books"].sizes == [len(("A river.\n\n" * 3000).strip())]
-    (tmp_path / "books/a.txt").write_text("长江" * 3000, encoding="utf-8")
-    cut = text_documents(model, str(tmp_path), 100)["books"]  # longer than all that is asked for: its beginning
-    assert (cut.ids, cut.sizes) == (found["books"].ids, [99])
 
 
 def test_loss_by_position_and_what_context_is_worth(tmp_path: Path) -> None:

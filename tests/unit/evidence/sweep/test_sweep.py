@@ -9,7 +9,7 @@ import pytest
 from argosy.core.errors import InputError
 from argosy.evidence.report.sweep import page, record, table
 from argosy.evidence.sweep.advice import Study, Target, study
-from argosy.evidence.sweep.fit import Curve, Noise, fit_law, fit_optimum, residual_noise, seed_noise, vertex
+from argosy.evidence.sweep.fit import Curve, Noise, fit_law, fit_optimum, seed_noise, vertex
 from argosy.evidence.sweep.grid import Axis, read_grid
 from argosy.evidence.sweep.points import Point, Runs
 from tests.html_tags import check_self_contained
@@ -96,16 +96,6 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say() -> None:
                  one.low <= best_rate(1e6) <= one.high)
     assert (held / trials > 0.88).all()
     assert (held / trials < 1).all()  # nor are they so wide that they say nothing
-
-
-def test_the_noise_of_seeds_is_pooled_and_what_a_parabola_leaves_over_stands_in_for_it() -> None:
-    runs = losses(1e6, np.random.default_rng(5), 0.02, 300)
-    found = seed_noise(runs.T.tolist())
-    assert (found.sd, found.df) == (pytest.approx(np.sqrt(runs.var(axis=0, ddof=1).mean())), 299 * len(RATES))
-    single = [curve(1e6, losses(1e6, np.random.default_rng(seed), 0.02, 1)) for seed in range(300)]
-    left = residual_noise([each for each in single if len(each.means[each.window]) == 5])
-    assert left.sd == pytest.approx(0.02, rel=0.15)  # the lowest of the points is chosen, which costs it a little
-    assert not residual_noise([Curve(1e6, RATES[:3], (2.0, 1.0, 2.0), (1, 1, 1))]).known
 
 
 RATE, WIDTH, DECAY = "pretrain.learning_rate", "pretrain.model.hidden_size", "pretrain.weight_decay"
