@@ -1,7 +1,7 @@
 """Cluster tests run against any kubeconfig that has Argo and a profile whose store this machine sees too.
 
-They have a directory of the store of their own, which is taken away in the end. The namespace has the profile's own
-templates again then. docs/install.md says what ARGOSY_TEST_PROFILE is.
+They have a namespace and a directory of the store of their own, which are taken away in the end; what is installed
+stays as it is. docs/install.md says what ARGOSY_TEST_PROFILE is.
 """
 
 import os
@@ -12,28 +12,30 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.cluster import Cluster
+from tests.cluster.namespace import own_namespace
 from workflows.argo.profile.profile import Profile, load_profile
 
 
 @pytest.fixture(scope="session")
 def profile() -> Profile:
-    """The profile under test, with a store of its own."""
+    """The profile under test, with a namespace and a store of its own."""
     name = os.environ.get("ARGOSY_TEST_PROFILE", "")
     if not name:
         pytest.skip("no cluster: ARGOSY_TEST_PROFILE names no cluster profile")
     given = load_profile(name)
-    return given.model_copy(update={"storage": given.storage.model_copy(update={"directory": "cluster-tests"})})
+    storage = given.storage.model_copy(update={"directory": "cluster-tests"})
+    return given.model_copy(update={"storage": storage, "namespace": f"{given.namespace}-tests"})
 
 
 @pytest.fixture(scope="session")
 def cluster(profile: Profile) -> Iterator[Cluster]:
-    """The cluster of the kubeconfig, with this version's manifests."""
+    """The cluster of the kubeconfig, with this version's manifests in a namespace of the tests."""
     found = Cluster(profile)
     if reason := found.missing():
         pytest.skip(f"no cluster: {reason}")
-    found.install()
-    yield found
-    Cluster(load_profile(os.environ["ARGOSY_TEST_PROFILE"])).install()
+    with own_namespace(profile.namespace, like=profile.namespace.removesuffix("-tests")):
+        found.install()
+        yield found
     if profile.storage.host_path:
         shutil.rmtree(profile.storage.node_directory, ignore_errors=True)
 
