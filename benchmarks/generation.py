@@ -3,7 +3,7 @@
 python -m benchmarks.generation
 
 Two tasks that are published so, with the files of `../shared/data`: `gsm8k`, eight worked examples before each problem
-and up to 128 tokens, and `letters`, multiple choice of OpenBookQA with five examples, a stop at the line and up to 8
+and up to 64 tokens, and `letters`, multiple choice of OpenBookQA with five examples, a stop at the line and up to 8
 tokens (as lm-eval's generative MMLU). Both sides get the same prompts, stops and limits in turns, with two threads and
 float32; lm-eval the batch size with which it is fastest. The texts have to be equal, but for 1 in 50
 at most, after near ties. The last line is JSON; `ratio` is our tokens a second over lm-eval's, of both tasks together;
@@ -25,7 +25,7 @@ from evals.items import AnyItem
 
 BATCHES = (4, 8, 16, 32)
 FORMS: dict[str, tuple[str, str, str, list[Any]]] = {  # folder, file, format, chain
-    "gsm8k": ("gsm8k", "*test.jsonl", "gsm8k", [{"few_shot": {"n": 8}}, {"generative": {"max_tokens": 128}}]),
+    "gsm8k": ("gsm8k", "*test.jsonl", "gsm8k", [{"few_shot": {"n": 8}}, {"generative": {"max_tokens": 64}}]),
     "letters": ("commonsense_mc", "*openbookqa*test*.json", "instructions",
                 [{"few_shot": {"n": 5}}, {"generative": {"max_tokens": 8}}]),
 }  # fmt: skip
@@ -53,6 +53,7 @@ def measure(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
     duel = Duel(_ours, _peer, model)
     duel.tune(BATCHES, asked=asked["letters"][: args.tuning])
     seconds: dict[tuple[str, str], float] = defaultdict(float)
+    cpu: dict[str, float] = defaultdict(float)
     tokens: Counter[tuple[str, str]] = Counter()
     pairs: list[tuple[str, str]] = []
     for turn in range(args.rounds):
@@ -62,6 +63,7 @@ def measure(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
                 batch = {"batch": duel.batch} if side == "peer" else {}
                 answer = duel.sides[side].ask(asked=part, **batch)
                 seconds[name, side] += answer.seconds
+                cpu[side] += answer.cpu
                 tokens[name, side] += answer.result["tokens"]
                 found[side] = answer.result["texts"]
             pairs += zip(found["ours"], found["peer"], strict=True)
@@ -70,7 +72,9 @@ def measure(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
     equal = sum(one == other for one, other in pairs) / len(pairs)
     assert equal >= EQUAL, f"{equal:.3f} of the texts are equal"
     peaks = {f"{side}_peak_mib": round(duel.sides[side].close()) for side in duel.sides}
-    return {"name": "generation", "unit": "tokens/s", **_figures(seconds, tokens), **peaks, "equal": round(equal, 4),
+    share = sum(tokens[name, "ours"] for name in FORMS) / sum(tokens[name, "peer"] for name in FORMS)
+    return {"name": "generation", "unit": "tokens/s", **_figures(seconds, tokens),
+            "cpu_ratio": round(share * cpu["peer"] / cpu["ours"], 3), **peaks, "equal": round(equal, 4),
             "peer_batch": duel.batch, "threads": THREADS, "of": "GSM8K 8-shot, OpenBookQA 5-shot letters",
             "model": args.checkpoint or "random Llama of 8 layers, 512 hidden units, float32"}  # fmt: skip
 

@@ -233,7 +233,8 @@ def made(name: str, lang: str) -> list[Question]:
     return [question for question in questions if question.item in ("0", "several")]
 
 
-ONCE = {"as_text": "en", "as_text_labels": "zh", "template": "en", "layout": "en", "cot": "en"}
+ONCE = {"as_text": "en", "as_text_labels": "zh", "template": "en", "layout": "en", "cot": "en", "wrap": "zh",
+        "statements": "zh"}
 
 
 @pytest.mark.parametrize(("name", "lang"), [(name, lang) for name in EXAMPLES for lang in ("en", "zh")
