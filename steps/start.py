@@ -49,7 +49,7 @@ class StartConfig(Config):
     @model_validator(mode="before")
     @classmethod
     def _move_hub_name(cls, values: Any) -> Any:
-        from argosy.model.weights.elsewhere.hub import is_hub_name
+        from argosy.model.weights.elsewhere import is_hub_name
 
         model = values.get("model") if isinstance(values, dict) else None
         if not isinstance(model, str) or not is_hub_name(model):
@@ -58,7 +58,7 @@ class StartConfig(Config):
 
     @model_validator(mode="after")
     def _check_hub(self) -> Self:
-        from argosy.model.weights.elsewhere.hub import is_hub_name
+        from argosy.model.weights.elsewhere import is_hub_name
 
         if self.hub and (self.model or not is_hub_name(self.hub)):
             raise ValueError(f"hub is {self.hub!r}: it is set from `model`; leave it out")
@@ -94,7 +94,7 @@ def run(config: StartConfig, context: StepContext) -> StartOutputs:
 
     make_deterministic(0, 1)
     from argosy.model.weights.checkpoint import find_checkpoint
-    from argosy.model.weights.elsewhere.hub import download
+    from argosy.model.weights.elsewhere import download
     from argosy.model.weights.elsewhere.imported import describe_gguf, gguf_in_words, import_model
     from argosy.model.weights.export import Exporter
     from argosy.model.weights.pretrained import is_gguf, weights_dtype

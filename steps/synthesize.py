@@ -101,7 +101,7 @@ def run(config: SynthesizeConfig, context: StepContext) -> SynthesisOutputs:
 def _begin(config: SynthesizeConfig) -> tuple[Path, str]:
     """Check the fields, download a teacher, prepare the process; returns the data's and a local teacher's directory."""
     from argosy.model.post.rl.rewards import check_model
-    from argosy.model.weights.elsewhere.hub import download
+    from argosy.model.weights.elsewhere import download
 
     data = given_directory("data", config.data, "data")
     if not config.has_teacher and not config.checkpoint:

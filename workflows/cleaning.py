@@ -8,7 +8,7 @@ from argosy.core.store.remote import absolute
 from argosy.corpus.cleaning.classifier.model_paths import number_models
 from argosy.corpus.cleaning.filter import FilterConfig
 from argosy.corpus.cleaning.filters import FILTERS as KINDS
-from argosy.model.weights.elsewhere.hub import EXAMPLE
+from argosy.model.weights.elsewhere import EXAMPLE
 from steps.clean import CleanConfig
 from steps.data import DataConfig
 from steps.measure import MeasureConfig

@@ -12,7 +12,7 @@ from argosy.core.errors import InputError
 from argosy.model.infer.logprobs import by_length
 from argosy.model.infer.model import LanguageModel
 from argosy.model.weights.checkpoint import find_checkpoint, no_language_model
-from argosy.model.weights.elsewhere.hub import download, is_hub_name
+from argosy.model.weights.elsewhere import download, is_hub_name
 from argosy.model.weights.load import load_model
 from argosy.model.weights.pretrained import load_tokenizer
 

@@ -12,7 +12,7 @@ from argosy.core.config.schema import ADDED, RUNTIME, Config, Measured, ModelDir
 from argosy.corpus.tokens.amounts import Amount, check_batch, micro_batch_problem
 from argosy.model.train.config import TrainConfig, micro_batch
 from argosy.model.train.config.numerics import NumericsConfig
-from argosy.model.weights.adapters.config import LoRAConfig
+from argosy.model.weights.adapters import LoRAConfig
 from argosy.model.weights.export import Export
 from argosy.model.weights.templates.published import TEMPLATES
 

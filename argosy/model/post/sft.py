@@ -30,7 +30,7 @@ from argosy.model.post.stage import Stage, Trained
 from argosy.model.train.config import TrainConfig
 from argosy.model.train.engines import make_engine
 from argosy.model.train.engines.fitting import explained
-from argosy.model.train.engines.whole import WholeModel
+from argosy.model.train.engines.parts import WholeModel
 from argosy.model.train.heldout import Row, nats_of
 from argosy.model.train.layers.loss import LossModule
 from argosy.model.train.layers.packed import places

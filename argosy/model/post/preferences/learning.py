@@ -26,7 +26,7 @@ from argosy.model.train.config import TrainConfig
 from argosy.model.train.engines import make_engine
 from argosy.model.train.engines.base import Engine
 from argosy.model.train.engines.fitting import explained
-from argosy.model.train.engines.whole import WholeModel
+from argosy.model.train.engines.parts import WholeModel
 from argosy.model.train.loop import Loop
 from argosy.model.train.optim import learning_rate
 from argosy.model.train.updates import Measured, Values

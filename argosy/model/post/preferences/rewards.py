@@ -20,7 +20,7 @@ from argosy.model.post.preferences.objective import about, rewards_at, right, te
 from argosy.model.post.stage import Source, Stage, Trained
 from argosy.model.train.engines import make_engine
 from argosy.model.train.engines.fitting import explained
-from argosy.model.train.engines.whole import WholeModel
+from argosy.model.train.engines.parts import WholeModel
 from argosy.model.train.layers.attention import Choice
 from argosy.model.train.layers.packed import PackedModel
 from argosy.model.weights.chat import encode_prompt

@@ -21,7 +21,7 @@ from argosy.model.post.stage import Stage, open_source
 from argosy.model.train.config import TrainConfig
 from argosy.model.train.engines import make_engine
 from argosy.model.train.engines.base import Engine
-from argosy.model.train.engines.whole import WholeModel
+from argosy.model.train.engines.parts import WholeModel
 from argosy.model.train.layers.attention import Choice
 from argosy.model.train.layers.loss import linear_logprobs
 from argosy.model.train.layers.packed import PackedModel, lay_out

@@ -23,7 +23,7 @@ from argosy.model.post.rl import RLHFConfig
 from argosy.model.post.rl.prompts import Stream, as_text, make_samples, write_table
 from argosy.model.post.rl.rewards import Sample, WeightedRewards
 from argosy.model.post.stage import Source
-from argosy.model.train.engines.whole import WholeModel
+from argosy.model.train.engines.parts import WholeModel
 from argosy.model.train.parallelism import Group
 
 _CLOSE_S = 5.0  # patience with a generation that is given up; below the grace of a pod or of the ranks

@@ -104,7 +104,7 @@ class SynthesisConfig(ParallelConfig):
         """Move a URL or a name of the hub to its own field; by default, distillation asks no rewards."""
         if not isinstance(values, dict):
             return values
-        from argosy.model.weights.elsewhere.hub import is_hub_name
+        from argosy.model.weights.elsewhere import is_hub_name
 
         values = dict(values)
         if values.get("method") == "distillation":

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from argosy.core.errors import InputError
 from argosy.corpus.tokens.windows import IGNORED
-from argosy.model.train.layers.collectives import exchange
+from argosy.model.train.layers import exchange
 
 EXPERTS = "argosy_experts"  # what this is called among transformers' experts functions
 Act = Callable[[Tensor], Tensor]

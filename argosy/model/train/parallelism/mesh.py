@@ -10,8 +10,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from argosy.model.train.layers import exchange
 from argosy.model.train.layers.attention import packed_attention
-from argosy.model.train.layers.collectives import exchange
 from argosy.model.train.parallelism import Group
 
 AXES = ("pipeline", "data", "expert", "sequence", "tensor")

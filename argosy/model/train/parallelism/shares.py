@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
 from argosy.core.errors import InputError
-from argosy.model.train.layers.collectives import copy_to, sum_of
+from argosy.model.train.layers import copy_to, sum_of
 from argosy.model.train.layers.experts import parallelize_experts
 from argosy.model.train.parallelism import local_part
 from argosy.model.train.parallelism.mesh import DENSE, Mesh

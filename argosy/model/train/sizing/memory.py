@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from argosy.model.train.sizing.activations import block_bytes, norm, stored_bytes
 from argosy.model.train.sizing.architecture import Weight
-from argosy.model.train.sizing.job import Job, Layout, Precision
+from argosy.model.train.sizing.job import Job, Layout
 
 CUDA_CONTEXT = 1.3e9  # context and kernels, as "Model training anatomy" of transformers' documentation measures them
 BUCKET = 500_000_000  # numbers of DeepSpeed's reduce_bucket_size and allgather_bucket_size, by default
@@ -79,12 +79,6 @@ def states(job: Job, layout: Layout) -> dict[str, float]:
         for stage, name, each in ((3, "weights", size.weight), (2, "gradients", size.gradient), (1, "optimizer", kept)):
             found[name] += each * count / (shards if layout.zero >= stage else 1)
     return found
-
-
-def state_bytes(parameters: float, precision: Precision, zero: int, shards: int) -> float:
-    """Return the bytes of weights, gradients and Adam's state by ZeRO's stage, as its paper's table has them."""
-    by_stage = {3: precision.weight, 2: precision.gradient, 1: precision.master + 2 * precision.moment}
-    return sum(parameters * each / (shards if zero >= stage else 1) for stage, each in by_stage.items())
 
 
 def memory(job: Job, layout: Layout, *, context: float = CUDA_CONTEXT) -> Memory:

@@ -1,1 +1,48 @@
-"""Adapters: small trained matrices beside the frozen weights of a model (PEFT's LoRA and its kin)."""
+"""Config of adapters: which kind, where, how large, and what a step exports of them."""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from argosy.core.config.schema import Config
+
+PositiveInt = Annotated[int, Field(gt=0)]
+
+
+def _as_list(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else value
+
+
+class LoRAConfig(Config):
+    """Adapters that a step trains in place of the weights, which stay as they are."""
+
+    kind: Literal["lora", "dora", "rslora", "qlora"] = "lora"
+    """lora: products of two thin matrices (Hu et al. 2021); rslora: scaled by the root of the rank (Kalajdzievski
+    2023); dora: directions by lora, lengths trained apart (Liu et al. 2024); qlora: lora over weights of 4 bits
+    (Dettmers et al. 2023), on CUDA GPUs, with the package bitsandbytes."""
+    rank: PositiveInt = 16
+    """Columns of the one matrix and rows of the other."""
+    alpha: float = Field(default=32.0, gt=0)
+    """The product counts alpha / rank times; with rslora, alpha / sqrt(rank) times."""
+    dropout: float = Field(default=0.0, ge=0, lt=1)
+    """Share of an adapter's inputs that is set to 0 in training."""
+    targets: Annotated[tuple[str, ...], BeforeValidator(_as_list)] = ("all",)
+    """Linear layers of the blocks that get adapters: `all`, or names such as `q_proj`, with `*` for any text; each has
+    to match one."""
+    modules_to_save: tuple[str, ...] = ()
+    """Modules around the blocks that are trained whole beside the adapters, such as `embed_tokens`."""
+    merge: bool = True
+    """The export is the whole model with the adapters added to its weights, and the adapter beside it; false: it is
+    the adapter alone, which is loaded with the checkpoint that it was trained from."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not self.targets:
+            raise ValueError("targets is empty, so that there would be no adapter; allowed: all, or names such as "
+                             "[q_proj, v_proj]")
+        return self
+
+    @property
+    def on_gpus_alone(self) -> bool:
+        """Tell whether a CPU cannot compute these adapters."""
+        return self.kind == "qlora"

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from argosy.core.errors import InputError
-from argosy.model.weights.adapters.config import LoRAConfig
+from argosy.model.weights.adapters import LoRAConfig
 from argosy.model.weights.chat import encode_prompt, end_tokens
 
 ADAPTER = "default"  # PEFT's name of the only one

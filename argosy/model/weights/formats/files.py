@@ -15,8 +15,17 @@ from torch import Tensor
 from argosy.core.errors import ArgosyError, InputError
 from argosy.core.store.files import make_directory, publish, read_json, temporary_of
 from argosy.model.weights.adapters.files import BASE, CONFIG, is_adapter
-from argosy.model.weights.formats.layouts import from_megatron, from_torchtitan, to_megatron, to_torchtitan
-from argosy.model.weights.formats.shape import EMBEDDING, HEAD, Shape, Weights, read_shape
+from argosy.model.weights.formats.layouts import (
+    EMBEDDING,
+    HEAD,
+    Shape,
+    Weights,
+    from_megatron,
+    from_torchtitan,
+    read_shape,
+    to_megatron,
+    to_torchtitan,
+)
 from argosy.model.weights.load import load_model
 from argosy.model.weights.pretrained import load_config
 

@@ -123,25 +123,6 @@ def test_sft_steps_equal_plain_torch(root: Path) -> None:
     follow(log, model, 2e-3, [partial(loss, step) for step in range(3)])
 
 
-def test_sft_killed_while_it_trains_and_saves_ends_with_the_same_bytes(root: Path, tmp_path: Path,
-                                                                       monkeypatch: pytest.MonkeyPatch) -> None:
-    fields: dict[str, Any] = {"checkpoint": root / "base", "data": root / "data", "max_steps": 14, "save_every": 2,
-                              "log_every": 2, "batch_size": 4, "micro_batch_size": 2, "heldout_limit": 4,
-                              "max_new_tokens": 4, "neftune_noise": 5, "dtype": "float32"}
-    whole, log = Recorder(), Recorder()
-    expected = run_here(steps.sft, tmp_path / "whole", whole, **fields)
-    generator = random.Random(5)
-    for name in ("train_step", "save", "train_step", "save"):  # a state whose files are written, and not its mark
-        with monkeypatch.context() as patch:
-            patch.setattr(TorchEngine, name, dying(getattr(TorchEngine, name), generator.randint(1, 2)))
-            with pytest.raises(KeyboardInterrupt):
-                run_here(steps.sft, tmp_path / "cut", log, **fields)
-        remove_temporaries(tmp_path / "cut")  # as the runner does
-    assert run_here(steps.sft, tmp_path / "cut", log, **fields) == expected
-    assert digests(tmp_path / "cut") == digests(tmp_path / "whole")
-    assert log.logged == whole.logged
-
-
 @pytest.mark.parametrize(("method", "fields"), [("ppo", {}), ("grpo", {"staleness": 1, "dynamic_sampling": 1})])
 def test_rl_killed_while_it_samples_trains_and_saves_ends_with_the_same_bytes(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, fields: dict[str, Any]

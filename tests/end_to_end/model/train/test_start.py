@@ -20,14 +20,14 @@ from argosy.corpus.tokens.reader import read_channels
 from argosy.corpus.tokens.windows import IGNORED
 from argosy.model.train.phase import open_tokenizer
 from argosy.model.weights.load import load_model
-from steps import long_context, preference, pretrain, rlhf, sft, start, tokenize
+from steps import long_context, pretrain, rlhf, sft, start, tokenize
 from tests.cleaning_fixtures import cleaned
 from tests.cleaning_fixtures import make_data as make_corpus
 from tests.end_to_end.crash import run as argosy_run
 from tests.posttraining_fixtures import make_data
 from tests.started_models import make_model, make_qwen_tokenizer
 from tests.tokenizer_kinds import TEXTS, make_sentencepiece
-from tests.training_fixtures import Recorder, digests, run_here
+from tests.training_fixtures import Recorder, run_here
 
 DOCUMENTS = {"web": [f"{text} {n}" for n in range(8) for text in TEXTS],
              "odd": [f"Cafe\u0301 {n} ﷽" for n in range(30)]}
@@ -110,15 +110,6 @@ def first_loss(tokens: Path, model: Any) -> float:
     return float(torch.cat(losses).mean())
 
 
-def test_a_run_that_is_killed_resumes_to_the_same_bytes(qwen: Path, tmp_path: Path) -> None:
-    given = {"tokenized": qwen / "tokens", "checkpoint": qwen / "start", **TRAIN}
-    run_here(pretrain, tmp_path / "whole", Recorder(), **given)
-    with pytest.raises(KeyboardInterrupt):
-        run_here(pretrain, tmp_path / "killed", Recorder(crash_at=3), **given)
-    run_here(pretrain, tmp_path / "killed", Recorder(), **given)
-    assert digests(tmp_path / "killed") == digests(tmp_path / "whole")
-
-
 def test_a_longer_context_is_never_a_shorter_one(qwen: Path, tmp_path: Path) -> None:
     given = {"tokenized": qwen / "tokens", "checkpoint": qwen / "start", **TRAIN}
     for fields, words in (({}, "sequence_length=32 is less than the model's own 4096"),
@@ -144,14 +135,6 @@ def test_a_mixture_of_experts_answers_after_its_fine_tuning(tmp_path: Path, prep
                        batch_size=1, micro_batch_size=1, dtype="float32", heldout_limit=2, max_new_tokens=2)
     config = read_json(tmp_path / "out" / outputs.final / "config.json")
     assert (config["output_router_logits"], config["router_aux_loss_coef"]) == (False, 0.001)
-
-
-def test_preferences_are_learnt_from_the_model_itself(qwen: Path, tmp_path: Path) -> None:
-    given = {"checkpoint": qwen / "start", "data": qwen / "data", "max_steps": 2, "batch_size": 8,
-             "micro_batch_size": 8, "heldout_limit": 8, "dtype": "float32"}
-    outputs = run_here(preference, tmp_path, Recorder(), **given)
-    assert outputs.metrics["heldout/preference_loss/before"] == pytest.approx(math.log(2), abs=1e-6)
-    assert outputs.metrics["heldout/preference_loss/after"] < math.log(2)
 
 
 def test_every_type_has_a_value_model(tmp_path: Path, prepared: Callable[[str], Path]) -> None:

@@ -18,7 +18,6 @@ from transformers import (
 from argosy.model.infer.batches import batches_of, beginning
 from argosy.model.infer.decode import Decoding, TransformersDecoder
 from argosy.model.infer.shared import shares_prefix
-from tests.evaluation_fixtures import make_language_model
 
 SIZE = {"vocab_size": 90, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
 SHOTS = [[7, 3, 9, 11, 5] * 9, [4, 4, 8, 1, 60] * 11]
@@ -66,13 +65,3 @@ def test_prompts_that_begin_alike_are_one_batch_each_prompt_once_with_all_its_se
     few = batches_of(requests, 9, 60, sharing=True)  # tokens but the beginning: (8 + 9) * 2 seeds a prompt
     assert max(len(batch) for batch in few) == 2
     assert {len(batch) for batch in batches_of(requests, 9, 60, sharing=False) if len(batch[0][0]) > 9} == {1}
-
-
-def test_few_shot_texts_are_the_same_with_and_without_sharing() -> None:
-    model = make_language_model(512)
-    head = "the river is long and the town is small. " * 8
-    prompts = [f"{head}{n} the capital of" for n in range(9)] + ["salt", "the whale"]
-    shared = model.generate(prompts, ("of",), 16)
-    assert model.decoder.shares
-    model.decoder.shares = False
-    assert model.generate(prompts, ("of",), 16) == shared

@@ -39,10 +39,8 @@ from argosy.model.post.preferences.objective import (
 )
 from argosy.model.post.preferences.rewards import RewardLoss, merge_heads, start_reward_model, train_reward_model
 from argosy.model.post.stage import Stage, open_source
-from argosy.model.train.config.model import ModelConfig
 from argosy.model.train.engines.torch import TorchEngine
 from argosy.model.train.parallelism import Group
-from argosy.model.train.phase import build_model
 from argosy.model.weights.export import save_weights
 from tests.posttraining_fixtures import make_checkpoint, make_tokenizer
 from tests.step_fixtures import write_lines
@@ -188,13 +186,6 @@ def total(method: str, examples: list[Any], model: Any = None, **fields: Any) ->
     return loss
 
 
-@pytest.mark.parametrize("method", ["dpo", "robust", "ipo", "kto", "orpo", "simpo"])
-def test_a_shared_batch_has_the_sum_of_its_parts_losses(method: str) -> None:
-    examples = examples_of(method, PAIRS[:6])
-    parts = total(method, examples[:2]) + total(method, examples[2:])
-    assert total(method, examples).item() == pytest.approx(parts.item(), rel=1e-6)
-
-
 def test_likelihood_beside_the_loss_of_pairs_by_hand() -> None:
     model, pairs = make_model(), [pair for pair in PAIRS[:4] if pair.channel == "a"]
     expected = 0.0
@@ -203,21 +194,6 @@ def test_likelihood_beside_the_loss_of_pairs_by_hand() -> None:
         nats = -model(ids).logits[0, :-1].log_softmax(-1).gather(1, ids[0, 1:, None])[len(pair.prompt_ids) - 1 :]
         expected += 0.7 * nats.mean().item()
     assert (total("dpo", pairs, sft_weight=0.7) - total("dpo", pairs)).item() == pytest.approx(expected, rel=1e-5)
-
-
-def test_the_balance_of_experts_counts_as_transformers_computes_it() -> None:
-    from transformers.models.mixtral.modeling_mixtral import load_balancing_loss_func
-
-    torch.manual_seed(0)
-    shapes = {**TINY_MODEL, "model_type": "mixtral", "experts": {"count": 4, "balance_loss": 0.3}}
-    model = build_model(ModelConfig.model_validate(shapes), 64, {})
-    pairs = [pair for pair in PAIRS[:6] if pair.channel == "a"]
-    plain, balanced = total("dpo", pairs, model.eval()), total("dpo", pairs, model.train())
-    rows = [torch.tensor([ids]) for pair in pairs for ids in pair.sides]
-    logits = [model(row, output_router_logits=True).router_logits for row in rows]
-    layers = tuple(torch.cat(each) for each in zip(*logits, strict=True))
-    expected = 0.3 * load_balancing_loss_func(layers, 4, 2) * len(pairs)
-    assert (balanced - plain).item() == pytest.approx(expected.item(), rel=1e-4)
 
 
 def test_killed_anywhere_ends_with_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import steps.rlhf
 from argosy.core.errors import StepError
 from argosy.model.infer.decode import Decoding
 from argosy.model.post.rl import RLHFConfig
-from argosy.model.post.rl.prompts import Guards, Stream, repetition
+from argosy.model.post.rl.prompts import Guards, Stream
 from argosy.model.post.rl.rewards import Prompt
 from argosy.model.post.rl.rollout import Collector
 from argosy.model.train.parallelism import Group
@@ -46,10 +46,6 @@ def test_a_guard_may_halve_the_rate_instead() -> None:
         found = watching.check(1, MEANS, [[1]])
     assert found["guards/rate"] == watching.rate == 0.25
     assert guards().check(1, MEANS, [[1]]) == {"rlhf/repetition": 0.0}  # without limits
-
-
-def test_repetitions_are_runs_that_an_answer_has_had() -> None:
-    assert repetition([[1, 2, 3, 4, 1, 2, 3, 4], [5]]) == pytest.approx((1 / 5) / 2)
 
 
 def test_a_reward_that_is_hacked_is_caught(root: Path, tmp_path: Path) -> None:

@@ -201,19 +201,6 @@ def prompts_answered(out: Path) -> range:
     return range(json.loads((out / "synthesis.json").read_text())["prompts"])
 
 
-def test_an_answer_depends_on_its_prompt_and_seed_alone(checkpoint: Path, data: Path, tmp_path: Path,
-                                                        whole: tuple[dict[str, Any], Path]) -> None:
-    def by_prompt(out: Path) -> dict[str, Any]:
-        return {record["messages"][0]["content"]: record for record in made_in(out)}
-
-    run_step(STEP, config(checkpoint, data, seed=1, limit=6, generation_batch_size=32), tmp_path / "few")
-    run_step(STEP, config(checkpoint, data, seed=2), tmp_path / "other")
-    few, every = by_prompt(tmp_path / "few"), by_prompt(whole[1])
-    assert few
-    assert few.items() <= every.items()
-    assert by_prompt(tmp_path / "other") != every
-
-
 def test_other_conversations_prompts_are_answered_too(checkpoint: Path, data: Path, tmp_path: Path) -> None:
     given = config(checkpoint, data, method="distillation", prompts="instructions.jsonl", n=1, seed=1)
     run_step(STEP, given, tmp_path)
@@ -254,21 +241,6 @@ def taught(reply: Reply, data: Path, out: Path, **more: Any) -> tuple[dict[str, 
         given = {"method": "distillation", "teacher": asked.url, "teacher_model": "m", "n": 2, "heldout":
                  [{"seed": 4, "limit": 2}], "data": str(data), **more}  # fmt: skip
         return run_step(STEP, validated(SynthesizeConfig, given), out), asked.bodies
-
-
-def test_a_teacher_behind_a_url_is_asked_once_for_each_answer(data: Path, tmp_path: Path) -> None:
-    def reply(text: str, number: int) -> tuple[int, Any]:
-        return 200, GOOD if "cat" not in text else OTHER
-
-    out, bodies = taught(reply, data, tmp_path, rewards={"accept": 1.0})
-    assert len(bodies) == 2 * out["prompts"] == out["answers"]
-    assert len({body["seed"] for body in bodies}) == len(bodies)
-    assert {body["max_tokens"] for body in bodies} == {64}
-    assert out["left_out"]["no answer reaches threshold"] == 1
-    records = lines(tmp_path / "instructions.jsonl")
-    assert len(records) == out["prompts"] - 1
-    assert records[0]["model"].startswith("m at http://127.0.0.1")
-    assert all(record["reward"] == 1.0 for record in records)
 
 
 def test_a_step_without_enough_replies_fails_and_then_sends_the_missing_requests_alone(

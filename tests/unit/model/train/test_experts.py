@@ -11,15 +11,10 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from argosy.corpus.tokens.windows import IGNORED
-from argosy.model.infer.model import LanguageModel
-from argosy.model.train.config import TrainConfig
 from argosy.model.train.config.model import ModelConfig
 from argosy.model.train.layers.loss import LossModule
-from argosy.model.train.optim import MuonAdamW, make_optimizer
+from argosy.model.train.optim import MuonAdamW
 from argosy.model.train.phase import build_model
-from argosy.model.train.sizing.architecture import of_pipeline
-from argosy.model.weights.checkpoint import find_checkpoint
-from argosy.model.weights.load import load_model
 from steps import pretrain
 from tests.training_fixtures import Recorder, digests, make_data, run_here
 from workflows.compose import compose
@@ -82,15 +77,6 @@ def test_loss_and_gradients_are_transformers_own_over_micro_batches_by_their_tar
     assert float(loss.detach() / 25) == pytest.approx(float(theirs(reference, *batches[0]).detach()), abs=1e-5)
 
 
-@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
-def test_experts_decay_as_other_matrices_do(optimizer: Any) -> None:
-    model = make("mixtral")
-    made = make_optimizer(model, TrainConfig(optimizer=optimizer, weight_decay=0.1))
-    decayed = {id(each) for group in made.param_groups if group["weight_decay"] for each in group["params"]}
-    names = {name.partition("layers.0.")[2] for name, each in model.named_parameters() if id(each) in decayed}
-    assert {"mlp.experts.gate_up_proj", "mlp.experts.down_proj", "mlp.gate.weight"} <= names
-
-
 def test_muon_updates_each_experts_matrix_by_itself() -> None:
     torch.manual_seed(0)
     experts = torch.nn.Parameter(torch.randn(3, 8, 24))
@@ -123,15 +109,6 @@ def train(data: Path, out: Path, tracker: Recorder, **model: Any) -> Any:
     return run_here(pretrain, out, tracker, **{**given, "tokenized": data, "tokenizer": data})
 
 
-def test_the_presets_model_is_sized_as_it_is_built() -> None:
-    found = of_pipeline(PRESET.model.model_dump(), 3072)
-    with torch.device("meta"):
-        model = build_model(PRESET.model, 3072, {})
-    assert found.parameters() == sum(each.numel() for each in model.parameters())
-    idle = sum(each.numel() for name, each in model.named_parameters() if ".experts." in name) * 12 // 16
-    assert found.active_parameters == found.parameters() - idle
-
-
 def test_a_phase_logs_loads_and_resumes_with_the_same(data: Path, tmp_path: Path) -> None:
     whole, died, again = Recorder(), Recorder(crash_at=6), Recorder()
     outputs = train(data, tmp_path / "whole", whole)
@@ -153,25 +130,6 @@ def test_a_phase_logs_loads_and_resumes_with_the_same(data: Path, tmp_path: Path
     assert logged["train/balance_loss"] > 3.9  # 4 of even routing to 4 experts
     assert logged["train/router_z_loss"] > 0
     assert outputs.heldout["en"].bpb < outputs.heldout_before["en"].bpb
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_exports_are_those_of_save_pretrained(data: Path, tmp_path: Path, kind: str) -> None:
-    from safetensors import safe_open
-
-    outputs = train(data, tmp_path / "out", Recorder(), model_type=kind)
-    path = tmp_path / "out" / outputs.final
-    model = load_model(path).eval()
-    assert (model.config.router_aux_loss_coef, model.config.router_z_loss_coef) == (0.01, 0.001)
-    evaluated = LanguageModel.load(find_checkpoint(tmp_path / "out"))
-    ids = torch.tensor([[evaluated.prefix_token, *evaluated.encode(["ela elo"], special=False)[0]]])
-    loss = model(input_ids=ids, labels=ids).loss * (ids.shape[1] - 1)
-    assert evaluated.loglikelihood([("", "ela elo")])[0].logprob == pytest.approx(-float(loss.detach()), abs=1e-4)
-    model.save_pretrained(tmp_path / "again")
-    assert (tmp_path / "again/config.json").read_bytes() == (path / "config.json").read_bytes()
-    with safe_open(tmp_path / "again/model.safetensors", "pt") as a, safe_open(path / "model.safetensors", "pt") as b:
-        assert sorted(a.keys()) == sorted(b.keys())
-        assert all(torch.equal(a.get_tensor(name), b.get_tensor(name)) for name in a.keys())  # noqa: SIM118
 
 
 @pytest.mark.parametrize(("kind", "experts", "message"), [

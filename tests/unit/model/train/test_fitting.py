@@ -15,8 +15,7 @@ from argosy.model.train.engines.fitting import explained, with_micro_batch
 from argosy.model.train.engines.torch import TorchEngine
 from argosy.model.train.parallelism import Group
 from argosy.model.train.phase import loss_weights
-from argosy.model.train.sizing.job import engine_of
-from tests.training_fixtures import TINY_MODEL, random_batch, tiny_engine, weights_of
+from tests.training_fixtures import random_batch, tiny_engine, weights_of
 
 
 @pytest.fixture
@@ -105,35 +104,6 @@ def test_the_gradient_is_of_the_mean_weighted_by_channel_and_the_losses_are_not(
     made._accumulate(made._tensors(batch), shares.sum())
     for parameter, grad in zip(model.parameters(), expected, strict=True):
         torch.testing.assert_close(parameter.grad, grad, rtol=1e-4, atol=1e-7)
-
-
-@pytest.mark.parametrize("kind", ["llama", "mixtral"])
-def test_equal_weights_are_none(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
-    monkeypatch.setitem(TINY_MODEL, "model_type", kind)
-    if kind == "mixtral":  # whose routers have losses of their own
-        monkeypatch.setitem(TINY_MODEL, "experts", {"count": 4, "balance_loss": 0.1})
-    plain, weighed = tiny_engine(channels=2), tiny_engine(channels=2)
-    weighed.weigh([3.0, 3.0])
-    for step in range(2):
-        batch = random_batch(step, channels=2)
-        torch.testing.assert_close(plain.train_step(batch, 1e-2), weighed.train_step(batch, 1e-2), rtol=1e-5, atol=0)
-
-
-@pytest.mark.parametrize(("fields", "world", "tries"), [
-    ({}, 1, True), ({}, 2, True), ({"engine": "fsdp"}, 1, True), ({"engine": "fsdp"}, 2, False),
-    ({"engine": {"name": "zero", "stage": 2}}, 1, False), ({"tensor_parallel": 2}, 2, False),
-])
-def test_a_gpu_tries_where_no_process_waits_for_another(
-    fields: dict[str, Any], world: int, tries: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config = TrainConfig(micro_batch_size="auto", processes=world, **fields)
-    gpu, cpu = (Group(0, world, torch.device(kind)) for kind in ("cuda", "cpu"))
-    assert fitting._can_try(config, gpu) == tries
-    assert not fitting._can_try(config, cpu)
-    assert engine_of(config.model_dump(), on_cpu=False) == (
-        config.engine.name if config.engine.name != "auto" else "torch")
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(total_memory=80 * 2**30))
-    assert fitting._capacity(gpu) == 80 * 2**30
 
 
 def test_weights_are_of_channels_that_there_are() -> None:

@@ -1,4 +1,4 @@
-"""Losses against direct computations: the fused output layer, by channel, bits per byte, by position, the mask."""
+"""Losses against direct computations: the fused output layer, by channel, bits per byte, positions."""
 
 import copy
 import math
@@ -18,7 +18,7 @@ from argosy.model.train.config import TrainConfig
 from argosy.model.train.config.model import ModelConfig
 from argosy.model.train.engines.torch import TorchEngine
 from argosy.model.train.heldout import HeldoutLoss
-from argosy.model.train.layers.loss import LossModule, linear_cross_entropy
+from argosy.model.train.layers.loss import LossModule, linear_cross_entropy, linear_logprobs
 from argosy.model.train.parallelism import Group
 from argosy.model.train.phase import build_model
 from argosy.model.train.updates import LossWindow
@@ -126,21 +126,6 @@ def test_loss_by_position_scores_the_same_documents_everywhere(data: tuple[Path,
     assert HeldoutLoss(channels, 10_000, 10**6).by_position(module) == {}
 
 
-@pytest.mark.parametrize("length", [48, 600])  # with a mask of pairs, and without
-def test_document_mask_keeps_documents_apart(data: tuple[Path, Any], model: Any, length: int) -> None:
-    mixture = Mixture(read_channels(data[0], "train"), {"en": 1.0, "zh": 0.0}, length, 0)
-    batch = mixture.batch(range(1))
-    module = LossModule(model, 1, torch.float32, 0.0, length)
-    inputs, targets, documents = (torch.from_numpy(each) for each in (batch.inputs, batch.targets, batch.documents))
-    _, nats = module(inputs, targets, documents=documents)
-    scored = batch.targets[0] != IGNORED
-    for document in range(int(batch.documents[0][scored].max()) + 1):
-        where = (batch.documents[0] == document) & scored
-        logits = model(torch.from_numpy(batch.inputs[:, where])).logits[0]
-        expected = F.cross_entropy(logits, torch.from_numpy(batch.targets[0, where]), reduction="none")
-        torch.testing.assert_close(nats[torch.from_numpy(where)], expected.detach(), rtol=1e-4, atol=1e-4)
-
-
 def test_a_spike_of_one_step_is_seen() -> None:
     window = LossWindow(("en", "zh"), Group())
     for en, zh in ((4.0, 9.0), (40.0, 3.0), (2.0, 3.0)):
@@ -175,3 +160,23 @@ def test_recomputed_activations_give_the_same_numbers_and_are_not_kept(model: An
         torch.testing.assert_close(other, results[0], rtol=0, atol=0)
     assert max(kept[1:]) < kept[0] / 2
     assert flops[0] == flops[1] < flops[2]  # selective keeps what costs operations
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_log_probabilities_entropies_and_gradients_equal_torchs(temperature: float) -> None:
+    torch.manual_seed(0)
+    hidden, weight = torch.randn(600, 16, requires_grad=True), torch.randn(50, 16, requires_grad=True)
+    targets = torch.randint(0, 50, (600,))
+    targets[::7] = IGNORED
+    share = torch.randn(600)
+    found, entropies = linear_logprobs(hidden, weight, targets, temperature)
+    ours = torch.autograd.grad((found * share).sum(), (hidden, weight))
+
+    every = (hidden @ weight.T / temperature).log_softmax(dim=1)
+    scored = targets != IGNORED
+    expected = every.gather(1, targets.clamp(min=0)[:, None])[:, 0] * scored
+    theirs = torch.autograd.grad((expected * share).sum(), (hidden, weight), retain_graph=True)
+    assert torch.allclose(found, expected, atol=1e-5)
+    assert torch.allclose(entropies, -(every.exp() * every).sum(dim=1) * scored, atol=1e-5)
+    for one, other in zip(ours, theirs, strict=True):
+        assert torch.allclose(one, other, rtol=1e-4, atol=1e-4)

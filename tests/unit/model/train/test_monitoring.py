@@ -1,10 +1,8 @@
 """Records of a phase that decide no result: times of its parts, use of a device, traces of steps, event files."""
 
 import gzip
-import itertools
 import json
 import sys
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -96,24 +94,6 @@ def test_event_files_need_their_package_and_hold_what_is_logged(data: Path, tmp_
 def test_steps_that_cannot_be_traced_are_refused(steps: list[int], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         anneal.AnnealConfig(sequence_length=32, global_batch_size=8, tokens=12 * 256, profile={"steps": steps})
-
-
-def test_each_moment_of_a_step_belongs_to_one_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    ticks = itertools.count()
-    monkeypatch.setattr(time, "perf_counter", lambda: float(next(ticks)))  # a second from one lap to the next
-    clock = monitoring.Clock(torch.device("cpu"))
-    for _ in range(2):
-        clock.start()
-        for part in ("read", "forward", "backward", "forward", "backward"):
-            clock.lap(part)
-    first = clock.take()
-    assert first == {**dict.fromkeys(monitoring.PARTS, 0.0), "read": 1000.0, "forward": 2000.0, "backward": 2000.0}
-    clock.lap("log")
-    clock.stop()
-    clock.lap("forward")  # of an evaluation
-    clock.start()
-    clock.lap("read")
-    assert clock.take() == {**dict.fromkeys(monitoring.PARTS, 0.0), "log": 1000.0, "read": 1000.0}
 
 
 def test_the_use_of_a_gpu_is_of_its_peak_and_of_the_models_own_operations(monkeypatch: pytest.MonkeyPatch) -> None:

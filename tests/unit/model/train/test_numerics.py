@@ -243,9 +243,3 @@ def test_without_a_compiler_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch)
         tiny_engine(optimizer="adamw_8bit")
     monkeypatch.setattr(blocks.importlib.util, "find_spec", lambda name: None)  # type: ignore[attr-defined]
     assert "triton" in blocks.no_compiler(torch.device("cuda"))
-
-
-def test_adamw_of_8_bits_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(precision.importlib.util, "find_spec", lambda name: None)  # type: ignore[attr-defined]
-    with pytest.raises(InputError, match=r"adamw_8bit needs the package torchao, .*; or optimizer=adafactor"):
-        tiny_engine(optimizer="adamw_8bit")

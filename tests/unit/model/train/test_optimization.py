@@ -1,20 +1,18 @@
-"""Schedules, Muon, parameter groups, accumulation, RoPE: against other implementations of the same."""
+"""Schedules, Muon, parameter groups, RoPE and bfloat16 products: against other implementations of the same."""
 
 import math
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from pydantic import ValidationError
 
-from argosy.corpus.tokens.mixture import Batch
 from argosy.model.train.config import TrainConfig
 from argosy.model.train.config.model import ModelConfig
-from argosy.model.train.engines.torch import TorchEngine
 from argosy.model.train.optim import MuonAdamW, learning_rate, make_optimizer
-from argosy.model.train.parallelism import Group
 from argosy.model.train.phase import build_model, lengthen
+from argosy.model.train.precision import _in_float32, speed_up_bfloat16
 
 TINY = ModelConfig(hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=2,
                    num_key_value_heads=2)
@@ -23,13 +21,6 @@ TINY = ModelConfig(hidden_size=32, intermediate_size=48, num_hidden_layers=2, nu
 def tiny() -> Any:
     torch.manual_seed(0)
     return build_model(TINY, 64, {})
-
-
-def batch(samples: int = 8, length: int = 16) -> Batch:
-    rng = np.random.default_rng(0)
-    ids = rng.integers(0, 64, (samples, length + 1))
-    zeros = np.zeros((samples, length), np.int64)
-    return Batch(ids[:, :-1].copy(), ids[:, 1:].copy(), zeros, zeros)
 
 
 @pytest.mark.parametrize("schedule", ["cosine", "linear", "wsd", "constant"])
@@ -85,17 +76,6 @@ def test_only_hidden_matrices_decay_and_every_parameter_is_trained(optimizer: An
     assert sum(len(g["params"]) for g in made.param_groups) == len(list(model.parameters()))
 
 
-def test_accumulation_changes_nothing() -> None:
-    weights = []
-    for micro in (0, 2):
-        config = TrainConfig(sequence_length=16, global_batch_size=8, micro_batch_size=micro, dtype="float32")
-        engine = TorchEngine(tiny(), 1, config, Group())
-        norms = [float(engine.train_step(batch(), 1e-3)[2]) for _ in range(3)]
-        weights.append((norms, torch.cat([p.detach().flatten() for p in engine.module.parameters()])))
-    assert weights[0][0] == pytest.approx(weights[1][0], rel=1e-4)
-    torch.testing.assert_close(weights[0][1], weights[1][1], rtol=0, atol=1e-5)
-
-
 def test_lengthening_keeps_the_weights_and_slows_the_rotations() -> None:
     model = tiny()
     longer = lengthen(model, 512, 500_000.0)
@@ -128,3 +108,44 @@ def test_lengthening_keeps_the_weights_and_slows_the_rotations() -> None:
 def test_config_errors_say_what_is_allowed(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         TrainConfig(**fields)
+
+
+def bfloat16(*shape: int, seed: int) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).bfloat16().requires_grad_()
+
+
+@pytest.fixture(autouse=True)
+def _replaced() -> None:
+    speed_up_bfloat16()
+
+
+@pytest.mark.parametrize(("product", "shapes"), [
+    (torch.mm, [(5, 7), (7, 3)]),
+    (torch.bmm, [(2, 5, 7), (2, 7, 3)]),
+    (torch.addmm, [(5, 3), (5, 7), (7, 3)]),
+    (lambda *args: torch.baddbmm(*args, beta=0.5, alpha=2.0), [(2, 5, 3), (2, 5, 7), (2, 7, 3)]),
+    (lambda *args: F.linear(args[0], args[1], args[2]), [(4, 6, 7), (3, 7), (3,)]),
+    (lambda *args: F.scaled_dot_product_attention(*args, is_causal=True), [(1, 2, 16, 8)] * 3),
+])
+def test_products_and_their_gradients_are_float32_rounded_once(product: Any, shapes: list[tuple[int, ...]]) -> None:
+    narrow = [bfloat16(*shape, seed=number) for number, shape in enumerate(shapes)]
+    wide = [tensor.detach().float().requires_grad_() for tensor in narrow]
+    ours, theirs = product(*narrow), product(*wide)
+    assert ours.dtype == torch.bfloat16
+    torch.testing.assert_close(ours.float(), theirs, rtol=2**-8, atol=2**-8)
+    ours.sum().backward()
+    theirs.sum().backward()
+    for a, b in zip(narrow, wide, strict=True):
+        torch.testing.assert_close(a.grad.float(), b.grad, rtol=2**-5, atol=2**-5)
+
+
+def test_the_kernels_that_replace_round_float32_products_once() -> None:
+    """Holds on any CPU: the kernels themselves, whether they were put in place or not."""
+    keys = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
+    a, b = bfloat16(5, 7, seed=0).detach(), bfloat16(7, 3, seed=1).detach()
+    expected = (a.float() @ b.float()).bfloat16()
+    assert torch.equal(_in_float32("mm")(keys, a, b), expected)
+    out = torch.empty(5, 3, dtype=torch.bfloat16)
+    assert _in_float32("mm.out")(keys, a, b, out=out) is out
+    assert torch.equal(out, expected)
+    assert torch.equal(_in_float32("mm")(keys, a.float(), b.float()), a.float() @ b.float())

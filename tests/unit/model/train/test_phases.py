@@ -8,19 +8,15 @@ from typing import Any
 import pytest
 import torch
 from pydantic import ValidationError
-from torch.nn.utils.rnn import pad_sequence
 
 from argosy.core.errors import InputError, StepError
 from argosy.core.tracking.tracker import Tracker
 from argosy.corpus.tokens.epochs import read_table
-from argosy.corpus.tokens.reader import read_channels
-from argosy.corpus.tokens.windows import IGNORED
-from argosy.model.train.heldout import HeldoutLoss
 from argosy.model.train.monitoring import PARTS
 from argosy.model.train.phase import open_tokenizer
 from argosy.model.weights.load import load_model
 from steps import anneal, long_context, pretrain
-from tests.training_fixtures import Devices, Recorder, digests, make_data, run_here
+from tests.training_fixtures import Recorder, digests, make_data, run_here
 
 MODEL = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2,
          "num_key_value_heads": 1, "max_position_embeddings": 64}
@@ -62,28 +58,6 @@ def test_exports_load_and_equal_save_pretrained(pretrained: tuple[Path, Any, Rec
     assert model.generate(ids, max_new_tokens=4, do_sample=False).shape[1] > ids.shape[1]
 
 
-def test_the_trainer_of_transformers_goes_on_where_an_export_ends(data: Path, pretrained: tuple[Path, Any, Recorder],
-                                                                  tmp_path: Path) -> None:
-    from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
-
-    out, outputs, _ = pretrained
-    rows = HeldoutLoss(read_channels(str(data), "heldout"), BASE["sequence_length"], 20_000)._rows["en"]
-
-    def collate(batch: list[Any]) -> dict[str, torch.Tensor]:
-        ids = [torch.tensor(row.tokens) for row in batch]
-        labels = [torch.tensor([IGNORED, *row.targets]) for row in batch]
-        return {"input_ids": pad_sequence(ids, batch_first=True),
-                "labels": pad_sequence(labels, batch_first=True, padding_value=IGNORED)}
-
-    given = TrainingArguments(str(tmp_path), use_cpu=True, report_to="none", disable_tqdm=True, save_strategy="no",
-                              remove_unused_columns=False, max_steps=3, learning_rate=1e-3,
-                              per_device_train_batch_size=len(rows), per_device_eval_batch_size=len(rows))
-    trainer = Trainer(AutoModelForCausalLM.from_pretrained(out / outputs.final), given, collate, rows, rows)
-    assert trainer.evaluate()["eval_loss"] == pytest.approx(outputs.heldout["en"].nats, abs=1e-5)
-    trainer.train()
-    assert trainer.evaluate()["eval_loss"] < outputs.heldout["en"].nats
-
-
 def test_losses_fall_and_are_logged_by_channel(pretrained: tuple[Path, Any, Recorder]) -> None:
     _, outputs, tracker = pretrained
     for name in ("en", "zh"):
@@ -105,31 +79,6 @@ def test_times_speed_and_memory_of_a_step_are_logged(pretrained: tuple[Path, Any
         assert found["perf/tokens_per_second"] == pytest.approx(256 / found["time/step_ms"] * 1000)
         assert all(found[f"time/{part}_ms"] > 0 for part in PARTS if step > 5 or part != "log")
         assert 0 < found["memory/resident_mb"] <= found["memory/peak_mb"]
-
-
-def test_the_rate_that_is_logged_is_the_optimizers_and_the_schedules(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from transformers import get_cosine_schedule_with_warmup
-
-    from argosy.model.train.engines.torch import TorchEngine
-
-    update, held, tracker = TorchEngine._update, [], Recorder()
-
-    def noted(self: TorchEngine, rate: float) -> torch.Tensor:
-        norm = update(self, rate)
-        held.append({group["lr"] for group in self._optimizer.param_groups})
-        return norm
-
-    monkeypatch.setattr(TorchEngine, "_update", noted)
-    train(data, tmp_path, tracker, log_every=1, tokens=6 * 256, warmup_tokens=2 * 256, final_learning_rate=0.0)
-    theirs = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1e-2)
-    schedule = get_cosine_schedule_with_warmup(theirs, num_warmup_steps=3, num_training_steps=7)
-    for step in range(1, 7):
-        theirs.step()
-        schedule.step()
-        assert held[step - 1] == {tracker.logged["train/lr", step]}
-        assert tracker.logged["train/lr", step] == pytest.approx(schedule.get_last_lr()[0], rel=1e-9)
 
 
 @pytest.mark.parametrize("crash_at", [3, 5, 10, 12])
@@ -192,17 +141,6 @@ def test_long_context_then_anneal(data: Path, pretrained: tuple[Path, Any, Recor
     phases = (pretrained[1], longer, annealed)
     [row] = read_table(tmp_path / "anneal")
     assert row["epochs_in_all"] == pytest.approx(sum(outputs.epochs["zh"] for outputs in phases))
-
-
-def test_every_model_is_on_the_steps_device(data: Path, pretrained: tuple[Path, Any, Recorder], tmp_path: Path,
-                                            monkeypatch: pytest.MonkeyPatch) -> None:
-    devices = Devices(monkeypatch)
-    train(data, tmp_path / "pretrain", tokens=256, exports=(1.0,))
-    fields = {**BASE, "tokenized": data, "checkpoint": pretrained[0], "tokens": 256, "exports": (1.0,)}
-    for module, length in ((long_context, 64), (anneal, 32)):
-        run_here(module, tmp_path / module.__name__, **{**fields, "sequence_length": length})
-    assert devices.elsewhere() == []
-    assert sum(type(model).__name__ == "LlamaForCausalLM" for model in devices.made) == 4
 
 
 def test_a_loss_that_is_not_a_number_names_step_and_channel(data: Path, tmp_path: Path,

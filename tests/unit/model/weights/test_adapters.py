@@ -18,7 +18,7 @@ from argosy.model.post.stage import Source, Stage
 from argosy.model.train.engines import make_engine
 from argosy.model.train.engines.parts import Parts
 from argosy.model.train.parallelism import Group
-from argosy.model.weights.adapters.config import LoRAConfig
+from argosy.model.weights.adapters import LoRAConfig
 from argosy.model.weights.adapters.layers import add_adapters, without_adapters
 from argosy.model.weights.export import Exporter
 from argosy.model.weights.formats.files import convert

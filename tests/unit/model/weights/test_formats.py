@@ -11,8 +11,14 @@ from torch import Tensor
 
 from argosy.core.errors import InputError
 from argosy.model.weights.formats.files import convert
-from argosy.model.weights.formats.layouts import from_megatron, from_torchtitan, to_megatron, to_torchtitan
-from argosy.model.weights.formats.shape import Shape, read_shape
+from argosy.model.weights.formats.layouts import (
+    Shape,
+    from_megatron,
+    from_torchtitan,
+    read_shape,
+    to_megatron,
+    to_torchtitan,
+)
 from argosy.model.weights.load import load_model
 from tests.command_line import Argosy
 from tests.started_models import make_model, make_qwen_tokenizer

@@ -17,7 +17,7 @@ from argosy.model.post.rl import RLHFConfig
 from argosy.model.post.rl.rollout import Sampler
 from argosy.model.post.rl.server import Client, ServerProcess
 from argosy.model.post.stage import Stage
-from argosy.model.train.engines.whole import WholeModel
+from argosy.model.train.engines.parts import WholeModel
 from argosy.model.weights.export import save_weights, whole_weights
 
 _PARALLEL = 256  # requests of a process at a time, at most

@@ -12,10 +12,9 @@ from argosy.model.train.config import TrainConfig
 from argosy.model.train.engines import fitting
 from argosy.model.train.sizing.advice import advice
 from argosy.model.train.sizing.architecture import Architecture, read_architecture
-from argosy.model.train.sizing.gpus import GPUS, bubble, estimate, find_gpu, forward_flops, intensity, training_flops
+from argosy.model.train.sizing.gpus import GPUS, bubble, estimate, find_gpu, forward_flops, training_flops
 from argosy.model.train.sizing.job import Job, Layout, read_layout
 from argosy.model.train.sizing.layouts import fields, ladder, propose
-from argosy.model.train.sizing.memory import parameters_on_gpu
 from argosy.planning.report import traffic
 
 H100 = GPUS["h100"]
@@ -58,12 +57,6 @@ def test_the_first_layout_that_fits_comes_first(model: Architecture, gpus: int, 
     assert all(each.memory.total > H100.usable and each.job.micro_batch_size == 1 for each in found.failing)
     needless = [each for each in found.fitting[1:] if each.layout.tensor * each.layout.pipeline > 1]
     assert not needless
-
-
-def test_nothing_fits_where_nothing_can() -> None:
-    found = propose(job_of(B70), H100.usable, 1, 8)
-    assert not found.fitting
-    assert len(found.failing) == 4  # alone, with offload, and both with recomputation
 
 
 def test_what_argosy_sets_is_a_config_of_it() -> None:
@@ -119,19 +112,6 @@ def test_time_follows_from_flops_and_a_pipeline_waits() -> None:
     assert 1.3 < training_flops(job, Layout(recompute="full"), 1000) / training_flops(job, Layout(), 1000) < 1.34
 
 
-def test_a_large_micro_batch_is_bound_by_arithmetic() -> None:
-    assert intensity(job_of(B8, micro_batch_size=1), Layout()) > H100.ridge
-    small = Job(B1, 64, 1)
-    assert intensity(small, Layout()) < H100.ridge
-
-
-def test_parts_of_a_model_add_up() -> None:
-    job = job_of(B8)
-    assert parameters_on_gpu(job, Layout(8)) == B8.parameters()
-    whole = B8.parameters("norm") + B8.parameters("embedding") + B8.parameters("head")
-    assert parameters_on_gpu(job, Layout(8, tensor=8)) == pytest.approx((B8.parameters() - whole) / 8 + whole)
-
-
 def test_an_unknown_gpu_names_the_nearest() -> None:
     with pytest.raises(InputError, match="nearest: h100"):
         find_gpu("h10O")
@@ -162,11 +142,3 @@ def test_advice_names_what_the_phase_can_have(given: dict[str, Any], never: str)
     assert len([line for line in lines if line.startswith("micro_batch_size")]) <= 1
     assert {each.tensor for each in ladder(job_of(B70, optimizer="muon"), 8, 8)} == {1}
     assert fields(Layout(8, pipeline=2, zero=3, engine="fsdp")) is None
-
-
-def test_advice_for_one_gpu_ends_with_recomputation_or_says_that_nothing_helps() -> None:
-    config = TrainConfig(sequence_length=4096, global_batch_size=64, micro_batch_size=1).model_dump()
-    lines = advice(config, B8, 1, H100.memory)
-    assert "recomputation" in lines[-2]
-    assert lines[-1].startswith("together: ZeRO-2, optimizer in the CPU's memory, recomputation of all")
-    assert "nothing fits on 1 of these GPUs" in advice(config, B70, 1, H100.memory)[-1]
