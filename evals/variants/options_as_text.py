@@ -10,7 +10,7 @@ from evals.variants import NotApplicable, Variant, option_mark, with_form
 from evals.variants.cloze import LABELS
 
 _ASK = {"en": "With this text, answer: ", "zh": "根据以上文字回答："}
-_GAP = re.compile(r"_{2,}|＿+|[（(]\s*[)）]")
+_GAP = re.compile(r"_{2,}|＿+|[（(]\s+[)）]|(?<![A-Za-z0-9_])[（(][)）]")  # not that of "print()"
 
 
 class OptionsAsText(Variant):

@@ -14,7 +14,7 @@ from evals.variants import NotApplicable, Variant, with_form
 
 Text = Annotated[str, Field(min_length=1)]
 Words = Text | Mapping[Literal["en", "zh"], Text]
-_PLACE = re.compile(r"\{\{|\}\}|\{([a-z_]+)\}")
+_PLACE = re.compile(r"\{\{|\}\}|\{(\w+)\}")
 ALLOWED = {"prompt": ("question", "options", "subject", "label", "text"),
            "option": ("label", "text", "question"), "answer": ("label", "text")}  # fmt: skip
 
@@ -88,7 +88,8 @@ class Template(Variant):
             prompt, answer = places(_of(self.prompt, lang) or "{question}"), places(self._answer(lang) or "{text}")
             if "question" not in prompt | places(_of(self.option, lang) or ""):
                 raise ValueError("prompt has no {question}: put it where the question stands")
-            if answer == {"label"} and not prompt & {"options", "label"}:
+            shown = prompt | (places(_of(self.option, lang) or "") if "options" in prompt else set())
+            if answer == {"label"} and "label" not in shown:
                 raise ValueError("answer is {label}, and prompt has no {options} that show labels: add them, or let "
                                  "answer be {text}")  # fmt: skip
             if not answer and not prompt & {"label", "text"}:

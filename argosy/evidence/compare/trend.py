@@ -12,7 +12,7 @@ from argosy.evidence.compare.checkpoints import HELDOUT, Checkpoint
 from argosy.evidence.compare.metrics import Kind
 from argosy.evidence.compare.words import value_text
 
-EARLIEST = 4  # checkpoints before a change, which a line and its noise are known from
+EARLIEST = 5  # checkpoints before a change, which a trend and its noise are known from
 ALPHA = 0.05
 WATCHED = ("probe/", HELDOUT)
 
@@ -75,13 +75,16 @@ def _value(kind: Kind, value: float) -> float:
 def change_point(name: str, kind: Kind, points: Sequence[Point], step: float = 0.0) -> Drop | None:
     """The likeliest place where a metric left its trend for the worse; None where there are too few points.
 
-    The trend is the least-squares line over the logarithm of tokens of the points before a change; of each place that
-    leaves EARLIEST points before it, the mean of the later residuals is a t statistic with their degrees of freedom
-    (Chow 1960, the test of prediction). The smallest p-value counts as many times as there are places (Bonferroni).
-    Checkpoints answer the same items, so their scatter about the line is the noise, but not less than `step`, which one
-    item changes."""
+    The trend is the least-squares parabola over the logarithm of tokens of the points before a change: of a line,
+    each healthy loss that flattens out, as scaling laws have it, would be a drop. Of each place that leaves EARLIEST
+    points before it, the mean of the later residuals is a t statistic with their degrees of freedom (Chow 1960, the
+    test of prediction). The smallest p-value counts as many times as there are places (Bonferroni). Where the later
+    mean is not worse than the last point before, by what matters, it is 1: slower gains are no drop.
+
+    Checkpoints answer the same items, so their scatter about the trend is the noise, but not less than `step`, which
+    one item changes."""
     places = range(EARLIEST, len(points))
-    tested = [(_p_value(points, place, kind.sign, step), place) for place in places]
+    tested = [(_p_value(points, place, kind, step), place) for place in places]
     if not tested:
         return None
     (p_value, (expected, value)), place = min(tested, key=lambda each: each[0][0])
@@ -90,21 +93,24 @@ def change_point(name: str, kind: Kind, points: Sequence[Point], step: float = 0
                 min(1.0, p_value * len(places)))
 
 
-def _p_value(points: Sequence[Point], place: int, sign: int, step: float) -> tuple[float, tuple[float, float]]:
+def _p_value(points: Sequence[Point], place: int, kind: Kind, step: float) -> tuple[float, tuple[float, float]]:
     """The one-sided p-value of a change for the worse before `points[place]`, and the means there: expected and own."""
     from scipy.stats import t
 
     x, y = np.log([max(1.0, p.tokens) for p in points]), np.array([p.value for p in points])
-    design = np.column_stack([np.ones(len(x)), x])
+    x = x - x.mean()
+    design = np.column_stack([np.ones(len(x)), x, x**2])
     before, after = design[:place], design[place:]
-    line = np.linalg.lstsq(before, y[:place], rcond=None)[0]
+    curve = np.linalg.lstsq(before, y[:place], rcond=None)[0]
     freedom = place - int(np.linalg.matrix_rank(before))
-    residuals = float(np.sum((y[:place] - before @ line) ** 2)) / freedom
+    residuals = float(np.sum((y[:place] - before @ curve) ** 2)) / freedom
     noise = max(residuals, step**2, 1e-18)
     centre = after.mean(axis=0)
     spread = noise * (1 / len(after) + float(centre @ np.linalg.pinv(before.T @ before) @ centre))
-    expected, own = float(centre @ line), float(y[place:].mean())
-    return float(t.sf(-sign * (own - expected) / math.sqrt(spread), freedom)), (expected, own)
+    expected, own = float(centre @ curve), float(y[place:].mean())
+    if kind.sign * (y[place - 1] - own) < (kind.matters or 0.0):
+        return 1.0, (expected, own)
+    return float(t.sf(-kind.sign * (own - expected) / math.sqrt(spread), freedom)), (expected, own)
 
 
 def seen_data(mixture: Mapping[str, float]) -> str:

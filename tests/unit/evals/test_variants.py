@@ -78,6 +78,8 @@ def test_options_about_options_are_left_out_and_counted(question: str, choices: 
     ({"labels": {"symbols": "AAB"}}, "different characters"), ({"few_shot": {"n": -1}}, "n is -1"),
     ({"template": {"prompt": "{question} {foo}"}}, "prompt has {foo}; allowed: {question}, {options}"),
     ({"template": {"prompt": {"fr": "{question}"}}}, "fr"),
+    ({"template": {"prompt": "{Question}"}}, "prompt has {Question}"),
+    ({"template": {"prompt": "{question}{options}", "option": "- {text}", "answer": "{label}"}}, "that show labels"),
     ({"template": {"prompt": "hi"}}, "prompt has no {question}"),
     ({"template": {"prompt": "{question}", "answer": "{label}"}}, "let answer be {text}"),
     ({"template": {"prompt": "{question}", "answer": "Yes"}}, "the same for all options"),

@@ -39,7 +39,6 @@ PRECISIONS: Mapping[str, Precision] = {
     "float32": Precision(4, 4, 0, 4, 4, 4),
     "bfloat16": Precision(2, 2, 0, 2, 2, 2),
 }
-OPTIMIZERS = ("adamw", "adamw_8bit", "adafactor", "muon")
 
 
 @dataclass(frozen=True)

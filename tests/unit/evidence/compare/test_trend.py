@@ -35,7 +35,7 @@ def test_a_loss_is_found_where_it_began() -> None:
     one = next(drop for drop in found if drop and drop.since == "p5")
     assert (one.tokens, one.seen) == (6000, 3000)
     assert one.value - one.expected == pytest.approx(0.05, abs=0.02)
-    assert change_point(NAME, TEXT, _points(0, n=4)) is None  # too few to know a trend from
+    assert change_point(NAME, TEXT, _points(0, n=5)) is None  # too few to know a trend from
 
 
 def test_noise_and_gains_are_no_alarm() -> None:
@@ -45,15 +45,31 @@ def test_noise_and_gains_are_no_alarm() -> None:
     assert not any(drop is not None and drop.p_value < 0.05 for drop in gains)
 
 
+def test_a_healthy_loss_that_flattens_out_is_no_alarm() -> None:
+    rng = Random(7)
+    false = 0
+    for n in (8, 12, 20, 40) * 10:  # Hoffmann et al. 2022, in bits a byte, and a share that saturates
+        tokens = [1e9 * (k + 1) for k in range(n)]
+        loss = [(1.69 + 410.7 / d**0.28 + 0.35) / 2.9 + rng.gauss(0, 0.003) for d in tokens]
+        share = [0.1 + 0.7 / (1 + math.exp(4.5 - 3 * math.log(k + 1))) + rng.gauss(0, 0.01) for k in range(n)]
+        for kind, values in ((TEXT, loss), (Kind("higher", "share", 0.02), share)):
+            drop = change_point(NAME, kind, [Point(*each) for each in zip(tokens, values, strict=True)], 0.01)
+            false += drop is not None and drop.p_value < 0.05
+    assert false / 80 <= 0.05
+
+
 def test_the_p_value_is_that_of_a_prediction_by_least_squares() -> None:
-    points = _points(3, n=5, change=4, loss=0.02)
+    points = _points(3, n=6, change=5, loss=0.1)
     found = change_point(NAME, TEXT, points)
     x, y = np.log([p.tokens for p in points]), np.array([p.value for p in points])
-    slope, level = np.polyfit(x[:4], y[:4], 1)
-    noise = np.sum((y[:4] - level - slope * x[:4]) ** 2) / 2
-    spread = noise * (1 + 1 / 4 + (x[4] - x[:4].mean()) ** 2 / np.sum((x[:4] - x[:4].mean()) ** 2))
+    curve = np.polyfit(x[:5], y[:5], 2)
+    noise = np.sum((y[:5] - np.polyval(curve, x[:5])) ** 2) / 2
+    design = np.vander(x[:5], 3)
+    last = np.vander(x[5:], 3)[0]
+    spread = noise * (1 + last @ np.linalg.inv(design.T @ design) @ last)
     assert found is not None
-    assert found.p_value == pytest.approx(float(t.sf((y[4] - level - slope * x[4]) / math.sqrt(spread), 2)), rel=1e-5)
+    expected = float(t.sf((y[5] - np.polyval(curve, x[5])) / math.sqrt(spread), 2))
+    assert found.p_value == pytest.approx(expected, rel=1e-5)
 
 
 def _checkpoint(number: int, value: float, probe: float) -> Checkpoint:
