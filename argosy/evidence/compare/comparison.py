@@ -164,7 +164,8 @@ def template_notes(pair: Pair) -> list[str]:
 def _in_template(entry: Entry) -> bool | None:
     """Whether the newest benchmarks or probes of a chat model were asked in its template; None of others."""
     for done in filter(None, map(read_done, reversed(entry.chosen.evaluations))):
-        if any(name.startswith(TEMPLATED) for name in done["outputs"].get("metrics") or ()):
+        if "chat" in done["made_from"]["config"] and any(  # results of another harness do not say
+                name.startswith(TEMPLATED) for name in done["outputs"].get("metrics") or ()):
             trained = bool((done["outputs"].get("checkpoint") or {}).get("chat"))
             return bool(done["made_from"]["config"].get("chat", "auto") != "off") if trained else None
     return None

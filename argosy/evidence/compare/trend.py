@@ -79,7 +79,8 @@ def change_point(name: str, kind: Kind, points: Sequence[Point], step: float = 0
     each healthy loss that flattens out, as scaling laws have it, would be a drop. Of each place that leaves EARLIEST
     points before it, the mean of the later residuals is a t statistic with their degrees of freedom (Chow 1960, the
     test of prediction). The smallest p-value counts as many times as there are places (Bonferroni). Where the later
-    mean is not worse than the last point before, by what matters, it is 1: slower gains are no drop.
+    mean is not worse than the last point before, or the last point than the trend, by what matters, it is 1: slower
+    gains, and a drop that is over, are none.
 
     Checkpoints answer the same items, so their scatter about the trend is the noise, but not less than `step`, which
     one item changes."""
@@ -108,7 +109,8 @@ def _p_value(points: Sequence[Point], place: int, kind: Kind, step: float) -> tu
     centre = after.mean(axis=0)
     spread = noise * (1 / len(after) + float(centre @ np.linalg.pinv(before.T @ before) @ centre))
     expected, own = float(centre @ curve), float(y[place:].mean())
-    if kind.sign * (y[place - 1] - own) < (kind.matters or 0.0):
+    fallen, off = kind.sign * (y[place - 1] - own), kind.sign * (float(design[-1] @ curve) - y[-1])
+    if min(fallen, off) < (kind.matters or 0.0):
         return 1.0, (expected, own)
     return float(t.sf(-kind.sign * (own - expected) / math.sqrt(spread), freedom)), (expected, own)
 

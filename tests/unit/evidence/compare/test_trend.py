@@ -35,6 +35,9 @@ def test_a_loss_is_found_where_it_began() -> None:
     one = next(drop for drop in found if drop and drop.since == "p5")
     assert (one.tokens, one.seen) == (6000, 3000)
     assert one.value - one.expected == pytest.approx(0.05, abs=0.02)
+    over = [*_points(0, change=6, loss=0.05), *_points(0, n=10)[9:]]  # the newest stands where the trend has it
+    assert (drop := change_point(NAME, TEXT, over))
+    assert drop.p_value == 1.0
     assert change_point(NAME, TEXT, _points(0, n=5)) is None  # too few to know a trend from
 
 
