@@ -140,6 +140,7 @@ class Task:
     chains: list[Chain]
     groups: Mapping[str, list[str]]
     examples: Callable[[Chain], list[AnyItem]]
+    optional: bool = False
 
 
 @dataclass(frozen=True)
@@ -188,7 +189,8 @@ def read_tasks(
         findings.rejects += [{"task": name, "file": file, "record": number, "reason": why}
                              for file, number, why in read.rejects]  # fmt: skip
         groups = {item.id: spec.groups(item) for item in read.items}
-        found.append(Task(name, read.items, chains[name], groups, partial(read_examples, spec, data)))
+        found.append(Task(name, read.items, chains[name], groups, partial(read_examples, spec, data),
+                          spec.optional))
     if first and alone and not found:
         raise first
     return found
@@ -196,7 +198,7 @@ def read_tasks(
 
 def make_questions(tasks: Sequence[Task], seed: int, findings: Findings) -> list[Batch]:
     """Make the questions of all tasks in all their variants. Items that cannot be asked in one are left out, and
-    counted; a variant whose examples cannot be read has failed."""
+    counted; a variant whose examples cannot be read has failed, or is left out where the task is optional."""
     batches = []
     for task in tasks:
         for chain in task.chains:
@@ -204,7 +206,10 @@ def make_questions(tasks: Sequence[Task], seed: int, findings: Findings) -> list
             try:
                 questions, left_out = chain.all_questions(task.items, seed, task.examples(chain))
             except (InputError, StepError) as error:
-                findings.fail(where, reason(error), error)
+                if task.optional and isinstance(error, NoFileError):
+                    findings.leave_out(where, str(error), len(task.items))
+                else:
+                    findings.fail(where, reason(error), error)
                 continue
             for why, n in left_out.items():
                 findings.leave_out(where, why, n)

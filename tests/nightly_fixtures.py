@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from argosy.core.store.files import read_json, write_json
 from argosy.evidence.results.items import read_items, write_items
 from tests.servers import Handler, serving
 from workflows.compose import compose
@@ -38,6 +39,9 @@ def answer_all_right(evaluations: Sequence[str]) -> None:
             if "correct" in row:
                 row |= {"correct": True, "chosen": row["gold"]}
         write_items(Path(directory), rows)
+        record = read_json(Path(directory) / "outputs.json")  # which has the sizes of the step's files
+        record["files"] = {name: (Path(directory) / name).stat().st_size for name in record["files"]}
+        write_json(Path(directory) / "outputs.json", record)
 
 
 @contextmanager

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from argosy.evidence.gate.subject import read_subject
 from argosy.evidence.results.items import read_items
+from tests.comparison_fixtures import judged
 from tests.evaluation_fixtures import make_items, save_checkpoint, write_items
-from tests.gate_fixtures import judged
 
 SUITE = """\
 benchmarks:

@@ -153,17 +153,20 @@ def test_shots_of_files_with_the_names_of_the_items_files_are_all_shown(tmp_path
         assert asked[:5] == [f"dev第{n}题是？" for n in range(5)]
 
 
-def test_shots_that_are_named_and_absent_fail_the_variant_also_of_an_optional_task(tmp_path: Path) -> None:
-    task = spec(files=["a.jsonl"], shots=["dev.jsonl*"], source="S", optional=True)
+@pytest.mark.parametrize("optional", [True, False])
+def test_absent_shots_fail_the_variant_or_leave_it_out_by_name(optional: bool, tmp_path: Path) -> None:
+    task = spec(files=["a.jsonl"], shots=["dev.jsonl*"], source="S", optional=optional)
     chains = [("plain", None), ("x", {"few_shot": {"n": 2}})]
-    assert read_task(task, tmp_path).items == read_examples(task, tmp_path) == []  # the task is left out as a whole
+    if optional:
+        assert read_task(task, tmp_path).items == read_examples(task, tmp_path) == []  # it is left out as a whole
     write_items(tmp_path / "a.jsonl", make_items(8))
-    with pytest.raises(InputError, match=r"few-shot examples: no file dev\.jsonl\*; get it from S"):
+    with pytest.raises(InputError, match=r"no file \S*dev\.jsonl\*[.;] [Gg]et it from S"):
         read_examples(task, tmp_path)
     findings = Findings()
     batches = make_questions(read_tasks({"t": task}, dict(chains), tmp_path, None, findings), 0, findings)
     assert [batch.chain.name for batch in batches] == ["plain"]
-    assert list(findings.failed) == ["bench/t/x"]
+    assert list(findings.left_out if optional else findings.failed) == ["bench/t/x"]
+    assert not (findings.failed if optional else findings.left_out)
     write_items(tmp_path / "dev.jsonl", make_items(4, seed=9))
     assert len(read_examples(task, tmp_path)) == 4
 
