@@ -25,10 +25,9 @@ def run(config: PreferenceMethodConfig, context: StepContext) -> PosttrainingOut
     stage = begin(config, context)
     from argosy.model.post.preferences.examples import read_answers, read_pairs
     from argosy.model.post.preferences.learning import learn
-    from argosy.model.post.preferences.methods import make_method
     from argosy.model.post.preferences.objective import HeldOut
 
-    method = make_method(config)
+    method = config.chosen
     examples, heldout = read_answers(stage) if method.single else read_pairs(stage)
     config.amount(len(examples), "examples for training")  # before a model is loaded
     model = stage.model()

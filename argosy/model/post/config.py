@@ -3,11 +3,11 @@
 import math
 import random
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import Field, ValidationError, model_validator
 
-from argosy.core.config.explain import likely
+from argosy.core.config.explain import likely, validated
 from argosy.core.config.schema import ADDED, RUNTIME, Config, Measured, ModelDir, Rate, Seed, TokensDir, Upstream
 from argosy.corpus.tokens.amounts import Amount, check_batch, micro_batch_problem
 from argosy.model.train.config import TrainConfig, micro_batch
@@ -16,6 +16,7 @@ from argosy.model.weights.adapters import LoRAConfig
 from argosy.model.weights.export import Export
 from argosy.model.weights.templates.published import TEMPLATES
 
+M = TypeVar("M", bound=Config)
 POOL = 16  # batches that are sorted by length together
 
 
@@ -57,6 +58,12 @@ def check_method(config: Any, methods: Mapping[str, type[Config]]) -> None:
         if name not in own and getattr(config, name) != fields[name].default:
             reads = f", which reads {', '.join(sorted(own))}" if own else ""
             raise ValueError(f"{name}={getattr(config, name)} is not of method={config.method}{reads}: leave it out")
+
+
+def make_method(config: Any, methods: Mapping[str, type[M]]) -> M:
+    """Make the method of a step's `config`, with its fields. Raises InputError: they do not fit."""
+    method = methods[config.method]
+    return validated(method, {name: getattr(config, name) for name in method.model_fields})
 
 
 PositiveInt = Annotated[int, Field(gt=0)]

@@ -6,8 +6,8 @@ from pydantic import model_validator
 
 from argosy.core.config.schema import Rate, joined
 from argosy.core.errors import InputError
-from argosy.model.post.config import PreferenceConfig, check_method
-from argosy.model.post.preferences.methods import METHODS, make_method
+from argosy.model.post.config import PreferenceConfig, check_method, make_method
+from argosy.model.post.preferences.methods import METHODS, Method
 
 if TYPE_CHECKING:
     _WithMethods = PreferenceConfig
@@ -30,7 +30,12 @@ class PreferenceMethodConfig(_WithMethods):
     def _check_method(self) -> Self:
         check_method(self, METHODS)
         try:
-            make_method(self)
+            _ = self.chosen
         except InputError as error:
             raise ValueError(str(error)) from None
         return self
+
+    @property
+    def chosen(self) -> Method:
+        """Return the method, with its fields."""
+        return make_method(self, METHODS)

@@ -19,7 +19,6 @@ from argosy.core.store.files import publish, temporary_of
 from argosy.model.post.config import PreferenceConfig
 from argosy.model.post.preferences import PreferenceMethodConfig
 from argosy.model.post.preferences.examples import Example, Feedback, channels_of
-from argosy.model.post.preferences.methods import make_method
 from argosy.model.post.preferences.objective import PreferenceLoss, about, labels, tensors
 from argosy.model.post.stage import Stage, Trained
 from argosy.model.train.config import TrainConfig
@@ -228,7 +227,7 @@ def row_settings(phase: TrainConfig, examples: Sequence[Example]) -> tuple[torch
 
 def learn(stage: Stage[PreferenceMethodConfig], model: Any, examples: Sequence[Example]) -> Trained:
     """Train the policy `model` on pairs, or on single answers, by the config's method."""
-    config, method = stage.config, make_method(stage.config)
+    config, method = stage.config, stage.config.chosen
     examples, batches, phase = plan(config, examples)
     channels = len(channels_of(examples))
 

@@ -8,8 +8,8 @@ from pydantic import AfterValidator, Field, model_validator
 from argosy.core.config.schema import ADDED, RUNTIME, Config, Rate, Upstream, joined
 from argosy.core.errors import InputError
 from argosy.corpus.tokens.amounts import Amount
-from argosy.model.post.config import PositiveInt, PosttrainingConfig, check_method
-from argosy.model.post.rl.methods import METHODS
+from argosy.model.post.config import PositiveInt, PosttrainingConfig, check_method, make_method
+from argosy.model.post.rl.methods import METHODS, Method
 from argosy.model.post.rl.methods.ppo import PPOConfig
 
 if TYPE_CHECKING:
@@ -212,6 +212,11 @@ class RLHFConfig(_WithMethods):
     def asks_model(self) -> bool:
         """Tell whether the reward model has a weight."""
         return asks_model(self.rewards)
+
+    @property
+    def chosen(self) -> Method:
+        """Return the method, with its fields."""
+        return make_method(self, METHODS)
 
     @property
     def copies(self) -> int:

@@ -16,7 +16,7 @@ from argosy.corpus.tokens.windows import IGNORED
 from argosy.model.infer.logprobs import k3
 from argosy.model.post.preferences.rewards import load_reward_model, merge_heads
 from argosy.model.post.rl import RLHFConfig
-from argosy.model.post.rl.methods import METHODS, Outcome, make_method, whiten
+from argosy.model.post.rl.methods import METHODS, Outcome, whiten
 from argosy.model.post.stage import Stage, open_source
 from argosy.model.train.config import TrainConfig
 from argosy.model.train.engines import make_engine
@@ -31,7 +31,7 @@ from argosy.model.weights.adapters.layers import without_adapters
 
 def advantages_of(outcome: Outcome, config: RLHFConfig, kl_coef: float) -> tuple[Any, Any]:
     """Return the scaled advantages, (answers, T), and the returns, (answers, T), or None without a value model."""
-    found, returns = make_method(config).advantages(outcome, config, kl_coef)
+    found, returns = config.chosen.advantages(outcome, config, kl_coef)
     scale = config.choice("scale")
     if scale == "batch":
         return whiten(found, outcome.mask), returns

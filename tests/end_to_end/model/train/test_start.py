@@ -20,7 +20,7 @@ from argosy.corpus.tokens.reader import read_channels
 from argosy.corpus.tokens.windows import IGNORED
 from argosy.model.train.phase import open_tokenizer
 from argosy.model.weights.load import load_model
-from steps import long_context, pretrain, rlhf, sft, start, tokenize
+from steps import long_context, pretrain, sft, start, tokenize
 from tests.cleaning_fixtures import cleaned
 from tests.cleaning_fixtures import make_data as make_corpus
 from tests.end_to_end.crash import run as argosy_run
@@ -135,13 +135,6 @@ def test_a_mixture_of_experts_answers_after_its_fine_tuning(tmp_path: Path, prep
                        batch_size=1, micro_batch_size=1, dtype="float32", heldout_limit=2, max_new_tokens=2)
     config = read_json(tmp_path / "out" / outputs.final / "config.json")
     assert (config["output_router_logits"], config["router_aux_loss_coef"]) == (False, 0.001)
-
-
-def test_every_type_has_a_value_model(tmp_path: Path, prepared: Callable[[str], Path]) -> None:
-    root, log = prepared("gpt_neox"), Recorder()
-    run_here(rlhf, tmp_path / "out", log, checkpoint=root / "start", data=root / "data", method="ppo", max_steps=1,
-             batch_size=8, micro_batch_size=8, heldout_limit=2, rewards={"ended": 1.0}, max_new_tokens=4)
-    assert log.logged["train/value_loss", 1] >= 0
 
 
 SMALL = ("data.demo.english_bytes=30000", "data.demo.code_bytes=20000", "data.demo.knowledge_repeats=1",

@@ -1,6 +1,5 @@
 """Work of an evaluation: scores that are known already, the processes that help, and how far it is."""
 
-import json
 import logging
 import os
 import subprocess
@@ -13,8 +12,6 @@ from typing import Any
 import pytest
 
 from argosy.core.errors import InputError
-from argosy.core.step.contract import Progress
-from argosy.model.infer import work
 from argosy.model.infer.backends import open_model
 from argosy.model.infer.model import LanguageModel, load_helper
 from argosy.model.infer.rows import Query, Score
@@ -87,26 +84,6 @@ def test_processes_write_files_of_their_own_and_read_each_others(tmp_path: Path)
     both = ScoreCache(tmp_path)
     assert [both.get(each) for each in QUERIES] == SCORES
     assert both.get(Query((1, 2, 0), 2, (4, 5))) is None
-
-
-def test_requests_are_reported_as_they_are_computed_with_the_time_that_is_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    model = LanguageModel.load(save_checkpoint(tmp_path / "model"))
-    seen: list[tuple[int, int]] = []
-    model.scorer.work.progress = lambda done, total: seen.append((done, total))
-    model.loglikelihood(PAIRS)
-    model.generate(["river", "salt"], max_tokens=2)
-    assert seen[-1] == (len(PAIRS) + 2, len(PAIRS) + 2)
-    clock = iter(range(0, 10_000, 40))
-    monkeypatch.setattr(work.time, "monotonic", lambda: next(clock))
-    report = work.reporter(Progress(tmp_path / "progress.json"), "benchmarks")
-    for done in (10, 20, 30):
-        report(done, 100)
-    record = json.loads((tmp_path / "progress.json").read_text())
-    assert (record["done"], record["total"], record["unit"]) == (30, 100, "requests")
-    assert record["note"].startswith("benchmarks, ")
-    assert "benchmarks: 20 of 100 requests, " in capsys.readouterr().out
 
 
 ROOT = Path(__file__).parents[4]

@@ -129,16 +129,6 @@ def test_batches_are_halved_while_memory_does_not_suffice(model: Any, error: str
         scorer.score([((1, 2, 3), (4, 5, 6))])
 
 
-def test_logits_are_the_same_made_apart_within_or_whole(model: Any) -> None:
-    requests = family(Random(5), 10)
-    expected = [score.logprob for score in Scorer(model, 256).score(requests)]
-    for head in ("within", "whole"):
-        scorer = Scorer(model, 256)
-        assert scorer.forward.head == "apart"
-        scorer.forward.head = head
-        assert [score.logprob for score in scorer.score(requests)] == pytest.approx(expected, abs=1e-4)
-
-
 def test_logits_that_a_model_changes_after_its_output_layer_stay_its_own() -> None:
     from transformers import CohereConfig, CohereForCausalLM
 

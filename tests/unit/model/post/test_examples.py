@@ -43,14 +43,6 @@ def test_a_side_of_a_pair_ends_as_sampled_answers_do(name: str) -> None:
     assert (answer, end in end_tokens(tokenizer)) == (words, True)
 
 
-def test_prompt_is_the_conversation_up_to_the_last_answer(tokenizer: Any) -> None:
-    messages = turns(("user", "a"), ("assistant", "b"), ("user", "c"), ("assistant", "d"))
-    conversation = sample_parser(tokenizer, 96, prompts=True)({"messages": messages})
-    assert tuple(conversation.ids[: len(conversation.prompt)]) == conversation.prompt
-    assert tokenizer.decode(conversation.prompt).endswith("<|user|>c<|end|><|assistant|>")
-    assert conversation.reply == "d"
-
-
 @pytest.mark.parametrize(
     ("record", "reason"),
     [

@@ -1,22 +1,17 @@
 """Learning from preferences on a tiny model: what is learnt, shared batches, experts, deaths, new methods."""
 
-import importlib.util
 import random
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
 from argosy.core.errors import InputError
-from argosy.core.step.command import field_descriptions
 from argosy.core.step.contract import Progress, StepContext
 from argosy.core.store.files import remove_temporaries
-from argosy.model.post import preferences
-from argosy.model.post.preferences import PreferenceMethodConfig, learning, methods
+from argosy.model.post.preferences import PreferenceMethodConfig, learning
 from argosy.model.post.preferences.examples import (
     Example,
     Feedback,
@@ -26,7 +21,7 @@ from argosy.model.post.preferences.examples import (
     read_answers,
     split,
 )
-from argosy.model.post.preferences.methods import METHODS, make_method
+from argosy.model.post.preferences.methods import METHODS
 from argosy.model.post.preferences.objective import (
     HeldOut,
     PreferenceLoss,
@@ -91,7 +86,7 @@ def examples_of(method: str, pairs: list[Preference]) -> list[Any]:
 def test_separable_pairs_are_told_apart(tmp_path: Path, method: str) -> None:
     log, model = Recorder(), make_model()
     config = settings(method)
-    evaluate = HeldOut(make_method(config), PAIRS[64:], 0, 16)
+    evaluate = HeldOut(config.chosen, PAIRS[64:], 0, 16)
     before = evaluate(model)
     trained = learning.learn(stage_of(config, tmp_path, log), model, examples_of(method, PAIRS[:64]))
     after = evaluate(trained.model)
@@ -165,7 +160,7 @@ def test_rounding_of_long_answers_prefers_none() -> None:
     """Before the first update a policy is its own reference, whose sums were made in other rows."""
     pairs = [Preference([1], [1, *random.Random(n).choices(range(4, 64), k=60)], [1, *range(4, 64)]) for n in range(4)]
     device = torch.device("cpu")
-    module = PreferenceLoss(make_model(), make_method(settings("dpo")), 1, torch.float32, 1024)
+    module = PreferenceLoss(make_model(), settings("dpo").chosen, 1, torch.float32, 1024)
     given = tensors(pairs, device, prompts=False)
     own = module(*given).detach()
     rounded = own + torch.tensor([2e-5, -2e-5] * 4)  # an ulp of so many nats
@@ -176,7 +171,7 @@ def test_rounding_of_long_answers_prefers_none() -> None:
 
 def total(method: str, examples: list[Any], model: Any = None, **fields: Any) -> Any:
     """The summed loss of the examples as one row, channel b of which weighs a half, and its module."""
-    way = make_method(settings(method, **fields))
+    way = settings(method, **fields).chosen
     module = PreferenceLoss(model or make_model(), way, 2, torch.float32, 64)
     module.train(module.model.training)
     given = tensors(examples, "cpu", prompts=way.prompts)
@@ -184,16 +179,6 @@ def total(method: str, examples: list[Any], model: Any = None, **fields: Any) ->
     loss, _ = module(*given, torch.full((len(given[-1]),), -7.0), *about(examples, "ab", [1.0, 0.5], "cpu"),
                      torch.tensor(5.0), *more)
     return loss
-
-
-def test_likelihood_beside_the_loss_of_pairs_by_hand() -> None:
-    model, pairs = make_model(), [pair for pair in PAIRS[:4] if pair.channel == "a"]
-    expected = 0.0
-    for pair in pairs:
-        ids = torch.tensor([pair.chosen_ids])
-        nats = -model(ids).logits[0, :-1].log_softmax(-1).gather(1, ids[0, 1:, None])[len(pair.prompt_ids) - 1 :]
-        expected += 0.7 * nats.mean().item()
-    assert (total("dpo", pairs, sft_weight=0.7) - total("dpo", pairs)).item() == pytest.approx(expected, rel=1e-5)
 
 
 def test_killed_anywhere_ends_with_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,50 +204,6 @@ def test_killed_anywhere_ends_with_the_same_bytes(tmp_path: Path, monkeypatch: p
     assert cut.logged == whole.logged
 
 
-def test_reference_of_other_data_is_not_taken(tmp_path: Path) -> None:
-    config = settings("dpo", max_steps=1)
-    for pairs in (PAIRS[:16], PAIRS[16:32]):
-        learning.learn(stage_of(config, tmp_path), make_model(), pairs)
-    first, second = (np.load(path) for path in sorted((tmp_path / "reference").iterdir()))
-    assert not np.array_equal(first, second)
-
-
-def test_a_new_method_with_a_field_of_its_own_is_a_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "hinge.py").write_text('''
-from typing import Annotated
-
-from argosy.core.config.schema import ADDED
-from argosy.model.post.preferences.methods import Method
-
-class Hinge(Method):
-    """Sequence likelihood calibration (Zhao et al. 2023)."""
-
-    delta: Annotated[float, ADDED] = 1.0
-    """Margin that is enough."""
-
-    def losses(self, chosen, rejected):
-        return (self.delta - self.beta * (chosen.ratios - rejected.ratios)).relu()
-''')
-    monkeypatch.setattr(methods, "__path__", [*methods.__path__, str(tmp_path)])
-    METHODS.forget()
-    spec: Any = importlib.util.spec_from_file_location("again", str(preferences.__file__))
-    module = importlib.util.module_from_spec(spec)  # a second one of the file, beside the one that all others have
-    monkeypatch.setitem(sys.modules, "again", module)
-    spec.loader.exec_module(module)
-    again = module.PreferenceMethodConfig
-    config = again(**{**settings("dpo").model_dump(), "method": "hinge", "delta": 2.0, "max_steps": 1})
-    assert (make_method(config).delta, config.identity()["delta"]) == (2.0, 2.0)
-    assert again(method="dpo").identity() == PreferenceMethodConfig(method="dpo").identity()
-    with pytest.raises(ValueError, match=r"delta=2\.0 is not of method=dpo"):
-        again(method="dpo", delta=2.0)
-    learning.learn(stage_of(config, tmp_path / "out"), make_model(), PAIRS[:16])
-    for cls, field, text in ((again, "delta", "Margin that is enough."), (PreferenceMethodConfig, "gamma", "Margin"),
-                             (PreferenceMethodConfig, "beta", "Strength"), (PreferenceMethodConfig, "heldout", "File")):
-        assert field_descriptions(cls)[field].startswith(text)
-    sys.modules.pop("argosy.model.post.preferences.methods.hinge")
-    METHODS.forget()
-
-
 def test_examples_of_a_prompt_are_held_out_together() -> None:
     examples: list[Example] = [Feedback([1, at % 10], [1, at % 10, at], good=at < 20) for at in range(40)]
     train, heldout = hold_out(examples, 9, seed=0)
@@ -272,7 +213,7 @@ def test_examples_of_a_prompt_are_held_out_together() -> None:
     assert hold_out(examples, 9, seed=1)[1] != heldout
     with pytest.raises(InputError, match="name a file of others as `heldout`"):
         hold_out(examples[:3], 9, seed=0)
-    evaluate = HeldOut(make_method(settings("kto")), heldout, 0, 4)
+    evaluate = HeldOut(settings("kto").chosen, heldout, 0, 4)
     assert evaluate(make_model())["heldout/feedback_auc"] == 0.5  # the policy is the reference
 
 

@@ -12,7 +12,7 @@ from argosy.core.errors import InputError
 from argosy.model.post.preferences import PreferenceMethodConfig
 from argosy.model.post.preferences.examples import Example, Feedback, Preference, split
 from argosy.model.post.preferences.learning import partners
-from argosy.model.post.preferences.methods import METHODS, Answers, SingleMethod, make_method
+from argosy.model.post.preferences.methods import METHODS, Answers, SingleMethod
 from argosy.model.post.preferences.objective import PreferenceLoss, about, calibration, labels, tensors
 from argosy.model.post.preferences.rewards import RewardLoss
 from tests.posttraining_fixtures import make_tokenizer
@@ -38,7 +38,7 @@ def make_model(seed: int, kind: str = "LlamaForCausalLM", **fields: Any) -> Any:
 def ours(method: str, examples: Sequence[Example], divergence: float = 0.0, **fields: Any) -> Any:
     """The mean loss of the examples, with the policy's gradient."""
     config = PreferenceMethodConfig(method=method, **fields)
-    way = make_method(config)
+    way = config.chosen
     policy, reference = (PreferenceLoss(make_model(seed), way, 1, torch.float32, 64) for seed in (1, 2))
     given = tensors(examples, "cpu", prompts=way.prompts)
     with torch.no_grad():
@@ -141,7 +141,7 @@ def test_kahneman_tversky_optimization_equals_trls(tmp_path: Path) -> None:
     batch: dict[str, Any] = {"label": labels(examples, "cpu")}
     for prefix, chosen in (("", examples), ("KL_", others)):
         batch |= batch_of([each.ids for each in chosen], [len(each.prompt_ids) for each in chosen], prefix)
-    way = make_method(PreferenceMethodConfig(method="kto", beta=0.3))
+    way = PreferenceMethodConfig(method="kto", beta=0.3).chosen
     with torch.no_grad():
         scores = [PreferenceLoss(make_model(seed), way, 1, torch.float32, 64)(
             *tensors(others, "cpu", prompts=False)) for seed in (1, 2)]
@@ -167,7 +167,7 @@ def test_answers_of_probability_1_have_finite_losses_and_a_way_back(method: str,
     """A short answer that the model is sure of has log-probability 0 in float32."""
     found = [torch.tensor([value], requires_grad=True) for value in sides]
     chosen, rejected = (Answers(each, torch.tensor([-1.0]), torch.tensor([1.0]), each) for each in found)
-    way = make_method(PreferenceMethodConfig(method=method))
+    way = PreferenceMethodConfig(method=method).chosen
     if isinstance(way, SingleMethod):
         loss = sum(way.single_losses(each, torch.tensor([good]), torch.tensor(0.0))
                    for each, good in ((chosen, True), (rejected, False)))

@@ -2,6 +2,8 @@
 their gradient against the expected reward itself."""
 
 import itertools
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +159,42 @@ def test_the_gradient_is_that_of_the_expected_reward(ratio: str) -> None:
             for each, step in zip(parameters, way, strict=True):
                 each += 1e-3 * step
         assert slope == pytest.approx(-(ends[0] - ends[1]) / 2e-3, rel=1e-2, abs=1e-3)
+
+
+NEW = """
+from typing import Annotated
+from argosy.core.config.schema import ADDED
+from argosy.model.post.{package}.methods import Method
+
+class Part(Method):
+    name = "part"
+    part: Annotated[float, ADDED] = 0.5
+"""
+USED = """
+import importlib, sys
+folder, package, config = sys.argv[1:]
+module, methods = (importlib.import_module(f"argosy.model.post.{package}{end}") for end in ("", ".methods"))
+methods.__path__.append(folder)
+methods.METHODS.forget()
+Config = getattr(importlib.reload(module), config)
+given = Config.model_validate({"method": "part", "part": 0.25})
+assert importlib.import_module("argosy.model.post.config").make_method(given, methods.METHODS).part == 0.25
+assert set(given.identity()) - set(Config().identity()) == {"part"}
+try:
+    Config.model_validate({"part": 0.25})
+except ValueError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(("package", "config", "method"), [
+    ("rl", "RLHFConfig", "ppo"), ("preferences", "PreferenceMethodConfig", "dpo")])
+def test_a_new_file_is_a_method_with_fields_of_its_own(tmp_path: Path, package: str, config: str, method: str) -> None:
+    (tmp_path / "part.py").write_text(NEW.replace("{package}", package))
+    ran = subprocess.run([sys.executable, "-c", USED, str(tmp_path), package, config], capture_output=True, text=True,
+                         check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert f"part=0.25 is not of method={method}" in ran.stdout
 
 
 SIZE, LONGEST = 4, 10

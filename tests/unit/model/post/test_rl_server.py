@@ -156,18 +156,6 @@ def test_a_server_starts_answers_and_ends_with_its_processes(program: str, tmp_p
     server.close()
 
 
-def test_a_step_starts_its_server_and_ends_it(root: Path, tmp_path: Path, program: str,
-                                              monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[ServerProcess] = []
-    wait = ServerProcess.wait
-    monkeypatch.setattr(ServerProcess, "wait", lambda self, client: (made.append(self), wait(self, client)))
-    log = train(root, tmp_path / "run", generation="vllm", server={"command": program}, max_steps=2)
-    assert all(log.logged["rlhf/sampler_difference", step] < 1e-5 for step in (1, 2))  # by the weights of the moment
-    assert [each._keeper.returncode for each in made] == [128 + signal.SIGTERM]
-    assert "fake vLLM with" in (tmp_path / "run/log-server.txt").read_text()
-    assert not list((tmp_path / "run").glob(".weights*"))
-
-
 def test_a_server_that_does_not_start_says_why(program: str, tmp_path: Path) -> None:
     config = ServerConfig(command=program, arguments=("--broken",))
     server = ServerProcess(config, tmp_path, "float32", 64, tmp_path / "log.txt")

@@ -201,15 +201,6 @@ def prompts_answered(out: Path) -> range:
     return range(json.loads((out / "synthesis.json").read_text())["prompts"])
 
 
-def test_other_conversations_prompts_are_answered_too(checkpoint: Path, data: Path, tmp_path: Path) -> None:
-    given = config(checkpoint, data, method="distillation", prompts="instructions.jsonl", n=1, seed=1)
-    run_step(STEP, given, tmp_path)
-    [record, *_] = lines(tmp_path / "instructions.jsonl")
-    assert record["channel"] == "synthesize/own"
-    assert [turn["role"] for turn in record["messages"]] == ["user", "assistant"]
-    assert "reward" not in record
-
-
 def test_a_teacher_may_be_a_directory_that_transformers_loads(checkpoint: Path, data: Path, tmp_path: Path,
                                                               whole: tuple[dict[str, Any], Path]) -> None:
     model = tmp_path / "large"

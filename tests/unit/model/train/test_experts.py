@@ -10,10 +10,11 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
+from argosy.core.errors import InputError
 from argosy.corpus.tokens.windows import IGNORED
 from argosy.model.train.config.model import ModelConfig
+from argosy.model.train.layers.experts import parallelize_experts
 from argosy.model.train.layers.loss import LossModule
-from argosy.model.train.optim import MuonAdamW
 from argosy.model.train.phase import build_model
 from steps import pretrain
 from tests.training_fixtures import Recorder, digests, make_data, run_here
@@ -77,18 +78,6 @@ def test_loss_and_gradients_are_transformers_own_over_micro_batches_by_their_tar
     assert float(loss.detach() / 25) == pytest.approx(float(theirs(reference, *batches[0]).detach()), abs=1e-5)
 
 
-def test_muon_updates_each_experts_matrix_by_itself() -> None:
-    torch.manual_seed(0)
-    experts = torch.nn.Parameter(torch.randn(3, 8, 24))
-    alone = [torch.nn.Parameter(each.clone()) for each in experts.detach()]
-    experts.grad = torch.randn(3, 8, 24)
-    for each, grad in zip(alone, experts.grad, strict=True):
-        each.grad = grad.clone()
-    for parameters in ([experts], alone):
-        MuonAdamW([{"params": parameters, "muon": True, "weight_decay": 0.1}], lr=0.02).step()
-    torch.testing.assert_close(experts.detach(), torch.stack([each.detach() for each in alone]))
-
-
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("data")
@@ -144,3 +133,13 @@ def test_a_phase_logs_loads_and_resumes_with_the_same(data: Path, tmp_path: Path
 def test_experts_that_cannot_be_are_refused(kind: str, experts: Any, message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         ModelConfig(model_type=kind, experts=experts, **MODEL)
+
+
+def test_experts_that_cannot_be_divided_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda _: 3)
+    monkeypatch.setattr(torch.distributed, "get_rank", lambda _: 0)
+    with pytest.raises(InputError, match="expert_parallel=3 does not divide the model's 4 experts: choose a divisor"):
+        parallelize_experts(make("mixtral"), None)
+    dense = build_model(ModelConfig(**MODEL), 320, {})
+    with pytest.raises(InputError, match=r"needs a model of experts, and this one \(llama\) is dense"):
+        parallelize_experts(dense, None)

@@ -11,7 +11,6 @@ import torch
 import torch.nn.functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
-from argosy.corpus.tokens.mixture import Mixture
 from argosy.corpus.tokens.reader import read_channels
 from argosy.corpus.tokens.windows import IGNORED
 from argosy.model.train.config import TrainConfig
@@ -59,22 +58,6 @@ def test_fused_output_layer_equals_torch(z_loss: float) -> None:
         results.append((loss.detach(), nats.detach(), h.grad, w.grad))
     for ours, theirs in zip(*results, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
-
-
-def test_train_step_reports_the_loss_of_each_channel(data: tuple[Path, Any], model: Any) -> None:
-    mixture = Mixture(read_channels(data[0], "train"), {"en": 1.0, "zh": 1.0}, 48, 0)
-    config = TrainConfig(sequence_length=48, global_batch_size=8, micro_batch_size=2, dtype="float32",
-                         document_mask=False)
-    batch = mixture.batch(range(8))
-    with torch.no_grad():
-        logits = model(torch.from_numpy(batch.inputs)).logits
-    nats = F.cross_entropy(logits.flatten(0, 1), torch.from_numpy(batch.targets).flatten(), reduction="none",
-                           ignore_index=IGNORED)
-    sums, counts, _ = TorchEngine(model, 2, config, Group()).train_step(batch, 1e-3)
-    for channel in (0, 1):
-        scored = (batch.channels == channel) & (batch.targets != IGNORED)
-        assert counts[channel] == scored.sum()
-        assert float(sums[channel]) == pytest.approx(float(nats[torch.from_numpy(scored).flatten()].sum()), rel=1e-5)
 
 
 def test_bits_per_byte_equals_scoring_each_document_alone(data: tuple[Path, Any], model: Any) -> None:

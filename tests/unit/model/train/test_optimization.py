@@ -51,17 +51,18 @@ def test_schedule_ends_at_its_floor_and_short_phases_work() -> None:
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 def test_muon_equals_torch_on_matrices(dtype: torch.dtype) -> None:
     torch.manual_seed(0)
-    ours = [torch.nn.Parameter(torch.randn(shape)) for shape in ((8, 24), (24, 8), (8, 24))]
-    theirs = [torch.nn.Parameter(p.detach().clone()) for p in ours]
+    ours = [torch.nn.Parameter(torch.randn(shape)) for shape in ((8, 24), (24, 8), (2, 8, 24))]  # the last of experts
+    theirs = [torch.nn.Parameter(p.detach().clone()) for p in (*ours[:2], *ours[2])]
     a = MuonAdamW([{"params": ours, "muon": True, "weight_decay": 0.1}], dtype, lr=0.02)
     b = torch.optim.Muon(theirs, lr=0.02, weight_decay=0.1, momentum=0.95, adjust_lr_fn="match_rms_adamw")
     for _ in range(3):
-        for p, q in zip(ours, theirs, strict=True):
+        for p in ours:
             p.grad = torch.randn_like(p)
-            q.grad = p.grad.clone()
+        for q, grad in zip(theirs, (ours[0].grad, ours[1].grad, *ours[2].grad), strict=True):  # type: ignore[misc]
+            q.grad = grad
         a.step()
         b.step()
-    for p, q in zip(ours, theirs, strict=True):
+    for p, q in zip((*ours[:2], *ours[2]), theirs, strict=True):
         torch.testing.assert_close(p, q, rtol=0, atol=1e-3)  # torch's is bfloat16 inside
 
 

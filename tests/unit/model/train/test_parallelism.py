@@ -97,13 +97,6 @@ def test_dropout_is_not_drawn_by_several() -> None:
     assert not config.shape_problem({**SHAPE, "attention_dropout": 0.0})
 
 
-def test_tensors_stay_within_a_node(world: Group) -> None:
-    mesh = Mesh(world, {"tensor": 4, "pipeline": 2})
-    assert mesh.rows(("tensor",)).tolist() == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11], [12, 13, 14, 15]]
-    assert mesh.rows(("pipeline",))[0].tolist() == [0, 8]
-    assert mesh.sizes["data"] == 2
-
-
 def test_shards_have_sums_over_tensor_parallel_processes_too(processes: Group) -> None:
     """Qwen3's norms of queries and keys, which each process applies to its own heads, under fsdp."""
     model, mesh = make("qwen3"), Mesh(processes, {"tensor": 2})

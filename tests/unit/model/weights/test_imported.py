@@ -80,14 +80,6 @@ def test_a_model_with_all_it_needs_is_left_as_it_is(tmp_path: Path) -> None:
     check_rows(found, load_model(path), [], [0])
 
 
-def test_more_tokens_than_rows_get_rows(tmp_path: Path) -> None:
-    tokenizer = make_qwen_tokenizer()
-    path = make_model(tmp_path, "qwen2", tokenizer, rows=len(tokenizer) - 1)
-    found = import_model(path)
-    assert found.rows[1] >= len(tokenizer)
-    assert "more tokens than its table" in found.notes[0]
-
-
 def test_a_date_in_the_template_is_not_the_days(tmp_path: Path) -> None:
     template = ("{% if strftime_now is defined %}{{ strftime_now('%Y') }}{% else %}2024{% endif %}"
                 "{{ messages[0].content }}")

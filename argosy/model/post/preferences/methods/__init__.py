@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
-from argosy.core.config.explain import validated
 from argosy.core.config.schema import Config
 from argosy.core.plugins import Folder
 
@@ -115,9 +114,3 @@ class SmoothedMethod(LikelihoodMethod):
 
 
 METHODS: Folder[type[Method]] = Folder("method", Method, __name__)
-
-
-def make_method(config: Any) -> Method:
-    """Make the method of a step's `config`, with its fields. Raises InputError: they do not fit."""
-    method = METHODS.pick(config.method)
-    return validated(method, {name: getattr(config, name) for name in method.model_fields})

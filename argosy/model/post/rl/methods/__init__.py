@@ -6,7 +6,6 @@ anywhere in the row."""
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from argosy.core.config.explain import validated
 from argosy.core.config.schema import Config
 from argosy.core.plugins import Folder
 
@@ -55,12 +54,6 @@ class Method(Config):
 
 
 METHODS: Folder[type[Method]] = Folder("method", Method, __name__)
-
-
-def make_method(config: Any) -> Method:
-    """Make the method of a step's `config`, with its fields. Raises InputError: they do not fit."""
-    method = METHODS.pick(config.method)
-    return validated(method, {name: getattr(config, name) for name in method.model_fields})
 
 
 def masked_mean(values: Any, mask: Any) -> Any:
