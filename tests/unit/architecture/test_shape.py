@@ -69,8 +69,8 @@ def test_a_file_is_read_in_one_sitting() -> None:
     assert {str(path): lines(path) for path in files().values() if lines(path) > 300} == {}
 
 
-BUDGET = {"argosy/core": (44, 7_660), "argosy/corpus": (152, 16_850), "argosy/model": (128, 16_300),
-          "argosy/evidence": (59, 8_550), "argosy/planning": (3, 370)}  # files and lines
+BUDGET = {"argosy/core": (44, 7_600), "argosy/corpus": (144, 16_740), "argosy/model": (122, 16_210),
+          "argosy/evidence": (58, 8_130), "argosy/planning": (2, 250)}  # files and lines
 
 
 def test_no_wing_grows_beyond_its_budget() -> None:
