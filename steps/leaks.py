@@ -83,8 +83,10 @@ def run(config: LeaksConfig, context: StepContext) -> LeaksOutputs:
     corpus = KeptCorpus.of(config.documents, config.scored)
     tokenized = given_directory("tokenized", config.tokenized, "tokenize")
     heldout = _heldout_names(corpus, tokenized)
-    own = {channel: [d for d in corpus.documents() if d.channel == channel and d.id in names]
-           for channel, names in heldout.items() if names}
+    own: dict[str, list[Document]] = {channel: [] for channel, names in heldout.items() if names}
+    for document in corpus.documents():
+        if document.id in heldout[document.channel]:
+            own[document.channel].append(document)
     for file in config.suites:
         own |= read_sets(_texts(file, config.data), Path(file).stem)
     wanted = chosen(own, config.bytes_per_channel)

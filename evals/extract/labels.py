@@ -1,5 +1,7 @@
 """Rules for labels of options."""
 
+from typing import ClassVar
+
 from argosy.corpus.text.options import chosen_label, chosen_labels
 from evals.extract import Rule
 
@@ -11,9 +13,10 @@ class Letter(Rule):
     question."""
 
     name = "letter"
+    stated_alone: ClassVar[bool] = False
 
     def extract(self, text: str, labels: str) -> str | None:
-        return chosen_label(text, labels)
+        return chosen_label(text, labels, stated_alone=self.stated_alone)
 
 
 class StatedLetter(Letter):
@@ -21,9 +24,7 @@ class StatedLetter(Letter):
 
     name = "stated_letter"
     own_line = False
-
-    def extract(self, text: str, labels: str) -> str | None:
-        return chosen_label(text, labels, stated_alone=True)
+    stated_alone = True
 
     def closing(self, answer: str, lang: str) -> str:
         return f"So the answer is ({answer})." if lang == "en" else f"所以答案是{answer}。"
@@ -34,10 +35,11 @@ class Letters(Rule):
     the text begins with, in the order of the options."""
 
     name = "letters"
+    stated_alone: ClassVar[bool] = False
 
     def extract(self, text: str, labels: str) -> str | None:
         """Find some of `labels`, each once, or None."""
-        return chosen_labels(text, labels)
+        return chosen_labels(text, labels, stated_alone=self.stated_alone)
 
 
 class StatedLetters(Letters):
@@ -45,9 +47,7 @@ class StatedLetters(Letters):
 
     name = "stated_letters"
     own_line = False
-
-    def extract(self, text: str, labels: str) -> str | None:
-        return chosen_labels(text, labels, stated_alone=True)
+    stated_alone = True
 
     def closing(self, answer: str, lang: str) -> str:
         return f"So the answer is {answer}." if lang == "en" else f"所以答案是{answer}。"
