@@ -12,7 +12,7 @@ from argosy.corpus.text.display import columns, duration
 from argosy.model.train.sizing.advice import gigabytes, held
 from argosy.model.train.sizing.architecture import Architecture
 from argosy.model.train.sizing.gpus import Gpu, bubble, estimate, forward_flops, intensity, six_n_d, training_flops
-from argosy.model.train.sizing.job import Job, Layout, read_job, read_layout
+from argosy.model.train.sizing.job import FLOAT, Job, Layout, read_job, read_layout
 from argosy.model.train.sizing.layouts import Proposal, Proposals
 from argosy.model.train.sizing.memory import BUCKET, memory, parameters_on_gpu
 
@@ -180,21 +180,21 @@ def traffic(job: Job, layout: Layout, per_node: int) -> list[Sent]:
 
 
 def _data(job: Job, layout: Layout, per_node: int) -> list[Sent]:
-    count, size, ranks = parameters_on_gpu(job, layout), job.bytes, layout.shards
+    count, ranks = parameters_on_gpu(job, layout), layout.shards
     ring, far = (ranks - 1) / ranks, ranks * layout.tensor * layout.pipeline > per_node
-    weights, gradients = size.weight * count * ring, size.gradient * count * ring
-    gathered, buckets = _messages(job, layout, size.gradient * count)
+    size = FLOAT * count  # of the weights, and of the gradients
+    gathered, buckets = _messages(job, layout, size)
     if layout.zero == 0:
-        return [Sent("all-reduce", "gradients", 2 * gradients, far, buckets)]
+        return [Sent("all-reduce", "gradients", 2 * ring * size, far, buckets)]
     passes = layout.accumulation(job)  # sharded gradients are summed after each micro-batch
     sums = passes if layout.zero >= 2 else 1
-    found = [Sent("reduce-scatter", "gradients", sums * gradients, far, sums * buckets)]
+    found = [Sent("reduce-scatter", "gradients", sums * ring * size, far, sums * buckets)]
     times = 2 * passes if layout.zero == 3 else 1
     purpose = "weights" + (", forward and backward" if times > 1 else "")
-    found.append(Sent("all-gather", purpose, times * weights, far, times * gathered))
+    found.append(Sent("all-gather", purpose, times * ring * size, far, times * gathered))
     copies = layout.data // ranks
     if copies > 1:
-        shard = 2 * (copies - 1) / copies * size.gradient * count / ranks
+        shard = 2 * (copies - 1) / copies * size / ranks
         found.append(Sent("all-reduce", "gradients of the copies", shard, layout.gpus > per_node, buckets))
     return found
 
@@ -211,32 +211,29 @@ def _messages(job: Job, layout: Layout, gradients: float) -> tuple[float, float]
         return blocks + 1.0, blocks + 1.0
     if layout.engine == "torch":
         return 1.0, 1.0
-    bucket = job.bytes.gradient * BUCKET
-    return (_LAYERS * blocks + 3.0 if layout.zero == 3 else 1.0), 1.0 + gradients // bucket
+    return (_LAYERS * blocks + 3.0 if layout.zero == 3 else 1.0), 1.0 + gradients // (FLOAT * BUCKET)
 
 
 def _activation(job: Job, layout: Layout) -> float:
     """Bytes of the residual stream of all of a step's micro-batches, as it is sent."""
     tokens = layout.accumulation(job) * layout.micro_batch(job) * job.sequence_length
-    return tokens * job.model.hidden_size * job.bytes.product
+    return tokens * job.model.hidden_size * job.product
 
 
 def _tensor(job: Job, layout: Layout) -> list[Sent]:
     ring = (layout.tensor - 1) / layout.tensor
     blocks = -(-job.model.layers // layout.pipeline)
     times = 6 if layout.recompute == "full" else 4  # two sums in the forward of a block, two in its backward
-    kind = "all-gather and reduce-scatter" if layout.sequence else "all-reduce"  # as many bytes
     total = times * blocks * 2 * ring * _activation(job, layout)
     messages = times * blocks * layout.accumulation(job) if layout.tensor > 1 else 0.0
-    return [Sent(kind, "activations of tensor parallelism", total, False, messages)]
+    return [Sent("all-reduce", "activations of tensor parallelism", total, False, messages)]
 
 
 def _pipeline(job: Job, layout: Layout, per_node: int) -> list[Sent]:
     if layout.pipeline == 1:
         return []
-    divided = layout.tensor if layout.sequence else 1
     return [Sent("point to point", "activations and their gradients between stages",
-                 2 * _activation(job, layout) / divided, layout.gpus > per_node, 2.0 * layout.accumulation(job))]
+                 2 * _activation(job, layout), layout.gpus > per_node, 2.0 * layout.accumulation(job))]
 
 
 def _experts(job: Job, layout: Layout, per_node: int) -> list[Sent]:

@@ -169,9 +169,8 @@ class Point:
 
 @dataclass(frozen=True)
 class Curve:
-    """A metric over one training run. Runs of one `model` differ by seed alone."""
+    """A metric over one training run."""
 
-    model: str
     points: tuple[Point, ...]
 
     @property
@@ -186,27 +185,24 @@ class SignalToNoise:
     """Signal and noise of one metric, in its own unit."""
 
     spread: float
-    """the largest difference between models' ends (means of their last checkpoints); NaN for one model"""
+    """the largest difference between runs' ends (means of their last checkpoints); NaN for one run"""
     gain: float
     """the largest change from a run's first checkpoint to its end; NaN where no run has two"""
     steps: float
     """standard deviation of the last checkpoints around their line, over all runs; NaN with fewer than 3 degrees of
     freedom together (five checkpoints of one run, or three of each of three runs)"""
-    seeds: float
-    """standard deviation of the ends of one model's seeds, over all models; NaN without seeds"""
     items: float
     """mean standard error of the last checkpoints: what other items would have changed"""
 
     @property
     def signal(self) -> float:
-        """Between models where there are several, else over training."""
+        """Between runs where there are several, else over training."""
         return self.gain if math.isnan(self.spread) else self.spread
 
     @property
     def noise(self) -> float:
-        """The larger one of steps and seeds; the items' error where neither is known."""
-        known = [value for value in (self.steps, self.seeds) if not math.isnan(value)]
-        return max(known) if known else self.items
+        """That of steps; the items' error where it is not known."""
+        return self.items if math.isnan(self.steps) else self.steps
 
     @property
     def ratio(self) -> float:
@@ -216,24 +212,20 @@ class SignalToNoise:
         return self.signal / self.noise if self.noise > 0 else (math.inf if self.signal > 0 else 0.0)
 
 
-def signal_to_noise(curves: Sequence[Curve], last: int = LAST) -> SignalToNoise:
+def signal_to_noise(curves: Sequence[Curve]) -> SignalToNoise:
     """Signal and noise of one metric, in its own unit. Noise is around a straight line through the last checkpoints, so
     that a metric that still improves is not called noisy.
 
     Raises ValueError: there is no curve, or one without points."""
     if not curves or not all(curve.points for curve in curves):
         raise ValueError("signal and noise need curves with at least one point each")
-    by_model: dict[str, list[float]] = {}
-    for curve in curves:
-        by_model.setdefault(curve.model, []).append(curve.end)
-    centres = [math.fsum(ends) / len(ends) for ends in by_model.values()]
+    ends = [curve.end for curve in curves]
     gains = [abs(c.end - c.points[0].value) for c in curves if len(c.points) > 1]
     errors = [c.points[-1].stderr for c in curves if not math.isnan(c.points[-1].stderr)]
     return SignalToNoise(
-        spread=max(centres) - min(centres) if len(centres) > 1 else math.nan,
+        spread=max(ends) - min(ends) if len(ends) > 1 else math.nan,
         gain=max(gains, default=math.nan),
-        steps=_pooled([_around_line(c.points[-last:]) for c in curves], LEAST_DEGREES),
-        seeds=_pooled([(float(np.var(ends, ddof=1)), len(ends) - 1) for ends in by_model.values() if len(ends) > 1]),
+        steps=_pooled([_around_line(c.points[-LAST:]) for c in curves]),
         items=math.fsum(errors) / len(errors) if errors else math.nan,
     )
 
@@ -250,6 +242,6 @@ def _around_line(points: Sequence[Point]) -> tuple[float, int]:
     return float(left @ left) / degrees, degrees
 
 
-def _pooled(found: Sequence[tuple[float, int]], least: int = 1) -> float:
+def _pooled(found: Sequence[tuple[float, int]]) -> float:
     degrees = sum(each for _, each in found)
-    return math.sqrt(math.fsum(v * d for v, d in found) / degrees) if degrees >= least else math.nan
+    return math.sqrt(math.fsum(v * d for v, d in found) / degrees) if degrees >= LEAST_DEGREES else math.nan

@@ -114,13 +114,13 @@ def _verdict(found: SignalToNoise, best: Line, better: int, apart: bool) -> tupl
 def watched(found: Compared, by: str) -> list[Watched]:
     """Verdicts on the metrics that are shown and have a line of at least three checkpoints; those to watch first."""
     lines = {name: [line for e in found.entries
-                    if (line := _line(name, e.label, e.line, by, partial(value_at, e))) is not None]
+                    if (line := _line(name, e.line, by, partial(value_at, e))) is not None]
              for name in found.metrics if name not in chances(found.kinds)}  # fmt: skip
     return worth_watching({name: some for name, some in lines.items() if any(len(line.points) > 2 for line in some)},
                           found.kinds)
 
 
-def _line(name: str, model: str, run: Sequence[Checkpoint], by: str,
+def _line(name: str, run: Sequence[Checkpoint], by: str,
           value: Callable[[Checkpoint, str], float | None]) -> Line | None:
     having = [(c, v) for c in sorted(run, key=lambda c: (place_in(c, by), c.step))
               if (v := value(c, name)) is not None and math.isfinite(v) and not has_seen(c.seen, name)]
@@ -129,4 +129,4 @@ def _line(name: str, model: str, run: Sequence[Checkpoint], by: str,
     end = having[-1][0]
     side = end.side(name)
     points = tuple(Point(place_in(c, by), v, c.stderr.get(name, math.nan), c.label) for c, v in having)
-    return Line(model, points, end.interval(name), end.chance(name), side.units if side is not None else 0)
+    return Line(points, end.interval(name), end.chance(name), side.units if side is not None else 0)

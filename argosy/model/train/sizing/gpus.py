@@ -121,7 +121,7 @@ def intensity(job: Job, layout: Layout) -> float:
     """Return the operations a byte of the largest matrix product of a block, of one micro-batch.
 
     Its two inputs and its output go through the memory once."""
-    model, size = job.model, job.bytes.product
+    model, size = job.model, job.product
     tokens = float(layout.micro_batch(job) * job.sequence_length)
     inner = model.intermediate_size / layout.tensor
     if model.sparse_layers:

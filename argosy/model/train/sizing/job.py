@@ -10,35 +10,8 @@ from argosy.model.train.sizing.architecture import Architecture
 Engine = Literal["torch", "ddp", "zero", "fsdp"]
 Recompute = Literal["none", "selective", "full"]
 Offload = Literal["none", "optimizer", "all"]
+FLOAT = 4  # bytes of weights, gradients, moments and the residual stream, which are float32
 MASKED_LENGTH = 512  # up to it a CPU's attention has a mask (argosy/model/train/layers/attention.py)
-
-
-@dataclass(frozen=True)
-class Precision:
-    """Bytes of a number, by what it is of."""
-
-    weight: int
-    gradient: int
-    master: int
-    """Float32 copy of the weights that the optimizer keeps; 0 where the weights are float32 themselves."""
-    moment: int
-    residual: int
-    """The residual stream."""
-    product: int
-    """Inputs and outputs of matrix products."""
-
-    @property
-    def casts(self) -> bool:
-        """Whether each product casts its inputs, as autocast does."""
-        return self.product < self.weight
-
-
-PRECISIONS: Mapping[str, Precision] = {
-    "autocast": Precision(4, 4, 0, 4, 4, 2),  # ours: float32 weights, products in bfloat16
-    "mixed": Precision(2, 2, 4, 4, 2, 2),  # Micikevicius et al. 2018; 2 + 2 + 12 bytes with Adam
-    "float32": Precision(4, 4, 0, 4, 4, 4),
-    "bfloat16": Precision(2, 2, 0, 2, 2, 2),
-}
 
 
 @dataclass(frozen=True)
@@ -53,15 +26,12 @@ class Job:
     """Samples of one forward and backward, at most; 0 is all of a process's."""
     tokens: int = 0
     optimizer: str = "adamw"
-    precision: str = "autocast"
+    precision: Literal["autocast", "float32"] = "autocast"
+    """Precision of matrix products: autocast casts their inputs to bfloat16."""
     document_mask: bool = True
     """Whether there is a mask of each pair of a sample's tokens."""
     attention: Literal["fused", "plain"] = "fused"
     """Whether the scores are kept (plain), or made anew in the backward (FlashAttention, Dao et al. 2022)."""
-    kernels: Literal["transformers", "fused"] = "transformers"
-    """transformers as it is, which keeps what each small operation needs; or a kernel for each norm and activation."""
-    loss: Literal["chunked", "whole"] = "chunked"
-    """argosy/model/train/layers/loss.py, which holds the logits of few tokens at a time; or the logits of all."""
 
     @property
     def divisible(self) -> bool:
@@ -74,9 +44,14 @@ class Job:
         return self.optimizer in ("adamw", "muon")
 
     @property
-    def bytes(self) -> Precision:
-        """Bytes of a number, by what it is of."""
-        return PRECISIONS[self.precision]
+    def casts(self) -> bool:
+        """Whether each product casts its inputs."""
+        return self.precision == "autocast"
+
+    @property
+    def product(self) -> int:
+        """Bytes of a number that goes into a matrix product or comes out of one."""
+        return 2 if self.casts else FLOAT
 
 
 @dataclass(frozen=True)
@@ -93,8 +68,6 @@ class Layout:
     engine: Engine = "zero"
     shard: int = 0
     """Processes that share one copy of the states, such as those of a node; 0 is all that see different samples."""
-    sequence: bool = False
-    """Whether tensor parallelism divides the sequence where it does not divide the heads (Korthikanti et al. 2022)."""
     offload: Offload = "none"
     """State in the CPU's memory: the optimizer's and the gradients (Ren et al. 2021), or the weights too."""
     recompute: Recompute = "none"

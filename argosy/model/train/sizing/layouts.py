@@ -43,7 +43,7 @@ def describe(layout: Layout) -> str:
     if layout.pipeline > 1:
         words.append(f"pipeline of {layout.pipeline}")
     if layout.tensor > 1:
-        words.append(f"tensors over {layout.tensor}" + (" with their sequence" if layout.sequence else ""))
+        words.append(f"tensors over {layout.tensor}")
     if layout.expert > 1:
         words.append(f"experts over {layout.expert}")
     if layout.context > 1:
@@ -61,7 +61,7 @@ def describe(layout: Layout) -> str:
 
 def fields(layout: Layout) -> dict[str, Any] | None:
     """Return the fields of a phase that set the layout; None: Argosy's engines do not divide a model that way."""
-    if layout.sequence or layout.recompute == "selective" or (_divides(layout) and layout.engine == "zero"):
+    if layout.recompute == "selective" or (_divides(layout) and layout.engine == "zero"):
         return None
     if layout.zero and layout.pipeline * layout.expert > 1:
         return None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from argosy.model.train.sizing.activations import block_bytes, norm, stored_bytes
 from argosy.model.train.sizing.architecture import Weight
-from argosy.model.train.sizing.job import Job, Layout
+from argosy.model.train.sizing.job import FLOAT, Job, Layout
 
 CUDA_CONTEXT = 1.3e9  # context and kernels, as "Model training anatomy" of transformers' documentation measures them
 BUCKET = 500_000_000  # numbers of DeepSpeed's reduce_bucket_size and allgather_bucket_size, by default
@@ -58,25 +58,23 @@ def parameters_on_gpu(job: Job, layout: Layout) -> float:
 
 def moments(job: Job, weight: Weight) -> float:
     """Return the bytes that the optimizer keeps of a parameter, its float32 copy aside."""
-    number = job.bytes.moment
     hidden = weight.is_matrix and weight.part in ("attention", "mlp", "router")
     if job.optimizer == "muon" and hidden:
-        return number  # Jordan et al. 2024: a momentum alone
+        return FLOAT  # Jordan et al. 2024: a momentum alone
     if job.optimizer == "adafactor":  # Shazeer & Stern 2018: a mean for each row and column
         return 4 * (weight.rows + weight.columns) / (weight.rows * weight.columns) if weight.is_matrix else 4
     if job.optimizer == "adamw_8bit" and weight.is_matrix:
         return 2 + 8 / 256  # Dettmers et al. 2022: a float32 scale for a block of 256
-    return 2 * number
+    return 2 * FLOAT
 
 
 def states(job: Job, layout: Layout) -> dict[str, float]:
     """Return the bytes of weights, gradients and optimizer that a GPU holds, as ZeRO's stage divides them."""
-    size = job.bytes
-    copy = size.master or (size.weight if layout.zero and layout.engine == "zero" else 0)  # ZeRO's own partition
+    copy = FLOAT if layout.zero and layout.engine == "zero" else 0  # ZeRO's own partition
     found = dict.fromkeys(("weights", "gradients", "optimizer"), 0.0)
     for weight, count, shards in on_gpu(job, layout):
         kept = copy + moments(job, weight)
-        for stage, name, each in ((3, "weights", size.weight), (2, "gradients", size.gradient), (1, "optimizer", kept)):
+        for stage, name, each in ((3, "weights", FLOAT), (2, "gradients", FLOAT), (1, "optimizer", kept)):
             found[name] += each * count / (shards if layout.zero >= stage else 1)
     return found
 
@@ -100,20 +98,20 @@ def _tokens(job: Job, layout: Layout) -> int:
 
 def _casts(job: Job, layout: Layout, *, whole: bool) -> float:
     """Count the copies of matrices in the products' precision, of all blocks or of one."""
-    if not job.bytes.casts:
+    if not job.casts:
         return 0.0
     inner = sum(size for weight, size, _ in on_gpu(job, layout)
                 if weight.is_matrix and weight.part in ("attention", "mlp", "router"))
-    return job.bytes.product * inner / (1 if whole else -(-job.model.layers // layout.pipeline))
+    return job.product * inner / (1 if whole else -(-job.model.layers // layout.pipeline))
 
 
 def _activations(job: Job, layout: Layout) -> float:
     tokens, model = _tokens(job, layout), job.model
     last = sum(each.bytes for each in norm(job, 0)) if layout.pipeline == 1 else 0.0
     mask = 0.0
-    if job.document_mask and job.kernels == "transformers":  # an additive one of each pair of a sample's tokens
-        mask = tokens * job.sequence_length * job.bytes.product
-    rotary = 2 * job.sequence_length * model.head_dim * job.bytes.residual
+    if job.document_mask:  # an additive one of each pair of a sample's tokens
+        mask = tokens * job.sequence_length * job.product
+    rotary = 2 * job.sequence_length * model.head_dim * FLOAT
     return tokens * (stored_bytes(job, layout) + last) + mask + rotary
 
 
@@ -127,30 +125,28 @@ def _loss(job: Job, layout: Layout, gradients: float) -> dict[str, float]:
 
 def _logits(job: Job, layout: Layout) -> float:
     """Count what the output layer and the loss hold beside its weights."""
-    size, hidden, tokens = job.bytes, job.model.hidden_size, _tokens(job, layout)
+    hidden, tokens = job.model.hidden_size, _tokens(job, layout)
     if layout.pipeline > 1:  # they are on the last stage, which holds the fewest activations
         return 0.0
     vocab = job.model.vocab_size
-    if job.loss == "whole":
-        return tokens * (vocab * (size.product + 4 + 4) + size.residual * hidden)
-    copies = size.product if size.casts else 0
-    rows = tokens * hidden * (size.residual + copies + size.product)
+    copies = job.product if job.casts else 0
+    rows = tokens * hidden * (FLOAT + copies + job.product)
     chunk = min(tokens, CHUNK) * vocab * (4 + copies)
     work = 2 * chunk if tokens > CHUNK else chunk  # one is there until the next is made
-    return rows + vocab * hidden * (size.weight + copies) + max(work, chunk + size.product * vocab * hidden)
+    return rows + vocab * hidden * (FLOAT + copies) + max(work, chunk + job.product * vocab * hidden)
 
 
 def _head(job: Job, layout: Layout) -> float:
-    return job.bytes.weight * job.model.vocab_size * job.model.hidden_size
+    return FLOAT * job.model.vocab_size * job.model.hidden_size
 
 
 def _backward(job: Job, layout: Layout, gradients: float) -> dict[str, float]:
     """Count the moment at which the backward enters the blocks: all activations, and what runs through the last one."""
-    tokens, size, model = _tokens(job, layout), job.bytes, job.model
+    tokens, model = _tokens(job, layout), job.model
     inner = model.expert_size * model.experts_per_token if model.sparse_layers else model.intermediate_size
-    running = size.residual * model.hidden_size + size.product * inner / layout.tensor
+    running = FLOAT * model.hidden_size + job.product * inner / layout.tensor
     if layout.recompute == "full":
-        running += block_bytes(job, layout) - size.residual * model.hidden_size  # its input is kept anyway
+        running += block_bytes(job, layout) - FLOAT * model.hidden_size  # its input is kept anyway
     waiting = gradients if layout.accumulation(job) > 1 or layout.zero >= 2 else 0.0
     return {"activations": _activations(job, layout) + tokens * running, "gradients": waiting,
             "logits and loss": _head(job, layout) if layout.pipeline == 1 else 0.0,
@@ -186,17 +182,17 @@ def _orthogonalization(job: Job, layout: Layout) -> float:
 def _buffers(job: Job, layout: Layout) -> dict[str, float]:
     """Count what is gathered or sent at each moment."""
     none = dict.fromkeys(("loss", "backward", "update"), 0.0)
-    count, size = parameters_on_gpu(job, layout), job.bytes
+    count = parameters_on_gpu(job, layout)
     if layout.data == 1:
         return none
     if layout.engine == "torch":  # all gradients as one tensor
-        return {**none, "update": size.gradient * count}
+        return {**none, "update": FLOAT * count}
     block = count / (-(-job.model.layers // layout.pipeline))
     if layout.engine in ("ddp", "fsdp"):  # the block at work and the next one; what is around the blocks stays
-        gathered = size.weight * 2 * block if layout.engine == "fsdp" else 0.0
-        return {"loss": gathered, "backward": gathered + size.gradient * 2 * block, "update": 0.0}
+        gathered = FLOAT * 2 * block if layout.engine == "fsdp" else 0.0
+        return {"loss": gathered, "backward": gathered + FLOAT * 2 * block, "update": 0.0}
     bucket = min(count, BUCKET)
     if layout.zero < 3:
-        return {**none, "backward": size.gradient * bucket, "update": size.weight * bucket if layout.zero else 0.0}
-    live = size.weight * min(count, LIVE)
-    return {"loss": live, "backward": live + size.gradient * bucket, "update": 0.0}
+        return {**none, "backward": FLOAT * bucket, "update": FLOAT * bucket if layout.zero else 0.0}
+    live = FLOAT * min(count, LIVE)
+    return {"loss": live, "backward": live + FLOAT * bucket, "update": 0.0}

@@ -61,8 +61,8 @@ def test_corrections_are_scipys_and_holms() -> None:
         correct({"a": -0.1})
 
 
-def curve(values: list[float], model: str = "a", stderr: float = math.nan) -> Curve:
-    return Curve(model, tuple(Point(1000.0 * (i + 1), v, stderr) for i, v in enumerate(values)))
+def curve(values: list[float], stderr: float = math.nan) -> Curve:
+    return Curve(tuple(Point(1000.0 * (i + 1), v, stderr) for i, v in enumerate(values)))
 
 
 def test_signal_and_noise_by_hand() -> None:
@@ -73,11 +73,8 @@ def test_signal_and_noise_by_hand() -> None:
     slope, intercept = np.polyfit(range(5), bumpy, 1)
     left = np.array(bumpy) - slope * np.arange(5) - intercept
     assert signal_to_noise([curve(bumpy)]).steps == pytest.approx(math.sqrt(left @ left / 3))
-    models = signal_to_noise([curve(bumpy), curve([v + 0.1 for v in bumpy], "b")])
+    models = signal_to_noise([curve(bumpy), curve([v + 0.1 for v in bumpy])])
     assert (models.signal, models.ratio) == (pytest.approx(0.1), pytest.approx(0.1 / models.steps))
-    seeds = signal_to_noise([curve([v] * 5) for v in (0.5, 0.52, 0.57)] + [curve([0.8] * 5, "b")])
-    assert seeds.seeds == pytest.approx(np.std([0.5, 0.52, 0.57], ddof=1))
-    assert seeds.spread == pytest.approx(0.8 - 0.53)
     assert math.isnan(signal_to_noise([curve([0.3])]).ratio)
     with pytest.raises(ValueError, match="at least one point"):
         signal_to_noise([])

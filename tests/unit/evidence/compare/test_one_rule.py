@@ -80,7 +80,7 @@ def test_metrics_worth_watching_are_told_from_noise_and_guessing() -> None:
     values = {"learns": (0.25 + 0.03 * steps + rng.normal(0, 0.005, 12), 0.015), "few": ([0.4], 0.015),
               "guesses": (0.25 + rng.normal(0, 0.012, 12), 0.015), "jumps": (0.5 + rng.normal(0, 0.08, 12), 0.015),
               "blunt": (0.5 + 0.002 * steps, 0.05), "bits": (3 * np.exp(-steps / 5), 0.01)}
-    lines = {name: [Line("a", tuple(Point(1000.0 * n, float(v), error) for n, v in enumerate(some)),
+    lines = {name: [Line(tuple(Point(1000.0 * n, float(v), error) for n, v in enumerate(some)),
                          (some[-1] - 2 * error, some[-1] + 2 * error), 0.25 if name in ("learns", "guesses") else None)]
              for name, (some, error) in values.items()}  # fmt: skip
     found = worth_watching(lines, {name: Kind("lower" if name == "bits" else "higher") for name in lines})
