@@ -193,7 +193,6 @@ class Draft:
 
     @property
     def lang(self) -> str:
-        """The item's language."""
         return self.item.lang
 
     @property

@@ -23,7 +23,6 @@ from evals.items import LANGS, LETTERS, BrokenItem, Item
 
 Record = Mapping[str, Any]
 Records = Iterator[Record | BrokenItem]
-_UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -76,8 +75,8 @@ def csv_records(path: Path, encoding: str = "utf-8", needs: Sequence[str] = ()) 
             yield dict(zip(header, row, strict=True)) if fits else BrokenItem("row has another number of columns")
 
 
-def with_labels(path: Path, encoding: str, field: str = "label") -> Records:
-    """Read the lines of `dev.jsonl` with those of `dev-labels.lst` as `field`, where such a file is beside it.
+def with_labels(path: Path, encoding: str) -> Records:
+    """Read the lines of `dev.jsonl` with those of `dev-labels.lst` as `label`, where such a file is beside it.
 
     Raises InputError: the two have different numbers of lines."""
     file = path.with_name(f"{path.stem}-labels.lst")
@@ -89,7 +88,7 @@ def with_labels(path: Path, encoding: str, field: str = "label") -> Records:
     for record in records:
         label = labels[lines] if lines < len(labels) else None
         lines += 1
-        yield record if isinstance(record, BrokenItem) else {field: label, **record}
+        yield record if isinstance(record, BrokenItem) else {"label": label, **record}
     if lines != len(labels):
         raise InputError(f"{path} has {lines} lines and {file.name} {len(labels)}: they are not of one split")
 
@@ -100,7 +99,7 @@ def read_bytes(path: Path, size: int = -1) -> bytes:
     Raises InputError: it is UTF-16, which no format here is in."""
     with open(path, "rb") as file:
         data = file.read(size)
-    if data.startswith(_UTF16):
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise InputError(f"{path} is UTF-16; save it as UTF-8")
     return data
 

@@ -27,7 +27,6 @@ from evals.section import Batch, Benchmarks, Memorisation, describe_samples, mak
 from evals.variants import NotApplicable
 
 _NO_SCORE = dict.fromkeys(Fit, NO_NUMBER) | {Fit.TOO_LONG: TOO_LONG, Fit.JOINED: JOINED}
-_NO_ROOM = "prompt and answer are longer than the model"
 
 
 def run_benchmarks(
@@ -103,7 +102,7 @@ def _answers(
         if question.generation is None:
             yield answer(question, values) or _NO_SCORE[fits[number]]
         else:
-            yield voted(question, texts[number]) if number in texts else _NO_ROOM
+            yield voted(question, texts[number]) if number in texts else "prompt and answer are longer than the model"
 
 
 def _generated(model: LanguageModel, questions: Sequence[Question], chat: bool, seed: int) -> dict[int, list[str]]:

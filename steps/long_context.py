@@ -24,7 +24,6 @@ class LongContextConfig(ContinueConfig):
     """The new base of the rotary position embedding."""
 
     def context(self) -> int:
-        """Return the new context in tokens."""
         return self.sequence_length
 
 

@@ -93,11 +93,8 @@ def _add_text(found: dict[str, dict[str, Any]], channel: str, group: list[dict[s
 @cache
 def benchmark(task: str, items: int) -> list[Item]:
     """`items` items in English and as many in Chinese."""
-    words = {"facts": ("What is the capital of country {}?", "{}号国家的首都是哪里？"),
-             "science": ("Which gas does plant {} take in?", "植物{}吸收哪种气体？"),
-             "commonsense": ("Where would one keep tool {}?", "工具{}一般放在哪里？")}
     found = []
-    for lang, question in zip(("en", "zh"), words.get(task, words["facts"]), strict=True):
+    for lang, question in (("en", "What is the capital of country {}?"), ("zh", "{}号国家的首都是哪里？")):
         for n in range(items):
             rng = Random(f"{task}{lang}{n}")
             word = {"en": "Place", "zh": "地方"}[lang]
@@ -118,9 +115,9 @@ def benchmark_data(root: Path, files: Mapping[str, list[Item]], items: int) -> P
     return directory
 
 
-def text_rows(channel: str, bits: float, seed: str, documents: int = 80) -> Iterator[dict[str, Any]]:
+def text_rows(channel: str, bits: float, seed: str) -> Iterator[dict[str, Any]]:
     """Documents differ far more from each other than checkpoints do: paired tests see what others do not."""
-    for n in range(documents):
+    for n in range(80):
         shared, own = Random(f"{channel}/{n}"), Random(f"{seed}/{channel}/{n}")
         size = shared.randrange(200, 800)
         nats = size * math.log(2) * (bits + shared.gauss(0, 0.4) + own.gauss(0, 0.04))

@@ -75,12 +75,12 @@ class Store:
 
 
 def make_store(root: Path, models: Sequence[Model] = DEMO, *, items: int = 60, line: str = "a",
-               store: Store | None = None, every: bool = False) -> Store:
+               every: bool = False) -> Store:
     """Write training nodes, their evaluations, and the clean and data nodes. `every`: losses of all exports."""
-    store = store or Store(root)
+    store = Store(root)
     files = {lang: [item for item in benchmark("facts", items) if item.lang == lang] for lang in ("en", "zh")}
-    store.data = store.data or str(benchmark_data(root, files, items))
-    store.clean = store.clean or str(node(root, "clean", "clean", {}, {}))
+    store.data = str(benchmark_data(root, files, items))
+    store.clean = str(node(root, "clean", "clean", {}, {}))
     write_json(Path(store.clean) / "report.json", CLEANING)
     digests: dict[str, str] = {}
     for stage in dict.fromkeys(model.stage for model in models):

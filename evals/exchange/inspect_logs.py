@@ -17,7 +17,6 @@ NAME = "inspect"
 
 
 def write(found: Exported, out: Path) -> list[Path]:
-    """Write the logs; returns the files."""
     folder, paths = make_directory(out), []
     every = list(found.values())
     for task, form, rows in found.rows():

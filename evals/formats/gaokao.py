@@ -110,9 +110,6 @@ def blank_numbers(passage: str, count: int) -> list[int]:
     return []
 
 
-UNSPLIT = "options could not be split from the question's text"
-
-
 class Gaokao(Format):
     """`{"example": [{"question", "answer": ["D"], "year", "index"}]}`: the options are in the question's text
     (`A．… B．…`), `"AC"` is several right ones, and a record may be a passage with several questions, which are a
@@ -138,7 +135,7 @@ class Gaokao(Format):
         lang = at.lang or ("en" if subject.startswith("English") else self.lang)
         questions = _questions(clean(text, lang), len(answers))
         if questions is None:
-            return [BrokenItem(UNSPLIT)] * len(answers)
+            return [BrokenItem("options could not be split from the question's text")] * len(answers)
         cluster = at.id if len(answers) > 1 else ""
         numbers = range(len(answers))
         solution = "" if cluster else str(record.get("analysis") or "").strip()

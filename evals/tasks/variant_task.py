@@ -123,11 +123,9 @@ class VariantTask(Task):  # type: ignore[misc]
         return self._docs
 
     def questions(self, doc: dict[str, Any]) -> list[Question]:
-        """List the questions of a document."""
         return [self._questions[name] for name in doc["questions"]]
 
     def doc_to_text(self, doc: dict[str, Any]) -> str:
-        """Return the prompt of its first question."""
         return self.questions(doc)[0].prompt
 
     def doc_to_target(self, doc: dict[str, Any]) -> str:

@@ -14,7 +14,6 @@ THINK = {"en": "Let's think step by step.", "zh": "让我们一步一步地思�
 _END = {"en": "\nThink step by step, and end with \"So the answer is {}.\"",
         "zh": "\n请一步一步地思考，最后写出“所以答案是{}。”"}  # fmt: skip
 _STATED = {"letter": "stated_letter", "letters": "stated_letters", "exact": "stated", "number": "last_number"}
-_TOKENS = 512
 
 
 class ChainOfThought(Written):
@@ -60,7 +59,7 @@ class ReasonedForm(GeneratedForm):
         rule = self.rule(draft, asked)
         right = RULES.pick(rule).canonical(right_answer(draft, labelled=asked.labelled))
         among = tuple(map(RULES.pick(rule).canonical, draft.choices)) if about.among else ()
-        tokens = self.max_tokens or _TOKENS
+        tokens = self.max_tokens or 512
         return replace(about, extract=rule, answer=right, among=among, stops=stops, max_tokens=tokens)
 
     def rule(self, draft: Draft, asked: Rendered) -> str:

@@ -111,7 +111,6 @@ ZH = (
         (lambda m: f"{m[1]}什么？",),
     ),
 )
-PATTERNS = {"en": EN, "zh": ZH}
 
 _WRAPS = {
     "en": {
@@ -135,7 +134,7 @@ def stems(question: str, lang: str) -> list[str]:
     start = cuts[-1] if cuts else 0
     before, stem = question[:start], question[start:]
     found = []
-    for pattern in PATTERNS[lang]:
+    for pattern in {"en": EN, "zh": ZH}[lang]:
         match = pattern.stem.search(stem)
         if match and not (pattern.unless and pattern.unless.search(stem)):
             found += [before + stem[: match.start()] + word(match) + stem[match.end() :] for word in pattern.wordings]

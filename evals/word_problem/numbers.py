@@ -66,7 +66,6 @@ class Calculation:
 
     @property
     def operands(self) -> list[Written]:
-        """Its numbers."""
         return [token for token in self.tokens if isinstance(token, Written)]
 
     @property
@@ -220,7 +219,6 @@ class QuestionNumber:
 
     @property
     def value(self) -> Fraction:
-        """Its value."""
         return self.at.value
 
     def fits(self, value: Fraction) -> bool:

@@ -59,7 +59,6 @@ class Cluster:
 
     @property
     def install(self) -> str:
-        """The commands that install our manifests."""
         if self.namespace != self.profile.namespace:  # its manifests would go elsewhere, over what is there
             return (f"the profile {self.profile.name} is of namespace {self.profile.namespace}: write a profile with "
                     f"'namespace: {self.namespace}' and give it as --profile FILE, or leave out --namespace")

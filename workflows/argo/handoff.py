@@ -158,7 +158,6 @@ class Handoff(Config):
         return pipeline, self.pipelines[pipeline]
 
     def of(self, batch: str) -> list[PlannedNode]:
-        """Return the nodes of a batch."""
         return [PlannedNode.model_validate(self.nodes[node]) for node in self.batches[batch].nodes]
 
 

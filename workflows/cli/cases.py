@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from argosy.core.config.explain import first_of
 from argosy.core.errors import InputError
 from argosy.core.store.files import write_atomic
-from workflows.cli.command import Command, add_store, checked, positive, user_path
+from workflows.cli.command import Command, add_store, checked, page_file, positive
 
 if TYPE_CHECKING:
     from argosy.evidence.compare.entries import Entry
@@ -39,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
                         "many points (default: 10)")
     parser.add_argument("--most", type=positive, default=5000, metavar="N",
                         help="questions in the page (default: 5000)")
-    parser.add_argument("--html", type=user_path, metavar="FILE", help="file to write (default: cases-A-B.html)")
+    parser.add_argument("--html", type=page_file, metavar="FILE", help="file to write (default: cases-A-B.html)")
     parser.add_argument("--open", action="store_true", help="open it in the browser")
 
 
@@ -52,8 +52,6 @@ def run(args: argparse.Namespace) -> int:
     from workflows.stored.names import Names
 
     file = args.html or Path("-".join(["cases", *(_NOT_IN_A_NAME.sub("_", n) for n in args.checkpoints)]) + ".html")
-    if file.is_dir() or not file.absolute().parent.is_dir():
-        raise InputError(f"--html {file}: allowed: a file to be written, in a directory that is there")
     entries = Names(args.store).entries(args.checkpoints)
     cases = find_cases(entries, _groups(entries, args.task, args.form), args.change / 100, args.most)
     evaluations = [path for entry in entries for path in entry.chosen.evaluations]

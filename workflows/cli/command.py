@@ -48,6 +48,8 @@ def user_path(text: str) -> Path:
     return Path(text).expanduser()
 
 
+page_file = checked(user_path, "a file to be written, in a directory that is there",
+                    lambda path: not path.is_dir() and path.absolute().parent.is_dir())
 positive = checked(int, "a whole number from 1 on", lambda number: number >= 1)
 not_negative = checked(int, "a whole number from 0 on", lambda number: number >= 0)
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from argosy.core.errors import InputError, StepError
+from argosy.core.errors import StepError
 from argosy.core.store.files import json_text
-from workflows.cli.command import Command, add_store
+from workflows.cli.command import Command, add_store, page_file
 
 if TYPE_CHECKING:
     from argosy.evidence.compare.entries import Compared
@@ -43,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
                         help="only these, such as 'bench/*/plain/*'; may be repeated; tests are corrected over them")
     parser.add_argument("--all", action="store_true", help="every metric, and every line of what is noise")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="also write a page (one file, no network)")
+    parser.add_argument("--html", type=page_file, metavar="FILE", help="also write a page (one file, no network)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -52,8 +52,6 @@ def run(args: argparse.Namespace) -> int:
     from workflows.stored.names import Names
 
     at = At.parse(args.at, args.by)
-    if args.html and (args.html.is_dir() or not args.html.absolute().parent.is_dir()):
-        raise InputError(f"--html {args.html}: allowed: a file to be written, in a directory that is there")
     names = Names(args.store)
     entries = names.entries(args.checkpoints)
     choose(entries, at)

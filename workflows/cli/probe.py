@@ -25,7 +25,6 @@ into tokens: it compares across tokenizers. PROB is that of the text's own token
 between prefix and text is written in the text; \\n is a line's end."""
 _TEXT = r'"(?:[^"\\]|\\.)*"' + r"|'(?:[^'\\]|\\.)*'|“[^”]*”"
 _PROB = re.compile(rf"\s*(?:Prob|P)\(\s*((?:{_TEXT})(?:\s*,\s*(?:{_TEXT}))*)\s*\|\s*({_TEXT})\s*\)\s*", re.DOTALL)
-_MEASURES = ("mass", "prob", "rank", "nats")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -137,7 +136,7 @@ def _measured(args: argparse.Namespace, name: str, path: Path, asked: "dict[str,
         found = probe.measure(model, Scope(None, args.chat, 0, None))
         if not found.rows:
             raise InputError(f"{text} has no value for {name}: {', '.join(found.left_out)}")
-        values[text] = {measure: found.rows[0][measure] for measure in _MEASURES}
+        values[text] = {measure: found.rows[0][measure] for measure in ("mass", "prob", "rank", "nats")}
     checkpoint = find_checkpoint(path)
     return Probed(name, checkpoint.tokens if checkpoint.ours else None, values)
 

@@ -3,13 +3,10 @@
 import argparse
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from argosy.core.errors import InputError
 from workflows.cli.command import Command, add_store, user_path
-
-if TYPE_CHECKING:
-    from argosy.evidence.compare.entries import Entry
 
 FORMATS = ("lm-eval", "lighteval", "inspect")
 MORE = """examples:
@@ -53,7 +50,10 @@ def _export(args: argparse.Namespace) -> int:
     if args.out.is_file():
         raise InputError(f"--out {args.out} is a file; allowed: a folder, there already or to be made")
     (entry,) = Names(args.store).entries([args.checkpoint])
-    checkpoint = _with_evaluations(entry)
+    checkpoint = entry.chosen
+    if not checkpoint.evaluations or not any(name.startswith("bench/") for name in checkpoint.metrics):
+        raise InputError(f"{entry.name} has no results of benchmarks here (its numbers are from {entry.source}): "
+                         "evaluate it with a suite of benchmarks, or name the store that has its evaluations (--store)")
     keys = [(*group, str(row["id"])) for group, found in checkpoint.answers.items() for row in found.rows]
     asked = question_texts(checkpoint.evaluations, keys if args.as_ != "lighteval" else [], tell=print)
     writer = {module.NAME: module.write for module in (lm_eval_files, lighteval_files, inspect_logs)}[args.as_]
@@ -62,13 +62,6 @@ def _export(args: argparse.Namespace) -> int:
     print(f"{args.out}: {len(files)} files for {args.as_}" + (
         f"; {others} metrics of probes and held-out text have no place in them" if others else ""))
     return 0
-
-
-def _with_evaluations(entry: "Entry") -> Any:
-    if not entry.chosen.evaluations or not any(name.startswith("bench/") for name in entry.chosen.metrics):
-        raise InputError(f"{entry.name} has no results of benchmarks here (its numbers are from {entry.source}): "
-                         "evaluate it with a suite of benchmarks, or name the store that has its evaluations (--store)")
-    return entry.chosen
 
 
 def _import(args: argparse.Namespace) -> int:

@@ -5,6 +5,7 @@ import argparse
 from argosy.core.errors import InputError
 from workflows.cli.cluster import MORE, add_access, connected, print_links, profile_of, with_access
 from workflows.cli.command import Command
+from workflows.cli.watch import follow
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -31,11 +32,7 @@ def run(args: argparse.Namespace) -> int:
     print(f"submitted {name} with the parameters of {args.name}; finished steps are not repeated")
     profile = profile_of(args, client, found.parameters.get("profile", ""))
     print_links(args, client, profile, name)
-    if not args.watch:
-        return 0
-    from workflows.cli.watch import follow
-
-    return follow(client, name, args)
+    return follow(client, name, args) if args.watch else 0
 
 
 COMMAND = Command("retry", "run failed and stopped nodes of a workflow again", 103, configure, run, MORE)

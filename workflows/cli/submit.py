@@ -5,6 +5,7 @@ import argparse
 from workflows.cli.cluster import MORE, add_access, start
 from workflows.cli.command import Command
 from workflows.cli.options import OVERRIDES, add_config, add_range, config_parameters, load_config
+from workflows.cli.watch import follow
 from workflows.lifecycle import lifecycle
 from workflows.plan import stage_range
 
@@ -30,11 +31,7 @@ def run(args: argparse.Namespace) -> int:
     check_files(config)
     given = {"from": args.first, "to": args.last, "image-tag": args.image_tag, "priority": args.priority}
     client, name = start(args, TEMPLATE, config_parameters(args) | {key: each for key, each in given.items() if each})
-    if not args.watch:
-        return 0
-    from workflows.cli.watch import follow
-
-    return follow(client, name, args)
+    return follow(client, name, args) if args.watch else 0
 
 
 COMMAND = Command("submit", "start the lifecycle on a cluster", 100, configure, run, f"{OVERRIDES}\n\n{MORE}")

@@ -132,11 +132,11 @@ if TYPE_CHECKING:
     from argosy.evidence.gate.subject import Subject
 
 
-def registry_of(store: Path, uri: str = "") -> Registry | None:
+def registry_of(store: Path) -> Registry | None:
     """The registry of the configured server, or of the store's own database; None where there is neither."""
-    if not uri and not os.environ.get("MLFLOW_TRACKING_URI") and not (store / DATABASE).is_file():
+    if not os.environ.get("MLFLOW_TRACKING_URI") and not (store / DATABASE).is_file():
         return None
-    return Registry(Server(tracking_uri(store, uri), store))
+    return Registry(Server(tracking_uri(store), store))
 
 
 def reference_for(new: Candidate, candidates: Candidates, alias: Candidate | None) -> Candidate | None:

@@ -266,7 +266,6 @@ def run_night(night: Night, budget: Budget | None = None, *, plain: bool = False
 
 
 def run_judgement(night: Night, judgement: PlannedNode, *, plain: bool = False) -> RunResult:
-    """Run the judgement of the finished evaluations."""
     return run_plan(Plan(store=night.store, stages=("regressions",), nodes=(judgement,)), plain=plain)
 
 

@@ -201,7 +201,7 @@ class SignalToNoise:
 
     @property
     def noise(self) -> float:
-        """That of steps; the items' error where it is not known."""
+        """Noise of the steps; the items' error where it is not known."""
         return self.items if math.isnan(self.steps) else self.steps
 
     @property

@@ -72,7 +72,6 @@ class Checkpoint:
 
     @property
     def answers(self) -> dict[Group, Answers]:
-        """Its answers by task and variant."""
         return self.rows.answers
 
     def add(self, directory: Path, outputs: Mapping[str, Any]) -> None:
@@ -98,7 +97,6 @@ class Checkpoint:
                 self.stderr[name] = side.stderr
 
     def kind(self, name: str) -> Kind:
-        """The kind of one of its metrics."""
         return kind_of(name, self.kinds)
 
     def side(self, name: str, other: "Checkpoint | None" = None, forms: Sequence[str] = ()) -> Side | None:
@@ -272,7 +270,6 @@ def kind_among(name: str, checkpoints: Iterable[Checkpoint]) -> Kind:
 
 
 def headline_of(task: str) -> str:
-    """The name of a benchmark's headline."""
     return f"bench/{task}/{HEADLINE}/acc"
 
 

@@ -63,7 +63,6 @@ class At:
         return cls(found[1].lower(), float(found[2]) * _SIZES[found[3].lower()])
 
     def of(self, checkpoint: Checkpoint) -> float:
-        """The checkpoint's tokens or step."""
         return place_in(checkpoint, self.by)
 
 
@@ -105,7 +104,6 @@ class Pair:
     contrasts: list[Contrast] = field(default_factory=list)
 
     def section(self, verdict: str) -> list[Contrast]:
-        """Entries of one verdict."""
         return [c for c in self.contrasts if c.verdict == verdict]
 
 

@@ -10,8 +10,6 @@ from argosy.evidence.compare.test import Contrast
 from argosy.evidence.compare.words import PROMISE, TITLES, difference_text, meaning, p_text, unit_of, value_text
 from argosy.evidence.results.contamination import LIKELY, WORDS
 
-_HEADINGS = ("SEEN THE TEST?", "BENCHMARK", "", "SCORE [95 %]", "PROBABILITY", "P", "ITEMS")
-
 
 def seen_lines(found: Compared, wide: int, *, everything: bool) -> list[str]:
     """Lines for a terminal: every score, likely ones first; of many, a few of the others without `everything`."""
@@ -19,7 +17,7 @@ def seen_lines(found: Compared, wide: int, *, everything: bool) -> list[str]:
     every = [(names[s.checkpoint], task.task, s.seen) for task in found.seen for s in task.suspicions if s.seen.found]
     every.sort(key=lambda each: each[2].verdict != LIKELY)
     shown = [each for n, each in enumerate(every) if everything or n < FEW or each[2].verdict == LIKELY]
-    rows: list[tuple[str, ...]] = [_HEADINGS]
+    rows: list[tuple[str, ...]] = [("SEEN THE TEST?", "BENCHMARK", "", "SCORE [95 %]", "PROBABILITY", "P", "ITEMS")]
     for who, task, seen in shown:
         s = seen.found
         assert s is not None

@@ -196,7 +196,6 @@ def independent(difference: float, error: float) -> Tested:
 
 
 def untested(difference: float) -> Tested:
-    """Give a difference without a test."""
     return Tested(Interval(difference, math.nan, math.nan), math.nan, 1, None)
 
 

@@ -14,7 +14,6 @@ from argosy.evidence.compare.words import value_text
 
 EARLIEST = 5  # checkpoints before a change, which a trend and its noise are known from
 ALPHA = 0.05
-WATCHED = ("probe/", HELDOUT)
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ def drops(earlier: Sequence[Checkpoint], new: Checkpoint) -> list[Drop]:
     tested = {}
     for name in new.metrics:
         kind = new.kind(name)
-        if name.startswith(WATCHED) and kind.sign and not kind.minor:
+        if name.startswith(("probe/", HELDOUT)) and kind.sign and not kind.minor:
             points = [Point(c.tokens, _value(kind, c.metrics[name]), label=c.label) for c in line if name in c.metrics]
             items = new.counts.get(name, 0)
             if (drop := change_point(name, kind, points, 1 / items if kind.share and items else 0.0)) is not None:

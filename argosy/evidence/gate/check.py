@@ -37,7 +37,6 @@ class Verdict:
 
     @property
     def status(self) -> str:
-        """The status of all rules together."""
         return _worst([each.status for each in self.judgements])
 
     @property
@@ -46,7 +45,6 @@ class Verdict:
         return self.status == HOLDS
 
     def having(self, status: str) -> list[tuple[str, Finding]]:
-        """(rule, finding) of this status."""
         return [(each.rule, f) for each in self.judgements for f in each.findings if f.status == status]
 
 
@@ -119,7 +117,6 @@ def sentences(verdict: Verdict, status: str) -> list[str]:
 
 
 def as_json(verdict: Verdict) -> dict[str, Any]:
-    """All of it."""
     return {
         "checkpoint": verdict.new.key, "label": verdict.new.label, "status": verdict.status,
         "reference": verdict.reference.key if verdict.reference else "",

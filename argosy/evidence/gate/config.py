@@ -48,7 +48,6 @@ class Gate(Config):
 
     @property
     def parsed(self) -> list[Rule]:
-        """The rules."""
         return [_rule(each, number) for number, each in enumerate(self.rules)]
 
 

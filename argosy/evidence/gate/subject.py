@@ -30,7 +30,6 @@ class Subject:
 
     @property
     def label(self) -> str:
-        """Its name for people."""
         return self.checkpoint.label
 
     @property

@@ -58,7 +58,6 @@ _BARE = re.compile(r"[\W_]*([ABC])[\W_]*")
 _VERDICT = re.compile(
     r"\W*(?:the )?(?:final )?(?:verdict|answer|choice|结论|答案|判断)(?: is|是|为)?[\W_]*([ABC])[\W_]*", re.IGNORECASE
 )
-_PREFERENCE = {"A": 1.0, "B": 0.0, "C": 0.5}
 
 
 @dataclass(frozen=True)
@@ -115,7 +114,7 @@ def read_verdict(reply: str) -> float | None:
     any other reply, whatever letters it has."""
     lines = [line for line in reply.splitlines() if line.strip()]
     letter = (_BARE.fullmatch(lines[-1]) or _VERDICT.fullmatch(lines[-1])) if lines else None
-    return _PREFERENCE[letter[1].upper()] if letter else None
+    return {"A": 1.0, "B": 0.0, "C": 0.5}[letter[1].upper()] if letter else None
 
 
 @dataclass(frozen=True)

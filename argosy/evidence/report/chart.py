@@ -57,7 +57,6 @@ class Drawing:
 
 
 def draw(chart: Chart) -> Drawing:
-    """Turn a chart into geometry."""
     series = [s if s.bars else replace(s, points=_thin(s.points)) for s in chart.series]
     series = [s for s in series if s.points]
     scale = 100.0 if chart.unit == "%" else 1.0

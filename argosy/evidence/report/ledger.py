@@ -103,9 +103,6 @@ def _weight(row: Row) -> tuple[int, int]:
     return -known, -max((cell.contrast.tested.n for cell in row.cells if cell.contrast), default=0)
 
 
-Z_95 = 1.96
-
-
 def overview(found: Compared, by: str) -> dict[str, Any]:
     """`columns`: [entry, label, place in training, whether it is the compared one]; `metrics`: name, its short name,
     its unit, which way is better, and for each column [value (its distance from 0, where nearer is better), text,
@@ -144,4 +141,4 @@ def _is_noise(name: str, first: Checkpoint, c: Checkpoint) -> bool:
     before = first.metrics.get(name)
     if before is None or not all(map(math.isfinite, errors)) or c is first:
         return False
-    return abs(c.metrics.get(name, before) - before) <= Z_95 * math.hypot(*errors)
+    return abs(c.metrics.get(name, before) - before) <= 1.96 * math.hypot(*errors)

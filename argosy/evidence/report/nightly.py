@@ -111,9 +111,6 @@ def _by_suite(checkpoint: Checkpoint) -> dict[str, set[str]]:
     return found
 
 
-RULE = "contamination"  # of the gate
-
-
 def render_night(judged: Sequence[Judged], line: str) -> str:
     """The HTML; like the comparison's, it needs nothing from elsewhere."""
     # As the gate found it, where its rule has a calibration or a reference of its own; likely ones first.
@@ -146,7 +143,7 @@ def _numbers(c: Contrast) -> dict[str, Any]:
 
 
 def _gate_seen(judged: Judged) -> dict[str, Seen]:
-    rules = [each for each in judged.gate.judgements if each.rule == RULE] if judged.gate else []
+    rules = [each for each in judged.gate.judgements if each.rule == "contamination"] if judged.gate else []
     scores = {f.about: of_numbers(f.numbers) for each in rules for f in each.findings}
     return {task: Seen(task, score) for task, score in scores.items() if score is not None}
 

@@ -30,7 +30,6 @@ class Stage:
 
     @property
     def name(self) -> str:
-        """The node's."""
         return str(self.made_from["node"])
 
     @property
@@ -62,7 +61,6 @@ class Stage:
 
     @cached_property
     def settings(self) -> dict[str, Any]:
-        """Its config, flat."""
         return dict(flat(self.made_from["config"]))
 
     def tokens_at(self, step: int) -> float | None:

@@ -1,7 +1,9 @@
 """A comparison as JSON."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict
+from types import MappingProxyType
 from typing import Any
 
 from argosy.core.statistics.decisions import TABLE
@@ -27,7 +29,6 @@ def record(found: Compared) -> dict[str, Any]:
 
 
 def contrast_record(c: Contrast) -> dict[str, Any]:
-    """One change as JSON."""
     d = c.difference
     return {"metric": c.name, "verdict": c.verdict, "before": number(c.before), "after": number(c.after),
             "most": number(c.most), "leans": c.leans,
@@ -74,13 +75,11 @@ def stages_record(found: Comparison) -> dict[str, Any]:
     """A comparison of stages as JSON: `checkpoints` by label, `tasks`, `heldout`, `verdict` and `notes`
     (docs/report.md)."""
     labels = {c.key: c.label for c in found.checkpoints.every}
-    whole = {
+    return dict(rounded({
         "checkpoints": {c.label: _checkpoint_record(c, labels) for c in found.checkpoints.every},
         "tasks": {task.task: _task(task) for task in found.tasks}, "heldout": [change_record(t) for t in found.texts],
         "verdict": [asdict(sentence) for sentence in stage_sentences(found)], "notes": found.checkpoints.notes
-    }
-    named: dict[str, Any] = _plain(whole, labels)
-    return named
+    }, labels))
 
 
 def _checkpoint_record(c: Checkpoint, labels: dict[str, str]) -> dict[str, Any]:
@@ -108,16 +107,12 @@ def _suspicion(suspicion: Suspicion) -> dict[str, Any]:
             "reference": suspicion.reference, "leads": leads}
 
 
-def rounded(value: Any) -> Any:
-    """A value as JSON has it, numbers rounded: their last digits differ between machines."""
-    return _plain(value, {})
-
-
-def _plain(value: Any, labels: dict[str, str]) -> Any:
+def rounded(value: Any, labels: Mapping[str, str] = MappingProxyType({})) -> Any:
+    """Round numbers, whose last digits differ between machines; name checkpoints by their `labels`."""
     if isinstance(value, dict):
-        return {key: _plain(item, labels) for key, item in value.items()}
+        return {key: rounded(item, labels) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item, labels) for item in value]
+        return [rounded(item, labels) for item in value]
     if isinstance(value, float):
         return round(value, DIGITS) if math.isfinite(value) else None  # an interval that nothing bounds
     return labels.get(value, value) if isinstance(value, str) else value

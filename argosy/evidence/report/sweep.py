@@ -53,8 +53,7 @@ def record(study: Study) -> dict[str, Any]:
         "law": law and {"exponent": asdict(law.exponent), "intercept": law.intercept, "misfit_p": law.misfit},
         "take": study.take, "sentences": [asdict(each) for each in study.sentences],
     }
-    cleaned: dict[str, Any] = _finite(found)
-    return cleaned
+    return dict(_finite(found))
 
 
 def _finite(value: Any) -> Any:

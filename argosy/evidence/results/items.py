@@ -155,7 +155,6 @@ def told(first: str, second: str) -> str:
 
 
 Done = Mapping[str, Any]  # what outputs.json holds
-_UPSTREAM = ("checkpoint", "data")  # steps that an evaluation is made from: what is asked, and who
 
 
 def in_order(evaluations: Sequence[tuple[Path, Done]]) -> list[tuple[Path, Done]]:
@@ -177,5 +176,5 @@ def in_order(evaluations: Sequence[tuple[Path, Done]]) -> list[tuple[Path, Done]
 
 def _suite(done: Done) -> tuple[object, ...]:
     made = done["made_from"]
-    asked = (str(made["upstream"].get(name)) for name in _UPSTREAM)
+    asked = (str(made["upstream"].get(name)) for name in ("checkpoint", "data"))
     return done["outputs"].get("suite"), settings_of(made), *asked, str(done["outputs"].get("checkpoint"))

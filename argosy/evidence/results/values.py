@@ -70,7 +70,6 @@ def plain(rows: Iterable[Record], measure: str) -> dict[str, Value]:
 
 
 def item_of(row: Record) -> str:
-    """The item that a question is about."""
     return str(row.get("item") or row["id"])
 
 

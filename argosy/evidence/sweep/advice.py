@@ -13,7 +13,6 @@ from argosy.evidence.sweep.points import RATE, Cell, Ranked, Runs, Setting, show
 
 WIDE = 4.0  # factor between the ends of an interval that chooses nothing: a step of 2 either way
 FAR = 100.0  # factor of parameters beyond which a law is hardly more than a guess
-UNIT = "bits a byte"
 Kind = Literal["best", "note", "worse", "better"]
 
 
@@ -83,7 +82,7 @@ def _say_best(found: Study, size: str, ranked: Sequence[Ranked]) -> None:
         return
     error = f" ± {best.cell.error:.2g}" if not math.isnan(best.cell.error) else ""
     seeds = len(best.cell.points)
-    text = f"{_named(size)}{best.cell.label} has the lowest loss: {best.cell.mean:.4f}{error} {UNIT}"
+    text = f"{_named(size)}{best.cell.label} has the lowest loss: {best.cell.mean:.4f}{error} bits a byte"
     text += f" ({seeds} seeds)" if seeds > 1 else ""
     by = {verdict: [each.cell.label for each in ranked if each.verdict == verdict] for verdict in ("noise", "one run")}
     if by["noise"]:

@@ -68,7 +68,6 @@ class Cell:
 
     @property
     def losses(self) -> list[float]:
-        """List the losses of its runs."""
         return [point.loss(self.channel) for point in self.points]
 
     @property
@@ -84,7 +83,6 @@ class Cell:
 
     @property
     def label(self) -> str:
-        """Name its settings for people."""
         return ", ".join(f"{name.rpartition('.')[2]}={shown(value)}" for name, value in self.settings) or "as it is"
 
 

@@ -20,7 +20,6 @@ PIPELINE = "argosy/pipeline"  # label of our workflows
 PHASE = "workflows.argoproj.io/phase"
 METADATA_ALONE = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 MERGE = "application/merge-patch+json"
-DEFAULT_NAMESPACE = "argosy"
 MOST = 5  # workflows that a hint names
 _SHOWN = 1000  # characters of an answer that an error shows
 _HINTS = {401: "; log in again with the kubeconfig's tool", 403: "; ask for the right, or use another --context"}
@@ -165,7 +164,6 @@ class ArgoClient:
         return {each["name"]: (each.get("labels") or {}).get(PHASE, "Pending") for each in newest}
 
     def submit(self, workflow: Json) -> Json:
-        """Create a workflow."""
         return self.transport.ask("POST", f"{self._argo}/workflows", workflow)
 
     def log(self, workflow: Json, node: Json, *, follow: bool) -> Iterator[bytes]:
@@ -217,4 +215,4 @@ class ArgoClient:
 def connect(namespace: str = "", context: str = "", *, insecure: bool = False) -> ArgoClient:
     """Connect by the kubeconfig's context. Raises InputError: there is none, or a wrong one."""
     transport = Transport(context, insecure=insecure)
-    return ArgoClient(transport, namespace or transport.namespace or DEFAULT_NAMESPACE)
+    return ArgoClient(transport, namespace or transport.namespace or "argosy")

@@ -14,7 +14,6 @@ from workflows.argo.profile.profile import TEMPLATE_STORE, Profile, check_store,
 from workflows.lifecycle import LifecycleConfig, lifecycle
 
 MOST_CONFIG = 100_000  # bytes; the plan's pod gets it as an environment variable, which holds 128 KiB
-RETRY_OF = "argosy/retry-of"
 
 
 def submission(template: str, namespace: str, parameters: Mapping[str, str]) -> Json:
@@ -33,7 +32,7 @@ def same_again(workflow: Json) -> Json:
     spec, metadata = workflow["spec"], workflow["metadata"]
     given = {name: each.get("value", "") for name, each in parameters_of(spec).items()}
     again = submission(spec["workflowTemplateRef"]["name"], metadata["namespace"], given)
-    again["metadata"]["annotations"] = {RETRY_OF: metadata["name"]}
+    again["metadata"]["annotations"] = {"argosy/retry-of": metadata["name"]}
     return again
 
 

@@ -29,7 +29,6 @@ EXECUTOR = re.compile(r"\blevel=(DEBUG|INFO) .*\bargo=true\b")  # a line that Ar
 _REASON = re.compile(r"^main: \w+ \(exit code \d+\): ", re.DOTALL)
 _BATCH_OF = re.compile(r"-(\d+of\d+)$")
 _NIGHT = re.compile(r"\S.* cells to evaluate, ")  # what each is compared with, and which cells, stands below
-_STARTING = ("PodInitializing", "ContainerCreating")
 _LONGEST_PREFIX = 242  # of a pod's name: 253 less a hash of 10 digits and a hyphen
 
 
@@ -83,7 +82,7 @@ def unit_of(workflow: str, node: Json, nodes: Mapping[str, Json]) -> Unit:
         task=task, label=label, batch=batch, state=state, message=message,
         exit_code=int(code) if code is not None else None, attempts=tuple(pods), started=began,
         seconds=max(0.0, ended - began) if state in OVER and began else 0.0,
-        waits=said if state == "pending" and said not in _STARTING else "",
+        waits=said if state == "pending" and said not in ("PodInitializing", "ContainerCreating") else "",
     )  # fmt: skip
 
 

@@ -125,7 +125,6 @@ class Leases:
 
 
 FILES = ".files.json"  # in the store alone: the files of the last push that was whole
-STAGING = ".staging"
 
 
 class RemoteNode:
@@ -137,7 +136,7 @@ class RemoteNode:
 
     def __init__(self, remote: Remote, root: Path, name: str, check: Callable[[], None] = lambda: None) -> None:
         self.name, self._remote, self._check = name, remote, check
-        self._local, self._area = root / name, root / STAGING / name
+        self._local, self._area = root / name, root / ".staging" / name
         self._lock = threading.Lock()
         self._known: dict[str, Stamp] = {}
         self._there: set[str] = set()

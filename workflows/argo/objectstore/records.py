@@ -25,8 +25,6 @@ from workflows.stored.last_run import FILE as LAST_RUN
 
 ALL, FINAL = "*", "final"
 _CHECKPOINTS = "checkpoints"
-_OF_STEPS = {OUTPUTS, NODE, RUN, ERROR}
-_OF_CHECKPOINTS = {"config.json", "argosy.json"}
 _HEAD = 16 * 2**10  # bytes of a spool that say whose it is
 _LARGEST_ARTIFACT = 64 * 2**20
 
@@ -114,8 +112,8 @@ def _is_record(name: str) -> bool:
         return name == LAST_RUN
     if len(path.parts[0].rpartition("-")[2]) != DIGITS:
         return False
-    return (len(path.parts) == 2 and path.name in _OF_STEPS) or (
-        len(path.parts) == 4 and path.parts[1] == "checkpoints" and path.name in _OF_CHECKPOINTS
+    return (len(path.parts) == 2 and path.name in {OUTPUTS, NODE, RUN, ERROR}) or (
+        len(path.parts) == 4 and path.parts[1] == "checkpoints" and path.name in {"config.json", "argosy.json"}
     )
 
 

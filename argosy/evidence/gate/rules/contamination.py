@@ -32,7 +32,6 @@ class Contaminated(Rule):
         return self
 
     def look(self, new: Subject, reference: Subject | None, alpha: float) -> list[Finding]:
-        """A finding for each benchmark."""
         named = {task for task, _ in new.rows.groups}.intersection(self.tasks)  # with evidence or without
         names, none = matching(self.tasks, [*_expected(new, reference), *sorted(named)])
         return [self._one(name, new, reference if self.reference else None) for name in names] + [

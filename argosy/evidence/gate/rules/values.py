@@ -42,7 +42,6 @@ class Bounds(Rule):
         return flat
 
     def look(self, new: Subject, reference: Subject | None, alpha: float) -> list[Finding]:
-        """A finding for each metric."""
         return look(self.metrics, new, reference, self.sign)
 
 

@@ -108,7 +108,6 @@ class NotWorse(Rule):
     """`noise` (a test), or a margin in the metric's unit (0.02: two points of accuracy) that must be excluded"""
 
     def look(self, new: Subject, reference: Subject | None, alpha: float) -> list[Finding]:
-        """A finding for each metric."""
         if reference is None:
             return [Finding(", ".join(self.on), HOLDS, "there is no reference yet, so nothing to be worse than")]
         names, none = matching(self.on, reference.names())
@@ -127,7 +126,6 @@ class NoChannelWorse(Rule):
     """patterns; default all that the reference has"""
 
     def look(self, new: Subject, reference: Subject | None, alpha: float) -> list[Finding]:
-        """A finding for each channel."""
         if reference is None:
             return [Finding("heldout/bpb", HOLDS, "there is no reference yet, so nothing to be worse than")]
         patterns = [f"heldout/bpb/{channel}" for channel in self.channels]

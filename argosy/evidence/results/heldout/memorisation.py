@@ -100,7 +100,6 @@ def memorisation(
 def _channels(
     model: LanguageModel, probe: MemorisationProbe, channels: Mapping[Split, Mapping[str, Any]], findings: Findings
 ) -> Sequence[str]:
-    """Name the channels that are compared."""
     length = probe.prefix + probe.continuation
     if length > model.max_length:
         raise InputError(f"heldout.memorisation: prefix + continuation is {length} tokens, allowed for this model: up "

@@ -18,7 +18,7 @@ from argosy.evidence.compare.metrics import kind_of
 from argosy.evidence.compare.test import OTHER_QUESTIONS, OTHER_TOKENS, Contrast, Side, contrast
 from argosy.evidence.results.rows import Rows
 from argosy.evidence.results.values import Value
-from tests.comparison_fixtures import declared
+from tests.comparison_fixtures import checkpoint, declared
 
 
 def _side(values: dict[str, Value]) -> Side:
@@ -116,12 +116,8 @@ def _entry(label: str, right: dict[str, list[int]]) -> Entry:
     rows = Rows({"task": "t", "variant": variant, "id": str(n), "item": str(n), "lang": "en", "correct": bool(r),
                  "scores": [0.0, -1.0], "chosen": 0, "gold": 0} for variant, answers in right.items()
                 for n, r in enumerate(answers))  # fmt: skip
-    metrics = {f"bench/t/{v}/acc": sum(a) / len(a) for v, a in right.items()}
-    c = Checkpoint(label, label, label, "final", 10, 100, label=label, metrics=metrics, kinds=declared(metrics),
-                   stderr=dict.fromkeys(metrics, 0.02), counts={m: len(next(iter(right.values()))) for m in metrics})
-    entry = Entry(label, label, [c], c)
-    entry.chosen.rows = rows
-    return entry
+    c = checkpoint(label, rows)
+    return Entry(label, label, [c], c)
 
 
 def test_p_values_are_corrected_over_all_that_is_shown() -> None:
@@ -175,9 +171,9 @@ def test_a_place_that_is_not_there_is_told(at: str, by: str, words: str) -> None
 NEAR_0 = "probe/winogender/w/gender_gap"
 
 
-def _judged(before: float, after: float, stderr: float = 0.01) -> Contrast:
+def _judged(before: float, after: float) -> Contrast:
     kind = kind_of(NEAR_0, {NEAR_0: share("zero")})
-    found = contrast(NEAR_0, kind, ("a", "b"), Side(before, stderr, None, 200), Side(after, stderr, None, 200))
+    found = contrast(NEAR_0, kind, ("a", "b"), Side(before, 0.01, None, 200), Side(after, 0.01, None, 200))
     return replace(found, p_adjusted=found.tested.p_value)
 
 

@@ -1,32 +1,24 @@
 """Judgements on made-up models: what is worse beyond noise is called so, and nothing else."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from steps.regressions import STEP, RegressionsConfig
-from tests.nightly_fixtures import webhook
 from tests.report_fixtures import HONEST, Model, make_store
 from tests.step_fixtures import run_step
-from workflows.nightly import announce
 
 PRETRAINED, SFT = HONEST[2], HONEST[-1]
 
 
 def judged(root: Path, *models: Model, pairs: list[dict[str, Any]] | None = None) -> dict[str, Any]:
-    """Judge the second model and those after it against the first one; returns outputs.json's `outputs`."""
+    """Judge the second model and those after it against the first one; returns the outputs."""
     evaluations: list[str] = []
     for number, model in enumerate(models):
         evaluations += make_store(root, [model], items=80, line=str(number)).evaluations
     given = pairs or [{"new": [2 * n, 2 * n + 1], "reference": [0, 1]} for n in range(1, len(models))]
-    out = root / "regressions-000000000001"
-    outputs = run_step(STEP, RegressionsConfig.model_validate({"evaluations": evaluations, "pairs": given}), out)
-    made = {"step": "regressions", "upstream": {"evaluations": []}, "config": {"pairs": []}}
-    (out / "outputs.json").write_text(json.dumps({"outputs": outputs, "made_from": made}))
-    return outputs
+    config = RegressionsConfig.model_validate({"evaluations": evaluations, "pairs": given})
+    return run_step(STEP, config, root / "regressions-000000000001")
 
 
 def test_worse_is_told_with_numbers_and_a_report(tmp_path: Path) -> None:
@@ -61,15 +53,3 @@ def test_text_that_a_later_stage_forgets_is_no_regression(tmp_path: Path) -> Non
     found = judged(tmp_path, reference, replace(SFT, knows=0.6, forgot=0.8))
     [only] = found["judged"]
     assert (only["heldout"]["code"]["verdict"], only["regressions"]) == ("worse", [])
-
-
-def test_a_webhook_is_told_instead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(announce, "PAUSES_S", (0.0, 0.0))
-    judged(tmp_path, SFT, replace(SFT, knows=0.3))
-    with webhook([503, 200]) as (url, heard):
-        assert announce.announce(tmp_path, "night-1", url, {"workflow": "evaluate-1"}) == []
-        assert announce.announce(tmp_path, "night-2", url) == []
-    assert len(heard) == 2  # the first attempt was answered with 503
-    assert heard[1]["workflow"] == "evaluate-1"
-    assert heard[1]["text"].startswith("Argosy: sft/final")
-    assert heard[1]["regressions"][0]["verdict"] == "worse"

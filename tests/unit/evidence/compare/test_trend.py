@@ -107,7 +107,4 @@ def test_a_night_tells_the_change_point_and_the_data_since(tmp_path: Path) -> No
     assert text.startswith(f"{NAME} left its trend after pretrain/p6 (abcdef) (7,000 tokens): 2.")
     assert text.endswith("2,000 tokens (en 75 %, code 25 %) seen since")
     assert text in (out / "report.html").read_text()
-
-
-def test_shares_of_no_mixture_are_empty() -> None:
     assert seen_data({}) == ""
