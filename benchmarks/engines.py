@@ -84,8 +84,6 @@ def layouts(stage: str) -> dict[str, str]:
 
 
 class Recorder(Tracker):
-    """Keeps the metrics."""
-
     def __init__(self) -> None:
         super().__init__(None)
         self.logged: list[tuple[str, int, float]] = []
@@ -121,7 +119,6 @@ def run(stage: str, fields: str, store: Path, steps: int) -> Logged:
 
 
 def _rank(node: PlannedNode, out: Path, rank: int, world: int, port: int) -> None:
-    """Be one of the processes."""
     os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(world), LOCAL_WORLD_SIZE=str(world),
                       MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     step, recorder = importlib.import_module(f"steps.{node.step}").STEP, Recorder()
@@ -166,7 +163,6 @@ def prepare(store: Path) -> None:
 
 
 def main() -> None:
-    """Run all, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=24)
     parser.add_argument("--stages", nargs="*", default=[*STAGES], choices=[*STAGES])

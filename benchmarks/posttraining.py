@@ -51,7 +51,6 @@ RATE = 1e-4
 
 
 def main() -> None:
-    """Measure and print."""
     parser = argparse.ArgumentParser("python -m benchmarks.posttraining", description=__doc__)
     parser.add_argument("--rounds", type=float, default=1.0, metavar="X", help="X times the usual rounds")
     parser.add_argument("--only", choices=tuple(WORKS), help="this work alone")
@@ -178,7 +177,6 @@ def sft_trl() -> Turn:
 
 
 def _questions(tokenizer: Any, conversations: Sequence[Sequence[Message]]) -> list[list[Message]]:
-    """Return the questions of at most ASKED tokens."""
     from argosy.model.weights.chat import encode_prompt
 
     asked = [list(messages[:1]) for messages in conversations]

@@ -36,7 +36,6 @@ KEYS = {"before": "heldout/reward/sampled/before", "after": "heldout/reward/samp
 
 
 def main() -> None:
-    """Teach, learn and print."""
     parser = argparse.ArgumentParser("python -m benchmarks.rl", description=__doc__)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
@@ -83,7 +82,6 @@ def _run(step: str, out: Path, **fields: Any) -> dict[str, float]:
 
 
 def _write_data(directory: Path) -> None:
-    """Write questions, each with the one right answer."""
     directory.mkdir()
     drawn = random.Random(0)
     lines: dict[str, list[dict[str, Any]]] = {"instructions": [], "prompts": []}

@@ -42,7 +42,6 @@ Work = Callable[[int], dict[str, float]]  # of so many steps: their seconds, and
 
 
 def main() -> None:
-    """Measure and print."""
     parser = argparse.ArgumentParser("python -m benchmarks.training", description=__doc__)
     parser.add_argument("--rounds", type=float, default=1.0, metavar="X", help="X times the usual rounds")
     args = parser.parse_args()
@@ -90,7 +89,6 @@ class Laps:
         self._steps, self._done, self._began, self.seconds = steps, 0, 0.0, 0.0
 
     def step(self) -> None:
-        """Count a step that has ended."""
         self._done += 1
         if self._done == WARM:
             self._began = now()
@@ -123,7 +121,6 @@ def start(size: str) -> tuple[Any, Mixture]:
 
 
 def _mixture(vocabulary: int) -> Mixture:
-    """Return samples of made-up documents."""
     rng = np.random.default_rng(0)
     channels = {}
     for name in CHANNELS:

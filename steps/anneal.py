@@ -27,13 +27,9 @@ def run(config: AnnealConfig, context: StepContext) -> TrainOutputs:
     from argosy.core.step.process import make_deterministic
 
     make_deterministic(config.seed, config.threads)
-    from argosy.model.train.phase import open_tokenizer, train_phase
-    from argosy.model.weights.checkpoint import open_final
-    from argosy.model.weights.load import load_model
+    from argosy.model.train.phase import load_start, train_phase
 
-    start = open_final("checkpoint", config.checkpoint)
-    model, tokenizer = load_model(start.path), open_tokenizer(start.path)
-    return train_phase(config, context, "anneal", model, tokenizer, start.tokens)
+    return train_phase(config, context, "anneal", *load_start(config.checkpoint))
 
 
 STEP = Step("anneal", AnnealConfig, run, version=3, needs="train", makes_model=True,

@@ -40,15 +40,12 @@ def run(config: LongContextConfig, context: StepContext) -> LongContextOutputs:
     from argosy.core.step.process import make_deterministic
 
     make_deterministic(config.seed, config.threads)
-    from argosy.model.train.phase import lengthen, open_tokenizer, train_phase
-    from argosy.model.weights.checkpoint import open_final
-    from argosy.model.weights.load import load_model
+    from argosy.model.train.phase import lengthen, load_start, train_phase
 
-    start = open_final("checkpoint", config.checkpoint)
-    model = load_model(start.path)
+    model, tokenizer, tokens = load_start(config.checkpoint)
     before = _position_nats(model, config, context)
     model = lengthen(model, config.sequence_length, config.rope_theta)
-    outputs = train_phase(config, context, "long_context", model, open_tokenizer(start.path), start.tokens)
+    outputs = train_phase(config, context, "long_context", model, tokenizer, tokens)
     after = _position_nats(model, config, context)
     for step, nats in ((0, before), (config.steps, after)):
         context.tracker.metrics({f"heldout/nats_at/{name}": value for name, value in nats.items()}, step=step)

@@ -32,15 +32,10 @@ def run(config: PretrainConfig, context: StepContext) -> TrainOutputs:
     from argosy.core.step.process import make_deterministic
 
     make_deterministic(config.seed, config.threads)
-    from argosy.model.train.phase import build_model, open_tokenizer, train_phase
+    from argosy.model.train.phase import build_model, load_start, open_tokenizer, train_phase
 
     if config.checkpoint:
-        from argosy.model.weights.checkpoint import open_final
-        from argosy.model.weights.load import load_model
-
-        start = open_final("checkpoint", config.checkpoint)
-        model, tokenizer = load_model(start.path), open_tokenizer(start.path)
-        return train_phase(config, context, "pretrain", model, tokenizer, start.tokens)
+        return train_phase(config, context, "pretrain", *load_start(config.checkpoint))
     tokenizer = open_tokenizer(given_directory("tokenizer", config.tokenizer, "train_tokenizer") / "tokenizer")
     special = {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
     model = build_model(config.model, len(tokenizer), special)

@@ -15,7 +15,6 @@ from tests.tokenizer_kinds import tokenizers_by_kind
 
 
 def language_model(tokenizer: Any, positions: int = 256, *, chat: bool = False) -> LanguageModel:
-    """A random model for a tokenizer."""
     if chat and not tokenizer.chat_template:
         tokenizer.chat_template = TEMPLATE
     return LanguageModel(make_model(len(tokenizer), positions), Encoder(tokenizer), 1024)
@@ -44,7 +43,6 @@ def sequence(model: LanguageModel, context: Sequence[int], tokens: Sequence[int]
 
 
 def bare(model: LanguageModel, text: str) -> list[int]:
-    """Tokens of a text without special ones."""
     return list(model.tokenizer(text, add_special_tokens=False)["input_ids"])
 
 

@@ -68,7 +68,6 @@ def dying(method: Callable[..., Any], calls: int) -> Callable[..., Any]:
 
 
 def digests(out: Path) -> dict[str, str]:
-    """SHA-256 of each file of the checkpoints."""
     return {str(path.relative_to(out)): hashlib.sha256(path.read_bytes()).hexdigest()
             for path in sorted((out / "checkpoints").rglob("*")) if path.is_file()}
 
@@ -180,7 +179,6 @@ def random_batch(number: int, channels: int = 1) -> Batch:
 
 
 def weights_of(engine: Any) -> Any:
-    """All weights of an engine, one after the other."""
     import torch
 
     return torch.cat([each.detach().flatten() for each in engine.module.parameters()])

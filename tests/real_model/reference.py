@@ -24,7 +24,6 @@ class Reference:
         return cls(model, AutoTokenizer.from_pretrained(folder, **where))
 
     def ids(self, text: str) -> list[int]:
-        """Tokens of a text without special ones."""
         return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
     def turn(self, content: str) -> str:

@@ -98,7 +98,6 @@ class VLLMScorer(Scorer):
         return False
 
     def compute(self, task: tuple[Tokens, Sequence[Sequence[Query]]]) -> list[list[list[Any]]]:
-        """Compute a batch's scores as Scorer does."""
         queries = [query for row in task[1] for query in row]
         prompts = [(*query.tokens, query.targets[-1]) for query in queries]
         outputs = self.run(prompts, temperature=0, max_tokens=1, prompt_logprobs=1, detokenize=False)

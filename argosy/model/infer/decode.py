@@ -161,7 +161,6 @@ class _BatchDecoding:
         self._cache: Any = None
 
     def run(self) -> Answers:
-        """Return the answers."""
         decoding = self._decoding
         for at in range(decoding.max_new_tokens):
             tokens, scores = self._choose(self._logits(at), at)

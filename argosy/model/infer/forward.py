@@ -52,7 +52,6 @@ class Prefix:
         return cache
 
     def clear(self) -> None:
-        """Give back their memory."""
         self._tokens, self._layers = (), []
 
 
@@ -228,7 +227,6 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def free_memory() -> None:
-    """Give back memory that is not used any more."""
     import gc
 
     import torch

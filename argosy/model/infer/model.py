@@ -29,11 +29,6 @@ Pair = tuple[str, str]  # context, continuation
 class LanguageModel:
     """Scores texts as lm-eval's HFLM does (tests hold the two together), faster.
 
-    Args:
-        model: a causal model in evaluation mode.
-        encoder: its tokenizer.
-        batch_tokens: tokens of one forward pass.
-
     A text without context is conditioned on `prefix_token`: BOS, as documents begin in training, or EOS where the
     tokenizer has no BOS (lm-eval's rule)."""
 
@@ -63,10 +58,8 @@ class LanguageModel:
         """Load an export.
 
         Args:
-            work: how batches are computed.
             cache: a directory for scores that are kept from one evaluation to the next.
             device: number of the process among those that evaluate; GPUs are dealt by it.
-            dtype: precision to compute in; `weights`: theirs.
 
         Raises InputError: it cannot be loaded, or not whole; names the directory and says why; StepError: it has
         disappeared meanwhile."""

@@ -50,7 +50,6 @@ class TokenScores:
 
     @property
     def score(self) -> Score:
-        """The score of the whole continuation."""
         return Score(float(self.logprobs.sum()), bool(self.greedy.all()), len(self.logprobs))
 
     def dump(self) -> list[list[Any]]:
@@ -143,7 +142,6 @@ class Grid:
 
 
 def grid(rows: Sequence[Row]) -> Grid:
-    """Lay out rows."""
     width = max(len(row.tokens) for row in rows)
     tokens = np.zeros((len(rows), width), dtype=np.int64)
     depths = np.zeros_like(tokens)

@@ -46,11 +46,8 @@ class Scorer:
     """Scores (context, continuation) token pairs with a Hugging Face causal model in evaluation mode.
 
     Args:
-        model: AutoModelForCausalLM's; on its device.
         max_length: positions that the model has. A longer pair loses tokens at its left, as in lm-eval.
         batch_tokens: tokens (padding included) of one forward pass; fewer where memory does not suffice.
-        work: how batches are computed.
-        cache: scores that need not be computed.
 
     `cut` counts the requests, of all so far, whose beginning the model did not see. `short`: tokens up to which it has
     other rotary frequencies (argosy.model.infer.forward), or 0."""

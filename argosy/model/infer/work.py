@@ -94,7 +94,6 @@ class ScoreCache:
         Records(directory).write(_lines(self._scores))
 
     def get(self, query: Query) -> Score | None:
-        """Look up the score of a query; None where there is none."""
         return self._scores.get(_key(query))
 
     def add(self, scores: Iterable[tuple[Query, Score]]) -> None:
@@ -163,7 +162,6 @@ class Journal:
 
 
 def key_of(kind: str, task: Any) -> str:
-    """Hash a batch."""
     return hashlib.sha256(repr((kind, task)).encode()).hexdigest()[:32]
 
 
@@ -185,13 +183,8 @@ class Work:
     ) -> Iterator[tuple[int, Any]]:
         """Yield (index of the task, its result) in any order; results are made of lists, numbers and texts.
 
-        Args:
-            kind: of the tasks, as the model's `compute` takes it.
-            tasks: made of tuples, numbers and texts.
-            compute: a task in this process.
-            sizes: requests of each task.
-
-        Raises StepError: a process has ended; whatever a helper's `load` raises."""
+        `tasks`: made of tuples, numbers and texts; `sizes`: requests of each. Raises StepError: a process has
+        ended; whatever a helper's `load` raises."""
         self._planned += sum(sizes)
         journal = self.journal
         keys = [key_of(kind, task) for task in tasks] if journal is not None else []
@@ -234,7 +227,6 @@ class Work:
                 yield index, _result(future)
 
     def close(self) -> None:
-        """End the other processes."""
         for pool in self._pools:
             pool.shutdown(wait=False, cancel_futures=True)
         self._pools = []

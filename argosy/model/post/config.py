@@ -27,8 +27,7 @@ def training_order(lengths: Sequence[int], batch_size: int, epochs: float, seed:
 
     The whole order is known before the first step, so a resumed run skips to its place and reads the same
     batches. Within pools of POOL batches of the shuffled data, examples are sorted by length, cut into batches
-    and the batches shuffled: batches of near-equal lengths need little padding (Trainer's own length grouping
-    draws from the global random state and cannot be resumed to the same bytes).
+    and the batches shuffled: batches of near-equal lengths need little padding.
 
     Returns:
         max_steps * batch_size, or ceil(epochs * len(lengths)), indices. Each example comes once an epoch;
@@ -158,8 +157,7 @@ class PosttrainingConfig(NumericsConfig):
         return ""
 
     def cpu_problem(self) -> str:
-        """Say which field a CPU cannot compute, and what can; "" where it can compute all."""
-        if self.lora and self.lora.on_gpus_alone:
+        if self.lora and self.lora.kind == "qlora":
             return ("lora.kind=qlora computes with weights of 4 bits, for which bitsandbytes has kernels on CUDA GPUs, "
                     "and this phase runs on a CPU: set lora.kind=lora")
         return super().cpu_problem()

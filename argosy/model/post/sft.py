@@ -96,7 +96,6 @@ class Rows:
 
     @property
     def tokens(self) -> int:
-        """Tokens of the samples."""
         return len(self._ids)
 
     @property
@@ -215,7 +214,6 @@ class InstructionLoss(LossModule):
 
 
 def finetune(stage: Stage[SFTConfig], model: Any, rows: Rows) -> Trained:
-    """Train `model`, on the step's device, in each of the step's processes."""
     config, group = stage.config, stage.group
     phase = config.phase(amount_of(config, rows).steps, config.batch_size, rows.length)
     weights = rows.weights(loss_weights(phase, rows.channels), config.prompt_weight)

@@ -38,12 +38,9 @@ class Source:
     """A checkpoint that a post-training step starts from.
 
     Attributes:
-        path: the directory that `from_pretrained` loads.
-        tokenizer: its tokenizer, with a chat template.
         tokens: tokens of the model's training, over all its stages.
         context: its longest input in tokens.
         stop_ids: ids that end an answer.
-        device: torch.device on which its models are put.
         quantization: arguments of from_pretrained that load its weights in less bits."""
 
     path: Path
@@ -227,9 +224,7 @@ def prepare_process(seed: int, threads: int) -> None:
 
 
 def check_heldout(before: Mapping[str, float], after: Mapping[str, float], step: int) -> None:
-    """Check that held-out results are finite, before training and after `step` steps.
-
-    Raises StepError: they are not."""
+    """Check that held-out results are finite, before training and after `step` steps."""
     from argosy.model.train.updates import check_finite
 
     wrong = [f"{name} is {value}" for name, value in before.items() if not math.isfinite(value)]

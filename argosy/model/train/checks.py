@@ -64,9 +64,7 @@ def check_tuning(parts: Sequence[Planned], nodes: Sequence[Planned]) -> None:
 
 
 def check_devices(node: Planned) -> None:
-    """Check that the devices of a training node compute its precision, and that it divides the model that it has.
-
-    Raises InputError: they do not."""
+    """Check that the devices of a training node compute its precision, and that it divides the model that it has."""
     problem = "" if node.gpus else node.config.cpu_problem()
     if not problem and node.config.divides:
         shapes = getattr(_base(node).config, "shapes", None)

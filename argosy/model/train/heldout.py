@@ -26,7 +26,6 @@ class Row:
 
     @property
     def scored(self) -> int:
-        """Return the number of targets that count."""
         return len(self.targets) - self.targets.count(IGNORED)
 
 
@@ -44,7 +43,6 @@ class HeldoutLoss:
         self._rows = {name: list(_rows(channels[name], self._chosen[name], length)) for name in channels}
 
     def by_channel(self, module: LossModule) -> dict[str, ChannelLoss]:
-        """Return the loss of each channel."""
         result = {}
         pieces = sum(map(len, self._rows.values()))
         for rows, name in zip(counted(self._rows.values(), pieces, "pieces"), self._rows, strict=True):

@@ -49,7 +49,6 @@ class Clock:
         self._running = False
 
     def lap(self, part: str) -> None:
-        """End a part of the step."""
         if not self._running:
             return
         now: Any = time.perf_counter()

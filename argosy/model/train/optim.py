@@ -33,7 +33,6 @@ class MuonAdamW(torch.optim.AdamW):
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """Update every parameter that has a gradient."""
         every = self.param_groups
         self.param_groups = [group for group in every if not group["muon"]]
         try:
@@ -82,13 +81,8 @@ def _parts(wholes: Sequence[Tensor], parameters: Sequence[Tensor]) -> list[Tenso
 
 
 def orthogonalize(matrices: Tensor) -> Tensor:
-    """Return roughly the nearest semi-orthogonal matrices: Newton-Schulz.
-
-    Args:
-        matrices: (n, rows, columns); bfloat16 is enough (Jordan et al. 2024).
-
-    Returns:
-        The same shape and type; singular values are in about [0.7, 1.2]."""
+    """Return roughly the nearest semi-orthogonal matrices, (n, rows, columns), by Newton-Schulz: singular values are in
+    about [0.7, 1.2]; bfloat16 is enough (Jordan et al. 2024)."""
     a, b, c = COEFFICIENTS
     tall = matrices.shape[1] > matrices.shape[2]
     x = matrices.mT if tall else matrices

@@ -35,6 +35,7 @@ from argosy.model.train.state import carry_optimizer, keep_optimizer
 from argosy.model.train.updates import Sampled
 from argosy.model.weights.checkpoint import open_final
 from argosy.model.weights.export import Exporter
+from argosy.model.weights.load import load_model
 from argosy.model.weights.pretrained import load_tokenizer, random_model, weights_dtype
 
 
@@ -42,11 +43,6 @@ def train_phase(
     config: TrainConfig, context: StepContext, stage: str, model: Any, tokenizer: Any, tokens_before: int = 0
 ) -> TrainOutputs:
     """Train `model`, on the step's device, in each of the step's processes.
-
-    Args:
-        stage: name of the step, written into the checkpoints.
-        tokenizer: written into the checkpoints.
-        tokens_before: tokens of the phases before.
 
     Raises InputError: the data, the mixture, the tokenizer and the model do not fit together; StepError: the loss is
     not a number any more."""
@@ -74,10 +70,10 @@ def train_phase(
 
 
 def _export_dtype(config: TrainConfig) -> str:
-    before = getattr(config, "checkpoint", "") if config.export_dtype == "auto" else ""
-    if before:
-        return weights_dtype(open_final("checkpoint", before).path)
-    return "float32" if config.export_dtype == "auto" else config.export_dtype
+    if config.export_dtype != "auto":
+        return config.export_dtype
+    before = getattr(config, "checkpoint", "")
+    return weights_dtype(open_final("checkpoint", before).path) if before else "float32"
 
 
 def loss_weights(config: TrainConfig, channels: tuple[str, ...]) -> list[float]:
@@ -178,6 +174,12 @@ def open_tokenizer(path: Path) -> Any:
     if not (path / "tokenizer.json").is_file():
         raise InputError(f"{path} holds no tokenizer.json: name the directory of a finished train_tokenizer step")
     return load_tokenizer(path)
+
+
+def load_start(checkpoint: str) -> tuple[Any, Any, int]:
+    """Load the model that a phase continues, its tokenizer, and the tokens of its training."""
+    start = open_final("checkpoint", checkpoint)
+    return load_model(start.path), open_tokenizer(start.path), start.tokens
 
 
 def check_vocabulary(tokenized: str, vocab_size: int) -> None:

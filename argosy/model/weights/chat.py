@@ -236,16 +236,10 @@ def _tail(tokenizer: Any, *, more: bool = False) -> str:
     known = _TAILS.setdefault(tokenizer, {})
     key = str(tokenizer.chat_template), str(tokenizer.special_tokens_map), more  # all that it is made of
     if key not in known:
-        known[key] = _rendered_tail(tokenizer, more)
+        word, user = "xyzzy", {"role": "user", "content": "a"}  # a word that is in no template
+        messages = [user, {"role": "assistant", "content": word}, *([user] if more else [])]
+        known[key] = apply_template(tokenizer, messages, tokenize=False).rpartition(word)[2]
     return known[key]
-
-
-def _rendered_tail(tokenizer: Any, more: bool) -> str:
-    word = "xyzzy"  # in no template
-    messages = [{"role": "user", "content": "a"}, {"role": "assistant", "content": word},
-                *([{"role": "user", "content": "a"}] if more else [])]
-    whole: str = apply_template(tokenizer, messages, tokenize=False)
-    return whole.rpartition(word)[2]
 
 
 def turn_ending(tokenizer: Any) -> str:

@@ -32,8 +32,6 @@ class Exporter:
     """Writer of a phase's checkpoints.
 
     Attributes:
-        stage: the step's name, such as "pretrain".
-        tokenizer: saved into each checkpoint.
         tokens_before: tokens of the model's training in the phases before.
         chat: whether the checkpoint answers in the chat format.
         dtype: precision of the weights that are written."""
@@ -72,7 +70,6 @@ class Exporter:
 
     @staticmethod
     def path(name: str) -> str:
-        """Return the path of a checkpoint below the step's directory."""
         return f"checkpoints/{name}"
 
 

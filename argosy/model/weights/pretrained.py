@@ -102,7 +102,6 @@ def settled_dtype(dtype: str, own: str, *, gpu: bool) -> str:
 
 
 def is_gguf(path: Path) -> bool:
-    """Tell whether `path` is a GGUF file."""
     return path.suffix.lower() == GGUF and path.is_file()
 
 

@@ -37,5 +37,4 @@ class PreferenceMethodConfig(_WithMethods):
 
     @property
     def chosen(self) -> Method:
-        """Return the method, with its fields."""
         return make_method(self, METHODS)

@@ -46,7 +46,6 @@ class Feedback:
 
     @property
     def sides(self) -> tuple[list[int], ...]:
-        """Return what is laid out of it."""
         return (self.ids,)
 
 
@@ -148,5 +147,4 @@ def hold_out(examples: Sequence[E], count: int, seed: int) -> tuple[list[E], lis
 
 
 def channels_of(examples: Sequence[Example]) -> tuple[str, ...]:
-    """Return the names of the examples' channels, in order."""
     return tuple(sorted({example.channel for example in examples}))

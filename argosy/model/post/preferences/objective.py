@@ -24,10 +24,7 @@ SUMS = ("loss", "accuracy", "margin", "count")  # of each channel
 
 
 class PreferenceLoss(PackedModel):
-    """A policy whose forward gives the loss of preferences.
-
-    Args:
-        channels: number of channels that sums are of."""
+    """A policy whose forward gives the loss of preferences."""
 
     def __init__(
         self, model: Any, method: Method, channels: int, dtype: torch.dtype, length: int, attention: Choice = "auto",
@@ -130,7 +127,6 @@ def about(examples: Sequence[Example], names: Sequence[str], weights: Sequence[f
 
 
 def labels(examples: Sequence[Example], device: Any) -> Tensor:
-    """Return whether each answer is good, (examples,)."""
     return torch.tensor([isinstance(each, Feedback) and each.good for each in examples], device=device)
 
 

@@ -33,8 +33,7 @@ class RewardLoss(PackedModel):
     """A sequence classifier whose forward gives the loss of pairs.
 
     Args:
-        centering: weight of (r(chosen) + r(rejected))^2.
-        channels: number of channels that sums are of."""
+        centering: weight of (r(chosen) + r(rejected))^2."""
 
     def __init__(
         self, model: Any, centering: float, channels: int, dtype: torch.dtype, length: int, attention: Choice = "auto"

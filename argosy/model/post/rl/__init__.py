@@ -210,12 +210,10 @@ class RLHFConfig(_WithMethods):
 
     @property
     def asks_model(self) -> bool:
-        """Tell whether the reward model has a weight."""
         return asks_model(self.rewards)
 
     @property
     def chosen(self) -> Method:
-        """Return the method, with its fields."""
         return make_method(self, METHODS)
 
     @property

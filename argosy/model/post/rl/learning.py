@@ -66,10 +66,7 @@ class Experience:
 
 
 class Learner:
-    """Updates of the networks on rollouts.
-
-    Attributes:
-        ahead: the rollouts that are made and wait for their update."""
+    """Updates of the networks on rollouts."""
 
     def __init__(self, stage: Stage[RLHFConfig], networks: Networks, collector: Collector, steps: int,
                  guards: Guards | None = None) -> None:

@@ -76,7 +76,6 @@ class Clipping:
 
     @classmethod
     def of(cls, config: RLHFConfig) -> "Clipping":
-        """Return those of a config."""
         loss, high = config.loss, 1 + (config.loss.clip_high or config.loss.clip)
         kl_coef = config.kl_coef if config.choice("kl") == "loss" else 0.0
         return cls(config.choice("ratio"), 1 - loss.clip, high, loss.importance_cap, kl_coef)
@@ -194,13 +193,11 @@ class Networks:
         return self.policy.group
 
     def save(self, directory: Path) -> None:
-        """Write what both engines need to go on."""
         for name, engine in self._engines():
             (directory / name).mkdir(parents=True, exist_ok=True)
             engine.save(directory / name)
 
     def load(self, directory: Path) -> None:
-        """Go on with what `save` wrote."""
         for name, engine in self._engines():
             engine.load(directory / name)
 

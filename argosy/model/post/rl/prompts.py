@@ -80,10 +80,7 @@ def _digest(prompt: Prompt, seed: int) -> str:
 
 @dataclass
 class Stream:
-    """The prompts of a run without an end: each comes once before one comes twice.
-
-    Attributes:
-        next: place of the next prompt, which a resumable state has."""
+    """The prompts of a run without an end: each comes once before one comes twice."""
 
     prompts: Sequence[Prompt]
     seed: int
@@ -95,7 +92,6 @@ class Stream:
         return self.prompts[permuted_index(index, len(self.prompts), derive_seed("prompts", self.seed, turn))]
 
     def take(self, count: int) -> list[int]:
-        """Return the next `count` places."""
         self.next += count
         return list(range(self.next - count, self.next))
 
@@ -103,7 +99,6 @@ class Stream:
 def make_samples(
     tokenizer: Any, prompts: Sequence[Prompt], answers: Sequence[Sequence[int]], stop_ids: Sequence[int]
 ) -> list[Sample]:
-    """Return samples of the answers (token ids) to the prompts."""
     texts = tokenizer.batch_decode([list(answer) for answer in answers], skip_special_tokens=True)
     return [
         Sample(prompt, answer, text.strip(), bool(answer) and answer[-1] in stop_ids)
@@ -189,7 +184,6 @@ class Guards:
         self._first: Judged = ([], [])
 
     def state(self) -> dict[str, Any]:
-        """Return what a resumable state has."""
         return {"rate": self.rate, "length": self._length, "first": self._first}
 
     def restore(self, state: Mapping[str, Any]) -> None:

@@ -113,10 +113,7 @@ class TransformersSampler(Sampler):
 
 
 class Collector:
-    """Parts that make a rollout: sampler, prompts and rewards, shared out over the processes.
-
-    Attributes:
-        decoding: how answers are sampled."""
+    """Parts that make a rollout: sampler, prompts and rewards, shared out over the processes."""
 
     def __init__(self, sampler: Sampler, stream: Stream, rewards: WeightedRewards, config: RLHFConfig, source: Source,
                  group: Group) -> None:
@@ -191,7 +188,6 @@ class SampleTable:
         self.rows: list[dict[str, Any]] = []
 
     def add(self, step: int, rollout: Rollout, samples: Sequence[Sample]) -> None:
-        """Add the best and the worst answers of a rollout, and log the table."""
         order = sorted(range(len(samples)), key=lambda row: (-rollout.scores[row], row))
         ends = {"best": order[:ENDS], "worst": order[ENDS:][-ENDS:][::-1]}
         for end, row in ((end, row) for end, rows in ends.items() for row in rows):
@@ -216,10 +212,7 @@ class Ahead:
     With `overlap` and a `staleness` above 0 the last one that is due is made in a thread while the update runs. Only
     the moment differs: the thread samples from a copy of the weights, which nothing else touches, answers depend on
     their seeds alone, and it is waited for before weights are sent again, before a state is saved, and before its
-    rollout is needed.
-
-    Attributes:
-        waiting: the rollouts that are made, oldest first."""
+    rollout is needed."""
 
     def __init__(self, collector: Collector, config: RLHFConfig, steps: int) -> None:
         self.collector, self.steps = collector, steps

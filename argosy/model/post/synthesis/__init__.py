@@ -142,12 +142,10 @@ class SynthesisConfig(ParallelConfig):
 
     @property
     def kind(self) -> str:
-        """Return what is made: instructions or preferences."""
         return METHODS[self.method].kind or self.output
 
     @property
     def asks_model(self) -> bool:
-        """Tell whether the reward model has a weight."""
         return asks_model(self.rewards)
 
     @property

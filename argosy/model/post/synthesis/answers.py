@@ -157,7 +157,7 @@ def ask_teacher(
     print(f"{len(requests):,} requests to {api.name}, of at most {most:,} tokens of answers", flush=True)
     replies = _replies(config, context, api, requests)
     _check_replies(config, api, replies)
-    answers, missing = _answers(config, prompts, replies, seeds, rewards, tokenizer), {}
+    answers, missing = _answers(prompts, replies, seeds, rewards, tokenizer), {}
     for at in (at for at, given in enumerate(answers) if not given):
         row = replies[at * config.copies : (at + 1) * config.copies]
         missing[at] = ("beyond teacher_budget" if None in row else "refused by the teacher"
@@ -210,7 +210,7 @@ def _replies(
 
 
 def _answers(
-    config: SynthesisConfig, prompts: Sequence[Prompt], replies: Sequence[Reply | None], seeds: Sequence[Sequence[int]],
+    prompts: Sequence[Prompt], replies: Sequence[Reply | None], seeds: Sequence[Sequence[int]],
     rewards: WeightedRewards | None, tokenizer: Any,
 ) -> list[list[Answer]]:
     numbers = [(at, seed) for at, row in enumerate(seeds) for seed in row]

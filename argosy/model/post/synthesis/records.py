@@ -37,7 +37,6 @@ class Unused:
         self.rows.append({"prompt": list(prompt.messages), "reason": reason, **more})
 
     def counts(self) -> dict[str, int]:
-        """Count them by reason, in the order of the reasons' names."""
         return dict(sorted(Counter(row["reason"] for row in self.rows).items()))
 
 

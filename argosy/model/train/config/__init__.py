@@ -1,10 +1,9 @@
 """Config and outputs of the phases of training; the groups of fields that all of them share are the modules here."""
 
 import math
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from argosy.core.config.schema import ADDED, RUNTIME, Config, Measured, ModelDir, Rate, Seed, TokensDir, Weight
 from argosy.corpus.tokens.amounts import micro_batch_problem
@@ -133,7 +132,6 @@ class TrainConfig(NumericsConfig):
         return self
 
     def _check_parallelism(self) -> None:
-        """Check that the samples can be shared out as the fields of parallelism say."""
         parts, stages = self.sequence_parallel, self.pipeline_parallel
         if self.sequence_length % parts:
             raise ValueError(f"sequence_parallel={parts} does not divide sequence_length={self.sequence_length}; "
@@ -177,25 +175,15 @@ class TrainConfig(NumericsConfig):
 
     @property
     def tokens_per_step(self) -> int:
-        """Return the tokens of an optimizer step."""
         return self.global_batch_size * self.sequence_length
 
     @property
     def steps(self) -> int:
-        """Return the optimizer steps of the phase."""
         return math.ceil(self.tokens / self.tokens_per_step)
 
     def export_steps(self) -> dict[str, int]:
         """Return the checkpoints' names with the step after which each is exported."""
         return {export_name(fraction): max(1, round(fraction * self.steps)) for fraction in self.exports}
-
-
-def with_fields(phase: Mapping[str, Any], values: Mapping[str, Any]) -> TrainConfig | None:
-    """Return a phase with other `values` for some of its fields; None where it cannot have them."""
-    try:
-        return TrainConfig.model_validate({**phase, **values})
-    except ValidationError:
-        return None
 
 
 class ContinueConfig(TrainConfig):

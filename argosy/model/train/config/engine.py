@@ -109,7 +109,6 @@ class Overlapping(EngineOptions):
     """Base of those that sum gradients while the backward runs."""
 
     def problem(self, mesh: MeshConfig) -> str:
-        """Refuse stages and experts that are shared out."""
         for name, why in (("pipeline_parallel", "which gathers a stage for each micro-batch"),
                           ("expert_parallel", "whose shards are of all weights")):
             if getattr(mesh, name) > 1:
@@ -132,7 +131,6 @@ class FSDP(Overlapping):
     """Processes that share one copy of the weights, such as those of a node; 0 is all."""
 
     def problem(self, mesh: MeshConfig) -> str:
-        """Refuse shards that do not divide the processes."""
         if self.shard_size and mesh.processes // (mesh.tensor_parallel * mesh.pipeline_parallel) % self.shard_size:
             of = f" / (tensor_parallel={mesh.tensor_parallel})" if mesh.tensor_parallel > 1 else ""
             return (f"engine.shard_size={self.shard_size} does not divide processes={mesh.processes}{of}; choose a "
@@ -169,7 +167,6 @@ class Zero(EngineOptions):
         return self
 
     def problem(self, mesh: MeshConfig) -> str:
-        """Refuse a model that is divided, and a second copy that does not divide the processes."""
         if mesh.divides:
             given = " and ".join(f"{name}={size}" for name, size in mesh.divisors.items() if size > 1)
             other = "torch" if mesh.pipeline_parallel > 1 else "fsdp, which shards the same"

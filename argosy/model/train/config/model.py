@@ -32,9 +32,8 @@ class ExpertsConfig(Config):
     """Weight of the routers' log(Z)^2 (Zoph et al. 2022), which keeps their logits from drifting."""
 
     def problem(self, kind: str, layers: int) -> str:
-        """Say what does not go together with a model of type `kind` and so many `layers`; "" where all does.
-
-        `kind`: the config's model_type. `layers`: its num_hidden_layers, all of which are counted from 0."""
+        """Say what does not go together with a model of the model_type `kind` and so many `layers`; "" where all does.
+        """
         if kind not in MIXTURES:
             return (f"experts are of model_type {' or '.join(MIXTURES)}, and this is {kind}: change the one, or leave "
                     "the other out")
@@ -49,15 +48,6 @@ class ExpertsConfig(Config):
             return (f"experts.dense_layers={list(self.dense_layers)} of num_hidden_layers={layers}, allowed: some of 0 "
                     f"to {layers - 1}, not all")
         return ""
-
-
-def experts_problem(experts: ExpertsConfig | None, kind: str, layers: int) -> str:
-    """Say what is wrong with the experts of a model of type `kind`, which may have none; "" where nothing is."""
-    if experts is not None:
-        return experts.problem(kind, layers)
-    if kind in MIXTURES:
-        return f"model_type={kind} needs experts, such as experts={{count: 8, per_token: 2}}; a dense one is qwen3"
-    return ""
 
 
 class ModelConfig(Config):
@@ -96,7 +86,10 @@ class ModelConfig(Config):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if problem := experts_problem(self.experts, self.model_type, self.num_hidden_layers):
+        if self.experts is None and self.model_type in MIXTURES:
+            raise ValueError(f"model_type={self.model_type} needs experts, such as experts={{count: 8, per_token: 2}}; "
+                             "a dense one is qwen3")
+        if self.experts and (problem := self.experts.problem(self.model_type, self.num_hidden_layers)):
             raise ValueError(problem)
         if self.hidden_size % (2 * self.num_attention_heads):
             raise ValueError(

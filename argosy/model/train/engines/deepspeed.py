@@ -44,7 +44,6 @@ class DeepSpeedEngine(Engine):
 
     @property
     def holds_whole(self) -> bool:
-        """Whether each process has all weights: up to stage 2."""
         return self.config.zero.stage < 3
 
     def _backward(self, part: tuple[Any, ...], targets: Tensor, *, last: bool) -> Tensor:
@@ -82,25 +81,17 @@ class DeepSpeedEngine(Engine):
             return tensor.detach().clone()
 
     def _state(self) -> Iterator[tuple[str, Whole]]:
+        from deepspeed.utils import safe_get_full_optimizer_state
+
         yield from self.weights_by_name()
         self._link()
         for name, parameter in self._named:
             if self.config.zero.stage:
                 for kind in MOMENTS:
-                    yield f"{kind}/{name}", partial(self._moment, parameter, kind)
-                yield f"step/{name}", self._step_of
+                    yield f"{kind}/{name}", partial(safe_get_full_optimizer_state, parameter, kind)
+                yield f"step/{name}", lambda: next(iter(self._states.values()))["step"].clone()
             else:
                 yield from ((f"{kind}/{name}", value.clone) for kind, value in sorted(self._states[parameter].items()))
-
-    def _moment(self, parameter: Any, kind: str) -> Tensor:
-        from deepspeed.utils import safe_get_full_optimizer_state
-
-        moment: Tensor = safe_get_full_optimizer_state(parameter, kind)
-        return moment
-
-    def _step_of(self) -> Tensor:
-        step: Tensor = next(iter(self._states.values()))["step"]
-        return step.clone()
 
     def _link(self) -> None:
         """Have stages 1 and 2 find each parameter's part of the flat moments: DeepSpeed looks when its first group has

@@ -10,11 +10,12 @@ from functools import partial
 from typing import Any
 
 import torch
+from pydantic import ValidationError
 from torch import Tensor
 
 from argosy.core.errors import InputError, StepError
 from argosy.core.step.machine import usable_memory_gb
-from argosy.model.train.config import TrainConfig, with_fields
+from argosy.model.train.config import TrainConfig
 from argosy.model.train.parallelism import Group
 from argosy.model.train.sizing.advice import advice
 from argosy.model.train.sizing.architecture import read_architecture
@@ -92,8 +93,11 @@ def _capacity(group: Group) -> float:
 
 def _allowed(config: TrainConfig, model: Any, values: Mapping[str, Any]) -> bool:
     """Tell whether the phase can have these fields in place of its own."""
-    other = with_fields(config.model_dump(include=set(TrainConfig.model_fields)), values)
-    return other is not None and not other.shape_problem(model.config.to_dict())
+    try:
+        other = TrainConfig.model_validate({**config.model_dump(include=set(TrainConfig.model_fields)), **values})
+    except ValidationError:
+        return False
+    return not other.shape_problem(model.config.to_dict())
 
 
 @contextmanager

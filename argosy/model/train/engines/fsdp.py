@@ -19,6 +19,8 @@ from argosy.model.train.parallelism.mesh import DENSE
 class FSDPEngine(TorchEngine):
     """The blocks and what is around them are gathered when they compute; sums of gradients are over all processes."""
 
+    holds_whole = False
+
     def _wrap(self, model: Any) -> Any:
         mesh = self._make_mesh()
         for block in blocks(self.module.model):
@@ -30,11 +32,6 @@ class FSDPEngine(TorchEngine):
                 each.set_gradient_divide_factor(1.0)  # the loss is a share of the global batch's already
                 each.set_force_sum_reduction_for_comms(True)  # gloo knows sums alone
         return model
-
-    @property
-    def holds_whole(self) -> bool:
-        """Whether each process has plain tensors: none has."""
-        return False
 
     def _make_mesh(self) -> DeviceMesh:
         """Return the mesh (replicas, shards) of the processes that have the same part of the model."""

@@ -79,7 +79,6 @@ class WholeModel:
     Where every process holds the whole model it is the engine's own; else a copy, which `refresh` brings up to date.
 
     Args:
-        engine: whose weights it has.
         plain: makes the copy's model, on the engine's device; called only where the engine holds parts."""
 
     def __init__(self, engine: Any, plain: Any) -> None:

@@ -16,6 +16,8 @@ from argosy.model.train.parallelism.pipeline import Pipeline
 class PipelineEngine(TorchEngine):
     """A step's micro-batches pass through the stages; the last one has the losses."""
 
+    holds_whole = False
+
     def _wrap(self, model: Any) -> Any:
         tied = bool(model.all_tied_weights_keys)
         shared = next(name for name, each in model.named_parameters() if each is model.get_input_embeddings().weight)
@@ -30,11 +32,6 @@ class PipelineEngine(TorchEngine):
         self._schedule: Any = (Schedule1F1B(stages[0], **given) if len(stages) == 1 else
                                ScheduleInterleaved1F1B(stages, **given))
         return self.module
-
-    @property
-    def holds_whole(self) -> bool:
-        """Whether each process has all of the model: none has."""
-        return False
 
     def _stage(self, index: int, stage: Any) -> PipelineStage:
         samples, length = self.config.micro_batch, self.config.sequence_length // self.config.sequence_parallel
@@ -68,7 +65,6 @@ class PipelineEngine(TorchEngine):
                 yield key, whole
 
     def weigh(self, weights: Sequence[float]) -> None:
-        """Have the last stage, which has the loss, weigh the targets of each channel."""
         super().weigh(weights)
         if self.module.last is not None:
             self.module.last.weights = self.module.weights

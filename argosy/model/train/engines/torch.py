@@ -48,7 +48,6 @@ class TorchEngine(Engine):
         return norm
 
     def measures(self) -> dict[str, float]:
-        """Return the scale of the loss, where it has one."""
         return self._scale.measures() if self._scale else {}
 
     def _sum_gradients(self, named: dict[str, Any]) -> None:
@@ -103,10 +102,7 @@ class LossScale:
     gradient overflows, doubled after 2,000 steps without.
 
     torch's GradScaler decides the scale. It is shown the norm of the gradients over all processes and not each of them:
-    the norm is finite where all of them are, so that every process skips the same steps, whatever it holds of them.
-
-    Attributes:
-        skipped: optimizer steps that were left out, as their gradient was not finite."""
+    the norm is finite where all of them are, so that every process skips the same steps, whatever it holds of them."""
 
     def __init__(self, device: torch.device) -> None:
         self._scaler = torch.amp.GradScaler(device.type)
@@ -115,23 +111,16 @@ class LossScale:
         self.skipped = 0
 
     def scaled(self, loss: Tensor) -> Tensor:
-        """Return the loss times the scale."""
         found: Tensor = self._scaler.scale(loss)
         return found
 
     @property
     def value(self) -> float:
-        """The present scale."""
         return self._scaler.get_scale()
 
     def unscale(self, gradients: Sequence[Tensor], norm: Tensor) -> tuple[Tensor, bool]:
-        """Divide the gradients by the scale, and choose the next one.
-
-        Args:
-            norm: of the gradients of all processes, before they were clipped to a norm times the scale.
-
-        Returns:
-            The norm without the scale, and whether the optimizer may step."""
+        """Divide the gradients by the scale, and choose the next one; returns the norm without the scale, and whether
+        the optimizer may step. `norm`: over all processes, before it was clipped to a norm times the scale."""
         factor = 1 / self.value
         self._norm.grad = norm.detach().float().clone()
         self._scaler.unscale_(self._shown)
@@ -147,7 +136,6 @@ class LossScale:
         return norm * factor, finite
 
     def measures(self) -> dict[str, float]:
-        """Return the scale and the number of skipped steps, for the log."""
         return {"train/loss_scale": self.value, "train/skipped_steps": float(self.skipped)}
 
     def state(self) -> Tensor:
@@ -156,7 +144,6 @@ class LossScale:
         return torch.tensor([state["scale"], state["_growth_tracker"], self.skipped], dtype=torch.float64)
 
     def restore(self, state: Tensor) -> None:
-        """Go on from `state`."""
         scale, since, skipped = state.tolist()
         kept: dict[str, Any] = self._scaler.state_dict()
         self._scaler.load_state_dict({**kept, "scale": scale, "_growth_tracker": int(since)})

@@ -84,9 +84,7 @@ def parallelize_experts(model: Any, group: Any) -> list[str]:
     parameters `gate_up_proj` and `down_proj` keep their names, are new objects, cut along the first dimension, and have
     the attribute `expert_parallel`, True: an optimizer is made after this, and their gradients are no part of a sum
     over `group`. The model is one that `use_experts` was called with, or is called with before its first forward.
-
-    Returns:
-        The names of the parameters that were cut.
+    Returns the names of the parameters that were cut.
 
     Raises InputError: the model has no experts, or the processes do not divide them."""
     size, rank = dist.get_world_size(group), dist.get_rank(group)
@@ -209,8 +207,3 @@ class Routing:
         expert of each layer, balance losses and z-losses times their targets, targets."""
         total, self._total = self._total, 0.0
         return total if isinstance(total, Tensor) else torch.zeros(len(self.layers) * self.experts + 3).double()
-
-
-def routing_of(model: Any) -> Routing | None:
-    """Return the recorder of a causal model's routers; None where it is dense."""
-    return Routing(model) if mixtures(model) else None

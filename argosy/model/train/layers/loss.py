@@ -157,14 +157,8 @@ class _LinearLogprobs(torch.autograd.Function):
 def linear_logprobs(
     hidden: Tensor, weight: Tensor, targets: Tensor, temperature: float = 1.0, dtype: torch.dtype = torch.float32
 ) -> tuple[Tensor, Tensor]:
-    """Return the log-probability of each target under softmax(hidden @ weight.T / temperature).
-
-    Args:
-        hidden: (tokens, hidden_size).
-        weight: (vocabulary, hidden_size).
-        targets: (tokens,), int64; IGNORED rows have 0.
-        temperature: of the policy that sampled the targets.
-        dtype: of the matrix products; the softmax is float32.
+    """Return the log-probability of each target under softmax(hidden @ weight.T / temperature), the temperature of the
+    policy that sampled them; other arguments as of linear_cross_entropy.
 
     Returns:
         The log-probabilities in nats, (tokens,), float32, differentiable; and the entropies of the distributions, in
@@ -184,9 +178,6 @@ class LossModule(PackedModel):
 
     Args:
         model: a transformers causal model with a decoder and a linear output layer without bias.
-        channels: number of channels that losses are summed by.
-        z_loss: weight of log(Z)^2.
-        dtype, sequence_length, attention: see PackedModel.
 
     Raises InputError: the output layer has another form; the device has no such attention."""
 

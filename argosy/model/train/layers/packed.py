@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from argosy.corpus.tokens.windows import IGNORED
 from argosy.model.train.layers.attention import Choice, arguments, choose
-from argosy.model.train.layers.experts import routing_of, use_experts
+from argosy.model.train.layers.experts import Routing, mixtures, use_experts
 
 
 def places(documents: Tensor) -> tuple[Tensor, Tensor]:
@@ -28,12 +28,7 @@ def places(documents: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class PackedModel(nn.Module):
-    """A model with a decoder, whose attention stays within documents.
-
-    Args:
-        model: of transformers, such as AutoModelForCausalLM's.
-        dtype: of matrix products.
-        sequence_length, attention: decide the attention function.
+    """A model with a decoder, whose attention stays within documents; `dtype` is that of matrix products.
 
     Raises InputError: the device has no such attention."""
 
@@ -42,7 +37,7 @@ class PackedModel(nn.Module):
         self.model = model
         self._dtype = dtype
         self.offset: int | None = None  # of the part of each sample that this process trains on, under parallelism
-        self.routing = routing_of(model)
+        self.routing = Routing(model) if mixtures(model) else None
         if self.routing:
             use_experts(model)
         model.set_attn_implementation(choose(attention, next(model.parameters()).device, sequence_length))

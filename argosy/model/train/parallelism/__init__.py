@@ -28,7 +28,6 @@ class Group:
     handle: Any = None
 
     def sum(self, tensor: Tensor) -> Tensor:
-        """Return the sum of `tensor` over all processes."""
         if self.world == 1:
             return tensor
         total = tensor.clone()
@@ -70,7 +69,6 @@ class Group:
         return replace(self, handle=dist.new_group(timeout=_patience(), backend="gloo")) if self.world > 1 else self
 
     def barrier(self) -> None:
-        """Wait until all processes are here."""
         if self.world > 1:
             dist.barrier()
 

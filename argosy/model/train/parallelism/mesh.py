@@ -27,7 +27,6 @@ class Mesh:
     Each process makes it at the same time as the others do, since they make the groups together.
 
     Args:
-        group: all processes.
         sizes: processes along an axis; what is left of them is `data`."""
 
     def __init__(self, group: Group, sizes: Mapping[str, int]) -> None:

@@ -92,7 +92,6 @@ class Pipeline(nn.Module):
         return self.stages[-1].loss if self.indices[-1] == self.count - 1 else None
 
     def get_output_embeddings(self) -> Any:
-        """Return the output layer, where it is here."""
         return self.last.model.get_output_embeddings() if self.last else None
 
     def named_weights(self) -> list[tuple[str, Any]]:
@@ -100,7 +99,6 @@ class Pipeline(nn.Module):
         return [pair for stage in self.stages for pair in stage.loss.model.named_parameters()]
 
     def rank_of(self, stage: int) -> int:
-        """Return the rank of the process that has a stage."""
         return self._ranks[stage % len(self._ranks)]
 
     def forward(self, inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:

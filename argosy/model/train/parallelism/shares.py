@@ -51,10 +51,7 @@ class Shares:
             self._mesh.group.sum_gradients([named[self.twice]], self._mesh.ends)
 
     def clip(self, named: Mapping[str, Any], limit: float) -> Tensor:
-        """Scale the gradients so that their norm, over all weights and processes, is `limit` at most.
-
-        Returns:
-            The norm before, ()."""
+        """Scale the gradients to a norm, over all weights and processes, of `limit` at most; returns that before."""
         grads = [local_part(each.grad) for each in named.values()]
         norms = torch.stack(torch._foreach_norm(grads)).double()
         copies = torch.tensor([self._copies(name, each) for name, each in named.items()], device=norms.device)

@@ -19,9 +19,9 @@ def gigabytes(size: float) -> str:
     return f"{giga:.0f}" if giga >= 100 else f"{giga:.1f}" if giga >= 1 else f"{giga:.2g}"
 
 
-def held(found: Memory, most: int = 4) -> str:
+def held(found: Memory) -> str:
     """Return the largest parts in words: `activations 33.5, weights 16.1 GB`."""
-    parts = sorted(found.parts.items(), key=lambda item: -item[1])[:most]
+    parts = sorted(found.parts.items(), key=lambda item: -item[1])[:4]
     return ", ".join(f"{name} {gigabytes(size)}" for name, size in parts if size) + " GB"
 
 

@@ -49,7 +49,6 @@ class Weight:
 
     @property
     def size(self) -> int:
-        """Parameters of all of them."""
         return self.rows * self.columns * self.count
 
     @property

@@ -25,7 +25,6 @@ class Proposal:
 
     @property
     def name(self) -> str:
-        """Return it in words."""
         return describe(self.layout)
 
 
@@ -38,7 +37,6 @@ class Proposals:
 
 
 def describe(layout: Layout) -> str:
-    """Return a layout in words."""
     words = []
     if layout.pipeline > 1:
         words.append(f"pipeline of {layout.pipeline}")

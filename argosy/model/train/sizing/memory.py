@@ -28,7 +28,6 @@ class Memory:
 
     @property
     def total(self) -> float:
-        """Bytes of all parts."""
         return sum(self.parts.values())
 
 

@@ -1,16 +1,12 @@
 """Config of adapters: which kind, where, how large, and what a step exports of them."""
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from argosy.core.config.schema import Config
 
 PositiveInt = Annotated[int, Field(gt=0)]
-
-
-def _as_list(value: Any) -> Any:
-    return (value,) if isinstance(value, str) else value
 
 
 class LoRAConfig(Config):
@@ -26,7 +22,8 @@ class LoRAConfig(Config):
     """The product counts alpha / rank times; with rslora, alpha / sqrt(rank) times."""
     dropout: float = Field(default=0.0, ge=0, lt=1)
     """Share of an adapter's inputs that is set to 0 in training."""
-    targets: Annotated[tuple[str, ...], BeforeValidator(_as_list)] = ("all",)
+    targets: Annotated[tuple[str, ...], BeforeValidator(
+        lambda value: (value,) if isinstance(value, str) else value)] = ("all",)
     """Linear layers of the blocks that get adapters: `all`, or names such as `q_proj`, with `*` for any text; each has
     to match one."""
     modules_to_save: tuple[str, ...] = ()
@@ -41,8 +38,3 @@ class LoRAConfig(Config):
             raise ValueError("targets is empty, so that there would be no adapter; allowed: all, or names such as "
                              "[q_proj, v_proj]")
         return self
-
-    @property
-    def on_gpus_alone(self) -> bool:
-        """Tell whether a CPU cannot compute these adapters."""
-        return self.kind == "qlora"

@@ -239,17 +239,12 @@ def _merged(get: Callable[[str], Tensor | None], name: str, layer: Any) -> Tenso
     weights = [get(f"{name}.{part}.weight") for part in ("base_layer", f"lora_B.{ADAPTER}", f"lora_A.{ADAPTER}")]
     base, up, down = (each.detach() for each in weights if each is not None)
     if not base.is_floating_point():
-        base = _dequantized(layer.get_base_layer()).to(up.device)
+        from peft.utils.integrations import dequantize_module_weight
+
+        base = dequantize_module_weight(layer.get_base_layer()).detach().float().to(up.device)
     whole: Tensor = base + (up @ down) * layer.scaling[ADAPTER]
     lengths = get(f"{name}.lora_magnitude_vector.{ADAPTER}.weight")
     return whole if lengths is None else whole * (lengths.detach() / whole.norm(dim=1)).unsqueeze(1)
-
-
-def _dequantized(layer: Any) -> Tensor:
-    from peft.utils.integrations import dequantize_module_weight
-
-    found: Tensor = dequantize_module_weight(layer)
-    return found.detach().float()
 
 
 def merge(model: Any) -> Any:

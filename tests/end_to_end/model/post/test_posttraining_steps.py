@@ -31,7 +31,6 @@ from tests.training_fixtures import Devices, Recorder, digests, dying, run_here
 
 
 def run(module: Any, out: Path, **values: Any) -> tuple[dict[str, Any], Recorder]:
-    """Run a step in this process. Returns (its outputs, what it logged)."""
     log = Recorder()
     return run_here(module, out, log, **{"dtype": "float32", **values}).model_dump(mode="json"), log
 
@@ -169,12 +168,6 @@ def test_dpo_steps_equal_plain_torch(root: Path, sft: Any) -> None:
         return torch.stack(found).mean()
 
     follow(log, model, 2e-4, [partial(loss, step) for step in range(2)])
-
-
-def test_reward_model_learns_which_answer_is_better(reward_model: Any) -> None:
-    metrics = reward_model[0]["metrics"]
-    assert metrics["heldout/preference_accuracy/after"] > max(0.8, metrics["heldout/preference_accuracy/before"])
-    assert metrics["heldout/preference_margin/after"] > 0.5
 
 
 @pytest.mark.parametrize("method", ["ppo", "grpo", "rloo", "reinforce++"])

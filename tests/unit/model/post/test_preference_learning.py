@@ -26,7 +26,6 @@ from argosy.model.post.preferences.objective import (
     HeldOut,
     PreferenceLoss,
     about,
-    labels,
     reward_metrics,
     rewards_at,
     rewards_of,
@@ -167,18 +166,6 @@ def test_rounding_of_long_answers_prefers_none() -> None:
     assert -300 < float(own.max()) < -200
     _, sums = module(*given, rounded, *about(pairs, [pairs[0].channel], [1.0], device), torch.tensor(60.0))
     assert sums.tolist()[1] == 2.0  # all four count half
-
-
-def total(method: str, examples: list[Any], model: Any = None, **fields: Any) -> Any:
-    """The summed loss of the examples as one row, channel b of which weighs a half, and its module."""
-    way = settings(method, **fields).chosen
-    module = PreferenceLoss(model or make_model(), way, 2, torch.float32, 64)
-    module.train(module.model.training)
-    given = tensors(examples, "cpu", prompts=way.prompts)
-    more = [labels(examples, "cpu"), torch.tensor(0.2)] if way.single else []
-    loss, _ = module(*given, torch.full((len(given[-1]),), -7.0), *about(examples, "ab", [1.0, 0.5], "cpu"),
-                     torch.tensor(5.0), *more)
-    return loss
 
 
 def test_killed_anywhere_ends_with_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,7 +59,6 @@ def theirs(trainer: Any, batch: dict[str, Any]) -> Any:
 
 
 def assert_equal(found: Any, expected: Any) -> None:
-    """Loss and gradient."""
     assert found[0] == pytest.approx(expected[0], rel=1e-5)
     assert torch.allclose(found[1], expected[1], rtol=1e-4, atol=1e-5)
 

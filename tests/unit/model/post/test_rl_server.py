@@ -126,7 +126,6 @@ def test_a_server_that_cannot_be_trained_with_is_refused(root: Path, tmp_path: P
 
 @pytest.fixture
 def program(tmp_path: Path) -> str:
-    """A program that is started as `vllm` is."""
     path = tmp_path / "vllm"
     path.write_text(f'#!/bin/sh\nexec {sys.executable} {fake_vllm.__file__} "$@"\n')
     path.chmod(0o755)

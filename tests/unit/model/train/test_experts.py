@@ -92,7 +92,6 @@ SMALL: dict[str, Any] = {"sequence_length": 32, "global_batch_size": 8, "micro_b
 
 
 def train(data: Path, out: Path, tracker: Recorder, **model: Any) -> Any:
-    """Train the preset's model, smaller and shorter, with other fields of the model."""
     sizes = {"hidden_size": 32, "num_hidden_layers": 2, **model}
     given = {**PRESET.model_dump(), **SMALL, "model": {**PRESET.model.model_dump(), **sizes}}
     return run_here(pretrain, out, tracker, **{**given, "tokenized": data, "tokenizer": data})

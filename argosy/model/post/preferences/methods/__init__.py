@@ -30,12 +30,10 @@ class Answers:
 
     @property
     def ratios(self) -> Tensor:
-        """Return log p - log q of each answer."""
         return self.logprobs - self.reference
 
     @property
     def means(self) -> Tensor:
-        """Return the mean log-probability of an answer's tokens."""
         return self.logprobs / self.tokens
 
 
@@ -58,7 +56,6 @@ class Method(Config):
     reward (2 to 2.5 in its paper), of orpo the weight of the odds."""
 
     def __init_subclass__(cls, **settings: Any) -> None:
-        """Name the method as its module is called."""
         super().__init_subclass__(**settings)
         cls.name = cls.__module__.rpartition(".")[2]
 
@@ -95,7 +92,6 @@ class LikelihoodMethod(Method):
     as 1; orpo has its own."""
 
     def total(self, chosen: Answers, rejected: Answers) -> Tensor:
-        """Return the losses of pairs, (pairs,), with the chosen answers' mean negative log-likelihood, weighed."""
         losses = self.losses(chosen, rejected)
         return losses - self.sft_weight * chosen.means if self.sft_weight else losses
 
@@ -107,7 +103,6 @@ class SmoothedMethod(LikelihoodMethod):
     """Assumed part of the pairs that are the wrong way round (dpo, robust, simpo)."""
 
     def smoothed(self, margin: Tensor) -> Tensor:
-        """Return the conservative loss of margins, (pairs,)."""
         from torch.nn.functional import logsigmoid
 
         return -(1 - self.label_smoothing) * logsigmoid(margin) - self.label_smoothing * logsigmoid(-margin)

@@ -10,7 +10,6 @@ class IPO(LikelihoodMethod):
     """The squared distance of the margin from its target."""
 
     def reward(self, answers: Answers) -> Tensor:
-        """Return the mean log-ratio of an answer's tokens, (examples,)."""
         return answers.ratios / answers.tokens
 
     def losses(self, chosen: Answers, rejected: Answers) -> Tensor:

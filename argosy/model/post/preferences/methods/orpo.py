@@ -22,7 +22,6 @@ class ORPO(Method):
     prompts: ClassVar[bool] = True
 
     def reward(self, answers: Answers) -> Tensor:
-        """Return the mean log-probability of an answer's tokens, scaled, (examples,)."""
         return self.beta * answers.means
 
     def losses(self, chosen: Answers, rejected: Answers) -> Tensor:

@@ -17,7 +17,6 @@ class SimPO(SmoothedMethod):
     """Margin by which the better answer is to be ahead (simpo)."""
 
     def reward(self, answers: Answers) -> Tensor:
-        """Return the mean log-probability of an answer's tokens, scaled, (examples,)."""
         return self.beta * answers.means
 
     def losses(self, chosen: Answers, rejected: Answers) -> Tensor:

@@ -48,8 +48,7 @@ class Method(Config):
 
     def advantages(self, outcome: Outcome, config: Any, kl_coef: float) -> tuple[Any, Any]:
         """Return the advantages, (answers, T), before `loss.scale`; and the returns that a value model learns, or None.
-
-        `config`: the RLHFConfig."""
+        """
         raise NotImplementedError(f"the method {self.name} has no advantages")
 
 
@@ -70,9 +69,7 @@ def whiten(values: Any, mask: Any, *, shift_mean: bool = True) -> Any:
 
 
 def token_rewards(scores: Any, kl: Any, mask: Any, kl_coef: float) -> Any:
-    """Return -kl_coef * KL at each token, plus the answer's score at its last token (Ouyang et al. 2022, eq. 2).
-
-    `scores`: (answers,). `kl`: log p - log q of the sampled tokens."""
+    """Return -kl_coef * KL at each token, plus the answer's score at its last token (Ouyang et al. 2022, eq. 2)."""
     import torch
 
     rewards = -kl_coef * kl * mask

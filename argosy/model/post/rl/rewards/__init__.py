@@ -87,7 +87,6 @@ class Reward(ABC, Generic[C]):
         self.config, self.surroundings = config, surroundings
 
     def __init_subclass__(cls) -> None:
-        """Name the reward as its module is called."""
         super().__init_subclass__()
         cls.name = cls.__module__.rpartition(".")[2]
 
@@ -112,7 +111,6 @@ class Reward(ABC, Generic[C]):
         return ""
 
     def __call__(self, samples: Sequence[Sample]) -> list[Score]:
-        """Return the scores of answers, in their order."""
         found = [self.reference(sample.prompt.fields) if self.checks else "" for sample in samples]
         judged = [at for at, reference in enumerate(found) if reference is not None]
         scores = [Score(0.0, f"the prompt has no {self.checks}") for _ in samples]
@@ -182,7 +180,6 @@ class WeightedRewards:
         self.weights = {name: reward.config.weight for name, reward in self.rewards.items()}
 
     def __call__(self, samples: Sequence[Sample]) -> Rewarded:
-        """Return the rewards of samples."""
         scores = {name: reward(samples) for name, reward in self.rewards.items()}
         parts = {name: [score.value for score in column] for name, column in scores.items()}
         reasons = {name: [score.reason for score in column] for name, column in scores.items()}
@@ -190,7 +187,6 @@ class WeightedRewards:
         return Rewarded(totals, parts, reasons)
 
     def problem(self, fields: Mapping[str, Any]) -> str:
-        """Say why answers to a prompt with these fields cannot be judged; "" where they can."""
         rewards = self.rewards.values()
         if all(reward.checks and reward.reference(fields) is None for reward in rewards):
             return f"has nothing that its rewards check: {', '.join(sorted({reward.checks for reward in rewards}))}"

@@ -47,7 +47,6 @@ class Code(Reward[CodeConfig]):
         return tests_problem(reference)
 
     def scores(self, samples: Sequence[Sample], references: Sequence[Sequence[str]]) -> list[Score]:
-        """Return from 0 to 1 for each answer."""
         from argosy.core.sandbox.run import Job
 
         jobs = [Job(str((_BLOCK.findall(sample.text) or [sample.text])[-1]), tests)

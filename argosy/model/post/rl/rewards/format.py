@@ -11,7 +11,6 @@ class Format(Reward[RewardConfig]):
     """The answer is a label alone (letter), an object with a string "answer" (json), or one line (text)."""
 
     def problem(self, fields: Mapping[str, Any]) -> str:
-        """Say that labels are missing where they are."""
         if fields.get("format") == "letter" and not fields.get("accept"):
             return "accept is missing, which the reward format takes the length of a letter from"
         return ""

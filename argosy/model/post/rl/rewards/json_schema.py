@@ -36,7 +36,6 @@ class JsonSchema(Reward[JsonSchemaConfig]):
     config_class = JsonSchemaConfig
 
     def reference(self, fields: Mapping[str, Any]) -> Any:
-        """Return the prompt's schema, or that of the settings, or None."""
         return fields.get(self.checks) or self.config.fallback or None
 
     def refusal(self, reference: dict[str, Any]) -> str:

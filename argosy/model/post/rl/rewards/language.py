@@ -26,7 +26,6 @@ class Language(Reward[LanguageConfig]):
     config_class = LanguageConfig
 
     def score(self, sample: Sample, reference: str) -> Score:
-        """Return a share from 0 to 1."""
         kinds = [found.lastgroup for found in _WORD.finditer(without_markup(sample.text))]
         if not kinds:
             return Score(0.0, "no words")

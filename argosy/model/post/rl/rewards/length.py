@@ -37,7 +37,6 @@ class Length(Reward[LengthConfig]):
     config_class = LengthConfig
 
     def score(self, sample: Sample, reference: str) -> Score:
-        """Return from 0 to 1 (range), or from -1 to 0 (dapo)."""
         config, tokens = self.config, len(sample.answer_ids)
         low, high = (0, config.most - config.soft) if config.kind == "dapo" else (config.least, config.most)
         beyond = max(low - tokens, tokens - high, 0)

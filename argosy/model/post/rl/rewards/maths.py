@@ -31,7 +31,6 @@ class Maths(Reward[MathsConfig]):
     config_class = MathsConfig
 
     def refusal(self, reference: str) -> str:
-        """Refuse a reference without a result."""
         return "" if _bare(_wanted(reference)) else "empty"
 
     def score(self, sample: Sample, reference: str) -> Score:

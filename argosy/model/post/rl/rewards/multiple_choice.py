@@ -23,7 +23,6 @@ class MultipleChoice(Reward[MultipleChoiceConfig]):
     config_class = MultipleChoiceConfig
 
     def refusal(self, reference: str) -> str:
-        """Refuse a reference that is not one letter."""
         return "" if self._chosen(reference)[0] else f"allowed: one of the letters {self.config.letters}"
 
     def score(self, sample: Sample, reference: str) -> Score:

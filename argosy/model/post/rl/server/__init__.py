@@ -49,7 +49,6 @@ class Client:
         self.url, self._seconds, self._said = url.rstrip("/"), seconds, said
 
     def healthy(self) -> bool:
-        """Tell whether it answers."""
         try:
             with urllib.request.urlopen(f"{self.url}/health", timeout=min(10.0, self._seconds)):
                 return True
@@ -184,9 +183,7 @@ class ServerProcess:
     """A server that this step has started, with all of its processes.
 
     Args:
-        model: directory of the weights that it starts with.
-        length: tokens of the longest prompt with its answer.
-        log: file that its output is appended to."""
+        length: tokens of the longest prompt with its answer."""
 
     def __init__(self, server: ServerConfig, model: Path, dtype: str, length: int, log: Path) -> None:
         port = free_port()

@@ -37,7 +37,6 @@ class Answer:
 
     @property
     def value(self) -> float:
-        """Return the reward; 0 where there is none."""
         return self.reward or 0.0
 
 
@@ -50,7 +49,6 @@ class Chosen:
 
     @property
     def margin(self) -> float:
-        """Return the difference of the pair's rewards."""
         return self.answer.value - (self.rejected.value if self.rejected else 0.0)
 
 
@@ -67,14 +65,11 @@ class Method(ABC):
     fields: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls) -> None:
-        """Name the method as its module is called."""
         cls.name = cls.__module__.rpartition(".")[2]
 
     @abstractmethod
     def choose(self, config: Any, answers: Sequence[Answer]) -> list[Chosen] | str:
-        """Return the records, or the reason why there is none; the answers come in the order of their numbers.
-
-        `config`: the SynthesisConfig."""
+        """Return the records, or the reason why there is none; the answers come in the order of their numbers."""
 
 
 METHODS: Folder[Method] = Folder("method", Method, __name__, instances=True)
@@ -91,7 +86,6 @@ def distinct(answers: Sequence[Answer]) -> Iterator[Answer]:
 
 
 def by_reward(answers: Sequence[Answer]) -> list[Answer]:
-    """Sort answers by their rewards, the highest first; equal ones stay in their order."""
     return sorted(answers, key=lambda answer: -answer.value)
 
 

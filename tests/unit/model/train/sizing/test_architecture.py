@@ -27,7 +27,6 @@ CASES: list[dict[str, Any]] = [
 
 
 def model_of(config: dict[str, Any], device: str = "meta") -> Any:
-    """Transformers' model of a config."""
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 
