@@ -212,7 +212,6 @@ class Draft:
 
     @property
     def rights(self) -> tuple[int, ...]:
-        """Places of all right options."""
         return self.golds or ((self.gold,) if self.choices else ())
 
     def with_options(self, kept: Sequence[int]) -> "Draft":

@@ -133,7 +133,6 @@ class ClozeFact:
 
     @property
     def prefixes(self) -> list[str]:
-        """The wordings up to the answer."""
         return [before for before, _ in self.wordings]
 
     def statements(self) -> list[list[str]]:

@@ -24,7 +24,6 @@ Row = dict[str, Any]
 
 
 def filter_of(form: str) -> str:
-    """Name the filter that a form is."""
     return "none" if form == PLAIN else form
 
 

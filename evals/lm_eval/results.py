@@ -19,7 +19,6 @@ _RIGHT = ("acc", "exact_match", "em", "pass@1")  # the first that a task has say
 
 
 def variant_of(filter_name: str) -> str:
-    """Name the variant that the answers of a filter are."""
     return "plain" if filter_name == "none" else filter_name
 
 

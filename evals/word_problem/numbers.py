@@ -49,7 +49,6 @@ def written(value: Fraction, places: int = 0, *, comma: bool = False, bare: bool
 
 
 def value_of(text: str) -> Fraction:
-    """Read the value of digits."""
     return Fraction(text.replace(",", "") if text[0] != "." else f"0{text}")
 
 

@@ -26,7 +26,6 @@ class Case(Config):
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """All texts that count."""
         return (self.text,) if isinstance(self.text, str) else self.text
 
     @model_validator(mode="after")

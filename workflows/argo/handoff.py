@@ -153,7 +153,6 @@ class Handoff(Config):
         return {self.pipeline: self.line, **self.also}
 
     def pipeline_of(self, batch: str) -> tuple[str, str]:
-        """Return the pipeline run of a batch, and its model line."""
         pipeline = self.batches[batch].pipeline or self.pipeline
         return pipeline, self.pipelines[pipeline]
 

@@ -33,7 +33,6 @@ class Candidate:
 
     @property
     def key(self) -> str:
-        """The key that ties results to it."""
         return self.step.key(self.export)
 
     @property

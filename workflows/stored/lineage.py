@@ -120,7 +120,6 @@ class TrainingStep:
 
     @property
     def digest(self) -> str:
-        """The digest of all that it was made from."""
         return str(self.record["digest"])
 
     @property
@@ -129,7 +128,6 @@ class TrainingStep:
         return str(next(iter(self.record["upstream"].get("checkpoint", [])), ""))
 
     def key(self, export: str) -> str:
-        """The key that ties results to the checkpoint `export`."""
         return f"{self.digest}/{export}"
 
 

@@ -54,7 +54,6 @@ class Stored:
         return sorted({t.line for t in self.trained.values()})
 
     def by_key(self, key: str) -> Checkpoint | None:
-        """The checkpoint `<digest>/<export>`."""
         return next((c for c in self.checkpoints.every if c.key == key), None)
 
     def history(self, checkpoint: Checkpoint) -> list[Checkpoint]:

@@ -102,7 +102,6 @@ def amount(c: Contrast, size: float) -> str:
 
 
 def unit_of(kind: Kind) -> str:
-    """The unit of differences."""
     unit = "points" if kind.share else kind.unit
     return f"{unit} from 0".lstrip() if kind.centred else unit
 

@@ -58,7 +58,6 @@ class Row:
 
 
 def rows(found: Compared) -> list[Row]:
-    """A row for each metric that is shown."""
     contrasts = {(c.name, n): c for n, pair in enumerate(found.pairs, 1) for c in pair.contrasts}
     result = []
     for name in found.metrics:

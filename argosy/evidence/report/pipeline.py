@@ -34,7 +34,6 @@ class Stage:
 
     @property
     def digest(self) -> str:
-        """Records of all that it was made from."""
         return str(self.made_from["digest"])
 
     @cached_property

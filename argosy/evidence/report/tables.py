@@ -66,7 +66,6 @@ def accuracy_table(checkpoints: Sequence[Checkpoint], task: str, marks: dict[str
 
 
 def measures_table(checkpoints: Sequence[Checkpoint], task: str, marks: dict[str, str]) -> Table | None:
-    """The other metrics of a benchmark."""
     return _benchmark(checkpoints, _languages(checkpoints, task), marks, f"Other measures of {task}",
                       "Shares in %; gaps in nats; position bias from 0 (none) to 1.", lambda measure: measure != "acc")
 

@@ -131,7 +131,6 @@ class Rows:
         return list(reversed(dict.fromkeys(reversed(found))))
 
     def langs(self, task: str) -> dict[str, str]:
-        """The language of each item of a benchmark."""
         return {item_of(r): str(r.get("lang") or "")
                 for (name, _), group in self.groups.items() if name == task for r in group}
 

@@ -159,7 +159,6 @@ class View:
 
     @property
     def stopped(self) -> bool:
-        """Whether somebody stopped it."""
         said = self.workflow.get("spec", {}).get("shutdown") or STOPPED.search(str(self.status.get("message", "")))
         return bool(said) and self.phase != "Succeeded"
 
