@@ -23,6 +23,7 @@ from argosy.core.store.step_files import given_directory
 from argosy.corpus.data.counts import Rejects
 from argosy.corpus.data.jsonl import JsonlWriters, read_jsonl
 from argosy.corpus.data.split import CONVERSATIONS, PREFERENCES, PROMPTS
+from argosy.model.post.rl import asks_model
 from argosy.model.post.synthesis import SynthesisConfig, SynthesisOutputs
 from argosy.model.post.synthesis.methods import METHODS
 
@@ -107,7 +108,7 @@ def _begin(config: SynthesizeConfig) -> tuple[Path, str]:
     if not config.has_teacher and not config.checkpoint:
         raise InputError("checkpoint is empty: give the directory of the training step whose model answers, or a "
                          "teacher with method=distillation")
-    if config.asks_model:
+    if asks_model(config.rewards):
         check_model(config.rewards, config.reward_model)
     if config.teacher_url and "length" in config.rewards and not config.reward_model:
         raise InputError("rewards.length counts tokens, and a teacher with a URL has no tokenizer here: leave it out")
@@ -160,7 +161,7 @@ def _answered(
 
 def _reward_tokenizer(config: SynthesizeConfig) -> Any:
     """Load the tokenizer of the reward model, which reads no other one's ids; None: no reward model is asked."""
-    if not config.asks_model:
+    if not asks_model(config.rewards):
         return None
     from argosy.model.post.stage import open_source
 

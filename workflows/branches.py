@@ -12,7 +12,7 @@ from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
 from argosy.corpus.data.split import PROMPTS
 from argosy.model.post.config import SFTConfig
-from argosy.model.post.rl import RLHFConfig
+from argosy.model.post.rl import RLHFConfig, asks_model
 from argosy.model.post.synthesis import HeldOut
 from steps.synthesize import SynthesizeConfig
 from workflows.graph import Node, definition, definitions
@@ -122,7 +122,7 @@ def _check_models(branch: Branch, config: Config, before: Mapping[str, Branch]) 
     if branch.reward_model and branch.reward_model not in rewards:
         method, near = before[branch.reward_model].method, likely(branch.reward_model, rewards) or "there is none"
         raise ValueError(f"reward_model is {branch.reward_model!r}, whose method is {method}; {near}")
-    asked = isinstance(config, RLHFConfig | SynthesizeConfig) and config.asks_model
+    asked = isinstance(config, RLHFConfig | SynthesizeConfig) and asks_model(config.rewards)
     if asked and not branch.reward_model:
         raise ValueError("reward_model is missing, and its rewards ask one: name an earlier item of method "
                          f"reward_model ({', '.join(rewards) or 'there is none'}), or set rewards.model=0")

@@ -5,6 +5,7 @@ from typing import Any
 
 from argosy.core.config.explain import likely
 from argosy.core.config.schema import Config, Role
+from argosy.model.post.rl import asks_model
 from workflows.branches import check_branches, needed_by
 from workflows.graph import definition
 
@@ -81,7 +82,7 @@ def check_stages(config: Any) -> None:
             raise ValueError(f"stages has {name}, which is left out by {name}={off}: remove one of the two")
     if config.start and "tokenizer" in config.stages:
         raise ValueError("stages has tokenizer, and start.model has one of its own: leave tokenizer out")
-    reward = config.rlhf and config.rlhf.asks_model and "rlhf" in config.stages
+    reward = config.rlhf and asks_model(config.rlhf.rewards) and "rlhf" in config.stages
     if reward and "reward_model" not in config.stages:
         raise ValueError("stages has rlhf, whose rewards ask the reward model: add reward_model, or set "
                          "rlhf.rewards.model=0")

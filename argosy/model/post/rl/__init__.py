@@ -190,7 +190,7 @@ class RLHFConfig(_WithMethods):
             except InputError as error:
                 raise ValueError(str(error)) from None
         check_method(self, METHODS)
-        if problem := self._batch_problem() or self._choice_problem() or self._guard_problem():
+        if problem := self._batch_problem() or self._choice_problem():
             raise ValueError(problem)
         if self.server != ServerConfig() and self.generation != "vllm":
             raise ValueError(f"server is for generation=vllm, and generation={self.generation} samples in this "
@@ -207,10 +207,6 @@ class RLHFConfig(_WithMethods):
         Raises InputError: a rollout has more answers than the prompts."""
         return self.amount(prompts * self.copies, f"answers of a rollout over all {prompts:,} prompts for training "
                                                   f"({self.copies} for each)")
-
-    @property
-    def asks_model(self) -> bool:
-        return asks_model(self.rewards)
 
     @property
     def chosen(self) -> Method:
@@ -264,9 +260,6 @@ class RLHFConfig(_WithMethods):
         if self.ppo.kl_target and not (self.kl_coef and self.choice("kl") == "reward"):
             return (f"ppo.kl_target={self.ppo.kl_target} steers the divergence's weight in the reward: raise kl_coef "
                     "above 0, with loss.kl=reward, or leave it out")
-        return ""
-
-    def _guard_problem(self) -> str:
         for name in ("kl_token", "kl_answer"):
             if getattr(self.guards, name) and not self.kl_coef:
                 return (f"guards.{name}={getattr(self.guards, name)} needs a reference, which kl_coef=0 has none of: "

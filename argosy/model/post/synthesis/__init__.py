@@ -10,7 +10,7 @@ from argosy.core.errors import InputError
 from argosy.core.step.machine import fast_products
 from argosy.corpus.cleaning.records import CurationConfig
 from argosy.model.post.config import PositiveInt
-from argosy.model.post.rl import Rewards, asks_model
+from argosy.model.post.rl import Rewards
 from argosy.model.post.synthesis.methods import INSTRUCTIONS, METHODS, PREFERENCES
 
 
@@ -128,9 +128,8 @@ class SynthesisConfig(ParallelConfig):
             configs(self.rewards)
         except InputError as error:
             raise ValueError(str(error)) from None
-        for problem in (self._field_problem(), self._teacher_problem(), self._answer_problem()):
-            if problem:
-                raise ValueError(problem)
+        if problem := self._field_problem() or self._teacher_problem() or self._answer_problem():
+            raise ValueError(problem)
         return self
 
     def settled(self, *, gpu: bool) -> Self:
@@ -143,10 +142,6 @@ class SynthesisConfig(ParallelConfig):
     @property
     def kind(self) -> str:
         return METHODS[self.method].kind or self.output
-
-    @property
-    def asks_model(self) -> bool:
-        return asks_model(self.rewards)
 
     @property
     def has_teacher(self) -> bool:

@@ -33,10 +33,8 @@ class NumericsConfig(EngineConfig):
 
     @model_validator(mode="after")
     def _check_numerics(self) -> Self:
-        for problem in (self._optimizer_problem(), self._float16_problem(), self._fp8_problem(),
-                        self._pipeline_problem(), self._compile_problem()):
-            if problem:
-                raise ValueError(problem)
+        if problem := self._optimizer_problem() or self._precision_problem() or self._compile_problem():
+            raise ValueError(problem)
         return self
 
     def _optimizer_problem(self) -> str:
@@ -57,20 +55,10 @@ class NumericsConfig(EngineConfig):
                     "flattens: set engine=torch, or optimizer=adamw")
         return ""
 
-    def _float16_problem(self) -> str:
+    def _precision_problem(self) -> str:
         if self.dtype == "float16" and self.engine.name == "zero":
             return ("dtype=float16 scales the loss, which is done under engine=torch, ddp and fsdp alone: set one of "
                     "these, or dtype=bfloat16")
-        return ""
-
-    def _pipeline_problem(self) -> str:
-        for name, value, instead in (("dtype", "float16", "bfloat16"), ("fp8", True, "false")):
-            if self.pipeline_parallel > 1 and getattr(self, name) == value:
-                return (f"{name}={value} is not for pipeline_parallel={self.pipeline_parallel}, whose last stage alone "
-                        f"has the loss: set {name}={instead}, or pipeline_parallel=1")
-        return ""
-
-    def _fp8_problem(self) -> str:
         if self.fp8 and self.dtype != "bfloat16":
             return f"fp8=true is with dtype=bfloat16, and this is {self.dtype}: set dtype=bfloat16, or fp8=false"
         if self.fp8 and self.engine.name == "zero":
@@ -78,6 +66,10 @@ class NumericsConfig(EngineConfig):
         if self.fp8 and self.tensor_parallel > 1:
             return (f"fp8=true is for whole matrices, which tensor_parallel={self.tensor_parallel} cuts up: set "
                     "tensor_parallel=1, or fp8=false")
+        for name, value, instead in (("dtype", "float16", "bfloat16"), ("fp8", True, "false")):
+            if self.pipeline_parallel > 1 and getattr(self, name) == value:
+                return (f"{name}={value} is not for pipeline_parallel={self.pipeline_parallel}, whose last stage alone "
+                        f"has the loss: set {name}={instead}, or pipeline_parallel=1")
         return ""
 
     def _compile_problem(self) -> str:
