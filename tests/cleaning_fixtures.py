@@ -1,9 +1,12 @@
 """Clean prose, one filter applied to one text, and a corpus that is scored by shard and cleaned."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from argosy.core.lazy import np
 from argosy.core.store.files import write_json
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.filter import Filter, Resources
@@ -19,6 +22,7 @@ from steps.score import STEP as SCORE
 from steps.score import ScoreConfig
 from tests.step_fixtures import run_step
 
+SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 PROSE = (
     "The harbour was quiet in the morning, and the fishermen sat on the wall to mend their nets. "
     "A boat that had left before dawn came back with a small catch of herring. "
@@ -39,24 +43,26 @@ def document(text: str, lang: str = "", channel: str = "web") -> Document:
     return Document("id", text, channel, lang)
 
 
-def outcome(name: str, text: str, lang: str = "", resources: Resources | None = None, **thresholds: Any) -> str:
+def folder(name: str) -> Path:
+    """A folder of the test data beside the repository; the test is skipped where it is absent."""
+    if not (SHARED / name).is_dir():
+        pytest.skip(f"no test data at {SHARED / name}")
+    return SHARED / name
+
+
+def outcome(name: str, text: str, lang: str = "", resources: Resources | None = None, channel: str = "web",
+            **thresholds: Any) -> str:
     """The text that comes out, or "dropped: <reason>"."""
-    import numpy as np
-
-    filters = {name: make(name, resources, **thresholds)}
-    scored = score(Batch([document(text, lang)]), filters)
-    codes, reasons = decide(filters, scored.scores, np.array(["web"]))
-    return scored.batch.documents[0].text if codes[0] == KEPT else f"dropped: {reasons[codes[0]][1]}"
+    [(left, _, reason)] = fates({name: make(name, resources, **thresholds)}, [document(text, lang, channel)])
+    return f"dropped: {reason}" if reason else left
 
 
-def kept(name: str, resources: Resources, texts: Sequence[str]) -> list[bool]:
-    """Tell of each text whether a filter keeps it."""
-    import numpy as np
-
-    filters = {name: make(name, resources)}
-    scored = score(Batch([document(text) for text in texts]), filters)
-    codes, _ = decide(filters, scored.scores, np.array(["web"] * len(texts)))
-    return [code == KEPT for code in codes.tolist()]
+def fates(filters: Mapping[str, Filter[Any]], documents: Sequence[Document]) -> list[tuple[str, str, str]]:
+    """The text that comes out of each document, and the filter and the reason by which it goes, "" where it stays."""
+    scored = score(Batch(documents), filters)
+    codes, reasons = decide(filters, scored.scores, np.array([document.channel for document in documents]))
+    return [(text, *(("", "") if code == KEPT else reasons[code]))
+            for text, code in zip(scored.batch.texts, codes.tolist(), strict=True)]
 
 
 def make_data(root: Path, documents: Sequence[Document]) -> Path:

@@ -9,15 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.dedup import About, Deduplicator, Duplicates, Workspace
 from argosy.corpus.cleaning.filter import Keys, Resources
 from argosy.corpus.data.schemas import Document
 from argosy.corpus.text.scripts import words
-
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+from tests.cleaning_fixtures import folder
 
 
 class Corpus:
@@ -59,12 +57,6 @@ def make(kind: type[Deduplicator[Any]], **config: Any) -> Deduplicator[Any]:
 def same(one: Duplicates, two: Duplicates) -> bool:
     names = ("documents", "of", "reasons", "spans")
     return all(np.array_equal(getattr(one, name), getattr(two, name)) for name in names)
-
-
-def folder(name: str) -> Path:
-    if not (SHARED / name).is_dir():
-        pytest.skip(f"no test data at {SHARED / name}")
-    return SHARED / name
 
 
 @cache

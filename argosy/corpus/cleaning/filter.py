@@ -6,6 +6,7 @@ new file in `argosy/corpus/cleaning/filters/`: CONTRIBUTING.md has one."""
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import resources as data_files
 from math import inf
 from pathlib import Path
@@ -130,3 +131,10 @@ def read_words(name: str) -> list[str]:
     """Read the list `name` in `words/`: an entry a line, `#` begins a comment line."""
     lines = data_files.files("argosy.corpus.cleaning").joinpath("words", name).read_text(encoding="utf-8").splitlines()
     return [line for line in lines if line and not line.startswith("#")]
+
+
+@cache
+def read_weights(name: str) -> dict[str, int]:
+    """Read the list `name` in `words/` whose entries are a weight and a word."""
+    pairs = (line.split(" ", 1) for line in read_words(name))
+    return {word: int(weight) for weight, word in pairs}

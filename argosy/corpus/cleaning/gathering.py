@@ -114,7 +114,8 @@ def decide(
         for reason in (one.reasons if isinstance(one, Deduplicator) else [rule.reason for rule in one.rules()]):
             decisions.code(label, reason)
     progress.update(0, len(filters), "filters", "rules")
-    runs = [(copies, dict(run)) for copies, run in groupby(filters.items(), _is_deduplicator)]
+    groups = groupby(filters.items(), lambda item: isinstance(item[1], Deduplicator))
+    runs = [(copies, dict(run)) for copies, run in groups]
     judged = iter(apply_rules([run for copies, run in runs if not copies], corpus, decisions, work))
     for copies, run in runs:
         if not copies:
@@ -128,10 +129,6 @@ def decide(
             shutil.rmtree(own.directory, ignore_errors=True)
     _drop_leftovers(filters, corpus, decisions)
     return decisions
-
-
-def _is_deduplicator(item: tuple[str, Filter[Any]]) -> bool:
-    return isinstance(item[1], Deduplicator)
 
 
 def drop_copies(

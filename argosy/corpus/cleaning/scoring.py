@@ -50,7 +50,8 @@ def score(batch: Batch, filters: Mapping[str, Filter[Any]]) -> Scored:
         scored.scores |= {f"{label}.{name}": _spread(values, places, len(batch)) for name, values in scores.items()}
         if after is not part:
             scored.batch = _merged(before, after, places)
-            scored.changed[label] = _differ(before, scored.batch)
+            pairs = zip(before.texts, scored.batch.texts, strict=True)
+            scored.changed[label] = np.array([old != new for old, new in pairs], np.bool_)
     # Keys are of the texts that will be kept: a place in one of them is a place in the document that is written.
     scored.keys = {label: keys for label, one in filters.items() if (keys := one.keys(scored.batch))}
     return scored
@@ -79,11 +80,6 @@ def _merged(before: Batch, after: Batch, places: Sequence[int] | None) -> Batch:
     for at, document in zip(places, after.documents, strict=True):
         documents[at] = document
     return Batch(documents)
-
-
-def _differ(before: Batch, after: Batch) -> "Flags":
-    pairs = zip(before.documents, after.documents, strict=True)
-    return np.fromiter((a.text != b.text for a, b in pairs), np.bool_, len(before))
 
 
 def decide(

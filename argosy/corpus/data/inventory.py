@@ -197,17 +197,10 @@ def write_inventory(directory: Path, files: Sequence[InputFile], skipped: Sequen
     write_atomic(directory / DOCUMENTS, f'{{{head}, "files": [\n{lines}\n{_END}')
 
 
-def read_inventory(directory: Path, inputs: Sequence[str]) -> list[InputFile]:
-    """Read the inventory of a data step's directory, with the paths that its files have here.
+def one_shard(directory: Path, inputs: Sequence[str], number: int, count: int) -> Shard:
+    """Read one of `count` shards of a data step's inventory, as `shards` makes it: other files are not held.
 
     `inputs`: as the data step was given them. Raises InputError: it is absent, or names an input that is not given."""
-    return [_from_record(record, directory, inputs) for record in _records(directory)]
-
-
-def one_shard(directory: Path, inputs: Sequence[str], number: int, count: int) -> Shard:
-    """Read one of `count` shards of the inventory, as `shards` makes it: other files are not held.
-
-    Raises InputError: as read_inventory."""
     sizes, weights = array("q"), array("q")
     for record in _records(directory):
         sizes.append(len(record["cuts"]))

@@ -1,10 +1,10 @@
 """Documents and rejects of a shard, in order, and a sample of a corpus; damaged, gone and changed files are named."""
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from heapq import nsmallest
-from typing import Any
 
 from argosy.core.errors import InputError, StepError
 from argosy.core.store.remote import is_uri, state
@@ -82,7 +82,7 @@ def _document(file: InputFile, record: Record, config: SourceConfig, counts: Cou
         if len(text) * 4 > config.record_bytes and len(text.encode()) > config.record_bytes:  # of a table
             raise ParseError(f"longer than {config.record_bytes} bytes")
     except ParseError as error:
-        raw = record.raw or _raw(fields)
+        raw = record.raw or json.dumps(fields, ensure_ascii=False, default=str).encode(errors="surrogatepass")
         return Reject(file.label, record.number or record.offset, str(error), raw,
                       unit=unit if record.number else "byte")
     metadata = dict(fields)
@@ -94,12 +94,6 @@ def _document(file: InputFile, record: Record, config: SourceConfig, counts: Cou
     return Document(id=place, text=text, channel=counts.name_channel(given, place), source=record.source or place,
                     lang=lang if isinstance(lang, str) and lang else config.lang, metadata=metadata,
                     offset=record.offset)
-
-
-def _raw(fields: Any) -> bytes:
-    import json
-
-    return json.dumps(fields, ensure_ascii=False, default=str).encode(errors="surrogatepass")
 
 
 def _verify(piece: Piece) -> Sequence[object]:

@@ -1,8 +1,7 @@
 """Shards of documents between steps: files of a bounded size, Parquet (zstd) or JSONL, with where each document is from
 and what changed it. The same documents give the same bytes."""
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -51,8 +50,9 @@ class ShardWriter:
         size = len(document.text) if document.text.isascii() else len(document.text.encode())
         if self._in_shard and self._in_shard + size > self._shard_bytes:
             self._close()
+        metadata = dump_line(document.metadata)[:-1] if document.metadata else "{}"
         self._rows.append((document.id, document.text, document.channel, document.lang, document.source,
-                           document.offset, _dumped(document.metadata), list(changed)))
+                           document.offset, metadata, list(changed)))
         self._held += size
         self._in_shard += size
         self.documents += 1
@@ -137,10 +137,6 @@ class _File:
         (self._stream if self._table is None else self._table).close()
 
 
-def _dumped(metadata: Mapping[str, Any]) -> str:
-    return dump_line(metadata)[:-1] if metadata else "{}"
-
-
 class Columns(NamedTuple):
     """Some rows of a file: its values by column, as Python's, and the file and number of the first row."""
 
@@ -188,12 +184,3 @@ def _read_lines(path: Path, columns: Sequence[str]) -> Iterator[Columns]:
             first, rows = first + len(rows), []
     if rows:
         yield made()
-
-
-def read_shard_documents(folder: Path) -> Iterator[Document]:
-    """Yield the documents of all files of a ShardWriter in a folder, in order. Raises InputError: as the others."""
-    for path in shard_files(folder):
-        for batch in read_columns(path, COLUMNS[:-1]):
-            for row in zip(*batch.values.values(), strict=True):
-                named = dict(zip(batch.values, row, strict=True))
-                yield Document(**(named | {"metadata": json.loads(named["metadata"])}))

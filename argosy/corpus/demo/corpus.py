@@ -45,11 +45,6 @@ def english_documents(seed: str | int, max_bytes: int) -> Iterator[Document]:
     yield from _until_bytes((each for each in chain.from_iterable(pairs) if each is not None), max_bytes)
 
 
-def code_documents(seed: str | int, max_bytes: int) -> Iterator[Document]:
-    """Make documents of code, in an order of the files that depends on `seed`."""
-    yield from _until_bytes(_documents("code", "code", seed), max_bytes)
-
-
 def _documents(kind: str, channel: str, seed: str | int) -> Iterator[Document]:
     every = map(json.loads, gzip.decompress(_material()).splitlines())
     records = [record for record in every if record["kind"] == kind]
@@ -131,7 +126,8 @@ class Demo:
     def documents(self) -> Iterator[Document]:
         """Make the clean documents of all channels, then the dirty ones."""
         c, (facts, taught, _) = self.config, self.facts
-        clean = [*english_documents(self.seed, c.english_bytes), *code_documents(self.seed, c.code_bytes)]
+        code = _until_bytes(_documents("code", "code", self.seed), c.code_bytes)
+        clean = [*english_documents(self.seed, c.english_bytes), *code]
         for lang in LANGS:
             clean += knowledge_documents(facts, lang, c.knowledge_repeats, self.seed)
             clean += quiz_documents(taught, lang, c.quiz_repeats, self.seed)

@@ -14,11 +14,6 @@ from argosy.core.store.files import temporary_of, write_json
 SPLITS = ("train", "heldout")
 
 
-def dtype_of(vocab_size: int) -> str:
-    """Return the narrowest of the two integer types that hold every id."""
-    return "uint16" if vocab_size <= 2**16 else "uint32"
-
-
 class ChannelWriter:
     """Writer of one channel of one split; its files appear when `close` has written all of them."""
 
@@ -73,7 +68,7 @@ class TokensWriter:
         self._root = root
         self._vocab_size = vocab_size
         self._tokenizer = tokenizer
-        self._dtype = dtype_of(max(vocab_size, ids))
+        self._dtype = "uint16" if max(vocab_size, ids) <= 2**16 else "uint32"
         self._channels: dict[str, dict[str, ChannelWriter]] = {}
 
     def open(self, channel: str) -> None:

@@ -92,10 +92,6 @@ def pack(lengths: Ints, window: int) -> Packing:
     return Packing(ranks, np.concatenate(([0], np.cumsum(np.bincount(bin_of_rank, minlength=bins)))))
 
 
-def _one_each(lengths: Ints, _: int) -> Packing:
-    return Packing(np.arange(len(lengths)), np.arange(len(lengths) + 1))
-
-
 @dataclass(frozen=True)
 class _Block:
     pieces: Pieces
@@ -113,9 +109,8 @@ class ChannelWindows:
         self._channel = channel
         self._length = length
         self._seed = seed
-        self._pack_pieces = pack if together else _one_each
-        starts = range(0, channel.documents, BLOCK_DOCUMENTS)
-        self._blocks = [self._pack(start) for start in starts]
+        self._together = together
+        self._blocks = [self._pack(start) for start in range(0, channel.documents, BLOCK_DOCUMENTS)]
         self._first = np.concatenate(([0], np.cumsum([block.packing.bins for block in self._blocks])))
         self._order = lru_cache(maxsize=64)(self._shuffle)
 
@@ -138,7 +133,9 @@ class ChannelWindows:
     def _pack(self, start: int) -> _Block:
         offsets = np.asarray(self._channel.offsets[start : start + BLOCK_DOCUMENTS + 1])
         pieces = cut_documents(offsets, self._length)
-        return _Block(pieces, self._pack_pieces(pieces.length, self._length))
+        if self._together:
+            return _Block(pieces, pack(pieces.length, self._length))
+        return _Block(pieces, Packing(np.arange(len(pieces.length)), np.arange(len(pieces.length) + 1)))
 
     def _shuffle(self, number: int, epoch: int) -> tuple[Ints, npt.NDArray[np.float64]]:
         """Return the pieces by length rank, equal lengths in random order; and the random keys."""

@@ -11,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from argosy.core.errors import InputError
-from argosy.corpus.data.inventory import read_inventory, shards
+from argosy.corpus.data.inventory import one_shard
 from argosy.corpus.data.jsonl import read_documents, read_jsonl
 from argosy.corpus.data.reading import read_shard
 from argosy.corpus.data.schemas import Document
@@ -36,8 +36,7 @@ def files(root: Path) -> dict[str, bytes]:
 
 def listed(out: Path, *inputs: str) -> list[Any]:
     """Documents and rejects of a data step's inventory."""
-    (shard,) = shards(read_inventory(out, inputs), 1)
-    return list(read_shard(shard, SourceConfig()))
+    return list(read_shard(one_shard(out, inputs, 0, 1), SourceConfig()))
 
 
 def test_the_demo_has_every_file_and_the_counts_are_true(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from argosy.core.lazy import np, npt
 from argosy.corpus.cleaning.batch import Batch
-from argosy.corpus.cleaning.filter import Filter, FilterConfig, Rule, Scores, read_words
+from argosy.corpus.cleaning.filter import Filter, FilterConfig, Rule, Scores, read_weights, read_words
 
 if TYPE_CHECKING:
     from argosy.corpus.cleaning.batch import Floats
@@ -80,7 +80,8 @@ class ChineseQuality(Filter[ChineseQualityConfig]):
         """Return the words of all lists, and of each word its list and its weight."""
         from argosy.corpus.cleaning.kernels.phrases import Phrases
 
-        words = [(word, kind, weight) for kind, name in enumerate(SPAM) for word, weight in spam_words(name).items()]
+        words = [(word, kind, weight) for kind, name in enumerate(SPAM)
+                 for word, weight in read_weights(f"{name}.txt").items()]
         return (Phrases([word for word, _, _ in words], [False] * len(words)),
                 np.array([kind for _, kind, _ in words]), np.array([weight for _, _, weight in words], np.float64))
 
@@ -112,13 +113,6 @@ class ChineseQuality(Filter[ChineseQualityConfig]):
             Rule("sentence", "few sentence ends", most=c.max_sentence),
             Rule("traditional_share", "script", least=c.min_traditional_share, most=c.max_traditional_share),
         ]
-
-
-@cache
-def spam_words(name: str) -> dict[str, int]:
-    """Read the weight of each word of a list of spam."""
-    pairs = (line.split(" ", 1) for line in read_words(f"{name}.txt"))
-    return {word: int(weight) for weight, word in pairs}
 
 
 @cache

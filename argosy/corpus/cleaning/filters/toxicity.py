@@ -6,7 +6,7 @@ length."""
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import cache, cached_property
+from functools import cached_property
 from math import inf, nextafter
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +14,7 @@ from pydantic import Field
 
 from argosy.core.lazy import np
 from argosy.corpus.cleaning.batch import Batch
-from argosy.corpus.cleaning.filter import Filter, FilterConfig, Resources, Rule, Scores, read_words
+from argosy.corpus.cleaning.filter import Filter, FilterConfig, Resources, Rule, Scores, read_weights
 from argosy.corpus.text.scripts import HAN
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Toxicity(Filter[ToxicityConfig]):
     def __init__(self, config: ToxicityConfig, resources: Resources) -> None:
         super().__init__(config, resources)
         further = {word.strip().lower(): 3 for word in resources.words if len(word.strip()) > 1}
-        self._weights: Mapping[str, int] = word_weights() | further
+        self._weights: Mapping[str, int] = read_weights("toxic.txt") | further
         self._words = sorted(self._weights)
         self._spaced = [not _HAN.search(word) for word in self._words]
 
@@ -88,10 +88,3 @@ class Toxicity(Filter[ToxicityConfig]):
             found.setdefault(owner, set()).add(word)
             covered = place + len(word)
         return found
-
-
-@cache
-def word_weights() -> dict[str, int]:
-    """Read the weight of each word of `words/toxic.txt`."""
-    pairs = (line.split(" ", 1) for line in read_words("toxic.txt"))
-    return {word: int(weight) for weight, word in pairs}

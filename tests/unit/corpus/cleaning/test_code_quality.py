@@ -2,14 +2,10 @@
 
 import base64
 
-import numpy as np
 import pytest
 
-from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.filters.code_quality import without_licence
-from argosy.corpus.cleaning.scoring import KEPT, decide, score
-from argosy.corpus.data.schemas import Document
-from tests.cleaning_fixtures import make, outcome
+from tests.cleaning_fixtures import outcome
 
 PROGRAM = 'import os\n\n\ndef names(folder):\n    """List the files."""\n    return sorted(os.listdir(folder))\n'
 ICON = base64.encodebytes(bytes(n * 7 % 256 for n in range(3000))).decode()
@@ -17,10 +13,7 @@ MIT = "Permission is hereby granted, free of charge, to any person"
 
 
 def fate(text: str) -> str:
-    filters = {"code_quality": make("code_quality")}
-    scored = score(Batch([Document("id", text, "code")]), filters)
-    codes, reasons = decide(filters, scored.scores, np.array(["code"]))
-    return scored.batch.texts[0] if codes[0] == KEPT else f"dropped: {reasons[codes[0]][1]}"
+    return outcome("code_quality", text, channel="code")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from argosy.corpus.cleaning.filters import FILTERS, make_filters
 from argosy.corpus.cleaning.recipes import RECIPES
 from argosy.corpus.cleaning.scoring import labels
 from steps.clean import CleanConfig
-from tests.cleaning_fixtures import CHINESE, PROSE, document, kept, make, outcome
+from tests.cleaning_fixtures import CHINESE, PROSE, document, fates, make, outcome
 
 ASKING = {name for name, one in FILTERS.items() if issubclass(one.config_class, ModelFilterConfig)}
 WHOLE_PAGES = {"c4_quality", "c4_paragraphs"}  # which want them
@@ -129,9 +129,10 @@ def test_gibberish_is_told_from_the_corpus(base: str, letters: str) -> None:
     sample = [document((" " if letters else "").join(rng.choices(pieces, k=200))) for _ in range(250)]
     drawn = letters or [chr(code) for code in range(0x4E00, 0x9FA0)]
     drawn_texts = ["".join(rng.choices(drawn, k=300)) for _ in range(20)]
-    assert not any(kept("gibberish", Resources(sample=sample), [*drawn_texts, "=" * 80 + " ok"]))
-    assert all(kept("gibberish", Resources(sample=[document(base)]), drawn_texts))  # too little to learn from
-    assert kept("gibberish", Resources(sample=sample), [base]) == [True]
+    for known, texts, reason in ((sample, [*drawn_texts, "=" * 80 + " ok"], "gibberish"), (sample, [base], ""),
+                                 ([document(base)], drawn_texts, "")):  # the last is too little to learn from
+        filters = {"gibberish": make("gibberish", Resources(sample=known))}
+        assert {label for _, label, _ in fates(filters, list(map(document, texts)))} == {reason}
 
 
 def test_toxicity_looks_at_whole_words_and_at_how_many() -> None:

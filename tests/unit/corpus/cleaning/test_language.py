@@ -1,15 +1,13 @@
 """Languages: of sentences that people wrote here, of mixed pages, and of books."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.text.scripts import identify
-from tests.cleaning_fixtures import CHINESE, PROSE, document, make, outcome
+from tests.cleaning_fixtures import CHINESE, PROSE, document, folder, make, outcome
 
-SHARED = Path(__file__).resolve().parents[5] / "shared" / "data"
 GERMAN = ("Der Zug kommt um acht Uhr morgens am Bahnhof an, und die Kinder sind nicht da. Das Wetter war schlecht, "
           "deshalb blieben alle zu Hause und lasen, bis es dunkel wurde.")
 SENTENCES = {
@@ -55,9 +53,7 @@ def test_nothing_is_told_of_what_is_no_prose(text: str) -> None:
 
 
 def test_the_scan_of_books_says_what_their_text_says() -> None:
-    if not SHARED.is_dir():
-        pytest.skip(f"no test data at {SHARED}")
     pages = [path.read_text(encoding="utf-8") for name in ("zh_d2l", "en_rustbook", "zh_rustbook")
-             for path in sorted((SHARED / name).glob("*.md"))[::3]]
+             for path in sorted(folder(name).glob("*.md"))[::3]]
     pages = [page for page in pages if len(page) > 400]
     assert named(*pages) == [identify(page) for page in pages]

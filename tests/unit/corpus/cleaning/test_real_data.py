@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from argosy.corpus.cleaning.batch import Batch
@@ -13,32 +12,22 @@ from argosy.corpus.cleaning.dedup.deduplicator import Deduplicator
 from argosy.corpus.cleaning.filter import Resources
 from argosy.corpus.cleaning.filters import FILTERS, make_filters
 from argosy.corpus.cleaning.filters.unicode import Unicode, UnicodeConfig, clean_text, repair
-from argosy.corpus.cleaning.scoring import KEPT, decide, score
 from argosy.corpus.data.schemas import Document
 from argosy.corpus.text.scripts import identify
 from steps.clean import CleanConfig
-
-SHARED = Path(__file__).resolve().parents[5] / "shared" / "data"
-
-
-def folder(name: str) -> Path:
-    if not (SHARED / name).is_dir():
-        pytest.skip(f"no test data at {SHARED / name}")
-    return SHARED / name
+from tests.cleaning_fixtures import document, fates, folder, make
 
 
 def texts_of(path: Path) -> list[str]:
     return [json.loads(line)["text"] for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def fates(texts: Sequence[str], words: Sequence[str] = ()) -> list[str]:
+def dropped(texts: Sequence[str], words: Sequence[str] = ()) -> list[str]:
     """For each text "kept" or the filter that drops it."""
     documents = [Document(str(number), text, "web") for number, text in enumerate(texts)]
     configs = [config for config in CleanConfig().filters if not issubclass(FILTERS[config.name], Deduplicator)]
     filters = make_filters(configs, Resources(sample=documents, words=words))
-    scored = score(Batch(documents), filters)
-    codes, reasons = decide(filters, scored.scores, np.array(["web"] * len(texts)))
-    return ["kept" if code == KEPT else reasons[code][0] for code in codes.tolist()]
+    return [label or "kept" for _, label, _ in fates(filters, documents)]
 
 
 @pytest.mark.parametrize("name", ["in-the-wild", "synthetic", "language-names", "negative"])
@@ -59,16 +48,8 @@ def test_public_word_lists_work_in_sentences(lang: str) -> None:
         "en": "In the letter to the editor our neighbours wrote about {} and nothing else, to everybody's surprise.",
         "zh": "他们在信里写的是{}，而且说了不止一次，大家都看到了这些话。",
     }
-    results = fates([sentence[lang].format(word) for word in words], words)
+    results = dropped([sentence[lang].format(word) for word in words], words)
     assert results.count("toxicity") >= 0.97 * len(words), Counter(results)
-
-
-def insulted(texts: Sequence[str]) -> int:
-    """How many of the texts the filter of insults drops."""
-    filters = make_filters([FILTERS["toxicity"].config_class()], Resources())
-    scores = score(Batch([Document(str(number), text, "web") for number, text in enumerate(texts)]), filters).scores
-    codes, _ = decide(filters, scores, np.array(["web"] * len(texts)))
-    return int((codes != KEPT).sum())
 
 
 def test_of_clean_texts_hardly_one_is_called_an_insult() -> None:
@@ -83,13 +64,14 @@ def test_of_clean_texts_hardly_one_is_called_an_insult() -> None:
         (folder("llamafactory_demo") / f"data__alpaca_{lang}_demo.json").read_text(encoding="utf-8"))]
         for lang in ("en", "zh")}
     for texts in (tasks, abstracts, *chapters.values(), *alpaca.values()):
-        assert insulted(texts) <= 0.005 * len(texts)
+        insults = [label for _, label, _ in fates({"toxicity": make("toxicity")}, list(map(document, texts))) if label]
+        assert len(insults) <= 0.005 * len(texts)
 
 
 def test_clean_web_text_is_mostly_kept() -> None:
     demo = folder("data_juicer_demo")
     for name in ("redpajama-c4", "redpajama-cc-2023-06", "the-pile-nih", "the-pile-uspto"):
-        results = fates(texts_of(demo / f"demos__data_mixture__data__{name}-refined.jsonl"))
+        results = dropped(texts_of(demo / f"demos__data_mixture__data__{name}-refined.jsonl"))
         assert results.count("kept") >= 0.9 * len(results), (name, Counter(results))
 
 
@@ -100,5 +82,5 @@ def test_chinese_and_english_books_are_told_apart_and_kept() -> None:
     assert Counter(map(identify, english))["en"] == len(english)
     assert {identify(text) for text in chinese} <= {"zh", "en", ""}
     for texts in (english[::7], chinese[::7]):
-        results = fates(texts)
+        results = dropped(texts)
         assert results.count("kept") >= 0.9 * len(results), Counter(results)

@@ -10,7 +10,7 @@ import pytest
 
 from argosy.core.errors import InputError
 from argosy.corpus.data.counts import Counts, gather
-from argosy.corpus.data.inventory import inventory, one_shard, read_inventory, shards, write_inventory
+from argosy.corpus.data.inventory import inventory, one_shard, shards, write_inventory
 from argosy.corpus.data.jsonl import JsonlWriters
 from argosy.corpus.data.reading import Item, Sample, hash_of, read_sample, read_shard
 from argosy.corpus.data.schemas import Document
@@ -94,17 +94,17 @@ def test_the_inventory_is_written_without_a_path_and_read_for_where_the_files_ar
     moved = tmp_path / "elsewhere" / "in"
     moved.parent.mkdir()
     root.rename(moved)
-    again = read_inventory(tmp_path, [str(moved)])
+    again = [piece.file for piece in one_shard(tmp_path, [str(moved)], 0, 1).pieces]
     assert [file.path for file in again] == [str(moved / file.inner) for file in files]
     write_inventory(tmp_path, again, ["in/x.pdf"])
     assert (tmp_path / "documents.json").read_text() == raw
     assert len(read(again, 3)[0]) > 900
     assert [one_shard(tmp_path, [str(moved)], number, 7) for number in range(7)] == shards(again, 7)
     with pytest.raises(InputError, match="lists files of input 0, and 0 inputs are given"):
-        read_inventory(tmp_path, [])
+        one_shard(tmp_path, [], 0, 1)
     (tmp_path / "documents.json").write_text(raw[: raw.rindex("{") - 2])  # its last file is gone
     with pytest.raises(InputError, match="is damaged"):
-        read_inventory(tmp_path, [str(moved)])
+        one_shard(tmp_path, [str(moved)], 0, 1)
 
 
 @pytest.mark.parametrize("when", ["before", "between"])
