@@ -200,7 +200,6 @@ class ExpertLoad:
         return self._group.sum(here).cpu()
 
     def state(self) -> dict[str, Any]:
-        """Return the sums for `restore`, which this process then goes on from; each process calls this."""
         if self._routing is None:
             return {}
         total = self._take()
@@ -208,7 +207,6 @@ class ExpertLoad:
         return {"routing": total}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue from `state`; one process holds the sums of all, so that the sum over processes stays."""
         if self._routing is not None and "routing" in state:
             self._before = state["routing"].to(self._group.device) * (1.0 if self._group.rank == 0 else 0.0)
 

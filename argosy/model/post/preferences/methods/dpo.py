@@ -5,7 +5,5 @@ from argosy.model.post.preferences.methods import Answers, SmoothedMethod, Tenso
 
 
 class DPO(SmoothedMethod):
-    """The loss of the margin of log-ratios."""
-
     def losses(self, chosen: Answers, rejected: Answers) -> Tensor:
         return self.smoothed(self.beta * (chosen.ratios - rejected.ratios))

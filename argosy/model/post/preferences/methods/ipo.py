@@ -7,8 +7,6 @@ from argosy.model.post.preferences.methods import Answers, LikelihoodMethod, Ten
 
 
 class IPO(LikelihoodMethod):
-    """The squared distance of the margin from its target."""
-
     def reward(self, answers: Answers) -> Tensor:
         return answers.ratios / answers.tokens
 

@@ -8,8 +8,6 @@ from argosy.model.post.preferences.methods import Answers, SingleMethod, Tensor
 
 
 class KTO(SingleMethod):
-    """The loss of an answer's gain over the point of reference."""
-
     desirable_weight: float = Field(default=1.0, gt=0)
     """Weight of good answers (kto)."""
     undesirable_weight: float = Field(default=1.0, gt=0)

@@ -16,8 +16,6 @@ def _log_odds(answers: Answers) -> Tensor:
 
 
 class ORPO(Method):
-    """The likelihood of chosen answers and the log-odds of pairs."""
-
     reference: ClassVar[bool] = False
     prompts: ClassVar[bool] = True
 

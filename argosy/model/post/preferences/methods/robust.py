@@ -5,8 +5,6 @@ from argosy.model.post.preferences.methods import Answers, SmoothedMethod, Tenso
 
 
 class Robust(SmoothedMethod):
-    """The unbiased loss of the margin of log-ratios."""
-
     def losses(self, chosen: Answers, rejected: Answers) -> Tensor:
         from torch.nn.functional import logsigmoid
 

@@ -9,8 +9,6 @@ from argosy.model.post.preferences.methods import Answers, SmoothedMethod, Tenso
 
 
 class SimPO(SmoothedMethod):
-    """The loss of the margin of mean log-probabilities."""
-
     reference: ClassVar[bool] = False
 
     gamma: float = Field(default=0.5, ge=0)

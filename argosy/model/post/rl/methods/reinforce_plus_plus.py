@@ -6,8 +6,6 @@ from argosy.model.post.rl.methods import Method, Outcome, token_rewards
 
 
 class ReinforcePlusPlus(Method):
-    """The score, and the divergence from each token on."""
-
     name: ClassVar[str] = "reinforce++"
 
     def advantages(self, outcome: Outcome, config: Any, kl_coef: float) -> tuple[Any, Any]:

@@ -7,8 +7,6 @@ from argosy.model.post.rl.rewards import Reward, RewardConfig, Sample, Score, sh
 
 
 class Accept(Reward[RewardConfig]):
-    """The answer is exactly one of those accepted, in the format of the prompt."""
-
     checks = "accept"
 
     def score(self, sample: Sample, reference: Sequence[str]) -> Score:

@@ -16,8 +16,6 @@ _BLOCK = re.compile(r"(?ims)^[ \t]*```(?:python3?|py)?[ \t]*\n(.*?)(?:^[ \t]*```
 
 
 class CodeConfig(RewardConfig):
-    """Settings of the reward `code`."""
-
     score: Literal["all", "share"] = "all"
     """all: 1 where all tests pass, else 0; share: the share of the tests that pass."""
     seconds: int = Field(default=5, ge=1, le=600)

@@ -4,7 +4,5 @@ from argosy.model.post.rl.rewards import Reward, RewardConfig, Sample, Score
 
 
 class Ended(Reward[RewardConfig]):
-    """The answer ended by itself."""
-
     def score(self, sample: Sample, reference: str) -> Score:
         return Score(1.0) if sample.ended else Score(0.0, "cut at the limit")

@@ -5,8 +5,6 @@ from argosy.model.post.rl.rewards import Reward, RewardConfig, Sample, Score, sh
 
 
 class ExactConfig(RewardConfig):
-    """Settings of the reward `exact`."""
-
     numbers: bool = True
     """Whether numbers are compared as numbers: 1,000.0 is 1000."""
 

@@ -16,8 +16,6 @@ _FENCE = re.compile(r"```(?:json)?[ \t]*\n(.*?)\n?[ \t]*```", re.DOTALL)
 
 
 class JsonSchemaConfig(RewardConfig):
-    """Settings of the reward `json_schema`."""
-
     fallback: dict[str, Any] = Field(default={}, alias="schema")
     """Schema for prompts that have none of their own."""
 
@@ -30,8 +28,6 @@ class JsonSchemaConfig(RewardConfig):
 
 
 class JsonSchema(Reward[JsonSchemaConfig]):
-    """The answer has the schema."""
-
     checks = "schema"
     config_class = JsonSchemaConfig
 

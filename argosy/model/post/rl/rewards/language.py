@@ -13,15 +13,11 @@ _WORD = re.compile(rf"(?P<zh>[{HAN}])|(?P<en>[a-zA-Z]+(?![^\W\d_{HAN}]))|[^\W\d_
 
 
 class LanguageConfig(RewardConfig):
-    """Settings of the reward `language`."""
-
     language: Literal["", "en", "zh"] = ""
     """Language for prompts that name none."""
 
 
 class Language(Reward[LanguageConfig]):
-    """The share of words in the language."""
-
     checks = "language"
     config_class = LanguageConfig
 

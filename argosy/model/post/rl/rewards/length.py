@@ -8,8 +8,6 @@ from argosy.model.post.rl.rewards import Reward, RewardConfig, Sample, Score
 
 
 class LengthConfig(RewardConfig):
-    """Settings of the reward `length`."""
-
     kind: Literal["range", "dapo"] = "range"
     """range: 1 within `least` and `most`, falling to 0 over `soft` tokens outside. dapo: the soft overlong punishment
     (Yu et al. 2025, "DAPO", eq. 13): 0 up to `most` - `soft` tokens, falling to -1 at `most`."""
@@ -32,8 +30,6 @@ class LengthConfig(RewardConfig):
 
 
 class Length(Reward[LengthConfig]):
-    """Rewards a number of tokens, with the end, that is in its range."""
-
     config_class = LengthConfig
 
     def score(self, sample: Sample, reference: str) -> Score:

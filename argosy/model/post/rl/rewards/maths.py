@@ -18,8 +18,6 @@ _BRACKETS = ("()", "[]", "(]", "[)")
 
 
 class MathsConfig(RewardConfig):
-    """Settings of the reward `maths`."""
-
     tolerance: float = Field(default=1e-6, ge=0, lt=1)
     """Largest relative difference of two numbers that are equal; whole numbers must be the same."""
 

@@ -8,8 +8,6 @@ from argosy.model.post.rl.rewards import Reward, RewardConfig, Sample, Score
 
 
 class Model(Reward[RewardConfig]):
-    """The score of the model of `reward_model`."""
-
     @cached_property
     def _loaded(self) -> tuple[Any, Any]:
         from argosy.model.post.preferences.rewards import load_reward_model

@@ -10,15 +10,11 @@ from argosy.model.post.rl.rewards import Reward, RewardConfig, Sample, Score
 
 
 class MultipleChoiceConfig(RewardConfig):
-    """Settings of the reward `multiple_choice`."""
-
     letters: str = Field(default="ABCDE", min_length=2, max_length=26)
     """Letters of the options, such as ABCD."""
 
 
 class MultipleChoice(Reward[MultipleChoiceConfig]):
-    """The answer chooses the right letter, and no other."""
-
     checks = "answer"
     config_class = MultipleChoiceConfig
 

@@ -9,8 +9,6 @@ from argosy.model.post.rl.rewards import Reward, RewardConfig, Sample, Score, sh
 
 
 class RegexConfig(RewardConfig):
-    """Settings of the reward `regex`."""
-
     pattern: str = ""
     """Pattern for prompts that have none of their own."""
     whole: bool = False
@@ -27,8 +25,6 @@ class RegexConfig(RewardConfig):
 
 
 class Regex(Reward[RegexConfig]):
-    """The pattern is found in the answer."""
-
     checks = "pattern"
     config_class = RegexConfig
 

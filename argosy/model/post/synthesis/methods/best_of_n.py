@@ -8,8 +8,6 @@ from argosy.model.post.synthesis.methods import PREFERENCES, Answer, Chosen, Met
 
 
 class BestOfN(Method):
-    """Chooses the answer with the highest reward, or a pair of it and the worst."""
-
     fields: ClassVar[tuple[str, ...]] = ("output", "margin")
 
     def choose(self, config: Any, answers: Sequence[Answer]) -> list[Chosen] | str:

@@ -8,8 +8,6 @@ from argosy.model.post.synthesis.methods import INSTRUCTIONS, METHODS, Answer, C
 
 
 class Distillation(Method):
-    """Chooses a teacher's answers."""
-
     kind: ClassVar[str] = INSTRUCTIONS
     fields: ClassVar[tuple[str, ...]] = ("threshold", "keep", "teacher", "teacher_hub", "teacher_url")
 

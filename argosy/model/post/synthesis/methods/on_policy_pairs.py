@@ -8,8 +8,6 @@ from argosy.model.post.synthesis.methods import PREFERENCES, Answer, Chosen, Met
 
 
 class OnPolicyPairs(Method):
-    """Chooses pairs of answers above and below a threshold."""
-
     kind: ClassVar[str] = PREFERENCES
     fields: ClassVar[tuple[str, ...]] = ("threshold", "keep", "margin")
 

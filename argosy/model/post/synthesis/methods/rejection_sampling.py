@@ -8,8 +8,6 @@ from argosy.model.post.synthesis.methods import INSTRUCTIONS, Answer, Chosen, Me
 
 
 class RejectionSampling(Method):
-    """Chooses answers above a threshold."""
-
     kind: ClassVar[str] = INSTRUCTIONS
     fields: ClassVar[tuple[str, ...]] = ("threshold", "keep")
 
