@@ -16,8 +16,6 @@ from argosy.model.train.config import ContinueConfig, TrainConfig, TrainOutputs
 
 
 class LongContextConfig(ContinueConfig):
-    """Config of the step."""
-
     sequence_length: Annotated[int, Field(ge=2)] = 512
     """The new context, in tokens; the exports' max_position_embeddings."""
     rope_theta: Annotated[float, Field(gt=0)] = 100_000.0
@@ -28,8 +26,6 @@ class LongContextConfig(ContinueConfig):
 
 
 class LongContextOutputs(TrainOutputs):
-    """Outputs of the step."""
-
     position_nats: dict[str, dict[str, float]]
     """Held-out nats by range of positions, over documents that fill the new context; `before` is the checkpoint without
     any change, at the new length."""

@@ -13,8 +13,6 @@ from argosy.model.train.config.model import ModelConfig
 
 
 class PretrainConfig(TrainConfig):
-    """Config of the step."""
-
     tokenizer: TokenizerDir = ""
     """Directory of the train_tokenizer step, for a new model."""
     checkpoint: ModelDir = ""

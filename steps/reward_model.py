@@ -15,8 +15,6 @@ from argosy.model.train.checks import TRAINING, check_tuning
 
 
 class RewardModelConfig(PreferenceConfig):
-    """Config of the step."""
-
     stage: str = "reward_model"
     """Name of the checkpoint in results."""
     heads: PositiveInt = 1

@@ -37,8 +37,6 @@ UNUSED, COUNTS = "unused", "synthesis.json"
 
 
 class SynthesizeConfig(SynthesisConfig):
-    """Config of the step."""
-
     suites: Externals = ()
     """Suites (YAML) whose benchmarks prompts and records must not hold, beside the data step's own; a pipeline takes
     those that it evaluates with."""

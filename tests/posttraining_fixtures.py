@@ -15,6 +15,9 @@ TEMPLATE = (
     "{% else %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endif %}{% endfor %}"
     "{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
+GRPO: dict[str, Any] = {
+    "method": "grpo", "rewards": {"language": {"language": "en"}}, "group": {"size": 4}, "batch_size": 8,
+    "micro_batch_size": 8, "log_every": 1, "dtype": "float32", "max_new_tokens": 6, "heldout_limit": 4}
 
 
 def make_tokenizer() -> Any:

@@ -245,7 +245,6 @@ class LanguageModel:
 
 
 def load_helper(helper: Helper) -> LanguageModel:
-    """Load the model of a process that helps another one."""
     checkpoint = Checkpoint(helper.checkpoint, helper.checkpoint.name)
     return LanguageModel.load(checkpoint, helper.batch_tokens, device=helper.number, dtype=helper.dtype)
 

@@ -11,6 +11,7 @@ import steps.rlhf
 from argosy.core.errors import StepError
 from argosy.model.post.rl import RLHFConfig
 from argosy.model.post.rl.rollout import Ahead, Rollout
+from tests.posttraining_fixtures import GRPO
 from tests.training_fixtures import Recorder, digests, run_here
 
 
@@ -75,10 +76,7 @@ def test_what_generation_fails_with_is_raised_where_it_is_waited_for() -> None:
 @pytest.mark.parametrize("more", [{}, {"lora": {"rank": 2}}], ids=["weights", "adapters"])
 def test_the_same_bytes_whether_generation_runs_beside_the_update(root: Path, tmp_path: Path, more: Any) -> None:
     fields: dict[str, Any] = {
-        "checkpoint": root / "base", "data": root / "data", "method": "grpo",
-        "rewards": {"language": {"language": "en"}},
-        "group": {"size": 4}, "batch_size": 8, "micro_batch_size": 8, "max_steps": 4, "staleness": 2, "log_every": 1,
-        "dtype": "float32", "max_new_tokens": 6, "heldout_limit": 4, "save_every": 50,
+        "checkpoint": root / "base", "data": root / "data", **GRPO, "max_steps": 4, "staleness": 2, "save_every": 50,
         "guards": {"true_reward": {"ended": 1.0}, "true_every": 2}, **more}
     logs = {}
     for overlap in (True, False):

@@ -17,7 +17,7 @@ from argosy.model.post.rl import RLHFConfig, ServerConfig
 from argosy.model.post.rl.server import Client, ServerProcess, _environment, check_installed, keeper
 from tests import fake_vllm
 from tests.fake_vllm import FakeVLLM, serving
-from tests.posttraining_fixtures import make_checkpoint
+from tests.posttraining_fixtures import GRPO, make_checkpoint
 from tests.processes import alive, until
 from tests.training_fixtures import Recorder, run_here
 
@@ -25,10 +25,8 @@ from tests.training_fixtures import Recorder, run_here
 def train(root: Path, out: Path, log: Recorder | None = None, **fields: Any) -> Recorder:
     log = log or Recorder()
     run_here(steps.rlhf, out, log, **{
-        "checkpoint": root / "base", "data": root / "data", "method": "grpo",
-        "rewards": {"language": {"language": "en"}},
-        "group": {"size": 4}, "batch_size": 8, "micro_batch_size": 8, "max_steps": 3, "log_every": 1, "save_every": 1,
-        "dtype": "float32", "max_new_tokens": 6, "heldout_limit": 4, "learning_rate": 3e-3, **fields})
+        "checkpoint": root / "base", "data": root / "data", **GRPO, "max_steps": 3, "save_every": 1,
+        "learning_rate": 3e-3, **fields})
     return log
 
 
