@@ -1,6 +1,7 @@
 """What repairs of a batch must not miss: characters, and lines that a corpus repeats."""
 
 import random
+import re
 
 import numpy as np
 import pytest
@@ -13,6 +14,9 @@ from tests.cleaning_fixtures import CHINESE, PROSE, document, make
 PIECES = [CHINESE, PROSE, "“It’s a café” — that’s…", "Съешь же ещё этих булок", "Ἀθῆναι", "각하", "naïve", "a\u0301",
           "각", "&amp;", "\u200b", "\x85", "\r\n", "锟斤拷", "烫烫烫", "\ue000", "\ufffd", "é ", "\u212b", "😀", "ação",
           " ", "１３", "ݽ", "one\x0ctwo"]
+
+
+LOST = re.compile("锟斤拷|烫烫烫|屯屯屯|[\ufffd\ue000-\uf8ff]")
 
 
 def misread(text: str, rng: random.Random) -> str:
@@ -31,6 +35,9 @@ def test_the_fast_way_is_the_slow_way() -> None:
     wanted = [clean_text(text) for text in texts]
     assert [text for text, got, want in zip(texts, repaired.texts, wanted, strict=True) if got != want] == []
     assert np.array_equal(scores["visible"], [sum(not c.isspace() for c in text) for text in wanted])
+    lost = [len("".join(LOST.findall(text))) / max(len(text), 1) for text in wanted]
+    assert np.array_equal(scores["broken_share"], lost)
+    assert len({*lost}) > 20
 
 
 def test_clean_documents_are_the_same_objects() -> None:
