@@ -198,6 +198,8 @@ class PreferenceConfig(PosttrainingConfig):
     heldout: str = "preferences_heldout.jsonl"
     """File of the data step that is evaluated before and after; "" holds out `heldout_limit` examples of those to learn
     from, a quarter at most, by their prompts."""
+    heldout_points: Annotated[PositiveInt, ADDED] = 1
+    """Held-out evaluations during training, the last at its end."""
     loss_weights: dict[str, Rate] = Field({})
     """Weight of a channel's examples in the loss, such as {code: 0.5}; 1 where none is given."""
 

@@ -87,11 +87,13 @@ class Measured(Updates):
         update: takes update `number` (0, 1, ...) and returns numbers by name, the same in each process; one that some
             updates lack is a mean over those that have it.
         carried: returns what the updates need of the ones before besides the engine.
+        evaluate: returns held-out results that are due after a step.
         restore: takes that over."""
 
     def __init__(self, update: Callable[[int], Values], carried: Callable[[], Mapping[str, Any]] = dict,
-                 restore: Callable[[Mapping[str, Any]], None] = lambda _: None) -> None:
-        self._update, self._carried, self._restore = update, carried, restore
+                 restore: Callable[[Mapping[str, Any]], None] = lambda _: None,
+                 evaluate: Callable[[int], Values] = lambda _: {}) -> None:
+        self._update, self._carried, self._restore, self._evaluate = update, carried, restore, evaluate
         self._window: list[Values] = []
 
     def take(self, step: int) -> None:
@@ -105,6 +107,9 @@ class Measured(Updates):
         self._window = []
         note = f"loss {means['train/loss']:.3f}" if "train/loss" in means else ""
         return Logged(means, "  ".join(f"{name} {value:.4g}" for name, value in means.items()), note)
+
+    def evaluate(self, step: int) -> Values:
+        return self._evaluate(step)
 
     def state(self) -> dict[str, Any]:
         return {"carried": dict(self._carried()), "window": self._window}

@@ -155,13 +155,15 @@ class Learner:
     """Updates of an engine over examples, in the order of training.
 
     Attributes:
-        names: what the module's sums are of, by channel, the number of examples aside, which comes last."""
+        names: what the module's sums are of, by channel, the number of examples aside, which comes last.
+        evaluate: returns held-out results of a model."""
 
     stage: Stage[PreferenceConfig]
     engine: Engine
     phase: TrainConfig
     examples: Sequence[Example]
     names: tuple[str, ...]
+    evaluate: Callable[[Any], Values]
 
     @property
     def channels(self) -> tuple[str, ...]:
@@ -193,8 +195,18 @@ class Learner:
             sums, norm = self.engine.update(parts(number, cut), total, rate)
             return {"train/lr": rate, "train/grad_norm": float(norm), **self._named(group.sum(sums))}
 
+        points = self.stage.config.heldout_points
+        due = {round(len(batches) * n / points) for n in range(1, points)}
+
+        def evaluate(step: int) -> Values:
+            if step not in due:
+                return {}
+            found = self.evaluate(whole.refresh())
+            self.engine.module.train()
+            return found
+
         self.engine.module.train()
-        Loop(self.phase, self.stage.context, self.engine, Measured(update)).run()
+        Loop(self.phase, self.stage.context, self.engine, Measured(update, evaluate=evaluate)).run()
         tokens = sum(len(ids) for batch in batches for at in batch for ids in self.examples[at].sides)
         return Trained(len(batches), tokens, whole.refresh())
 
@@ -225,8 +237,10 @@ def row_settings(phase: TrainConfig, examples: Sequence[Example]) -> tuple[torch
     return getattr(torch, phase.dtype), tokens, phase.attention
 
 
-def learn(stage: Stage[PreferenceMethodConfig], model: Any, examples: Sequence[Example]) -> Trained:
-    """Train the policy `model` on pairs, or on single answers, by the config's method."""
+def learn(stage: Stage[PreferenceMethodConfig], model: Any, examples: Sequence[Example],
+          evaluate: Callable[[Any], Values]) -> Trained:
+    """Train the policy `model` on pairs, or on single answers, by the config's method; `evaluate` measures a model on
+    held-out ones."""
     config, method = stage.config, stage.config.chosen
     examples, batches, phase = plan(config, examples)
     channels = len(channels_of(examples))
@@ -237,7 +251,7 @@ def learn(stage: Stage[PreferenceMethodConfig], model: Any, examples: Sequence[E
     with explained(phase, model, stage.group):
         engine = make_engine(model, 0, phase, stage.group, wrap)
         whole = WholeModel(engine, stage.model)
-        learner = Learner(stage, engine, phase, examples, ("loss", "accuracy", "margin"))
+        learner = Learner(stage, engine, phase, examples, ("loss", "accuracy", "margin"), evaluate)
         kept, longest = (phase.micro_batch, stage.context.out), config.max_length or stage.source.context
         with stage.context.progress.during("reference"):
             reference = kept_reference(engine, examples, *kept) if method.reference else None

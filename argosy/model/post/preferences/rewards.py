@@ -5,7 +5,7 @@ The loss is that of Bradley and Terry, -log sigmoid(r(chosen) - r(rejected) - ma
 the margin as in Llama 2, Touvron et al. 2023, equation 2); `centering` draws r(chosen) + r(rejected) to 0 (Eisenstein
 et al. 2023)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -114,10 +114,9 @@ def merge_heads(model: Any) -> Any:
     return model
 
 
-def train_reward_model(
-    stage: Stage[PreferenceConfig], model: Any, pairs: Sequence[Preference], centering: float
-) -> Trained:
-    """Train `model`, which `start_reward_model` made, on `pairs`."""
+def train_reward_model(stage: Stage[PreferenceConfig], model: Any, pairs: Sequence[Preference], centering: float,
+                       evaluate: Callable[[Any], dict[str, float]]) -> Trained:
+    """Train `model`, which `start_reward_model` made, on `pairs`; `evaluate` measures a model on held-out ones."""
     config, heads = stage.config, model.config.num_labels
     pairs, batches, phase = plan(config, pairs)
     channels = channels_of(pairs)
@@ -128,7 +127,7 @@ def train_reward_model(
     with explained(phase, model, stage.group):
         engine = make_engine(model, 0, phase, stage.group, wrap)
         whole = WholeModel(engine, lambda: start_reward_model(stage, heads))
-        learner, device = Learner(stage, engine, phase, pairs, NAMES), engine.group.device
+        learner, device = Learner(stage, engine, phase, pairs, NAMES, evaluate), engine.group.device
 
         def part(row: Sequence[int]) -> Part:
             chosen = [pairs[at] for at in row]

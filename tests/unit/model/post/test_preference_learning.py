@@ -84,15 +84,16 @@ def examples_of(method: str, pairs: list[Preference]) -> list[Any]:
 @pytest.mark.parametrize("method", ["dpo", "robust", "ipo", "kto", "orpo", "simpo"])
 def test_separable_pairs_are_told_apart(tmp_path: Path, method: str) -> None:
     log, model = Recorder(), make_model()
-    config = settings(method)
+    config = settings(method, heldout_points=3)
     evaluate = HeldOut(config.chosen, PAIRS[64:], 0, 16)
     before = evaluate(model)
-    trained = learning.learn(stage_of(config, tmp_path, log), model, examples_of(method, PAIRS[:64]))
+    trained = learning.learn(stage_of(config, tmp_path, log), model, examples_of(method, PAIRS[:64]), evaluate)
     after = evaluate(trained.model)
     assert after["heldout/preference_accuracy"] >= 0.9 > before["heldout/preference_accuracy"]
     assert after["heldout/preference_loss"] < before["heldout/preference_loss"]
     parts = [after[f"heldout/preference_accuracy/{channel}"] for channel in "ab"]  # as many pairs of each
     assert sum(parts) / 2 == pytest.approx(after["heldout/preference_accuracy"])
+    assert [step for name, step in log.logged if name == "heldout/preference_loss"] == [10, 20]
     assert {"train/loss/a", "train/accuracy/b", "train/margin/a"} <= {name for name, _ in log.logged}
 
 
@@ -102,8 +103,12 @@ def test_a_reward_model_of_several_heads_tells_pairs_apart_and_loads_anywhere(tm
     model = make_model("LlamaForSequenceClassification", num_labels=3)
     given = [pair.chosen_ids for pair in PAIRS[:5]]
     log = Recorder()
-    trained = train_reward_model(stage_of(settings("dpo"), tmp_path, log), model, PAIRS[:64], 0.01)
-    found = reward_metrics(trained.model, PAIRS[64:], 0, 16)
+
+    def evaluate(model: Any) -> dict[str, float]:
+        return reward_metrics(model, PAIRS[64:], 0, 16)
+
+    trained = train_reward_model(stage_of(settings("dpo"), tmp_path, log), model, PAIRS[:64], 0.01, evaluate)
+    found = evaluate(trained.model)
     assert found["heldout/preference_accuracy"] >= 0.9
     assert found["heldout/preference_brier"] < 0.15
     assert log.logged["train/spread", 30] > 0
@@ -174,7 +179,9 @@ def test_killed_anywhere_ends_with_the_same_bytes(tmp_path: Path, monkeypatch: p
     examples, generator = examples_of("kto", PAIRS[:40]), random.Random(1)
 
     def run(name: str, log: Recorder) -> dict[str, Any]:
-        trained = learning.learn(stage_of(config, tmp_path / name, log), make_model(), examples)
+        points = 1 if name == "whole" else 5  # which training does not notice
+        stage = stage_of(config.model_copy(update={"heldout_points": points}), tmp_path / name, log)
+        trained = learning.learn(stage, make_model(), examples, lambda _: {})
         kept = {path.name: path.read_bytes() for part in ("reference", "divergence")
                 for path in (tmp_path / name / part).iterdir()}
         return {**{key: each.numpy().tobytes() for key, each in trained.model.state_dict().items()}, **kept}
