@@ -19,6 +19,8 @@ from argosy.core.store.files import remove_temporaries
 from argosy.corpus.data.counts import Rejects, read_records
 from argosy.corpus.tokens.windows import IGNORED
 from argosy.model.post.config import SFTConfig
+from argosy.model.post.preferences import PreferenceMethodConfig
+from argosy.model.post.preferences.examples import preference_parser
 from argosy.model.post.rl.networks import Networks
 from argosy.model.post.rl.rollout import Collector
 from argosy.model.post.sft import make_rows, sample_parser
@@ -141,6 +143,31 @@ def test_rl_killed_while_it_samples_trains_and_saves_ends_with_the_same_bytes(
     assert run_here(steps.rlhf, tmp_path / "cut", log, **fields) == expected
     assert digests(tmp_path / "cut") == digests(tmp_path / "whole")
     assert log.logged == whole.logged
+
+
+def test_dpo_steps_equal_plain_torch(root: Path, sft: Any) -> None:
+    outputs, log = run(steps.preference, root / "dpo", checkpoint=root / "sft", data=root / "data", max_steps=4,
+                       save_every=2, micro_batch_size=16, beta=0.2, **PLAIN)
+    assert outputs["metrics"]["heldout/preference_loss/after"] < outputs["metrics"]["heldout/preference_loss/before"]
+    source = open_source("checkpoint", str(root / "sft"), "cpu")
+    pairs = read_records(root / "data/preferences.jsonl", preference_parser(source.tokenizer, 96), Rejects())
+    config = PreferenceMethodConfig(batch_size=16, micro_batch_size=16, max_steps=4)
+    batches = config.batches([max(map(len, pair.sides)) for pair in pairs])
+    model, reference = source.causal_model(), source.causal_model().requires_grad_(False)
+
+    def logprob(net: Any, prompt: list[int], ids: list[int]) -> torch.Tensor:
+        logprobs = net(torch.tensor([ids])).logits[0].log_softmax(-1)
+        return torch.stack([logprobs[at - 1, ids[at]] for at in range(len(prompt), len(ids))]).sum()
+
+    def loss(step: int) -> torch.Tensor:
+        found = []
+        for pair in (pairs[at] for at in batches[step]):
+            better, worse = (logprob(model, pair.prompt_ids, ids) - logprob(reference, pair.prompt_ids, ids)
+                             for ids in (pair.chosen_ids, pair.rejected_ids))
+            found.append(-torch.nn.functional.logsigmoid(0.2 * (better - worse)))
+        return torch.stack(found).mean()
+
+    follow(log, model, 2e-4, [partial(loss, step) for step in range(2)])
 
 
 @pytest.mark.parametrize("method", ["ppo", "grpo", "rloo", "reinforce++"])
