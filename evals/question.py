@@ -4,6 +4,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeVar
 
+from argosy.evidence.results.items import digest
 from evals.items import LETTERS, AnyItem, Item, OpenItem
 
 CUE = {"en": "\nAnswer:", "zh": "\n答案："}
@@ -34,6 +35,12 @@ class Generation:
     samples: int = 1
     temperature: float = 0.0
     pass_at: tuple[int, ...] = ()
+
+    @property
+    def settings(self) -> list[object]:
+        """List what of it counts in the digest of a question."""
+        sampled = [self.samples, self.temperature] if self.temperature else []
+        return [self.stops, self.max_tokens, self.extract, self.labels, *sampled]
 
 
 @dataclass(frozen=True)
@@ -144,6 +151,16 @@ class Question:
         if not options:
             return 0.0
         return 1 / options if self.generation.extract != "letters" else 1 / (2**options - 1)
+
+    @property
+    def digest(self) -> str:
+        """Hash the question as the model sees it: the prompt with its examples, and the scored texts or the
+        settings of the generated one. For one of several questions of an item, whatever the order of its options: the
+        seed draws that."""
+        texts: list[Sequence[str]] = [self.prompts or (self.prompt,), self.continuations]
+        if self.id != self.item:
+            texts = [sorted("".join(sorted(text)) for text in each) for each in texts]
+        return digest(texts, self.before, self.generation.settings if self.generation else [])
 
 
 class Rendered(NamedTuple):

@@ -13,7 +13,6 @@ from argosy.core.statistics.intervals import balanced_weights, mean
 from argosy.core.statistics.metric import Metric, share
 from argosy.corpus.data.split import derive_seed
 from argosy.evidence.results.findings import Findings
-from argosy.evidence.results.items import digest
 from argosy.model.infer.model import LanguageModel, Pair
 from argosy.model.infer.rows import JOINED, NO_NUMBER, TOO_LONG, problem
 from argosy.model.infer.scorer import Fit
@@ -22,7 +21,7 @@ from evals.answers import Answer, answer, voted
 from evals.chain import parse_chain
 from evals.items import Item
 from evals.metrics import METRICS, chances, metrics
-from evals.question import Generation, Question
+from evals.question import Question
 from evals.section import Batch, Benchmarks, Memorisation, describe_samples, make_questions, read_tasks
 from evals.variants import NotApplicable
 
@@ -45,11 +44,9 @@ def run_benchmarks(
     for line in describe_samples(batches):
         print(line, flush=True)
     questions = [question for batch in batches for question in batch.questions]
-    pairs = [_pairs(question, model, chat) for question in questions]
+    pairs = [pairs_of(question, model, chat) for question in questions]
     harness = _run_harness(section, model, batches, pairs, findings, chat=chat, seed=seed, limit=limit)
-    each_fit = iter(model.fit(*_flat(pairs)))
-    fits = [max((next(each_fit) for _ in each), default=Fit.WHOLE) for each in pairs]  # the worst of a question's pairs
-    answers = iter(zip(_answers(model, questions, pairs, fits, chat, seed), fits, strict=True))
+    answers = ask(model, questions, pairs, chat=chat, seed=seed)
     for batch in batches:
         _collect(findings, batch, [next(answers) for _ in batch.questions])
     if section.memorisation is not None:
@@ -76,7 +73,16 @@ def _run_harness(
     return run_tasks(ArgosyLM(model, *_flat(pairs), seed), loaded, chat=chat, limit=limit)
 
 
-def _pairs(question: Question, model: LanguageModel, chat: bool) -> list[Pair]:
+def ask(
+    model: LanguageModel, questions: Sequence[Question], pairs: Sequence[Sequence[Pair]], *, chat: bool, seed: int
+) -> Iterator[tuple[Answer | str, Fit]]:
+    """Answer each question, or say why there is no answer, with how much of it fits. `pairs`: `pairs_of` each."""
+    each_fit = iter(model.fit(*_flat(pairs)))
+    fits = [max((next(each_fit) for _ in each), default=Fit.WHOLE) for each in pairs]  # the worst of a question's pairs
+    return zip(_answers(model, questions, pairs, fits, chat, seed), fits, strict=True)
+
+
+def pairs_of(question: Question, model: LanguageModel, chat: bool) -> list[Pair]:
     """List (context, continuation) of each option; none where the answer is generated."""
     if question.generation is not None:
         return []
@@ -148,22 +154,6 @@ def _collect(findings: Findings, batch: Batch, answers: Sequence[tuple[Answer | 
     findings.rows += [_row(batch, given) for given in answered]
 
 
-def _digest(question: Question) -> str:
-    """Digest the question as the model sees it: the prompt with its examples, and the scored texts or the settings of
-    the generated one. For one of several questions of an item, whatever the order of its options: the seed draws that.
-    """
-    about = question.generation
-    texts: list[Sequence[str]] = [question.prompts or (question.prompt,), question.continuations]
-    if question.id != question.item:
-        texts = [sorted("".join(sorted(text)) for text in each) for each in texts]
-    return digest(texts, question.before, _settings(about) if about else [])
-
-
-def _settings(about: Generation) -> list[object]:
-    sampled = [about.samples, about.temperature] if about.temperature else []
-    return [about.stops, about.max_tokens, about.extract, about.labels, *sampled]
-
-
 def _row(batch: Batch, given: Answer) -> dict[str, Any]:
     question, task = given.question, batch.task
     row: Mapping[str, Any] = {
@@ -176,7 +166,7 @@ def _row(batch: Batch, given: Answer) -> dict[str, Any]:
     optional: dict[str, Any] = {
         "cluster": question.cluster if question.cluster != question.item else None, "text": given.text,
         "extracted": given.extracted, "golds": list(question.golds) or None,
-        "calibration": question.calibration or None, "mixed": question.mixed or None, "asked": _digest(question),
+        "calibration": question.calibration or None, "mixed": question.mixed or None, "asked": question.digest,
         "groups": groups or None, "acc_bytes": by_byte,
         "samples": [each.extracted for each in given.samples] or None,
         "right_samples": sum(each.correct for each in given.samples) if given.samples else None
@@ -269,7 +259,7 @@ def _traces(
             orders.append((item, [*published.questions(item, seed), *changed]))
         except NotApplicable as reason:
             findings.leave_out(where, str(reason))
-    pairs = [_pairs(question, model, chat)[question.gold] for _, questions in orders for question in questions]
+    pairs = [pairs_of(question, model, chat)[question.gold] for _, questions in orders for question in questions]
     whole_texts = [context + answer for context, answer in pairs]
     owners = [number for number, (_, questions) in enumerate(orders) for _ in questions]
     model.prepare(pairs, owners, whole_texts)

@@ -13,7 +13,7 @@ from argosy.core.errors import InputError
 from argosy.core.store.provenance import IDENTITIES, Identities
 from argosy.core.store.step_files import read_done
 from argosy.core.tracking.mlflow.registry import Registry
-from steps.evaluate import EvaluateConfig
+from argosy.evidence.results.evaluation import SuiteConfig
 from steps.regressions import Pair, RegressionsConfig
 from workflows.evaluation import Evaluation, evaluations
 from workflows.graph import FINAL, Finished, Graph, Node
@@ -238,7 +238,7 @@ class _Planner:
         nodes = evaluations(stages, evaluation, [checkpoint], **inputs)
         graph = Graph([checkpoint, *inputs.values(), *nodes], self.identities)
         for node in nodes:
-            assert isinstance(node.config, EvaluateConfig)
+            assert isinstance(node.config, SuiteConfig)
             export = step.final if node.config.export == FINAL else node.config.export
             made = planned(graph, node, str(self._store), self._states).model_copy(update={"upstream": ()})
             yield Cell(step.key(export), node.config.suite, made)
