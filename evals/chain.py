@@ -50,6 +50,11 @@ class Chain:
         return all(variant.directed for variant in self.variants)
 
     @property
+    def learning(self) -> Variant | None:
+        """Return the part by which copies of the checkpoint learn the items before they are asked; None: none does."""
+        return next((variant for variant in self.variants if variant.learns), None)
+
+    @property
     def few_shot(self) -> bool:
         """Whether worked examples stand before its questions."""
         return any(variant.name == "few_shot" for variant in self.variants)

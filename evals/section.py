@@ -79,11 +79,15 @@ def _check_task(spec: TaskSpec, variants: Mapping[str, Any], where: str) -> None
     if not chains:
         raise InputError(f"{where}.only is {', '.join(spec.only or ())}, and the suite's variants are "
                          f"{', '.join(variants)}: none is left")  # fmt: skip
+    parsed = []
     for name, chain in chains.items():
         try:
-            parse_chain(name, chain)
+            parsed.append(parse_chain(name, chain))
         except InputError as error:
             raise InputError(f"{where}, variants.{name}: {error}") from None
+    if all(chain.learning for chain in parsed):
+        raise InputError(f"{where}: its variants ({', '.join(chains)}) all learn before they ask: add plain, or cloze, "
+                         "which asks the checkpoint itself")
     if spec.format:
         try:
             find_format(spec.format)
@@ -166,16 +170,20 @@ class Batch:
 
 def read_tasks(
     tasks: Mapping[str, TaskSpec], variants: Mapping[str, object], data: Path, limit: int | None, findings: Findings, *,
-    alone: bool = True,
+    alone: bool = True, learning: bool = False,
 ) -> list[Task]:
     """Read the items of all tasks. A task that cannot be read has failed, by name, and the others go on.
 
-    `alone`: whether these are all the tasks that there are. Raises InputError: none of all tasks can be read, or a
-    chain is wrong; StepError: the data of none of all tasks can be loaded."""
-    chains = {task: [parse_chain(*each) for each in spec.chains(variants).items()] for task, spec in tasks.items()}
+    `alone`: whether these are all the tasks that there are. `learning`: with the chains that copies of the checkpoint
+    learn for, and the tasks that have some, in place of all others.
+
+    Raises InputError: none of all tasks can be read, or a chain is wrong; StepError: the data of none of all tasks can
+    be loaded."""
+    every = {task: [parse_chain(*each) for each in spec.chains(variants).items()] for task, spec in tasks.items()}
+    chains = {task: [chain for chain in some if bool(chain.learning) == learning] for task, some in every.items()}
     found: list[Task] = []
     first: ArgosyError | None = None
-    for name, spec in tasks.items():
+    for name, spec in tasks.items() if not learning else [each for each in tasks.items() if chains[each[0]]]:
         try:
             read = read_task(spec, data, limit)
         except (InputError, StepError) as error:

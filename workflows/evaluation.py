@@ -20,6 +20,7 @@ from argosy.model.weights.pretrained import settled_dtype
 from steps.data import DataConfig
 from steps.evaluate import EvaluateConfig, check_suite
 from steps.leaks import LeaksConfig
+from steps.learn import LearnConfig
 from steps.start import StartConfig
 from workflows.graph import FINAL, Finished, Node
 from workflows.stages import StageResources, Stages
@@ -69,7 +70,31 @@ def evaluations(stages: Stages, config: Evaluation, trained: Sequence[Node], **i
                 each = EvaluateConfig.model_validate({**common, **suite, "export": export, "dtype": dtype})
                 nodes.append(stages("evaluate", "evaluate", each, part=part, batch=config.together, of="evaluate",
                                     checkpoint=node, **inputs))
+                if learns(name, config.backend):
+                    shared = {field: value for field, value in each if field in each.model_fields_set}
+                    same = LearnConfig.model_validate({field: value for field, value in shared.items()
+                                                       if field in LearnConfig.model_fields})
+                    nodes.append(stages("evaluate", "learn", same, part=f"{part}-learn", of="evaluate",
+                                        checkpoint=node, data=inputs.get("data")))
     return [node for node in nodes if node is not None]
+
+
+def learns(suite: str, backend: str) -> bool:
+    """Tell whether a variant of a suite asks copies that have learnt its items, which a node of its own makes.
+
+    Raises InputError: its variants learn in different ways, or the backend trains no copies."""
+    loaded = load_suite(str(find_suite(suite, "evaluate.suites")))
+    if "learn_then_ask" not in str(loaded.benchmarks):
+        return False
+    from evals.learning import learning_of
+    from evals.section import Benchmarks
+
+    if learning_of(loaded.section("benchmarks", Benchmarks), loaded.name) is None:
+        return False
+    if backend != "transformers":
+        raise InputError(f"backend={backend} trains no copies, which learn_then_ask of suite {loaded.name} asks: "
+                         "set backend=transformers, or leave the variant out")
+    return True
 
 
 def _dtype_of(node: Node, export: str) -> str:

@@ -190,10 +190,10 @@ def check_inputs(nodes: Iterable[Node], to_run: Collection[str]) -> None:
 
     `to_run`: names of the stages that are to run. Raises InputError: one would refuse."""
     every = [*nodes]
-    parts: dict[str, list[Node]] = {}
+    parts: dict[tuple[str, str], list[Node]] = {}
     for node in every:
         if node.name in to_run and not node.finished:
-            parts.setdefault(node.name, []).append(node)
+            parts.setdefault((node.name, node.step), []).append(node)
     for some in parts.values():
         if check := some[0].definition.check:
             check(some, every)

@@ -42,6 +42,8 @@ class Variant(Config):
     knowledge: ClassVar[bool] = True
     """Whether it asks for a model's knowledge, and so counts in the headline of a comparison; not for reading a given
     answer, nor for refusing options."""
+    learns: ClassVar[bool] = False
+    """Whether it asks copies of the checkpoint that have learnt the items, not the checkpoint."""
     harness_form: ClassVar[bool] = False
     """Whether an item of a task of lm-eval keeps the form in which lm-eval asks it."""
 

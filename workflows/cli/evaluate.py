@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from argosy.core.errors import ArgosyError, InputError
+from argosy.evidence.results.evaluation import SuiteConfig
 from workflows.cli.command import Command, add_store, as_typed, positive
 from workflows.stored.last_run import model_directory
 
@@ -21,7 +22,8 @@ succeeds, the earlier results stay. A new evaluation computes only scores that t
 hold."""
 SUITE_FIELDS = ("evaluate.suite_file", "evaluate.suites")
 SCORES = ".scores"  # below the store: scores by checkpoint and request
-SHOWN = ("acc", "acc_norm", "mass", "text_first", "answer_first")  # of a benchmark; results.json has all
+# of a benchmark; results.json has all
+SHOWN = ("acc", "acc_norm", "mass", "text_first", "answer_first", "gain", "learned", "control")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -68,15 +70,27 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _evaluate(common: Mapping[str, Any], suite: str, args: argparse.Namespace) -> bool:
-    """Evaluate with a suite; return whether a task of it failed."""
-    from argosy.core.store.step_files import read_outputs
-    from workflows.evaluation import suite_fields
-    from workflows.local.runner import run_single
+    """Evaluate with a suite, and with copies that learn its items where a variant wants some; return whether a task of
+    it failed."""
+    from workflows.evaluation import learns, suite_fields
 
     with as_typed({"evaluate.suite_files": "a file of --suite", **dict.fromkeys(SUITE_FIELDS, "--suite")}):
         fields = suite_fields(suite)
         header = _header(args.store, Path(common["checkpoint"]), fields["suite"])
-        out = run_single("evaluate", {**common, **fields}, args.store, header, again=args.again)
+        learning = learns(fields["suite_file"], args.backend)
+        failed = _run("evaluate", {**common, **fields}, header, args)
+    if learning:
+        own = {name: value for name, value in {**common, **fields}.items() if name in SuiteConfig.model_fields}
+        failed |= _run("learn", own, header, args)
+    return failed
+
+
+def _run(step: str, config: dict[str, Any], header: Mapping[str, str], args: argparse.Namespace) -> bool:
+    """Run a step that evaluates, and print what it found; return whether a task failed."""
+    from argosy.core.store.step_files import read_outputs
+    from workflows.local.runner import run_single
+
+    out = run_single(step, config, args.store, header, again=args.again)
     outputs = read_outputs(out)
     print("\n".join(_lines(outputs)))
     if (out / "rejects").is_dir():
@@ -141,7 +155,7 @@ def _seed(store: Path) -> int:
 def _lines(outputs: Mapping[str, Any]) -> list[str]:
     """List a line a task and variant, one a measure of anything else, then what was left out."""
     from argosy.corpus.text.display import columns, plain
-    from steps.evaluate import describe_gaps
+    from argosy.evidence.results.evaluation import describe_gaps
 
     metrics, stderr, counts = outputs["metrics"], outputs["stderr"], outputs["counts"]
     rows = []

@@ -21,7 +21,8 @@ from workflows.stored.last_run import checkpoint_directory, export_name, newest_
 from workflows.stored.lineage import TrainingStep, lineage_of, step_directories, step_directory, training_step
 
 # Most of a store's directories, and models that are not new.
-NOT_TRAINED = ("evaluate-", "regressions-", "judge-", "compare-", "start-")
+EVALUATIONS = ("evaluate-*", "learn-*")  # the latter by hand: a pipeline's are parts of its stage evaluate
+NOT_TRAINED = ("evaluate-", "learn-", "regressions-", "judge-", "compare-", "start-")
 
 
 @dataclass(frozen=True)
@@ -251,7 +252,8 @@ def hold(gate: "Gate", new: Candidate, reference: Candidate | str | None, store:
 def evaluations_of(candidate: Candidate, store: Path) -> list[Path]:
     """Directories of a checkpoint's finished evaluations, in its own store and in this one; what counts comes last."""
     stores = dict.fromkeys([candidate.step.directory.absolute().parent, store.absolute()])
-    done = [(path, record) for each in stores for path in each.glob("evaluate-*") if (record := read_done(path))]
+    done = [(path, record) for each in stores for name in EVALUATIONS for path in each.glob(name)
+            if (record := read_done(path))]
     own = [(path, record) for path, record in done
            if record["made_from"]["upstream"].get("checkpoint") == [candidate.step.digest]
            and record["outputs"]["checkpoint"]["name"] == candidate.export]

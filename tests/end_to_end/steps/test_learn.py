@@ -1,0 +1,161 @@
+"""Learn, then ask, on a small checkpoint: what is learnt, what the gain is, and that nothing else changes."""
+
+import json
+import shutil
+import statistics
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from argosy.core.errors import InputError, StepError
+from argosy.core.store.step_files import read_outputs
+from argosy.evidence.compare.checkpoints import read_checkpoints
+from argosy.evidence.results.findings import Findings
+from argosy.evidence.results.items import read_items
+from argosy.evidence.results.rows import Rows
+from argosy.evidence.results.values import total
+from evals.answers import Answer, answer
+from evals.learning import add_gains, learning_of, make_lesson, texts_of
+from evals.question import Question
+from evals.section import Benchmarks
+from evals.variants.learn_then_ask import LearnThenAsk
+from steps.learn import STEP, LearnConfig
+from steps.start import StartConfig
+from tests.evaluation_fixtures import make_items, save_checkpoint, write_items
+from tests.step_fixtures import run_step, write_lines
+from workflows.evaluation import Evaluation, evaluations, learns
+from workflows.graph import Node
+from workflows.local.runner import run_plan
+from workflows.plan import plan
+from workflows.stages import Stages
+
+LEARN = {"learn_then_ask": {"epochs": 4, "learning_rate": 0.003}}
+VARIANTS: dict[str, Any] = {"plain": None, "cloze": None}
+LEARNT: dict[str, Any] = {"learnt": [LEARN, "cloze"], "letters": LEARN}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A training step, a data step, and suites with and without the form."""
+    root = tmp_path_factory.mktemp("store")
+    save_checkpoint(root / "sft/checkpoints/end")
+    export = {"name": "end", "path": "checkpoints/end", "step": 10, "tokens": 1000}
+    outputs = {"outputs": {"exports": [export], "final": "checkpoints/end"}, "made_from": {}}
+    (root / "sft/outputs.json").write_text(json.dumps(outputs))
+    write_items(root / "facts.jsonl", make_items(16))
+    for name, variants in {"with": VARIANTS | LEARNT, "without": VARIANTS}.items():
+        suite = {"benchmarks": {"tasks": {"facts": ["facts.jsonl"]}, "variants": variants}}
+        (root / f"{name}.yaml").write_text(json.dumps(suite))
+    return root
+
+
+def learn(store: Path, out: Path, **fields: Any) -> dict[str, Any]:
+    given = {"checkpoint": str(store / "sft"), "suite_file": str(store / "with.yaml"), **fields}
+    return run_step(STEP, LearnConfig(**given), out)
+
+
+def test_texts_hold_the_options_and_nothing_of_which_is_right() -> None:
+    for item in make_items(12):
+        texts = list(texts_of(item, 8, seed=1))
+        for other in range(len(item.choices)):  # the same whatever is right
+            assert texts == list(texts_of(replace(item, answer=other), 8, seed=1))
+        orders = [text.removeprefix(f"{item.question}\n").split("\n") for text in texts]
+        assert all(sorted(order) == sorted(item.choices) for order in orders)
+        firsts = [order[0] for order in orders]
+        assert all(firsts.count(choice) == 2 for choice in item.choices)  # each is first as often
+
+
+def test_the_gain_is_that_of_the_copy_which_learnt_the_item(store: Path) -> None:
+    section = Benchmarks.model_validate({"tasks": {"facts": [str(store / "facts.jsonl")]}, "variants": LEARNT})
+    way = learning_of(section, "s")
+    assert way == LearnThenAsk(**LEARN["learn_then_ask"])
+    findings = Findings()
+    lesson = make_lesson(section, way, store, 0, None, findings)
+    questions = [question for batch in lesson.batches for question in batch.questions]
+    rng = Random(0)
+    rights = [[rng.random() < 0.6 for _ in questions] for _ in range(2)]  # of the copies
+    given = [[answered(*each) for each in zip(questions, own, strict=True)] for own in rights]
+    given[0][3] = "not a number"
+    add_gains(lesson, given, findings)
+    gains = []
+    for n, question in enumerate(lesson.batches[0].questions):
+        if n != 3:
+            half = sha256(question.item.encode()).digest()[0] % 2
+            gains.append(100 * (int(rights[half][n]) - int(rights[1 - half][n])))
+    assert findings.metrics["bench/facts/learnt/gain"] == pytest.approx(sum(gains) / len(gains))
+    spread = statistics.stdev(gains) / len(gains) ** 0.5
+    assert findings.stderr["bench/facts/learnt/gain"] == pytest.approx(spread)
+    assert findings.left_out["bench/facts/learnt"] == {"not a number": 1}
+    kind = findings.kinds["bench/facts/learnt/gain"]
+    assert (kind.better, kind.unit, kind.chance) == ("higher", "points", 0)
+    values = Rows(findings.rows).values("bench/facts_zh/learnt/gain")  # that comparisons pair
+    assert total(values) == pytest.approx(findings.metrics["bench/facts_zh/learnt/gain"])
+
+
+def test_a_pipeline_learns_once_and_changes_no_other_result(store: Path, tmp_path: Path) -> None:
+    def nodes(suite: str) -> list[Node]:
+        checkpoint = Node("start", "start", StartConfig(model=str(store / "sft/checkpoints/end")))
+        config = Evaluation(suites={str(store / f"{suite}.yaml"): "final"})
+        return [checkpoint, *evaluations(Stages(0, {}, known=None), config, [checkpoint])]
+
+    first = plan(nodes("with"), tmp_path)
+    assert [node.step for node in first.to_run] == ["start", "evaluate", "learn"]
+    assert run_plan(first, plain=True).exit_code == 0
+    assert plan(nodes("with"), tmp_path).to_run == []
+    _, asked, learnt = (Path(node.dir) for node in first.to_run)
+    found = read_outputs(learnt)
+    assert found["checkpoint"] == read_outputs(asked)["checkpoint"]
+    assert {name for name in found["metrics"] if "facts/" in name} == {
+        f"bench/facts/{form}/{measure}" for form in LEARNT for measure in ("gain", "learned", "control")}
+    rows = read_items(learnt)
+    own = [row["gain"] for row in rows if row["variant"] == "learnt"]
+    assert found["metrics"]["bench/facts/learnt/gain"] == pytest.approx(sum(own) / len(own))
+    assert not list(learnt.rglob("*.safetensors"))
+    assert run_plan(plan(nodes("without"), tmp_path / "other"), plain=True).exit_code == 0
+    [other] = (path for path in (tmp_path / "other").glob("evaluate-*"))
+    assert (asked / "items.parquet").read_bytes() == (other / "items.parquet").read_bytes()
+    compared = read_checkpoints([], [asked, learnt])  # both are results of one checkpoint
+    [one] = compared.every
+    assert one.chance("bench/facts/learnt/gain") == 0
+    assert set(one.variants("facts")) == set(VARIANTS)
+    shutil.rmtree(learnt)
+    assert run_plan(plan(nodes("with"), tmp_path), plain=True).exit_code == 0
+    assert read_items(learnt) == rows
+
+
+@pytest.mark.parametrize(("variants", "fields", "message"), [
+    ({"learnt": {"learn_then_ask": {"minutes": 0.0001}}}, {}, "minutes=0.0001 is the limit of training"),
+    (LEARNT, {"limit": 2}, r"half . of its items for learn_then_ask has ., allowed: 2 or more"),
+    ({}, {}, "no variant with learn_then_ask: add one"),
+    ({**LEARNT, "other": "learn_then_ask"}, {}, "other fields in facts, variants.other"),
+    ({"plain": LEARN}, {}, "all learn before they ask: add plain"),
+])
+def test_what_cannot_be_done_is_refused(
+    store: Path, tmp_path: Path, variants: dict[str, Any], fields: dict[str, Any], message: str
+) -> None:
+    suite = {"benchmarks": {"tasks": {"facts": [str(store / "facts.jsonl")]}, "variants": VARIANTS | variants}}
+    if "plain" in variants:
+        suite["benchmarks"]["variants"] = variants
+    (tmp_path / "suite.yaml").write_text(json.dumps(suite))
+    with pytest.raises((InputError, StepError), match=message):
+        learn(store, tmp_path / "out", suite_file=str(tmp_path / "suite.yaml"), **fields)
+
+
+def test_open_items_and_vllm_are_refused(store: Path, tmp_path: Path) -> None:
+    write_lines(tmp_path / "open.jsonl", (
+        {"id": f"o{n}", "lang": "en", "question": f"{n} + 1?", "answer": f"{n + 1}", "solution": ""} for n in range(6)))
+    suite = {"benchmarks": {"tasks": {"sums": ["open.jsonl"]}, "variants": {"plain": None, **LEARNT}}}
+    (tmp_path / "suite.yaml").write_text(json.dumps(suite))
+    with pytest.raises(InputError, match=r"sums: learn_then_ask needs items with options.*has no options"):
+        learn(store, tmp_path / "out", suite_file=str(tmp_path / "suite.yaml"))
+    with pytest.raises(InputError, match=r"backend=vllm .* set backend=transformers"):
+        learns(str(store / "with.yaml"), "vllm")
+
+
+def answered(question: Question, right: bool) -> Answer | str:
+    scores = [float(place == question.gold) == float(right) for place in range(len(question.continuations))]
+    return answer(question, [float(score) for score in scores]) or ""
