@@ -36,7 +36,7 @@ CHAINS: dict[str, object] = {
     "permuted": {"permuted": {"k": 4}},
     "all_orders": {"permuted": {"k": 0}},
     "pride": None,
-    "teach_then_ask": ["teach_then_ask", {"permuted": {"k": 1}}, "labels"],
+    "reading": ["reading", {"permuted": {"k": 1}}, "labels"],
     "woven_none": [{"none_of_the_others": {"drop": "either"}}, {"permuted": {"k": 1}}, "options_in_text"],
     "none_own": {"none_of_the_others": {"drop": "either", "place": "own"}},
     "options_as_text": None,
@@ -274,6 +274,6 @@ def test_who_sees_no_question_is_at_the_stated_chance(chain: Chain, name: str) -
 def test_the_headline_has_what_asks_for_knowledge() -> None:
     asks = {chain.name for chain in CHAIN if chain.knowledge}
     assert {chain.name for chain in CHAIN} - asks == {
-        "none_of_the_others", "none_control", "none_either", "wicked", "teach_then_ask", "woven_none", "none_own",
+        "none_of_the_others", "none_control", "none_either", "wicked", "reading", "woven_none", "none_own",
         "text_none", "template_none"}
     assert {chain.name for chain in CHAIN if not chain.directed} == {"none_of_the_others", "none_control"}

@@ -20,7 +20,7 @@ from probes.kinds import run_probes
 from tests.evaluation_fixtures import make_items, make_language_model, make_model, save_checkpoint, sharpened
 from tests.lm_eval_fixtures import hflm
 
-VARIANTS = ("plain", "cloze", "teach_then_ask")
+VARIANTS = ("plain", "cloze", "reading")
 
 
 @pytest.fixture(scope="module")

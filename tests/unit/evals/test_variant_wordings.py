@@ -109,7 +109,7 @@ def test_several_answers_become_questions_with_one_each() -> None:
     assert [q.origin for q in questions] == [(0, 1, 2), (0, 2, 3), (0, 2, 4)]
     assert [q.origin[q.gold] for q in questions] == [1, 3, 4]
     assert [q.id for q in questions] == ["m#0", "m#1", "m#2"]
-    for name in ("plain", "cloze", "none_of_the_others", "teach_then_ask"):
+    for name in ("plain", "cloze", "none_of_the_others", "reading"):
         _, left_out = parse_chain(name).all_questions([SEVERAL], 0)
         assert left_out == {"has several right options (single_answers or generative ask for them)": 1}
     every = Item("e", "en", "Q?", ("a", "b"), 0, (0, 1))

@@ -61,7 +61,7 @@ def test_the_published_form_is_the_corpus_own() -> None:
 )
 def test_options_about_options_are_left_out_and_counted(question: str, choices: list[str]) -> None:
     item = Item("x", "en", question, tuple(choices), 0)
-    for name in ("permuted", "none_of_the_others", "labels", "teach_then_ask", "cloze"):
+    for name in ("permuted", "none_of_the_others", "labels", "reading", "cloze"):
         questions, left_out = parse_chain(name).all_questions([item], 0)
         assert not questions
         assert sum(left_out.values()) == 1
@@ -205,7 +205,7 @@ EXAMPLES: dict[str, object] = {
     "wicked": None,
     "labels": None,
     "permuted": {"permuted": {"k": 1}},
-    "teach_then_ask": ["teach_then_ask", {"permuted": {"k": 1}}, "labels"],
+    "reading": ["reading", {"permuted": {"k": 1}}, "labels"],
     "other_distractors": None,
     "paraphrased": None,
     "wrap": {"paraphrased": {"kind": "wrap"}},
@@ -241,6 +241,11 @@ def test_each_example_is_made(name: str, lang: str) -> None:
     question = made(name, lang)[0]
     right = question.generation.answer if question.generation else question.continuations[question.gold]
     assert f"{indent(question.prompt, '    ')}   → {right}" in PAGE
+
+
+def test_the_old_name_of_reading_is_refused_with_the_new_one() -> None:
+    with pytest.raises(InputError, match="'teach_then_ask' is called 'reading' now"):
+        parse_chain("read", ["teach_then_ask", "labels"])
 
 
 def test_the_word_problem_is_made_and_each_variant_is_named() -> None:

@@ -11,7 +11,7 @@ from argosy.evidence.compare.checkpoints import Checkpoint, Checkpoints
 from argosy.evidence.compare.sentences import stage_sentences
 from tests.comparison_fixtures import checkpoint
 
-FORMS = ("plain", "cloze", "teach_then_ask", "none_control")
+FORMS = ("plain", "cloze", "reading", "none_control")
 KNOWLEDGE = ["cloze", "plain"]
 
 
@@ -36,8 +36,8 @@ def _seven() -> list[Checkpoint]:
 
 
 def test_reading_and_controls_do_not_rank() -> None:
-    knows = _checkpoint("knows", {"plain": 0.6, "cloze": 0.8, "teach_then_ask": 0.2, "none_control": 0.1})
-    reads = _checkpoint("reads", {"plain": 0.4, "cloze": 0.4, "teach_then_ask": 1.0, "none_control": 1.0})
+    knows = _checkpoint("knows", {"plain": 0.6, "cloze": 0.8, "reading": 0.2, "none_control": 0.1})
+    reads = _checkpoint("reads", {"plain": 0.4, "cloze": 0.4, "reading": 1.0, "none_control": 1.0})
     found = compare(Checkpoints([knows, reads]))
     (task,) = found.tasks
     assert (task.headline, task.best) == (["cloze"], "knows")

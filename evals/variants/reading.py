@@ -1,4 +1,4 @@
-"""The item is taught in the prompt, then asked."""
+"""A test of reading: the prompt states the answer, then asks for it."""
 
 from dataclasses import replace
 from random import Random
@@ -7,14 +7,14 @@ from evals.question import CUE, SEPARATOR, Draft
 from evals.variants import NotApplicable, Variant, options_refer_to_options
 
 
-class TeachThenAsk(Variant):
+class Reading(Variant):
     """States the question with the text of its right answer (no letter), then asks it.
 
     What is left to do is to read and to find the option, so everyone who can follow the prompt gets it right;
-    put other labels and another order after it (`[teach_then_ask, {permuted: {k: 1}}, labels]`) and a memorised
+    put other labels and another order after it (`[reading, {permuted: {k: 1}}, labels]`) and a memorised
     letter is wrong although the answer stands there."""
 
-    name = "teach_then_ask"
+    name = "reading"
     draws = False
     knowledge = False  # the answer is told: this is reading
 
