@@ -23,7 +23,8 @@ MODEL = ModelConfig(num_hidden_layers=8, hidden_size=512, intermediate_size=1376
 
 
 def small_model(directory: Path, texts: Iterable[str], vocabulary: int, shape: ModelConfig, seed: int = 0) -> Any:
-    """Return a model with random weights, and a tokenizer that was trained on `texts` and is left in `directory`."""
+    """Return a model with random weights for `vocabulary` tokens, and a tokenizer of at most as many, which was trained
+    on `texts` and is left in `directory`."""
     import torch
 
     from argosy.model.train.phase import build_model
@@ -33,7 +34,7 @@ def small_model(directory: Path, texts: Iterable[str], vocabulary: int, shape: M
     tokenizer = load_tokenizer(directory)
     special = {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
     torch.manual_seed(seed)
-    return build_model(shape, len(tokenizer), special), tokenizer
+    return build_model(shape, vocabulary, special), tokenizer
 
 
 def make_model(directory: Path, texts: Iterable[str]) -> None:
