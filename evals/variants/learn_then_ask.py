@@ -21,7 +21,7 @@ class LearnThenAsk(Variant):
     knowledge = False  # of the copies, not of the checkpoint
     independent = True  # learnt in several orders
     learns: ClassVar[bool] = True
-    epochs: int = Field(4, ge=1)
+    epochs: int = Field(4, ge=1, le=100)
     """passes over the items, each with another option first"""
     learning_rate: Rate = 3e-4
     """highest learning rate, which falls as a cosine"""

@@ -84,8 +84,8 @@ class Template(Variant):
 
     @model_validator(mode="after")
     def _has_what_it_asks(self) -> Self:
-        for lang in LANGS:
-            prompt, answer = places(_of(self.prompt, lang) or "{question}"), places(self._answer(lang) or "{text}")
+        for lang in (lang for lang in LANGS if _of(self.prompt, lang)):
+            prompt, answer = places(_of(self.prompt, lang) or ""), places(self._answer(lang) or "{text}")
             if "question" not in prompt | places(_of(self.option, lang) or ""):
                 raise ValueError("prompt has no {question}: put it where the question stands")
             shown = prompt | (places(_of(self.option, lang) or "") if "options" in prompt else set())

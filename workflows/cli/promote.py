@@ -56,11 +56,11 @@ def run(args: argparse.Namespace) -> int:
     grounds = promotion.Grounds(args.by, _comparison(store, candidate), "", verdict, force, against)
     before, now = promotion.promote(registry, candidate, store, grounds, alias=args.alias, model=args.model or "")
     name = f"{registered_name(args.model or candidate.step.line)}@{args.alias} is {promotion.described(now)}"
+    gate = "the gate holds" if verdict and verdict.holds else "no gate was held" if verdict is None else "forced"
     if before == now:
-        gate = "the gate holds" if verdict and verdict.holds else "no gate was held" if verdict is None else "forced"
         print(f"{name}, {candidate.label}, already: nothing was moved; {gate}")
         return 0
-    print(f"{name}, {candidate.label}; it was {promotion.described(before)}")
+    print(f"{name}, {candidate.label}; it was {promotion.described(before)}; {gate}")
     return 0
 
 

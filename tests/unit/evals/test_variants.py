@@ -68,6 +68,10 @@ def test_options_about_options_are_left_out_and_counted(question: str, choices: 
     assert parse_chain("plain").all_questions([item], 0)[0]
 
 
+def test_a_template_of_one_language_is_checked_in_that_alone() -> None:
+    assert parse_chain("told", [{"template": {"prompt": {"en": "{question} Is it {text}?"}, "answer": "Yes"}}])
+
+
 @pytest.mark.parametrize(("spec", "message"), [
     ("permutd", "did you mean 'permuted'"), ({"permuted": {"kk": 2}}, "kk is not a field; nearest: k"),
     ({"none_of_the_others": {"drop": "left"}}, "allowed: 'right', 'wrong' or 'either'"),
