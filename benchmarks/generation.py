@@ -49,7 +49,7 @@ def measure(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
     asked = {name: requests(name, args.items) for name in FORMS}
     model = Path(args.checkpoint or folder / "model")
     if not args.checkpoint:
-        make_model(model, [prompt for some in asked.values() for prompt, _, _ in some])
+        make_model(model, [prompt for some in asked.values() for prompt, _, _ in some], written=True)
     duel = Duel(_ours, _peer, model)
     duel.tune(BATCHES, asked=asked["letters"][: args.tuning])
     seconds: dict[tuple[str, str], float] = defaultdict(float)

@@ -101,7 +101,7 @@ def _write_model(directory: Path, seed: int) -> None:
     final = directory / "checkpoints" / "final"
     final.mkdir(parents=True)
     texts = [f"say {word} twice please {word} {word}" for word in WORDS] * 20
-    model, _ = small_model(final, texts, 384, SHAPE, seed)
+    model, _ = small_model(final, texts, 384, SHAPE, seed, written=True)
     model.save_pretrained(final)
     (final / "argosy.json").write_text(json.dumps({"stage": "anneal", "step": 1, "tokens": 1000, "chat": False}))
     (directory / "outputs.json").write_text(json.dumps({"outputs": {"final": "checkpoints/final"}}))

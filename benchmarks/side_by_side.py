@@ -22,9 +22,10 @@ MODEL = ModelConfig(num_hidden_layers=8, hidden_size=512, intermediate_size=1376
                     num_key_value_heads=8, max_position_embeddings=2048)
 
 
-def small_model(directory: Path, texts: Iterable[str], vocabulary: int, shape: ModelConfig, seed: int = 0) -> Any:
+def small_model(directory: Path, texts: Iterable[str], vocabulary: int, shape: ModelConfig, seed: int = 0, *,
+                written: bool = False) -> Any:
     """Return a model with random weights for `vocabulary` tokens, and a tokenizer of at most as many, which was trained
-    on `texts` and is left in `directory`."""
+    on `texts` and is left in `directory`. `written`: the model has no more tokens than the tokenizer, as it writes."""
     import torch
 
     from argosy.model.train.phase import build_model
@@ -34,12 +35,12 @@ def small_model(directory: Path, texts: Iterable[str], vocabulary: int, shape: M
     tokenizer = load_tokenizer(directory)
     special = {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
     torch.manual_seed(seed)
-    return build_model(shape, vocabulary, special), tokenizer
+    return build_model(shape, len(tokenizer) if written else vocabulary, special), tokenizer
 
 
-def make_model(directory: Path, texts: Iterable[str]) -> None:
+def make_model(directory: Path, texts: Iterable[str], *, written: bool = False) -> None:
     """Write a Llama with random weights and a tokenizer, as transformers loads them."""
-    small_model(directory, texts, VOCABULARY, MODEL)[0].save_pretrained(directory)
+    small_model(directory, texts, VOCABULARY, MODEL, written=written)[0].save_pretrained(directory)
 
 
 ROOT = Path(__file__).resolve().parents[1]
