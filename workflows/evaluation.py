@@ -62,7 +62,7 @@ def evaluations(stages: Stages, config: Evaluation, trained: Sequence[Node], **i
     if any(find_suite(name, "evaluate.suites").parent not in FOLDERS for name in suites):
         check_apart(list(suites))
     for name, which in suites.items():
-        suite = suite_fields(name)
+        suite, learning = suite_fields(name), learns(name, config.backend)
         for node in trained:
             for export in exports(node) if which == "all" else [FINAL]:
                 part = f"{node.name}-{export}-{suite['suite']}"
@@ -70,10 +70,9 @@ def evaluations(stages: Stages, config: Evaluation, trained: Sequence[Node], **i
                 each = EvaluateConfig.model_validate({**common, **suite, "export": export, "dtype": dtype})
                 nodes.append(stages("evaluate", "evaluate", each, part=part, batch=config.together, of="evaluate",
                                     checkpoint=node, **inputs))
-                if learns(name, config.backend):
-                    shared = {field: value for field, value in each if field in each.model_fields_set}
-                    same = LearnConfig.model_validate({field: value for field, value in shared.items()
-                                                       if field in LearnConfig.model_fields})
+                if learning:
+                    same = LearnConfig.model_validate({field: value for field, value in each if field in
+                                                       each.model_fields_set & LearnConfig.model_fields.keys()})
                     nodes.append(stages("evaluate", "learn", same, part=f"{part}-learn", of="evaluate",
                                         checkpoint=node, data=inputs.get("data")))
     return [node for node in nodes if node is not None]

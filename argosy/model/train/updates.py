@@ -139,8 +139,7 @@ class Sampled(Updates):
         self._experts = ExpertLoad(engine.module, engine.group)
         self._meter = Meter(config, engine.group, engine.module.model, engine.clock)
         self._exports = config.export_steps() if heldout else {}
-        points = config.heldout_points
-        self._evaluations = {0, *(max(1, round(config.steps * n / points)) for n in range(1, points + 1))}
+        self._evaluations = {0, *config.heldout_steps()}
         self._last = 0.0, torch.zeros(())  # learning rate and gradient's norm
         engine.module.train()  # a model that was loaded or asked before is in evaluation mode
 

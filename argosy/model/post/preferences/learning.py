@@ -195,8 +195,7 @@ class Learner:
             sums, norm = self.engine.update(parts(number, cut), total, rate)
             return {"train/lr": rate, "train/grad_norm": float(norm), **self._named(group.sum(sums))}
 
-        points = self.stage.config.heldout_points
-        due = {round(len(batches) * n / points) for n in range(1, points)}
+        due = self.phase.heldout_steps() - {self.phase.steps}  # the stage evaluates the end
 
         def evaluate(step: int) -> Values:
             if step not in due:

@@ -185,6 +185,11 @@ class TrainConfig(NumericsConfig):
         """Return the checkpoints' names with the step after which each is exported."""
         return {export_name(fraction): max(1, round(fraction * self.steps)) for fraction in self.exports}
 
+    def heldout_steps(self) -> set[int]:
+        """Return the steps after which held-out data are evaluated; the last is one of them."""
+        points = self.heldout_points
+        return {max(1, round(self.steps * n / points)) for n in range(1, points + 1)}
+
 
 class ContinueConfig(TrainConfig):
     """Config of a phase that continues a checkpoint."""
