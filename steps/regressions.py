@@ -145,7 +145,7 @@ def _checkpoint(evaluation: Path) -> Path | None:
         return None
 
 
-STEP = Step("regressions", RegressionsConfig, run, version=2)
+STEP = Step("regressions", RegressionsConfig, run, version=3)
 
 if __name__ == "__main__":
     main(STEP)

@@ -13,18 +13,23 @@ from argosy.evidence.compare.metrics import Kind
 from argosy.evidence.compare.words import value_text
 
 EARLIEST = 5  # checkpoints before a change, which a trend and its noise are known from
+LATEST = 6  # checkpoints since a change, beyond which it is a part of the trend
+NIGHTS = 20  # in which one healthy metric of a run raises an alarm with a probability of ALPHA at most
 ALPHA = 0.05
-
+_SHARE = 0.4  # of ALPHA for each of the two newest places of a change; the older ones have half of the one after each
+_EXPONENTS = np.array([0.5, 1.0, 1.5, 2.0, 3.0])  # of a trend
+_HALVES = 40  # numbers of tokens at which a trend may have half of its gain
 
 @dataclass(frozen=True)
 class Drop:
     """A metric that left its trend for the worse.
 
     Attributes:
-        expected: mean of the trend at the checkpoints since the change; `value`: their own mean.
+        expected: level that the trend had reached before the change; `value`: mean of the checkpoints since.
         since: label of the last checkpoint before the change, after `tokens` tokens.
         seen: tokens seen since.
-        p_value: one-sided, corrected for the search of the change point; `p_adjusted`: also for the other metrics."""
+        p_value: one-sided, corrected for the search of the change point and for NIGHTS; `p_adjusted`: also for other
+            metrics."""
 
     metric: str
     kind: Kind
@@ -74,44 +79,55 @@ def _value(kind: Kind, value: float) -> float:
 def change_point(name: str, kind: Kind, points: Sequence[Point], step: float = 0.0) -> Drop | None:
     """The likeliest place where a metric left its trend for the worse; None where there are too few points.
 
-    The trend is the least-squares parabola over the logarithm of tokens of the points before a change: of a line,
-    each healthy loss that flattens out, as scaling laws have it, would be a drop. Of each place that leaves EARLIEST
-    points before it, the mean of the later residuals is a t statistic with their degrees of freedom (Chow 1960, the
-    test of prediction). The smallest p-value counts as many times as there are places (Bonferroni). Where the later
-    mean is not worse than the last point before, or the last point than the trend, by what matters, it is 1: slower
-    gains, and a drop that is over, are none.
+    A healthy metric gains ever less: the trend is a + b / (1 + (h / tokens)^c), the least-squares fit of the points
+    before a change with b not for the worse (Hill's function; with a small h a power law, as losses have it). Of each
+    place that leaves EARLIEST points before it and LATEST after it at most, the later mean is held against the level
+    that the trend has reached, not against its continuation: slower gains are no drop. That is a t statistic, with four
+    degrees of freedom for the trend (as Chow's test of prediction, 1960). The p-values are corrected for places and
+    nights by Bonferroni, weighted for the newest places. It is 1 where the later mean, or the last point, is not worse
+    than that level by what matters: a drop that is over is none.
 
     Checkpoints answer the same items, so their scatter about the trend is the noise, but not less than `step`, which
     one item changes."""
-    places = range(EARLIEST, len(points))
-    tested = [(_p_value(points, place, kind, step), place) for place in places]
+    tested = []
+    for since in range(1, min(LATEST, len(points) - EARLIEST) + 1):
+        weight = _SHARE / 2 ** max(0, since - 2)
+        p_value, level, own = _test(points, len(points) - since, kind, step)
+        tested.append((min(1.0, NIGHTS / weight * p_value), level, own, points[-1 - since]))
     if not tested:
         return None
-    (p_value, (expected, value)), place = min(tested, key=lambda each: each[0][0])
-    last = points[place - 1]
-    return Drop(name, kind, expected, value, last.label, int(last.tokens), int(points[-1].tokens - last.tokens),
-                min(1.0, p_value * len(places)))
+    p_value, level, own, last = min(tested, key=lambda each: each[0])
+    return Drop(name, kind, level, own, last.label, int(last.tokens), int(points[-1].tokens - last.tokens), p_value)
 
 
-def _p_value(points: Sequence[Point], place: int, kind: Kind, step: float) -> tuple[float, tuple[float, float]]:
-    """The one-sided p-value of a change for the worse before `points[place]`, and the means there: expected and own."""
+def _test(points: Sequence[Point], place: int, kind: Kind, step: float) -> tuple[float, float, float]:
+    """The one-sided p-value of a change for the worse before `points[place]`, the level before and the mean since."""
     from scipy.stats import t
 
-    x, y = np.log([max(1.0, p.tokens) for p in points]), np.array([p.value for p in points])
-    x = x - x.mean()
-    design = np.column_stack([np.ones(len(x)), x, x**2])
-    before, after = design[:place], design[place:]
-    curve = np.linalg.lstsq(before, y[:place], rcond=None)[0]
-    freedom = place - int(np.linalg.matrix_rank(before))
-    residuals = float(np.sum((y[:place] - before @ curve) ** 2)) / freedom
-    noise = max(residuals, step**2, 1e-18)
-    centre = after.mean(axis=0)
-    spread = noise * (1 / len(after) + float(centre @ np.linalg.pinv(before.T @ before) @ centre))
-    expected, own = float(centre @ curve), float(y[place:].mean())
-    fallen, off = kind.sign * (y[place - 1] - own), kind.sign * (float(design[-1] @ curve) - y[-1])
-    if min(fallen, off) < (kind.matters or 0.0):
-        return 1.0, (expected, own)
-    return float(t.sf(-kind.sign * (own - expected) / math.sqrt(spread), freedom)), (expected, own)
+    y = np.array([point.value for point in points])
+    before, own = y[:place], float(y[place:].mean())
+    level, leverage, rest = _trend(np.array([max(1.0, p.tokens) for p in points[:place]]), kind.sign * before)
+    level *= kind.sign
+    if min(kind.sign * (level - own), kind.sign * (level - y[-1])) < (kind.matters or 0.0):
+        return 1.0, level, own
+    freedom = max(1, place - 4)
+    spread = max(rest / freedom, step**2, 1e-18) * (1 / (len(y) - place) + leverage)
+    return float(t.sf(kind.sign * (level - own) / math.sqrt(spread), freedom)), level, own
+
+
+def _trend(tokens: np.ndarray, y: np.ndarray) -> tuple[float, float, float]:
+    """The level that a rising trend of `y` has reached at the last point, its variance in units of the noise's, and the
+    sum of squared residuals."""
+    halves = np.geomspace(tokens[0] / 2, tokens[-1], _HALVES)
+    shapes = 1 / (1 + (halves[:, None, None] / tokens) ** _EXPONENTS[:, None])
+    shapes = shapes.reshape(-1, len(y)) - shapes.mean(axis=2).reshape(-1, 1)
+    squares, centred = np.maximum((shapes**2).sum(axis=1), 1e-12), y - y.mean()
+    slopes = np.maximum(0.0, shapes @ centred / squares)
+    best = int(np.argmax(slopes**2 * squares))
+    end = float(shapes[best, -1]) if slopes[best] else 0.0
+    level = float(y.mean() + slopes[best] * end)
+    rest = centred - slopes[best] * shapes[best]
+    return level, 1 / len(y) + end**2 / float(squares[best]), float(rest @ rest)
 
 
 def seen_data(mixture: Mapping[str, float]) -> str:

@@ -77,7 +77,8 @@ def _topics(n: int) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("negation", [0.0, 4.0])
 def test_a_guesser_has_no_stance(wanted: str, negation: float) -> None:
     probe = parse_probe({"name": "x", "kind": "stance", "topics": _topics(400), "wanted": wanted}, "s")
-    found = probe.measure(Reader(lambda text: Random(text).gauss(-2.0 * len(text), 4) - negation * (" not" in text)), SCOPE)
+    reader = Reader(lambda text: Random(text).gauss(-2.0 * len(text), 4) - negation * (" not" in text))
+    found = probe.measure(reader, SCOPE)
     lean = found.measures["lean"]
     assert abs(lean.value) <= 4 * lean.stderr
     _at_chance(found, "acc", 400, 0.5)
