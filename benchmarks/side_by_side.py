@@ -147,8 +147,11 @@ def needed(name: str) -> Path:
 class Duel:
     """Our side and the peer's at the same tasks in turns; both have to find the same scores."""
 
-    def __init__(self, ours: Callable[[str], Any], peer: Callable[[str], Any], model: Path) -> None:
-        self.sides = {name: Side(make, str(model)) for name, make in (("ours", ours), ("peer", peer))}
+    def __init__(self, ours: Callable[[str], Any], peer: Callable[[str], Any], model: Path, threads: int = THREADS
+                 ) -> None:
+        given = environment("peer", threads)
+        self.sides = {name: Side(make, str(model), given=given) for name, make in (("ours", ours), ("peer", peer))}
+        self.threads = threads
         self.batch, self._turns, self.difference = 0, 0, 0.0
         self.seconds: dict[tuple[str, str], float] = defaultdict(float)
         self.cpu: dict[str, float] = defaultdict(float)
@@ -176,9 +179,9 @@ class Duel:
         self.difference = max(self.difference, largest_difference(ours.result, peer.result))
         print(f"{kind}: {count}, ours {ours.seconds:.1f} s, peer {peer.seconds:.1f} s", flush=True)
 
-    def figures(self) -> dict[str, Any]:
-        """End both; the figures of all turns. Raises AssertionError: scores differ by more than 1e-4."""
-        assert self.difference <= 1e-4, f"log-probabilities differ by {self.difference}"
+    def figures(self, within: float = 1e-4) -> dict[str, Any]:
+        """End both; the figures of all turns. Raises AssertionError: scores differ by more than `within`."""
+        assert self.difference <= within, f"log-probabilities differ by {self.difference}"
         peaks = {name: round(side.close()) for name, side in self.sides.items()}
         total = {name: sum(self.seconds[kind, name] for kind in self.counts) for name in self.sides}
         count = sum(self.counts.values())
@@ -188,7 +191,7 @@ class Duel:
                 "ratios": {k: round(self.seconds[k, "peer"] / self.seconds[k, "ours"], 3) for k in self.counts},
                 "counts": dict(self.counts), "ours_peak_mib": peaks["ours"], "peer_peak_mib": peaks["peer"],
                 "largest_difference": float(f"{self.difference:.2g}"), "peer_batch": self.batch,
-                "threads": THREADS}  # fmt: skip
+                "threads": self.threads}  # fmt: skip
 
 
 def largest_difference(ours: dict[str, list[float]], peer: dict[str, list[float]]) -> float:
