@@ -154,7 +154,7 @@ class Duel:
         self.threads = threads
         self.batch, self._turns, self.difference = 0, 0, 0.0
         self.seconds: dict[tuple[str, str], float] = defaultdict(float)
-        self.cpu: dict[str, float] = defaultdict(float)
+        self.cpu: dict[tuple[str, str], float] = defaultdict(float)
         self.counts: Counter[str] = Counter()
 
     def tune(self, sizes: tuple[int, ...], **task: Any) -> None:
@@ -173,20 +173,22 @@ class Duel:
                  for name in order}  # fmt: skip
         for name, turn in found.items():
             self.seconds[kind, name] += turn.seconds
-            self.cpu[name] += turn.cpu
+            self.cpu[kind, name] += turn.cpu
         self._turns, self.counts[kind] = self._turns + 1, self.counts[kind] + count
         ours, peer = found["ours"], found["peer"]
         self.difference = max(self.difference, largest_difference(ours.result, peer.result))
-        print(f"{kind}: {count}, ours {ours.seconds:.1f} s, peer {peer.seconds:.1f} s", flush=True)
+        print(f"{kind}: {count}, ours {ours.seconds:.1f} s, peer {peer.seconds:.1f} s; of processors {ours.cpu:.1f} s, "
+              f"{peer.cpu:.1f} s", flush=True)
 
     def figures(self, within: float = 1e-4) -> dict[str, Any]:
         """End both; the figures of all turns. Raises AssertionError: scores differ by more than `within`."""
         assert self.difference <= within, f"log-probabilities differ by {self.difference}"
         peaks = {name: round(side.close()) for name, side in self.sides.items()}
-        total = {name: sum(self.seconds[kind, name] for kind in self.counts) for name in self.sides}
+        total, cpu = ({name: sum(each[kind, name] for kind in self.counts) for name in self.sides}
+                      for each in (self.seconds, self.cpu))
         count = sum(self.counts.values())
         return {"ratio": round(total["peer"] / total["ours"], 3),
-                "cpu_ratio": round(self.cpu["peer"] / self.cpu["ours"], 3),
+                "cpu_ratio": round(cpu["peer"] / cpu["ours"], 3),
                 "ours": round(count / total["ours"], 3), "peer": round(count / total["peer"], 3),
                 "ratios": {k: round(self.seconds[k, "peer"] / self.seconds[k, "ours"], 3) for k in self.counts},
                 "counts": dict(self.counts), "ours_peak_mib": peaks["ours"], "peer_peak_mib": peaks["peer"],
