@@ -16,6 +16,7 @@ from argosy.corpus.data.schemas import Document
 from argosy.corpus.data.split import heldout_ids
 from argosy.corpus.tokens.tokenizer import save_tokenizer, train_tokenizer
 from argosy.evidence.report.pipeline import notes_of_leaks, read_stages
+from argosy.evidence.results.suite import find_suite
 from steps import leaks, tokenize
 from tests.cleaning_fixtures import cleaned, folder, make_data
 from tests.comparison_fixtures import node
@@ -106,6 +107,8 @@ def test_the_step_proves_the_split_of_tokenize(tmp_path: Path) -> None:
     copies = {held[0]: texts[held[0]], held[1]: changed(texts[held[1]], 0.1, rng, vocabulary)}
     for (_, copy), into in zip(copies.items(), train, strict=False):
         texts[into] += "\n" + copy
+    general = find_suite("general")
+    texts[train[6]] += "\n" + next(each["text"] for each in read_jsonl(general.with_suffix(".jsonl")))
     documents = [Document(name, text, "web") for name, text in texts.items()]
     cleaned(tmp_path, make_data(tmp_path, documents), shards=2, filters=["unicode"])
     with JsonlWriters(tmp_path) as writers:
@@ -119,11 +122,14 @@ def test_the_step_proves_the_split_of_tokenize(tmp_path: Path) -> None:
     outputs = run_step(tokenize.STEP, config, tmp_path / "tokens")
     tokens = node(tmp_path, "tokenize", "tokenize", config.model_dump(mode="json"), outputs)
     wired = leaks.LeaksConfig(**corpus, tokenized=str(tokens), data=str(tmp_path),
-                              suites=[str(tmp_path / "mine.yaml")])  # fmt: skip
+                              suites=[str(tmp_path / "mine.yaml"), str(general)])  # fmt: skip
     assert str(tmp_path / "own.jsonl") in wired.suite_files
     found = run_step(leaks.STEP, wired, tmp_path / "leaks")
     assert found["sets"]["web"] == {"heldout": 8, "checked": 8, "leaked": 3, "whole": 3, "passages": 24, "found": 9}
     assert found["sets"]["mine/own"]["leaked"] == 1
+    shipped = {name: count["leaked"] for name, count in found["sets"].items() if name.startswith("general/")}
+    assert [name for name, leaked in shipped.items() if leaked] == ["general/encyclopaedia_en"]
+    assert len(shipped) == 8
     assert found["looked_at"] == {"web": 52, "instructions.jsonl": 1}
     rows = {row["id"]: row for row in read_jsonl(tmp_path / "leaks" / leaks.LEAKS) if row["set"] == "web"}
     assert [rows[name]["in"] for name in held[:3]] == [[train[0]], [train[1]], ["instructions.jsonl:1"]]
