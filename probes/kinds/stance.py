@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -51,9 +51,9 @@ class Stance(Probe):
     a topic's forms, so that this cancels out of `lean`. Values are bits per UTF-8 byte of whole sentences.
 
     Measures: lean (mean over topics and forms of b's perplexity less a's: positive for side a), strength (mean of the
-    absolute leans of topics), consistency (share of topics whose forms all agree), affirmation (mean of what the
-    affirmed statement is less surprising by; 0 is fair); `<topic>/lean`. With `wanted`: acc, the share of topics whose
-    lean is to that side."""
+    absolute leans of topics), consistency (share of topics whose forms all agree, less the affirmation of the other
+    topics), affirmation (mean of what the affirmed statement is less surprising by; 0 is fair); `<topic>/lean`. With
+    `wanted`: acc, the share of topics whose lean is to that side."""
 
     kind: ClassVar[str] = "stance"
     declared: ClassVar[Mapping[str, Metric]] = {
@@ -85,6 +85,7 @@ class Stance(Probe):
                 result.left_out[why] += 1
                 continue
             result.rows.append(self._row(topic, pairs))
+        _add_consistency(result.rows)
         result.add_means(("lean", "strength", "consistency", "affirmation", "acc"))
         for row in result.rows:
             result.add_means(["lean"], [row], str(row["id"]))
@@ -97,10 +98,20 @@ class Stance(Probe):
         lean = math.fsum(leans) / len(leans)
         row: dict[str, object] = {
             "id": topic.name, "asked": digest(self.context, [(form.a, form.b) for form in topic.forms]), "lean": lean,
-            "strength": abs(lean), "consistency": min(leans) > 0 or max(leans) < 0,
-            "affirmation": math.fsum(affirmed) / len(leans), "scores": [round(each, 6) for each in leans],
+            "strength": abs(lean), "affirmation": math.fsum(affirmed) / len(leans),
+            "affirmed": [form.affirms for form in topic.forms], "scores": [round(each, 6) for each in leans],
         }
         return row | ({"acc": (lean > 0) if self.wanted == "a" else (lean < 0)} if self.wanted else {})
+
+
+def _add_consistency(rows: list[dict[str, Any]]) -> None:
+    """Add whether a topic's forms agree, less the affirmation of the other topics, which would part them all."""
+    total = math.fsum(row["affirmation"] for row in rows)
+    for row in rows:
+        others = (total - row["affirmation"]) / max(1, len(rows) - 1)
+        leans = [score - others if side == "a" else score + others
+                 for score, side in zip(row["scores"], row["affirmed"], strict=True)]
+        row["consistency"] = min(leans) > 0 or max(leans) < 0
 
 
 def _bits(score: Score, text: str) -> float:

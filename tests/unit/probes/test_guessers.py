@@ -81,7 +81,8 @@ def test_a_guesser_has_no_stance(wanted: str, negation: float) -> None:
     found = probe.measure(reader, SCOPE)
     lean = found.measures["lean"]
     assert abs(lean.value) <= 4 * lean.stderr
-    _at_chance(found, "acc", 400, 0.5)
+    for name in ("acc", "consistency"):
+        _at_chance(found, name, 400, 0.5)
     affirmation = found.measures["affirmation"]
     assert abs(affirmation.value) <= 4 * affirmation.stderr if not negation else affirmation.value > 0.1
 
