@@ -11,7 +11,7 @@ import contextlib
 import io
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise
 from random import Random
@@ -42,7 +42,7 @@ def _names(rng: Random, lang: str, count: int) -> list[str]:
     return list(found)
 
 
-def _entry(rng: Random, lang: str, sentences: dict[str, Sequence[Sequence[str]]], **values: object) -> str:
+def _entry(rng: Random, lang: str, sentences: Mapping[str, Sequence[Sequence[str]]], **values: object) -> str:
     """Write one of the forms of each sentence."""
     joint = "" if lang == "zh" else " "
     return joint.join(rng.choice(forms).format(**values) for forms in sentences[lang])
