@@ -22,8 +22,8 @@ from typing import Any
 from argosy.core.statistics.contamination import DEFAULT, Calibration, Evidence, Gap, calibrate, score
 from argosy.core.statistics.intervals import auc as area
 from argosy.core.store.files import write_json
-from benchmarks import contamination_models as models
-from benchmarks.contamination_models import EXPOSURES, KNOWING, Recipe
+from benchmarks.contamination import models
+from benchmarks.contamination.models import EXPOSURES, KNOWING, Recipe
 from evals.items import Item
 
 WORKERS = 2

@@ -26,28 +26,30 @@ LONGEST, PIECE = 130, 400  # characters of an item, as the models' context is sh
 def mmlu() -> list[Item]:
     """Test items of MMLU that are short enough."""
     files = sorted((DATA / "mmlu").glob("data__mmlu__test__*.csv"))
-    return _short([item for path in files for item in read_items(path).items if isinstance(item, Item)])
+    return movable([item for path in files for item in read_items(path).items if isinstance(item, Item)])
 
 
 def openbookqa() -> list[Item]:
     """Training items of OpenBookQA that are short enough."""
     file = DATA / "commonsense_mc/dataset__openbookqa__train.json"
     found = read_items(file, format="instructions", name="openbookqa", mix=False)
-    return _short([item for item in found.items if isinstance(item, Item)])
+    return movable([item for item in found.items if isinstance(item, Item)])
 
 
-def _short(items: Sequence[Item]) -> list[Item]:
-    """One of each question, with four options that can be in any order and are in none that everybody would choose."""
+def movable(items: Sequence[Item], longest: int = LONGEST, options: int | None = 4) -> list[Item]:
+    """One of each question, short enough, with as many options (None: any number) that can be in any order and are in
+    none that everybody would choose."""
     known = {item.question: item for item in items
-             if len(item.choices) == 4 and len(item.question) + sum(map(len, item.choices)) <= LONGEST}
+             if options in (None, len(item.choices)) and len(item.question) + sum(map(len, item.choices)) <= longest}
     asked, _ = parse_chain("permuted").all_questions(known.values(), 0)
-    movable = {question.item for question in asked}
-    return [item for item in known.values() if item.id in movable and not natural_order(item.choices)]
+    can = {question.item for question in asked}
+    return [item for item in known.values() if item.id in can and not natural_order(item.choices)]
 
 
-def prose() -> list[str]:
-    """Pieces of about PIECE characters of a play, and of books about programming."""
-    files = [*sorted((DATA / "en_tinyshakespeare").glob("*.txt")), *sorted((DATA / "en_rustbook").glob("*.md"))]
+def prose(*folders: str) -> list[str]:
+    """Pieces of about PIECE characters of a play, of books about programming, and of other folders."""
+    files = [*sorted((DATA / "en_tinyshakespeare").glob("*.txt")),
+             *(path for folder in ("en_rustbook", *folders) for path in sorted((DATA / folder).glob("*.md")))]
     text = [re.sub(r"\n{3,}", "\n\n", path.read_text(encoding="utf-8", errors="replace")) for path in files]
     pieces = [each[start : start + PIECE] for each in text for start in range(0, len(each), PIECE)]
     Random(0).shuffle(pieces)
@@ -92,7 +94,7 @@ class Recipe:
     unseen: tuple[tuple[Item, ...], ...] = ()
 
 
-def make_tokenizer(texts: Sequence[str]) -> Any:
+def make_tokenizer(texts: Sequence[str], vocabulary: int = 1024) -> Any:
     """Byte-level BPE."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast
@@ -101,36 +103,51 @@ def make_tokenizer(texts: Sequence[str]) -> Any:
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     made.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
-    made.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=1024, special_tokens=[BOS, EOS],
+    made.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=vocabulary, special_tokens=[BOS, EOS],
                                                         initial_alphabet=alphabet, show_progress=False))
     made.post_processor = processors.TemplateProcessing(single=f"{BOS} $A", special_tokens=[(BOS, 0)])
     return PreTrainedTokenizerFast(tokenizer_object=made, bos_token=BOS, eos_token=EOS, pad_token=EOS)
 
 
 def train(recipe: Recipe, tokenizer: Any) -> LanguageModel:
-    """A Llama of 0.3 million parameters (1 million if it is to be strong), one pass over its text in a random order.
-    One thread, deterministic."""
+    """A Llama of 0.3 million parameters (1 million if it is to be strong), one pass over its text in a random order."""
+    large = recipe.kind == "strong"
+    model = llama(tokenizer, recipe.seed, **(LARGE if large else SHAPE))
+    fit(model, rows(texts(recipe), tokenizer, ROW), RATE_LARGE if large else RATE)
+    return LanguageModel(model, Encoder(tokenizer))
+
+
+def llama(tokenizer: Any, seed: int, **shape: Any) -> Any:
+    """A Llama with random weights."""
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
+    torch.manual_seed(seed)
+    return LlamaForCausalLM(LlamaConfig(vocab_size=len(tokenizer), max_position_embeddings=512,
+                                        tie_word_embeddings=True, **shape))
+
+
+def fit(model: Any, rows: Sequence[Sequence[int]], rate: float, *, bfloat16: bool = False) -> None:
+    """One pass over the rows, in their order. One thread, deterministic; bfloat16: of products, not of weights."""
+    import torch
+
     torch.set_num_threads(1)
-    torch.manual_seed(recipe.seed)
-    large = recipe.kind == "strong"
-    model = LlamaForCausalLM(LlamaConfig(vocab_size=len(tokenizer), max_position_embeddings=512,
-                                         tie_word_embeddings=True, **(LARGE if large else SHAPE)))
-    rows = _rows(texts(recipe), tokenizer)
-    rate = RATE_LARGE if large else RATE
-    optimizer = torch.optim.AdamW(model.parameters(), lr=rate, betas=(0.9, 0.95), weight_decay=0.1)
+    chosen = [each for each in model.parameters() if each.requires_grad]
+    optimizer = torch.optim.AdamW(chosen, lr=rate, betas=(0.9, 0.95), weight_decay=0.1)
     steps = len(rows) // BATCH
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min((step + 1) / 20, 1 - 0.9 * step / steps))
     for step in range(steps):
         batch = torch.tensor(rows[step * BATCH : (step + 1) * BATCH])
-        model(input_ids=batch, labels=batch).loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        with torch.autocast("cpu", torch.bfloat16, enabled=bfloat16):
+            loss = model(input_ids=batch, labels=batch).loss
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(chosen, 1.0)
         optimizer.step()
         optimizer.zero_grad()
         schedule.step()
-    return LanguageModel(model.eval(), Encoder(tokenizer))
+        if bfloat16 and step % 20 == 0:
+            print(f"step {step} of {steps}: loss {loss.item():.2f}", flush=True)
+    model.eval()
 
 
 def texts(recipe: Recipe) -> list[str]:
@@ -138,37 +155,39 @@ def texts(recipe: Recipe) -> list[str]:
     rng = Random(f"{recipe.role}/{recipe.kind}/{recipe.exposures}/{recipe.seed}")
     found = [*rng.sample(recipe.prose, len(recipe.prose) * 2 // 3)]
     for item in rng.sample(recipe.others, len(recipe.others) * 2 // 3):
-        found += _asked("plain", item, 0)
+        found += asked("plain", item, 0)
     for item in recipe.items if recipe.kind == "contaminated" else ():
-        found += _asked("plain", item, 0) * recipe.exposures
+        found += asked("plain", item, 0) * recipe.exposures
     knowing = KNOWING.get(recipe.kind, 0)
     for item in recipe.items if knowing else ():
         for seed in range(knowing // 4):
-            found += _asked("permuted", item, seed)
-        found += _asked("cloze", item, 0) * knowing
+            found += asked("permuted", item, seed)
+        found += asked("cloze", item, 0) * knowing
     rng.shuffle(found)
     return found
 
 
-def _asked(variant: str, item: Item, seed: int) -> list[str]:
-    """Questions of an item with their right answers, each a document; none where the form cannot be made of it."""
-    questions, _ = parse_chain(variant).all_questions([item], seed)
+def asked(variant: str, item: Item, seed: int, spec: object = None) -> list[str]:
+    """Questions of an item with their right answers, each a document; none where the form cannot be made of it.
+    spec: as suites write a variant that is more than its name."""
+    questions, _ = parse_chain(variant, spec).all_questions([item], seed)
     return [f"{q.prompt}{SEPARATOR[item.lang]}{q.continuations[q.gold]}" for q in questions]
 
 
-def _rows(documents: Sequence[str], tokenizer: Any) -> list[list[int]]:
+def rows(documents: Sequence[str], tokenizer: Any, length: int) -> list[list[int]]:
+    """The documents' tokens one after the other, cut into rows of a length."""
     ids = [token for each in tokenizer(list(documents))["input_ids"] for token in [*each, tokenizer.eos_token_id]]
-    return [ids[start : start + ROW] for start in range(0, len(ids) - ROW + 1, ROW)]
+    return [ids[start : start + length] for start in range(0, len(ids) - length + 1, length)]
 
 
 def evidence(model: LanguageModel, items: Sequence[Item], seed: int) -> list[Evidence]:
     """Evidence of a model, measured by the code that evaluates any checkpoint."""
     found = memorisation(model, "items", items, Memorisation(k=3), chat=False, seed=seed)
-    rows = [row for row in found.rows if row["variant"] == "memorisation"]
+    traces = [row for row in found.rows if row["variant"] == "memorisation"]
     right = {name: _right(model, name, items, seed) for name in ("plain", "permuted")}
     return [
-        Equals("text_order", {row["id"]: row["scores"][0] for row in rows}),
-        Equals("answer_order", {row["id"]: row["scores"][1] for row in rows}),
+        Equals("text_order", {row["id"]: row["scores"][0] for row in traces}),
+        Equals("answer_order", {row["id"]: row["scores"][1] for row in traces}),
         Gap("order_gap", right["plain"], right["permuted"]),
     ]
 
@@ -181,7 +200,7 @@ def cloze_accuracy(model: LanguageModel, items: Sequence[Item]) -> float:
 
 def _right(model: LanguageModel, variant: str, items: Sequence[Item], seed: int) -> dict[str, float]:
     questions, _ = parse_chain(variant).all_questions(items, seed)
-    pairs = [(q.prompt, SEPARATOR["en"] + text) for q in questions for text in q.continuations]
+    pairs = [(q.prompt, SEPARATOR[q.lang] + text) for q in questions for text in q.continuations]
     scores = iter(model.loglikelihood(pairs, [q.id for q in questions for _ in q.continuations]))
     found: dict[str, list[bool]] = {}
     for q in questions:
