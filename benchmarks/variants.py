@@ -32,7 +32,7 @@ _ADAPTERS = {name: f"commonsense_mc/*{file}*test.json" for name, file in  # LLM-
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser("python -m benchmarks.variants", description=__doc__)
-    parser.add_argument("--items", type=int, help="items (120), or of each benchmark (4)")
+    parser.add_argument("--items", type=int, help="items (120), or of each benchmark (24)")
     parser.add_argument("--rounds", type=int, default=3, help="turns that the items of MMLU are dealt to")
     parser.add_argument("--tuning", type=int, default=16, help="items to find the peer's best batch size with")
     parser.add_argument("--model", default="", help="a causal model that transformers loads, for the suite core")
@@ -63,9 +63,11 @@ def measure(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
 
 def measure_core(args: argparse.Namespace) -> dict[str, Any]:
     """The figures of the suite core."""
-    count = args.items or 4
+    count = args.items or 24
     duel = Duel(_ours, _peer, Path(args.model), args.threads)
-    duel.tune(REAL_BATCHES, asked="openbookqa", limit=count)
+    for side in duel.sides.values():
+        side.work(asked="", limit=count)  # files are read once, before
+    duel.tune(REAL_BATCHES, asked="openbookqa", limit=4)
     for name in _core("", count).tasks:
         if name in args.only or not args.only:
             duel.turn(name, count, asked=name, limit=count)
@@ -97,15 +99,20 @@ def _section(asked: str, limit: int) -> Any:
 
 
 def _ours(model: str) -> Work:
+    from argosy.evidence.results.findings import Findings
     from argosy.model.infer.model import LanguageModel
     from argosy.model.weights.checkpoint import find_checkpoint
     from evals.runner import run_benchmarks
+    from evals.section import read_tasks
 
     loaded = LanguageModel.load(find_checkpoint(model), dtype="float32")
 
     def work(asked: str, limit: int = 0) -> dict[str, list[float]]:
-        data = needed("mmlu").parent
-        found = run_benchmarks(_section(asked, limit), loaded, data, chat=False, seed=0, limit=None)
+        section, data = _section(asked, limit), needed("mmlu").parent
+        if not asked:
+            read_tasks(section.tasks, section.variants, data, None, Findings())
+            return {}
+        found = run_benchmarks(section, loaded, data, chat=False, seed=0, limit=None)
         return {_key(row["variant"], row["id"], row.get("text")): row["scores"] for row in found.rows}
 
     return work
@@ -124,10 +131,13 @@ def _peer(model: str) -> Work:
     logging.getLogger("lm_eval").setLevel(logging.ERROR)
     loaded = HFLM(pretrained=model, device="cpu", dtype="float32", batch_size=1)
 
-    def work(asked: str, batch: int, limit: int = 0) -> dict[str, list[float]]:
+    def work(asked: str, batch: int = 1, limit: int = 0) -> dict[str, list[float]]:
         loaded.batch_size_per_gpu = batch
         section, data = _section(asked, limit), needed("mmlu").parent
-        made = make_questions(read_tasks(section.tasks, section.variants, data, None, Findings()), 0, Findings())
+        read = read_tasks(section.tasks, section.variants, data, None, Findings())
+        if not asked:
+            return {}
+        made = make_questions(read, 0, Findings())
         tasks = {each.chain.name: VariantTask.of(each.chain.name, each.questions) for each in made}
         evaluate(loaded, {"tasks": tasks}, bootstrap_iters=0, log_samples=False)
         return {_key(form, found.question.id, found.text): list(found.scores)

@@ -151,7 +151,8 @@ class LanguageModel:
         drawn = seeds if seeds is not None else [derive_seed("texts", seed, place) for place in range(len(whole))]
         requests = [(tokens[-room:] or (self.prefix_token,), own if temperature else 0)
                     for tokens, own in zip(whole, drawn, strict=True)]  # fmt: skip
-        batches = batches_of(requests, most, self.scorer.batch_tokens, sharing=self.decoder.shares)
+        batches = batches_of(requests, most, self.scorer.batch_tokens, sharing=self.decoder.shares,
+                             cpu=str(getattr(self.model, "device", "")) == "cpu")
         tasks = [(batch, decoding) for batch in batches]
         texts: dict[tuple[Tokens, int], list[int]] = {}
         sizes = [len(batch) * len(batch[0][1]) for batch, _ in tasks]

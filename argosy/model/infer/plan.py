@@ -6,7 +6,7 @@ computed once and kept as keys and values (Zheng et al., SGLang's RadixAttention
 batch."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
@@ -143,41 +143,55 @@ def _batches(rows: Sequence[_Row], prefix: Tokens, limits: Limits) -> Iterator[B
 
 @dataclass
 class _Interval:
-    """Neighbours that share `depth` tokens. best: what their prefixes save, and (low, high, tokens) of each."""
+    """Neighbours that share `depth` tokens. saved: what their prefixes save; chosen: (low, high, tokens) of each."""
 
     depth: int
     low: int
-    first: int  # the least `first` of them: that position is computed in a row
+    most: int  # tokens that a prefix of theirs has at most
     saved: float = 0.0
     chosen: tuple[tuple[int, int, int], ...] = ()
 
     def take(self, other: "_Interval") -> None:
-        self.first = min(self.first, other.first)
+        self.most = min(self.most, other.most)
         self.saved += other.saved
         self.chosen += other.chosen
 
 
-def _prefixes(queries: Sequence[Query], shared: Sequence[int]) -> list[tuple[int, int, int]]:
-    """Find (low, high, tokens): sequences low..high-1 whose common first tokens save most when they are kept.
+def best_prefixes(
+    shared: Sequence[int], most: Sequence[int], saves: Callable[[int, int, int, int], float]
+) -> list[tuple[int, int, int]]:
+    """Find (low, high, tokens): sorted sequences low..high-1 whose common first tokens save most when they are read
+    once.
 
-    The intervals of sequences that share a beginning, innermost first, by a stack over `shared` (as longest common
-    prefixes of a suffix array are read: Abouelhoda et al., 2004)."""
-    new = [0, *accumulate(len(each.tokens) - common for each, common in zip(queries, shared, strict=True))]
+    The intervals of sequences that share a beginning, innermost first, by a stack over `shared`, the tokens in common
+    with the one before (as longest common prefixes of a suffix array are read: Abouelhoda et al., 2004). `most`: tokens
+    of each that may be in a prefix. `saves`: of (low, high, tokens in common, tokens of the prefix)."""
     stack = [_Interval(0, 0, 0)]
-    for at in range(1, len(queries) + 1):
-        depth = shared[at] if at < len(queries) else 0
-        last = _Interval(0, at - 1, queries[at - 1].first)
+    for at in range(1, len(most) + 1):
+        depth = shared[at] if at < len(most) else 0
+        last = _Interval(0, at - 1, most[at - 1])
         while stack[-1].depth > depth:
             top = stack.pop()
             top.take(last)
-            skip = min(top.depth, top.first)
-            rows = (new[at] - new[top.low + 1] + len(queries[top.low].tokens) - top.depth) / (ROW / 2)
-            saved = skip * (rows - 1) - PREFIX_TOKENS
-            if at - top.low >= PREFIX_SEQUENCES and saved > top.saved:
+            skip = min(top.depth, top.most)
+            saved = saves(top.low, at, top.depth, skip)
+            if saved > top.saved:
                 top.saved, top.chosen = saved, ((top.low, at, skip),)
             last = top
         if stack[-1].depth < depth:
-            stack.append(_Interval(depth, last.low, last.first, last.saved, last.chosen))
+            stack.append(_Interval(depth, last.low, last.most, last.saved, last.chosen))
         else:
             stack[-1].take(last)
     return sorted(stack[0].chosen)
+
+
+def _prefixes(queries: Sequence[Query], shared: Sequence[int]) -> list[tuple[int, int, int]]:
+    """Find the prefixes whose keys and values are worth keeping."""
+    new = [0, *accumulate(len(each.tokens) - common for each, common in zip(queries, shared, strict=True))]
+
+    def saves(low: int, high: int, depth: int, skip: int) -> float:
+        rows = (new[high] - new[low + 1] + len(queries[low].tokens) - depth) / (ROW / 2)
+        return skip * (rows - 1) - PREFIX_TOKENS if high - low >= PREFIX_SEQUENCES else 0.0
+
+    # The position `first` is computed in a row.
+    return best_prefixes(shared, [query.first for query in queries], saves)
