@@ -65,3 +65,22 @@ def test_prompts_that_begin_alike_are_one_batch_each_prompt_once_with_all_its_se
     few = batches_of(requests, 9, 60, sharing=True)  # tokens but the beginning: (8 + 9) * 2 seeds a prompt
     assert max(len(batch) for batch in few) == 2
     assert {len(batch) for batch in batches_of(requests, 9, 60, sharing=False) if len(batch[0][0]) > 9} == {1}
+
+
+def test_a_prompt_that_shares_half_of_a_beginning_does_not_spoil_it_for_the_others() -> None:
+    start = [9] * 80
+    alike = [(*start, 20 + n, 5) for n in range(10)]
+    odd = [(*start[:40], 3, *start[:39], 7), (*start[:40], 60, *start[:39], 7)]  # one sorted before, one after
+    for requests in ([*alike, *odd], [*odd, *alike]):
+        batches = batches_of([(prompt, 0) for prompt in requests], 4, 4096, sharing=True)
+        assert sorted(beginning([prompt for prompt, _ in batch]) for batch in batches) == [40, 80]
+    few = batches_of([(prompt, 0) for prompt in (*alike[:3], *odd)], 4, 4096, sharing=True)
+    assert [beginning([prompt for prompt, _ in batch]) for batch in few] == [40]  # too few for two
+
+
+def test_a_cpu_reads_prompts_of_other_lengths_in_other_batches() -> None:
+    requests = [((4 + n, *range(length)), 0) for n in range(6) for length in (20, 400)]
+    lengths = [[len(prompt) for prompt, _ in batch] for batch in batches_of(requests, 8, 9999, sharing=False, cpu=True)]
+    assert lengths == [[401] * 6, [21] * 6]
+    assert len(batches_of(requests, 8, 9999, sharing=False)) == 1
+    assert len(batches_of(requests, 999, 99999, sharing=False, cpu=True)) == 1  # steps cost more than padding
