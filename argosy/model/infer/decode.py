@@ -102,7 +102,7 @@ class TransformersDecoder(Decoder):
                    for batch in by_length([prompts[at] for at in group], max(1, decoding.batch_size // copies))]
         lower = self._dtype not in (None, torch.float32)
         self.model.eval()
-        with (torch.inference_mode(), _padding_allowed(self.model),
+        with (torch.inference_mode(), padding_allowed(self.model),
               torch.autocast(self.model.device.type, dtype=self._dtype, enabled=lower)):
             for batch in counted(batches, len(prompts), "prompts answered"):
                 made = self._batch([prompts[at] for at in batch], [seeds[at] for at in batch], decoding)
@@ -266,7 +266,7 @@ def _pad_left(rows: Sequence[Sequence[int]], value: int) -> "Tensor":
 
 
 @contextmanager
-def _padding_allowed(model: Any) -> Iterator[None]:
+def padding_allowed(model: Any) -> Iterator[None]:
     """Have the model know padding and a cache, which an attention of packed documents does not
     (argosy.model.train.layers.attention)."""
     own = model.config._attn_implementation

@@ -48,7 +48,7 @@ class LanguageModel:
 
     def _make_parts(self, batch_tokens: int, work: Work | None, cache: ScoreCache | None) -> tuple[Scorer, Decoder]:
         scorer = Scorer(self.model, self.max_length, batch_tokens, work, cache)
-        return scorer, TransformersDecoder(self.model, self._decode, sharing=scorer.branching)
+        return scorer, TransformersDecoder(self.model, self.decode, sharing=scorer.branching)
 
     @classmethod
     def load(
@@ -133,7 +133,7 @@ class LanguageModel:
         model."""
         stops = [stop for stop in stops if stop]
         texts = self.generate_tokens(prompts, self.ends(chat=False), max_tokens, stops, **sampling)
-        return [before_stops(self._decode(tokens), stops) for tokens in texts]
+        return [before_stops(self.decode(tokens), stops) for tokens in texts]
 
     def generate_tokens(
         self, prompts: Sequence[str], ends: Sequence[int], max_tokens: int, stops: Sequence[str] = (),
@@ -169,7 +169,8 @@ class LanguageModel:
         decoding = replace(decoding, batch_size=len(requests) * len(requests[0][1]))
         return self.decoder([prompt for prompt, _ in requests], [seeds for _, seeds in requests], decoding).tokens
 
-    def _decode(self, ids: list[int]) -> str:
+    def decode(self, ids: list[int]) -> str:
+        """Return the text of token ids, without special tokens."""
         text: str = self.tokenizer.decode(ids, skip_special_tokens=True)
         return text
 
@@ -236,11 +237,12 @@ class LanguageModel:
         """Render `text` as the assistant's turn has it after `chat`: with the space that some templates put there."""
         return answer_start(self.render) + text
 
-    def render(self, messages: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
-        """Render messages in the chat template; without generation prompt, up to the last message's own text."""
+    def render(self, messages: list[dict[str, Any]], add_generation_prompt: bool = True, **how: Any) -> str:
+        """Render messages in the chat template; without generation prompt, up to the last message's own text. `how`:
+        what else the template takes, such as `tools`."""
         text: str = apply_template(
             self.tokenizer, messages, tokenize=False, add_generation_prompt=add_generation_prompt,
-            continue_final_message=not add_generation_prompt
+            continue_final_message=not add_generation_prompt, **how
         )
         return text
 

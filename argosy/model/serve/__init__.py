@@ -1,0 +1,1 @@
+"""Serving: checkpoints that answer requests in OpenAI's protocol."""

@@ -1,0 +1,109 @@
+"""Checkpoints opened for serving, and the server's process: it drains on SIGTERM before it ends."""
+
+import signal
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import uvicorn
+
+from argosy.core.errors import InputError
+from argosy.core.step.machine import free_port
+from argosy.model.infer.model import LanguageModel
+from argosy.model.serve.app import Model, Server
+from argosy.model.serve.local import LocalModel
+from argosy.model.serve.metrics import Metrics
+from argosy.model.serve.upstream import UpstreamModel
+from argosy.model.serve.votes import Votes
+from argosy.model.weights.checkpoint import Checkpoint
+
+ENGINES = ("argosy", "vllm", "sglang")
+
+
+@dataclass(frozen=True)
+class Serving:
+    """Settings of a server."""
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    engine: str = "argosy"
+    """`argosy` (transformers, batched here), `vllm` or `sglang`"""
+    engine_command: Sequence[str] = ()
+    """program of vllm or sglang, where it is not on the path"""
+    engine_arguments: Sequence[str] = ()
+    """arguments added to its command line"""
+    limit: int | None = None
+    """most tokens of an answer; None: what the context has room for"""
+    rows: int = 32
+    """answers at a time of one model"""
+    queue: int = 256
+    """requests of one model that may wait; the next ones get 429"""
+    drain: float = 60.0
+    """seconds that requests in flight have after SIGTERM"""
+    keys: Mapping[str, str] | None = None
+    """keys by the name of who has one; None: no key is asked for"""
+    votes: Path | None = None
+    """folder of the chat page's votes"""
+
+
+def open_models(checkpoints: Mapping[str, tuple[Checkpoint, str]], serving: Serving, metrics: Metrics,
+                logs: Path) -> list[Model]:
+    """Open each checkpoint by its name, in a precision. Raises InputError: one cannot be loaded or served."""
+    if serving.engine == "argosy":
+        return [LocalModel(name, LanguageModel.load(checkpoint, dtype=dtype), metrics, limit=serving.limit,
+                           rows=serving.rows, queue=serving.queue) for name, (checkpoint, dtype) in checkpoints.items()]
+    logs.mkdir(parents=True, exist_ok=True)
+    return [UpstreamModel(name, checkpoint.path, serving.engine, free_port(), logs / f"{name.replace('/', '-')}.log",
+                          serving.engine_command, serving.engine_arguments)
+            for name, (checkpoint, _) in checkpoints.items()]  # fmt: skip
+
+
+def serve(models: Sequence[Model], serving: Serving, metrics: Metrics, about: Mapping[str, Mapping[str, Any]]) -> None:
+    """Answer requests until SIGTERM or Ctrl-C; requests in flight then have `drain` seconds.
+
+    Raises InputError: the address is taken, or open to others without a key."""
+    check_open(serving)
+    votes = Votes(serving.votes, about) if serving.votes else None
+    server = Server(models, metrics, serving.keys, votes)
+    config = uvicorn.Config(server.app(), log_level="warning", timeout_graceful_shutdown=round(serving.drain),
+                            lifespan="on", server_header=False)
+    running = _Process(config, server)
+    running.run(sockets=[_listen(serving)])
+    if not running.started:
+        raise InputError("the server did not start; its messages say why")
+
+
+def check_open(serving: Serving) -> None:
+    """Refuse an address that other machines reach where no key is asked for. Raises InputError."""
+    if not serving.keys and serving.host not in ("127.0.0.1", "localhost", "::1"):
+        raise InputError(f"--host {serving.host} is open to other machines: give --keys FILE (NAME KEY, a line each), "
+                         "or serve on 127.0.0.1")
+
+
+def _listen(serving: Serving) -> socket.socket:
+    family = socket.AF_INET6 if ":" in serving.host else socket.AF_INET
+    listening = socket.socket(family)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((serving.host, serving.port))
+    except OSError as error:
+        listening.close()
+        where = f"--host {serving.host} --port {serving.port}"
+        raise InputError(f"{where}: {error.strerror}; choose another --port") from None
+    return listening
+
+
+class _Process(uvicorn.Server):
+    """A server that says that it is draining as soon as it is to end."""
+
+    def __init__(self, config: uvicorn.Config, server: Server) -> None:
+        super().__init__(config)
+        self._server = server
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """End after the requests in flight, at a second Ctrl-C at once; the process then exits by itself."""
+        self.force_exit = self.should_exit and sig == signal.SIGINT
+        self.should_exit = self._server.draining = True

@@ -1,0 +1,96 @@
+"""Continuous batching: an answer is its prompt's, its settings' and its seed's alone, whoever joins and leaves."""
+
+from random import Random
+from typing import Any
+
+import pytest
+import torch
+from transformers import (
+    GPTNeoXConfig,
+    GPTNeoXForCausalLM,
+    LlamaConfig,
+    LlamaForCausalLM,
+    MambaConfig,
+    MambaForCausalLM,
+    MistralConfig,
+    MistralForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
+
+from argosy.core.errors import InputError
+from argosy.model.infer.decode import Decoding, TransformersDecoder
+from argosy.model.serve.batch import Batch, Row, Sampling, joins
+from tests.evaluation_fixtures import make_long_rope_model
+
+SIZE = {"vocab_size": 90, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
+MODELS = {
+    "llama": lambda: LlamaForCausalLM(LlamaConfig(**SIZE, num_key_value_heads=2)),
+    "qwen3": lambda: Qwen3ForCausalLM(Qwen3Config(**SIZE, num_key_value_heads=1, head_dim=8)),
+    "gpt_neox": lambda: GPTNeoXForCausalLM(GPTNeoXConfig(**SIZE)),
+}
+PROMPTS = [Random(n).choices(range(3, 90), k=1 + 3 * n % 17) for n in range(12)]
+
+
+def settings(n: int) -> Sampling:
+    """Greedy and sampled ones, of several lengths."""
+    return Sampling(3 + 2 * n % 9, frozenset({0, 1, 2}), (0.0, 1.0, 1.4)[n % 3], (1.0, 0.8)[n % 2], seed=n, top=2)
+
+
+def alone(model: Any, n: int) -> tuple[list[int], list[float]]:
+    """What the one decoder answers, and the log-probabilities of a forward over prompt and answer."""
+    own = settings(n)
+    decoding = Decoding([*own.ends], 2, own.max_tokens, own.temperature, top_p=own.top_p, scored=False)
+    [tokens] = TransformersDecoder(model)([PROMPTS[n]], [[own.seed]], decoding).tokens
+    logits = model(torch.tensor([[*PROMPTS[n], *tokens]])).logits[0, len(PROMPTS[n]) - 1 : -1].float()
+    return tokens, logits.log_softmax(-1).gather(1, torch.tensor(tokens)[:, None])[:, 0].tolist()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_answers_that_join_and_leave_at_any_time_are_those_of_the_prompt_alone(name: str) -> None:
+    torch.manual_seed(0)
+    model = MODELS[name]().eval()
+    assert joins(model)
+    batch, rng = Batch(model), Random(7)
+    coming = [Row(prompt, settings(n)) for n, prompt in enumerate(PROMPTS)]
+    every = [*coming]
+    while coming or batch.rows:
+        count = min(len(coming), rng.choice((0, 0, 1, 3)))
+        batch.step(coming[:count])
+        del coming[:count]
+        if not coming and all(row.ended for row in batch.rows):
+            break
+    for n, row in enumerate(every):
+        tokens, logprobs = alone(model, n)
+        assert [token.id for token in row.tokens] == tokens
+        assert [token.logprob for token in row.tokens] == pytest.approx(logprobs, abs=1e-4)
+        assert all(len(token.likeliest) == 2 for token in row.tokens)
+
+
+def test_a_row_whose_reader_left_is_out_of_the_batch_and_the_others_go_on() -> None:
+    torch.manual_seed(0)
+    model = MODELS["llama"]().eval()
+    batch = Batch(model)
+    rows = [Row(PROMPTS[n], Sampling(8, frozenset(), 0.0)) for n in (4, 5, 1)]
+    batch.step(rows)
+    rows[0].left = True
+    for _ in range(7):
+        assert rows[0] not in batch.step()
+    assert len(rows[0].tokens) == 1
+    for row in rows[1:]:
+        [tokens] = TransformersDecoder(model)([row.prompt], [[0]], Decoding([], 2, 8, scored=False)).tokens
+        assert [token.id for token in row.tokens] == tokens
+
+
+def test_models_for_which_padding_is_not_exact_get_one_row_at_a_time() -> None:
+    """States that read padding; a window of attention, whose cache drops keys."""
+    torch.manual_seed(0)
+    mamba = MambaConfig(vocab_size=90, hidden_size=32, num_hidden_layers=2, state_size=4)
+    assert not joins(MambaForCausalLM(mamba).eval())
+    window = MistralConfig(**SIZE, num_key_value_heads=2, sliding_window=4)
+    assert not joins(MistralForCausalLM(window).eval())
+
+
+def test_a_model_with_two_sets_of_frequencies_is_refused() -> None:
+    with pytest.raises(InputError, match="LongRoPE is not served"):
+        joins(make_long_rope_model(90))

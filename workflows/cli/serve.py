@@ -1,0 +1,109 @@
+"""`argosy serve`: checkpoints answer requests in OpenAI's protocol, and a page to try them."""
+
+import argparse
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from argosy.core.errors import InputError
+from workflows.cli.command import Command, add_store, checked, not_negative, positive, user_path
+from workflows.cli.generate import settle_dtype
+from workflows.stored.last_run import model_directory
+
+if TYPE_CHECKING:
+    from argosy.model.weights.checkpoint import Checkpoint
+
+MORE = """A checkpoint is named as in 'argosy generate', and requests name it as "model". Any OpenAI client works:
+base_url http://HOST:PORT/v1. http://HOST:PORT/ is a page to try it; with two checkpoints and --votes it shows two
+answers side by side without names, and votes become preference pairs: argosy run
+data.preferences=DIR/preferences.jsonl. SIGTERM or Ctrl-C: requests in flight are answered first. /health and /metrics
+(Prometheus) ask for no key."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("checkpoints", nargs="+", metavar="CHECKPOINT", help="checkpoints' names, or directories")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
+    parser.add_argument("--port", type=positive, default=8000, metavar="N", help="default: 8000")
+    parser.add_argument("--engine", choices=("argosy", "vllm", "sglang"), default="argosy",
+                        help="argosy: in this process, on CPU or GPU; vllm, sglang: their servers (default: argosy)")
+    parser.add_argument("--engine-command", default="", metavar="COMMAND",
+                        help="program of vllm or sglang, where it is not on the path")
+    parser.add_argument("--engine-arguments", default="", metavar="ARGS",
+                        help="more arguments for it, such as '--tensor-parallel-size 2'")
+    parser.add_argument("--keys", type=user_path, metavar="FILE", help="keys that requests need: NAME KEY, a line each")
+    parser.add_argument("--votes", type=user_path, metavar="DIR", help="folder for votes of the page")
+    parser.add_argument("--max-tokens", type=positive, metavar="N", help="limit of an answer (default: the context)")
+    parser.add_argument("--at-once", type=positive, default=32, metavar="N",
+                        help="answers at a time of one checkpoint (default: 32)")
+    parser.add_argument("--queue", type=not_negative, default=256, metavar="N",
+                        help="requests that may wait beside them; the next get 429 (default: 256)")
+    seconds = checked(float, "seconds from 0 on", lambda number: 0 <= number < float("inf"))
+    parser.add_argument("--drain", type=seconds, default=60.0, metavar="S",
+                        help="time for requests in flight once it is to end (default: 60)")
+    add_store(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from argosy.model.serve.metrics import Metrics
+    from argosy.model.serve.server import Serving, check_open, open_models, serve
+
+    serving = Serving(args.host, args.port, args.engine, shlex.split(args.engine_command),
+                      shlex.split(args.engine_arguments), args.max_tokens, args.at_once, args.queue, args.drain,
+                      _keys(args.keys) if args.keys else None, args.votes)
+    _check(args)
+    check_open(serving)
+    found = {name: _opened(args.store, name) for name in args.checkpoints}
+    metrics = Metrics()
+    models = open_models(found, serving, metrics, args.store / ".serve")
+    about = {name: _about(checkpoint) for name, (checkpoint, _) in found.items()}
+    address = f"http://{f'[{args.host}]' if ':' in args.host else args.host}:{args.port}"
+    print(f"{', '.join(found)}: {address}/v1 (OpenAI's protocol), {address}/ (a page to try it)", file=sys.stderr)
+    serve(models, serving, metrics, about)
+    return 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    if twice := next((name for name in args.checkpoints if args.checkpoints.count(name) > 1), ""):
+        raise InputError(f"CHECKPOINT {twice} is named twice")
+    if args.votes and len(args.checkpoints) < 2:
+        raise InputError("--votes needs two checkpoints to choose between: argosy serve A B --votes DIR")
+    if args.engine == "argosy" and (args.engine_command or args.engine_arguments):
+        raise InputError("--engine-command and --engine-arguments are for --engine vllm or sglang")
+
+
+def _opened(store: Path, name: str) -> "tuple[Checkpoint, str]":
+    import torch
+
+    from argosy.model.weights.checkpoint import find_checkpoint
+
+    checkpoint = find_checkpoint(model_directory(store, name))
+    return checkpoint, settle_dtype("auto", checkpoint, gpu=torch.cuda.is_available())
+
+
+def _about(checkpoint: "Checkpoint") -> dict[str, Any]:
+    return {"checkpoint": str(checkpoint.path), **checkpoint.label()}
+
+
+def _keys(file: Path) -> dict[str, str]:
+    """Read names and keys. Raises InputError: a line is neither, or a name is there twice."""
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise InputError(f"--keys {file}: {error.strerror}") from None
+    found: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        parts = line.split()
+        if not parts or line.startswith("#"):
+            continue
+        if len(parts) != 2 or parts[0] in found or len(parts[1]) < 16:
+            raise InputError(f"--keys {file}, line {number}: give NAME KEY, each name once, "
+                             "keys of 16 characters or more")
+        found[parts[0]] = parts[1]
+    if not found:
+        raise InputError(f"--keys {file} has no key: NAME KEY, a line each")
+    return found
+
+
+COMMAND = Command("serve", "answer requests in OpenAI's protocol, and a page to try a checkpoint", 64, configure, run,
+                  MORE)
