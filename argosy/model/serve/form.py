@@ -12,7 +12,7 @@ from argosy.model.serve.protocol import ChatRequest, Completion, Refusal
 
 @dataclass
 class Piece:
-    """What one choice has more of: certain text, tokens, and why it has ended ("" where it has not)."""
+    """The news of one choice: certain text, tokens, and why it has ended ("" where it has not)."""
 
     choice: int
     text: str = ""

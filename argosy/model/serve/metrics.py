@@ -17,7 +17,7 @@ Labels = tuple[tuple[str, str], ...]
 
 
 class Metrics:
-    """What a server counts."""
+    """Counters and histograms of a server."""
 
     def __init__(self) -> None:
         self._counts: Counter[tuple[str, Labels]] = Counter()

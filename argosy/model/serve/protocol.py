@@ -30,7 +30,7 @@ class _StreamOptions(BaseModel):
 
 
 class Completion(BaseModel):
-    """What both kinds of requests have in common."""
+    """Fields of both kinds of requests."""
 
     model_config = ConfigDict(extra="forbid", strict=False)
     model: str
