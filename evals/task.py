@@ -5,7 +5,6 @@ import glob
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from fnmatch import fnmatch
 from functools import lru_cache
@@ -19,7 +18,7 @@ from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
 from argosy.core.step.contract import Planned
 from argosy.corpus.data.split import DATA_FILES
-from argosy.evidence.results.suite import ROOT, NoFileError, is_saved, load_suite
+from argosy.evidence.results.suite import ROOT, NoFileError, Suite, is_saved, load_suite
 from evals.chain import Chain
 from evals.formats import At, find_format, item_prefix, parse_records, read_items
 from evals.items import AnyItem, Item, Items, merged, mixed
@@ -174,22 +173,28 @@ def check_nodes(parts: Sequence[Planned], nodes: Sequence[Planned]) -> None:
 
     Raises InputError: a suite finds none."""
     for name in sorted({node.config.suite_file or node.config.suite for node in parts}):
-        suite = load_suite(name)
-        if suite.benchmarks and not suite.benchmarks.get("lm_eval") and suite.probes is None and suite.heldout is None:
-            tasks = [TaskSpec.model_validate(task) for task in suite.benchmarks["tasks"].values()]
-            _check_one_there(tasks, suite.name)
+        check_one_there(load_suite(name), None)
 
 
-def _check_one_there(tasks: Sequence[TaskSpec], suite: str) -> None:
+def check_one_there(suite: Suite, data: Path | None) -> None:
+    """Check the same of one suite. `data`: the folder that files are below; None: that of a data step that will run."""
+    if not suite.benchmarks or suite.benchmarks.get("lm_eval") or suite.probes is not None or suite.heldout is not None:
+        return
+    tasks = [TaskSpec.model_validate(task) for task in suite.benchmarks["tasks"].values()]
+    first: NoFileError | None = None
     for spec in tasks:
-        if spec.lm_eval or use_hub(spec) or any(fnmatch(name, file) for file in spec.files for name in DATA_FILES):
+        made = () if data else DATA_FILES
+        if spec.lm_eval or use_hub(spec) or any(fnmatch(name, file) for file in spec.files for name in made):
             return
-        with suppress(NoFileError):
-            if any(path.exists() for file in spec.files for path in files_below(file, Path(os.devnull), spec)):
+        for file in spec.files:
+            try:
+                files_below(file, data or Path(os.devnull), spec)
                 return
-    first = tasks[0]
-    source = f"; get it from {first.source}" if first.source else ""
-    raise none_there(suite, len(tasks), f"no file {' or '.join(first.files)}{source}")
+            except NoFileError as error:
+                first = first or error
+    if not tasks[0].source:
+        raise InputError(f"suite {suite.name}: {first}")
+    raise none_there(suite.name, len(tasks), f"no file {' or '.join(tasks[0].files)}; get it from {tasks[0].source}")
 
 
 def none_there(suite: str, number: int, why: str) -> InputError:
@@ -213,9 +218,12 @@ def files_below(pattern: str, data: Path, spec: TaskSpec) -> list[Path]:
         found = sorted(glob.glob(str(folder / pattern), recursive=True))
         if found:
             return [Path(path) for path in found]
+    looked = " or ".join(dict.fromkeys(os.path.abspath(folder / pattern) for folder in folders))
     if not spec.source and not glob.has_magic(pattern):
-        return [data / pattern]  # its reader says what is amiss
-    looked = " or ".join(str(folder / pattern) for folder in folders)
+        of_data = "; a data step writes it: give its directory" if pattern.startswith("benchmark/") else ""
+        beside = "" if os.path.isabs(pattern) else "beside the suite and "
+        raise NoFileError(f"{pattern} does not exist, looked for {beside}at {looked}{of_data}; correct the path, name "
+                          f"the folder that has it (argosy evaluate --data DIR), or set {ROOT} to it")
     from_hub = f"; or set {ROOT}={HUB} to load {spec.hf} from Hugging Face" if spec.hf else ""
     get = f" Get it from {spec.source} and put it there" if spec.source else " Correct the path"
     raise NoFileError(f"there is no file {looked}.{get}, or set {ROOT} to the folder that has it{from_hub}")

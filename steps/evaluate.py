@@ -18,7 +18,7 @@ from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
 from argosy.core.store.step_files import STATE, given_directory
 from argosy.evidence.results.evaluation import EvaluateOutputs, SuiteConfig, keep
-from evals.task import check_nodes
+from evals.task import check_nodes, check_one_there
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,6 +69,7 @@ def run(config: EvaluateConfig, context: StepContext) -> EvaluateOutputs:
 
     suite = load_suite(os.path.abspath(config.suite_file) if config.suite_file else config.suite)
     sections = _sections(config, suite)
+    check_one_there(suite, Path(config.data or "."))
     checkpoint = find_checkpoint(given_directory("checkpoint", config.checkpoint, "training"), config.export)
     make_deterministic(config.seed, config.threads)
     how = {name: getattr(config, name) for name in COMPUTING}
