@@ -1,19 +1,23 @@
-"""Files of lighteval (`results_<time>.json`): `results` by `task|few-shot examples`. A form of ours is a subtask of
-theirs (`task:form|0`); `plain` is none."""
+"""Files of lighteval (`results_<time>.json`): `results` by `task|few-shot examples`, with the details of each item in
+Parquet. A form of ours is a subtask of theirs (`task:form|0`); `plain` is none."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from argosy.core.errors import InputError
 from argosy.core.store.files import json_text, make_directory, write_atomic
 from argosy.evidence.results.findings import Findings
+from evals.answers import OTHER_ANSWER
 from evals.exchange import OURS, PLAIN, Exported, Value, add, kind_of, number
+from evals.records import language_of
 
 NAME = "lighteval"
 FORM = "lighteval"
 _ALL = "all"  # their mean over all tasks
 _ERROR = "_stderr"
+_RIGHT = ("acc", "loglikelihood_acc", "em", "qem", "exact_match", "extractive_match")  # 1: the answer is right
 
 
 def write(found: Exported, out: Path) -> list[Path]:
@@ -50,9 +54,9 @@ def write(found: Exported, out: Path) -> list[Path]:
 
 
 def read(path: Path, content: Mapping[str, Any], form: str, names: Mapping[str, str], into: Findings) -> str:
-    """Read results into findings; returns the model's name. Their details (Parquet) are not read.
+    """Read results into findings, and the details that `--save-details` has left; returns the model's name.
 
-    Raises InputError: a metric is there already."""
+    Raises InputError: a metric is there already, or a file of details is none."""
     about = content["config_general"]
     ours = about.get("job_id") == OURS
     for key, values in content["results"].items():
@@ -64,8 +68,57 @@ def read(path: Path, content: Mapping[str, Any], form: str, names: Mapping[str, 
             if not metric.endswith(_ERROR) and not math.isnan(number(value)):
                 add(into, Value(names.get(task, task), own_form, metric, number(value),
                                 number(values.get(metric + _ERROR)), 0, kind_of(metric, declared.get(metric))))
+        for file in _details(path, key):
+            into.rows += _rows(file, names.get(task, task), own_form)
     config = about.get("model_config") or {}
     return str(about.get("model_name") or config.get("model_name") or path.parent.name)
+
+
+def _details(path: Path, key: str) -> list[Path]:
+    """Find the details of a task: `details/<model>/<time>/details_<task>_<time>.parquet` for
+    `results/<model>/results_<time>.json`, or beside it."""
+    time, parts = path.stem.removeprefix("results_"), list(path.parent.parts)
+    if "results" in parts:
+        parts[len(parts) - 1 - parts[::-1].index("results")] = "details"
+    name = f"details_{key}_{time}.parquet"
+    return [file for file in (Path(*parts) / time / name, path.parent / name) if file.is_file()][:1]
+
+
+def _rows(file: Path, task: str, form: str) -> Iterator[dict[str, Any]]:
+    """Yield rows as an evaluation has them, of the columns doc, model_response and metric."""
+    import pyarrow.parquet as pq
+
+    try:
+        records = pq.read_table(file).select(["doc", "model_response", "metric"]).to_pylist()
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(f"{file} is no file of lighteval's details, with the columns doc, model_response and metric "
+                         f"({error}): remove it to import the numbers alone") from None
+    for number_, record in enumerate(records):
+        doc, said = record["doc"] or {}, record["model_response"] or {}
+        values = {name: float(value) for name, value in (record["metric"] or {}).items()
+                  if isinstance(value, bool | int | float)}
+        prompt = str(doc.get("query") or "")
+        name = f"{task}/{doc.get('id') or number_}"
+        yield {"task": task, "variant": form, "id": name, "item": name, "lang": language_of(prompt), **values,
+               **_answer(doc, said, values)}
+
+
+def _answer(doc: Mapping[str, Any], said: Mapping[str, Any], values: dict[str, float]) -> dict[str, Any]:
+    """Describe the answer; `correct` where their metric says that it is right or wrong."""
+    options, given = doc.get("choices") or [], doc.get("gold_index")
+    golds = [int(each) for each in (given if isinstance(given, list) else [given]) if each is not None]
+    scores = [float(score) for score in said.get("logprobs") or () if score is not None]
+    scored = len(scores) == len(options) > 1 and all(map(math.isfinite, scores))
+    found: dict[str, Any] = {"scores": [round(score, 5) for score in scores] if scored else []}
+    right = next((values[name] for name in _RIGHT if values.get(name) in (0.0, 1.0)), None)
+    if scored:
+        found["chosen"] = scores.index(max(scores))
+    else:
+        found["text"] = str((said.get("text") or [""])[0])
+    if right is not None and golds:
+        found |= {"correct": right == 1, "gold": golds[0] if scored else 0}
+        found.setdefault("chosen", 0 if right else OTHER_ANSWER)
+    return found
 
 
 def _place(key: str, ours: bool, form: str) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from argosy.core.errors import InputError
-from argosy.core.store.files import write_json
+from argosy.core.store.files import make_directory, write_json
 from argosy.evidence.results.items import read_items
 from evals.exchange import results_files
 from evals.exchange.imported import read_results, write_evaluation
@@ -80,6 +80,39 @@ def test_results_of_lighteval_are_metrics(tmp_path: Path) -> None:
     assert found.stderr["bench/gsm8k/lighteval/em"] == 0.05
     assert (found.kinds["bench/gsm8k/lighteval/em"].share, found.kinds["bench/gsm8k/lighteval/odd"].better) == (
         True, "lower")  # fmt: skip
+
+
+def test_details_of_lighteval_are_answers_to_items(tmp_path: Path) -> None:
+    time = "2025-01-15T10-30-00.1"
+    write_json(make_directory(tmp_path / "results/org/gpt2") / f"results_{time}.json", LIGHTEVAL)
+    folder = make_directory(tmp_path / f"details/org/gpt2/{time}")
+    write_details(folder / f"details_gsm8k|0_{time}.parquet", [
+        ({"query": "1 + 1?", "choices": ["2"], "gold_index": [0], "id": "7"}, {"text": ["It is 2."], "logprobs": []},
+         {"em": 1.0, "odd": 3.0})])
+    write_details(folder / f"details_leaderboard|arc:challenge|25_{time}.parquet", [
+        ({"query": "问？", "choices": [" a", " b"], "gold_index": 1, "id": ""}, {"text": [], "logprobs": [-2.5, -1.0]},
+         {"acc": 1}),
+        ({"query": "Q?", "choices": [" a", " b"], "gold_index": 1, "id": ""}, {"text": [], "logprobs": [-0.5, -1.0]},
+         {"acc": 0})])
+    found, _, _ = read_results([tmp_path], "", {})
+    said, *chosen = sorted(found.rows, key=lambda row: row["task"], reverse=True)
+    assert (said["id"], said["text"], said["correct"], said["odd"]) == ("gsm8k/7", "It is 2.", True, 3.0)
+    assert [(row["variant"], row["id"], row["lang"]) for row in chosen] == [
+        ("lighteval-25shot", "arc_challenge/0", "zh"), ("lighteval-25shot", "arc_challenge/1", "en")]
+    assert [(row["chosen"], row["gold"], row["correct"], row["scores"]) for row in chosen] == [
+        (1, 1, True, [-2.5, -1.0]), (0, 1, False, [-0.5, -1.0])]
+    (folder / f"details_gsm8k|0_{time}.parquet").write_bytes(b"PAR1")
+    with pytest.raises(InputError, match=r"is no file of lighteval's details.*import the numbers alone"):
+        read_results([tmp_path], "", {})
+
+
+def write_details(path: Path, records: list[tuple[dict[str, Any], ...]]) -> None:
+    """Write the columns that lighteval's documentation names."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns = zip(*records, strict=True)
+    pq.write_table(pa.table(dict(zip(("doc", "model_response", "metric"), map(list, columns), strict=True))), path)
 
 
 @pytest.fixture(scope="module")
