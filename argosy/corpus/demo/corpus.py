@@ -15,12 +15,12 @@ from functools import cache, cached_property
 from importlib import resources
 from itertools import chain, islice, zip_longest
 from random import Random
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from argosy.core.config.schema import Config
-from argosy.corpus.data.schemas import Conversation, Document, Item, Preference, Prompt
+from argosy.core.config.schema import ADDED, Config
+from argosy.corpus.data.schemas import Conversation, Document, Item, Lang, Preference, Prompt
 from argosy.corpus.demo import examples
 from argosy.corpus.demo.dirt import dirty_documents
 from argosy.corpus.demo.facts import LANGS, Fact, load_facts, split_facts
@@ -93,12 +93,21 @@ class DemoConfig(Config):
     """Preference pairs."""
     prompts: Least = 600
     """Prompts for reinforcement learning."""
+    language: Annotated[Literal["both", "en", "zh"], ADDED] = "both"
+    """Language of the facts, the benchmark and the records for post-training."""
+    asks: Annotated[Literal["facts", "sums"], ADDED] = "facts"
+    """Subject of the prompts: facts, or sums of two numbers below 20, which the reward `maths` checks."""
+
+    @property
+    def langs(self) -> tuple[Lang, ...]:
+        return LANGS if self.language == "both" else (self.language,)
 
     @property
     def channels(self) -> set[str]:
         """The channels that have documents."""
         told = self.knowledge_repeats + self.quiz_repeats + self.answer_repeats
-        sizes = {"en": self.english_bytes, "code": self.code_bytes, **{f"knowledge_{lang}": told for lang in LANGS}}
+        facts = {f"knowledge_{lang}": told for lang in self.langs}
+        sizes = {"en": self.english_bytes, "code": self.code_bytes, **facts}
         return {name for name, size in sizes.items() if size}
 
 
@@ -128,7 +137,7 @@ class Demo:
         c, (facts, taught, _) = self.config, self.facts
         code = _until_bytes(_documents("code", "code", self.seed), c.code_bytes)
         clean = [*english_documents(self.seed, c.english_bytes), *code]
-        for lang in LANGS:
+        for lang in c.langs:
             clean += knowledge_documents(facts, lang, c.knowledge_repeats, self.seed)
             clean += quiz_documents(taught, lang, c.quiz_repeats, self.seed)
             clean += answer_documents(taught, lang, c.answer_repeats, self.seed)
@@ -141,22 +150,24 @@ class Demo:
         wanted = 10 * self.config.dirt_per_kind
         used = sum(1 for _ in english_documents(self.seed, self.config.english_bytes))
         yield from islice(english_documents(self.seed, sys.maxsize), used, used + wanted // len(LANGS))
-        for lang in LANGS:
+        for lang in self.config.langs:
             rounds = knowledge_documents(self.facts[0], lang, wanted, f"spare/{self.seed}")
             yield from islice(rounds, wanted)
 
     def benchmark(self) -> list[Item]:
-        """Make the benchmark's items, in both languages."""
-        return benchmark_items(self.facts[2], self.seed)
+        """Make the benchmark's items."""
+        return benchmark_items(self.facts[2], self.seed, self.config.langs)
 
     def instructions(self) -> list[Conversation]:
         """Make conversations about the taught facts."""
-        return list(examples.conversations(self.facts[1], self.config.instructions, self.seed))
+        return list(examples.conversations(self.facts[1], self.config.instructions, self.seed, self.config.langs))
 
     def preferences(self) -> list[Preference]:
         """Make preference pairs about the taught facts."""
-        return list(examples.preferences(self.facts[1], self.config.preferences, self.seed))
+        return list(examples.preferences(self.facts[1], self.config.preferences, self.seed, self.config.langs))
 
     def prompts(self) -> list[Prompt]:
-        """Make prompts about the taught facts whose reply can be checked."""
-        return list(examples.prompts(self.facts[1], self.config.prompts, self.seed))
+        """Make prompts whose reply can be checked: sums, or questions about the taught facts."""
+        if self.config.asks == "sums":
+            return list(examples.sums(self.config.prompts, self.seed, self.config.langs))
+        return list(examples.prompts(self.facts[1], self.config.prompts, self.seed, self.config.langs))

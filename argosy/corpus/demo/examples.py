@@ -26,6 +26,7 @@ INSTRUCTION_KINDS = {
 PREFERENCE_KINDS = {"correct": 2, "letter": 2, "concise": 1, "format": 1}
 PROMPT_FORMATS = {"letter": 1, "text": 4, "json": 3}
 PROMPT_FACTS = 40  # few, so that a short training meets each often enough to learn from its reward
+LARGEST = 19  # number in a sum
 
 
 def conversations(
@@ -65,6 +66,17 @@ def prompts(taught: Sequence[Fact], count: int, seed: str | int, langs: Sequence
             "prompt": user(text), "answer": answer, "accept": [answer] if form == "json" else [answer, answer + stop],
             "format": form, "lang": lang, "fact": fact.id
         }
+
+
+def sums(count: int, seed: str | int, langs: Sequence[str] = LANGS) -> Iterator[Prompt]:
+    """Make `count` prompts that ask for the sum of two of 1 to LARGEST; a pass has each pair once a language, in one
+    order, so that no held-out sum is trained on with its numbers exchanged."""
+    pairs = [(a, b, lang) for a in range(1, LARGEST + 1) for b in range(1, a + 1) for lang in langs]
+    for start in range(0, count, len(pairs)):
+        for a, b, lang in Random(f"sums/{seed}/{start}").sample(pairs, len(pairs))[: count - start]:
+            first, second = Random(f"sums/{seed}/{a}/{b}").sample((a, b), 2)
+            text = read_yaml("requests.yaml")[lang]["sum"].format(first=first, second=second)
+            yield {"prompt": user(text), "answer": str(a + b), "accept": [str(a + b)], "format": "text", "lang": lang}
 
 
 def _passes(
