@@ -36,7 +36,7 @@ def check(*overrides: str, stages: set[str]) -> None:
     check_inputs(lifecycle(compose("tiny", None, overrides)), stages)
 
 
-PARTS = {"continue", "finetune", "7b-8gpu"}  # not all stages
+PARTS = {"continue", "finetune", "real", "7b-8gpu"}  # not all stages
 
 
 @pytest.mark.parametrize("preset", sorted({*preset_names()} - PARTS))

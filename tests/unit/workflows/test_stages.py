@@ -36,6 +36,7 @@ def inputs(node: Node) -> dict[str, list[str]]:
 @pytest.mark.parametrize(("preset", "checkpoints"), [
     ("continue", {"start": None, "pretrain": "start", "anneal": "pretrain"}),
     ("finetune", {"start": None, "sft": "start"}),
+    ("real", {"start": None, "sft": "start", "twin": "start", "dpo": "sft", "rlhf": "sft"}),
 ])  # fmt: skip
 def test_the_presets_that_begin_with_a_model(model: str, preset: str, checkpoints: dict[str, str | None]) -> None:
     found = nodes(model, preset=preset)

@@ -1,6 +1,7 @@
 """The demo's facts, their split and quizzes; its documents, dirt, conversations, preferences, prompts and items."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain, islice, product
@@ -11,6 +12,7 @@ import pytest
 
 from argosy.corpus.data.schemas import Document
 from argosy.corpus.demo import examples
+from argosy.corpus.demo.corpus import Demo, DemoConfig
 from argosy.corpus.demo.dirt import DIRT_KINDS, dirty_documents
 from argosy.corpus.demo.facts import LABELS, LANGS, LAYOUTS, RELATIONS, load_facts, question, quiz, split_facts
 from argosy.corpus.demo.knowledge import benchmark_items, knowledge_documents, plain_quiz, quiz_documents
@@ -157,3 +159,31 @@ def test_benchmark_items_are_balanced_and_the_same_in_both_languages() -> None:
         assert english["id"].removesuffix("en") == chinese["id"].removesuffix("zh")
         assert english["answer"] == chinese["answer"]
         assert len(set(english["choices"])) == len(set(chinese["choices"])) == 4
+
+
+def test_a_pass_of_sums_asks_each_pair_once_a_language() -> None:
+    size = 190 * len(LANGS)  # the pairs of 1 to 19, in either order
+    asked = [(record["lang"], *map(int, re.findall(r"\d+", record["prompt"][0]["content"])), int(record["answer"]))
+             for record in examples.sums(size, "a")]
+    assert all(first + second == right for _, first, second, right in asked)
+    pairs = {(lang, a, b) for lang in LANGS for a in range(1, 20) for b in range(a, 20)}
+    assert sorted((lang, *sorted(numbers)) for lang, *numbers, _ in asked) == sorted(pairs)
+    texts = [record["prompt"][0]["content"] for record in examples.sums(2 * size, "a")]
+    assert set(texts[:size]) == set(texts[size:])  # a pair is asked in one order
+    assert any(a > b for _, a, b, _ in asked)
+    assert any(a < b for _, a, b, _ in asked)
+
+
+@pytest.mark.parametrize("lang", LANGS)
+def test_the_demo_in_one_language_is_that_part_of_both(lang: Any) -> None:
+    made = {"instructions": 40, "preferences": 40, "prompts": 40, "dirt_per_kind": 0}
+    config = DemoConfig(language=lang, **made)
+    demo, both = Demo(config, 3), Demo(DemoConfig(**made), 3)
+    assert demo.benchmark() == [item for item in both.benchmark() if item["lang"] == lang]
+    for records in (demo.instructions(), demo.preferences(), demo.prompts()):
+        assert {record["lang"] for record in records} == {lang}
+    assert {document.channel for document in demo.documents()} == config.channels == {"en", "code", f"knowledge_{lang}"}
+
+
+def test_prompts_are_sums_where_these_are_asked_for() -> None:
+    assert Demo(DemoConfig(asks="sums", prompts=7), 3).prompts() == list(examples.sums(7, 3))
