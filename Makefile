@@ -1,5 +1,5 @@
 # make demo | test | check | crash N=20 | setup | lock    (each makes .venv first; PYTHON=... chooses the interpreter)
-# make real-model | test-real     (docs/start.md)
+# make real-model | demo-real | test-real     (docs/start.md)
 # make images | manifests | cluster-up | test-cluster     (docs/install.md)
 
 BIN := .venv/bin
@@ -23,13 +23,14 @@ endif
 VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' argosy/__init__.py)
 REVISION := $(shell git describe --always --dirty --abbrev=40 --exclude '*' 2>/dev/null || echo unknown)
 
-.PHONY: help setup demo test check crash lock real-model test-real images $(IMAGES:%=image-%) manifests cluster-up cluster-down test-cluster
+.PHONY: help setup demo test check crash lock real-model demo-real test-real images $(IMAGES:%=image-%) manifests cluster-up cluster-down test-cluster
 
 help:
 	@echo "make demo        train, evaluate and compare a small language model, from nothing (minutes)"
 	@echo "make test        checks and tests"
 	@echo "make check       ruff, mypy, import rules"
 	@echo "make crash N=20  kill random steps of small runs N times, and compare the bytes"
+	@echo "make demo-real   post-train, evaluate and compare a small real model, SmolLM2 (below half an hour)"
 	@echo "make real-model  fetch a small real model, SmolLM2 (93 MB); make test-real runs the tests that need one"
 	@echo "make lock        resolve requirements.lock and images/*.lock again (needs uv)"
 	@echo "make images      build the images with docker, podman or buildah (IMAGES='data train mlflow' REGISTRY= TAG=latest)"
@@ -61,6 +62,13 @@ crash: setup
 
 real-model: setup
 	@.ci/real-model
+
+REAL = PYTHONPATH=$(CURDIR)/.real-model $(BIN)/argosy
+
+demo-real: setup
+	@model=$$(.ci/real-model) && $(REAL) run --preset real start.model=$$model
+	@$(REAL) compare start sft dpo rlhf twin --html runs/real-compare.html
+	@$(REAL) cases sft twin --html runs/real-cases.html
 
 # The model is another one where ARGOSY_REAL_MODEL names it: a GGUF file, or a directory that transformers loads.
 test-real: setup

@@ -96,7 +96,8 @@ class DemoConfig(Config):
     language: Annotated[Literal["both", "en", "zh"], ADDED] = "both"
     """Language of the facts, the benchmark and the records for post-training."""
     asks: Annotated[Literal["facts", "sums"], ADDED] = "facts"
-    """Subject of the prompts: facts, or sums of two numbers below 20, which the reward `maths` checks."""
+    """Subject of the prompts: facts, or sums of two numbers below 20, which the reward `maths` checks; a quarter of the
+    conversations then show other sums."""
 
     @property
     def langs(self) -> tuple[Lang, ...]:
@@ -159,8 +160,11 @@ class Demo:
         return benchmark_items(self.facts[2], self.seed, self.config.langs)
 
     def instructions(self) -> list[Conversation]:
-        """Make conversations about the taught facts."""
-        return list(examples.conversations(self.facts[1], self.config.instructions, self.seed, self.config.langs))
+        """Make conversations about the taught facts, and such that show sums where prompts ask for them."""
+        count, langs = self.config.instructions, self.config.langs
+        sums = count // 4 if self.config.asks == "sums" else 0
+        return [*examples.conversations(self.facts[1], count - sums, self.seed, langs),
+                *examples.shown_sums(sums, self.seed, langs)]
 
     def preferences(self) -> list[Preference]:
         """Make preference pairs about the taught facts."""

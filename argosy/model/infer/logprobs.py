@@ -194,8 +194,10 @@ def answer_kl(
         {"kl": exact at each position, "kl_k1", "kl_k3": the two estimators, from the sampled tokens alone}."""
     import torch
 
-    rows = [[*prompt, *answer] for prompt, answer in zip(prompts, answers, strict=True)]
     totals = {"kl": 0.0, "kl_k1": 0.0, "kl_k3": 0.0}
+    if policy is reference:  # before training
+        return totals
+    rows = [[*prompt, *answer] for prompt, answer in zip(prompts, answers, strict=True)]
     with torch.no_grad():
         for batch in counted(by_length(rows, 64), len(rows), "divergences"):
             ids, mask = padded([rows[i] for i in batch], pad_id, policy.device)

@@ -161,17 +161,20 @@ def test_benchmark_items_are_balanced_and_the_same_in_both_languages() -> None:
         assert len(set(english["choices"])) == len(set(chinese["choices"])) == 4
 
 
-def test_a_pass_of_sums_asks_each_pair_once_a_language() -> None:
-    size = 190 * len(LANGS)  # the pairs of 1 to 19, in either order
-    asked = [(record["lang"], *map(int, re.findall(r"\d+", record["prompt"][0]["content"])), int(record["answer"]))
-             for record in examples.sums(size, "a")]
-    assert all(first + second == right for _, first, second, right in asked)
-    pairs = {(lang, a, b) for lang in LANGS for a in range(1, 20) for b in range(a, 20)}
-    assert sorted((lang, *sorted(numbers)) for lang, *numbers, _ in asked) == sorted(pairs)
-    texts = [record["prompt"][0]["content"] for record in examples.sums(2 * size, "a")]
-    assert set(texts[:size]) == set(texts[size:])  # a pair is asked in one order
-    assert any(a > b for _, a, b, _ in asked)
-    assert any(a < b for _, a, b, _ in asked)
+def test_sums_are_right_and_those_that_are_shown_are_not_asked() -> None:
+    shown, asked = ([(lang, *map(int, re.findall(r"\d+", text)), int(reply.split(" = ")[1]))
+                     for lang, text, reply in made]
+                    for made in ([(record["lang"], *(m["content"] for m in record["messages"]))
+                                  for record in examples.shown_sums(126, "a")],
+                                 [(record["lang"], record["prompt"][0]["content"], record["accept"][0])
+                                  for record in examples.sums(254, "a")]))
+    assert all(first + second == right for _, first, second, right in [*shown, *asked])
+    pairs = {(lang, a, b) for lang in LANGS for a in range(1, 20) for b in range(a, 20)}  # in either order
+    assert sorted((lang, *sorted(numbers)) for lang, *numbers, _ in [*shown, *asked]) == sorted(pairs)
+    assert {a > b for _, a, b, _ in asked} == {True, False}
+    again = [record["prompt"] for record in examples.sums(2 * 254, "a")]  # a pair is asked in one order
+    assert sorted(map(str, again[:254])) == sorted(map(str, again[254:]))
+    assert {record["answer"] for record in examples.sums(254, "a")} == {str(right) for *_, right in asked}
 
 
 @pytest.mark.parametrize("lang", LANGS)
@@ -186,4 +189,7 @@ def test_the_demo_in_one_language_is_that_part_of_both(lang: Any) -> None:
 
 
 def test_prompts_are_sums_where_these_are_asked_for() -> None:
-    assert Demo(DemoConfig(asks="sums", prompts=7), 3).prompts() == list(examples.sums(7, 3))
+    demo = Demo(DemoConfig(asks="sums", prompts=7, instructions=41), 3)
+    assert demo.prompts() == list(examples.sums(7, 3))
+    assert [record for record in demo.instructions() if "fact" not in record] == list(examples.shown_sums(10, 3))
+    assert len(demo.instructions()) == 41
