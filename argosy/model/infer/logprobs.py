@@ -194,10 +194,8 @@ def answer_kl(
         {"kl": exact at each position, "kl_k1", "kl_k3": the two estimators, from the sampled tokens alone}."""
     import torch
 
+    rows = [[*prompt, *answer] for prompt, answer in zip(prompts, answers, strict=True) if policy is not reference]
     totals = {"kl": 0.0, "kl_k1": 0.0, "kl_k3": 0.0}
-    if policy is reference:  # before training
-        return totals
-    rows = [[*prompt, *answer] for prompt, answer in zip(prompts, answers, strict=True)]
     with torch.no_grad():
         for batch in counted(by_length(rows, 64), len(rows), "divergences"):
             ids, mask = padded([rows[i] for i in batch], pad_id, policy.device)
@@ -210,4 +208,4 @@ def answer_kl(
             values = {"kl": exact(p, q), "kl_k1": k1(ours, theirs), "kl_k3": k3(ours, theirs)}
             for name, value in values.items():
                 totals[name] += float((value * answered[:, start:]).sum())
-    return {name: total / len(rows) for name, total in totals.items()}
+    return {name: total / len(prompts) for name, total in totals.items()}
