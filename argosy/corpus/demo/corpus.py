@@ -96,8 +96,8 @@ class DemoConfig(Config):
     language: Annotated[Literal["both", "en", "zh"], ADDED] = "both"
     """Language of the facts, the benchmark and the records for post-training."""
     asks: Annotated[Literal["facts", "sums"], ADDED] = "facts"
-    """Subject of the prompts: facts, or sums of two numbers below 20, which the reward `maths` checks; a quarter of the
-    conversations then show other sums."""
+    """Subject of the prompts: facts, or sums of two numbers from 20 to 39, which the reward `maths` checks; a quarter
+    of the conversations then show smaller sums."""
 
     @property
     def langs(self) -> tuple[Lang, ...]:

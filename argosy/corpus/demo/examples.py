@@ -26,7 +26,8 @@ INSTRUCTION_KINDS = {
 PREFERENCE_KINDS = {"correct": 2, "letter": 2, "concise": 1, "format": 1}
 PROMPT_FORMATS = {"letter": 1, "text": 4, "json": 3}
 PROMPT_FACTS = 40  # few, so that a short training meets each often enough to learn from its reward
-LARGEST = 19  # number of a sum
+SHOWN, ASKED = range(1, 20), range(20, 40)  # numbers of sums in conversations, and in prompts
+SHOWN_PAIRS = 63  # few, as with PROMPT_FACTS
 
 
 def conversations(
@@ -69,24 +70,25 @@ def prompts(taught: Sequence[Fact], count: int, seed: str | int, langs: Sequence
 
 
 def sums(count: int, seed: str | int, langs: Sequence[str] = LANGS) -> Iterator[Prompt]:
-    """Make `count` prompts that ask for the sum of two of 1 to LARGEST; the reward `maths` checks the answer."""
-    for lang, request, reply in _sums(count, seed, langs, shown=False):
+    """Make `count` prompts that ask for the sum of two of ASKED; the reward `maths` checks the answer."""
+    for lang, request, reply in _sums(count, seed, langs, ASKED, count):
         answer = reply.rpartition(" ")[2]
         yield {"prompt": user(request), "answer": answer, "accept": [reply, answer], "format": "text", "lang": lang}
 
 
 def shown_sums(count: int, seed: str | int, langs: Sequence[str] = LANGS) -> Iterator[Conversation]:
-    """Make `count` conversations that show the form of a sum, none of those that prompts ask."""
-    for lang, request, reply in _sums(count, seed, langs, shown=True):
+    """Make `count` conversations that show the form of a sum: of SHOWN_PAIRS of smaller numbers than prompts ask."""
+    for lang, request, reply in _sums(count, seed, langs, SHOWN, SHOWN_PAIRS):
         yield {"messages": [*user(request), *assistant(reply)], "lang": lang, "kind": "sum"}
 
 
-def _sums(count: int, seed: str | int, langs: Sequence[str], shown: bool) -> Iterator[tuple[str, str, str]]:
-    """Yield (lang, request, reply): a pass over the third of all pairs that is shown, or over the others, each in one
-    order, so that no held-out sum is met with its numbers exchanged."""
-    every = [(a, b) for a in range(1, LARGEST + 1) for b in range(1, a + 1)]
-    third = set(Random(f"sums/{seed}/shown").sample(every, len(every) // 3))
-    pairs = [(a, b, lang) for a, b in every if ((a, b) in third) == shown for lang in langs]
+def _sums(count: int, seed: str | int, langs: Sequence[str], numbers: range,
+          most: int) -> Iterator[tuple[str, str, str]]:
+    """Yield (lang, request, reply): passes over `most` pairs of `numbers`, each pair in one order, so that no held-out
+    sum is met with its numbers exchanged."""
+    every = [(a, b) for a in numbers for b in range(numbers[0], a + 1)]
+    few = set(Random(f"sums/{seed}/shown").sample(every, min(most, len(every))))
+    pairs = [(a, b, lang) for a, b in every if (a, b) in few for lang in langs]
     for start in range(0, count, len(pairs)):
         for a, b, lang in Random(f"sums/{seed}/{start}").sample(pairs, len(pairs))[: count - start]:
             first, second = Random(f"sums/{seed}/{a}/{b}").sample((a, b), 2)
