@@ -5,11 +5,12 @@ python -m benchmarks.contamination_size [--part pretrained real] [--model DIR] [
 `pretrained`: two models of 25 million parameters (one for MMLU's items, one for OpenBookQA's), trained from random
 weights on text in which groups of items stand 0, 1, 2, 4 and 16 times as published, reworded, reordered or translated.
 `real`: SmolLM2-135M-Instruct, untouched on six benchmarks, and after training on groups with LoRA and in full; DIR has
-it as transformers saves it. The shipped calibration judges each group as a benchmark of its own; that of one model of
-25 million parameters judges the groups of the other too. `items`: AUC of the items of a group against the other items
-of the same benchmark that were never seen, by where the published order stands among others; `letters`: the same of the
-right letter; `sets`: AUC of z of resampled sets of 40 items. `--work`: folder that keeps the answers of each model;
-those that it has are not made again. `--figure`: draws docs/figures/contamination-size.svg. The last line is JSON.
+it as transformers saves it. The shipped calibration judges each group as a benchmark of its own; that of a model of
+25 million parameters judges the groups of the other models too. `items`: AUC of the items of a group against the other
+items of the same benchmark that were never seen, by where the published order stands among others; `letters`: the same
+of the right letter; `sets`: AUC of z of resampled sets of 40 items. `--work`: folder that keeps the answers of each
+model; those that it has are not made again. `--figure`: draws docs/figures/contamination-size.svg. The last line is
+JSON.
 """
 
 import argparse
@@ -78,12 +79,12 @@ def kept(folder: Path, name: str, run: Run) -> list[Asked]:
 def report(found: Mapping[str, Sequence[Asked]], figure: bool) -> None:
     """Tables, the figure, the line of JSON."""
     rows = {name: judged(groups, default_calibration()) for name, groups in found.items()}
-    own = {name: judged(found[name], calibration_of(found[other], other))
-           for name, other in zip(runs.POOLS, reversed(list(runs.POOLS)), strict=True) if {name, other} <= found.keys()}
+    own = {f"{name} by {other}": judged(found[name], calibration_of(found[other], other))
+           for other in runs.POOLS if other in found for name in found if name != other}
     for name, group in rows.items():
         print(table(name, group))
     for name, group in own.items():
-        print(table(f"{name}, calibrated on the other model of this size", group))
+        print(table(name, group))
     if figure:
         draw_figure(rows)
     print(json.dumps({"name": "contamination_size", "unit": "AUC", "runs": rows, "calibrated": own}))
