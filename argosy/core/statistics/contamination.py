@@ -197,9 +197,9 @@ class Contamination:
     score: float
     """its effect less what is normal for clean models: about 0 for those"""
     low: float
-    """interval of the score, with `high`: simultaneous over the measures, since the most outstanding one was chosen;
-    over items, and over clean models where it is calibrated"""
+    """end of the score's interval, simultaneous over measures: over items, and clean models where it is calibrated"""
     high: float
+    """upper end of all measures: one that cannot move (letters of a model that always says A) hides no other's error"""
     z: float
     """effect of that measure, in standard errors"""
     p_value: float
@@ -245,12 +245,13 @@ def score(
         nulls = {name: Null(0.0, math.sqrt(2) * null.error) for name, null in nulls.items()}
     found = [part(name, column, places, clusters, nulls[name]) for name, column in values.items()]
     most = max(found, key=lambda each: each.z)
-    error = math.hypot(most.stderr, nulls[most.name].error)
-    half = quantile(1 - (1 - level) / len(found)) * error
-    excess = most.effect - nulls[most.name].mean
+    margin = quantile(1 - (1 - level) / len(found))
+    excess = {each.name: each.effect - nulls[each.name].mean for each in found}
+    half = {each.name: margin * math.hypot(each.stderr, nulls[each.name].error) for each in found}
     p_value = -math.expm1(len(found) * math.log1p(-most.p_value)) if most.p_value < 1 else 1.0
     probability = calibration.probability(most.z) if calibration else math.nan
-    return Contamination(most.name, excess, excess - half, excess + half, most.z, p_value, probability,
+    return Contamination(most.name, excess[most.name], excess[most.name] - half[most.name],
+                         max(excess[name] + half[name] for name in excess), most.z, p_value, probability,
                          max(each.items for each in found), tuple(found), left_out)
 
 

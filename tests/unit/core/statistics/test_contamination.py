@@ -79,6 +79,21 @@ def test_effects_by_hand() -> None:
     assert pairs.parts[0].stderr < part.stderr  # one of each pair stands out: pairs are alike
 
 
+def test_a_measure_that_cannot_move_does_not_hide_the_error_of_another() -> None:
+    texts, _, _ = model(7, natural=-0.5)
+    assert isinstance(texts, Equals)
+    few = dict(list(texts.scores.items())[:48])
+    always_a = {item: float(PLACES[item] == 0) for item in few}  # right where A is, in a quarter of the other orders
+    found = score([Equals("text_order", few), Gap("order_gap", always_a, dict.fromkeys(few, 0.25))], PLACES)
+    text, letters = found.parts
+    assert (found.measure, letters.effect) == ("order_gap", pytest.approx(0))
+    assert text.effect < 0  # so the letters stand out most
+    ends = [each.effect + stats.norm.ppf(1 - 0.05 / 4) * each.stderr for each in (text, letters)]
+    assert found.high == pytest.approx(max(ends))
+    assert found.high == pytest.approx(ends[0])
+    assert found.low == pytest.approx(2 * letters.effect - ends[1])
+
+
 def test_probabilities_rise_with_z_and_survive_json() -> None:
     clean, seen = [model(seed) for seed in range(10)], [model(50 + s, seen=0.2 + 0.08 * s) for s in range(10)]
     calibration = calibrate(clean, seen, [PLACES] * 20, "made up")
