@@ -58,7 +58,7 @@ def run(config: LearnConfig, context: StepContext) -> EvaluateOutputs:
     lesson = make_lesson(section, way, Path(config.data or "."), config.seed, config.limit, findings)
     chat = config.chat == "on" or (config.chat == "auto" and checkpoint.chat)
     given = []
-    for half, copy in enumerate(_copies(config, context, checkpoint, way, lesson.texts)):
+    for half, copy in enumerate(_copies(config, context, checkpoint, way, lesson.texts, chat=chat)):
         with open_model(copy, context.out / STATE / f"asked-{half}", seed=config.seed, threads=config.threads,
                         batch_tokens=config.batch_tokens, dtype=config.dtype) as model:  # fmt: skip
             given.append(lesson.ask(model, chat=chat, seed=config.seed))
@@ -67,7 +67,7 @@ def run(config: LearnConfig, context: StepContext) -> EvaluateOutputs:
 
 
 def _copies(config: LearnConfig, context: StepContext, checkpoint: "Checkpoint", way: "LearnThenAsk",
-            texts: Sequence[list[str]]) -> "list[Checkpoint]":  # fmt: skip
+            texts: Sequence[list[str]], *, chat: bool) -> "list[Checkpoint]":  # fmt: skip
     """Fine-tune a copy of the checkpoint on each half of the texts."""
     from argosy.model.post.briefly import Clock, learn_texts
     from argosy.model.post.config import SFTConfig
@@ -79,7 +79,8 @@ def _copies(config: LearnConfig, context: StepContext, checkpoint: "Checkpoint",
         size = min(way.batch_size, len(half))
         training = SFTConfig(stage="learn", learning_rate=way.learning_rate, batch_size=size, micro_batch_size=size,
                              packing=False, seed=config.seed, threads=config.threads)
-        copies.append(learn_texts(checkpoint, half, training, work, f"half-{clock.part}", lora=way.lora))
+        copies.append(learn_texts(checkpoint, half, training, work, f"half-{clock.part}", lora=way.lora,
+                                  chat=chat))
     return copies
 
 

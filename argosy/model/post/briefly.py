@@ -1,18 +1,22 @@
-"""Brief fine-tuning of a checkpoint's copy on plain texts, by the loop of SFT, within a stated time."""
+"""Brief fine-tuning of a checkpoint's copy on texts, by the loop of SFT, within a stated time."""
 
 import time
 from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
 
 from argosy.core.errors import StepError
 from argosy.core.step.contract import Progress, StepContext
 from argosy.core.store.files import publish, temporary_of, write_json
 from argosy.core.tracking.tracker import Tracker
 from argosy.model.post.config import SFTConfig
-from argosy.model.post.sft import finetune, make_rows, sample_parser
+from argosy.model.post.sft import CHANNEL, Sample, finetune, make_rows, sample_parser
 from argosy.model.post.stage import Source, Stage
 from argosy.model.train.parallelism import join_group
 from argosy.model.weights.adapters import LoRAConfig
-from argosy.model.weights.chat import end_tokens
+from argosy.model.weights.chat import encode_question, end_tokens
 from argosy.model.weights.checkpoint import ABOUT, Checkpoint
 from argosy.model.weights.export import save_weights
 from argosy.model.weights.pretrained import load_config, load_tokenizer
@@ -47,14 +51,23 @@ class Clock(Progress):
                             f"that all would take {whole / 60:.1f} or more: raise minutes, or lower epochs or limit")
 
 
+def asked_sample(tokenizer: Any, text: str) -> Sample:
+    """Return a text as a user's turn, of which the words alone are learnt."""
+    ids, words = encode_question(tokenizer, text)
+    return Sample(np.array(ids, np.int32), np.array(words, np.bool_), CHANNEL)
+
+
 def learn_texts(
-    checkpoint: Checkpoint, texts: list[str], config: SFTConfig, context: StepContext, name: str, *, lora: bool | None
-) -> Checkpoint:
+    checkpoint: Checkpoint, texts: list[str], config: SFTConfig, context: StepContext, name: str, *,
+    lora: bool | None, chat: bool,
+) -> Checkpoint:  # fmt: skip
     """Fine-tune a copy of a checkpoint on texts, each its own row, and write it to `<out>/<name>`; returns it. One that
     is there is taken as it is, and an interrupted training goes on. Nothing is logged.
 
-    `lora`: whether adapters are trained; None: in a model above LARGE parameters.
-    Raises StepError: training has diverged, or exceeds the limit of a Clock."""
+    `lora`: whether adapters are trained; None: in a model above LARGE parameters. `chat`: each text is the words of a
+    user's turn, without an answer.
+    Raises StepError: training has diverged, or exceeds the limit of a Clock; InputError: the chat template changes the
+    words."""
     copy = replace(checkpoint, path=context.out / name)
     if copy.path.is_dir():
         return copy
@@ -63,8 +76,8 @@ def learn_texts(
     tokenizer, length = load_tokenizer(checkpoint.path), load_config(checkpoint.path).max_position_embeddings
     stops = end_tokens(tokenizer)
     source = Source(checkpoint.path, tokenizer, checkpoint.tokens, length, stops, group.device)
-    parse = sample_parser(tokenizer, length)
-    rows = make_rows(config, [parse({"text": text}) for text in texts], length)
+    parse, turn = sample_parser(tokenizer, length), partial(asked_sample, tokenizer)
+    rows = make_rows(config, [turn(text) if chat else parse({"text": text}) for text in texts], length)
     model = source.load("AutoModelForCausalLM")
     if lora or (lora is None and model.num_parameters() > LARGE):
         config = config.model_copy(update={"lora": LoRAConfig()})

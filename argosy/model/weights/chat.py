@@ -79,6 +79,21 @@ def encode_prompt(tokenizer: Any, messages: Sequence[Message], tools: Any = None
                        tools=tools)["input_ids"])
 
 
+def encode_question(tokenizer: Any, text: str) -> tuple[list[int], list[bool]]:
+    """Return the token ids of a user's turn up to its last word, and whether each is of the words; no answer follows.
+
+    Raises InputError: the template refuses the turn, or does not render its words as written."""
+    rendered: str = apply_template(tokenizer, [{"role": "user", "content": text}], tokenize=False)
+    words = text.strip()
+    if not words or (begin := rendered.rfind(words)) < 0:
+        raise InputError(f"the chat template does not render the user's words as written: {words[:60]!r}; evaluate with "
+                         "chat=off")
+    encoded = tokenizer(rendered, add_special_tokens=False, return_offsets_mapping=True)
+    marks = [begin < end and start < begin + len(words) for start, end in encoded["offset_mapping"]]
+    last = max(at for at, mark in enumerate(marks) if mark) + 1
+    return list(encoded["input_ids"][:last]), marks[:last]
+
+
 def encode_answer(
     tokenizer: Any, prompt: Sequence[Message], answer: Sequence[Message], tools: Any = None
 ) -> tuple[list[int], list[int]]:

@@ -12,12 +12,17 @@ from typing import Any
 import pytest
 
 from argosy.core.errors import InputError, StepError
+from argosy.core.step.contract import Progress, StepContext
 from argosy.core.store.step_files import read_outputs
+from argosy.core.tracking.tracker import Tracker
 from argosy.evidence.compare.checkpoints import read_checkpoints
 from argosy.evidence.results.findings import Findings
 from argosy.evidence.results.items import read_items
 from argosy.evidence.results.rows import Rows
 from argosy.evidence.results.values import total
+from argosy.model.post.briefly import learn_texts
+from argosy.model.post.config import SFTConfig
+from argosy.model.weights.pretrained import load_tokenizer
 from evals.answers import Answer, answer
 from evals.learning import add_gains, learning_of, make_lesson, texts_of
 from evals.question import Question
@@ -125,6 +130,39 @@ def test_a_pipeline_learns_once_and_changes_no_other_result(store: Path, tmp_pat
     shutil.rmtree(learnt)
     assert run_plan(plan(nodes("with"), tmp_path), plain=True).exit_code == 0
     assert read_items(learnt) == rows
+
+
+def test_a_chat_model_learns_the_question_as_it_is_asked(tmp_path: Path) -> None:
+    checkpoint = save_checkpoint(tmp_path / "model", chat=True)
+    tokenizer = load_tokenizer(checkpoint.path)
+    texts = [text for item in make_items(4) for text in texts_of(item, 4, seed=0)]
+    training = SFTConfig(stage="learn", learning_rate=0.01, batch_size=2, micro_batch_size=2, packing=False)
+    context = StepContext(tmp_path, Tracker(), Progress(None))
+    copy = learn_texts(checkpoint, texts, training, context, "copy", lora=False, chat=True)
+    assert copy.chat
+    turns = [tokenizer.apply_chat_template([{"role": "user", "content": text}], tokenize=False,
+                                           add_generation_prompt=True) for text in texts]
+    before, after = (nats(each.path, tokenizer, turns) for each in (checkpoint, copy))
+    words = [list(tokenizer(turn.partition("<|end|>")[0], add_special_tokens=False)["input_ids"]) for turn in turns]
+    for each, learnt, ids in zip(before, after, words, strict=True):
+        asked = slice(1, len(ids) - 1)  # what follows <bos><|user|> up to <|end|>, which nothing teaches
+        assert sum(learnt[asked]) < 0.8 * sum(each[asked])
+        assert sum(learnt[len(ids) - 1 :]) > 0.5 * sum(each[len(ids) - 1 :])
+
+
+def nats(model: Path, tokenizer: Any, texts: list[str]) -> list[list[float]]:
+    """Return the loss of each token of texts but the first."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    loaded = AutoModelForCausalLM.from_pretrained(model)
+    found = []
+    for text in texts:
+        ids = torch.tensor([tokenizer(text, add_special_tokens=False)["input_ids"]])
+        with torch.no_grad():
+            logits = loaded(ids).logits[0, :-1]
+        found.append(torch.nn.functional.cross_entropy(logits.float(), ids[0, 1:], reduction="none").tolist())
+    return found
 
 
 @pytest.mark.parametrize(("variants", "fields", "message"), [

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from argosy.core.errors import InputError
 from argosy.corpus.data.schemas import ParseError
-from argosy.model.weights.chat import encode_answers, encode_prompt
+from argosy.model.weights.chat import encode_answers, encode_prompt, encode_question
 from tests.started_models import CHATML, make_qwen_tokenizer
 
 MARKED = CHATML.replace("m.content + '<|im_end|>\\n' }}", "'' }}{%- if m.role == 'assistant' %}{% generation %}"
@@ -72,3 +73,15 @@ def test_calls_of_tools_are_learnt_and_the_tools_are_in_the_prompt() -> None:
 def test_an_answer_to_nothing_is_refused() -> None:
     with pytest.raises(ParseError, match="message 1 is the assistant's"):
         encode_answers(make_qwen_tokenizer(), conversation("Hello", roles=("assistant",)))
+
+
+@pytest.mark.parametrize("text", ["Which is it?\nred\nblue\n", "法国的首都是？\n巴黎\n罗马", "user", "a"])
+def test_of_a_question_the_users_words_alone_are_marked(text: str) -> None:
+    tokenizer = make_qwen_tokenizer()
+    ids, words = encode_question(tokenizer, text)
+    prompt = encode_prompt(tokenizer, [{"role": "user", "content": text}])
+    assert ids == prompt[: len(ids)]  # as it will be asked, and no answer
+    assert tokenizer.decode([token for token, word in zip(ids, words, strict=True) if word]).strip() == text.strip()
+    assert words[-1]
+    with pytest.raises(InputError, match="does not render the user's words as written: 'Which.*chat=off"):
+        encode_question(make_qwen_tokenizer(template=CHATML.replace("m.content +", "(m.content | upper) +")), "Which?")
