@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -25,15 +25,18 @@ from steps.start import StartConfig
 from workflows.graph import FINAL, Finished, Node
 from workflows.stages import StageResources, Stages
 
+if TYPE_CHECKING:
+    from evals.variants.learn_then_ask import LearnThenAsk
+
 
 class Evaluation(EvaluateConfig):
     """The evaluate step's config for all checkpoints."""
 
-    suites: Mapping[str, Literal["all", "final", "none"]] = Field(
+    suites: Mapping[str, Literal["all", "final", "none"] | Annotated[tuple[str, ...], Field(min_length=1)]] = Field(
         {"benchmark": "all", "probes": "all", "heldout": "final"}
     )
     """Exports of each training stage to evaluate, by name of a suite, or path of a YAML of your own: `all`, the
-    `final` one, or `none` of them, where the preset has the suite."""
+    `final` one, the final one of some stages ([anneal, sft]), or `none`, where the preset has the suite."""
     together: int = Field(8, ge=1)
     """Checkpoints that one process evaluates one after the other, to start up once."""
 
@@ -62,38 +65,37 @@ def evaluations(stages: Stages, config: Evaluation, trained: Sequence[Node], **i
     if any(find_suite(name, "evaluate.suites").parent not in FOLDERS for name in suites):
         check_apart(list(suites))
     for name, which in suites.items():
-        suite, learning = suite_fields(name), learns(name, config.backend)
-        for node in trained:
+        suite, way = suite_fields(name), learning(name, config.backend)
+        for node in trained if isinstance(which, str) else [each for each in trained if each.name in which]:
             for export in exports(node) if which == "all" else [FINAL]:
                 part = f"{node.name}-{export}-{suite['suite']}"
                 dtype = settled_dtype(config.dtype, _dtype_of(node, export), gpu=gpu)
                 each = EvaluateConfig.model_validate({**common, **suite, "export": export, "dtype": dtype})
                 nodes.append(stages("evaluate", "evaluate", each, part=part, batch=config.together, of="evaluate",
                                     checkpoint=node, **inputs))
-                if learning:
+                if way:
                     same = LearnConfig.model_validate({field: value for field, value in each if field in
                                                        each.model_fields_set & LearnConfig.model_fields.keys()})
                     nodes.append(stages("evaluate", "learn", same, part=f"{part}-learn", of="evaluate",
-                                        checkpoint=node, data=inputs.get("data")))
+                                        most_minutes=way.minutes, checkpoint=node, data=inputs.get("data")))
     return [node for node in nodes if node is not None]
 
 
-def learns(suite: str, backend: str) -> bool:
-    """Tell whether a variant of a suite asks copies that have learnt its items, which a node of its own makes.
+def learning(suite: str, backend: str) -> "LearnThenAsk | None":
+    """Return how copies learn a suite's items, where a variant asks such copies, which a node of its own makes.
 
     Raises InputError: its variants learn in different ways, or the backend trains no copies."""
     loaded = load_suite(str(find_suite(suite, "evaluate.suites")))
     if "learn_then_ask" not in str(loaded.benchmarks):
-        return False
+        return None
     from evals.learning import learning_of
     from evals.section import Benchmarks
 
-    if learning_of(loaded.section("benchmarks", Benchmarks), loaded.name) is None:
-        return False
-    if backend != "transformers":
+    way = learning_of(loaded.section("benchmarks", Benchmarks), loaded.name)
+    if way and backend != "transformers":
         raise InputError(f"backend={backend} trains no copies, which learn_then_ask of suite {loaded.name} asks: "
                          "set backend=transformers, or leave the variant out")
-    return True
+    return way
 
 
 def _dtype_of(node: Node, export: str) -> str:

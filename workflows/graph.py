@@ -65,6 +65,8 @@ class Node:
     """Results to take as they are, if any; its config does not count then."""
     of: str = ""
     """The part of the pipeline's config that has its fields, where that is not called by its name."""
+    most_minutes: float = 0.0
+    """Time that its training may take, where its config states that; it ends as failed then."""
 
     @property
     def id(self) -> str:

@@ -95,6 +95,11 @@ class LifecycleConfig(Further):
         """Name all stages that there are, chosen or not: those of the pipeline and of `posttraining`."""
         return (*stage_steps(), *(branch.name for branch in self.posttraining))
 
+    def models(self) -> tuple[str, ...]:
+        """Name the stages that make checkpoints of a language model."""
+        own = {branch.name: branch.step for branch in self.posttraining}
+        return tuple(name for name, step in {**stage_steps(), **own}.items() if definition(step).makes_model)
+
     def default_tree(self) -> tuple[str, ...]:
         """Name the stages in whose place `posttraining` puts its own."""
         return tuple(name for name, step in stage_steps().items() if definition(step).methods)

@@ -128,6 +128,8 @@ class PlannedNode(Config):
     """Ids of the nodes that it depends on."""
     resources: Resources
     batch: int
+    most_minutes: float = 0.0
+    """Time that its training may take; 0: nothing says."""
     state: Literal["done", "running", "failed", "pending"]
     """`done`; `running` (in another process); `failed` (the last attempt did); `pending`."""
     reason: str
@@ -210,7 +212,8 @@ def planned(graph: Graph, node: Node, root: str, states: Store, *, selected: boo
         id=node.id, name=node.name, part=node.part, step=node.step, digest=graph.digest(node), dir=directory,
         config=_wired(graph, node, root).model_dump_json(), provenance=json.dumps(provenance, ensure_ascii=False),
         upstream=tuple(dict.fromkeys(n.id for nodes in node.upstream.values() for n in nodes)),
-        resources=node.resources, batch=node.batch, state=state.name, reason=state.reason, selected=selected)
+        resources=node.resources, batch=node.batch, most_minutes=node.most_minutes, state=state.name,
+        reason=state.reason, selected=selected)
 
 
 def _wired(graph: Graph, node: Node, root: str) -> Config:
@@ -267,4 +270,11 @@ def _action(node: PlannedNode) -> str:
     if not node.selected:
         return "left out"
     gpus, processes = node.resources.gpus, node.resources.processes
-    return "run" + (f", {gpus} GPUs" if gpus else f", {processes} processes" if processes > 1 else "")
+    return ", ".join(filter(None, (
+        "run", f"{gpus} GPUs" if gpus else f"{processes} processes" if processes > 1 else "", training_limit(node))))
+
+
+def training_limit(*nodes: PlannedNode) -> str:
+    """Say how long the training of nodes may take; "" where nothing says."""
+    minutes = sum(node.most_minutes for node in nodes)
+    return f"at most {minutes:g} minutes of training" if minutes else ""

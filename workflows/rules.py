@@ -25,6 +25,15 @@ def check_resources(config: Any) -> None:
             raise ValueError(f"resources.{name}: there is no such stage; {likely(name, config.known())}")
 
 
+def check_suites(config: Any) -> None:
+    """Check that suites name stages that make checkpoints. Raises ValueError: one names another."""
+    for suite, which in config.evaluate.suites.items():
+        for name in () if isinstance(which, str) else which:
+            if name not in (models := config.models()):
+                raise ValueError(f"evaluate.suites.{suite} has {name!r}, which is no stage that makes a checkpoint; "
+                                 f"{likely(name, models)}")
+
+
 def check_files(config: Any) -> None:
     """Check that stages name files that the data step makes. Raises ValueError: one names others."""
     readers = [(name, "preference" if name == "dpo" else name, getattr(config, name))
@@ -104,6 +113,6 @@ def check_carried(config: Any) -> None:
 
 
 RULES: tuple[Callable[[Any], None], ...] = (
-    check_posttraining, check_resources, check_files, check_wired, check_start, check_parallelism, check_stages,
-    check_carried,
+    check_posttraining, check_resources, check_suites, check_files, check_wired, check_start, check_parallelism,
+    check_stages, check_carried,
 )  # fmt: skip

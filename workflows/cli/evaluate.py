@@ -72,14 +72,14 @@ def run(args: argparse.Namespace) -> int:
 def _evaluate(common: Mapping[str, Any], suite: str, args: argparse.Namespace) -> bool:
     """Evaluate with a suite, and with copies that learn its items where a variant wants some; return whether a task of
     it failed."""
-    from workflows.evaluation import learns, suite_fields
+    from workflows.evaluation import learning, suite_fields
 
     with as_typed({"evaluate.suite_files": "a file of --suite", **dict.fromkeys(SUITE_FIELDS, "--suite")}):
         fields = suite_fields(suite)
         header = _header(args.store, Path(common["checkpoint"]), fields["suite"])
-        learning = learns(fields["suite_file"], args.backend)
+        way = learning(fields["suite_file"], args.backend)
         failed = _run("evaluate", {**common, **fields}, header, args)
-    if learning:
+    if way:
         own = {name: value for name, value in {**common, **fields}.items() if name in SuiteConfig.model_fields}
         failed |= _run("learn", own, header, args)
     return failed

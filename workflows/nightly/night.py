@@ -33,7 +33,7 @@ from workflows.nightly.candidates import (
     reference_for,
     reference_of,
 )
-from workflows.plan import Plan, PlannedNode, Store, planned
+from workflows.plan import Plan, PlannedNode, Store, planned, training_limit
 from workflows.stages import Stages
 from workflows.stored.last_run import newest_config
 from workflows.stored.lineage import TrainingStep
@@ -284,8 +284,9 @@ def describe(nights: Sequence[Night]) -> str:
         return "\n".join([*notes, *(lines or ["nothing is new"])])
     for night in (each for each in nights if not each.wrong):
         missing = night.plan.to_run
+        training = f", {limit} in all" if (limit := training_limit(*missing)) else ""
         lines.append(f"{night.line}: {len(night.pairs)} new checkpoints, {len(missing)} of {len(night.cells)} cells "
-                     f"to evaluate, store {night.store}")
+                     f"to evaluate{training}, store {night.store}")
         against = [(pair.label, pair.reference or "nothing: the first of its kind") for pair in night.pairs]
         lines += [f"  {label} against {reference}" for label, reference in against]
         lines += [f"  evaluate {Path(node.dir).name}: {node.reason}" for node in missing]

@@ -86,8 +86,8 @@ def encode_question(tokenizer: Any, text: str) -> tuple[list[int], list[bool]]:
     rendered: str = apply_template(tokenizer, [{"role": "user", "content": text}], tokenize=False)
     words = text.strip()
     if not words or (begin := rendered.rfind(words)) < 0:
-        raise InputError(f"the chat template does not render the user's words as written: {words[:60]!r}; evaluate with "
-                         "chat=off")
+        raise InputError(f"the chat template does not render the user's words as written: {words[:60]!r}; evaluate "
+                         "with chat=off")
     encoded = tokenizer(rendered, add_special_tokens=False, return_offsets_mapping=True)
     marks = [begin < end and start < begin + len(words) for start, end in encoded["offset_mapping"]]
     last = max(at for at, mark in enumerate(marks) if mark) + 1

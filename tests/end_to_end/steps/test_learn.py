@@ -32,7 +32,7 @@ from steps.learn import STEP, LearnConfig
 from steps.start import StartConfig
 from tests.evaluation_fixtures import make_items, save_checkpoint, write_items
 from tests.step_fixtures import run_step, write_lines
-from workflows.evaluation import Evaluation, evaluations, learns
+from workflows.evaluation import Evaluation, evaluations, learning
 from workflows.graph import Node
 from workflows.local.runner import run_plan
 from workflows.plan import plan
@@ -191,7 +191,7 @@ def test_open_items_and_vllm_are_refused(store: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"sums: learn_then_ask needs items with options.*has no options"):
         learn(store, tmp_path / "out", suite_file=str(tmp_path / "suite.yaml"))
     with pytest.raises(InputError, match=r"backend=vllm .* set backend=transformers"):
-        learns(str(store / "with.yaml"), "vllm")
+        learning(str(store / "with.yaml"), "vllm")
 
 
 def answered(question: Question, right: bool) -> Answer | str:

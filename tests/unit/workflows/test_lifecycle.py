@@ -10,11 +10,13 @@ from argosy.core.errors import InputError
 from argosy.core.store.provenance import differences, provenance_of
 from steps.data import DataConfig
 from steps.evaluate import EvaluateConfig
+from workflows.argo.pod.outputs import check_deadlines
+from workflows.argo.profile.profile import Profile
 from workflows.cli.init import TEMPLATE
 from workflows.compose import compose, preset_names
 from workflows.graph import Graph, Node, definition
 from workflows.lifecycle import lifecycle
-from workflows.plan import check_inputs
+from workflows.plan import check_inputs, describe, plan, training_limit
 
 
 def nodes(*overrides: str, preset: str = "tiny") -> dict[str, Node]:
@@ -79,6 +81,36 @@ def test_all_exports_or_the_final_one_are_evaluated_by_suite() -> None:
     found = nodes("pretrain.exports=[0.25, 0.5, 1.0]", "evaluate.suites={probes: all, heldout: final}")
     parts = {node.part for node in found.values() if node.part.startswith("pretrain-")}
     assert parts == {"pretrain-p025-probes", "pretrain-p050-probes", "pretrain-final-probes", "pretrain-final-heldout"}
+
+
+def test_a_suite_may_be_asked_of_the_last_checkpoints_of_some_stages() -> None:
+    found = nodes("pretrain.exports=[0.5, 1.0]", "evaluate.suites={probes: [pretrain, sft], heldout: none}")
+    parts = {node.part for node in found.values() if node.name == "evaluate" and "benchmark" not in node.part}
+    assert parts == {"pretrain-final-probes", "sft-final-probes"}
+    without = nodes("twin=false", "evaluate.suites={probes: [twin, sft], heldout: none}")
+    assert {node.part for node in without.values() if "probes" in node.part} == {"sft-final-probes"}
+    tree = nodes("posttraining=[{name: a, method: sft}]", "evaluate.suites={probes: [a]}")
+    assert {node.part for node in tree.values() if "probes" in node.part} == {"a-final-probes"}
+    for wrong, words in (("aneal", "nearest: anneal"), ("clean", "there are: start, pretrain, ")):
+        with pytest.raises(InputError, match=rf"suites\.probes has '{wrong}', which is no stage that makes.*{words}"):
+            nodes(f"evaluate.suites.probes=[{wrong}]")
+
+
+def test_the_training_that_a_suite_asks_for_is_in_the_plan_and_within_a_pods_deadline(tmp_path: Path) -> None:
+    suite = tmp_path / "mine.yaml"
+    learnt = "[{learn_then_ask: {minutes: 3}}, cloze]"
+    suite.write_text(f"benchmarks: {{tasks: {{facts: [benchmark/en.jsonl]}}, variants: {{plain: , learnt: {learnt}}}}}")
+    found = plan(nodes(f"evaluate.suites={{{suite}: [anneal, sft], benchmark: none}}").values(), tmp_path / "store")
+    trains = [node for node in found.to_run if node.step == "learn"]
+    assert [(node.part, node.most_minutes) for node in trains] == [
+        ("anneal-final-mine-learn", 3), ("sft-final-mine-learn", 3)]
+    assert re.search(r"evaluate +2 +run, at most 3 minutes of training +never ran", describe(found))
+    assert training_limit(*found.to_run) == "at most 6 minutes of training"
+    for given in ({"stages": {"evaluate": {"deadline_s": 100}}}, {"deadline_s": 170}):
+        profile = Profile.model_validate({"storage": {"claim": "a"}, **given})
+        with pytest.raises(InputError, match=r"deadline_s of the profile is 1.0, .* minutes=3 in evaluate/anneal-"):
+            check_deadlines(found.to_run, profile)
+    check_deadlines(found.to_run, Profile.model_validate({"storage": {"claim": "a"}, "deadline_s": 180}))
 
 
 def test_files_that_a_suite_names_count_by_their_bytes(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from argosy.core.config.schema import ParallelConfig
+from argosy.core.errors import InputError
 from argosy.core.step.process import thread_environment
 from workflows.argo.handoff import FOLDER, Batch, Task, report_directory
 from workflows.argo.objectstore.pods import reporting
@@ -15,7 +16,7 @@ from workflows.argo.profile.profile import Profile, placement_stage
 from workflows.argo.profile.settings import amount
 from workflows.graph import Resources, definition
 from workflows.lifecycle import LifecycleConfig, lifecycle
-from workflows.plan import Plan
+from workflows.plan import Plan, PlannedNode
 from workflows.stages import StageResources
 
 MEMORY = "__MEMORY__"  # filled in by the template, which knows whether the last attempt ran out of it
@@ -86,6 +87,7 @@ def write_outputs(planned: Plan, tasks: list[Task], batches: Mapping[str, Mappin
     """Write each task's batches, its pods' patch and memory, and the `summary` that the UI shows of the plan."""
     resources = {stage: _largest([node.resources for node in planned.nodes if node.name == stage])
                  for stage in {node.name for node in planned.nodes}}
+    check_deadlines(planned.to_run, profile)
     needs = {node.name: definition(node.step).needs for node in planned.nodes}
     patches, memory = {}, {}
     for task in tasks:
@@ -101,6 +103,18 @@ def write_outputs(planned: Plan, tasks: list[Task], batches: Mapping[str, Mappin
     write_output(arguments.outputs, "patches", json.dumps(patches))
     write_output(arguments.outputs, "memory", json.dumps(memory))
     write_output(arguments.outputs, "summary", summary[:MOST_SUMMARY])
+
+
+def check_deadlines(nodes: Sequence[PlannedNode], profile: Profile) -> None:
+    """Check that training of a stated length ends before its pod and the workflow are ended.
+
+    Raises InputError: it may not."""
+    for node in nodes:
+        for name, most in ((f"stages.{node.name}.deadline_s", profile.of_stage(node.name).deadline_s),
+                           ("deadline_s", profile.deadline_s)):
+            if most and 60 * node.most_minutes > most:
+                raise InputError(f"{name} of the profile is {most}, and learn_then_ask may train for minutes="
+                                 f"{node.most_minutes:g} in {node.id}: raise the first, or lower the second")
 
 
 def _largest(given: Sequence[Resources]) -> Resources:

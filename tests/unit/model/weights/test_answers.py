@@ -83,5 +83,5 @@ def test_of_a_question_the_users_words_alone_are_marked(text: str) -> None:
     assert ids == prompt[: len(ids)]  # as it will be asked, and no answer
     assert tokenizer.decode([token for token, word in zip(ids, words, strict=True) if word]).strip() == text.strip()
     assert words[-1]
-    with pytest.raises(InputError, match="does not render the user's words as written: 'Which.*chat=off"):
+    with pytest.raises(InputError, match=r"does not render the user's words as written: 'Which.*chat=off"):
         encode_question(make_qwen_tokenizer(template=CHATML.replace("m.content +", "(m.content | upper) +")), "Which?")
