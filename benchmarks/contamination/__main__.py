@@ -104,7 +104,7 @@ def _cases(recipe: Recipe) -> list[Case]:
     unseen = recipe.unseen if recipe.kind == "clean" else recipe.unseen[:1] if recipe.role == "test" else ()
     return [
         Case(recipe.role, recipe.kind, recipe.exposures, own == 0, tuple(models.evidence(model, items, recipe.seed)),
-             {item.id: item.answer for item in items}, models.cloze_accuracy(model, items) if own == 0 else 0.0)
+             {item.id: item.answer for item in items}, models.accuracy(model, items) if own == 0 else 0.0)
         for own, items in enumerate([recipe.items, *unseen])
     ]  # fmt: skip
 

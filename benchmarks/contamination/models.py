@@ -192,9 +192,9 @@ def evidence(model: LanguageModel, items: Sequence[Item], seed: int) -> list[Evi
     ]
 
 
-def cloze_accuracy(model: LanguageModel, items: Sequence[Item]) -> float:
-    """Share of right answers without options: what an informed model knows."""
-    found = _right(model, "cloze", items, 0).values()
+def accuracy(model: LanguageModel, items: Sequence[Item], form: str = "cloze") -> float:
+    """Share of right answers, by default without options: what an informed model knows."""
+    found = _right(model, form, items, 0).values()
     return sum(found) / len(found)
 
 
