@@ -79,15 +79,11 @@ def _check_task(spec: TaskSpec, variants: Mapping[str, Any], where: str) -> None
     if not chains:
         raise InputError(f"{where}.only is {', '.join(spec.only or ())}, and the suite's variants are "
                          f"{', '.join(variants)}: none is left")  # fmt: skip
-    parsed = []
     for name, chain in chains.items():
         try:
-            parsed.append(parse_chain(name, chain))
+            parse_chain(name, chain)
         except InputError as error:
             raise InputError(f"{where}, variants.{name}: {error}") from None
-    if all(chain.learning for chain in parsed):
-        raise InputError(f"{where}: its variants ({', '.join(chains)}) all learn before they ask: add plain, or cloze, "
-                         "which asks the checkpoint itself")
     if spec.format:
         try:
             find_format(spec.format)

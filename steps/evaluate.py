@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from argosy.core.config.schema import RUNTIME, Upstream
-from argosy.core.errors import StepError
+from argosy.core.errors import InputError, StepError
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
 from argosy.core.store.step_files import STATE, given_directory
@@ -112,11 +112,15 @@ def check_suite(suite: "Suite", tokens: str) -> "tuple[Benchmarks | None, Heldou
 
 def _sections(config: EvaluateConfig, suite: "Suite") -> "Sections":
     from argosy.evidence.results.heldout.losses import run_heldout
+    from evals.learning import only_learns
     from evals.runner import run_benchmarks
     from probes.kinds import run_probes
 
     data, seed, limit = config.data, config.seed, config.limit
     section, texts = check_suite(suite, config.tokens)
+    if only_learns(suite):
+        raise InputError(f"suite {suite.name} asks nothing of the checkpoint itself: all its variants learn before "
+                         "they ask, which the step learn does; add plain, or cloze, or run that")
     sections: Sections = {}
     if section is not None:
         sections["benchmarks"] = lambda model, chat: run_benchmarks(

@@ -84,7 +84,7 @@ def _copies(config: LearnConfig, context: StepContext, checkpoint: "Checkpoint",
     return copies
 
 
-STEP = Step("learn", LearnConfig, run, needs="train")
+STEP = Step("learn", LearnConfig, run, version=2, needs="train")
 
 if __name__ == "__main__":
     main(STEP)

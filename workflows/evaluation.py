@@ -65,14 +65,16 @@ def evaluations(stages: Stages, config: Evaluation, trained: Sequence[Node], **i
     if any(find_suite(name, "evaluate.suites").parent not in FOLDERS for name in suites):
         check_apart(list(suites))
     for name, which in suites.items():
-        suite, way = suite_fields(name), learning(name, config.backend)
+        suite = suite_fields(name)
+        way, alone = learning(name, config.backend)
         for node in trained if isinstance(which, str) else [each for each in trained if each.name in which]:
             for export in exports(node) if which == "all" else [FINAL]:
                 part = f"{node.name}-{export}-{suite['suite']}"
                 dtype = settled_dtype(config.dtype, _dtype_of(node, export), gpu=gpu)
                 each = EvaluateConfig.model_validate({**common, **suite, "export": export, "dtype": dtype})
-                nodes.append(stages("evaluate", "evaluate", each, part=part, batch=config.together, of="evaluate",
-                                    checkpoint=node, **inputs))
+                if not (way and alone):
+                    nodes.append(stages("evaluate", "evaluate", each, part=part, batch=config.together, of="evaluate",
+                                        checkpoint=node, **inputs))
                 if way:
                     same = LearnConfig.model_validate({field: value for field, value in each if field in
                                                        each.model_fields_set & LearnConfig.model_fields.keys()})
@@ -81,21 +83,22 @@ def evaluations(stages: Stages, config: Evaluation, trained: Sequence[Node], **i
     return [node for node in nodes if node is not None]
 
 
-def learning(suite: str, backend: str) -> "LearnThenAsk | None":
-    """Return how copies learn a suite's items, where a variant asks such copies, which a node of its own makes.
+def learning(suite: str, backend: str) -> "tuple[LearnThenAsk | None, bool]":
+    """Return how copies learn a suite's items, where a variant asks such copies, which a node of its own makes; and
+    whether the suite asks nothing else.
 
     Raises InputError: its variants learn in different ways, or the backend trains no copies."""
     loaded = load_suite(str(find_suite(suite, "evaluate.suites")))
     if "learn_then_ask" not in str(loaded.benchmarks):
-        return None
-    from evals.learning import learning_of
+        return None, False
+    from evals.learning import learning_of, only_learns
     from evals.section import Benchmarks
 
     way = learning_of(loaded.section("benchmarks", Benchmarks), loaded.name)
     if way and backend != "transformers":
         raise InputError(f"backend={backend} trains no copies, which learn_then_ask of suite {loaded.name} asks: "
                          "set backend=transformers, or leave the variant out")
-    return way
+    return way, only_learns(loaded)
 
 
 def _dtype_of(node: Node, export: str) -> str:

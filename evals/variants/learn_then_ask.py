@@ -21,6 +21,8 @@ class LearnThenAsk(Variant):
     knowledge = False  # of the copies, not of the checkpoint
     independent = True  # learnt in several orders
     learns: ClassVar[bool] = True
+    among: int = Field(0, ge=0)
+    """options of other items that are scored beside the item's own, so that learning its options can tell; 0: none"""
     epochs: int = Field(4, ge=1, le=100)
     """passes over the items, each with another option first"""
     learning_rate: Rate = 3e-4

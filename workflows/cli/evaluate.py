@@ -77,8 +77,8 @@ def _evaluate(common: Mapping[str, Any], suite: str, args: argparse.Namespace) -
     with as_typed({"evaluate.suite_files": "a file of --suite", **dict.fromkeys(SUITE_FIELDS, "--suite")}):
         fields = suite_fields(suite)
         header = _header(args.store, Path(common["checkpoint"]), fields["suite"])
-        way = learning(fields["suite_file"], args.backend)
-        failed = _run("evaluate", {**common, **fields}, header, args)
+        way, alone = learning(fields["suite_file"], args.backend)
+        failed = False if alone else _run("evaluate", {**common, **fields}, header, args)
     if way:
         own = {name: value for name, value in {**common, **fields}.items() if name in SuiteConfig.model_fields}
         failed |= _run("learn", own, header, args)

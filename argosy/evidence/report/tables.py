@@ -67,7 +67,8 @@ def accuracy_table(checkpoints: Sequence[Checkpoint], task: str, marks: dict[str
 
 def measures_table(checkpoints: Sequence[Checkpoint], task: str, marks: dict[str, str]) -> Table | None:
     return _benchmark(checkpoints, _languages(checkpoints, task), marks, f"Other measures of {task}",
-                      "Shares in %; gaps in nats; position bias from 0 (none) to 1.", lambda measure: measure != "acc")
+                      "Shares in %; gaps in nats; gains of learning in points; position bias from 0 (none) to 1.",
+                      lambda measure: measure != "acc")
 
 
 def prefix_tables(checkpoints: Sequence[Checkpoint], marks: dict[str, str]) -> list[Table]:

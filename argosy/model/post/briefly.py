@@ -74,7 +74,7 @@ def learn_texts(
     own = replace(context, out=context.out / f"{name}-training", tracker=Tracker())
     group = join_group(own)
     tokenizer, length = load_tokenizer(checkpoint.path), load_config(checkpoint.path).max_position_embeddings
-    stops = end_tokens(tokenizer)
+    stops = end_tokens(tokenizer, chat=bool(tokenizer.chat_template))
     source = Source(checkpoint.path, tokenizer, checkpoint.tokens, length, stops, group.device)
     parse, turn = sample_parser(tokenizer, length), partial(asked_sample, tokenizer)
     rows = make_rows(config, [turn(text) if chat else parse({"text": text}) for text in texts], length)

@@ -23,14 +23,15 @@ from argosy.evidence.results.values import total
 from argosy.model.post.briefly import learn_texts
 from argosy.model.post.config import SFTConfig
 from argosy.model.weights.pretrained import load_tokenizer
-from evals.answers import Answer, answer
+from evals.answers import Answer, answer, generated
+from evals.items import Item
 from evals.learning import add_gains, learning_of, make_lesson, texts_of
 from evals.question import Question
 from evals.section import Benchmarks
 from evals.variants.learn_then_ask import LearnThenAsk
 from steps.learn import STEP, LearnConfig
 from steps.start import StartConfig
-from tests.evaluation_fixtures import make_items, save_checkpoint, write_items
+from tests.evaluation_fixtures import make_items, run_evaluate, save_checkpoint, write_items
 from tests.step_fixtures import run_step, write_lines
 from workflows.evaluation import Evaluation, evaluations, learning
 from workflows.graph import Node
@@ -99,6 +100,55 @@ def test_the_gain_is_that_of_the_copy_which_learnt_the_item(store: Path) -> None
     assert (kind.better, kind.unit, kind.chance) == ("higher", "points", 0)
     values = Rows(findings.rows).values("bench/facts_zh/learnt/gain")  # that comparisons pair
     assert total(values) == pytest.approx(findings.metrics["bench/facts_zh/learnt/gain"])
+
+
+OPEN = {"open": [{"learn_then_ask": {**LEARN["learn_then_ask"], "among": 12}}, "cloze"], "closed": LEARNT["learnt"],
+        "written": [LEARN, "cloze", "generative"]}  # fmt: skip
+
+
+def test_one_who_guesses_among_the_options_gains_nothing_and_one_who_knows_does(tmp_path: Path) -> None:
+    items = {item.id: item for item in make_items(400)}
+    write_items(tmp_path / "facts.jsonl", [*items.values()])
+    section = Benchmarks.model_validate({"tasks": {"facts": [str(tmp_path / "facts.jsonl")]}, "variants": OPEN})
+    way = learning_of(section, "s")
+    assert way == LearnThenAsk(**LEARN["learn_then_ask"])
+    lesson, rng = make_lesson(section, way, tmp_path, 0, None, Findings()), Random(0)
+    questions = [question for batch in lesson.batches for question in batch.questions]
+    for question in lesson.batches[0].questions:
+        own, others = question.continuations[:4], question.continuations[4:]
+        assert own == items[question.item].choices
+        assert len({*own, *others}) == 16
+        known = {text for item in items.values() if item.lang == question.lang for text in item.choices}
+        assert {*others} <= known
+        assert question.chance == 1 / 16
+    measured = {}
+    for knows in (0.0, 0.5):
+        findings = Findings()
+        learned = [picked(each, items, each.gold if rng.random() < knows else rng.randrange(4)) for each in questions]
+        control = [picked(each, items, 4) for each in questions]
+        halves = [sha256(question.item.encode()).digest()[0] % 2 for question in questions]
+        given = [[one if half == copy else other for one, other, half in zip(learned, control, halves, strict=True)]
+                 for copy in range(2)]
+        add_gains(lesson, given, findings)
+        measured[knows] = findings
+    for form, guessed, named in (("open", 0, 1), ("written", 0, 1), ("closed", 1 / 4, None)):
+        for knows, findings in measured.items():  # half of the items known, each worth what no guess has
+            gain, error = (each[f"bench/facts/{form}/gain"] for each in (findings.metrics, findings.stderr))
+            assert gain == pytest.approx(100 * knows * (1 - 1 / 4), abs=3 * error)
+            assert findings.metrics[f"bench/facts/{form}/control"] == pytest.approx(guessed, abs=0.07)
+            assert findings.metrics.get(f"bench/facts/{form}/named") == named
+
+
+def picked(question: Question, items: dict[str, Item], place: int) -> Answer:
+    """Return an answer that names an option, or, beyond the item's own, what is none of them."""
+    if question.generation is not None:
+        return generated(question, [*items[question.item].choices, "neither"][place])
+    if place == len(question.continuations):  # the closed form: a guess
+        place = Random(question.id).randrange(4)
+    by_character = [-float(len(text)) * (other != place) for other, text in enumerate(question.continuations)]
+    found = answer(question, by_character)
+    assert found
+    return found
 
 
 def test_a_pipeline_learns_once_and_changes_no_other_result(store: Path, tmp_path: Path) -> None:
@@ -170,17 +220,25 @@ def nats(model: Path, tokenizer: Any, texts: list[str]) -> list[list[float]]:
     (LEARNT, {"limit": 2}, r"half . of its items for learn_then_ask has ., allowed: 2 or more"),
     ({}, {}, "no variant with learn_then_ask: add one"),
     ({**LEARNT, "other": "learn_then_ask"}, {}, "other fields in facts, variants.other"),
-    ({"plain": LEARN}, {}, "all learn before they ask: add plain"),
+    ({"learnt": {"learn_then_ask": {"among": 9}}}, {}, r"variants\.learnt: learn_then_ask.among=9 asks for the text"),
 ])
 def test_what_cannot_be_done_is_refused(
     store: Path, tmp_path: Path, variants: dict[str, Any], fields: dict[str, Any], message: str
 ) -> None:
     suite = {"benchmarks": {"tasks": {"facts": [str(store / "facts.jsonl")]}, "variants": VARIANTS | variants}}
-    if "plain" in variants:
-        suite["benchmarks"]["variants"] = variants
     (tmp_path / "suite.yaml").write_text(json.dumps(suite))
     with pytest.raises((InputError, StepError), match=message):
         learn(store, tmp_path / "out", suite_file=str(tmp_path / "suite.yaml"), **fields)
+
+
+def test_a_suite_that_only_learns_has_no_other_node(store: Path, tmp_path: Path) -> None:
+    suite = {"benchmarks": {"tasks": {"facts": [str(store / "facts.jsonl")]}, "variants": LEARNT}}
+    (tmp_path / "own.yaml").write_text(json.dumps(suite))
+    checkpoint = Node("start", "start", StartConfig(model=str(store / "sft/checkpoints/end")))
+    config = Evaluation(suites={str(tmp_path / "own.yaml"): "final"})
+    assert [node.step for node in evaluations(Stages(0, {}, known=None), config, [checkpoint])] == ["learn"]
+    with pytest.raises(InputError, match=r"suite own asks nothing of the checkpoint itself: .* the step learn does"):
+        run_evaluate(tmp_path / "out", checkpoint=str(store / "sft"), suite_file=str(tmp_path / "own.yaml"))
 
 
 def test_open_items_and_vllm_are_refused(store: Path, tmp_path: Path) -> None:
