@@ -13,8 +13,11 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+from pydantic import Field
+
+from argosy.core.config.schema import RUNTIME
 from argosy.core.errors import InputError
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
@@ -28,6 +31,9 @@ if TYPE_CHECKING:
 
 class LearnConfig(SuiteConfig):
     """A checkpoint, and the suite whose items its copies learn."""
+
+    most_minutes: Annotated[float, RUNTIME] = Field(0.0, ge=0)
+    """time that training both copies may take; 0: the `minutes` of the suite"""
 
 
 def run(config: LearnConfig, context: StepContext) -> EvaluateOutputs:
@@ -72,7 +78,7 @@ def _copies(config: LearnConfig, context: StepContext, checkpoint: "Checkpoint",
     from argosy.model.post.briefly import Clock, learn_texts
     from argosy.model.post.config import SFTConfig
 
-    clock = Clock(context.progress, way.minutes, len(texts))
+    clock = Clock(context.progress, config.most_minutes or way.minutes, len(texts))
     work = replace(context, out=context.out / STATE, progress=clock)
     copies = []
     for clock.part, half in enumerate(texts):

@@ -76,10 +76,11 @@ def evaluations(stages: Stages, config: Evaluation, trained: Sequence[Node], **i
                     nodes.append(stages("evaluate", "evaluate", each, part=part, batch=config.together, of="evaluate",
                                         checkpoint=node, **inputs))
                 if way:
-                    same = LearnConfig.model_validate({field: value for field, value in each if field in
-                                                       each.model_fields_set & LearnConfig.model_fields.keys()})
-                    nodes.append(stages("evaluate", "learn", same, part=f"{part}-learn", of="evaluate",
-                                        most_minutes=way.minutes, checkpoint=node, data=inputs.get("data")))
+                    same = {field: value for field, value in each if field in
+                            each.model_fields_set & LearnConfig.model_fields.keys()}
+                    learn = LearnConfig.model_validate({**same, "most_minutes": way.minutes})
+                    nodes.append(stages("evaluate", "learn", learn, part=f"{part}-learn", of="evaluate",
+                                        checkpoint=node, data=inputs.get("data")))
     return [node for node in nodes if node is not None]
 
 

@@ -65,8 +65,6 @@ class Node:
     """Results to take as they are, if any; its config does not count then."""
     of: str = ""
     """The part of the pipeline's config that has its fields, where that is not called by its name."""
-    most_minutes: float = 0.0
-    """Time that its training may take, where its config states that; it ends as failed then."""
 
     @property
     def id(self) -> str:
@@ -87,6 +85,11 @@ class Node:
     def definition(self) -> Step[Any]:
         """The step: its config class, version and function."""
         return definition(self.step)
+
+    @property
+    def most_minutes(self) -> float:
+        """Time that its training may take, after which it fails, where its config states one; else 0."""
+        return float(getattr(self.config, "most_minutes", 0.0))
 
     @property
     def makes_model(self) -> bool:

@@ -57,7 +57,7 @@ class Stages:
         return self._chosen is None or name in self._chosen
 
     def __call__(self, name: str, step: str, config: Config | None, *, part: str = "", batch: int = 1, of: str = "",
-                 most_minutes: float = 0.0, **inputs: Node | Sequence[Node] | None) -> Node | None:
+                 **inputs: Node | Sequence[Node] | None) -> Node | None:
         """Add the node `name` of `steps/<step>.py`; `inputs` are its config's upstream fields. None where it is not
         among the chosen ones. Raises InputError: there is no such stage, or a required input has no producer."""
         self.named[name] = step
@@ -77,7 +77,7 @@ class Stages:
         memory_gb = float(processes) if given.memory_gb is None else given.memory_gb
         resources = Resources(cores, memory_gb, processes, given.gpus)
         node = Node(name, step, config, inputs={key: value for key, value in inputs.items() if value is not None},
-                    part=part, resources=resources, batch=batch, of=of, most_minutes=most_minutes)
+                    part=part, resources=resources, batch=batch, of=of)
         self.nodes.append(node)
         return node
 

@@ -104,8 +104,8 @@ def gains(folder: Path, model: Any, items: Sequence[Item]) -> dict[str, float]:
     (folder / "learning.yaml").write_text(json.dumps(suite))
     config = LearnConfig(checkpoint=str(checkpoint), suite_file=str(folder / "learning.yaml"), threads=1)
     (folder / "out").mkdir()
-    found = STEP.run(config, StepContext(folder / "out", Tracker(None), Progress(None)))
-    return {name.removeprefix("bench/items/"): value for name, value in found.metrics.items() if "/items/" in name}
+    found = STEP.run(config, StepContext(folder / "out", Tracker(None), Progress(None))).model_dump()["metrics"]
+    return {name.removeprefix("bench/items/"): value for name, value in found.items() if "/items/" in name}
 
 
 def summary(cases: Sequence[Case]) -> dict[str, Any]:
