@@ -2,7 +2,7 @@
 
 python -m benchmarks.learning [--seeds 4] [--items 64]
 
-Trains small models on the text of ../shared/data (benchmarks.contamination_models): without a benchmark's items
+Trains small models on the text of ../shared/data (benchmarks.contamination.models): without a benchmark's items
 (clean), with their answers in another form (informed), and with the items as published so often that it knows the right
 letter of most (contaminated); and takes each through the step `learn`. `auc`: of the gain, of informed models against
 the others; `auc_closed`: the same where each item's own options alone are scored; `auc_memorised`: of contaminated
@@ -26,8 +26,8 @@ from typing import Any
 from argosy.core.statistics.intervals import auc
 from argosy.core.step.contract import Progress, StepContext
 from argosy.core.tracking.tracker import Tracker
-from benchmarks import contamination_models as models
-from benchmarks.contamination_models import Recipe
+from benchmarks.contamination import models
+from benchmarks.contamination.models import Recipe
 from evals.items import Item
 from steps.learn import STEP, LearnConfig
 
