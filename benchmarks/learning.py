@@ -93,7 +93,7 @@ def _case(recipe: Recipe) -> Case:
 
 
 def gains(folder: Path, model: Any, items: Sequence[Item]) -> dict[str, float]:
-    """What the step `learn` measures of a model, in points or shares."""
+    """Measure a model by the step `learn`, in points or shares."""
     checkpoint = folder / "model"
     model.model.save_pretrained(checkpoint)
     model.tokenizer.save_pretrained(checkpoint)
