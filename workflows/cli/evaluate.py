@@ -23,7 +23,7 @@ hold."""
 SUITE_FIELDS = ("evaluate.suite_file", "evaluate.suites")
 SCORES = ".scores"  # below the store: scores by checkpoint and request
 # of a benchmark; results.json has all
-SHOWN = ("acc", "acc_norm", "mass", "text_first", "answer_first", "gain", "learned", "control")
+SHOWN = ("acc", "acc_norm", "mass", "text_first", "answer_first", "gain", "learned", "control", "named")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
