@@ -30,7 +30,7 @@ help:
 	@echo "make test        checks and tests"
 	@echo "make check       ruff, mypy, import rules"
 	@echo "make crash N=20  kill random steps of small runs N times, and compare the bytes"
-	@echo "make demo-real   post-train, evaluate and compare a small real model, SmolLM2 (below half an hour)"
+	@echo "make demo-real   post-train, evaluate and compare a small real model, SmolLM2 (tens of minutes)"
 	@echo "make real-model  fetch a small real model, SmolLM2 (93 MB); make test-real runs the tests that need one"
 	@echo "make lock        resolve requirements.lock and images/*.lock again (needs uv)"
 	@echo "make images      build the images with docker, podman or buildah (IMAGES='data train mlflow' REGISTRY= TAG=latest)"
