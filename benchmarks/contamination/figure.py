@@ -47,8 +47,9 @@ def svg(d: Drawing) -> str:
         parts.append(f'<rect x="50" y="{y - 5}" width="16" height="3" fill="{colour}"/><text x="72" y="{y}">'
                      f"{escape(name)}</text>")
     parts += [f'<path d="M{x} {low}V{high}" stroke="{COLOURS[colour]}"/>' for colour, x, low, high in d.bars]
-    return ('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 460 322" font-family="sans-serif" font-size="10">\n'
-            '<rect width="460" height="322" fill="#fff"/>\n'
+    height = 262 + 14 * len(d.lines)
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 460 {height}" font-family="sans-serif" '
+            f'font-size="10">\n<rect width="460" height="{height}" fill="#fff"/>\n'
             f'<text x="46" y="14" font-weight="bold">{escape(d.chart.title)}</text>\n'
             f'<text x="448" y="249" text-anchor="end">{escape(d.chart.x_name)}</text>\n'
             + "\n".join(parts) + "\n</svg>\n")
