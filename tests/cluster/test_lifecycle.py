@@ -13,6 +13,7 @@ from argosy.core.store.lease import LEASE
 from argosy.core.store.step_files import RUN, read_done
 from tests.cluster.cluster import GROUP, VERSION, Cluster, pod_nodes
 from tests.end_to_end.crash import RANKS, run
+from tests.evaluation_fixtures import make_items, write_items
 from tests.store_comparison import differences
 
 pytestmark = pytest.mark.cluster
@@ -97,6 +98,33 @@ def test_a_tree_makes_the_bytes_of_the_laptop_and_a_branch_that_fails_leaves_the
     assert cluster.wait(name)["status"]["phase"] == "Failed"
     assert items(cluster, name, "Succeeded") == {"chat", "simple"}
     assert items(cluster, name, "Failed") == {"better"}
+
+
+OWN_SUITE = """\
+benchmarks:
+  tasks: {mine: [mine.jsonl]}
+  variants:
+    plain:
+    told:
+      template: {prompt: "{options}\\nNow {question}\\nRight:", option: "({label}) {text}", answer: "({label})"}
+"""
+ONLY_PRETRAIN = ("stages=[pretrain, evaluate, compare]", "long_context=null", "anneal=null", "pretrain.exports=[1.0]")
+
+
+def test_a_form_of_ones_own_by_yaml_alone_is_asked_on_the_cluster(cluster: Cluster, store: Path) -> None:
+    """The suite lies in the store; the form is in results, in what MLflow gets, and in the report."""
+    (store / "suites").mkdir()
+    (store / "suites/own.yaml").write_text(OWN_SUITE)
+    write_items(store / "suites/mine.jsonl", make_items(12))
+    suite = f"{cluster.profile.storage.root}/suites/own.yaml"
+    name = cluster.submit(overrides="\n".join((*ONLY_PRETRAIN, f"evaluate.suites={{{suite}: final}}")))
+    assert cluster.wait(name)["status"]["phase"] == "Succeeded"
+    [evaluation] = store.glob("evaluate-*")
+    metrics = json.loads((evaluation / "results.json").read_text())["metrics"]
+    assert {"bench/mine/told/acc", "bench/mine/plain/acc"} <= {*metrics}
+    assert "bench/mine/told/acc" in (evaluation / "tracking/spool.jsonl").read_text()
+    [page] = store.glob("compare-*/report.html")
+    assert "told" in page.read_text()
 
 
 NAME = "nightly-eval"
