@@ -34,10 +34,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--keys", type=user_path, metavar="FILE", help="keys that requests need: NAME KEY, a line each")
     parser.add_argument("--votes", type=user_path, metavar="DIR", help="folder for votes of the page")
     parser.add_argument("--max-tokens", type=positive, metavar="N", help="limit of an answer (default: the context)")
-    parser.add_argument("--at-once", type=positive, default=32, metavar="N",
+    parser.add_argument("--at-once", type=positive, metavar="N",
                         help="answers at a time of one checkpoint (default: 32)")
-    parser.add_argument("--queue", type=not_negative, default=256, metavar="N",
-                        help="requests that may wait beside them; the next get 429 (default: 256)")
+    parser.add_argument("--queue", type=not_negative, metavar="N",
+                        help="answers that may wait beside them; the next get 429 (default: 256)")
     seconds = checked(float, "seconds from 0 on", lambda number: 0 <= number < float("inf"))
     parser.add_argument("--drain", type=seconds, default=60.0, metavar="S",
                         help="time for requests in flight once it is to end (default: 60)")
@@ -49,7 +49,8 @@ def run(args: argparse.Namespace) -> int:
     from argosy.model.serve.server import Serving, check_open, open_models, serve
 
     serving = Serving(args.host, args.port, args.engine, shlex.split(args.engine_command),
-                      shlex.split(args.engine_arguments), args.max_tokens, args.at_once, args.queue, args.drain,
+                      shlex.split(args.engine_arguments), args.max_tokens, args.at_once or 32,
+                      256 if args.queue is None else args.queue, args.drain,
                       _keys(args.keys) if args.keys else None, args.votes)
     _check(args)
     check_open(serving)
@@ -70,6 +71,9 @@ def _check(args: argparse.Namespace) -> None:
         raise InputError("--votes needs two checkpoints to choose between: argosy serve A B --votes DIR")
     if args.engine == "argosy" and (args.engine_command or args.engine_arguments):
         raise InputError("--engine-command and --engine-arguments are for --engine vllm or sglang")
+    limits = {"--max-tokens": args.max_tokens, "--at-once": args.at_once, "--queue": args.queue}
+    if args.engine != "argosy" and (given := [name for name, value in limits.items() if value is not None]):
+        raise InputError(f"{', '.join(given)}: {args.engine} has limits of its own; give them with --engine-arguments")
 
 
 def _opened(store: Path, name: str) -> "tuple[Checkpoint, str]":

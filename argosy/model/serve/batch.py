@@ -18,6 +18,7 @@ from argosy.model.infer.logprobs import likeliest
 if TYPE_CHECKING:
     from torch import Tensor
 
+_ERRORS = (RuntimeError, ValueError, TypeError, IndexError, AttributeError, NotImplementedError, KeyError)
 _TOLERANCE = 1e-3  # of log-probabilities, beside a row's alone; of half precision 0.1
 
 
@@ -203,11 +204,21 @@ def _append(cache: Any, others: Any) -> None:
             setattr(layer, name, torch.cat(padded))
 
 
+def _run(model: Any, rows: Sequence[Row]) -> None:
+    """Answer rows that join a batch one after the other."""
+    batch = Batch(model)
+    for row in rows:
+        batch.step([row])
+    while any(not row.ended for row in rows):
+        batch.step()
+
+
 def joins(model: Any) -> bool:
     """Try whether rows of different lengths that join and leave a batch have the log-probabilities that they have
     alone; where not, a model is given one row at a time.
 
-    Raises InputError: the model's rotary frequencies depend on its longest row (LongRoPE)."""
+    Raises InputError: the model's rotary frequencies depend on its longest row (LongRoPE), or it keeps no cache that a
+    token can be added to (Mamba)."""
     if short_rope(model.config.get_text_config()):
         raise InputError("a model with LongRoPE is not served by Argosy's own engine: take --engine vllm or sglang")
     vocabulary = model.config.get_text_config().vocab_size
@@ -215,13 +226,14 @@ def joins(model: Any) -> bool:
     alone, together = ([Row(prompt, Sampling(3, frozenset(), temperature=0.0, top=1)) for prompt in prompts]
                        for _ in range(2))  # fmt: skip
     try:
-        for rows in ([alone[0]], [alone[1]], [alone[2]], together):
-            batch = Batch(model)
-            for row in rows:
-                batch.step([row])
-            while any(not row.ended for row in rows):
-                batch.step()
-    except (RuntimeError, ValueError, TypeError, IndexError, AttributeError, NotImplementedError, KeyError):
+        for row in alone:
+            _run(model, [row])
+    except _ERRORS as error:
+        raise InputError(f"Argosy's own engine cannot serve a {type(model).__name__} ({error}): take --engine vllm or "
+                         "sglang") from error
+    try:
+        _run(model, together)
+    except _ERRORS:
         return False
     tolerance = _TOLERANCE if "32" in str(model.dtype) else 0.1
     return all(abs(one.logprob - other.logprob) < tolerance for own, shared in zip(alone, together, strict=True)

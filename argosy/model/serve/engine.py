@@ -43,7 +43,7 @@ class Engine:
     Args:
         model: a causal model of transformers.
         rows: answers at a time, 1 for a model whose rows may not be in one batch.
-        queue: requests that may wait beside them."""
+        queue: answers that may wait beside them."""
 
     def __init__(self, model: Any, rows: int = 32, queue: int = 256) -> None:
         self.rows = rows if joins(model) else 1
@@ -66,6 +66,11 @@ class Engine:
         return len(self._running)
 
     @property
+    def most(self) -> int:
+        """Number of answers that it takes at most, those that wait included."""
+        return self.rows + self.queue
+
+    @property
     def alive(self) -> bool:
         """Whether it still answers."""
         return self._thread.is_alive()
@@ -78,7 +83,7 @@ class Engine:
             Failed: the model could not compute it."""
         asked = _Asked(Row(prompt, sampling), asyncio.get_running_loop(), asyncio.Queue())
         with self._wake:
-            if len(self._waiting) >= self.queue:
+            if self.running + self.waiting >= self.most:
                 raise Busy
             if self._ended:
                 raise Failed("the server is ending")
@@ -95,6 +100,8 @@ class Engine:
                     seen += 1
         finally:
             asked.row.left = True
+            with self._wake, suppress(ValueError):  # it has begun
+                self._waiting.remove(asked)
 
     def end(self) -> None:
         """Stop answering."""
@@ -127,17 +134,18 @@ class Engine:
             if taken and longest * (len(taken) + 1) > _CHUNK:
                 break
             taken.append(self._waiting.popleft())
+        self._running |= {asked.row: asked for asked in taken}
         return taken
 
     def _step(self, newcomers: list[_Asked]) -> None:
-        for asked in newcomers:
-            self._running[asked.row] = asked
         try:
-            for row in self._batch.step([asked.row for asked in newcomers]):
-                self._running[row].tell(len(row.tokens))
+            grown = [self._running[row] for row in self._batch.step([asked.row for asked in newcomers])]
         except Exception as error:
             self._fail(error)
+            return
         self._running = {row: asked for row, asked in self._running.items() if not row.ended and not row.left}
+        for asked in grown:  # last, as whoever hears of an end may ask again at once
+            asked.tell(len(asked.row.tokens))
 
     def _fail(self, error: Exception) -> None:
         """End what is in the batch; the next requests begin anew."""

@@ -1,10 +1,15 @@
 """The JSON of answers, whole and as server-sent events, in OpenAI's protocol."""
 
+import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from argosy.model.serve.batch import Token
 from argosy.model.serve.protocol import ChatRequest, Completion, Refusal
@@ -96,3 +101,31 @@ async def events(pieces: AsyncIterator[Piece], form: Form) -> AsyncIterator[str]
 
 def _event(data: dict[str, Any]) -> str:
     return f"data: {json.dumps(data, ensure_ascii=False)}\n\n"
+
+
+class Stream(StreamingResponse):
+    """A response whose iterator ends with it: at once where the client hangs up between two events."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            await self.body_iterator.aclose()  # type: ignore[attr-defined]
+
+
+async def unless_gone(request: Request, work: Any) -> Any:
+    """Return the result of `work`, or None where the client hangs up before it."""
+    task, gone = asyncio.ensure_future(work), asyncio.ensure_future(_hang_up(request))
+    try:
+        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+        return task.result() if task.done() else None
+    finally:
+        for each in (task, gone):
+            each.cancel()
+        await asyncio.gather(task, gone, return_exceptions=True)
+
+
+async def _hang_up(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, Response
 
 from argosy.core.errors import InputError
 from argosy.core.sandbox.templates import TemplateRefusal
@@ -17,7 +17,7 @@ from argosy.model.infer.encoder import token_bytes
 from argosy.model.infer.model import LanguageModel
 from argosy.model.serve.batch import Sampling, Token
 from argosy.model.serve.engine import Busy, Engine, Failed
-from argosy.model.serve.form import Form, Piece, events
+from argosy.model.serve.form import Form, Piece, Stream, events, unless_gone
 from argosy.model.serve.metrics import Metrics
 from argosy.model.serve.protocol import ChatRequest, Completion, Refusal, TextRequest, parse
 from argosy.model.serve.text import Text
@@ -69,16 +69,22 @@ class LocalModel:
         prompts = await asyncio.to_thread(self._chat_prompt if chat else self._prompts, given)
         samplings = [self._sampling(given, len(prompt), chat) for prompt in prompts]
         self.metrics.count("prompt_tokens_total", sum(map(len, prompts)), model=self.name)
-        if self.engine.waiting + len(prompts) * given.n > self.engine.queue:
-            raise Refusal(429, f"{self.engine.waiting} requests are waiting: try again", "rate_limit_error",
-                          code="queue_full", headers={"Retry-After": "2"})
+        self._check_room(len(prompts) * given.n)
         asked = [(prompt, own) for prompt, several in zip(prompts, samplings, strict=True) for own in several]
         form = Form(given, uuid.uuid4().hex, given.model, sum(map(len, prompts)), self._tokens)
         pieces = self._pieces(asked, given.stop)
         if given.stream:
-            return StreamingResponse(events(pieces, form), media_type="text/event-stream")
-        whole = await _unless_gone(request, _collected(pieces, len(asked)))
+            return Stream(events(pieces, form), media_type="text/event-stream")
+        whole = await unless_gone(request, _collected(pieces, len(asked)))
         return Response(status_code=499) if whole is None else JSONResponse(form.whole(whole))
+
+    def _check_room(self, wanted: int) -> None:
+        engine = self.engine
+        if wanted > engine.most:
+            raise Refusal(400, f"n times prompts is {wanted}; allowed here: 1 to {engine.most}", field="n")
+        if engine.running + engine.waiting + wanted > engine.most:
+            raise Refusal(429, f"{engine.running} answers are being made and {engine.waiting} wait: try again",
+                          "rate_limit_error", code="queue_full", headers={"Retry-After": "2"})
 
     def _chat_prompt(self, given: ChatRequest) -> list[list[int]]:
         how = {**given.chat_template_kwargs, **({"tools": given.tools} if given.tools else {})}
@@ -86,7 +92,8 @@ class LocalModel:
             try:
                 text = self.model.render(given.messages, **how)
             except (TemplateRefusal, InputError, TypeError) as error:
-                raise Refusal(400, f"messages: {error}", field="messages") from None
+                why = error.reason if isinstance(error, TemplateRefusal) else error  # without our directories
+                raise Refusal(400, f"messages: {why}", field="messages") from None
             return [list(self.model.encode([text])[0])]
 
     def _prompts(self, given: TextRequest) -> list[list[int]]:
@@ -198,21 +205,3 @@ async def _collected(pieces: AsyncIterator[Piece], choices: int) -> list[Piece]:
         own.text, own.reason = own.text + piece.text, piece.reason or own.reason
         own.tokens += piece.tokens
     return whole
-
-
-async def _unless_gone(request: Request, work: Any) -> Any:
-    """Return the result of `work`, or None where the client hangs up before it."""
-    task = asyncio.ensure_future(work)
-    gone = asyncio.ensure_future(_hang_up(request))
-    await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
-    gone.cancel()
-    if task.done():
-        return task.result()
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
-    return None
-
-
-async def _hang_up(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass

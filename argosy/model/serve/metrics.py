@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 _BOUNDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)  # seconds
 _NAMES = {
-    "requests_total": ("counter", "Requests that have ended, by path and HTTP status (499: the client hung up)."),
+    "requests_total": ("counter", "Requests by path and HTTP status (499: hung up); streams as they begin."),
     "prompt_tokens_total": ("counter", "Tokens of prompts."),
     "answer_tokens_total": ("counter", "Tokens of answers."),
     "running": ("gauge", "Answers that are being made."),

@@ -79,9 +79,19 @@ class ChatRequest(Completion):
     @classmethod
     def _one_limit(cls, given: Any) -> Any:
         """Take `max_completion_tokens`, which OpenAI's newer clients send, as `max_tokens`."""
-        if isinstance(given, dict) and "max_completion_tokens" in given:
-            given = dict(given)
-            given["max_tokens"] = given.pop("max_completion_tokens")
+        if isinstance(given, dict) and (most := given.get("max_completion_tokens")) is not None:
+            if given.get("max_tokens") not in (None, most):
+                raise ValueError("max_tokens and max_completion_tokens differ: give one of them")
+            given = {name: value for name, value in given.items() if name != "max_completion_tokens"}
+            given["max_tokens"] = most
+        return given
+
+    @field_validator("chat_template_kwargs")
+    @classmethod
+    def _no_template(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """Refuse a template of the client's: it is a program, and all requests would wait while it runs."""
+        if "chat_template" in given:
+            raise ValueError("chat_template is not allowed, as the checkpoint's own is used: leave it out")
         return given
 
     @model_validator(mode="after")

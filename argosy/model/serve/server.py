@@ -40,7 +40,7 @@ class Serving:
     rows: int = 32
     """answers at a time of one model"""
     queue: int = 256
-    """requests of one model that may wait; the next ones get 429"""
+    """answers of one model that may wait; the next ones get 429"""
     drain: float = 60.0
     """seconds that requests in flight have after SIGTERM"""
     keys: Mapping[str, str] | None = None

@@ -9,9 +9,10 @@ from typing import Any
 
 import aiohttp
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from argosy.core.errors import InputError, StepError
+from argosy.model.serve.form import Stream, unless_gone
 from argosy.model.serve.protocol import Refusal
 
 _START_S = 1800.0  # loading and compiling a large model takes minutes
@@ -59,7 +60,8 @@ class UpstreamModel:
         """Start the process, and wait until it answers. Raises StepError: it does not; with its last lines."""
         with self.log.open("ab") as output:
             self._process = subprocess.Popen(self._command, stdout=output, stderr=output)
-        self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None, sock_connect=10))
+        self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0),  # the engine has its own queue
+                                              timeout=aiohttp.ClientTimeout(total=None, sock_connect=10))
         try:
             await asyncio.wait_for(self._ready(), _START_S)
         except TimeoutError:
@@ -95,14 +97,20 @@ class UpstreamModel:
         assert self._session
         given = {**body, "model": self.name} if isinstance(body, dict) else body
         try:
-            reply = await self._session.post(f"{self.url}/v1/{path}", json=given)
+            reply = await unless_gone(request, self._post(f"{self.url}/v1/{path}", given))
         except aiohttp.ClientError as error:
             raise Refusal(503, f"the engine does not answer: {error}", "server_error") from None
+        if reply is None:
+            return Response(status_code=499)
         kind = reply.headers.get("Content-Type", "application/json").partition(";")[0]
         if kind == "text/event-stream":
-            return StreamingResponse(_handed_back(reply), media_type=kind)
+            return Stream(_handed_back(reply), media_type=kind)
         async with reply:
             return Response(await reply.read(), reply.status, media_type=kind)
+
+    async def _post(self, url: str, body: Any) -> aiohttp.ClientResponse:
+        assert self._session
+        return await self._session.post(url, json=body)
 
     def _said(self) -> str:
         lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-15:]

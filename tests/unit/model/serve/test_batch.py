@@ -83,12 +83,16 @@ def test_a_row_whose_reader_left_is_out_of_the_batch_and_the_others_go_on() -> N
 
 
 def test_models_for_which_padding_is_not_exact_get_one_row_at_a_time() -> None:
-    """States that read padding; a window of attention, whose cache drops keys."""
+    """A window of attention, whose cache drops keys."""
     torch.manual_seed(0)
-    mamba = MambaConfig(vocab_size=90, hidden_size=32, num_hidden_layers=2, state_size=4)
-    assert not joins(MambaForCausalLM(mamba).eval())
     window = MistralConfig(**SIZE, num_key_value_heads=2, sliding_window=4)
     assert not joins(MistralForCausalLM(window).eval())
+
+
+def test_a_model_that_cannot_go_on_from_a_cache_is_refused_at_the_start() -> None:
+    mamba = MambaConfig(vocab_size=90, hidden_size=32, num_hidden_layers=2, state_size=4)
+    with pytest.raises(InputError, match=r"cannot serve a MambaForCausalLM .* take --engine vllm"):
+        joins(MambaForCausalLM(mamba).eval())
 
 
 def test_a_model_with_two_sets_of_frequencies_is_refused() -> None:
