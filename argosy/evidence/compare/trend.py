@@ -16,7 +16,7 @@ EARLIEST = 5  # checkpoints before a change, which a trend and its noise are kno
 LATEST = 6  # checkpoints since a change, beyond which it is a part of the trend
 NIGHTS = 20  # in which one healthy metric of a run raises an alarm with a probability of ALPHA at most
 ALPHA = 0.05
-_SHARE = 0.4  # of ALPHA for each of the two newest places of a change; the older ones have half of the one after each
+_SHARE = 0.34  # of ALPHA for each of the two newest places; the older ones have half of the one after each: 1 in all
 _EXPONENTS = np.array([0.5, 1.0, 1.5, 2.0, 3.0])  # of a trend
 _HALVES = 40  # numbers of tokens at which a trend may have half of its gain
 

@@ -105,7 +105,7 @@ def test_the_p_value_is_that_of_a_fitted_trend() -> None:
     assert found is not None
     assert found.expected == pytest.approx(level, rel=1e-9)
     one_night = float(t.sf((points[12].value - level) / math.sqrt(rest / 8 * (1 + leverage)), 8))
-    assert found.p_value == pytest.approx(20 / 0.4 * one_night, rel=1e-5)
+    assert found.p_value == pytest.approx(20 / 0.34 * one_night, rel=1e-5)
 
 
 def _checkpoint(number: int, value: float, probe: float) -> Checkpoint:
