@@ -94,13 +94,20 @@ def _rows(file: Path, task: str, form: str) -> Iterator[dict[str, Any]]:
         raise InputError(f"{file} is no file of lighteval's details, with the columns doc, model_response and metric "
                          f"({error}): remove it to import the numbers alone") from None
     for number_, record in enumerate(records):
-        doc, said = record["doc"] or {}, record["model_response"] or {}
-        values = {name: float(value) for name, value in (record["metric"] or {}).items()
-                  if isinstance(value, bool | int | float)}
-        prompt = str(doc.get("query") or "")
-        name = f"{task}/{doc.get('id') or number_}"
-        yield {"task": task, "variant": form, "id": name, "item": name, "lang": language_of(prompt), **values,
-               **_answer(doc, said, values)}
+        try:
+            yield _row(record, number_, task, form)
+        except (AttributeError, TypeError, ValueError) as error:
+            raise InputError(f"{file}, row {number_}: its doc, model_response or metric is not as lighteval writes it "
+                             f"({error}): remove the file to import the numbers alone") from None
+
+
+def _row(record: Mapping[str, Any], number_: int, task: str, form: str) -> dict[str, Any]:
+    doc, said = record["doc"] or {}, record["model_response"] or {}
+    values = {name: float(value) for name, value in (record["metric"] or {}).items()
+              if isinstance(value, bool | int | float)}
+    name = f"{task}/{doc.get('id') or number_}"
+    return {"task": task, "variant": form, "id": name, "item": name, "lang": language_of(str(doc.get("query") or "")),
+            **values, **_answer(doc, said, values)}
 
 
 def _answer(doc: Mapping[str, Any], said: Mapping[str, Any], values: dict[str, float]) -> dict[str, Any]:

@@ -151,6 +151,8 @@ async def _body(request: Request) -> Any:
             raise Refusal(413, f"a request may have {_MOST_BYTES} bytes")
         parts.append(part)
     try:
-        return json.loads(b"".join(parts))
-    except ValueError as error:
+        body = json.loads(b"".join(parts))
+        json.dumps(body, ensure_ascii=False).encode()  # half of a character, \ud800, is no text
+        return body
+    except (ValueError, RecursionError) as error:
         raise Refusal(400, f"the request is no JSON: {error}") from None

@@ -117,6 +117,13 @@ class TextRequest(Completion):
     max_tokens: Annotated[int | None, Field(ge=1)] = 16  # OpenAI's default
     logprobs: Annotated[int | None, Field(ge=0, le=_MOST_LIKELIEST)] = None
 
+    @field_validator("prompt")
+    @classmethod
+    def _some(cls, prompt: Any) -> Any:
+        if prompt == []:
+            raise ValueError("the list is empty: give a text, or token ids")
+        return prompt
+
     @property
     def prompts(self) -> list[str | list[int]]:
         """The prompts, each a text or token ids."""

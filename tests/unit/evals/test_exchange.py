@@ -101,12 +101,15 @@ def test_details_of_lighteval_are_answers_to_items(tmp_path: Path) -> None:
         ("lighteval-25shot", "arc_challenge/0", "zh"), ("lighteval-25shot", "arc_challenge/1", "en")]
     assert [(row["chosen"], row["gold"], row["correct"], row["scores"]) for row in chosen] == [
         (1, 1, True, [-2.5, -1.0]), (0, 1, False, [-0.5, -1.0])]
+    write_details(folder / f"details_gsm8k|0_{time}.parquet", [("a doc", "an answer", "a metric")])
+    with pytest.raises(InputError, match=r"gsm8k.* row 0: .* is not as lighteval writes it"):
+        read_results([tmp_path], "", {})
     (folder / f"details_gsm8k|0_{time}.parquet").write_bytes(b"PAR1")
     with pytest.raises(InputError, match=r"is no file of lighteval's details.*import the numbers alone"):
         read_results([tmp_path], "", {})
 
 
-def write_details(path: Path, records: list[tuple[dict[str, Any], ...]]) -> None:
+def write_details(path: Path, records: list[tuple[Any, ...]]) -> None:
     """Write the columns that lighteval's documentation names."""
     import pyarrow as pa
     import pyarrow.parquet as pq

@@ -209,6 +209,15 @@ def test_what_cannot_be_done_is_refused_with_the_reason(serving: Serving, fields
     assert says in refused.value.message
 
 
+@pytest.mark.parametrize("body", [b'{"model": "./a", "prompt": "\\ud800"}', b"[" * 100_000, b"{"])
+def test_a_body_that_is_no_text_is_refused(serving: Serving, body: bytes) -> None:
+    request = urllib.request.Request(f"{serving.url}/v1/completions", body, {"Authorization": f"Bearer {KEY}"})
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(request)
+    assert refused.value.code == 400
+    assert "the request is no JSON" in json.load(refused.value)["error"]["message"]
+
+
 def test_a_wrong_key_is_refused_and_the_page_and_health_need_none(serving: Serving) -> None:
     for key in ("wrong", KEY + "x", KEY[:-1]):
         with pytest.raises(openai.AuthenticationError):

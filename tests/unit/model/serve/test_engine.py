@@ -12,7 +12,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from argosy.model.serve.batch import Sampling
 from argosy.model.serve.engine import Busy, Engine
 from argosy.model.serve.form import Stream
-from argosy.model.serve.protocol import ChatRequest, Refusal, parse
+from argosy.model.serve.protocol import ChatRequest, Refusal, TextRequest, parse
 
 LONG, SHORT = Sampling(100_000, frozenset(), 0.0), Sampling(3, frozenset(), 0.0)
 CHAT = {"model": "a", "messages": [{"role": "user", "content": "a"}]}
@@ -110,3 +110,5 @@ def test_two_limits_that_differ_and_a_template_of_the_client_are_refused() -> No
                          ({"chat_template_kwargs": {"chat_template": "a"}}, "chat_template is not allowed")):
         with pytest.raises(Refusal, match=says):
             parse(ChatRequest, CHAT | fields)
+    with pytest.raises(Refusal, match="prompt: the list is empty"):
+        parse(TextRequest, {"model": "a", "prompt": []})
