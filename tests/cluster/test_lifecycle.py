@@ -108,7 +108,8 @@ benchmarks:
     told:
       template: {prompt: "{options}\\nNow {question}\\nRight:", option: "({label}) {text}", answer: "({label})"}
 """
-ONLY_PRETRAIN = ("stages=[pretrain, evaluate, compare]", "long_context=null", "anneal=null", "pretrain.exports=[1.0]")
+ONLY_PRETRAIN = ("stages=[clean, tokenizer, tokenize, pretrain, evaluate, compare]", "pretrain.exports=[1.0]",
+                 "long_context=null", "anneal=null")
 
 
 def test_a_form_of_ones_own_by_yaml_alone_is_asked_on_the_cluster(cluster: Cluster, store: Path) -> None:
