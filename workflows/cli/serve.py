@@ -46,21 +46,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from argosy.model.serve.metrics import Metrics
-    from argosy.model.serve.server import Serving, check_open, open_models, serve
+    from argosy.model.serve.server import Serving, listen, open_models, serve
 
     serving = Serving(args.host, args.port, args.engine, shlex.split(args.engine_command),
                       shlex.split(args.engine_arguments), args.max_tokens, args.at_once or 32,
                       256 if args.queue is None else args.queue, args.drain,
                       _keys(args.keys) if args.keys else None, args.votes)
     _check(args)
-    check_open(serving)
+    listening = listen(serving)
     found = {name: _opened(args.store, name) for name in args.checkpoints}
     metrics = Metrics()
     models = open_models(found, serving, metrics, args.store / ".serve")
     about = {name: _about(checkpoint) for name, (checkpoint, _) in found.items()}
     address = f"http://{f'[{args.host}]' if ':' in args.host else args.host}:{args.port}"
     print(f"{', '.join(found)}: {address}/v1 (OpenAI's protocol), {address}/ (a page to try it)", file=sys.stderr)
-    serve(models, serving, metrics, about)
+    serve(models, serving, metrics, about, listening)
     return 0
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
@@ -51,7 +53,10 @@ class Server:
 
     def app(self) -> Starlette:
         """The application, for uvicorn."""
-        return Starlette(lifespan=self._life, routes=[
+        # Without keys a page of another site must not reach it by a name of its own that leads here (DNS rebinding).
+        hosts = ["*"] if self._keys else ["127.0.0.1", "localhost", "["]  # the last one is [::1], cut at its colon
+        guard = Middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False)
+        return Starlette(lifespan=self._life, middleware=[guard], routes=[
             Route("/", self._page), Route("/health", self._health), Route("/metrics", self._metrics),
             Route("/v1/models", self._guarded(self._list)),
             Route("/v1/chat/completions", self._guarded(self._answer("chat/completions")), methods=["POST"]),

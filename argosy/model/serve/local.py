@@ -111,10 +111,11 @@ class LocalModel:
         """Settings of each answer to a prompt of `size` tokens."""
         room = self.model.max_length - size
         most = min(room, self.limit or room)
-        wanted = given.max_tokens or most
-        if room < 1 or (given.max_tokens or 1) > room:
+        named = given.max_tokens if "max_tokens" in given.model_fields_set else None
+        wanted = named or min(given.max_tokens or most, most)
+        if room < 1 or (named or 1) > room:
             raise Refusal(400, f"the context has {self.model.max_length} tokens, and the prompt {size}"
-                          + (f" with max_tokens {given.max_tokens}" if given.max_tokens else "")
+                          + (f" with max_tokens {named}" if named else "")
                           + ": shorten the prompt or max_tokens", code="context_length_exceeded")  # fmt: skip
         if self.limit and wanted > self.limit:
             raise Refusal(400, f"max_tokens is {wanted}, allowed here: 1 to {self.limit}", field="max_tokens")

@@ -61,29 +61,28 @@ def open_models(checkpoints: Mapping[str, tuple[Checkpoint, str]], serving: Serv
             for name, (checkpoint, _) in checkpoints.items()]  # fmt: skip
 
 
-def serve(models: Sequence[Model], serving: Serving, metrics: Metrics, about: Mapping[str, Mapping[str, Any]]) -> None:
+def serve(models: Sequence[Model], serving: Serving, metrics: Metrics, about: Mapping[str, Mapping[str, Any]],
+          listening: socket.socket) -> None:
     """Answer requests until SIGTERM or Ctrl-C; requests in flight then have `drain` seconds.
 
-    Raises InputError: the address is taken, or open to others without a key."""
-    check_open(serving)
+    `listening`: from `listen`. Raises InputError: the server did not start."""
     votes = Votes(serving.votes, about) if serving.votes else None
     server = Server(models, metrics, serving.keys, votes)
     config = uvicorn.Config(server.app(), log_level="warning", timeout_graceful_shutdown=round(serving.drain),
                             lifespan="on", server_header=False)
     running = _Process(config, server)
-    running.run(sockets=[_listen(serving)])
+    running.run(sockets=[listening])
     if not running.started:
         raise InputError("the server did not start; its messages say why")
 
 
-def check_open(serving: Serving) -> None:
-    """Refuse an address that other machines reach where no key is asked for. Raises InputError."""
+def listen(serving: Serving) -> socket.socket:
+    """Take the address, before models are loaded.
+
+    Raises InputError: it is taken, or open to other machines without a key."""
     if not serving.keys and serving.host not in ("127.0.0.1", "localhost", "::1"):
         raise InputError(f"--host {serving.host} is open to other machines: give --keys FILE (NAME KEY, a line each), "
                          "or serve on 127.0.0.1")
-
-
-def _listen(serving: Serving) -> socket.socket:
     family = socket.AF_INET6 if ":" in serving.host else socket.AF_INET
     listening = socket.socket(family)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
