@@ -109,6 +109,6 @@ def published() -> list[Group]:
 
 
 def _load(path: Path) -> tuple[Any, Any]:
-    from transformers import AutoModelForCausalLM
+    from argosy.model.weights.load import load_model
 
-    return AutoModelForCausalLM.from_pretrained(path, dtype="float32"), load_encoder(path)
+    return load_model(path, dtype="float32"), load_encoder(path)

@@ -24,14 +24,16 @@ data.preferences=DIR/preferences.jsonl. SIGTERM or Ctrl-C: requests in flight ar
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("checkpoints", nargs="+", metavar="CHECKPOINT", help="checkpoints' names, or directories")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
-    parser.add_argument("--port", type=positive, default=8000, metavar="N", help="default: 8000")
+    port = checked(int, "a whole number from 1 to 65535", lambda number: 1 <= number <= 65535)
+    parser.add_argument("--port", type=port, default=8000, metavar="N", help="default: 8000")
     parser.add_argument("--engine", choices=("argosy", "vllm", "sglang"), default="argosy",
                         help="argosy: in this process, on CPU or GPU; vllm, sglang: their servers (default: argosy)")
     parser.add_argument("--engine-command", default="", metavar="COMMAND",
                         help="program of vllm or sglang, where it is not on the path")
     parser.add_argument("--engine-arguments", default="", metavar="ARGS",
                         help="more arguments for it, such as '--tensor-parallel-size 2'")
-    parser.add_argument("--keys", type=user_path, metavar="FILE", help="keys that requests need: NAME KEY, a line each")
+    parser.add_argument("--keys", type=user_path, metavar="FILE",
+                        help="keys that requests need: NAME KEY, a line each, keys of 16 characters or more")
     parser.add_argument("--votes", type=user_path, metavar="DIR", help="folder for votes of the page")
     parser.add_argument("--max-tokens", type=positive, metavar="N", help="limit of an answer (default: the context)")
     parser.add_argument("--at-once", type=positive, metavar="N",

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+_ROLES = ("system", "developer", "user", "assistant", "tool")
 _MOST_STOPS, _MOST_CHOICES, _MOST_LIKELIEST = 16, 16, 20
 _NEUTRAL = {"frequency_penalty": 0, "presence_penalty": 0, "logit_bias": {}, "best_of": 1, "suffix": "", "echo": False,
             "response_format": {"type": "text"}, "tool_choice": "auto", "parallel_tool_calls": True,
@@ -156,8 +157,10 @@ def parse(kind: type[ChatRequest] | type[TextRequest], body: Any) -> Any:
 def _message(number: int, message: dict[str, Any]) -> dict[str, Any]:
     """Return a message whose content is one text, as chat templates take it."""
     role, content = message.get("role"), message.get("content")
-    if not isinstance(role, str):
-        raise ValueError(f"messages[{number}] has no role; allowed: system, developer, user, assistant, tool")
+    if role not in _ROLES:
+        raise ValueError(f"messages[{number}].role is {role!r}; allowed: {', '.join(_ROLES)}")
+    if content is None and role != "assistant":  # which may have tool calls alone
+        raise ValueError(f"messages[{number}] has no content")
     if isinstance(content, list):
         if other := next((part for part in content if not isinstance(part, dict) or part.get("type") != "text"), None):
             kind = other.get("type") if isinstance(other, dict) else other
