@@ -1,8 +1,8 @@
 """Requests to one checkpoint: `argosy serve` beside transformers' own server (`transformers serve`).
 
-python -m benchmarks.serving [--clients 8] [--model DIR]
+python -m benchmarks.serving MODEL [--clients 8]
 
-Both serve the same model (a random Llama in float32, or --model) on two threads, one server at a time, in turns.
+Both serve the same model, which has a chat template, on two threads, one server at a time, in turns.
 Clients ask chat completions at once, each the next one as soon as it has its answer: streamed, greedy, with a limit of
 tokens. The texts have to be equal, but for 1 in 20 at most, after near ties. The last line is JSON; `ratio` is our
 requests a second over theirs, `first_token_ratio` their median time to the first token over ours.
@@ -27,12 +27,10 @@ from typing import Any, NamedTuple
 
 from argosy.core.errors import StepError
 from argosy.core.step.machine import free_port
-from benchmarks.side_by_side import THREADS, environment, make_model
+from benchmarks.side_by_side import THREADS, environment
 
 EQUAL = 0.95
 WORDS = ("river", "north", "stone", "market", "salt", "early", "number", "bridge", "window", "paper", "the", "of", "to")
-TEMPLATE = ("{% for m in messages %}{{ m['role'] + ': ' + m['content'] + '\\n' }}{% endfor %}"
-            "{% if add_generation_prompt %}assistant: {% endif %}")
 OURS = "import sys; from workflows.cli import main; sys.exit(main())"
 
 
@@ -51,7 +49,7 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=8, help="clients at once")
     parser.add_argument("--tokens", type=int, default=48, help="limit of an answer")
     parser.add_argument("--rounds", type=int, default=2, help="turns of each server")
-    parser.add_argument("--model", default="", help="a model with a chat template, instead of a random one")
+    parser.add_argument("model", type=Path, help="a model in float32 with a chat template, as transformers loads it")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         print(json.dumps(measure(Path(folder), args)))
@@ -59,10 +57,7 @@ def main() -> None:
 
 def measure(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
     """The figures."""
-    model = Path(args.model or folder / "model").absolute()
-    if not args.model:
-        make_model(model, [" ".join(Random(n).choices(WORDS, k=40)) for n in range(2000)], written=True)
-        (model / "chat_template.jinja").write_text(TEMPLATE)
+    model = args.model.absolute()
     rates: dict[str, list[float]] = {"ours": [], "theirs": []}
     first: dict[str, list[float]] = {"ours": [], "theirs": []}
     pairs: list[tuple[str, str]] = []
@@ -101,7 +96,6 @@ async def ask_all(url: str, model: str, asked: Sequence[Any], clients: int, toke
     """Ask all, so many at once."""
     import openai
 
-    client = openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0, timeout=600)
     gate = asyncio.Semaphore(clients)
 
     async def ask(chat: Any) -> Answer:
@@ -115,7 +109,8 @@ async def ask_all(url: str, model: str, asked: Sequence[Any], clients: int, toke
                 text += new or ""
             return Answer(text, first, time.monotonic() - begun)
 
-    return await asyncio.gather(*map(ask, asked))
+    async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0, timeout=600) as client:
+        return await asyncio.gather(*map(ask, asked))
 
 
 @contextmanager
