@@ -16,7 +16,7 @@ from argosy.core.errors import StepError
 from argosy.core.step.contract import counted
 from argosy.model.infer.batches import SHARED, beginning
 from argosy.model.infer.forward import free_memory, is_out_of_memory, short_rope
-from argosy.model.infer.logprobs import by_length, likeliest
+from argosy.model.infer.logprobs import by_length, sample_tokens
 from argosy.model.infer.shared import SharedPrefix, shares_prefix
 
 if TYPE_CHECKING:
@@ -145,14 +145,14 @@ class _BatchDecoding:
 
         self._decoder, self._model, self._decoding, self._copies = decoder, decoder.model, decoding, len(seeds[0])
         device, rows, most = decoder.model.device, len(prompts) * self._copies, decoding.max_new_tokens
-        self._prompts = _pad_left(prompts, decoding.pad_id).to(device)
+        self._prompts = pad_left(prompts, decoding.pad_id).to(device)
         self._ids = self._prompts
-        self._mask = _pad_left([[1] * len(prompt) for prompt in prompts], 0).to(device)
+        self._mask = pad_left([[1] * len(prompt) for prompt in prompts], 0).to(device)
         self._places = (self._mask.cumsum(-1) - 1).clamp(min=0) + before
         self._stops = torch.tensor(list(decoding.stop_ids), dtype=torch.long, device=device)
-        drawn = [np.random.default_rng(seed).random(most, dtype=np.float32)  # in [0, 1), of each answer's tokens
+        numbers = [np.random.default_rng(seed).random(most, dtype=np.float32)  # in [0, 1), of each answer's tokens
                  for row in seeds for seed in row if decoding.temperature]  # fmt: skip
-        self._drawn = torch.from_numpy(np.array(drawn, dtype=np.float32)).to(device)
+        self._drawn = torch.from_numpy(np.array(numbers, dtype=np.float32)).to(device)
         self._lines = torch.arange(rows, device=device)
         self._ended = torch.zeros(rows, dtype=torch.bool, device=device)
         self._tokens = torch.zeros(rows, most, dtype=torch.long, device=device)
@@ -191,15 +191,11 @@ class _BatchDecoding:
 
     def _choose(self, logits: "Tensor", at: int) -> "tuple[Tensor, Tensor | None]":
         """Choose the next token of each row; its log-probability too, where those are wanted."""
-        import torch
-
         decoding = self._decoding
         scores = None
         if decoding.temperature:
             scores = (logits.float() / decoding.temperature).log_softmax(-1)
-            rising = likeliest(scores.exp(), decoding.top_k, decoding.top_p).cumsum(-1)
-            point = self._drawn[self._lines, at].unsqueeze(1) * rising[:, -1:]
-            tokens = torch.searchsorted(rising, point, right=True).squeeze(1).clamp(max=logits.shape[1] - 1)
+            tokens = sample_tokens(scores.exp(), self._drawn[self._lines, at], decoding.top_k, decoding.top_p)
         else:
             tokens = logits.argmax(-1)
             if decoding.scored:
@@ -257,7 +253,7 @@ class _BatchDecoding:
         return Answers(tokens, [score[: len(row)] for row, score in zip(tokens, self._scores.tolist(), strict=True)])
 
 
-def _pad_left(rows: Sequence[Sequence[int]], value: int) -> "Tensor":
+def pad_left(rows: Sequence[Sequence[int]], value: int) -> "Tensor":
     """Pad rows on the left, (rows, longest row), int64."""
     import torch
 

@@ -163,6 +163,16 @@ def likeliest(shares: Any, top_k: int, top_p: float) -> Any:
     return shares.scatter(-1, places, values.masked_fill(before >= top_p * values.sum(-1, keepdim=True), 0))
 
 
+def sample_tokens(shares: Any, numbers: Any, top_k: int, top_p: float) -> Any:
+    """Return the token of each row, (R,), that its number in [0, 1), (R,), falls on in its probabilities, (R, V);
+    `likeliest` leaves some of them out."""
+    import torch
+
+    rising = likeliest(shares, top_k, top_p).cumsum(-1)
+    point = numbers.unsqueeze(1) * rising[:, -1:]
+    return torch.searchsorted(rising, point, right=True).squeeze(1).clamp(max=shares.shape[1] - 1)
+
+
 def k1(logprobs: Any, reference: Any) -> Any:
     """Return log p - log q of each sampled token: unbiased, of high variance, negative at times (Schulman 2020)."""
     return logprobs - reference

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 NAME = "argosy_shared"
 _UNKNOWN = ("softcap", "s_aux", "position_bias", "sliding_window")  # what changes scores and is not taken here
-_TOLERANCE = 1e-3  # of log-probabilities, beside one row's alone; of half precision 0.1
+TRIAL_ERRORS = (RuntimeError, ValueError, TypeError, IndexError, AttributeError, NotImplementedError, KeyError)
 _LAYERS: "list[tuple[Tensor, Tensor]]" = []  # keys and values of the beginning now read, (1, key heads, tokens, size)
 
 
@@ -94,15 +94,19 @@ def shares_prefix(model: Any) -> bool:
         return False
     vocabulary = model.config.get_text_config().vocab_size
     rows = [[(7 * at + 3 * row * (at > 4)) % min(50, vocabulary) for at in range(9 - row)] for row in range(2)]
-    half = "32" not in str(model.dtype)
     try:
         with torch.inference_mode():
             alone = [_last_logits(model, [row], 0) for row in rows]
             with SharedPrefix(model).read(rows[0][:5]):
                 shared = _last_logits(model, [row[5:] for row in rows], 5)
-    except (RuntimeError, ValueError, TypeError, IndexError, AttributeError, NotImplementedError, KeyError):
+    except TRIAL_ERRORS:
         return False
-    return torch.allclose(shared, torch.cat(alone), atol=0.1 if half else _TOLERANCE)
+    return torch.allclose(shared, torch.cat(alone), atol=trial_tolerance(model))
+
+
+def trial_tolerance(model: Any) -> float:
+    """Return how far log-probabilities of a trial may be from those of one row alone, in the model's precision."""
+    return 1e-3 if "32" in str(model.dtype) else 0.1
 
 
 def _last_logits(model: Any, rows: Sequence[Sequence[int]], before: int) -> "Tensor":

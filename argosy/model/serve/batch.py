@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from argosy.core.errors import InputError
-from argosy.model.infer.decode import padding_allowed
+from argosy.model.infer.decode import pad_left, padding_allowed
 from argosy.model.infer.forward import short_rope
-from argosy.model.infer.logprobs import likeliest
+from argosy.model.infer.logprobs import sample_tokens
+from argosy.model.infer.shared import TRIAL_ERRORS, trial_tolerance
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-_ERRORS = (RuntimeError, ValueError, TypeError, IndexError, AttributeError, NotImplementedError, KeyError)
-_TOLERANCE = 1e-3  # of log-probabilities, beside a row's alone; of half precision 0.1
 
 
 @dataclass(frozen=True)
@@ -106,8 +105,7 @@ class Batch:
         import torch
 
         last = torch.tensor([[row.tokens[-1].id] for row in self.rows], device=self.model.device)
-        longest = max(self._widths) + 1
-        mask = _mask([width + 1 for width in self._widths], longest, last.device)
+        mask = _mask([width + 1 for width in self._widths], last.device)
         places = torch.tensor([[width] for width in self._widths], device=last.device)
         self._choose(self.rows, self._forward(last, mask, places))
         self._widths = [width + 1 for width in self._widths]
@@ -121,18 +119,11 @@ class Batch:
 
     def _join(self, newcomers: Sequence[Row]) -> None:
         """Read the newcomers' prompts, choose their first tokens, and put their cache beside the others'."""
-        import torch
-
         here, self._cache = self._cache, None
         widths = [len(row.prompt) for row in newcomers]
-        longest, device = max(widths), self.model.device
-        ids = torch.tensor([[0] * (longest - len(row.prompt)) + list(row.prompt) for row in newcomers], device=device)
-        mask = _mask(widths, longest, device)
-        try:
-            self._choose(newcomers, self._forward(ids, mask, (mask.cumsum(-1) - 1).clamp(min=0)))
-        except BaseException:
-            self._cache = here
-            raise
+        ids = pad_left([row.prompt for row in newcomers], 0).to(self.model.device)
+        mask = _mask(widths, ids.device)
+        self._choose(newcomers, self._forward(ids, mask, (mask.cumsum(-1) - 1).clamp(min=0)))
         if here is not None and self.rows:
             _append(here, self._cache)
             self._cache = here
@@ -180,15 +171,11 @@ def _sampled(logits: "Tensor", row: Row) -> int:
     import torch
 
     shares = (logits / row.sampling.temperature).log_softmax(-1).exp()
-    rising = likeliest(shares, 0, row.sampling.top_p).cumsum(-1)
-    point = torch.tensor(row.draw(), device=logits.device) * rising[-1]
-    return min(int(torch.searchsorted(rising, point, right=True)), len(logits) - 1)
+    return int(sample_tokens(shares[None], torch.tensor([row.draw()], device=logits.device), 0, row.sampling.top_p))
 
 
-def _mask(widths: Sequence[int], longest: int, device: Any) -> "Tensor":
-    import torch
-
-    return torch.tensor([[0] * (longest - width) + [1] * width for width in widths], device=device)
+def _mask(widths: Sequence[int], device: Any) -> "Tensor":
+    return pad_left([[1] * width for width in widths], 0).to(device)
 
 
 def _append(cache: Any, others: Any) -> None:
@@ -228,13 +215,13 @@ def joins(model: Any) -> bool:
     try:
         for row in alone:
             _run(model, [row])
-    except _ERRORS as error:
+    except TRIAL_ERRORS as error:
         raise InputError(f"Argosy's own engine cannot serve a {type(model).__name__} ({error}): take --engine vllm or "
                          "sglang") from error
     try:
         _run(model, together)
-    except _ERRORS:
+    except TRIAL_ERRORS:
         return False
-    tolerance = _TOLERANCE if "32" in str(model.dtype) else 0.1
+    tolerance = trial_tolerance(model)
     return all(abs(one.logprob - other.logprob) < tolerance for own, shared in zip(alone, together, strict=True)
                for one, other in zip(own.tokens, shared.tokens, strict=True))

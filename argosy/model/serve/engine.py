@@ -99,8 +99,8 @@ class Engine:
                     yield asked.row.tokens[seen]
                     seen += 1
         finally:
-            asked.row.left = True
             with self._wake, suppress(ValueError):  # it has begun
+                asked.row.left = True
                 self._waiting.remove(asked)
 
     def end(self) -> None:
@@ -127,9 +127,6 @@ class Engine:
         taken: list[_Asked] = []
         longest = 0
         while self._waiting and len(self._running) + len(taken) < self.rows:
-            if self._waiting[0].row.left:
-                self._waiting.popleft()
-                continue
             longest = max(longest, len(self._waiting[0].row.prompt))
             if taken and longest * (len(taken) + 1) > _CHUNK:
                 break

@@ -3,7 +3,7 @@
 A field that would change the answer and is not known here is refused, not passed over."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -167,6 +167,3 @@ def _message(number: int, message: dict[str, Any]) -> dict[str, Any]:
             raise ValueError(f"messages[{number}].content has a part of type {kind!r}; allowed: text")
         content = "".join(str(part.get("text", "")) for part in content)
     return {**message, "role": "system" if role == "developer" else role, "content": content or ""}
-
-
-Reason = Literal["stop", "length"]
