@@ -67,10 +67,15 @@ DIVISIONS: dict[str, str] = {  # of stages whose samples have one length
     "tp2_fsdp2": "processes=4 tensor_parallel=2 engine=fsdp",
     "sp2_fsdp4": "processes=4 sequence_parallel=2 engine=fsdp",
     "pp2_dp2": "processes=4 pipeline_parallel=2 micro_batch_size=1",
+    "pp2_fsdp2": "processes=4 pipeline_parallel=2 micro_batch_size=1 engine=fsdp",
+    "pp2_ddp2_interleaved": "processes=4 pipeline_parallel=2 pipeline_interleave=2 micro_batch_size=1 engine=ddp",
+    "tp2_pp2_fsdp2": "processes=8 tensor_parallel=2 pipeline_parallel=2 micro_batch_size=1 engine=fsdp",
 }
 OF_EXPERTS: dict[str, str] = {
     "ep2": "processes=2 expert_parallel=2", "ep2_tp2": "processes=4 expert_parallel=2 tensor_parallel=2",
-    "ep2_dp2": "processes=4 expert_parallel=2", "micro4": "processes=1 micro_batch_size=4",  # whose balance is another
+    "ep2_dp2": "processes=4 expert_parallel=2", "ep2_fsdp4": "processes=4 expert_parallel=2 engine=fsdp",
+    "ep2_tp2_fsdp4": "processes=8 expert_parallel=2 tensor_parallel=2 engine=fsdp",
+    "micro4": "processes=1 micro_batch_size=4",  # whose balance is another
 }
 _FLOOR = 0.01
 

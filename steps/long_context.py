@@ -12,7 +12,7 @@ from pydantic import Field
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
 from argosy.model.train.checks import TRAINING, check_phase
-from argosy.model.train.config import ContinueConfig, TrainConfig, TrainOutputs
+from argosy.model.train.config import ContinueConfig, TrainOutputs
 
 
 class LongContextConfig(ContinueConfig):
@@ -38,27 +38,46 @@ def run(config: LongContextConfig, context: StepContext) -> LongContextOutputs:
     make_deterministic(config.seed, config.threads)
     from argosy.model.train.phase import lengthen, load_start, train_phase
 
-    model, tokenizer, tokens = load_start(config.checkpoint)
-    before = _position_nats(model, config, context)
-    model = lengthen(model, config.sequence_length, config.rope_theta)
-    outputs = train_phase(config, context, "long_context", model, tokenizer, tokens)
-    after = _position_nats(model, config, context)
-    for step, nats in ((0, before), (config.steps, after)):
+    model, tokenizer, tokens = load_start(config.checkpoint, whole=config.processes == 1)
+    longer = lengthen(model, config.sequence_length, config.rope_theta)
+    measured = _Positions(config, context, model)
+    outputs = train_phase(config, context, "long_context", longer, tokenizer, tokens, measured)
+    for step, nats in ((0, measured.nats["before"]), (config.steps, measured.nats["after"])):
         context.tracker.metrics({f"heldout/nats_at/{name}": value for name, value in nats.items()}, step=step)
-    return LongContextOutputs(**outputs.model_dump(), position_nats={"before": before, "after": after})
+    return LongContextOutputs(**outputs.model_dump(), position_nats=measured.nats)
 
 
-def _position_nats(model: Any, config: TrainConfig, context: StepContext) -> dict[str, float]:
-    import torch
+class _Positions:
+    """Measures held-out nats by position `before` and `after` training.
 
-    from argosy.corpus.tokens.reader import read_channels
-    from argosy.model.train.heldout import HeldoutLoss
-    from argosy.model.train.layers.loss import LossModule
+    `model`: the one that is not lengthened, whose rotations `before` has."""
 
-    heldout = HeldoutLoss(read_channels(config.tokenized, "heldout"), config.sequence_length, config.heldout_tokens)
-    model = model.to(context.device)
-    with context.progress.during("held-out loss by position"):
-        return heldout.by_position(LossModule(model, 1, getattr(torch, config.dtype), 0.0, config.sequence_length))
+    def __init__(self, config: LongContextConfig, context: StepContext, model: Any) -> None:
+        self._config, self._context = config, context
+        self._rotations = dict(model.get_decoder().named_buffers())
+        self.nats: dict[str, dict[str, float]] = {}
+
+    def __call__(self, when: str, module: Any) -> None:
+        from argosy.corpus.tokens.reader import read_channels
+        from argosy.model.train.heldout import HeldoutLoss
+
+        heldout = HeldoutLoss(read_channels(self._config.tokenized, "heldout"), self._config.sequence_length,
+                              self._config.heldout_tokens)
+        if when == "before":
+            self._exchange(module)
+        with self._context.progress.during("held-out loss by position"):
+            self.nats[when] = heldout.by_position(module)
+        if when == "before":
+            self._exchange(module)
+
+    def _exchange(self, module: Any) -> None:
+        """Exchange the rotations of the module with those that are kept."""
+        for name, buffer in module.named_buffers():
+            for own, kept in self._rotations.items():
+                if name.endswith(f".{own}"):
+                    here = buffer.clone()
+                    buffer.copy_(kept)
+                    kept.copy_(here)
 
 
 STEP = Step("long_context", LongContextConfig, run, version=3, needs="train", makes_model=True,

@@ -186,12 +186,13 @@ def _data(job: Job, layout: Layout, per_node: int) -> list[Sent]:
     gathered, buckets = _messages(job, layout, size)
     if layout.zero == 0:
         return [Sent("all-reduce", "gradients", 2 * ring * size, far, buckets)]
-    passes = layout.accumulation(job)  # sharded gradients are summed after each micro-batch
+    # sharded gradients are summed after each micro-batch; a pipeline's stage is gathered once, and summed once
+    passes = layout.accumulation(job) if layout.pipeline == 1 else 1
     sums = passes if layout.zero >= 2 else 1
     found = [Sent("reduce-scatter", "gradients", sums * ring * size, far, sums * buckets)]
-    times = 2 * passes if layout.zero == 3 else 1
+    times = 2 * passes if layout.zero == 3 and layout.pipeline == 1 else 1
     purpose = "weights" + (", forward and backward" if times > 1 else "")
-    found.append(Sent("all-gather", purpose, times * ring * size, far, times * gathered))
+    found.append(Sent("all-gather", purpose, times * ring * layout.gathered * count, far, times * gathered))
     copies = layout.data // ranks
     if copies > 1:
         shard = 2 * (copies - 1) / copies * size / ranks

@@ -104,8 +104,9 @@ def make_optimizer(model: Any, config: TrainConfig) -> torch.optim.Optimizer:
     if (head := model.get_output_embeddings()) is not None:  # a stage of a pipeline may have none
         embedding.add(id(head.weight))
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    matrices = [p for p in parameters if p.ndim > 1 and id(p) not in embedding]  # of experts too, in one tensor
-    others = [p for p in parameters if p.ndim < 2 or id(p) in embedding]
+    vectors = {id(p) for p in parameters if len(getattr(p, "ds_shape", p.shape)) < 2}  # DeepSpeed's, in parts
+    matrices = [p for p in parameters if id(p) not in vectors | embedding]  # of experts too, in one tensor
+    others = [p for p in parameters if id(p) in vectors | embedding]
     adamw: dict[str, Any] = {"lr": config.learning_rate, "betas": (config.beta1, config.beta2), "fused": True}
     if config.optimizer == "muon":
         groups = [{"params": matrices, "weight_decay": config.weight_decay, "muon": True},

@@ -1,6 +1,6 @@
 """One phase of training, from its config to its outputs: model, data, engine, loop."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +37,16 @@ from argosy.model.weights.checkpoint import open_final
 from argosy.model.weights.export import Exporter
 from argosy.model.weights.load import load_model
 from argosy.model.weights.pretrained import load_tokenizer, random_model, weights_dtype
+from argosy.model.weights.unfilled import like, unfilled, unfilled_random
 
 
 def train_phase(
-    config: TrainConfig, context: StepContext, stage: str, model: Any, tokenizer: Any, tokens_before: int = 0
+    config: TrainConfig, context: StepContext, stage: str, model: Any, tokenizer: Any, tokens_before: int = 0,
+    measure: Callable[[str, Any], None] | None = None,
 ) -> TrainOutputs:
     """Train `model`, on the step's device, in each of the step's processes.
+
+    `measure`: called with `before` and `after` training, and the engine's module, in each process.
 
     Raises InputError: the data, the mixture, the tokenizer and the model do not fit together; StepError: the loss is
     not a number any more."""
@@ -58,7 +62,11 @@ def train_phase(
         if isinstance(config, ContinueConfig) and config.carry_optimizer:
             carry_optimizer(config, engine)
         updates = Sampled(config, context, engine, mixture, heldout, exporter)
+        if measure:
+            measure("before", engine.module)
         Loop(config, context, engine, updates).run()
+        if measure:
+            measure("after", engine.module)
     if config.keep_optimizer:
         keep_optimizer(config, engine, context.out)
     exports = [exporter.describe(name, step, step * config.tokens_per_step)
@@ -131,8 +139,8 @@ def _tell(rows: Sequence[ChannelEpochs], context: StepContext, report: Mapping[s
                              for row in rows for name in ("share", "epochs", "epochs_in_all")}, step=0)
 
 
-def build_model(config: ModelConfig, vocab_size: int, special_ids: dict[str, int | None]) -> Any:
-    """Return a randomly initialised model, float32.
+def build_model(config: ModelConfig, vocab_size: int, special_ids: dict[str, int | None], *, whole: bool = True) -> Any:
+    """Return a randomly initialised model, float32; without memory, for an engine to fill, unless `whole`.
 
     `special_ids`: bos_token_id, eos_token_id, pad_token_id of the tokenizer. Raises InputError: transformers has no
     causal model of this type."""
@@ -143,7 +151,7 @@ def build_model(config: ModelConfig, vocab_size: int, special_ids: dict[str, int
     fields["head_dim"] = config.hidden_size // config.num_attention_heads
     try:
         architecture = AutoConfig.for_model(fields.pop("model_type"), vocab_size=vocab_size, **fields, **special_ids)
-        return random_model(architecture)
+        return random_model(architecture) if whole else unfilled_random(architecture)
     except (ValueError, KeyError) as error:
         raise InputError(f"model.model_type={config.model_type!r} is not a causal model of transformers: {error}; "
                          "try llama, qwen3 or mistral") from None
@@ -164,9 +172,7 @@ def lengthen(model: Any, max_position_embeddings: int, rope_theta: float) -> Any
     config = type(model.config).from_dict(model.config.to_dict())
     config.max_position_embeddings = max_position_embeddings
     config.rope_parameters = {**config.rope_parameters, "rope_theta": rope_theta}
-    longer = random_model(config)
-    longer.load_state_dict(model.state_dict())
-    return longer
+    return like(model, config)
 
 
 def open_tokenizer(path: Path) -> Any:
@@ -176,10 +182,12 @@ def open_tokenizer(path: Path) -> Any:
     return load_tokenizer(path)
 
 
-def load_start(checkpoint: str) -> tuple[Any, Any, int]:
-    """Load the model that a phase continues, its tokenizer, and the tokens of its training."""
+def load_start(checkpoint: str, *, whole: bool = True) -> tuple[Any, Any, int]:
+    """Load the model that a phase continues, its tokenizer, and the tokens of its training.
+
+    `whole`: with its weights; else without memory, for an engine to fill."""
     start = open_final("checkpoint", checkpoint)
-    return load_model(start.path), open_tokenizer(start.path), start.tokens
+    return (load_model if whole else unfilled)(start.path), open_tokenizer(start.path), start.tokens
 
 
 def check_vocabulary(tokenized: str, vocab_size: int) -> None:

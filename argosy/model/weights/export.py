@@ -1,7 +1,8 @@
 """Export of a training step's checkpoints, with equal bytes for equal weights."""
 
 import shutil
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from argosy.core.store.files import publish, temporary_of, write_json
 from argosy.model.weights.adapters.files import write_adapter
 
 ADAPTER = "adapter"  # the folder of the adapter in a merged export
+FILE_BYTES = 2**29
+Weights = Iterable[tuple[str, Any]]  # whole tensors by name, each made when its turn comes
 
 
 class Export(Config):
@@ -43,11 +46,13 @@ class Exporter:
     chat: bool = False
     dtype: str = "float32"
 
-    def write(self, name: str, model: Any, step: int, tokens: int, weights: Mapping[str, Any] | None = None) -> None:
+    def write(self, name: str, model: Any, step: int, tokens: int, weights: Weights | None = None) -> None:
         """Write `checkpoints/<name>`, whole or not at all, and register it; of several processes, rank 0 does.
 
-        `tokens`: tokens of the phase. `weights`: those of the model where it holds parts of them only."""
+        `tokens`: tokens of the phase. `weights`: those of the model where it holds parts of them only; the other
+        processes help to put them together."""
         if self.context.rank:
+            deque(weights or (), maxlen=0)
             return
         target, total = self.context.out / self.path(name), self.tokens_before + tokens
         temporary = temporary_of(target)
@@ -73,37 +78,74 @@ class Exporter:
         return f"checkpoints/{name}"
 
 
-def _save(model: Any, directory: Path, place: Path, weights: Mapping[str, Any] | None, dtype: str) -> None:
+def _save(model: Any, directory: Path, place: Path, weights: Weights | None, dtype: str) -> None:
     """Write a model that will lie in `place`: one with adapters merged, with the adapter below, or the adapter alone,
     with the configuration of its base."""
-    from argosy.model.weights.adapters.layers import adapters_of, merged_weights
+    from argosy.model.weights.adapters.layers import adapters_of
 
     adapted = adapters_of(model)
-    if adapted is None:
+    if adapted is None or adapted.merge:
         save_weights(model, directory, weights, dtype)
-    elif adapted.merge:
-        save_weights(model, directory, merged_weights(model, weights), dtype)
-        write_adapter(model, directory / ADAPTER, place / ADAPTER, weights)
     else:
         save_config(model, directory, dtype)
-        write_adapter(model, directory, place, weights)
+    if adapted is not None:
+        below = (ADAPTER,) if adapted.merge else ()
+        write_adapter(model, directory.joinpath(*below), place.joinpath(*below))
 
 
-def save_weights(
-    model: Any, directory: Path, weights: Mapping[str, Any] | None = None, dtype: str = "float32"
-) -> None:
-    """Write the files of `model.save_pretrained`, the weights (the model's, or those given) as one, in `dtype`.
+def save_weights(model: Any, directory: Path, weights: Weights | None = None, dtype: str = "float32") -> None:
+    """Write the files of `model.save_pretrained`, the weights (the model's, or those given) in `dtype`, each file with
+    one block of them or FILE_BYTES, which is all that is held of them at a time.
 
     Raises StepError: a weight is beyond what float16 holds.
 
-    Its own way imports DeepSpeed, to unwrap a model that is never wrapped here: two seconds of a laptop's step."""
-    from safetensors.torch import save_file
-
-    if weights is None:
-        weights = whole_weights(model)
-    rounded = {name: _rounded(name, tensor, dtype) for name, tensor in weights.items()}
-    save_file(_as_published(model, rounded), directory / "model.safetensors", metadata={"format": "pt"})
+    Its own way holds the whole model, and imports DeepSpeed, to unwrap a model that is never wrapped here: two seconds
+    of a laptop's step."""
+    files = _Files(directory)
+    for name, tensor in whole_weights(model).items() if weights is None else weights:
+        for published, part in _as_published(model, {name: _rounded(name, tensor, dtype)}).items():
+            files.add(published, part)
+    files.end()
     save_config(model, directory, dtype)
+
+
+class _Files:
+    """The safetensors files of a model and, where they are several, their index, in the names of the hub."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._held: dict[str, Any] = {}
+        self._block, self._size = "", 0
+        self._written: list[list[str]] = []
+        self._bytes = 0
+
+    def add(self, name: str, tensor: Any) -> None:
+        """Take a tensor; what is held is written first where the file is full and its last block complete."""
+        block = ".".join(name.split(".")[:3])
+        if self._size + tensor.nbytes > FILE_BYTES and block != self._block and self._held:
+            self._write()
+        self._held[name], self._block = tensor, block
+        self._size += tensor.nbytes
+
+    def _write(self) -> None:
+        from safetensors.torch import save_file
+
+        save_file(self._held, self._directory / f"{len(self._written)}.safetensors", metadata={"format": "pt"})
+        self._written.append(list(self._held))
+        self._bytes += self._size
+        self._held, self._size = {}, 0
+
+    def end(self) -> None:
+        """Write what is left, and name the files."""
+        self._write()
+        count, index = len(self._written), {}
+        for number, names in enumerate(self._written):
+            file = f"model-{number + 1:05d}-of-{count:05d}.safetensors" if count > 1 else "model.safetensors"
+            (self._directory / f"{number}.safetensors").rename(self._directory / file)
+            index.update(dict.fromkeys(names, file))
+        if count > 1:
+            write_json(self._directory / "model.safetensors.index.json",
+                       {"metadata": {"total_size": self._bytes}, "weight_map": dict(sorted(index.items()))})
 
 
 def _rounded(name: str, tensor: Any, dtype: str) -> Any:
@@ -143,11 +185,11 @@ def save_config(model: Any, directory: Path, dtype: str = "float32") -> None:
         model.generation_config.save_pretrained(directory)
 
 
-def _as_published(model: Any, weights: Mapping[str, Any]) -> dict[str, Any]:
+def _as_published(model: Any, weights: dict[str, Any]) -> dict[str, Any]:
     """Return the weights by the names of the published models, each expert's by itself, which transformers joins."""
     if not hasattr(model.config, "num_local_experts"):
-        return dict(weights)
+        return weights
     from transformers.core_model_loading import revert_weight_conversion
 
-    parts = revert_weight_conversion(model, dict(weights))
+    parts = revert_weight_conversion(model, weights)
     return {name: tensor.contiguous() for name, tensor in sorted(parts.items())}

@@ -50,7 +50,7 @@ def load_model(
             _others(report["unexpected_keys"], unused))
     _refuse(path, f"has another shape of {{}} than {name}, as its config.json describes it",
             {f"{key} ({list(here)}, not {list(there)})" for key, here, there in report["mismatched_keys"]})
-    _check_finite(path, ((key, value) for key, value in model.state_dict().items() if not value.is_meta))
+    check_finite(path, ((key, value) for key, value in model.state_dict().items() if not value.is_meta))
     return model
 
 
@@ -102,7 +102,7 @@ def load_shared(path: Path, dtype: str = "float32") -> Any:
 def _attached(base: Any, path: Path, new: str = "") -> Any:
     with loading(path):
         model = attach(base, path, new)
-    _check_finite(path, ((key, value) for key, value in model.named_parameters() if value.requires_grad))
+    check_finite(path, ((key, value) for key, value in model.named_parameters() if value.requires_grad))
     return model
 
 
@@ -119,7 +119,7 @@ def check_files(path: Path) -> None:
     load_model(path, **({"device_map": "meta"} if files else {}))
     for file in files:
         with loading(path), safe_open(file, "pt") as tensors:
-            _check_finite(path, ((key, tensors.get_tensor(key)) for key in tensors.keys()))  # noqa: SIM118
+            check_finite(path, ((key, tensors.get_tensor(key)) for key in tensors.keys()))  # noqa: SIM118
 
 
 def _others(keys: Iterable[str], pattern: str) -> set[str]:
@@ -133,7 +133,8 @@ def _refuse(path: Path, what: str, tensors: Collection[str]) -> None:
         raise InputError(f"checkpoint {path} {what.format(named)}; {_AGAIN}")
 
 
-def _check_finite(path: Path, tensors: Iterable[tuple[str, Any]]) -> None:
+def check_finite(path: Path, tensors: Iterable[tuple[str, Any]]) -> None:
+    """Check the numbers of the checkpoint in `path`. Raises InputError: one is not finite."""
     for key, value in tensors:
         if not value.is_floating_point() or not value.numel():
             continue

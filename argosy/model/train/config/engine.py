@@ -105,37 +105,33 @@ class Torch(EngineOptions):
     name: Literal["torch"] = "torch"
 
 
-class Overlapping(EngineOptions):
-    """Base of those that sum gradients while the backward runs."""
-
-    def problem(self, mesh: MeshConfig) -> str:
-        for name, why in (("pipeline_parallel", "which gathers a stage for each micro-batch"),
-                          ("expert_parallel", "whose shards are of all weights")):
-            if getattr(mesh, name) > 1:
-                return (f"{name}={getattr(mesh, name)} is not for engine={self.name}, {why}: set engine=torch, or "
-                        f"{name}=1")
-        return ""
-
-
-class DDP(Overlapping):
-    """Each process has all weights."""
+class DDP(EngineOptions):
+    """Each process has all weights, and sums gradients while the backward runs."""
 
     name: Literal["ddp"] = "ddp"
 
 
-class FSDP(Overlapping):
+class FSDP(EngineOptions):
     """Weights are sharded too (FSDP2)."""
 
     name: Literal["fsdp"] = "fsdp"
     shard_size: Annotated[int, Field(ge=0), ADDED] = 0
     """Processes that share one copy of the weights, such as those of a node; 0 is all."""
+    param_dtype: Annotated[Literal["float32", "bfloat16"], ADDED] = "float32"
+    """Precision in which the blocks' weights are gathered and computed with, with dtype=bfloat16: half the traffic and
+    memory of what is gathered. Shards, sums of gradients and the optimizer are float32 either way."""
 
     def problem(self, mesh: MeshConfig) -> str:
         if self.shard_size and mesh.processes // (mesh.tensor_parallel * mesh.pipeline_parallel) % self.shard_size:
-            of = f" / (tensor_parallel={mesh.tensor_parallel})" if mesh.tensor_parallel > 1 else ""
+            above = {name: size for name, size in mesh.divisors.items()
+                     if size > 1 and name in ("tensor_parallel", "pipeline_parallel")}
+            of = "".join(f" / ({name}={size})" for name, size in above.items())
             return (f"engine.shard_size={self.shard_size} does not divide processes={mesh.processes}{of}; choose a "
                     "divisor")
-        return super().problem(mesh)
+        if self.shard_size and mesh.expert_parallel > 1:
+            return (f"engine.shard_size={self.shard_size} is not for expert_parallel={mesh.expert_parallel}, whose "
+                    "experts fewer processes share: leave it out")
+        return ""
 
 
 class Zero(EngineOptions):
@@ -169,8 +165,7 @@ class Zero(EngineOptions):
     def problem(self, mesh: MeshConfig) -> str:
         if mesh.divides:
             given = " and ".join(f"{name}={size}" for name, size in mesh.divisors.items() if size > 1)
-            other = "torch" if mesh.pipeline_parallel > 1 else "fsdp, which shards the same"
-            return f"{given} cannot be combined with ZeRO: set engine={other}"
+            return f"{given} cannot be combined with ZeRO: set engine=fsdp, which shards the same"
         if mesh.processes % self.partition:
             return f"engine.partition={self.partition} does not divide processes={mesh.processes}; choose a divisor"
         return ""

@@ -66,6 +66,9 @@ class NumericsConfig(EngineConfig):
         if self.fp8 and self.tensor_parallel > 1:
             return (f"fp8=true is for whole matrices, which tensor_parallel={self.tensor_parallel} cuts up: set "
                     "tensor_parallel=1, or fp8=false")
+        if self.dtype not in ("auto", "bfloat16") and getattr(self.engine, "param_dtype", "float32") == "bfloat16":
+            return (f"engine.param_dtype=bfloat16 is with dtype=bfloat16, and this is {self.dtype}: set one of them "
+                    "to the other's")
         for name, value, instead in (("dtype", "float16", "bfloat16"), ("fp8", True, "false")):
             if self.pipeline_parallel > 1 and getattr(self, name) == value:
                 return (f"{name}={value} is not for pipeline_parallel={self.pipeline_parallel}, whose last stage alone "

@@ -19,6 +19,10 @@ def make_engine(
     from argosy.model.train.sizing.job import engine_of
 
     config = with_micro_batch(config, model, group)
+    if config.pipeline_parallel > 1 and config.engine.name in ("fsdp", "ddp"):
+        from argosy.model.train.engines.fsdp import FSDPPipelineEngine
+
+        return FSDPPipelineEngine(model, channels, config, group, wrap)
     if config.pipeline_parallel > 1:
         from argosy.model.train.engines.pipeline import PipelineEngine
 

@@ -19,10 +19,11 @@ from argosy.model.train.engines.fitting import MicroBatch
 from argosy.model.train.engines.parts import WEIGHT, Parts, Whole, write_parts
 from argosy.model.train.layers.loss import LossModule
 from argosy.model.train.monitoring import Clock
-from argosy.model.train.parallelism import Group
+from argosy.model.train.parallelism import Group, local_part
 from argosy.model.train.parallelism.mesh import Mesh, divide_sequence
 from argosy.model.train.parallelism.shares import Shares
 from argosy.model.train.precision import set_precision
+from argosy.model.weights.unfilled import give_memory, numbers_of
 
 _ATTENTION = ("flash_attention", "efficient_attention", "cudnn_attention", "flash_attention_for_cpu")
 
@@ -54,7 +55,7 @@ class Engine(ABC):
         if config.compile:
             compile_blocks(model, group.device)
         self.shares = Shares(model, self.mesh)
-        model = model.to(group.device)
+        model._apply(lambda each: each if each.is_meta else each.to(group.device))
         self.module: Any = wrap(model) if wrap else LossModule(model, channels, dtype, config.z_loss,
                                                                config.sequence_length, config.attention)
         self.clock = Clock(group.device)
@@ -65,9 +66,32 @@ class Engine(ABC):
             self.module.offset = self._own_positions.start
 
     @property
+    def _parameters(self) -> list[tuple[str, Any]]:
+        """List the parameters by name, tied ones once; an engine may have replaced them by parts."""
+        return list(self.module.model.named_parameters())
+
+    @property
     def _named(self) -> list[tuple[str, Any]]:
-        """List the trained parameters by name, tied ones once; an engine may have replaced them by parts."""
-        return [(name, each) for name, each in self.module.model.named_parameters() if each.requires_grad]
+        """List the trained parameters by name."""
+        return [(name, each) for name, each in self._parameters if each.requires_grad]
+
+    @torch.no_grad()
+    def _fill(self, model: Any) -> None:
+        """Give what this process has of a model without memory its memory and numbers, one whole tensor at a time."""
+        if (numbers := numbers_of(model)) is None:
+            return
+        names = {id(each): name for name, each in self._parameters}
+
+        def fill(bare: Any, made: Any) -> None:
+            name = names[id(bare)]
+            self._take(made, name, numbers[name])
+            numbers.check(name, local_part(made.detach()))
+
+        give_memory(self.module, self.group.device, fill)
+
+    @abstractmethod
+    def _take(self, parameter: Any, name: str, whole: Tensor) -> None:
+        """Write into a weight what this process holds of its `whole`."""
 
     def positions(self, step: int) -> range:
         """Return this process's samples of step `step` (0, 1, ...)."""
@@ -173,18 +197,16 @@ class Engine(ABC):
         with torch.no_grad():
             self._restore(parts)
 
-    def weights(self) -> dict[str, Tensor] | None:
-        """Return the whole weights as `state_dict` names them, tied ones once, on the CPU; None on all ranks but 0,
-        which have to call this too."""
+    def weights(self) -> Iterator[tuple[str, Tensor]]:
+        """Yield the whole weights as `state_dict` names them, tied ones once, on the CPU, in rank 0. The others, which
+        put them together with it, go through this to its end and see none."""
         model = self.module.model
         tied = set(model.all_tied_weights_keys)
-        held = {}
         for name, tensor in sorted(model.state_dict(keep_vars=True).items()):
             if name not in tied:
                 whole = self._whole(tensor, name)
                 if self.group.rank == 0:
-                    held[name] = whole.detach().cpu().contiguous()
-        return held if self.group.rank == 0 else None
+                    yield name, whole.detach().cpu().contiguous()
 
     @abstractmethod
     def _whole(self, tensor: Tensor, name: str) -> Tensor:

@@ -24,6 +24,9 @@ MOMENTS = ("exp_avg", "exp_avg_sq")
 class DeepSpeedEngine(Engine):
     """Stage 0 partitions nothing, 1 the optimizer, 2 gradients too, 3 weights too."""
 
+    _partitioned: Any = None
+    """The first parameter that was partitioned before DeepSpeed began, which has how."""
+
     def __init__(self, model: Any, channels: int, config: TrainConfig, group: Group, wrap: Wrap = None) -> None:
         _check_biases(model, config)
         super().__init__(model, channels, config, group, wrap)
@@ -36,11 +39,25 @@ class DeepSpeedEngine(Engine):
         deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
         deepspeed.init_distributed("nccl" if on_gpu else "gloo", auto_mpi_discovery=False, verbose=False)
         self._accumulation = config.global_batch_size // (config.micro_batch * group.world)
+        self._fill(model)
         head = model.get_output_embeddings()
         if config.zero.stage == 3 and head is not None:  # the loss reads its weight outside of its own forward
             deepspeed.zero.register_external_parameter(self.module, head.weight)
         self._engine = deepspeed.initialize(model=self.module, optimizer=make_optimizer(model, config),
                                             config=settings(config, group.world))[0]
+
+    def _take(self, parameter: Any, name: str, whole: Tensor) -> None:
+        parameter.copy_(whole)
+        if not whole.isfinite().all() or self.config.zero.stage < 3:  # the first is refused when it is checked
+            return
+        if self._partitioned is None:
+            from deepspeed.runtime.zero import Init
+
+            how = settings(self.config, self.group.world)
+            Init(module=torch.nn.ParameterList([parameter]), config_dict_or_path=how)
+            self._partitioned = parameter
+        else:
+            self._partitioned.convert_to_zero_parameters(param_list=[parameter])
 
     @property
     def holds_whole(self) -> bool:
@@ -108,7 +125,7 @@ class DeepSpeedEngine(Engine):
             return
         steps = parts[f"step/{self._named[0][0]}"]
         for flat in self._partitions():
-            self._fill(flat, steps)
+            self._begin(flat, steps)
         self._link()
         for name, parameter in self._named:
             self._set(parameter, parts[f"{WEIGHT}/{name}"], None)
@@ -122,7 +139,7 @@ class DeepSpeedEngine(Engine):
             return list(optimizer.fp32_partitioned_groups_flat)
         return list(optimizer.single_partition_of_fp32_groups)
 
-    def _fill(self, flat: Tensor, steps: Tensor) -> None:
+    def _begin(self, flat: Tensor, steps: Tensor) -> None:
         """Make a flat partition's moments, which torch makes at its first step."""
         state = self._states[flat]
         for kind in MOMENTS:

@@ -7,12 +7,14 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from argosy.model.train.blocks import blocks
 from argosy.model.train.config.engine import FSDP
+from argosy.model.train.engines.pipeline import PipelineEngine
 from argosy.model.train.engines.torch import TorchEngine
+from argosy.model.train.layers.experts import mixtures
 from argosy.model.train.parallelism.mesh import DENSE
 
 
@@ -22,29 +24,52 @@ class FSDPEngine(TorchEngine):
     holds_whole = False
 
     def _wrap(self, model: Any) -> Any:
-        mesh = self._make_mesh()
-        for block in blocks(self.module.model):
-            fully_shard(block, mesh=mesh)
-        self._sharded: Any = fully_shard(self.module, mesh=mesh)
-        every: Any = self.module.modules()
-        for each in every:
+        self._shard(self.module, self.module.model)
+        return model
+
+    def _shard(self, module: Any, model: Any) -> None:
+        """Shard the blocks of `model`, its experts where processes share them, and what else is in `module`."""
+        given: dict[str, Any] = {"reshard_after_forward": False} if self.config.pipeline_parallel > 1 else {}
+        every = self._make_mesh(DENSE)
+        shared = mixtures(model) if self.mesh.sizes["expert"] > 1 else []
+        if shared:  # their gradients are of the tokens of all processes along the expert axis
+            few = self._make_mesh(("data", "sequence"))
+            for each in shared:
+                fully_shard(each.experts, mesh=few, mp_policy=self._policy, **given)
+        for block in blocks(model):
+            fully_shard(block, mesh=every, mp_policy=self._policy, **given)
+        fully_shard(module, mesh=every, **given)
+        for each in module.modules():
             if hasattr(each, "set_gradient_divide_factor"):
                 each.set_gradient_divide_factor(1.0)  # the loss is a share of the global batch's already
                 each.set_force_sum_reduction_for_comms(True)  # gloo knows sums alone
-        return model
 
-    def _make_mesh(self) -> DeviceMesh:
-        """Return the mesh (replicas, shards) of the processes that have the same part of the model."""
-        ranks = torch.from_numpy(self.mesh.rows(DENSE))
+    @property
+    def _policy(self) -> MixedPrecisionPolicy:
+        """What the blocks are gathered as. What is around them stays float32: in bfloat16 the gradient of the output
+        layer, a sum over many tokens, would lose its small parts."""
+        engine = self.config.engine
+        if not isinstance(engine, FSDP) or engine.param_dtype == "float32":
+            return MixedPrecisionPolicy()
+        return MixedPrecisionPolicy(torch.bfloat16, torch.float32, cast_forward_inputs=False)
+
+    def _fill(self, model: Any) -> None:
+        super()._fill(model)
+        self.module._apply(lambda each: each)  # FSDP2 looks for the new tensors then
+
+    def _make_mesh(self, axes: tuple[str, ...]) -> DeviceMesh:
+        """Return the mesh (replicas, shards) of the processes along `axes`, which have the same part of the model."""
+        ranks = torch.from_numpy(self.mesh.rows(axes))
         engine = self.config.engine
         shards = engine.shard_size or ranks.shape[1] if isinstance(engine, FSDP) else 1
+        shards = min(shards, ranks.shape[1])
         names = ("parts", "replicas", "shards")
         every = DeviceMesh(self.group.device.type, ranks.reshape(len(ranks), -1, shards), mesh_dim_names=names)
         return every["replicas", "shards"]
 
     def _backward(self, part: tuple[Any, ...], targets: Tensor, *, last: bool) -> Tensor:
-        self._sharded.set_requires_all_reduce(last)
-        self._sharded.set_is_last_backward(last)
+        self.module.set_requires_all_reduce(last)
+        self.module.set_is_last_backward(last)
         return super()._backward(part, targets, last=last)
 
     def _sum_gradients(self, named: dict[str, Any]) -> None:
@@ -64,3 +89,14 @@ class FSDPEngine(TorchEngine):
         if not tensor.ndim or not isinstance(parameter, DTensor):
             return here
         return distribute_tensor(here, parameter.device_mesh, parameter.placements, src_data_rank=None)
+
+
+class FSDPPipelineEngine(FSDPEngine, PipelineEngine):
+    """Stages of a pipeline whose weights are sharded over the processes that have the same one. A stage is gathered
+    once in a step, so that the optimizer and the weights between steps are in shards."""
+
+    def _wrap(self, model: Any) -> Any:
+        return PipelineEngine._wrap(self, model)
+
+    def _divide(self, stage: Any) -> None:
+        self._shard(stage, stage.loss.model)

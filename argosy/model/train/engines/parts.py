@@ -14,7 +14,7 @@ from torch import Tensor
 from argosy.core.errors import StepError
 from argosy.model.train.parallelism import Group
 
-PART_BYTES = 2**31
+PART_BYTES = 2**29
 WEIGHT = "weight"  # the first part of a weight's name; the others are the optimizer's: exp_avg, step, ...
 _PATTERN = "tensors-*.safetensors"
 
@@ -121,7 +121,7 @@ class WholeModel:
 
     def _send(self, own: dict[str, Any]) -> None:
         """Take over what the first process collects of the stages of a pipeline, none of which has all."""
-        weights = self._engine.weights() or {}
+        weights = dict(self._engine.weights())
         for name, parameter in own.items():
             if name in weights:
                 parameter.copy_(weights[name])

@@ -22,6 +22,8 @@ class PipelineEngine(TorchEngine):
         tied = bool(model.all_tied_weights_keys)
         shared = next(name for name, each in model.named_parameters() if each is model.get_input_embeddings().weight)
         self.module: Any = Pipeline(self.module, self.mesh, self.config.pipeline_interleave)
+        for stage in self.module.stages:
+            self._divide(stage)
         self._first, last = self.module.indices[0] == 0, self.module.last is not None
         if tied and (self._first or last):
             self.shares.twice = shared
@@ -33,6 +35,9 @@ class PipelineEngine(TorchEngine):
                                ScheduleInterleaved1F1B(stages, **given))
         return self.module
 
+    def _divide(self, stage: Any) -> None:
+        """Share the weights of a stage out over the processes that have the same one."""
+
     def _stage(self, index: int, stage: Any) -> PipelineStage:
         samples, length = self.config.micro_batch, self.config.sequence_length // self.config.sequence_parallel
         tokens = torch.empty(samples, length, dtype=torch.int64, device="meta")
@@ -41,8 +46,8 @@ class PipelineEngine(TorchEngine):
                              input_args=states if index else tokens, output_args=states)
 
     @property
-    def _named(self) -> list[tuple[str, Any]]:
-        return [(name, each) for name, each in self.module.named_weights() if each.requires_grad]
+    def _parameters(self) -> list[tuple[str, Any]]:
+        return self.module.named_weights()  # type: ignore[no-any-return]
 
     def _accumulate(self, tensors: list[Tensor], targets: Tensor) -> Tensor:
         inputs, goals, channels, *documents = tensors
@@ -69,29 +74,32 @@ class PipelineEngine(TorchEngine):
         if self.module.last is not None:
             self.module.last.weights = self.module.weights
 
-    def weights(self) -> dict[str, Tensor] | None:
-        """Return the whole weights on rank 0, as Engine.weights does; each stage sends its own."""
-        held: dict[str, Tensor] = {}
+    def weights(self) -> Iterator[tuple[str, Tensor]]:
+        """Yield the whole weights in rank 0, as Engine.weights does; each stage sends its own."""
         for place, leader in enumerate(self.mesh.rows(("pipeline",))[0].tolist()):
-            own = self._own_weights() if self.mesh.place["pipeline"] == place else []
-            if self.group.rank == leader == 0:
-                held.update(own)
-            elif self.group.rank == leader:
-                dist.send_object_list([[(name, tuple(each.shape)) for name, each in own]], 0)
-                for _, tensor in own:
+            own = self._own_weights() if self.mesh.place["pipeline"] == place else iter(())
+            if self.group.rank == 0:
+                yield from own if leader == 0 else self._received(leader)
+                continue
+            for name, tensor in own:
+                if self.group.rank == leader:
+                    dist.send_object_list([(name, tuple(tensor.shape))], 0)
                     dist.send(tensor, 0)
-            elif self.group.rank == 0:
-                held.update(self._received(leader))
-        return dict(sorted(held.items())) if self.group.rank == 0 else None
+            if self.group.rank == leader:
+                dist.send_object_list([None], 0)
 
-    def _own_weights(self) -> list[tuple[str, Tensor]]:
-        return [(name, self._whole(each.detach(), name).contiguous()) for name, each in self.module.named_weights()
-                if self._first or name != self.shares.twice]
+    def _own_weights(self) -> Iterator[tuple[str, Tensor]]:
+        for name, each in self.module.named_weights():
+            if self._first or name != self.shares.twice:
+                yield name, self._whole(each.detach(), name).contiguous()
 
     def _received(self, rank: int) -> Iterator[tuple[str, Tensor]]:
-        box: list[Any] = [None]
-        dist.recv_object_list(box, rank)
-        for name, shape in box[0]:
+        while True:
+            box: list[Any] = [None]
+            dist.recv_object_list(box, rank)
+            if box[0] is None:
+                return
+            name, shape = box[0]
             tensor = torch.empty(shape, device=self.group.device)
             dist.recv(tensor, rank)
             yield name, tensor.cpu()

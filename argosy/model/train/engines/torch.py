@@ -19,7 +19,9 @@ class TorchEngine(Engine):
 
     def __init__(self, model: Any, channels: int, config: TrainConfig, group: Group, wrap: Wrap = None) -> None:
         super().__init__(model, channels, config, group, wrap)
-        self._optimizer = make_optimizer(self._wrap(model), config)
+        updated = self._wrap(model)
+        self._fill(model)
+        self._optimizer = make_optimizer(updated, config)
         self._scale = LossScale(group.device) if config.dtype == "float16" else None
 
     def _wrap(self, model: Any) -> Any:
@@ -70,6 +72,9 @@ class TorchEngine(Engine):
     def _whole(self, tensor: Tensor, name: str) -> Tensor:
         return self.shares.whole(tensor, name) if tensor.ndim else tensor
 
+    def _take(self, parameter: Any, name: str, whole: Tensor) -> None:
+        parameter.copy_(self._like(whole, parameter, name))
+
     def _like(self, tensor: Tensor, parameter: Tensor, name: str) -> Tensor:
         """Return of a whole tensor what this process holds of `parameter`."""
         return self.shares.part(tensor, name).to(parameter.device) if tensor.ndim else tensor.to(parameter.device)
@@ -86,7 +91,7 @@ class TorchEngine(Engine):
         if self._scale and LOSS_SCALE in parts:
             self._scale.restore(parts[LOSS_SCALE])
         for name, parameter in self._named:
-            parameter.copy_(self._like(parts[f"{WEIGHT}/{name}"], parameter, name))
+            self._take(parameter, name, parts[f"{WEIGHT}/{name}"])
         if self.config.optimizer == "adamw_8bit":
             make_state(self._optimizer)
         for name, parameter in self._named:

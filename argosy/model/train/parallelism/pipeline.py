@@ -10,6 +10,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.fsdp import FSDPModule
 
 from argosy.model.train.layers.loss import LossModule
 from argosy.model.train.parallelism.mesh import Mesh
@@ -114,6 +115,9 @@ class Pipeline(nn.Module):
                 dist.send(output.float().contiguous(), self.rank_of(index + 1))
             else:
                 nats = stage.loss.score(output, targets)[1]
+        for each in self.modules():
+            if isinstance(each, FSDPModule):  # a later change of the weights would not be seen
+                each.reshard()
         dist.broadcast(nats, self.rank_of(self.count - 1), group=self._mesh.over("pipeline"))
         return nats.sum(), nats
 

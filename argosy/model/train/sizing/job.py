@@ -73,6 +73,8 @@ class Layout:
     recompute: Recompute = "none"
     context: int = 1
     """Processes that have a part of each sample (Ulysses, Jacobs et al. 2023)."""
+    gathered: int = FLOAT
+    """Bytes of a weight of a block as FSDP2 gathers it."""
 
     @property
     def data(self) -> int:
@@ -133,5 +135,6 @@ def read_layout(config: Mapping[str, Any], processes: int, *, on_cpu: bool = Fal
             (("tensor", "tensor"), ("pipeline", "pipeline"), ("expert", "expert"), ("context", "sequence"))}
     plain = Layout(processes, zero=zero, engine=engine, shard=options.get("shard_size", 0),
                    offload=options.get("offload", "none"),
-                   recompute="full" if config.get("recompute") == "full" else "none")
+                   recompute="full" if config.get("recompute") == "full" else "none",
+                   gathered=2 if options.get("param_dtype") == "bfloat16" else FLOAT)
     return replace(plain, **axes)

@@ -9,7 +9,7 @@ from typing import Any
 
 from argosy.model.train.sizing.activations import block
 from argosy.model.train.sizing.gpus import divisors
-from argosy.model.train.sizing.job import Job, Layout
+from argosy.model.train.sizing.job import FLOAT, Job, Layout
 from argosy.model.train.sizing.memory import Memory, memory
 
 
@@ -61,13 +61,15 @@ def fields(layout: Layout) -> dict[str, Any] | None:
     """Return the fields of a phase that set the layout; None: Argosy's engines do not divide a model that way."""
     if layout.recompute == "selective" or (_divides(layout) and layout.engine == "zero"):
         return None
-    if layout.zero and layout.pipeline * layout.expert > 1:
+    if layout.zero and layout.shard and layout.expert > 1:
         return None
     found: dict[str, Any] = {"processes": layout.gpus} if layout.gpus > 1 else {}
     axes = {"tensor": layout.tensor, "pipeline": layout.pipeline, "sequence": layout.context, "expert": layout.expert}
     found |= {f"{axis}_parallel": size for axis, size in axes.items() if size > 1}
     if layout.zero and layout.engine == "fsdp":
-        found["engine"] = {"name": "fsdp", "shard_size": layout.shard} if layout.shard else "fsdp"
+        options = {"shard_size": layout.shard} if layout.shard else {}
+        options |= {"param_dtype": "bfloat16"} if layout.gathered < FLOAT else {}
+        found["engine"] = {"name": "fsdp", **options} if options else "fsdp"
     elif layout.zero:
         offload = {"offload": layout.offload} if layout.offload != "none" else {}
         found["engine"] = {"name": "zero", "stage": layout.zero, **offload}
@@ -114,6 +116,8 @@ def _parallel(job: Job, gpus: int, per_node: int) -> Iterator[Layout]:
     if model.experts and job.shardable:  # the others need whole tensors, of all experts
         for expert in divisors(model.experts, divisors(gpus, range(2, node + 1))):
             yield Layout(gpus, expert=expert, engine="torch")
+            if gpus > expert:
+                yield Layout(gpus, expert=expert, zero=3, engine="fsdp")
     if not job.divisible:  # they need whole matrices
         widths = []
     for width in widths:
@@ -122,6 +126,8 @@ def _parallel(job: Job, gpus: int, per_node: int) -> Iterator[Layout]:
     width = max(widths, default=1)
     for stages in divisors(model.layers, divisors(gpus // width, range(2, gpus // width + 1))):
         yield Layout(gpus, tensor=width, pipeline=stages, engine="torch")
+        if gpus > width * stages:
+            yield Layout(gpus, tensor=width, pipeline=stages, zero=3, engine="fsdp")
 
 
 def fit(job: Job, layout: Layout, usable: float) -> Proposal:

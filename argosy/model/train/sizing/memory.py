@@ -97,7 +97,7 @@ def _tokens(job: Job, layout: Layout) -> int:
 
 def _casts(job: Job, layout: Layout, *, whole: bool) -> float:
     """Count the copies of matrices in the products' precision, of all blocks or of one."""
-    if not job.casts:
+    if not job.casts or layout.gathered < FLOAT:
         return 0.0
     inner = sum(size for weight, size, _ in on_gpu(job, layout)
                 if weight.is_matrix and weight.part in ("attention", "mlp", "router"))
@@ -188,8 +188,10 @@ def _buffers(job: Job, layout: Layout) -> dict[str, float]:
         return {**none, "update": FLOAT * count}
     block = count / (-(-job.model.layers // layout.pipeline))
     if layout.engine in ("ddp", "fsdp"):  # the block at work and the next one; what is around the blocks stays
-        gathered = FLOAT * 2 * block if layout.engine == "fsdp" else 0.0
-        return {"loss": gathered, "backward": gathered + FLOAT * 2 * block, "update": 0.0}
+        staged = layout.pipeline > 1  # whose stages stay until the last micro-batch has passed
+        kept = count if staged else 2 * block
+        gathered = layout.gathered * kept if layout.engine == "fsdp" else 0.0
+        return {"loss": gathered + FLOAT * kept * staged, "backward": gathered + FLOAT * kept, "update": 0.0}
     bucket = min(count, BUCKET)
     if layout.zero < 3:
         return {**none, "backward": FLOAT * bucket, "update": FLOAT * bucket if layout.zero else 0.0}

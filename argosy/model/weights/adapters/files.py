@@ -7,7 +7,6 @@ import enum
 import hashlib
 import os
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +27,9 @@ def trained_whole(path: Path) -> list[str]:
     return list(read_record(path / CONFIG).get("modules_to_save") or ())
 
 
-def write_adapter(model: Any, directory: Path, place: Path, weights: Mapping[str, Any] | None = None) -> None:
-    """Write the adapters of a model below `directory`, in PEFT's files, with what they need to find their base.
-
-    Args:
-        place: where the directory will lie.
-        weights: the whole state of the model, where it holds parts of it only."""
+def write_adapter(model: Any, directory: Path, place: Path) -> None:
+    """Write the adapters of a model below `directory`, which will lie in `place`, in PEFT's files, with what they need
+    to find their base."""
     from safetensors.torch import save_file
 
     from argosy.model.weights.adapters.layers import adapter_tensors, adapters_of
@@ -42,7 +38,7 @@ def write_adapter(model: Any, directory: Path, place: Path, weights: Mapping[str
     if made is None:
         raise ValueError("the model has no adapters")
     directory.mkdir(exist_ok=True)
-    save_file(adapter_tensors(model, weights), directory / WEIGHTS, metadata={"format": "pt"})
+    save_file(adapter_tensors(model), directory / WEIGHTS, metadata={"format": "pt"})
     base = made.base.resolve()
     fields = made.settings.to_dict() | {"inference_mode": True, "base_model_name_or_path": "/".join(base.parts[-3:])}
     write_json(directory / CONFIG, {name: _plain(value) for name, value in sorted(fields.items())})

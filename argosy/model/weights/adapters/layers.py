@@ -5,7 +5,7 @@ requires_grad. A weight's name is `X.base_layer.weight` then, an adapter's `X.lo
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -215,18 +215,16 @@ def _plain_name(name: str) -> str | None:
     return name.replace(".base_layer.", ".").replace(_SAVED, ".")
 
 
-def adapter_tensors(model: Any, weights: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
-    """Return the trained tensors by PEFT's names, on the CPU, tied ones twice. `weights`: the model's whole state;
-    None: its own."""
-    state = model.state_dict() if weights is None else weights
-    named = {peft_name(name): tensor for name, tensor in sorted(state.items())}
+def adapter_tensors(model: Any) -> dict[str, Tensor]:
+    """Return the trained tensors by PEFT's names, on the CPU, tied ones twice."""
+    named = {peft_name(name): tensor for name, tensor in sorted(model.state_dict().items())}
     return {name: tensor.detach().clone().cpu().contiguous() for name, tensor in named.items() if name}
 
 
-def merged_weights(model: Any, weights: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
+def merged_weights(model: Any) -> dict[str, Tensor]:
     """Return the weights of the model without adapters that computes the same, by its names, tied ones once, on the
-    CPU. Args as `adapter_tensors`."""
-    state = dict(model.state_dict() if weights is None else weights)
+    CPU."""
+    state = dict(model.state_dict())
     for name, layer in _layers(model):
         state[f"{name}.base_layer.weight"] = _merged(state.get, name, layer)
     tied = set(model.all_tied_weights_keys)

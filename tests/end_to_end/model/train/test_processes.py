@@ -32,6 +32,10 @@ STEPS: dict[str, tuple[str, dict[str, Any]]] = {
     "pretrain": ("pretrain", PRETRAIN),
     "experts": ("pretrain", {**PRETRAIN, "model": {**PRETRAIN["model"], "model_type": "qwen3_moe",
                                                    "experts": {"count": 4, "per_token": 2, "balance_loss": 0.1}}}),
+    "long_context": ("long_context", {**{name: value for name, value in PRETRAIN.items() if name != "model"},
+                                      "tokens": 8 * 160, "sequence_length": 20, "save_every": 100, "exports": [1.0]}),
+    "short": ("pretrain", {**PRETRAIN, "tokens": 256, "sequence_length": 16, "exports": [1.0],
+                           "model": {**PRETRAIN["model"], "max_position_embeddings": 16}}),
     "sft": ("sft", {**LEARN, "batch_size": 6, "micro_batch_size": 1, "neftune_noise": 5}),
     "dpo": ("preference", LEARN),
     "kto": ("preference", {**LEARN, "max_steps": 4, "method": "kto"}),
@@ -54,8 +58,11 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def start(given: Path, name: str, out: Path, environment: dict[str, str] | None = None,
           **fields: Any) -> subprocess.Popen[str]:
     step, config = STEPS[name]
-    wired = {"tokenized": given, "tokenizer": given} if step == "pretrain" else {
-        "checkpoint": given / "base", "data": given / "data"}
+    wired = {"checkpoint": given / "base", "data": given / "data"}
+    if step == "pretrain":
+        wired = {"tokenized": given, "tokenizer": given}
+    if step == "long_context":
+        wired = {"tokenized": given, "checkpoint": whole(given, "short")}
     text = json.dumps({**config, **{field: str(path) for field, path in wired.items()}, **fields})
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "ARGOSY_THREADS": "1", "CUDA_VISIBLE_DEVICES": "",
                    **(environment or {})}
@@ -112,7 +119,10 @@ def test_killed_and_started_again_is_the_same(given: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(("name", "fields"), [
-    ("pretrain", {}), ("pretrain", {"engine": "fsdp", "sequence_parallel": 2}), ("experts", {"expert_parallel": 2}),
+    ("pretrain", {}), ("pretrain", {"engine": "fsdp", "sequence_parallel": 2}),
+    ("pretrain", {"engine": "fsdp", "pipeline_parallel": 2, "processes": 4}),
+    ("experts", {"expert_parallel": 2, "engine": "fsdp", "processes": 4}),
+    ("long_context", {"engine": {"name": "zero", "stage": 3}}),
     ("sft", {"processes": 3}),
     ("dpo", {"engine": {"name": "zero", "stage": 3}}), ("kto", {}), ("reward_model", {"engine": "fsdp"}),
     ("ppo", {"engine": "fsdp"}), ("grpo", {"engine": {"name": "zero", "stage": 3}}),
@@ -127,7 +137,7 @@ def test_several_processes_equal_one(given: Path, name: str, fields: dict[str, A
 def test_a_phase_goes_on_with_other_processes_and_engines(given: Path, tmp_path: Path) -> None:
     """Each state has whole tensors by name: who goes on has the losses of the run that was never stopped."""
     chain: list[tuple[int, dict[str, Any]]] = [
-        (13, {"processes": 1}), (15, {"processes": 2, "engine": "fsdp"}),
+        (13, {"processes": 1}), (15, {"processes": 4, "engine": "fsdp", "pipeline_parallel": 2}),
         (17, {"processes": 4, "tensor_parallel": 2, "pipeline_parallel": 2}),
         (19, {"processes": 2, "engine": "zero"}),
         (21, {"processes": 2, "engine": {"name": "zero", "stage": 3, "offload": "all"}})]

@@ -126,11 +126,13 @@ def test_stage_3_with_selective_recomputation_is_for_layers_without_biases() -> 
     ({"tensor_parallel": 3, "processes": 3}, "tensor_parallel=3 does not divide the model's num_attention_heads=4"),
     ({"tensor_parallel": 4, "processes": 2}, "need a multiple of 4 processes, and processes=2: set processes=4"),
     ({"pipeline_parallel": 2, "processes": 2}, "set micro_batch_size=16"),
-    ({"pipeline_parallel": 2, "processes": 2, "engine": {"name": "zero", "stage": 3}}, "with ZeRO: set engine=torch"),
+    ({"pipeline_parallel": 2, "processes": 2, "engine": {"name": "zero", "stage": 3}}, "with ZeRO: set engine=fsdp"),
     ({"pipeline_parallel": 2, "processes": 2, "micro_batch_size": 4, "pipeline_interleave": 8}, "6 stages at most"),
     ({"sequence_parallel": 3, "processes": 3}, "does not divide sequence_length=128"),
     ({"expert_parallel": 2, "processes": 2}, "needs a model of experts"),
     ({"tensor_parallel": 2, "processes": 2, "optimizer": "muon"}, "optimizer=adamw"),
+    ({"expert_parallel": 2, "processes": 4, "engine": {"name": "fsdp", "shard_size": 2}}, "shard_size=2 is not for exp"),
+    ({"dtype": "float32", "engine": {"name": "fsdp", "param_dtype": "bfloat16"}}, "is with dtype=bfloat16"),
     ({"tensor_parallel": 2, "processes": 2, "fp8": True}, "fp8=true is for whole matrices"),
 ])
 def test_what_cannot_be_is_refused_with_what_can(fields: dict[str, Any], message: str) -> None:

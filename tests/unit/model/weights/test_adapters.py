@@ -257,7 +257,7 @@ def test_an_engine_trains_what_peft_trains(tmp_path: Path, kind: str) -> None:
     assert ours.keys() == theirs.keys()
     for name, parameter in ours.items():
         torch.testing.assert_close(parameter, theirs[name], atol=2e-5, rtol=1e-4, msg=name)
-    for name, each in engine.weights().items():
+    for name, each in engine.weights():
         if ".lora_" not in name:
             assert torch.equal(each, frozen[name.replace(".base_layer.", ".")]), name
 
@@ -272,6 +272,6 @@ def test_a_state_holds_the_adapters_alone_and_goes_on_as_if_never_stopped(tmp_pa
     assert all(".lora_" in name for name in Parts(tmp_path))
     resumed.load(tmp_path)
     resumed.train_step(_batch(2), 1e-2)
-    found = resumed.weights()
-    for name, tensor in whole.weights().items():
+    found = dict(resumed.weights())
+    for name, tensor in whole.weights():
         assert torch.equal(found[name], tensor), name

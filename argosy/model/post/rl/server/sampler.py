@@ -126,7 +126,7 @@ class VLLMSampler(Sampler):
     def _write(self, model: Any, directory: Path) -> None:
         directory.mkdir(parents=True)
         dtype = getattr(torch, self._stage.config.dtype)
-        weights = {name: each.to(dtype) for name, each in whole_weights(model).items()}
+        weights = ((name, each.to(dtype)) for name, each in whole_weights(model).items())
         before = dict(vars(model.config))
         save_weights(model, directory, weights)
         vars(model.config).clear()  # the writer of config.json leaves no trace in a model that is trained on

@@ -123,7 +123,7 @@ def test_advice_goes_from_the_cheapest_change_to_one_that_fits() -> None:
 
 
 @pytest.mark.parametrize(("given", "never"), [
-    ({"pipeline_parallel": 2, "micro_batch_size": 1}, "fsdp"), ({"tensor_parallel": 2}, "name: zero"),
+    ({"pipeline_parallel": 2, "micro_batch_size": 1}, "name: zero"), ({"tensor_parallel": 2}, "name: zero"),
     ({"dtype": "float16"}, "name: zero"), ({"optimizer": "muon"}, "tensor_parallel")])
 def test_advice_names_what_the_phase_can_have(given: dict[str, Any], never: str) -> None:
     config = TrainConfig.model_validate({"sequence_length": 4096, "global_batch_size": 64, "processes": 4, **given})
@@ -134,4 +134,4 @@ def test_advice_names_what_the_phase_can_have(given: dict[str, Any], never: str)
     assert not [line for line in lines if never in line]
     assert len([line for line in lines if line.startswith("micro_batch_size")]) <= 1
     assert {each.tensor for each in ladder(job_of(B70, optimizer="muon"), 8, 8)} == {1}
-    assert fields(Layout(8, pipeline=2, zero=3, engine="fsdp")) is None
+    assert fields(Layout(8, expert=2, zero=3, engine="fsdp", shard=2)) is None

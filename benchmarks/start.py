@@ -1,0 +1,182 @@
+"""Memory and seconds of a model's start, saves, resumption and export where its processes hold parts of it.
+
+python -m benchmarks.start                                 # 1 B parameters; needs 20 GB of memory
+
+A Llama with random weights under FSDP2, in processes of one machine over gloo. A rank's peak is of anonymous memory,
+sampled, less what it had before the model. `peak_ratio` is the highest of those over what the rank holds in that phase
+(weights, and from the first step on the optimizer's moments) and one layer. The peer is transformers, in one process:
+`start_ratio`, `resume_ratio` and `export_ratio` are its seconds of loading, loading and saving over ours, each weight
+read once on both sides. The last line is JSON.
+"""
+
+import argparse
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch.multiprocessing as processes
+
+from argosy.core.step.machine import free_port
+
+PHASES = ("start", "save", "resume", "export")
+LENGTH = 16  # tokens of a sample; the step is not what is measured
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser("python -m benchmarks.start", description=__doc__)
+    parser.add_argument("--layers", type=int, default=16, metavar="N")
+    parser.add_argument("--width", type=int, default=2048, metavar="N")
+    parser.add_argument("--processes", type=int, default=4, metavar="N")
+    args = parser.parse_args()
+    os.environ |= {"OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    with TemporaryDirectory(prefix="argosy-start-") as folder:
+        context: Any = processes.get_context("spawn")
+        with context.Pool(1) as alone:
+            theirs = alone.apply(peer, (Path(folder), args.layers, args.width))
+        processes.spawn(work, (args.processes, Path(folder)), args.processes)
+        ranks = [json.loads((Path(folder) / f"{rank}.json").read_text()) for rank in range(args.processes)]
+    seconds = {phase: max(rank[phase]["seconds"] for rank in ranks) for phase in PHASES}
+    peaks = {phase: max(rank[phase]["peak"] / (rank[phase]["held"] + rank["layer"]) for rank in ranks)
+             for phase in PHASES}
+    figures = {"peak_ratio": max(peaks.values()), "start_ratio": theirs["load"] / seconds["start"],
+               "resume_ratio": theirs["load"] / seconds["resume"], "export_ratio": theirs["save"] / seconds["export"]}
+    more = {f"peak_{phase}": peak for phase, peak in peaks.items()} | {
+        f"seconds_{phase}": each for phase, each in seconds.items()}
+    print(json.dumps({"name": "start", "unit": "ratio", **figures, **more, "parameters": theirs["parameters"]}))
+
+
+def peer(folder: Path, layers: int, width: int) -> dict[str, float]:
+    """Make the model in `folder`; return transformers' seconds of loading and saving it."""
+    import torch
+    from transformers import LlamaConfig
+
+    from argosy.model.weights.pretrained import load_weights, random_model
+
+    config = LlamaConfig(vocab_size=32000, hidden_size=width, intermediate_size=width * 11 // 4 // 32 * 32,
+                         num_hidden_layers=layers, num_attention_heads=width // 64, num_key_value_heads=width // 64,
+                         max_position_embeddings=LENGTH, tie_word_embeddings=False)
+    model = random_model(config)
+    model.save_pretrained(folder / "model")
+    del model
+    began = time.perf_counter()
+    model = load_weights(folder / "model", "AutoModelForCausalLM", dtype="float32")[0]
+    with torch.no_grad():
+        for each in model.parameters():  # files that are mapped are read when a weight is
+            each.copy_(each.clone())
+    loaded = time.perf_counter()
+    model.save_pretrained(folder / "saved")
+    return {"load": loaded - began, "save": time.perf_counter() - loaded,
+            "parameters": sum(each.numel() for each in model.parameters())}
+
+
+def work(rank: int, world: int, folder: Path) -> None:
+    """Take the phases as one of the processes, and write down what each took."""
+    import torch
+    import torch.distributed as dist
+
+    from argosy.model.train.config import TrainConfig
+    from argosy.model.train.engines import make_engine
+    from argosy.model.train.parallelism import Group
+    from argosy.model.weights.export import save_weights
+    from argosy.model.weights.unfilled import unfilled
+
+    dist.init_process_group("gloo", rank=rank, world_size=world)
+    dist.barrier()
+    config = TrainConfig.model_validate({
+        "tokenized": "", "tokens": 10**6, "sequence_length": LENGTH, "global_batch_size": world, "micro_batch_size": 1,
+        "processes": world, "engine": "fsdp", "dtype": "float32", "document_mask": False})
+    made: dict[str, Any] = {}
+    base = _anonymous()
+    meter = Meter(rank, base)
+
+    def start() -> Any:
+        made["engine"] = make_engine(unfilled(folder / "model"), 1, config, Group(rank, world))
+
+    def export() -> None:
+        weights, model = made["engine"].weights(), made["engine"].module.model
+        (folder / "export").mkdir(exist_ok=True)
+        if rank == 0:
+            save_weights(model, folder / "export", weights)
+        else:
+            list(weights)
+
+    meter.take("start", start, lambda: _held(made["engine"]))
+    engine = made["engine"]
+    meter.seconds["layer"] = max(sum(each.numel() * 4 for each in part.parameters())
+                                 for part in (*engine.module.model.model.layers, engine.module.model.model.embed_tokens))
+    engine.train_step(_batch(torch), 1e-3)
+    (folder / "state").mkdir(exist_ok=True)
+    meter.take("save", lambda: engine.save(folder / "state"), lambda: _held(engine))
+    meter.take("resume", lambda: engine.load(folder / "state"), lambda: _held(engine))
+    meter.take("export", export, lambda: _held(engine))
+    (folder / f"{rank}.json").write_text(json.dumps(meter.seconds))
+    dist.barrier()
+
+
+class Meter:
+    """Peak and seconds of phases that every rank begins and ends together."""
+
+    def __init__(self, rank: int, base: int) -> None:
+        self._rank, self._base = rank, base
+        self.seconds: dict[str, Any] = {}
+
+    def take(self, name: str, phase: Callable[[], Any], held: Callable[[], int]) -> None:
+        import torch.distributed as dist
+
+        dist.barrier()
+        began = time.perf_counter()
+        with _peak() as peak:
+            phase()
+            dist.barrier()
+        self.seconds[name] = {"seconds": time.perf_counter() - began, "peak": peak[0] - self._base, "held": held()}
+
+
+@contextmanager
+def _peak() -> Iterator[list[int]]:
+    """Yield a list whose number is, at the end, the most anonymous memory in bytes."""
+    found, over = [_anonymous()], threading.Event()
+
+    def watch() -> None:
+        while not over.wait(0.002):
+            found[0] = max(found[0], _anonymous())
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield found
+    finally:
+        over.set()
+        thread.join()
+
+
+def _anonymous() -> int:
+    resident, shared = (int(each) for each in Path("/proc/self/statm").read_text().split()[1:3])
+    return (resident - shared) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _held(engine: Any) -> int:
+    """Return the bytes of the weights and moments that this process holds."""
+    from argosy.model.train.parallelism import local_part
+
+    tensors = [*engine.module.parameters(),
+               *(each for state in engine._optimizer.state.values() for each in state.values() if each.ndim)]
+    return sum(local_part(each.detach()).nbytes for each in tensors)
+
+
+def _batch(torch: Any) -> Any:
+    import numpy as np
+
+    from argosy.corpus.tokens.mixture import Batch
+
+    tokens = np.ones((1, LENGTH), np.int64)
+    return Batch(tokens, tokens, np.zeros((1, LENGTH), np.int64), np.zeros((1, LENGTH), np.int64))
+
+
+if __name__ == "__main__":
+    main()
