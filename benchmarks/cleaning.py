@@ -32,8 +32,8 @@ from argosy.corpus.cleaning.kept import KeptCorpus
 from argosy.corpus.cleaning.recipes import GOPHER_QUALITY
 from argosy.corpus.cleaning.scoring import KEPT, decide, score
 from argosy.corpus.data.schemas import Document
-from benchmarks import datatrove_peer as peer
-from benchmarks.datatrove_peer import BANDS, CHAIN, COMPRESSION, ROWS, SHINGLE
+from benchmarks.peers import datatrove as peer
+from benchmarks.peers.datatrove import BANDS, CHAIN, COMPRESSION, ROWS, SHINGLE
 from benchmarks.side_by_side import in_turns
 from steps.score import ScoreConfig
 

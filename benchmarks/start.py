@@ -14,13 +14,14 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import torch.multiprocessing as processes
+import torch.multiprocessing
 
 from argosy.core.step.machine import free_port
 
@@ -36,8 +37,9 @@ def main() -> None:
     args = parser.parse_args()
     os.environ |= {"OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     with TemporaryDirectory(prefix="argosy-start-") as folder:
-        context: Any = processes.get_context("spawn")
-        with context.Pool(1) as alone:
+        processes: Any = torch.multiprocessing
+        with processes.get_context("spawn").Pool(1) as alone:
+            alone.apply(peer, (Path(folder) / "small", 1, 64))
             theirs = alone.apply(peer, (Path(folder), args.layers, args.width))
         processes.spawn(work, (args.processes, Path(folder)), args.processes)
         ranks = [json.loads((Path(folder) / f"{rank}.json").read_text()) for rank in range(args.processes)]
@@ -62,6 +64,7 @@ def peer(folder: Path, layers: int, width: int) -> dict[str, float]:
                          num_hidden_layers=layers, num_attention_heads=width // 64, num_key_value_heads=width // 64,
                          max_position_embeddings=LENGTH, tie_word_embeddings=False)
     model = random_model(config)
+    folder.mkdir(exist_ok=True)
     model.save_pretrained(folder / "model")
     del model
     began = time.perf_counter()
@@ -77,64 +80,76 @@ def peer(folder: Path, layers: int, width: int) -> dict[str, float]:
 
 def work(rank: int, world: int, folder: Path) -> None:
     """Take the phases as one of the processes, and write down what each took."""
-    import torch
     import torch.distributed as dist
 
+    dist.init_process_group("gloo", rank=rank, world_size=world)
+    take_phases(rank, world, folder / "small", Meter(0))  # imports, and what is made once
+    meter = Meter(_anonymous())
+    take_phases(rank, world, folder, meter)
+    (folder / f"{rank}.json").write_text(json.dumps(meter.taken))
+    dist.barrier()
+
+
+def take_phases(rank: int, world: int, folder: Path, meter: "Meter") -> None:
+    """Start the model in `folder`, train a step, save, resume and export."""
     from argosy.model.train.config import TrainConfig
     from argosy.model.train.engines import make_engine
     from argosy.model.train.parallelism import Group
     from argosy.model.weights.export import save_weights
     from argosy.model.weights.unfilled import unfilled
 
-    dist.init_process_group("gloo", rank=rank, world_size=world)
-    dist.barrier()
     config = TrainConfig.model_validate({
         "tokenized": "", "tokens": 10**6, "sequence_length": LENGTH, "global_batch_size": world, "micro_batch_size": 1,
         "processes": world, "engine": "fsdp", "dtype": "float32", "document_mask": False})
-    made: dict[str, Any] = {}
-    base = _anonymous()
-    meter = Meter(rank, base)
-
-    def start() -> Any:
-        made["engine"] = make_engine(unfilled(folder / "model"), 1, config, Group(rank, world))
-
-    def export() -> None:
-        weights, model = made["engine"].weights(), made["engine"].module.model
-        (folder / "export").mkdir(exist_ok=True)
+    with meter.phase("start"):
+        engine: Any = make_engine(unfilled(folder / "model"), 1, config, Group(rank, world))
+    decoder = engine.module.model.model
+    meter.taken["layer"] = max(sum(each.numel() * 4 for each in part.parameters())
+                               for part in (*decoder.layers, decoder.embed_tokens))
+    meter.held("start", engine)
+    engine.train_step(_batch(), 1e-3)
+    for name in ("state", "export"):
+        (folder / name).mkdir(exist_ok=True)
+    with meter.phase("save"):
+        engine.save(folder / "state")
+    with meter.phase("resume"):
+        engine.load(folder / "state")
+    with meter.phase("export"):
+        weights = engine.weights()
         if rank == 0:
-            save_weights(model, folder / "export", weights)
-        else:
-            list(weights)
-
-    meter.take("start", start, lambda: _held(made["engine"]))
-    engine = made["engine"]
-    meter.seconds["layer"] = max(sum(each.numel() * 4 for each in part.parameters())
-                                 for part in (*engine.module.model.model.layers, engine.module.model.model.embed_tokens))
-    engine.train_step(_batch(torch), 1e-3)
-    (folder / "state").mkdir(exist_ok=True)
-    meter.take("save", lambda: engine.save(folder / "state"), lambda: _held(engine))
-    meter.take("resume", lambda: engine.load(folder / "state"), lambda: _held(engine))
-    meter.take("export", export, lambda: _held(engine))
-    (folder / f"{rank}.json").write_text(json.dumps(meter.seconds))
-    dist.barrier()
+            save_weights(engine.module.model, folder / "export", weights)
+        deque(weights, maxlen=0)
+    for name in PHASES[1:]:
+        meter.held(name, engine)
 
 
 class Meter:
-    """Peak and seconds of phases that every rank begins and ends together."""
+    """Peak and seconds of phases that every rank begins and ends together.
 
-    def __init__(self, rank: int, base: int) -> None:
-        self._rank, self._base = rank, base
-        self.seconds: dict[str, Any] = {}
+    `base`: bytes of anonymous memory before the first."""
 
-    def take(self, name: str, phase: Callable[[], Any], held: Callable[[], int]) -> None:
+    def __init__(self, base: int) -> None:
+        self._base = base
+        self.taken: dict[str, Any] = {}
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
         import torch.distributed as dist
 
         dist.barrier()
         began = time.perf_counter()
         with _peak() as peak:
-            phase()
+            yield
             dist.barrier()
-        self.seconds[name] = {"seconds": time.perf_counter() - began, "peak": peak[0] - self._base, "held": held()}
+        self.taken[name] = {"seconds": time.perf_counter() - began, "peak": peak[0] - self._base}
+
+    def held(self, name: str, engine: Any) -> None:
+        """Note the bytes of weights and moments that this process holds in a phase."""
+        from argosy.model.train.parallelism import local_part
+
+        tensors = [*engine.module.parameters(),
+                   *(each for state in engine._optimizer.state.values() for each in state.values() if each.ndim)]
+        self.taken[name]["held"] = sum(local_part(each.detach()).nbytes for each in tensors)
 
 
 @contextmanager
@@ -160,16 +175,7 @@ def _anonymous() -> int:
     return (resident - shared) * os.sysconf("SC_PAGE_SIZE")
 
 
-def _held(engine: Any) -> int:
-    """Return the bytes of the weights and moments that this process holds."""
-    from argosy.model.train.parallelism import local_part
-
-    tensors = [*engine.module.parameters(),
-               *(each for state in engine._optimizer.state.values() for each in state.values() if each.ndim)]
-    return sum(local_part(each.detach()).nbytes for each in tensors)
-
-
-def _batch(torch: Any) -> Any:
+def _batch() -> Any:
     import numpy as np
 
     from argosy.corpus.tokens.mixture import Batch

@@ -29,7 +29,7 @@ from argosy.corpus.cleaning.scoring import KEPT
 from argosy.corpus.data.schemas import Document
 from argosy.corpus.data.shards import ShardWriter
 from argosy.corpus.tokens.tokenizer import load_tokenizer, save_tokenizer, train_tokenizer
-from benchmarks.datatrove_peer import real_texts
+from benchmarks.peers.datatrove import real_texts
 from benchmarks.side_by_side import in_turns, median_ratio
 from steps.tokenize import TokenizeConfig, run
 

@@ -46,8 +46,8 @@ class FSDPEngine(TorchEngine):
 
     @property
     def _policy(self) -> MixedPrecisionPolicy:
-        """What the blocks are gathered as. What is around them stays float32: in bfloat16 the gradient of the output
-        layer, a sum over many tokens, would lose its small parts."""
+        """Precision in which the blocks are gathered. What is around them stays float32: in bfloat16 the output layer's
+        gradient, a sum over many tokens, would lose its small parts."""
         engine = self.config.engine
         if not isinstance(engine, FSDP) or engine.param_dtype == "float32":
             return MixedPrecisionPolicy()

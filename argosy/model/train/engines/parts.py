@@ -14,7 +14,7 @@ from torch import Tensor
 from argosy.core.errors import StepError
 from argosy.model.train.parallelism import Group
 
-PART_BYTES = 2**29
+PART_BYTES = 2**28
 WEIGHT = "weight"  # the first part of a weight's name; the others are the optimizer's: exp_avg, step, ...
 _PATTERN = "tensors-*.safetensors"
 

@@ -67,7 +67,7 @@ def fields(layout: Layout) -> dict[str, Any] | None:
     axes = {"tensor": layout.tensor, "pipeline": layout.pipeline, "sequence": layout.context, "expert": layout.expert}
     found |= {f"{axis}_parallel": size for axis, size in axes.items() if size > 1}
     if layout.zero and layout.engine == "fsdp":
-        options = {"shard_size": layout.shard} if layout.shard else {}
+        options: dict[str, Any] = {"shard_size": layout.shard} if layout.shard else {}
         options |= {"param_dtype": "bfloat16"} if layout.gathered < FLOAT else {}
         found["engine"] = {"name": "fsdp", **options} if options else "fsdp"
     elif layout.zero:

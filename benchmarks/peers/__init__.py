@@ -1,0 +1,1 @@
+"""Other projects at the work of a benchmark, beside ours."""
