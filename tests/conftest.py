@@ -9,6 +9,7 @@ from _pytest.capture import CaptureResult
 from tests.command_line import Argosy
 
 os.environ["COLUMNS"] = "126"  # tables are as wide as the terminal, which differs from machine to machine
+os.environ["ARGOSY_LANG"] = "en"  # whatever the locale
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # threads of more workers than cores spin
 
 @pytest.fixture

@@ -2,18 +2,22 @@
 
 import argparse
 import os
+import re
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import argosy
 from argosy import __version__
 from argosy.core.config.explain import nearest
-from argosy.core.errors import ArgosyError, Stopped
+from argosy.core.errors import ArgosyError, InputError, Stopped
+from argosy.core.language import Catalogue, catalogue, language
 from argosy.core.plugins import modules
 from argosy.core.step.process import reader_may_leave
+from argosy.corpus.text import display
 from workflows.cli.command import Command
 
 DESCRIPTION = """The whole life of a language model: clean, tokenize, pretrain, long context, anneal, SFT, reward model,
@@ -28,7 +32,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. Exits 0 (done), 1 (something failed) or 2 (wrong usage or input); ARGOSY_DEBUG=1 raises."""
     with reader_may_leave(), warnings.catch_warnings():
         warnings.showwarning = _Warner()
-        return _run(_parse(argv))
+        try:
+            args = _parse(argv)
+        except InputError as error:
+            print(f"argosy: {error}", file=sys.stderr)
+            return error.exit_code
+        return _run(args)
 
 
 class _Warner:
@@ -91,17 +100,46 @@ def _check_command(root: argparse.ArgumentParser, argv: Sequence[str]) -> None:
         root.error(f"there is no command {argv[0]!r}; {hint}argosy --help lists all")
 
 
+class Help(argparse.RawDescriptionHelpFormatter):
+    """Help in the reader's language; a line is broken by the columns that its characters take."""
+
+    def __init__(self, say: Catalogue, **options: Any) -> None:
+        super().__init__(**options)
+        self._say = say
+
+    def add_usage(self, usage: str | None, actions: Iterable[argparse.Action], groups: Iterable[Any],
+                  prefix: str | None = None) -> None:
+        super().add_usage(usage, actions, groups, self._say("usage: ") if prefix is None else prefix)
+
+    def start_section(self, heading: str | None) -> None:
+        super().start_section(heading and self._say(heading))
+
+    def add_text(self, text: str | None) -> None:
+        super().add_text(text and "\n\n".join(map(self._say, text.split("\n\n"))))
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        return action.help and self._say(action.help)
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        if text.isascii():
+            return super()._split_lines(text, width)
+        lines = [""]
+        for piece in re.findall(r"[（“]*(?:[!-~]+|.)[，。；：、）”]* *", text):
+            lines += [""] if display.width(lines[-1] + piece.rstrip()) > width and lines[-1] else []
+            lines[-1] += piece
+        return [line.rstrip() for line in lines]
+
+
 def parser() -> argparse.ArgumentParser:
-    root = argparse.ArgumentParser(
-        "argosy", description=DESCRIPTION, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    """Build the parser; its help is in the language that the environment names. Raises InputError: it names none."""
+    shown = partial(Help, catalogue("help", language()))
+    root = argparse.ArgumentParser("argosy", description=DESCRIPTION, epilog=EPILOG, formatter_class=shown)
     root.add_argument("--version", action="version", version=f"argosy {__version__}")
     choices = root.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for command in commands():
         sub = choices.add_parser(
             command.name, help=command.help, description=f"{command.help[0].upper()}{command.help[1:]}.",
-            epilog=command.more, formatter_class=argparse.RawDescriptionHelpFormatter
-        )
+            epilog=command.more, formatter_class=shown)
         command.configure(sub)
         sub.set_defaults(run=command.run)
     return root

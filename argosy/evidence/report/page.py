@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from argosy.core.language import catalogue
 from argosy.core.store.files import json_text
 from argosy.corpus.text.display import letter, short, visible
 
@@ -25,7 +26,11 @@ def render(name: str, words: Mapping[str, Callable[..., Any]] | None = None, **v
     environment.globals |= {"letter": letter}
     stem = name.partition(".")[0]
     css = _text("report.css") + (_text(f"{stem}.css") if stem != "report" else "")
-    return environment.get_template(name).render(css=css, script=_text(f"{stem}.js") or _text("report.js"), **values)
+    script, known = _text(f"{stem}.js") or _text("report.js"), catalogue("pages")
+    page = environment.get_template(name).render(css=css, script=script, **values)
+    texts = as_script({"exact": known.exact, "patterns": known.patterns})
+    head, end, tail = page.rpartition("</body>")  # in Chinese too
+    return "".join([head, "<script>", _text("language.js").replace('"CATALOGUE"', texts), "</script>", end, tail])
 
 
 def as_script(value: Any, *, exact: bool = False) -> str:

@@ -81,7 +81,7 @@ def test_the_page_is_whole_has_the_comparisons_numbers_and_no_text_becomes_marku
     hostile = "</script><img src=x> \u202e\u2028 中文"
     html = page(found, {case.key: Asked(hostile + case.key[2], ("a", "b"), " ") for case in found.chosen})
     assert {"app", "find", "list", "case"} <= check_self_contained(html)
-    check_no_markup(html, scripts=2)
+    check_no_markup(html, scripts=3)
     data = data_of(html)
     assert len(data["items"]) == 4
     assert data["items"][1]["k"] == len(hostile)  # what it shares with the one before is there once

@@ -44,7 +44,7 @@ def test_it_is_whole_and_needs_no_network(html: str) -> None:
 
 
 def test_hostile_text_is_text(html: str) -> None:
-    text = "".join(check_no_markup(html, scripts=1).text)
+    text = "".join(check_no_markup(html, scripts=2).text)
     assert not set("\u202e\u2066") & set(html)
     assert "</script><script>alert(1)</script>" in text
     assert "{{ 7*7 }}" in text
@@ -62,7 +62,7 @@ def test_hostile_names_are_text_too(tmp_path: Path) -> None:
     seen = ChannelEpochs(HOSTILE, 10, 1.0, 1.0, 60.0, 6.0, 7.5, None, 4.0)
     report = {"mixture": {"channels": [asdict(seen) | {"alarm": seen.alarm}]}}
     write_json(Path(store.config()["checkpoints"][0]) / "report.json", report)
-    text = "".join(check_no_markup(_compare(store)[0], scripts=1).text)
+    text = "".join(check_no_markup(_compare(store)[0], scripts=2).text)
     assert "7.5 epochs in all are above 4" in text
 
 
