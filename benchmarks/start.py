@@ -2,9 +2,9 @@
 
 python -m benchmarks.start                                 # 1 B parameters; needs 20 GB of memory
 
-A Llama with random weights under FSDP2, in processes of one machine over gloo. A rank's peak is of anonymous memory,
-sampled, less what it had before the model. `peak_ratio` is the highest of those over what the rank holds in that phase
-(weights, and from the first step on the optimizer's moments) and one layer. The peer is transformers, in one process:
+A Llama with random weights under FSDP2, in processes of one machine over gloo. A rank's peak is what it holds (weights,
+and from the first step on the optimizer's moments) and the anonymous memory that a phase takes besides, sampled;
+`peak_ratio` is the highest of those over what the rank holds and one layer. The peer is transformers, in one process:
 `start_ratio`, `resume_ratio` and `export_ratio` are its seconds of loading, loading and saving over ours, each weight
 read once on both sides. The last line is JSON.
 """
@@ -83,8 +83,8 @@ def work(rank: int, world: int, folder: Path) -> None:
     import torch.distributed as dist
 
     dist.init_process_group("gloo", rank=rank, world_size=world)
-    take_phases(rank, world, folder / "small", Meter(0))  # imports, and what is made once
-    meter = Meter(_anonymous())
+    take_phases(rank, world, folder / "small", Meter())  # imports, and what is made once
+    meter = Meter()
     take_phases(rank, world, folder, meter)
     (folder / f"{rank}.json").write_text(json.dumps(meter.taken))
     dist.barrier()
@@ -124,12 +124,9 @@ def take_phases(rank: int, world: int, folder: Path, meter: "Meter") -> None:
 
 
 class Meter:
-    """Peak and seconds of phases that every rank begins and ends together.
+    """Memory and seconds of phases that every rank begins and ends together."""
 
-    `base`: bytes of anonymous memory before the first."""
-
-    def __init__(self, base: int) -> None:
-        self._base = base
+    def __init__(self) -> None:
         self.taken: dict[str, Any] = {}
 
     @contextmanager
@@ -137,11 +134,11 @@ class Meter:
         import torch.distributed as dist
 
         dist.barrier()
-        began = time.perf_counter()
+        began, before = time.perf_counter(), _anonymous()
         with _peak() as peak:
             yield
             dist.barrier()
-        self.taken[name] = {"seconds": time.perf_counter() - began, "peak": peak[0] - self._base}
+        self.taken[name] = {"seconds": time.perf_counter() - began, "more": peak[0] - before}
 
     def held(self, name: str, engine: Any) -> None:
         """Note the bytes of weights and moments that this process holds in a phase."""
@@ -149,7 +146,9 @@ class Meter:
 
         tensors = [*engine.module.parameters(),
                    *(each for state in engine._optimizer.state.values() for each in state.values() if each.ndim)]
-        self.taken[name]["held"] = sum(local_part(each.detach()).nbytes for each in tensors)
+        held = sum(local_part(each.detach()).nbytes for each in tensors)
+        made = name == "start"  # what it takes besides is what it holds then
+        self.taken[name] |= {"held": held, "peak": self.taken[name]["more"] + (0 if made else held)}
 
 
 @contextmanager

@@ -9,7 +9,6 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from argosy.core.config.explain import first_of
 from argosy.core.errors import InputError
@@ -144,17 +143,6 @@ def _what(made_from: dict[str, Any]) -> dict[str, Any]:
     return {**made_from, "config": kept}
 
 
-class _Carried(Parts):
-    """The optimizer's tensors of another phase beside the weights of this engine, which stay as they are."""
-
-    def __init__(self, directory: Path, engine: Engine) -> None:
-        super().__init__(directory)
-        self._own = dict(engine.weights_by_name())
-
-    def __getitem__(self, name: str) -> Tensor:
-        return self._own[name]().detach().clone() if name in self._own else super().__getitem__(name)
-
-
 def keep_optimizer(config: TrainConfig, engine: Engine, out: Path) -> None:
     """Write what the optimizer ended with below the step's directory `out`, for the phase that carries it on: whole
     tensors by name, as in a state, without the weights. Every process calls it."""
@@ -185,5 +173,5 @@ def carry_optimizer(config: ContinueConfig, engine: Engine) -> None:
         raise InputError(f"carry_optimizer=true: optimizer={config.optimizer} cannot go on with what "
                          f"{about['optimizer']} kept in {config.checkpoint}: set optimizer={about['optimizer']}, or "
                          "carry_optimizer=false")
-    engine.restore(_Carried(kept, engine))
+    engine.restore(Parts(kept), weights=False)
     print(f"the optimizer goes on from step {about['step']} of {config.checkpoint}", flush=True)

@@ -4,7 +4,7 @@ A model is made without memory (torch's device `meta`) while what writes into it
 for each tensor in its turn, in memory of its own, so that the next one gets its own numbers; done again from the same
 random state it gives the same tensor."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 from unittest.mock import patch
@@ -14,14 +14,8 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from argosy.core.errors import InputError
+from argosy.model.weights.numbers import Numbers
 from argosy.model.weights.pretrained import random_model
-
-
-class Numbers(Mapping[str, Tensor]):
-    """Whole tensors by the names of `named_parameters`, tied ones once, each made or read when it is asked for."""
-
-    def check(self, name: str, part: Tensor) -> None:
-        """Check a part of tensor `name` that a process took. Raises InputError: it is not finite."""
 
 
 def draw(config: Any) -> tuple[Any, Numbers]:

@@ -128,9 +128,9 @@ class _Files:
         self._size += tensor.nbytes
 
     def _write(self) -> None:
-        from safetensors.torch import save_file
+        from argosy.model.weights.numbers import write_tensors  # torch is not for importing a step
 
-        save_file(self._held, self._directory / f"{len(self._written)}.safetensors", metadata={"format": "pt"})
+        write_tensors(self._directory / f"{len(self._written)}.safetensors", self._held, {"format": "pt"})
         self._written.append(list(self._held))
         self._bytes += self._size
         self._held, self._size = {}, 0

@@ -3,7 +3,7 @@
 A process that holds a part of a model makes all of it so, cuts it, and takes one tensor at a time: memory is the part
 and a tensor, whatever the size of the model."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from functools import partial
 from pathlib import Path
@@ -13,8 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from argosy.model.weights.adapters.files import is_adapter
-from argosy.model.weights.drawn import Numbers, bare, draw
+from argosy.model.weights.drawn import bare, draw
 from argosy.model.weights.load import check_finite, load_model
+from argosy.model.weights.numbers import Numbers
 from argosy.model.weights.pretrained import loading, random_model
 
 _RECORD = "argosy_numbers"  # the model's attribute that holds them
@@ -100,20 +101,29 @@ class Files(Numbers):
         for key in sorted(where, key=dot_natural_key):
             name, source = rename_source_key(key, renamings, converters, model.base_model_prefix, there)
             if name in there:
-                self._parts[name].append((key, source, partial(where[key].get_tensor, key)))
+                self._parts[name].append((key, source, where[key]))
 
     def __getitem__(self, name: str) -> Tensor:
         parts = self._parts[name]
         with loading(self._path):
             first = parts[0][1]
             if first is None:
-                tensor = parts[0][2]()
+                tensor = parts[0][2].get_tensor(parts[0][0])
             else:  # as of experts, which files have one by one
                 converter = deepcopy(self._converters[first])
-                for key, source, read in parts:
+                for key, source, file in parts:
+                    read: Any = partial(file.get_tensor, key)
                     converter.add_tensor(name, key, source, read)
                 tensor = converter.convert(name, model=self._model, config=self._model.config)[name]
         return tensor.float()  # type: ignore[no-any-return]
+
+    def read(self, name: str, start: Sequence[int], shape: Sequence[int]) -> Tensor:
+        key, converted, file = self._parts[name][0]
+        if converted is not None:
+            return super().read(name, start, shape)
+        with loading(self._path):
+            piece = file.get_slice(key)[tuple(slice(at, at + size) for at, size in zip(start, shape, strict=True))]
+        return piece.float()  # type: ignore[no-any-return]
 
     def check(self, name: str, part: Tensor) -> None:
         check_finite(self._path, [(name, part)])

@@ -16,13 +16,14 @@ from argosy.corpus.tokens.windows import IGNORED
 from argosy.model.train.blocks import compile_blocks
 from argosy.model.train.config import TrainConfig
 from argosy.model.train.engines.fitting import MicroBatch
-from argosy.model.train.engines.parts import WEIGHT, Parts, Whole, write_parts
+from argosy.model.train.engines.parts import WEIGHT, Held, Parts, write_parts
 from argosy.model.train.layers.loss import LossModule
 from argosy.model.train.monitoring import Clock
 from argosy.model.train.parallelism import Group, local_part
 from argosy.model.train.parallelism.mesh import Mesh, divide_sequence
 from argosy.model.train.parallelism.shares import Shares
 from argosy.model.train.precision import set_precision
+from argosy.model.weights.numbers import Numbers
 from argosy.model.weights.unfilled import give_memory, numbers_of
 
 _ATTENTION = ("flash_attention", "efficient_attention", "cudnn_attention", "flash_attention_for_cpu")
@@ -84,14 +85,14 @@ class Engine(ABC):
 
         def fill(bare: Any, made: Any) -> None:
             name = names[id(bare)]
-            self._take(made, name, numbers[name])
+            self._take(made, name, numbers, name)
             numbers.check(name, local_part(made.detach()))
 
         give_memory(self.module, self.group.device, fill)
 
     @abstractmethod
-    def _take(self, parameter: Any, name: str, whole: Tensor) -> None:
-        """Write into a weight what this process holds of its `whole`."""
+    def _take(self, parameter: Any, name: str, numbers: Numbers, key: str) -> None:
+        """Read into weight `name` what this process holds of it, of tensor `key` of `numbers`."""
 
     def positions(self, step: int) -> range:
         """Return this process's samples of step `step` (0, 1, ...)."""
@@ -185,17 +186,17 @@ class Engine(ABC):
 
     def save(self, directory: Path, *, weights: bool = True) -> None:
         """Write the optimizer below `directory`, and the `weights` unless that is false; every process calls it."""
-        wanted = ((name, whole) for name, whole in self._state() if weights or not name.startswith(f"{WEIGHT}/"))
-        write_parts(directory, self.group, wanted, self.group.world // self.mesh.sizes["pipeline"])
+        write_parts(directory, self.group, (each for each in self._state()
+                                            if weights or not each[0].startswith(f"{WEIGHT}/")))
 
     def load(self, directory: Path) -> None:
         """Read back what an engine of any kind and number of processes wrote. Raises StepError: it is no state."""
         self.restore(Parts(directory))
 
-    def restore(self, parts: Parts) -> None:
-        """Take over the weights and the optimizer's tensors of a state."""
+    def restore(self, parts: Parts, *, weights: bool = True) -> None:
+        """Take over the optimizer's tensors of a state, and the `weights` unless that is false."""
         with torch.no_grad():
-            self._restore(parts)
+            self._restore(parts, weights=weights)
 
     def weights(self) -> Iterator[tuple[str, Tensor]]:
         """Yield the whole weights as `state_dict` names them, tied ones once, on the CPU, in rank 0. The others, which
@@ -212,18 +213,18 @@ class Engine(ABC):
     def _whole(self, tensor: Tensor, name: str) -> Tensor:
         """Put weight `name`, or what the optimizer keeps of it, together; a process may hold a part only."""
 
-    def weights_by_name(self) -> Iterator[tuple[str, Whole]]:
-        """Yield the weights as they are named in a state, with how they are put together."""
+    def weights_by_name(self) -> Iterator[tuple[str, Callable[[], Tensor]]]:
+        """Yield the trained weights by name, with how they are put together."""
         for name, parameter in self._named:
-            yield f"{WEIGHT}/{name}", partial(self._whole, parameter, name)
+            yield name, partial(self._whole, parameter, name)
 
     @abstractmethod
-    def _state(self) -> Iterator[tuple[str, Whole]]:
-        """Yield the weights, and what the optimizer keeps of each, by name, with how they are put together."""
+    def _state(self) -> Iterator[Held]:
+        """Yield what this process holds of the weights, and of what the optimizer keeps of each."""
 
     @abstractmethod
-    def _restore(self, parts: Parts) -> None:
-        """Take over the weights and the optimizer's tensors of a state."""
+    def _restore(self, parts: Parts, *, weights: bool) -> None:
+        """Take over the optimizer's tensors of a state, and its `weights` or keep those that are there."""
 
 
 def _recompute(model: Any, how: str) -> None:

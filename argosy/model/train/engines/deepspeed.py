@@ -14,9 +14,10 @@ from argosy.core.errors import InputError
 from argosy.core.step.machine import free_port
 from argosy.model.train.config import TrainConfig
 from argosy.model.train.engines.base import Engine, Wrap
-from argosy.model.train.engines.parts import WEIGHT, Parts, Whole
+from argosy.model.train.engines.parts import WEIGHT, Held, Parts, everywhere
 from argosy.model.train.optim import make_optimizer
 from argosy.model.train.parallelism import Group
+from argosy.model.weights.numbers import Numbers
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
 
@@ -46,7 +47,8 @@ class DeepSpeedEngine(Engine):
         self._engine = deepspeed.initialize(model=self.module, optimizer=make_optimizer(model, config),
                                             config=settings(config, group.world))[0]
 
-    def _take(self, parameter: Any, name: str, whole: Tensor) -> None:
+    def _take(self, parameter: Any, name: str, numbers: Numbers, key: str) -> None:
+        whole = numbers[key]
         parameter.copy_(whole)
         if not whole.isfinite().all() or self.config.zero.stage < 3:  # the first is refused when it is checked
             return
@@ -97,18 +99,20 @@ class DeepSpeedEngine(Engine):
         with GatheredParameters([tensor]):
             return tensor.detach().clone()
 
-    def _state(self) -> Iterator[tuple[str, Whole]]:
+    def _state(self) -> Iterator[Held]:
         from deepspeed.utils import safe_get_full_optimizer_state
 
-        yield from self.weights_by_name()
         self._link()
         for name, parameter in self._named:
+            place = everywhere(getattr(parameter, "ds_shape", parameter.shape))
+            yield f"{WEIGHT}/{name}", place, partial(self._whole, parameter, name)
             if self.config.zero.stage:
                 for kind in MOMENTS:
-                    yield f"{kind}/{name}", partial(safe_get_full_optimizer_state, parameter, kind)
-                yield f"step/{name}", lambda: next(iter(self._states.values()))["step"].clone()
+                    yield f"{kind}/{name}", place, partial(safe_get_full_optimizer_state, parameter, kind)
+                yield f"step/{name}", everywhere(()), lambda: next(iter(self._states.values()))["step"].clone()
             else:
-                yield from ((f"{kind}/{name}", value.clone) for kind, value in sorted(self._states[parameter].items()))
+                yield from ((f"{kind}/{name}", everywhere(value.shape), value.clone)
+                            for kind, value in sorted(self._states[parameter].items()))
 
     def _link(self) -> None:
         """Have stages 1 and 2 find each parameter's part of the flat moments: DeepSpeed looks when its first group has
@@ -117,20 +121,24 @@ class DeepSpeedEngine(Engine):
             self._engine.optimizer._hp_optimizer_states_linked = False
             self._engine.optimizer._lazy_init_hp_params_optimizer_state()
 
-    def _restore(self, parts: Parts) -> None:
-        if not self.config.zero.stage:
-            for name, parameter in self._named:
-                parameter.data.copy_(parts[f"{WEIGHT}/{name}"])
-                self._states[parameter] = {kind: value.to(parameter.device) for kind, value in parts.of(name).items()}
-            return
-        steps = parts[f"step/{self._named[0][0]}"]
-        for flat in self._partitions():
-            self._begin(flat, steps)
-        self._link()
+    def _restore(self, parts: Parts, *, weights: bool) -> None:
+        staged = bool(self.config.zero.stage)
+        if staged:
+            steps = parts[f"step/{self._named[0][0]}"]
+            for flat in self._partitions():
+                self._begin(flat, steps)
+            self._link()
         for name, parameter in self._named:
-            self._set(parameter, parts[f"{WEIGHT}/{name}"], None)
-            for kind in MOMENTS:
-                self._set(parameter, parts[f"{kind}/{name}"], kind)
+            if weights and staged:
+                self._set(parameter, parts[f"{WEIGHT}/{name}"], None)
+            elif weights:
+                parameter.data.copy_(parts[f"{WEIGHT}/{name}"])
+            if staged:
+                for kind in MOMENTS:
+                    self._set(parameter, parts[f"{kind}/{name}"], kind)
+            else:
+                self._states[parameter] = {kind: parts[f"{kind}/{name}"].to(parameter.device)
+                                           for kind in parts.kinds(name)}
 
     def _partitions(self) -> list[Tensor]:
         """List the flat tensors that this process's optimizer updates."""

@@ -8,10 +8,12 @@ import torch
 from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
-from torch.distributed.tensor import DTensor, distribute_tensor
+from torch.distributed.tensor import DTensor
+from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
 
 from argosy.model.train.blocks import blocks
 from argosy.model.train.config.engine import FSDP
+from argosy.model.train.engines.parts import Place
 from argosy.model.train.engines.pipeline import PipelineEngine
 from argosy.model.train.engines.torch import TorchEngine
 from argosy.model.train.layers.experts import mixtures
@@ -84,11 +86,18 @@ class FSDPEngine(TorchEngine):
     def _whole(self, tensor: Tensor, name: str) -> Tensor:
         return super()._whole(tensor.full_tensor() if isinstance(tensor, DTensor) else tensor, name)
 
-    def _like(self, tensor: Tensor, parameter: Tensor, name: str) -> Tensor:
-        here = super()._like(tensor, parameter, name)
-        if not tensor.ndim or not isinstance(parameter, DTensor):
+    def _place(self, tensor: Tensor, name: str) -> Place:
+        place = super()._place(tensor, name)
+        if not isinstance(tensor, DTensor):
+            return place
+        _, start = compute_local_shape_and_global_offset(tensor.shape, tensor.device_mesh, tensor.placements)
+        return Place(tuple(a + b for a, b in zip(place.start, start, strict=True)), place.shape)
+
+    def _like(self, here: Tensor, parameter: Any) -> Tensor:
+        if not isinstance(parameter, DTensor):
             return here
-        return distribute_tensor(here, parameter.device_mesh, parameter.placements, src_data_rank=None)
+        return DTensor.from_local(here, parameter.device_mesh, parameter.placements, run_check=False,
+                                  shape=parameter.shape, stride=parameter.stride())
 
 
 class FSDPPipelineEngine(FSDPEngine, PipelineEngine):

@@ -1,11 +1,13 @@
-"""A phase's tensors on the disk, and the model of an engine that holds parts of it: whole, whatever the engine is.
+"""A phase's tensors on the disk, and the model of an engine that holds parts of it.
 
-What one engine wrote with four processes another reads with one. A tensor is put together when its turn comes and is
-written by one of the processes, so that none ever holds the model."""
+Each process writes the pieces that it holds, with where they lie in the whole tensors, and reads the pieces that it
+needs, whoever wrote them: what one engine wrote with four processes another reads with one. Nothing is sent, and none
+ever holds the model. Of processes that hold the same piece one writes it."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -13,64 +15,126 @@ from torch import Tensor
 
 from argosy.core.errors import StepError
 from argosy.model.train.parallelism import Group
+from argosy.model.weights.numbers import Numbers, write_tensors
 
 PART_BYTES = 2**28
 WEIGHT = "weight"  # the first part of a weight's name; the others are the optimizer's: exp_avg, step, ...
 _PATTERN = "tensors-*.safetensors"
-
-Whole = Callable[[], Tensor]  # puts a tensor together; each process calls it, in the same order
-
-
-def write_parts(directory: Path, group: Group, tensors: Iterable[tuple[str, Whole]], sharers: int) -> None:
-    """Write `tensors` (name, and how it is put together) below `directory`; those of `sharers` processes in a row that
-    have the same tensors take turns."""
-    held: dict[str, Tensor] = {}
-    size = number = 0
-    for index, (name, whole) in enumerate(tensors):
-        tensor = whole()
-        if index % sharers == group.rank % sharers:
-            held[name] = tensor.detach().cpu().contiguous()
-            size += tensor.nbytes
-        if size >= PART_BYTES:
-            _write(directory, group.rank, number, held)
-            held, size, number = {}, 0, number + 1
-    if held:
-        _write(directory, group.rank, number, held)
+_PLACES = "places"  # in a file's metadata: where each piece begins in its whole tensor, and the whole one's shape
 
 
-def _write(directory: Path, rank: int, number: int, held: dict[str, Tensor]) -> None:
-    from safetensors.torch import save_file
+class Place(NamedTuple):
+    """Where a piece begins in its whole tensor, by dimension, and the whole tensor's shape."""
 
-    save_file(held, directory / f"tensors-{rank:05d}-{number:05d}.safetensors")
+    start: tuple[int, ...]
+    shape: tuple[int, ...]
 
 
-class Parts(Mapping[str, Tensor]):
-    """The tensors of a state by name, each read when it is asked for."""
+def everywhere(shape: Sequence[int]) -> Place:
+    """Return the place of a whole tensor."""
+    return Place((0,) * len(shape), tuple(shape))
+
+
+Held = tuple[str, Place, Callable[[], Tensor]]
+"""Name of a tensor, the place of the piece that this process holds, and what makes it: each process that has the name
+calls it, in the same order."""
+
+
+def write_parts(directory: Path, group: Group, held: Iterable[Held]) -> None:
+    """Write the pieces that the processes hold below `directory`; every process calls it."""
+    every = list(held)
+    owners = _owners(group.gathered([(name, place.start) for name, place, _ in every]))
+    kept: dict[str, Tensor] = {}
+    places: dict[str, Place] = {}
+    number = 0
+    for name, place, make in every:
+        tensor = make().detach()
+        if owners[name, place.start] == group.rank and (tensor.numel() or not tensor.ndim):
+            kept[name], places[name] = tensor, place
+        if sum(each.nbytes for each in kept.values()) >= PART_BYTES:
+            _write(directory, group.rank, number, kept, places)
+            kept, number = {}, number + 1
+    if kept:
+        _write(directory, group.rank, number, kept, places)
+
+
+def _owners(keys: Sequence[Sequence[Any]]) -> dict[Any, int]:
+    """Return which process writes each piece; `keys`: those that each process holds. They take turns."""
+    holders: dict[Any, list[int]] = {}
+    for rank, own in enumerate(keys):
+        for key in own:
+            holders.setdefault(key, []).append(rank)
+    return {key: ranks[number % len(ranks)] for number, (key, ranks) in enumerate(holders.items())}
+
+
+def _write(directory: Path, rank: int, number: int, held: dict[str, Tensor], places: dict[str, Place]) -> None:
+    write_tensors(directory / f"tensors-{rank:05d}-{number:05d}.safetensors", held,
+                  {_PLACES: json.dumps({name: places[name] for name in held})})
+
+
+class Parts(Numbers):
+    """The tensors of a state by name, put together of their pieces when they are asked for."""
 
     def __init__(self, directory: Path) -> None:
         """Open the files below `directory`. Raises StepError: there are none."""
         from safetensors import safe_open
 
-        self._files: list[Any] = [safe_open(path, "pt") for path in sorted(directory.glob(_PATTERN))]
-        self._where = {name: file for file in self._files for name in file.keys()}  # noqa: SIM118
-        if not self._where:
+        self._directory = directory
+        self._pieces: dict[str, list[tuple[Any, tuple[int, ...]]]] = {}
+        self._shapes: dict[str, tuple[int, ...]] = {}
+        for path in sorted(directory.glob(_PATTERN)):
+            file: Any = safe_open(path, "pt")
+            places = json.loads((file.metadata() or {}).get(_PLACES, "{}"))
+            for name in file.keys():  # noqa: SIM118
+                start, shape = places.get(name) or everywhere(file.get_slice(name).get_shape())
+                self._pieces.setdefault(name, []).append((file, tuple(start)))
+                self._shapes[name] = tuple(shape)
+        if not self._pieces:
             raise StepError(f"{directory} is the state of an earlier version of Argosy: delete {directory.parent} to "
                             "begin the phase again")
 
     def __getitem__(self, name: str) -> Tensor:
-        tensor: Tensor = self._where[name].get_tensor(name)
-        return tensor
+        return self.read(name, *everywhere(self._shapes[name]))
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._where)
+        return iter(self._pieces)
 
     def __len__(self) -> int:
-        return len(self._where)
+        return len(self._pieces)
 
-    def of(self, parameter: str) -> dict[str, Tensor]:
-        """Return what the optimizer keeps of a parameter, by its name there."""
-        kinds = [name.partition("/")[0] for name in self._where if name.partition("/")[2] == parameter]
-        return {kind: self[f"{kind}/{parameter}"] for kind in sorted(kinds) if kind != WEIGHT}
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Return the shape of the whole tensor."""
+        return self._shapes[name]
+
+    def read(self, name: str, start: Sequence[int], shape: Sequence[int]) -> Tensor:
+        found, left = None, 1
+        for file, at in self._pieces[name]:
+            if not shape:
+                return file.get_tensor(name)  # type: ignore[no-any-return]
+            piece = file.get_slice(name)
+            low = [max(ours, theirs) for ours, theirs in zip(start, at, strict=True)]
+            high = [min(ours + size, theirs + there) for ours, size, theirs, there in
+                    zip(start, shape, at, piece.get_shape(), strict=True)]
+            if found is None:
+                found = torch.empty(shape, dtype=piece[:0].dtype)
+                left = found.numel()
+            if all(a < b for a, b in zip(low, high, strict=True)):
+                part = piece[_slices(low, high, at)]
+                found[_slices(low, high, start)] = part
+                left -= part.numel()
+        if found is None or left:
+            raise StepError(f"{self._directory} lacks a part of {name}: delete it, and the step goes on from the state "
+                            "before")
+        return found
+
+    def kinds(self, parameter: str) -> list[str]:
+        """List what the optimizer keeps of a parameter, by the names that it has there."""
+        kinds = [name.partition("/")[0] for name in self._pieces if name.partition("/")[2] == parameter]
+        return sorted(kind for kind in kinds if kind != WEIGHT)
+
+
+def _slices(low: Sequence[int], high: Sequence[int], start: Sequence[int]) -> tuple[slice, ...]:
+    return tuple(slice(a - at, b - at) for a, b, at in zip(low, high, start, strict=True))
 
 
 class WholeModel:
@@ -96,7 +160,7 @@ class WholeModel:
                     self._send(own)
                 else:
                     for name, whole in self._engine.weights_by_name():
-                        own[name.partition("/")[2]].copy_(whole())
+                        own[name].copy_(whole())
         self._model.eval()
         return self._model
 

@@ -8,7 +8,6 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleInterleaved1F1B
 
-from argosy.model.train.engines.parts import Whole
 from argosy.model.train.engines.torch import TorchEngine
 from argosy.model.train.parallelism.pipeline import Pipeline
 
@@ -63,11 +62,6 @@ class PipelineEngine(TorchEngine):
         loss, sums = self.module.last.score(hidden, goals[:, 0], goals[:, 1])
         self._sums += sums
         return loss / self._targets  # type: ignore[no-any-return]
-
-    def _state(self) -> Iterator[tuple[str, Whole]]:
-        for key, whole in super()._state():
-            if self._first or key.partition("/")[2] != self.shares.twice:
-                yield key, whole
 
     def weigh(self, weights: Sequence[float]) -> None:
         super().weigh(weights)

@@ -9,9 +9,10 @@ from torch import Tensor, nn
 
 from argosy.model.train.config import TrainConfig
 from argosy.model.train.engines.base import Engine, Wrap
-from argosy.model.train.engines.parts import WEIGHT, Parts, Whole
+from argosy.model.train.engines.parts import WEIGHT, Held, Parts, Place, everywhere
 from argosy.model.train.optim import make_optimizer, make_state, plain, set_rate, wrapped
-from argosy.model.train.parallelism import Group
+from argosy.model.train.parallelism import Group, local_part
+from argosy.model.weights.numbers import Numbers
 
 
 class TorchEngine(Engine):
@@ -72,30 +73,45 @@ class TorchEngine(Engine):
     def _whole(self, tensor: Tensor, name: str) -> Tensor:
         return self.shares.whole(tensor, name) if tensor.ndim else tensor
 
-    def _take(self, parameter: Any, name: str, whole: Tensor) -> None:
-        parameter.copy_(self._like(whole, parameter, name))
+    def _place(self, tensor: Tensor, name: str) -> Place:
+        """Return where what this process holds of weight `name`, or of a tensor of its shape, lies in the whole."""
+        return Place(*self.shares.place(tuple(tensor.shape), name))
 
-    def _like(self, tensor: Tensor, parameter: Tensor, name: str) -> Tensor:
-        """Return of a whole tensor what this process holds of `parameter`."""
-        return self.shares.part(tensor, name).to(parameter.device) if tensor.ndim else tensor.to(parameter.device)
+    def _take(self, parameter: Any, name: str, numbers: Numbers, key: str) -> None:
+        here = local_part(parameter.detach())
+        here.copy_(numbers.read(key, self._place(parameter, name).start, tuple(here.shape)))
 
-    def _state(self) -> Iterator[tuple[str, Whole]]:
-        yield from self.weights_by_name()
+    def _kept(self, parameter: Any, name: str, parts: Parts, key: str) -> Tensor:
+        """Read what the optimizer kept of a weight, as this process holds it."""
+        place = self._place(parameter, name)
+        if parts.shape(key) != place.shape:  # one number, or one for each row
+            return parts[key].to(parameter.device)
+        here = parts.read(key, place.start, tuple(local_part(parameter.detach()).shape)).to(parameter.device)
+        return self._like(here, parameter)
+
+    def _like(self, here: Tensor, parameter: Any) -> Tensor:
+        """Return what this process holds of a tensor in the form that `parameter` has."""
+        return here
+
+    def _state(self) -> Iterator[Held]:
         if self._scale:
-            yield LOSS_SCALE, self._scale.state
+            yield LOSS_SCALE, everywhere((3,)), self._scale.state
         for name, parameter in self._named:
+            yield f"{WEIGHT}/{name}", self._place(parameter, name), partial(local_part, parameter)
             for kind, value in sorted(plain(self._optimizer.state[parameter]).items()):
-                yield f"{kind}/{name}", partial(self._whole, value, name)
+                like = value.shape == parameter.shape
+                place = self._place(value, name) if like else everywhere(value.shape)
+                yield f"{kind}/{name}", place, partial(local_part, value)
 
-    def _restore(self, parts: Parts) -> None:
+    def _restore(self, parts: Parts, *, weights: bool) -> None:
         if self._scale and LOSS_SCALE in parts:
             self._scale.restore(parts[LOSS_SCALE])
-        for name, parameter in self._named:
-            self._take(parameter, name, parts[f"{WEIGHT}/{name}"])
+        for name, parameter in self._named if weights else ():
+            self._take(parameter, name, parts, f"{WEIGHT}/{name}")
         if self.config.optimizer == "adamw_8bit":
             make_state(self._optimizer)
         for name, parameter in self._named:
-            kept = {kind: self._like(tensor, parameter, name) for kind, tensor in parts.of(name).items()}
+            kept = {kind: self._kept(parameter, name, parts, f"{kind}/{name}") for kind in parts.kinds(name)}
             self._optimizer.state[parameter] = wrapped(self._optimizer.state[parameter], kept)
 
 

@@ -33,9 +33,14 @@ class Shares:
         """Put a tensor of weight `name` together; all processes that hold parts of it call this."""
         return self._mesh.gather(tensor, *self._cuts[name]) if name in self._cuts else tensor
 
-    def part(self, tensor: Tensor, name: str) -> Tensor:
-        """Return what this process holds of a whole tensor of weight `name`."""
-        return self._mesh.part(tensor, *self._cuts[name]) if name in self._cuts else tensor
+    def place(self, shape: tuple[int, ...], name: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return where this process's part of weight `name`, of `shape`, begins in the whole, and the whole's shape."""
+        start, whole = [0] * len(shape), list(shape)
+        if name in self._cuts:
+            axis, dimension = self._cuts[name]
+            start[dimension] = shape[dimension] * self._mesh.place[axis]
+            whole[dimension] = shape[dimension] * self._mesh.sizes[axis]
+        return tuple(start), tuple(whole)
 
     def sum_gradients(self, named: Mapping[str, Any]) -> None:
         """Sum each gradient over all processes that have a part of it."""
