@@ -35,7 +35,8 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=2048, metavar="N")
     parser.add_argument("--processes", type=int, default=4, metavar="N")
     args = parser.parse_args()
-    os.environ |= {"OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    os.environ |= {"OMP_NUM_THREADS": "1", "MALLOC_MMAP_THRESHOLD_": str(2**20),  # what is freed is given back
+                    "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     with TemporaryDirectory(prefix="argosy-start-") as folder:
         processes: Any = torch.multiprocessing
         with processes.get_context("spawn").Pool(1) as alone:
