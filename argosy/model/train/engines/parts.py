@@ -24,7 +24,7 @@ _PLACES = "places"  # in a file's metadata: where each piece begins in its whole
 
 
 class Place(NamedTuple):
-    """Where a piece begins in its whole tensor, by dimension, and the whole tensor's shape."""
+    """Place of a piece in its whole tensor: where it begins, by dimension, and the whole tensor's shape."""
 
     start: tuple[int, ...]
     shape: tuple[int, ...]
