@@ -21,6 +21,7 @@ from typing import Any
 from argosy.core.step.contract import StepContext
 from argosy.core.step.process import make_deterministic
 from argosy.corpus.data.schemas import Message
+from argosy.model.train import decisions
 from argosy.model.train.config.model import ModelConfig
 from benchmarks.side_by_side import Side, environment, in_turns, median_ratio, shared, small_model
 from benchmarks.training import THREADS, WARM, Counted, Laps, Last, counting, looped, of_trainers
@@ -228,7 +229,7 @@ def grpo_ours() -> Turn:
         assert folder  # which is there as long as this is
         laps = Laps(steps)
         for _ in range(WARM + steps):
-            learner.update(done[0])
+            learner.update(decisions.Turn(done[0], done[0]))
             done[0] += 1
             laps.step()
         return {"seconds": laps.seconds, "done": ANSWERS * steps}

@@ -10,7 +10,7 @@ from typing import Any
 
 from argosy.core.errors import InputError, StepError
 from argosy.core.step.command import parse_config
-from argosy.core.step.process import output_to
+from argosy.core.step.process import grace, output_to
 from argosy.core.step.runner import Item, run_item
 from argosy.core.store.files import explain, make_directory
 from argosy.core.store.provenance import provenance_of
@@ -27,19 +27,19 @@ _TICK_S = 0.25
 
 
 def run_plan(plan: Plan, *, budget: Budget | None = None, observers: Sequence[RunObserver] = (),
-             plain: bool = False, grace_s: float = 10.0) -> RunResult:
+             plain: bool = False, grace_s: float | None = None) -> RunResult:
     """Run the nodes of `plan` that are to run. It belongs into the main thread, which gets signals and has children.
 
     Args:
         observers: called at each event, beside the view in the terminal.
         plain: timestamped lines even where stdout is a terminal.
-        grace_s: seconds between SIGTERM and SIGKILL when the run is stopped.
+        grace_s: seconds between SIGTERM and SIGKILL when the run is stopped; ARGOSY_GRACE_SECONDS, 10, by default.
 
     Raises InputError, StepError: the store cannot be written; a node asks for GPUs that are not there."""
     budget = budget or Budget()
     budget.check(plan.to_run)
     make_directory(Path(plan.store))
-    return asyncio.run(_Run(plan, budget, [make_view(plain), *observers], grace_s).run())
+    return asyncio.run(_Run(plan, budget, [make_view(plain), *observers], grace_s or grace()).run())
 
 
 class _Run:

@@ -18,6 +18,7 @@ from typing import Any
 from argosy.core.errors import ArgosyError, InputError, Stopped
 from argosy.core.step.machine import GIVEN_GPUS, GPUS, usable_gpus
 from argosy.core.store.files import explain
+from argosy.core.store.lease import seconds_from
 
 THREADS = "ARGOSY_THREADS"
 DIE_WITH_PARENT = "ARGOSY_DIE_WITH_PARENT"
@@ -25,7 +26,11 @@ _LIBRARIES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAY
 _NUMERIC = ("numpy", "torch", "transformers", "tokenizers", "deepspeed")
 _PR_SET_PDEATHSIG = 1
 
+GRACE = "ARGOSY_GRACE_SECONDS"  # between SIGTERM and SIGKILL of a run; a part of it is a step's
+
 _cause: Stopped | None = None  # why the next signal unwinds the step, where that is not the signal itself
+_asked: Stopped | None = None  # why a step is to end that ends by itself
+_ends_itself = False
 
 
 def thread_environment(cores: int) -> dict[str, str]:
@@ -90,10 +95,36 @@ def interrupt(cause: Stopped) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
+def grace(share: float = 1.0) -> float:
+    """Return a share of the seconds between SIGTERM and SIGKILL (ARGOSY_GRACE_SECONDS, 10)."""
+    return share * seconds_from(GRACE, 10)
+
+
+@contextmanager
+def ends_by_itself() -> Iterator[Callable[[], Stopped | None]]:
+    """Have SIGTERM wait for work that ends by itself soon after, such as an optimizer step, most of the grace; yields
+    what tells why it is to end (None: go on)."""
+    global _ends_itself
+    _ends_itself = True
+    try:
+        yield lambda: _asked
+    finally:
+        _ends_itself = False
+        if _asked:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+
+
 def _stop(number: int, frame: FrameType | None) -> None:
+    global _asked
+    stopped = _asked or Stopped(f"stopped by {signal.Signals(number).name}", 128 + number)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # unwinding is not disturbed again, but by SIGKILL
+    if _ends_itself and number == signal.SIGTERM and not _cause:
+        _asked = stopped
+        signal.signal(signal.SIGALRM, _stop)
+        signal.setitimer(signal.ITIMER_REAL, grace(0.6))
+        return
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    raise _cause or Stopped(f"stopped by {signal.Signals(number).name}", 128 + number)
+    raise _cause or stopped
 
 
 def reset_peak_rss() -> None:

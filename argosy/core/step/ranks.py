@@ -32,7 +32,6 @@ from argosy.core.tracking.tracker import Tracker
 RANKS = "ARGOSY_RANKS"
 TIMEOUT = "ARGOSY_RANK_TIMEOUT"
 _TASK = "task.json"
-_CLOSE_S = 8  # between SIGTERM and SIGKILL of the ranks that are left; below the runner's own grace
 _START_S = 60  # more patience until a rank's first sign of life: its interpreter starts and imports
 _SILENT_S = 2.5  # a rank that died without a word did so up to this long before it was noticed
 _WAITED = re.compile(r"Timed out waiting \d+ms|collective operation timeout")  # gloo's words, NCCL's
@@ -98,7 +97,8 @@ def _run_agent(name: str, world: int, folder: Path) -> tuple[dict[int, Any], dic
     spec = WorkerSpec(role="rank", local_world_size=world, entrypoint=sys.executable, args=("-m", f"steps.{name}"),
                       rdzv_handler=registry.get_rendezvous_handler(rendezvous), max_restarts=0, monitor_interval=0.1,
                       local_addr=here["local_addr"])
-    agent = LocalElasticAgent(spec, DefaultLogsSpecs(str(folder / "elastic")), shutdown_timeout=_CLOSE_S)
+    patience = round(process.grace(0.8))  # between SIGTERM and SIGKILL of the ranks that are left
+    agent = LocalElasticAgent(spec, DefaultLogsSpecs(str(folder / "elastic")), shutdown_timeout=patience)
     watch = _Watch(agent, folder, world)
     watch.start()
     try:

@@ -20,6 +20,7 @@ ERROR = "error.json"  # the last failure, until it succeeds
 LOG = "log.txt"
 PROGRESS = "progress.json"
 TRACKING = "tracking"
+WATCH = "watch.json"  # decisions about trouble in training, where there was any
 STATE = "state"  # what an interrupted step goes on from, if it keeps any; removed once it is done
 RANK_LOGS = "log-*.txt"  # of a step's ranks and of a server that it starts, beside LOG
 SERVER_LOG = "log-server.txt"

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from argosy.core.store.files import read_record
+from argosy.core.store.step_files import WATCH
 from argosy.corpus.tokens.epochs import read_table
 from argosy.evidence.compare.changes import Comparison
 from argosy.evidence.compare.checkpoints import Checkpoint
@@ -87,6 +88,7 @@ def render_report(page: Page) -> str:
         held=_before_and_after(page.stages),
         measured=[(stage.name, *row) for stage in page.stages for row in stage.measures],
         answers=[stage for stage in page.stages if stage.samples],
+        troubled=[(s.name, made) for s in page.stages if (made := read_record(s.directory / WATCH).get("decisions"))],
         left_out=_left_out(found.checkpoints.evaluated))
 
 

@@ -13,7 +13,7 @@ from argosy.core.errors import InputError
 
 STAGE = "pretrain"
 SEED = f"{STAGE}.seed"
-DIVERGED = "is not a finite number"  # of the error that training ends with (argosy/model/train/updates.py)
+DIVERGED = "is not a finite number"  # of the error that training ends with (argosy/model/train)
 MOST_POINTS = 200  # as many as Argo 4 takes tasks of a DAG
 _HOW = f"one value, or several with commas, such as {STAGE}.learning_rate=1e-3,3e-3"
 

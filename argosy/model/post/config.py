@@ -12,6 +12,7 @@ from argosy.core.config.schema import ADDED, RUNTIME, Config, Measured, ModelDir
 from argosy.corpus.tokens.amounts import Amount, check_batch, micro_batch_problem
 from argosy.model.train.config import TrainConfig, micro_batch
 from argosy.model.train.config.numerics import NumericsConfig
+from argosy.model.train.config.watch import WatchConfig
 from argosy.model.weights.adapters import LoRAConfig
 from argosy.model.weights.export import Export
 from argosy.model.weights.templates.published import TEMPLATES
@@ -117,6 +118,8 @@ class PosttrainingConfig(NumericsConfig):
     """Threads of torch on a CPU, of each process; they decide the last bits of sums, whatever cores there are."""
     heldout_limit: PositiveInt = 128
     """Number of held-out records that are evaluated before and after."""
+    watch: Annotated[WatchConfig, ADDED] = WatchConfig()
+    """Treatment of trouble: numbers that are not finite, spikes, repeated data."""
     log_every: Annotated[PositiveInt, RUNTIME] = 5
     """Optimizer steps between two logged metrics."""
     save_every: Annotated[PositiveInt, RUNTIME] = 50

@@ -73,7 +73,7 @@ class Rows:
     Attributes:
         channels: of the samples.
         names: the channels that losses are summed by: these; with `prompts`, as many of prompts after them.
-        limit: rows of the run, after which all are empty: the last batch need not be full. None: there is no end."""
+        empty: positions of the run without a row: the last batch need not be full."""
 
     def __init__(self, samples: Sequence[Sample], length: int, seed: int, *, packing: bool = True,
                  prompts: bool = False) -> None:
@@ -81,7 +81,7 @@ class Rows:
         samples = [samples[index] for index in order]  # neighbours in a file may be alike
         self.channels = tuple(sorted({sample.channel for sample in samples}))
         self.names = (*self.channels, *(f"{name}{PROMPTS}" for name in self.channels if prompts))
-        self.limit: int | None = None
+        self.empty = range(0)
         self._prompts, self._packing = prompts, packing
         self._ids = np.concatenate([sample.ids for sample in samples])
         self._answers = np.concatenate([sample.answers for sample in samples])
@@ -109,10 +109,9 @@ class Rows:
 
     def batch(self, positions: range) -> Batch:
         """Stack the rows at these positions of the run; `documents` numbers samples over the whole run."""
-        end = positions.stop if self.limit is None else self.limit
         nothing = np.zeros(self.length, np.int64)
         empty = Window(nothing, nothing + IGNORED, nothing)
-        windows = [self._windows.window(position) if position < end else empty for position in positions]
+        windows = [empty if position in self.empty else self._windows.window(position) for position in positions]
         inputs, following, documents = (np.stack([getattr(window, name) for window in windows])
                                         for name in ("inputs", "targets", "documents"))
         documents += np.array(positions)[:, None] * (self.length + 1)
@@ -240,7 +239,8 @@ def make_rows(config: SFTConfig, samples: Sequence[Sample], longest: int) -> Row
     length = longest - longest % config.sequence_parallel
     rows = Rows(samples, length, derive_seed("sampling", config.seed, config.stage), packing=config.packing,
                 prompts=config.prompt_weight > 0)
-    rows.limit = None if config.max_steps else math.ceil(config.epochs * len(rows))
+    if not config.max_steps:
+        rows.empty = range(math.ceil(config.epochs * len(rows)), config.whole_steps(len(rows)) * config.batch_size)
     print(f"{len(samples):,} samples in {len(rows):,} rows of {length:,} tokens, {rows.fill:.0%} full", flush=True)
     return rows
 

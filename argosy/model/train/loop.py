@@ -2,12 +2,20 @@
 held-out losses, states and exports."""
 
 from collections.abc import Mapping
+from typing import Any
 
+import torch
+
+from argosy.core.errors import StepError, Stopped
 from argosy.core.step.contract import StepContext
+from argosy.core.step.process import ends_by_itself
 from argosy.model.train.config import TrainConfig
+from argosy.model.train.config.watch import GOES_BACK
+from argosy.model.train.decisions import Decisions
 from argosy.model.train.monitoring import Events, Trace
 from argosy.model.train.state import Savable, StateStore
 from argosy.model.train.updates import Updates, check_finite
+from argosy.model.train.watch import Reading, Trouble, Watch
 
 
 class Loop:
@@ -22,19 +30,39 @@ class Loop:
         self.config, self.context, self.updates, self.steps = config, context, updates, steps or config.steps
         self._states = StateStore(config, context.out, engine)
         self._trace, self._events = Trace(config.profile, context), Events(config.tensorboard, context)
+        self._watch, self._decisions = Watch(config.watch), Decisions(config.watch, context)
+        self._group, self._note = engine.group, ""
+        self._first = 1  # step that this process takes first
+        self._told = -1  # last step whose metrics were logged, before the phase went back
 
     def run(self) -> None:
-        """Train to the end. Raises StepError: a measured number is not finite."""
-        config, updates, note, done = self.config, self.updates, "", self._resume()
-        self._tell(done, force=True)
-        for step in range(done + 1, self.steps + 1):
-            with self._trace.step(step):
-                updates.take(step)
-                if step % config.log_every == 0 or step == self.steps:
-                    note = self._log(step)
-                updates.end()
-            self._tell(step, note)
+        """Train to the end. Raises StepError: a measured number is not finite, or trouble ends the phase; Stopped:
+        SIGTERM came, and the state after the last step is saved."""
+        step = self._resume()
+        self._tell(step, force=True)
+        with ends_by_itself() as stopped:
+            while step < self.steps:
+                step = self._step(step + 1)
+                asked = torch.tensor([float(stopped() is not None)], device=self._group.device)
+                if bool(self._group.sum(asked)):  # in any process
+                    if self._states.newest(step) != step:
+                        self._save(step)
+                    raise stopped() or Stopped()
+
+    def _step(self, step: int) -> int:
+        """Take step `step` (1, 2, ...); returns the steps done."""
+        with self._trace.step(step):
+            self.updates.take(self._decisions.turn(step))
+            readings = self.updates.readings()
+            trouble = self._watch.see(step, readings)
+            back = self._treat(step, trouble, readings) if trouble else None
+            if back is None and (step % self.config.log_every == 0 or step == self.steps):
+                self._note = self._log(step)
+            self.updates.end()
+        if back is None:
+            self._tell(step, self._note)
             self._after(step)
+        return step if back is None else back
 
     def _tell(self, step: int, note: str = "", *, force: bool = False) -> None:
         size = self.updates.size
@@ -43,16 +71,53 @@ class Loop:
     def _resume(self) -> int:
         """Continue from the newest state, or evaluate the model before training; returns the steps done."""
         saved = self._states.load()
+        step = int(saved["step"]) if saved else 0
         if saved is None:
             self._metrics(self.updates.evaluate(0), 0)
-            return 0
+        else:
+            self._restore(saved)
+            print(f"continuing after step {step}", flush=True)
+        self._decisions.restore(saved["watch"]["decisions"] if saved and "watch" in saved else [], step)
+        self._first = step + 1
+        return step
+
+    def _restore(self, saved: dict[str, Any]) -> None:
         self.updates.restore(saved)
-        print(f"continuing after step {saved['step']}", flush=True)
-        return int(saved["step"])
+        self._watch.restore(saved.get("watch", {}).get("series", {}))
+
+    def _save(self, step: int) -> None:
+        watch = {"series": self._watch.state(), "decisions": self._decisions.made}
+        self._states.save(step, {**self.updates.state(), "watch": watch})
+
+    def _treat(self, step: int, trouble: Trouble, readings: Mapping[str, Reading]) -> int | None:
+        """Act on trouble in step `step`; returns the steps done of the state that it goes back to, or None.
+
+        Raises StepError: the phase ends, or there is no such state."""
+        action = self._decisions.action(trouble)
+        batches = [self._decisions.turn(each).batch for each in range(trouble.since, step + 1)]
+        back = None
+        if action in GOES_BACK:
+            last = trouble.since - 1
+            back = self._states.newest(last - self._decisions.margin(action)) or self._states.newest(last)
+        decision = self._decisions.decide(step, trouble, action, back, readings)
+        if back is not None:
+            self._states.forget(back)
+            self._restore(self._states.load() or {})
+            self._decisions.rewind(back)
+            self._told = max(self._told, step - 1)
+        decision["documents"] = self.updates.suspects(batches, low=trouble.kind == "collapse")
+        self._decisions.keep(decision)
+        if action == "stop" or (back is None and action != "tell"):
+            raise StepError(f"{decision['said']}; {decision['advice']}")
+        if back is not None and self.config.zero.stage == 3:  # keeps small weights gathered, which stay as they were
+            raise StepError(f"{decision['said']}, by the next start of this step, as ZeRO-3 reads states at its start")
+        return back
 
     def _log(self, step: int) -> str:
         """Log what was measured since the last time; returns a note for the live view."""
         values, text, note = self.updates.log(step)
+        if self._decisions.made:
+            values["train/watch_decisions"] = float(len(self._decisions.made))
         # with the scaled loss of float16, a step whose gradient is not finite is left out
         passed = {"train/grad_norm"} if self.config.dtype == "float16" else set()
         check_finite({name: value for name, value in values.items() if name not in passed}, step)
@@ -62,15 +127,13 @@ class Loop:
 
     def _after(self, step: int) -> None:
         """Evaluate, export and save at the steps that are due."""
-        saving = step % self.config.save_every == 0 and step < self.steps
-        if saving:
-            self.updates.check(step)
         self._metrics(self.updates.evaluate(step), step)
         self.updates.export(step)
-        if saving:
-            self._states.save(step, self.updates.state())
+        first = step == self._first and self.config.watch.acts  # to have one to go back to
+        if (first or step % self.config.save_every == 0) and step < self.steps:
+            self._save(step)
 
     def _metrics(self, values: Mapping[str, float], step: int) -> None:
-        if values:
+        if values and step > self._told:
             self.context.tracker.metrics(values, step=step)
             self._events.add(values, step)

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import math
 import os
 import time
 from collections.abc import Iterator, Mapping
@@ -22,6 +23,7 @@ from argosy.model.train.parallelism import Group
 from argosy.model.train.sizing.architecture import read_architecture
 from argosy.model.train.sizing.gpus import gpu_of, training_flops
 from argosy.model.train.sizing.job import Layout, read_job
+from argosy.model.train.watch import LOSS, Reading
 
 PARTS = ("read", "collate", "forward", "loss", "backward", "sync", "optimizer", "log")
 
@@ -244,3 +246,48 @@ class ExpertLoad:
         path.parent.mkdir(exist_ok=True)
         write_atomic(path, text.getvalue())
         context.tracker.artifact(path, "experts")
+
+
+class LossWindow:
+    """Collects each step's summed nats and counts by channel, over all processes.
+
+    Its `state` goes into the resumable state, so that a resumed run logs the same averages."""
+
+    def __init__(self, names: tuple[str, ...], group: Group) -> None:
+        self._names = names
+        self._group = group
+        self._steps: list[Tensor] = []  # (2, channels) each: nats and counts
+
+    def add(self, sums: Tensor, counts: Tensor) -> None:
+        """Add one step's summed nats and number of targets by channel, both (channels,), of this process."""
+        self._steps.append(self._group.sum(torch.stack([sums, counts])).cpu())
+
+    def last(self) -> dict[str, Reading]:
+        """Return the mean nats of the last step with their counts, as `train/loss` and `train/loss/<channel>`."""
+        nats, counts = self._steps[-1].tolist()
+        rows = {LOSS: (math.fsum(nats), sum(counts))}
+        if len(counts) > 1:
+            rows |= {f"{LOSS}/{name}": row
+                     for name, row in zip(self._names, zip(nats, counts, strict=True), strict=True)}
+        return {name: (total / count, count) for name, (total, count) in rows.items() if count}
+
+    def state(self) -> dict[str, Any]:
+        return {"losses": list(self._steps)}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self._steps = list(state["losses"])
+
+    def take(self) -> dict[str, float]:
+        """Return the mean nats over the window as `train/loss` and `train/loss/<channel>`, and those of its highest and
+        lowest step as `train/loss_max`, `train/loss_min` likewise, so that a spike is seen; empties it."""
+        steps = torch.stack(self._steps)
+        self._steps = []
+        columns = {"": steps.sum(dim=2)} | {f"/{name}": steps[:, :, index] for index, name in enumerate(self._names)}
+        losses = {}
+        for name, column in columns.items():
+            nats, counts = column[column[:, 1] > 0].unbind(dim=1)
+            if len(counts):
+                each = nats / counts
+                losses[f"train/loss{name}"] = float(nats.sum() / counts.sum())
+                losses |= {f"train/loss_max{name}": float(each.max()), f"train/loss_min{name}": float(each.min())}
+        return losses

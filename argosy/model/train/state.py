@@ -59,8 +59,20 @@ class StateStore:
             _mark_complete(temporary)
             publish(temporary, target)
             for old in _states(self._directory)[:-KEPT]:
-                (old / COMPLETE).unlink(missing_ok=True)  # it loses its mark before its files
-                shutil.rmtree(old)
+                _remove(old)
+        self._group.barrier()
+
+    def newest(self, step: int) -> int | None:
+        """Return the steps of the newest whole state of this run that has at most `step`; None: there is none."""
+        whole = [number for path in _states(self._directory) if (number := _step(path)) <= step and not damage(path)]
+        return self._group.agreed(max(whole, default=None))
+
+    def forget(self, step: int) -> None:
+        """Drop the states of more than `step` steps; every process calls this."""
+        if self._group.rank == 0:
+            for path in _states(self._directory):
+                if _step(path) > step:
+                    _remove(path)
         self._group.barrier()
 
     def load(self) -> dict[str, Any] | None:
@@ -85,8 +97,7 @@ def _latest(directory: Path, rank: int) -> Path | None:
             return path
         if rank == 0:
             print(f"{problem}: continuing from the state before, or the beginning", flush=True)
-            (path / COMPLETE).unlink(missing_ok=True)
-            shutil.rmtree(path)
+            _remove(path)
     return None
 
 
@@ -102,7 +113,17 @@ def _mark_complete(path: Path) -> None:
 
 
 def _states(directory: Path) -> list[Path]:
-    return sorted(directory.glob(f"{PREFIX}*"), key=lambda path: int(path.name.removeprefix(PREFIX)))
+    return sorted(directory.glob(f"{PREFIX}*"), key=_step)
+
+
+def _step(path: Path) -> int:
+    return int(path.name.removeprefix(PREFIX))
+
+
+def _remove(path: Path) -> None:
+    """Remove a state; it loses its mark before its files."""
+    (path / COMPLETE).unlink(missing_ok=True)
+    shutil.rmtree(path)
 
 
 def damage(path: Path) -> str:

@@ -2,24 +2,27 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import torch
-from torch import Tensor
 
 from argosy.core.errors import StepError
 from argosy.core.step.contract import StepContext
 from argosy.corpus.tokens.mixture import Samples
+from argosy.corpus.tokens.windows import IGNORED
 from argosy.model.train.config import ChannelLoss, TrainConfig
+from argosy.model.train.decisions import Turn, plain
 from argosy.model.train.engines.base import Engine
 from argosy.model.train.heldout import HeldoutLoss
-from argosy.model.train.monitoring import ExpertLoad, Meter
+from argosy.model.train.monitoring import ExpertLoad, LossWindow, Meter
 from argosy.model.train.optim import learning_rate
-from argosy.model.train.parallelism import Group
+from argosy.model.train.watch import LOSS, NORM, Reading
 from argosy.model.weights.export import Exporter
 
 Values = dict[str, float]
+Suspect = dict[str, Any]
+SUSPECTS, SHOWN = 12, 160  # documents of a decision, and characters of each
 
 
 def check_finite(values: Mapping[str, float], step: int) -> None:
@@ -48,8 +51,16 @@ class Updates(Protocol):
     """Units of a step, in the live view."""
 
     @abstractmethod
-    def take(self, step: int) -> None:
-        """Take optimizer step `step` (1, 2, ...), and keep what is logged of it."""
+    def take(self, turn: Turn) -> None:
+        """Take an optimizer step, and keep what is logged of it."""
+
+    @abstractmethod
+    def readings(self) -> Mapping[str, Reading]:
+        """Return the numbers of the last step that are watched, the same in each process."""
+
+    def suspects(self, batches: Sequence[int], *, low: bool) -> list[Suspect]:
+        """Return documents of these batches with their channels and losses: the highest ones, or the lowest (`low`)."""
+        return []
 
     @abstractmethod
     def log(self, step: int) -> Logged:
@@ -57,10 +68,6 @@ class Updates(Protocol):
 
     def end(self) -> None:
         """End a step, its log included."""
-        return
-
-    def check(self, step: int) -> None:
-        """Check that what is kept of the steps is finite, of which `step` are done. Raises StepError: it is not."""
         return
 
     def evaluate(self, step: int) -> Values:
@@ -84,20 +91,32 @@ class Measured(Updates):
     """Updates that return their numbers, of which the means are logged: of preferences, rewards, reinforcement.
 
     Args:
-        update: takes update `number` (0, 1, ...) and returns numbers by name, the same in each process; one that some
-            updates lack is a mean over those that have it.
+        update: takes an update and returns numbers by name, the same in each process; one that some updates lack is a
+            mean over those that have it.
         carried: returns what the updates need of the ones before besides the engine.
         evaluate: returns held-out results that are due after a step.
-        restore: takes that over."""
+        restore: takes that over.
+        suspects: returns examples of a batch, without an order.
+        watched: names of numbers that are watched, beside losses of channels."""
 
-    def __init__(self, update: Callable[[int], Values], carried: Callable[[], Mapping[str, Any]] = dict,
+    def __init__(self, update: Callable[[Turn], Values], carried: Callable[[], Mapping[str, Any]] = dict,
                  restore: Callable[[Mapping[str, Any]], None] = lambda _: None,
-                 evaluate: Callable[[int], Values] = lambda _: {}) -> None:
+                 evaluate: Callable[[int], Values] = lambda _: {},
+                 suspects: Callable[[int], list[Suspect]] = lambda _: [],
+                 watched: tuple[str, ...] = (LOSS, NORM)) -> None:
         self._update, self._carried, self._restore, self._evaluate = update, carried, restore, evaluate
+        self._suspects, self._watched = suspects, watched
         self._window: list[Values] = []
 
-    def take(self, step: int) -> None:
-        self._window.append(self._update(step - 1))
+    def take(self, turn: Turn) -> None:
+        self._window.append(self._update(turn))
+
+    def readings(self) -> Mapping[str, Reading]:
+        return {name: (value, 1.0) for name, value in self._window[-1].items()
+                if name in self._watched or name.startswith(f"{LOSS}/")}
+
+    def suspects(self, batches: Sequence[int], *, low: bool) -> list[Suspect]:
+        return [each for batch in batches for each in self._suspects(batch)][:SUSPECTS]
 
     def log(self, step: int) -> Logged:
         means = {}
@@ -140,29 +159,57 @@ class Sampled(Updates):
         self._meter = Meter(config, engine.group, engine.module.model, engine.clock)
         self._exports = config.export_steps() if heldout else {}
         self._evaluations = {0, *config.heldout_steps()}
-        self._last = 0.0, torch.zeros(())  # learning rate and gradient's norm
+        self._last = 0.0, 0.0  # learning rate and gradient's norm
         engine.module.train()  # a model that was loaded or asked before is in evaluation mode
 
-    def take(self, step: int) -> None:
+    def take(self, turn: Turn) -> None:
         clock = self.engine.clock
         clock.start()
-        rate = learning_rate(self.config, step - 1)
-        batch = self.samples.batch(self.engine.positions(step - 1))
+        rate = turn.rate * learning_rate(self.config, turn.step)
+        batch = self.samples.batch(self.engine.positions(turn.batch))
         clock.lap("read")
         sums, counts, norm = self.engine.train_step(batch, rate)
         self._losses.add(sums, counts)
-        self._last = rate, norm
+        self._last = rate, float(norm)
+
+    def readings(self) -> Mapping[str, Reading]:
+        norm = self._last[1]
+        # with the scaled loss of float16, a step whose gradient is not finite is left out
+        passed = self.config.dtype == "float16" and not math.isfinite(norm)
+        return self._losses.last() | ({} if passed else {NORM: (norm, 1.0)})
+
+    def suspects(self, batches: Sequence[int], *, low: bool) -> list[Suspect]:
+        own = [each for batch in batches for each in self._documents(self.engine.positions(batch))]
+        every = {(each["sample"], each["text"]): each for part in self.engine.group.gathered(own) for each in part}
+        worst = sorted(every.values(), key=lambda each: (each["loss"] if low else -each["loss"], each["sample"]))
+        return [{**each, "loss": plain(each["loss"])} for each in worst[:SUSPECTS]]
+
+    @torch.no_grad()
+    def _documents(self, positions: range) -> Iterator[Suspect]:
+        """Yield the documents of samples with their mean losses under the weights as they are; none where a process
+        has parts of each sample or of the model alone."""
+        module, device = self.engine.module, self.engine.group.device
+        if self.config.sequence_parallel * self.config.pipeline_parallel > 1:
+            return
+        module.eval()
+        for position in positions:
+            batch = self.samples.batch(range(position, position + 1))
+            given = [torch.from_numpy(each).to(device) for each in (batch.inputs, batch.targets, batch.documents)]
+            nats = module(*given[:2], None, given[2] if self.config.document_mask else None)[1].flatten().cpu().numpy()
+            scored = batch.targets[0] != IGNORED
+            for number in sorted(set(batch.documents[0][scored].tolist())):
+                where = batch.documents[0] == number
+                text = self.exporter.tokenizer.decode(batch.inputs[0][where][: SHOWN // 2].tolist())[:SHOWN]
+                channel = self.samples.names[int(batch.channels[0][where & scored][-1])]
+                yield {"sample": position, "channel": channel, "loss": float(nats[where & scored].mean()), "text": text}
+        module.train()
 
     def end(self) -> None:
         self.engine.clock.lap("log")
         self.engine.clock.stop()
 
-    def check(self, step: int) -> None:
-        self._losses.check(step)
-
     def log(self, step: int) -> Logged:
-        self._losses.check(step)
-        rate, norm = self._last[0], float(self._last[1])
+        rate, norm = self._last
         losses, watched = self._losses.take() | self._experts.metrics(self.context), self._meter.metrics()
         loss, speed, tokens = losses["train/loss"], watched["perf/tokens_per_second"], step * self.size
         own = {"train/lr": rate, "train/grad_norm": norm, **self.engine.measures()}
@@ -187,7 +234,6 @@ class Sampled(Updates):
 
     def export(self, step: int) -> None:
         for name in (name for name, at in self._exports.items() if at == step):
-            self._losses.check(step)
             self.exporter.write(name, self.engine.module.model, step, step * self.size, self.engine.weights())
 
     def state(self) -> dict[str, Any]:
@@ -200,60 +246,3 @@ class Sampled(Updates):
         self._experts.restore(saved)
         self.results = {when: {name: ChannelLoss(**loss) for name, loss in result.items()}
                         for when, result in saved["heldout"].items()}
-
-
-class LossWindow:
-    """Collects each step's summed nats and counts by channel; summed over processes when it is read.
-
-    Its `state` goes into the resumable state, so that a resumed run logs the same averages."""
-
-    def __init__(self, names: tuple[str, ...], group: Group) -> None:
-        self._names = names
-        self._group = group
-        self._steps: list[Tensor] = []  # (2, channels) each: nats and counts
-
-    def add(self, sums: Tensor, counts: Tensor) -> None:
-        """Add one step's summed nats and number of targets by channel, both (channels,), of this process."""
-        self._steps.append(torch.stack([sums, counts]))
-
-    def __len__(self) -> int:
-        return len(self._steps)
-
-    def state(self) -> dict[str, Any]:
-        """Return the steps' sums over all processes, for `restore`; each process calls this."""
-        return {"losses": [self._group.sum(step).cpu() for step in self._steps]}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Continue from `state`; one process holds the sums of all, so that the sum over processes stays."""
-        share = 1.0 if self._group.rank == 0 else 0.0
-        self._steps = [step.to(self._group.device) * share for step in state["losses"]]
-
-    def check(self, step: int) -> None:
-        """Check that every loss is finite; `step` is the number of steps done.
-
-        Raises StepError: names the first step and the channels whose loss is not."""
-        if not self._steps:
-            return
-        # over all processes, so that all of them stop and none waits for another
-        nats = self._group.sum(torch.stack(self._steps))[:, 0].cpu()
-        finite = nats.isfinite()
-        if bool(finite.all()):
-            return
-        first = int((~finite).any(dim=1).nonzero()[0])
-        values = {f"train/loss/{name}": nats for name, nats in zip(self._names, nats[first].tolist(), strict=True)}
-        check_finite(values, step - len(self._steps) + first + 1)
-
-    def take(self) -> dict[str, float]:
-        """Return the mean nats over the window as `train/loss` and `train/loss/<channel>`, and those of its highest and
-        lowest step as `train/loss_max`, `train/loss_min` likewise, so that a spike is seen; empties it."""
-        steps = self._group.sum(torch.stack(self._steps)).cpu()
-        self._steps = []
-        columns = {"": steps.sum(dim=2)} | {f"/{name}": steps[:, :, index] for index, name in enumerate(self._names)}
-        losses = {}
-        for name, column in columns.items():
-            nats, counts = column[column[:, 1] > 0].unbind(dim=1)
-            if len(counts):
-                each = nats / counts
-                losses[f"train/loss{name}"] = float(nats.sum() / counts.sum())
-                losses |= {f"train/loss_max{name}": float(each.max()), f"train/loss_min{name}": float(each.min())}
-        return losses

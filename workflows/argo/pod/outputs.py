@@ -9,7 +9,7 @@ from typing import Any
 
 from argosy.core.config.schema import ParallelConfig
 from argosy.core.errors import InputError
-from argosy.core.step.process import thread_environment
+from argosy.core.step.process import GRACE, thread_environment
 from workflows.argo.handoff import FOLDER, Batch, Task, report_directory
 from workflows.argo.objectstore.pods import reporting
 from workflows.argo.profile.profile import Profile, placement_stage
@@ -55,7 +55,8 @@ def pod_patch(profile: Profile, stage: str, needs: str, resources: Resources, ta
     main: dict[str, Any] = {
         "name": "main", "image": profile.images.of(needs, tag), "resources": {"requests": requests, "limits": limits},
         "env": [{"name": name, "value": value}
-                for name, value in {**thread_environment(resources.cores), **placement.env}.items()]
+                for name, value in {**thread_environment(resources.cores), GRACE: f"{profile.storage.grace_s // 2}",
+                                    **placement.env}.items()]
     }
     if placement.secrets:
         main["envFrom"] = [{"secretRef": {"name": name}} for name in placement.secrets]
@@ -67,13 +68,13 @@ def pod_patch(profile: Profile, stage: str, needs: str, resources: Resources, ta
         main["volumeMounts"] = [dict(mount) for mount in mounts]
     if devices.rdma:
         main["securityContext"] = {"capabilities": {"add": ["IPC_LOCK"], "drop": ["ALL"]}}
-    grace = {"terminationGracePeriodSeconds": profile.storage.grace_s} if profile.storage.uri else {}
     of_pod = {
+        "terminationGracePeriodSeconds": profile.storage.grace_s,
         "nodeSelector": dict(placement.node_selector), "tolerations": [dict(each) for each in placement.tolerations],
         "volumes": [dict(each) for each in volumes], "runtimeClassName": placement.runtime_class,
         "activeDeadlineSeconds": placement.deadline_s
     }
-    return {"containers": [main], **grace, **{key: value for key, value in of_pod.items() if value}}
+    return {"containers": [main], **{key: value for key, value in of_pod.items() if value}}
 
 
 def memory_mb(profile: Profile, stage: str, resources: Resources) -> int:

@@ -137,7 +137,7 @@ class Storage(Config):
     push_s: float = Field(30.0, gt=0)
     """Seconds between two pushes of a running step's files, with `uri`."""
     grace_s: int = Field(120, ge=30)
-    """Seconds that a stopped pod has to push the rest, with `uri`."""
+    """Seconds that a stopped pod has: half of them for its step, which may save a state; then it pushes, with `uri`."""
     scratch: Quantity | None = None
     """Limit of what a pod holds of the store on its node, with `uri`."""
     path: str = "/store"

@@ -22,13 +22,14 @@ from argosy.model.post.preferences.examples import Example, Feedback, channels_o
 from argosy.model.post.preferences.objective import PreferenceLoss, about, labels, tensors
 from argosy.model.post.stage import Stage, Trained
 from argosy.model.train.config import TrainConfig
+from argosy.model.train.decisions import Turn
 from argosy.model.train.engines import make_engine
 from argosy.model.train.engines.base import Engine
 from argosy.model.train.engines.fitting import explained
 from argosy.model.train.engines.parts import WholeModel
 from argosy.model.train.loop import Loop
 from argosy.model.train.optim import learning_rate
-from argosy.model.train.updates import Measured, Values
+from argosy.model.train.updates import SHOWN, Measured, Suspect, Values
 
 FOLDER = "reference"
 _BLOCK = 4096  # answers that are kept together: what an interrupted run computes again at most
@@ -185,12 +186,13 @@ class Learner:
         given as the numbers of its examples."""
         weights, group = dict(zip(self.channels, self.weights, strict=True)), self.engine.group
 
-        def update(number: int) -> Values:
+        def update(turn: Turn) -> Values:
+            number = turn.batch % len(batches)  # data that are passed over are replaced by the first ones
             batch = batches[number]
             own = batch[group.rank :: group.world]
             micro = self.phase.micro_batch
             cut = [own[at : at + micro] for at in range(0, len(own), micro)]
-            rate = learning_rate(self.phase, number)
+            rate = turn.rate * learning_rate(self.phase, turn.step)
             total = sum(weights[self.examples[at].channel] for at in batch)
             sums, norm = self.engine.update(parts(number, cut), total, rate)
             return {"train/lr": rate, "train/grad_norm": float(norm), **self._named(group.sum(sums))}
@@ -204,8 +206,13 @@ class Learner:
             self.engine.module.train()
             return found
 
+        def suspects(batch: int) -> list[Suspect]:
+            tokenizer, chosen = self.stage.source.tokenizer, [self.examples[at] for at in batches[batch % len(batches)]]
+            return [{"channel": each.channel, "text": tokenizer.decode(each.prompt_ids)[:SHOWN]} for each in chosen]
+
         self.engine.module.train()
-        Loop(self.phase, self.stage.context, self.engine, Measured(update, evaluate=evaluate)).run()
+        Loop(self.phase, self.stage.context, self.engine,
+             Measured(update, evaluate=evaluate, suspects=suspects)).run()
         tokens = sum(len(ids) for batch in batches for at in batch for ids in self.examples[at].sides)
         return Trained(len(batches), tokens, whole.refresh())
 

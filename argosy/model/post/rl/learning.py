@@ -23,15 +23,19 @@ from argosy.model.post.rl.networks import (
     make_networks,
     token_weights,
 )
-from argosy.model.post.rl.prompts import Guards, Judged, Stream, make_samples
+from argosy.model.post.rl.prompts import Guards, Judged, Stream, as_text, make_samples
 from argosy.model.post.rl.rewards import Prompt, WeightedRewards
 from argosy.model.post.rl.rollout import Ahead, Collector, Rollout, Sampler, SampleTable, TransformersSampler
 from argosy.model.post.stage import Stage, Trained
+from argosy.model.train.config import TrainConfig
+from argosy.model.train.decisions import Turn
 from argosy.model.train.engines.fitting import explained
 from argosy.model.train.loop import Loop
 from argosy.model.train.optim import learning_rate
-from argosy.model.train.updates import Measured, Values
+from argosy.model.train.updates import SHOWN, Measured, Suspect, Values
+from argosy.model.train.watch import NORM
 
+WATCHED = (NORM, "rlhf/kl", "rlhf/reward", "rlhf/length", "rlhf/entropy")
 PROBE = 8  # one of so many answers of a rollout, by which the policy checks the log-probabilities of a server
 
 
@@ -74,12 +78,13 @@ class Learner:
         self.stage, self.networks, self.collector, self.steps = stage, networks, collector, steps
         self.controller = KLController(config.kl_coef, config.ppo.kl_target, config.ppo.kl_horizon)
         self.ahead = Ahead(collector, config, steps)
-        self.tokens = 0
+        self.tokens = self.passed = 0  # rollouts that the watch passed over
+        self._turn, self._rollout = Turn(0, 0), Rollout()  # the last ones
         self.guards, self.table = guards or Guards(config), SampleTable(stage.context)
 
     def train(self) -> int:
         """Take all updates, from the newest state on; returns the number of rollouts."""
-        updates = Measured(self.update, self.carried, self.restore)
+        updates = Measured(self.update, self.carried, self.restore, suspects=self._suspects, watched=WATCHED)
         try:
             Loop(self.networks.phase, self.stage.context, self.networks, updates, self.steps).run()
             return self.steps
@@ -90,21 +95,25 @@ class Learner:
         """Return what a resumable state has besides the networks."""
         pending = self.ahead.state()  # first: prompts are taken from the stream until they are made
         return {"kl_coef": self.controller.coef, "next": self.collector.stream.next, "tokens": self.tokens,
-                "guards": self.guards.state(), "samples": self.table.rows, "pending": pending}
+                "passed": self.passed, "guards": self.guards.state(), "samples": self.table.rows, "pending": pending}
 
     def restore(self, carried: Mapping[str, Any]) -> None:
         self.controller.coef, self.tokens = carried["kl_coef"], carried["tokens"]
         self.collector.stream.next, self.table.rows = carried["next"], list(carried["samples"])
+        self.passed = carried.get("passed", 0)
         self.guards.restore(carried["guards"])
         self.ahead.restore(carried["pending"])
 
-    def update(self, number: int) -> Values:
+    def update(self, turn: Turn) -> Values:
         """Sample the answers that are due and learn from the oldest ones; returns what is logged."""
-        begun = time.perf_counter()
+        begun, number, self._turn = time.perf_counter(), turn.step, turn
+        while self.passed < turn.batch - number:
+            self.ahead.drop()
+            self.passed += 1
         self.ahead.prepare(number, wanted=self.guards.due(number))
         judged = self.guards.begin(number)
         with self.stage.context.progress.during("rollout"):
-            rollout = self.ahead.take(number)
+            rollout = self._rollout = self.ahead.take(number)
         if number % self.stage.config.log_every == 0 or number + 1 == self.steps:
             self.table.add(number + 1, rollout, self.collector.samples(rollout))
         self.ahead.start(number)  # from here on the sampler, the rewards and the tokenizer may be in use
@@ -193,7 +202,17 @@ class Learner:
                 found = self._minibatch(experience, order[start : start + size], step)
                 totals = {name: totals.get(name, 0.0) + value / config.updates for name, value in found.items()}
                 step += 1
-        return totals | {"train/lr": self.guards.rate * learning_rate(networks.phase, step - 1)}
+        return totals | {"train/lr": self._rate(networks.phase, step - 1)}
+
+    def _rate(self, phase: TrainConfig, step: int) -> float:
+        return self._turn.rate * self.guards.rate * learning_rate(phase, step)
+
+    def _suspects(self, _: int) -> list[Suspect]:
+        """Return the prompts of the last rollout with their rewards, each once, the lowest rewards first."""
+        samples, scores = self.collector.samples(self._rollout), self._rollout.scores
+        order = sorted(range(len(samples)), key=lambda row: (scores[row], row))
+        return [{"reward": scores[row], "text": as_text(samples[row].prompt.messages)[:SHOWN],
+                 "answer": samples[row].text[:SHOWN]} for row in order]
 
     def _minibatch(self, experience: Experience, rows: list[int], step: int) -> Values:
         networks, group = self.networks, self.networks.group
@@ -212,7 +231,7 @@ class Learner:
     def _step(self, engine: Any, experience: Experience, own: Sequence[int], facts: Tensor, total: float,
               step: int) -> tuple[Tensor, Tensor]:
         engine.module.train()
-        rate = self.guards.rate * learning_rate(engine.config, step)
+        rate = self._rate(engine.config, step)
         device, micro, parts = engine.group.device, engine.config.micro_batch, []
         for at in range(0, len(own), micro):
             rows = list(own[at : at + micro])

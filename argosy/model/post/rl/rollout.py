@@ -215,7 +215,7 @@ class Ahead:
     rollout is needed."""
 
     def __init__(self, collector: Collector, config: RLHFConfig, steps: int) -> None:
-        self.collector, self.steps = collector, steps
+        self.collector, self.steps, self._prompts = collector, steps, config.batch_size // config.copies
         self.staleness, self._beside = config.staleness, bool(config.staleness and config.overlap)
         self.waiting: deque[Rollout] = deque()
         self._running: Future[Rollout] | None = None
@@ -230,6 +230,7 @@ class Ahead:
         return [asdict(rollout) for rollout in self.waiting]
 
     def restore(self, state: Sequence[Mapping[str, Any]]) -> None:
+        self.settle()  # what a run that goes back has begun is dropped
         self.waiting = deque(Rollout(**each) for each in state)
 
     def settle(self) -> None:
@@ -240,6 +241,14 @@ class Ahead:
             rollout.waited = time.perf_counter() - begun
             self.waiting.append(rollout)
             self._running = None
+
+    def drop(self) -> None:
+        """Pass over the rollout that would come next, or its prompts where it is not made yet."""
+        self.settle()
+        if self.waiting:
+            self.waiting.popleft()
+        else:
+            self.collector.stream.take(self._prompts)
 
     def prepare(self, number: int, *, wanted: bool = False) -> None:
         """Give the sampler the weights that stand before update `number`, where rollouts are due or it is `wanted`."""

@@ -9,6 +9,7 @@ from argosy.core.config.schema import ADDED, RUNTIME, Config, Measured, ModelDir
 from argosy.corpus.tokens.amounts import micro_batch_problem
 from argosy.corpus.tokens.epochs import Beyond, EpochCaps
 from argosy.model.train.config.numerics import NumericsConfig
+from argosy.model.train.config.watch import WatchConfig
 from argosy.model.weights.export import Export
 
 PositiveInt = Annotated[int, Field(gt=0)]
@@ -105,6 +106,8 @@ class TrainConfig(NumericsConfig):
     """Number of evenly spaced held-out evaluations, besides the one at the start."""
     heldout_tokens: PositiveInt = 20_000
     """Tokens of whole held-out documents that are evaluated, of each channel."""
+    watch: Annotated[WatchConfig, ADDED] = WatchConfig()
+    """Treatment of trouble: numbers that are not finite, spikes, repeated data."""
     log_every: Annotated[PositiveInt, RUNTIME] = 10
     """Steps between two logged training losses."""
     save_every: Annotated[PositiveInt, RUNTIME] = 200

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from argosy.core.store.files import read_record
 from argosy.core.tracking.spool import OF_THE_RUN
 from tests import posttraining_fixtures
 from tests.processes import until
@@ -116,6 +117,24 @@ def test_killed_and_started_again_is_the_same(given: Path, tmp_path: Path) -> No
     assert digests(tmp_path) == digests(undisturbed)
     assert outputs(tmp_path) == outputs(undisturbed)
     assert metrics(tmp_path) == metrics(undisturbed)
+
+
+@pytest.mark.parametrize(("name", "fields"), [("pretrain", {}), ("sft", {"processes": 3}), ("grpo", {})])
+def test_a_step_that_is_to_stop_saves_and_no_step_is_done_twice(given: Path, tmp_path: Path, name: str,
+                                                                fields: dict[str, Any]) -> None:
+    often = {**fields, "log_every": 1, "save_every": 10**6}
+    process = start(given, name, tmp_path, **often)
+    until(lambda: read_record(tmp_path / "progress.json").get("done", 0) > 0, 240)
+    process.send_signal(signal.SIGTERM)
+    printed = process.communicate(timeout=60)[0]
+    assert process.returncode == 143, printed
+    [state] = (tmp_path / "state").glob("step-*")
+    printed += finish(start(given, name, tmp_path, **often))
+    log = (tmp_path / "log-rank0.txt").read_text() if fields else printed  # of both attempts
+    steps = [int(step) for step in re.findall(r"^step (\d+)/\d+  (?!held-out)", log, re.MULTILINE)]
+    assert steps == [*range(1, len(steps) + 1)]
+    assert f"continuing after step {int(state.name.removeprefix('step-'))}\n" in log
+    assert digests(tmp_path) == digests(whole(given, name, **fields))
 
 
 @pytest.mark.parametrize(("name", "fields"), [

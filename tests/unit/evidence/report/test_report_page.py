@@ -62,8 +62,11 @@ def test_hostile_names_are_text_too(tmp_path: Path) -> None:
     seen = ChannelEpochs(HOSTILE, 10, 1.0, 1.0, 60.0, 6.0, 7.5, None, 4.0)
     report = {"mixture": {"channels": [asdict(seen) | {"alarm": seen.alarm}]}}
     write_json(Path(store.config()["checkpoints"][0]) / "report.json", report)
+    decision = {"said": "step 9: spike", "advice": HOSTILE, "documents": [{HOSTILE: "nan", "text": HOSTILE}]}
+    write_json(Path(store.config()["checkpoints"][0]) / "watch.json", {"decisions": [decision]})
     text = "".join(check_no_markup(_compare(store)[0], scripts=2).text)
     assert "7.5 epochs in all are above 4" in text
+    assert "step 9: spike" in text
 
 
 def test_charts_hold_what_was_logged(html: str) -> None:

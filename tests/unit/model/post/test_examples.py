@@ -175,7 +175,7 @@ def test_a_row_depends_on_the_data_the_seed_and_its_place_alone() -> None:
 
 def test_rows_after_the_limit_are_empty() -> None:
     rows = Rows(SAMPLES, LENGTH, 5)
-    rows.limit = 3
+    rows.empty = range(3, 5)
     batch = rows.batch(range(2, 5))
     assert ((batch.targets != IGNORED).sum(axis=1) > 0).tolist() == [True, False, False]
 

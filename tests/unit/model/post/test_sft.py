@@ -202,10 +202,11 @@ def test_what_cannot_be_shared_out_is_refused(fields: dict[str, Any], reason: st
 def test_rows_are_divided_by_the_processes_that_share_them(samples: list[Sample]) -> None:
     config = SFTConfig(sequence_parallel=2, processes=2, epochs=1.5)
     rows = make_rows(config, samples, 95)
-    assert (rows.length, rows.limit) == (94, -(-3 * len(rows) // 2))
+    assert (rows.length, rows.empty.start) == (94, -(-3 * len(rows) // 2))
+    assert rows.empty.stop % config.batch_size == 0
     config = SFTConfig(packing=False, max_steps=3)
     rows = make_rows(config, samples, 95)
-    assert (rows.length, rows.limit) == (max(len(sample.ids) for sample in samples), None)
+    assert (rows.length, len(rows.empty)) == (max(len(sample.ids) for sample in samples), 0)
 
 
 def test_texts_of_pretraining_are_their_share_of_the_tokens(tokenizer: Any, tmp_path: Path) -> None:

@@ -18,9 +18,9 @@ from argosy.model.train.config.model import ModelConfig
 from argosy.model.train.engines.torch import TorchEngine
 from argosy.model.train.heldout import HeldoutLoss
 from argosy.model.train.layers.loss import LossModule, linear_cross_entropy, linear_logprobs
+from argosy.model.train.monitoring import LossWindow
 from argosy.model.train.parallelism import Group
 from argosy.model.train.phase import build_model
-from argosy.model.train.updates import LossWindow
 from tests.training_fixtures import make_data
 
 TINY = ModelConfig(hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=2,
