@@ -69,7 +69,7 @@ def test_a_file_is_read_in_one_sitting() -> None:
     assert {str(path): lines(path) for path in files().values() if lines(path) > 300} == {}
 
 
-BUDGET = {"argosy/core": (45, 7_665), "argosy/corpus": (144, 16_735), "argosy/model": (138, 18_095),
+BUDGET = {"argosy/core": (45, 7_700), "argosy/corpus": (144, 16_735), "argosy/model": (141, 18_590),
           "argosy/evidence": (59, 8_265), "argosy/planning": (2, 246)}  # files and lines
 
 
