@@ -171,8 +171,9 @@ def _peak() -> Iterator[list[int]]:
 
 
 def _anonymous() -> int:
-    resident, shared = (int(each) for each in Path("/proc/self/statm").read_text().split()[1:3])
-    return (resident - shared) * os.sysconf("SC_PAGE_SIZE")
+    """Return the bytes of memory that is no file's, swapped out or not."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(("RssAnon:", "VmSwap:")))
 
 
 def _batch() -> Any:

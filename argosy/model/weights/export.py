@@ -14,7 +14,7 @@ from argosy.core.store.files import publish, temporary_of, write_json
 from argosy.model.weights.adapters.files import write_adapter
 
 ADAPTER = "adapter"  # the folder of the adapter in a merged export
-FILE_BYTES = 2**29
+FILE_BYTES = 2**28
 Weights = Iterable[tuple[str, Any]]  # whole tensors by name, each made when its turn comes
 
 
