@@ -9,7 +9,7 @@ ROOT = Path(__file__).resolve().parents[3]
 PACKAGES = ("argosy", "steps", "evals", "probes", "workflows")
 # A file of these is found by its place: there may be many, and each may be small.
 PLUGINS = {"steps", "argosy/corpus/cleaning/filters", "argosy/evidence/gate/rules", "argosy/corpus/data/readers",
-           "argosy/model/post/rl/methods", "argosy/model/post/rl/rewards",
+           "argosy/model/post/rl/methods", "argosy/model/post/rl/rewards", "argosy/model/weights/exports",
            "evals/extract", "evals/formats", "evals/variants", "probes/kinds", "workflows/cli"}  # fmt: skip
 
 
@@ -69,8 +69,8 @@ def test_a_file_is_read_in_one_sitting() -> None:
     assert {str(path): lines(path) for path in files().values() if lines(path) > 300} == {}
 
 
-BUDGET = {"argosy/core": (45, 7_700), "argosy/corpus": (144, 16_735), "argosy/model": (141, 18_590),
-          "argosy/evidence": (59, 8_265), "argosy/planning": (2, 246)}  # files and lines
+BUDGET = {"argosy/core": (45, 7_700), "argosy/corpus": (144, 16_745), "argosy/model": (146, 19_140),
+          "argosy/evidence": (60, 8_385), "argosy/planning": (2, 246)}  # files and lines
 
 
 def test_no_wing_grows_beyond_its_budget() -> None:
