@@ -75,12 +75,13 @@ test-real: setup
 	model=$$(.ci/real-model) && PYTHONPATH=$(CURDIR)/.real-model ARGOSY_REAL_MODEL=$${ARGOSY_REAL_MODEL:-$$model} \
 		OMP_NUM_THREADS=$$(getconf _NPROCESSORS_ONLN) $(BIN)/python -m pytest tests/real_model --durations=20
 
+EXPORTS := --extra onnx --extra quantize
 LOCK := uv pip compile --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
 	--no-emit-index-url --quiet
 
 lock:
-	$(LOCK) pyproject.toml --extra dev --output-file requirements.lock
-	$(LOCK) pyproject.toml --constraint requirements.lock --output-file images/train.lock
+	$(LOCK) pyproject.toml --extra dev $(EXPORTS) --output-file requirements.lock
+	$(LOCK) pyproject.toml $(EXPORTS) --constraint requirements.lock --output-file images/train.lock
 	for each in data mlflow tools; do \
 		$(LOCK) --group pyproject.toml:image-$$each --constraint requirements.lock --output-file images/$$each.lock; done
 

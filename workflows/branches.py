@@ -14,16 +14,19 @@ from argosy.corpus.data.split import PROMPTS
 from argosy.model.post.config import SFTConfig
 from argosy.model.post.rl import RLHFConfig, asks_model
 from argosy.model.post.synthesis import HeldOut
+from steps.export import ExportConfig
+from steps.quantize import QuantizeConfig
 from steps.synthesize import SynthesizeConfig
-from workflows.graph import Node, definition, definitions
+from workflows.graph import FINAL, Node, definition, definitions
 from workflows.stages import Stages
 
 TWIN_CONVERSATIONS = ("twin.jsonl",)  # the instructions, and the benchmark's questions with their answers
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _SET_BY_THE_TREE = {
     "checkpoint": "`from` names the item to begin with",
-    "stage": "an item is called by its name", "tokenized": "pretraining_share mixes the texts of tokenize in",
-}  # fmt: skip
+    "of": "`from` names the item", "stage": "an item is called by its name",
+    "tokenized": "it is tokenize's, where pretraining_share or awq asks for texts",
+}
 
 
 class Branch(Config):
@@ -118,6 +121,9 @@ def _check_models(branch: Branch, config: Config, before: Mapping[str, Branch]) 
     if branch.from_ and before[branch.from_].step == "reward_model" and branch.step != "reward_model":
         raise ValueError(f"from is {branch.from_!r}, a reward model, which writes no answers: begin with the item that "
                          "it was trained from, and name it as reward_model of an RL item")
+    if branch.from_ and before[branch.from_].step == "quantize":
+        raise ValueError(f"from is {branch.from_!r}, whose weights are quantized, and no item trains or quantizes them "
+                         f"again: begin with {before[branch.from_].from_ or 'the base (leave it out)'}")
     rewards = [name for name, other in before.items() if other.step == "reward_model"]
     if branch.reward_model and branch.reward_model not in rewards:
         method, near = before[branch.reward_model].method, likely(branch.reward_model, rewards) or "there is none"
@@ -172,6 +178,8 @@ def add_branches(stage: Stages, branches: Sequence[Branch], base: Node | None, d
             inputs["reward_model"] = found[branch.reward_model]
         if isinstance(config, SFTConfig) and config.pretraining_share:
             inputs["tokenized"] = tokenize
+        if isinstance(config, QuantizeConfig):
+            inputs = _to_quantize(config, found[branch.from_], tokenize)
         if isinstance(config, SynthesizeConfig):
             config = config.model_copy(update={} if config.suites else suites)
             config = config.model_copy(update={} if config.heldout else {"heldout": heldout})
@@ -189,6 +197,35 @@ def add_default_tree(stage: Stages, config: Any, base: Node | None, data: Node |
     stage("dpo", "preference", config.dpo, checkpoint=sft, data=data)
     reward = stage("reward_model", "reward_model", config.reward_model, checkpoint=sft, data=data)
     stage("rlhf", "rlhf", config.rlhf, checkpoint=sft, reward_model=reward, data=data)
+    given = config.quantize
+    inputs = _to_quantize(given, named(stage, "quantize", given), tokenize) if given else {}
+    stage("quantize", "quantize", given, **inputs)
+
+
+def named(stage: Stages, name: str, config: QuantizeConfig | ExportConfig) -> Node | None:
+    """Return the node of the model that a stage takes by its field `of`; None where the stage is not among the chosen.
+
+    Raises InputError: there is no such model."""
+    made = {node.name: node for node in stage.nodes if node.makes_model}
+    if stage.has(name) and config.of not in made:
+        raise InputError(f"{name}.of is {config.of!r}, which makes no model here; {likely(config.of, made)}")
+    return made.get(config.of)
+
+
+def _to_quantize(config: QuantizeConfig, source: Node | None, tokenize: Node | None) -> dict[str, Any]:
+    return {"checkpoint": source, **({"tokenized": tokenize} if config.method == "awq" else {})}
+
+
+def add_export(stage: Stages, config: ExportConfig | None, evaluated: Sequence[Node], clean: Node | None,
+               scored: Sequence[Node] | None) -> None:
+    """Add the export of a model, with what its model card tells where it gets one."""
+    source = named(stage, "export", config) if config else None
+    inputs: dict[str, Any] = {}
+    if config and "hub" in config.formats:
+        own = [node for node in evaluated if node.upstream["checkpoint"][0] is source
+               and getattr(node.config, "export", FINAL) == FINAL]
+        inputs = {"evaluations": own, **({"clean": clean, "scored": scored} if clean else {})}
+    stage("export", "export", config, checkpoint=source, **inputs)
 
 
 def _held_out(branches: Sequence[Branch], seed: int) -> tuple[HeldOut, ...]:

@@ -2,12 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from argosy.core.config.explain import nearest
 from argosy.core.config.load import Layer, load, merge, read_yaml
 from argosy.core.errors import InputError
+from steps.export import ExportConfig
+from steps.quantize import QuantizeConfig
 from steps.start import StartConfig
 from workflows.graph import Node
 from workflows.lifecycle import LifecycleConfig, all_but_start, lifecycle, stage_steps
@@ -98,10 +101,12 @@ def preset_of(file: Path) -> Path:
 def every_stage() -> list[Node]:
     """Build the graph of all stages, each depending on all that it may depend on."""
     others = tuple(name for name in stage_steps() if name not in ("classifier", "tokenizer"))
-    started = LifecycleConfig(start=StartConfig(model="."), stages=others)
+    started = LifecycleConfig(start=StartConfig(model="."), stages=others, quantize=QuantizeConfig(of="start"),
+                              export=ExportConfig(of="start"))
+    sources = [name for name in LifecycleConfig().models() if name != "start"]
     upstream: dict[str, dict[str, None]] = {}
     found: dict[str, Node] = {}
-    for node in (*lifecycle(all_but_start()), *lifecycle(started)):
+    for node in chain.from_iterable(map(lifecycle, (*map(all_but_start, sources), started))):
         found.setdefault(node.id, node)
         upstream.setdefault(node.id, {}).update((o.id, None) for nodes in node.upstream.values() for o in nodes)
     merged: dict[str, Node] = {}

@@ -27,15 +27,17 @@ from steps.anneal import AnnealConfig
 from steps.clean import CleanConfig
 from steps.compare import CompareConfig
 from steps.data import DataConfig
+from steps.export import ExportConfig
 from steps.long_context import LongContextConfig
 from steps.pretrain import PretrainConfig
+from steps.quantize import QuantizeConfig
 from steps.reward_model import RewardModelConfig
 from steps.start import StartConfig
 from steps.tokenize import TokenizeConfig
 from steps.train_classifier import TrainClassifierConfig
 from steps.train_tokenizer import TrainTokenizerConfig
 from workflows import rules
-from workflows.branches import Branch, add_branches, add_default_tree
+from workflows.branches import Branch, add_branches, add_default_tree, add_export
 from workflows.cleaning import FILTERS, cleaning
 from workflows.evaluation import Evaluation, benchmark_suites, decontaminated, evaluations, with_heldout_texts
 from workflows.graph import LINE, Node, definition
@@ -77,10 +79,14 @@ class LifecycleConfig(Further):
     dpo: PreferenceMethodConfig | None = PreferenceMethodConfig()
     """Learning from preferences directly, by its `method`."""
     rlhf: RLHFConfig | None = RLHFConfig()
+    quantize: QuantizeConfig | None = None
+    """A copy of the model of the stage `of` in fewer bits, evaluated beside it (docs/export.md); null: none."""
     posttraining: tuple[Branch, ...] = ()
-    """A tree of post-training of your own in place of sft, twin, reward_model, dpo and rlhf, such as
+    """A tree of post-training of your own in place of sft, twin, reward_model, dpo, rlhf and quantize, such as
     [{name: a, method: sft}, {name: b, from: a, method: dpo}] (docs/posttraining.md)."""
     evaluate: Evaluation = Evaluation()
+    export: ExportConfig | None = None
+    """The model of the stage `of` in the formats of others (docs/export.md); null: none."""
     compare: CompareConfig = CompareConfig()
     gate: Gate | None = None
     """Rules that a checkpoint must hold to be promoted, and that nights judge by (docs/gate.md); null: none."""
@@ -146,14 +152,16 @@ def _pipeline(stage: Stages, config: LifecycleConfig) -> None:
     trained = [node for node in stage.nodes if node.makes_model]
     others = [node for node in stage.nodes if node in (tokenizer, tokenize) or node.helps]
     evaluated = evaluations(stage, config.evaluate, trained, data=data, tokens=tokenize)
+    add_export(stage, config.export, evaluated, clean, scored)
     stage("compare", "compare", config.compare, evaluations=evaluated, checkpoints=trained, clean=clean, data=data,
           others=[*others, *add_further(stage, config)])
 
 
-def all_but_start() -> LifecycleConfig:
-    """Return a config with all stages but `start`."""
+def all_but_start(of: str = "sft") -> LifecycleConfig:
+    """Return a config with all stages but `start`, which quantizes and exports the model of the stage `of`."""
     return LifecycleConfig(sft=SFTConfig(pretraining_share=0.5), classifier=TrainClassifierConfig(),
-                           clean=CleanConfig.model_validate({"filters": FILTERS}))
+                           clean=CleanConfig.model_validate({"filters": FILTERS}), export=ExportConfig(of=of),
+                           quantize=QuantizeConfig(of="sft" if of == "quantize" else of, method="awq"))
 
 
 @cache

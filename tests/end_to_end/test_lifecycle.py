@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import runpy
 import shutil
 from pathlib import Path
@@ -92,6 +93,32 @@ def test_a_sweep_shares_the_stages_before_it_and_costs_its_new_points_alone(
     assert "12 points" in more
     assert "8 to run, 4 reused" in more
     assert not list(tmp_path.glob("last_run.json"))  # argosy status goes on telling of the lifecycle
+
+
+def test_a_quantized_copy_is_evaluated_and_compared_and_exported_with_a_card(
+    store: Path, tmp_path: Path, argosy: Argosy, no_mlflow: None
+) -> None:
+    shutil.copytree(store, tmp_path / "store")
+    added = ["quantize={method: awq, of: anneal}", "export={of: quantize, licence: mit}"]
+    argosy("run", "--preset", "tiny", "--store", str(tmp_path / "store"), "--cores", "1", *added)
+    nodes = {node.name: Path(node.dir) for node in planned(tmp_path / "store", *added).nodes}
+    sizes = read_outputs(nodes["quantize"])
+    assert sizes["bytes"] < sizes["bytes_before"]
+    comparison = json.loads((nodes["compare"] / "comparison.json").read_text())
+    assert {(each["first"], each["verdict"]) for each in comparison["heldout"] if each["second"] == "quantize"} <= {
+        ("anneal", "same"), ("anneal", "cannot tell")}
+    measured = {name: each["metrics"] for name, each in comparison["checkpoints"].items()}
+    assert measured["quantize"].keys() == measured["anneal"].keys()
+    page = (nodes["compare"] / "report.html").read_text(encoding="utf-8")
+    for name in ("size/after_mb", "memory/weights_after_mb", "perf/decoding_after"):
+        assert f"<td>{name}</td>" in page
+    card = (nodes["export"] / "hub/README.md").read_text(encoding="utf-8")
+    assert re.search(r"^license: mit$", card, re.MULTILINE)
+    assert re.search(r"^\| code \| 23 of 23 \| [\d,]+ \| PSF-2.0 \(23\) \|", card, re.MULTILINE)
+    [bits] = re.findall(r"^\| bits per byte of code \| (\S+) \| \S+ to \S+ \| 8 documents \|", card, re.MULTILINE)
+    assert float(bits) == pytest.approx(measured["quantize"]["heldout/bpb/code"]["value"], abs=1e-3)
+    stages = re.findall(r"^\| (\w+) \| [\d,]+ \| [^|]+ \|$", card, re.MULTILINE)
+    assert stages == ["quantize", "anneal", "long_context", "pretrain"]
 
 
 def test_killed_at_random_moments_it_ends_in_the_same_bytes(store: Path, tmp_path: Path) -> None:

@@ -39,6 +39,13 @@ class Ancestor:
         """`node` or `node/part`."""
         return "/".join(filter(None, (self.made_from["node"], self.made_from["part"])))
 
+    def every(self) -> "Iterator[Ancestor]":
+        """Yield this and all ancestors that are in the store; one that several were made from as often."""
+        yield self
+        for found in self.upstream.values():
+            for each in found:
+                yield from each.every() if isinstance(each, Ancestor) else ()
+
     def settings(self) -> Iterator[tuple[str, Any]]:
         """Yield fields of the config that differ from the step's defaults; all where the step is no more."""
         try:

@@ -79,6 +79,15 @@ class KeptCorpus:
         """Yield [channel, id] of each document, without reading texts."""
         yield from (values for _, values in self._rows(("channel", "id"), dropped=False))
 
+    def licences(self) -> dict[str, Counter[str]]:
+        """Count by channel the licences that documents name in their metadata; "" for none."""
+        found: dict[str, Counter[str]] = {}
+        for _, (channel, metadata) in self._rows(("channel", "metadata"), dropped=False):
+            known = json.loads(metadata)
+            named = next((str(known[key]) for key in ("license", "licence") if known.get(key)), "")
+            found.setdefault(channel, Counter())[named] += 1
+        return found
+
     def documents(self) -> Iterator[Document]:
         """Yield each document."""
         for _, values in self._rows(_FIELDS, dropped=False):

@@ -45,7 +45,8 @@ class Stage:
     def measures(self) -> list[tuple[str, float, str]]:
         """Last values of the metrics that it declares, with their unit: (name, value, unit); none of a step that
         trains, whose metrics have charts."""
-        declared = {} if self.outputs.get("exports") else kinds(self.directory)
+        trains = any(name.startswith("train/") for name in self.curves)
+        declared = {} if trains else kinds(self.directory)
         found = ((name, points[-1][1], find(name, declared)) for name, points in sorted(self.curves.items()))
         return [(name, 100 * value if kind.share else value, "%" if kind.share else kind.unit)
                 for name, value, kind in found if kind]

@@ -2,7 +2,7 @@
 
 import shutil
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,19 +54,24 @@ class Exporter:
         if self.context.rank:
             deque(weights or (), maxlen=0)
             return
+        self.publish(name, step, tokens, lambda made, place: _save(model, made, place, weights, self.dtype))
+        if self.dtype != "float32" and step:
+            print(f"{self.path(name)}: weights rounded to {self.dtype} (export_dtype); the step's held-out results are "
+                  "those of its float32 weights, an evaluation's those of the rounded ones", flush=True)
+
+    def publish(self, name: str, step: int, tokens: int, save: Callable[[Path, Path], object]) -> None:
+        """Write and register a checkpoint whose model `save` writes: to the directory that it is given first, which
+        will be the one that it is given second."""
         target, total = self.context.out / self.path(name), self.tokens_before + tokens
         temporary = temporary_of(target)
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir(parents=True)
         about = {"stage": self.stage, "step": step, "tokens": total, "chat": self.chat}
         with self.context.progress.during("export"):
-            _save(model, temporary, target, weights, self.dtype)
+            save(temporary, target)
             self.tokenizer.save_pretrained(temporary)
             write_json(temporary / "argosy.json", about)
             publish(temporary, target)
-        if self.dtype != "float32" and step:
-            print(f"{self.path(name)}: weights rounded to {self.dtype} (export_dtype); the step's held-out results are "
-                  "those of its float32 weights, an evaluation's those of the rounded ones", flush=True)
         self.context.tracker.model(name, target, stage=self.stage, step=step, tokens=total)
 
     def describe(self, name: str, step: int, tokens: int) -> Export:

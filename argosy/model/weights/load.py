@@ -19,6 +19,7 @@ from argosy.model.weights.pretrained import (
     settled_dtype,
     weights_dtype,
 )
+from argosy.model.weights.quantize import whole_again
 
 OUTPUT_LAYER = r"(lm_head|embed_out)\..*"  # of a language model; a classifier has none
 _AGAIN = "export or download it again, whole"
@@ -43,7 +44,7 @@ def load_model(
         from argosy.model.weights.adapters.layers import merge
 
         return merge(load_adapted(path, kind, dtype=dtype, new=new, **fields))
-    model, report = load_weights(path, kind, dtype=dtype, **fields)
+    model, report = load_weights(path, kind, dtype=dtype, **whole_again(path), **fields)
     name = type(model).__name__
     _refuse(path, f"lacks {{}} of {name}, which would be random numbers", _others(report["missing_keys"], new))
     _refuse(path, f"has {{}}, for which {name}, as its config.json describes it, has no place",

@@ -139,3 +139,33 @@ def test_what_is_no_tree_is_refused_in_words(file: Path, made: Path, override: s
     with pytest.raises(InputError) as error:
         compose(None, made if of_made else file, [override])
     assert says in str(error.value)
+
+
+def test_a_quantized_item_is_evaluated_and_nothing_trains_it(tmp_path: Path) -> None:
+    path = tmp_path / "tree.yaml"
+    tree = "preset: tiny\nposttraining:\n  - {name: a, method: sft}\n  - {name: b, from: a, method: awq}"
+    path.write_text(f"{tree}\n  - {{name: c, method: int8}}\nexport: {{of: b, formats: [onnx, hub]}}\n")
+    found = nodes(path)
+    assert links(found, "b c") == {
+        "b": {"checkpoint": ["a"], "tokenized": ["tokenize"]}, "c": {"checkpoint": ["anneal"]}}
+    assert (found["b"].config.method, found["b"].config.stage) == ("awq", "b")
+    evaluated = {node.upstream["checkpoint"][0].name for node in found.values() if node.name == "evaluate"}
+    assert evaluated == {"pretrain", "long_context", "anneal", "a", "b", "c"}
+    of = [node.id for node in found["export"].upstream["evaluations"]]
+    assert of == ["evaluate/b-final-benchmark", "evaluate/b-final-heldout", "evaluate/b-final-probes"]
+    path.write_text(f"{tree}\n  - {{name: c, from: b, method: dpo}}\n")
+    with pytest.raises(InputError, match=r"from is 'b', whose weights are quantized, .*: begin with a"):
+        nodes(path)
+
+
+def test_the_default_tree_quantizes_and_exports_the_model_that_is_named() -> None:
+    def default(*overrides: str) -> dict[str, Node]:
+        return {node.id: node for node in lifecycle(compose("tiny", None, overrides))}
+
+    assert not {"quantize", "export"} & {*default()}
+    found = default("quantize={of: rlhf}", "export={of: quantize, formats: [gguf]}")
+    assert links(found, "quantize export") == {
+        "quantize": {"checkpoint": ["rlhf"]}, "export": {"checkpoint": ["quantize"]}}
+    for name in ("quantize", "export"):
+        with pytest.raises(InputError, match=rf"{name}\.of is 'stf', which makes no model here; nearest: sft"):
+            default(f"{name}={{of: stf}}")

@@ -117,7 +117,8 @@ def lifecycle_template(profile: Profile) -> WorkflowTemplate:
     """Make the template `lifecycle`: all stages, and a tree of post-training."""
     nodes = every_stage()
     tasks = tasks_of(nodes)
-    with_tree = [replace(task, upstream=(*task.upstream, TREE)) if task.stage == "compare" else task for task in tasks]
+    with_tree = [replace(task, upstream=(*task.upstream, TREE)) if task.stage in ("compare", "export") else task
+                 for task in tasks]
     return workflow_template(
         profile,
         Planned(

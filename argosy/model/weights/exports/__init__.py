@@ -1,0 +1,52 @@
+"""Formats that a checkpoint is exported in, one file each."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import ClassVar
+
+from argosy.core.errors import InputError
+from argosy.core.plugins import Folder
+
+
+@dataclass(frozen=True)
+class Source:
+    """A checkpoint to export.
+
+    Attributes:
+        card: its model card, in Markdown.
+        dtype: precision that is asked for; "" for the format's own."""
+
+    path: Path
+    card: str = ""
+    dtype: str = ""
+
+
+class Format:
+    """Base of the formats; one with a `name` in a module here is found by its place.
+
+    Attributes:
+        packages: packages that write it, beside those that are there anyway.
+        dtypes: precisions that it has, its own first."""
+
+    name: ClassVar[str]
+    packages: ClassVar[tuple[str, ...]] = ()
+    dtypes: ClassVar[tuple[str, ...]]
+
+    @abstractmethod
+    def write(self, source: Source, out: Path) -> dict[str, float]:
+        """Write the files to the directory `out`, which is there; return what was measured, by name.
+
+        Raises InputError: the checkpoint cannot be exported so; StepError: what was written is not the model."""
+
+    def check(self, dtype: str) -> None:
+        """Check what the format needs. Raises InputError: a package is not installed, or it has no such precision."""
+        if missing := [package for package in self.packages if find_spec(package) is None]:
+            raise InputError(f"format {self.name} needs {', '.join(missing)}, not installed: pip install "
+                             f"'argosy[{self.name}]', or pip install {' '.join(missing)}")
+        if dtype and dtype not in self.dtypes:
+            raise InputError(f"dtype is {dtype!r}, allowed for {self.name}: {', '.join(self.dtypes)}")
+
+
+EXPORTS: Folder[Format] = Folder("format", Format, __name__, instances=True)

@@ -1,0 +1,57 @@
+"""GGUF, which llama.cpp and its kin load, written by llama.cpp's own converter."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import ClassVar
+
+from argosy.core.errors import InputError, StepError
+from argosy.model.weights.exports import Format, Source
+
+SCRIPT = "convert_hf_to_gguf.py"
+FOLDER = "LLAMA_CPP"  # environment variable: where llama.cpp's repository is
+_TYPES = {"bfloat16": "bf16", "float16": "f16", "float32": "f32", "int8": "q8_0"}
+
+
+class Gguf(Format):
+    name: ClassVar[str] = "gguf"
+    packages: ClassVar[tuple[str, ...]] = ("gguf",)
+    dtypes: ClassVar[tuple[str, ...]] = tuple(_TYPES)
+
+    def check(self, dtype: str) -> None:
+        """Check the package, the precision and the converter."""
+        super().check(dtype)
+        converter()
+
+    def write(self, source: Source, out: Path) -> dict[str, float]:
+        """Run the converter on the checkpoint, whole: of an adapter, the merged model."""
+        from argosy.model.weights.export import save_weights
+        from argosy.model.weights.load import load_model
+        from argosy.model.weights.pretrained import load_tokenizer
+
+        dtype = source.dtype or self.dtypes[0]
+        whole, file = out / "whole", out / "model.gguf"
+        whole.mkdir()
+        save_weights(load_model(source.path), whole)
+        load_tokenizer(source.path).save_pretrained(whole)
+        done = subprocess.run([sys.executable, str(converter()), str(whole), "--outfile", str(file), "--outtype",
+                               _TYPES[dtype]], capture_output=True, text=True)  # fmt: skip
+        shutil.rmtree(whole)
+        if done.returncode or not file.is_file():
+            last = next(iter(done.stderr.strip().splitlines()[::-1]), f"exit code {done.returncode}")
+            raise StepError(f"{SCRIPT} failed: {last}; its whole output:\n{done.stderr}")
+        return {}
+
+
+def converter() -> Path:
+    """Find llama.cpp's converter: in the folder that LLAMA_CPP names, or on the PATH. Raises InputError: there is
+    none."""
+    named = os.environ.get(FOLDER)
+    found = Path(named).expanduser() / SCRIPT if named else Path(shutil.which(SCRIPT) or SCRIPT)
+    if not found.is_file():
+        where = f"in {named} ({FOLDER})" if named else "on the PATH"
+        raise InputError(f"format gguf is written by llama.cpp's {SCRIPT}, which is not {where}: clone "
+                         f"https://github.com/ggml-org/llama.cpp, and set {FOLDER} to its folder")
+    return found
