@@ -74,8 +74,8 @@ def compared(root: Path, name: str, step: Any, policy: Mapping[str, str]) -> dic
     """
     out, again = (run(root, each, step, {"watch": policy}, STEPS, name) for each in (name, f"{name}-again"))
     plain, made = run(root, f"{step.STEP.name}-plain", step, {}, STEPS), told(out)
-    first, second = ([path.read_bytes() for path in (out / WATCH, *sorted(out.glob("checkpoints/*/*.safetensors")))]
-                     for out in (out, again))  # fmt: skip
+    first, second = ([read_record(each / WATCH), *(path.read_bytes() for path in sorted(each.glob(
+        "checkpoints/*/*.safetensors")))] for each in (out, again))  # fmt: skip
     found = {"late": made[0]["step"] - AT - 1 if made else STEPS, "replayed": first == second,
              "distance": round(abs(loss(out) / loss(plain) - 1), 5)}  # fmt: skip
     print(f"    {found}", flush=True)
@@ -141,7 +141,7 @@ def planted(trouble: str) -> Iterator[None]:
         return found[0] * factor, *found[1:]
 
     def spiked(config: Any, step: int) -> float:
-        return rate(config, step) * (30 if trouble == "rate" and AT <= step < AT + 3 else 1)
+        return rate(config, step) * (100 if trouble == "rate" and AT <= step < AT + 3 else 1)
 
     with patch.object(kind, "batch", batch), patch.object(Engine, "train_step", step), patch.object(
             updates, "learning_rate", spiked):  # fmt: skip
