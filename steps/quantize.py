@@ -49,6 +49,7 @@ class QuantizeConfig(Config):
     calibration_tokens: int = Field(2048, ge=1)
     """tokens of calibration text, of awq, over all channels"""
     seed: Seed = 0
+    """seed of the process; nothing is drawn at random"""
     threads: int = Field(1, ge=1)
     """threads of torch; changes last digits of what awq finds"""
 
