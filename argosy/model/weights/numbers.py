@@ -26,10 +26,15 @@ class Numbers(Mapping[str, Tensor]):
 
     def read(self, name: str, start: Sequence[int], shape: Sequence[int]) -> Tensor:
         """Return the piece of tensor `name` that begins at `start` and has `shape`."""
-        return self[name][tuple(slice(at, at + size) for at, size in zip(start, shape, strict=True))]
+        return self[name][slices(start, shape)]
 
     def check(self, name: str, part: Tensor) -> None:
         """Check a piece of tensor `name` that a process took. Raises InputError: it is not finite."""
+
+
+def slices(start: Sequence[int], shape: Sequence[int]) -> tuple[slice, ...]:
+    """Return the index of the piece that begins at `start` and has `shape`."""
+    return tuple(slice(at, at + size) for at, size in zip(start, shape, strict=True))
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:

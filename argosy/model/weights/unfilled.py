@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from argosy.model.weights.adapters.files import is_adapter
 from argosy.model.weights.drawn import bare, draw
 from argosy.model.weights.load import check_finite, load_model
-from argosy.model.weights.numbers import Numbers
+from argosy.model.weights.numbers import Numbers, slices
 from argosy.model.weights.pretrained import loading, random_model
 
 _RECORD = "argosy_numbers"  # the model's attribute that holds them
@@ -122,7 +122,7 @@ class Files(Numbers):
         if converted is not None:
             return super().read(name, start, shape)
         with loading(self._path):
-            piece = file.get_slice(key)[tuple(slice(at, at + size) for at, size in zip(start, shape, strict=True))]
+            piece = file.get_slice(key)[slices(start, shape)]
         return piece.float()  # type: ignore[no-any-return]
 
     def check(self, name: str, part: Tensor) -> None:

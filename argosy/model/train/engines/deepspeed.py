@@ -50,8 +50,9 @@ class DeepSpeedEngine(Engine):
     def _take(self, parameter: Any, name: str, numbers: Numbers, key: str) -> None:
         whole = numbers[key]
         parameter.copy_(whole)
-        if not whole.isfinite().all() or self.config.zero.stage < 3:  # the first is refused when it is checked
+        if self.config.zero.stage < 3:
             return
+        numbers.check(key, whole)  # before it is cut up
         if self._partitioned is None:
             from deepspeed.runtime.zero import Init
 
