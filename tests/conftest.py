@@ -1,7 +1,9 @@
 """Fixtures of several folders of tests."""
 
 import os
+from collections.abc import Iterator
 from typing import Any
+from unittest import mock
 
 import pytest
 from _pytest.capture import CaptureResult
@@ -11,6 +13,14 @@ from tests.command_line import Argosy
 os.environ["COLUMNS"] = "126"  # tables are as wide as the terminal, which differs from machine to machine
 os.environ["ARGOSY_LANG"] = "en"  # whatever the locale
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # threads of more workers than cores spin
+
+
+@pytest.fixture(autouse=True, scope="module")
+def environment() -> Iterator[None]:
+    """What a file's commands set for their steps does not reach the next file."""
+    with mock.patch.dict(os.environ):
+        yield
+
 
 @pytest.fixture
 def own_tasks_alone(monkeypatch: pytest.MonkeyPatch) -> None:
