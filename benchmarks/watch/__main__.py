@@ -52,8 +52,8 @@ CLEAN: dict[str, tuple[Any, dict[str, Any]]] = {
     "dpo": (preference, {"batch_size": 8, "micro_batch_size": 8}),
 }  # fmt: skip
 BACK = {"spike": "back", "collapse": "back"}
-TROUBLE: dict[str, tuple[Any, dict[str, str]]] = {"corrupt": (pretrain, BACK), "nan": (pretrain, {}), "rate": (
-    pretrain, {"spike": "lower"}), "repeated": (pretrain, BACK), "labels": (sft, BACK)}  # fmt: skip
+TROUBLE: dict[str, tuple[Any, dict[str, str]]] = {"corrupt": (pretrain, BACK), "nan": (pretrain, {}), "rate_30": (
+    pretrain, BACK), "rate_100": (pretrain, BACK), "repeated": (pretrain, BACK), "labels": (sft, BACK)}  # fmt: skip
 
 
 def main() -> None:
@@ -141,7 +141,7 @@ def planted(trouble: str) -> Iterator[None]:
         return found[0] * factor, *found[1:]
 
     def spiked(config: Any, step: int) -> float:
-        return rate(config, step) * (100 if trouble == "rate" and AT <= step < AT + 3 else 1)
+        return rate(config, step) * (int(trouble[5:]) if trouble[:5] == "rate_" and AT <= step < AT + 3 else 1)
 
     with patch.object(kind, "batch", batch), patch.object(Engine, "train_step", step), patch.object(
             updates, "learning_rate", spiked):  # fmt: skip

@@ -9,7 +9,7 @@ from argosy.core.step.contract import StepContext
 from argosy.core.store.files import read_record, write_json
 from argosy.core.store.step_files import WATCH
 from argosy.model.train.config.watch import GOES_BACK, WatchConfig
-from argosy.model.train.watch import LOSS, NORM, Reading, Trouble
+from argosy.model.train.watch import LOSS, NORM, RATE, Reading, Trouble
 
 MOST_TOLD = 100  # decisions that only tell, of which the oldest go
 _LARGE = 3.0  # norm of a gradient
@@ -23,11 +23,13 @@ Decision = dict[str, Any]
 
 
 class Turn(NamedTuple):
-    """An optimizer step (0, 1, ...), the batch that it learns from, and a factor of its learning rate."""
+    """An optimizer step (0, 1, ...), the batch that it learns from, and a factor of its learning rate; that without what
+    holds the rate itself to its course is `lowered`."""
 
     step: int
     batch: int
     rate: float = 1.0
+    lowered: float = 1.0
 
 
 class Decisions:
@@ -42,17 +44,20 @@ class Decisions:
 
     def turn(self, step: int) -> Turn:
         """Return the turn of step `step` (1, 2, ...): batches that were passed over are never learnt from."""
-        batch, rate = step - 1, 1.0
+        batch = step - 1
         for passed in sorted({each for made in self.made for each in made["passed"]}):
             batch += batch >= passed
-        for first, last, factor in (made["rate"] for made in self.made if made["rate"]):
-            rate *= factor if first <= step <= last else 1.0
-        return Turn(step - 1, batch, rate)
+        rates = [made for made in self.made if made["rate"] and made["rate"][0] <= step <= made["rate"][1]]
+        rate, lowered = (math.prod(made["rate"][2] for made in some) for some in (
+            rates, [made for made in rates if made["reading"] != RATE]))
+        return Turn(step - 1, batch, rate, lowered)
 
     def action(self, trouble: Trouble) -> str:
         """Choose what is done about trouble."""
         wanted: str = getattr(self._config, trouble.kind)
-        return "stop" if wanted in GOES_BACK and self._times() >= self._config.most else wanted
+        if wanted not in GOES_BACK:
+            return wanted
+        return "stop" if self._times() >= self._config.most else "lower" if trouble.name == RATE else wanted
 
     def margin(self, action: str) -> int:
         """Return the steps before trouble that an action is for too: a state before them makes the result one that does
@@ -75,6 +80,8 @@ class Decisions:
             gone = {each for made in self.made for each in made["passed"]}
             end = turn.batch + 1 + (config.after if action == "back" else 0)
             found["passed"] = [each for each in range(self.turn(first).batch, end) if each not in gone]
+        elif trouble.name == RATE and action == "lower":
+            found["rate"] = [step, step, trouble.expected / trouble.value]
         elif action == "lower":
             found["rate"] = [first, step + config.window, config.factor]
         found["said"] = self._words(found)
@@ -109,7 +116,7 @@ class Decisions:
         course = (", which is not a finite number" if found["kind"] == "nonfinite" else
                   f", where {expected} was expected ({far} robust standard deviations)")
         batches, times, back = ", ".join(map(str, found["passed"])), self._times(), found["back"]
-        how = f"without batches {batches}" if batches else f"at {self._config.factor:g} of the learning rate"
+        how = f"without batches {batches}" if batches else f"at {(found['rate'] or [1.0])[-1]:.3g} of the learning rate"
         ends = f": the step ends after going back {times} times (watch.most)" if times else ": the step ends"
         nowhere = ": there is no state to go back to, and the next start of this step begins anew, "
         goes = f"{nowhere if back is None else f': back to step {back}, and on '}{how}"

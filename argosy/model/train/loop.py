@@ -52,9 +52,10 @@ class Loop:
     def _step(self, step: int) -> int:
         """Take step `step` (1, 2, ...); returns the steps done."""
         with self._trace.step(step):
-            self.updates.take(self._decisions.turn(step))
+            turn = self._decisions.turn(step)
+            self.updates.take(turn)
             readings = self.updates.readings()
-            trouble = self._watch.see(step, readings)
+            trouble = self._watch.see(step, readings, turn.lowered)
             back = self._treat(step, trouble, readings) if trouble else None
             if back is None and (step % self.config.log_every == 0 or step == self.steps):
                 self._note = self._log(step)

@@ -23,8 +23,9 @@ from argosy.model.train.parallelism import Group
 from argosy.model.train.sizing.architecture import read_architecture
 from argosy.model.train.sizing.gpus import gpu_of, training_flops
 from argosy.model.train.sizing.job import Layout, read_job
-from argosy.model.train.watch import LOSS, Reading
+from argosy.model.train.watch import LOSS, REPEATED, Reading
 
+_BATCHES = 8  # steps in which a batch that comes again is noticed
 PARTS = ("read", "collate", "forward", "loss", "backward", "sync", "optimizer", "log")
 
 
@@ -257,25 +258,31 @@ class LossWindow:
         self._names = names
         self._group = group
         self._steps: list[Tensor] = []  # (2, channels) each: nats and counts
+        self._batches: list[int] = []  # checksums of the latest batches
 
-    def add(self, sums: Tensor, counts: Tensor) -> None:
-        """Add one step's summed nats and number of targets by channel, both (channels,), of this process."""
-        self._steps.append(self._group.sum(torch.stack([sums, counts])).cpu())
+    def add(self, sums: Tensor, counts: Tensor, batch: int) -> None:
+        """Add one step's summed nats and number of targets by channel, both (channels,) float64, and a checksum of 32
+        bits of its samples, all of this process."""
+        own = torch.cat([torch.stack([sums, counts]), sums.new_tensor([[batch], [0]])], dim=1)
+        total = self._group.sum(own).cpu()  # of checksums too, which is exact
+        self._steps.append(total[:, :-1])
+        self._batches = [*self._batches[-_BATCHES:], int(total[0, -1])]
 
     def last(self) -> dict[str, Reading]:
         """Return the mean nats of the last step with their counts, as `train/loss` and `train/loss/<channel>`."""
         nats, counts = self._steps[-1].tolist()
-        rows = {LOSS: (math.fsum(nats), sum(counts))}
+        *before, batch = self._batches
+        rows = {LOSS: (math.fsum(nats), sum(counts)), REPEATED: (float(batch in before), 1.0)}
         if len(counts) > 1:
             rows |= {f"{LOSS}/{name}": row
                      for name, row in zip(self._names, zip(nats, counts, strict=True), strict=True)}
         return {name: (total / count, count) for name, (total, count) in rows.items() if count}
 
     def state(self) -> dict[str, Any]:
-        return {"losses": list(self._steps)}
+        return {"losses": list(self._steps), "batches": self._batches}
 
     def restore(self, state: dict[str, Any]) -> None:
-        self._steps = list(state["losses"])
+        self._steps, self._batches = list(state["losses"]), list(state.get("batches", []))
 
     def take(self) -> dict[str, float]:
         """Return the mean nats over the window as `train/loss` and `train/loss/<channel>`, and those of its highest and

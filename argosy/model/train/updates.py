@@ -4,7 +4,9 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
+from zlib import crc32
 
+import numpy as np
 import torch
 
 from argosy.core.errors import StepError
@@ -17,7 +19,7 @@ from argosy.model.train.engines.base import Engine
 from argosy.model.train.heldout import HeldoutLoss
 from argosy.model.train.monitoring import ExpertLoad, LossWindow, Meter
 from argosy.model.train.optim import learning_rate
-from argosy.model.train.watch import LOSS, NORM, Reading
+from argosy.model.train.watch import LOSS, NORM, RATE, Reading
 from argosy.model.weights.export import Exporter
 
 Values = dict[str, float]
@@ -103,7 +105,7 @@ class Measured(Updates):
                  restore: Callable[[Mapping[str, Any]], None] = lambda _: None,
                  evaluate: Callable[[int], Values] = lambda _: {},
                  suspects: Callable[[int], list[Suspect]] = lambda _: [],
-                 watched: tuple[str, ...] = (LOSS, NORM)) -> None:
+                 watched: tuple[str, ...] = (LOSS, NORM, RATE)) -> None:
         self._update, self._carried, self._restore, self._evaluate = update, carried, restore, evaluate
         self._suspects, self._watched = suspects, watched
         self._window: list[Values] = []
@@ -169,14 +171,14 @@ class Sampled(Updates):
         batch = self.samples.batch(self.engine.positions(turn.batch))
         clock.lap("read")
         sums, counts, norm = self.engine.train_step(batch, rate)
-        self._losses.add(sums, counts)
+        self._losses.add(sums, counts, crc32(np.ascontiguousarray(batch.inputs)))
         self._last = rate, float(norm)
 
     def readings(self) -> Mapping[str, Reading]:
-        norm = self._last[1]
+        rate, norm = self._last
         # with the scaled loss of float16, a step whose gradient is not finite is left out
         passed = self.config.dtype == "float16" and not math.isfinite(norm)
-        return self._losses.last() | ({} if passed else {NORM: (norm, 1.0)})
+        return self._losses.last() | {RATE: (rate, 1.0)} | ({} if passed else {NORM: (norm, 1.0)})
 
     def suspects(self, batches: Sequence[int], *, low: bool) -> list[Suspect]:
         own = [each for batch in batches for each in self._documents(self.engine.positions(batch))]
@@ -212,7 +214,7 @@ class Sampled(Updates):
         rate, norm = self._last
         losses, watched = self._losses.take() | self._experts.metrics(self.context), self._meter.metrics()
         loss, speed, tokens = losses["train/loss"], watched["perf/tokens_per_second"], step * self.size
-        own = {"train/lr": rate, "train/grad_norm": norm, **self.engine.measures()}
+        own = {RATE: rate, NORM: norm, **self.engine.measures()}
         if self.heldout:  # by which reports know the phases of pretraining
             own["train/tokens"] = float(self.exporter.tokens_before + tokens)
         channels = " ".join(f"{name.removeprefix('train/loss/')} {value:.3f}" for name, value in losses.items()

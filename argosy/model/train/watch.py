@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 from argosy.model.train.config.watch import WatchConfig
 
-LOSS, NORM = "train/loss", "train/grad_norm"
+LOSS, NORM, RATE, REPEATED = "train/loss", "train/grad_norm", "train/lr", "train/repeated"
 Reading = tuple[float, float]  # value and weight, the number of targets that it is a mean of
 _FEWEST, _EARLY = 16, 24  # values that make a course, at least, and in the first phase at most
 _STEPS = 32  # of a median by which a drift is found; of silence after an alarm
-_IN_A_ROW = {"spike": 1, "collapse": 3, NORM: 3}  # a single large gradient is clipped, and does no harm
+_IN_A_ROW = {"spike": 1, "collapse": 3, NORM: 3, REPEATED: 1}  # a single large gradient is clipped, and does no harm
 _DRIFT, _DRIFT_NOISE = 0.05, 0.3  # least rise of such a median, and its share of `deviations`
 
 
@@ -31,6 +31,8 @@ class Limits(NamedTuple):
 WATCHED = {
     LOSS: Limits(0.1, 0.1, 0.02),  # of a channel too
     NORM: Limits(rise=2.0),
+    RATE: Limits(rise=1.0),
+    REPEATED: Limits(rise=1.0, least=0.5),
     "rlhf/kl": Limits(rise=2.0, least=0.05),
     "rlhf/reward": Limits(fall=0.5, least=0.05),
     "rlhf/length": Limits(1.0, 0.5, 1.0),
@@ -93,10 +95,10 @@ class Series:
     quiet: int = 0
     best: float = math.inf
 
-    def see(self, step: int, name: str, reading: Reading, config: WatchConfig) -> Trouble | None:
-        """Judge a reading by those before it, and add it to them."""
+    def see(self, step: int, name: str, reading: Reading, config: WatchConfig, factor: float = 1.0) -> Trouble | None:
+        """Judge a reading by those before it, and add it, without `factor`, to them."""
         found = self._judge(step, name, reading, config) if len(self.values) >= _FEWEST else None
-        for kept, new in zip((self.values, self.weights), reading, strict=True):
+        for kept, new in zip((self.values, self.weights), (reading[0] / factor, reading[1]), strict=True):
             kept.append(new)
             del kept[: -config.window]
         if name == LOSS and found is None and 2 * len(self.values) >= config.window:
@@ -121,6 +123,7 @@ class Series:
             self.rows, self.since = 0, step
         self.side, self.rows = side, self.rows + abs(side)
         kind, expected = ("spike", high) if side > 0 else ("collapse", low)
+        kind, expected = "collapse" if name == REPEATED else kind, self.values[-1] if name == RATE else expected
         if not side or self.rows < _IN_A_ROW.get(name, _IN_A_ROW[kind]) or step <= self.quiet:
             return None
         return Trouble(kind, name, value, expected, abs(value - expected) / max(noise, 1e-9), self.since)
@@ -143,17 +146,18 @@ class Watch:
         self._config = config
         self._series: dict[str, Series] = {}
 
-    def see(self, step: int, readings: Mapping[str, Reading]) -> Trouble | None:
-        """Judge the readings of optimizer step `step` (1, 2, ...); returns the worst trouble that they show.
+    def see(self, step: int, readings: Mapping[str, Reading], factor: float = 1.0) -> Trouble | None:
+        """Judge the readings of optimizer step `step` (1, 2, ...), whose learning rate was lowered by `factor`; returns
+        the worst trouble that they show.
 
         Numbers that are not finite come before all else, and do not enter the series."""
         for name, (value, _) in readings.items():
             if not math.isfinite(value):
                 return Trouble("nonfinite", name, value, math.nan, math.inf, step)
         troubles = [trouble for name, reading in readings.items() if (trouble := self._series.setdefault(
-            name, Series([], [])).see(step, name, reading, self._config))]
-        return max(troubles, key=lambda trouble: (trouble.kind != "drift", is_loss(trouble.name),
-                                                  trouble.deviations), default=None)
+            name, Series([], [])).see(step, name, reading, self._config, factor if name == RATE else 1.0))]
+        return max(troubles, key=lambda trouble: (trouble.kind != "drift", trouble.name in (RATE, REPEATED),
+                                                  is_loss(trouble.name), trouble.deviations), default=None)
 
     def state(self) -> dict[str, Any]:
         return {name: asdict(series) for name, series in self._series.items()}

@@ -112,7 +112,7 @@ def test_loss_by_position_scores_the_same_documents_everywhere(data: tuple[Path,
 def test_a_spike_of_one_step_is_seen() -> None:
     window = LossWindow(("en", "zh"), Group())
     for en, zh in ((4.0, 9.0), (40.0, 3.0), (2.0, 3.0)):
-        window.add(torch.tensor([en, zh]).double(), torch.tensor([2.0, 3.0]).double())
+        window.add(torch.tensor([en, zh]).double(), torch.tensor([2.0, 3.0]).double(), 0)
     values = window.take()
     assert values["train/loss/en"] == pytest.approx(46 / 6)
     assert (values["train/loss_max/en"], values["train/loss_min/en"]) == (20.0, 1.0)

@@ -12,6 +12,7 @@ from argosy.core.step.contract import StepContext
 from argosy.core.tracking.tracker import Tracker
 from argosy.corpus.tokens.mixture import Batch, Mixture
 from argosy.evidence.sweep.grid import DIVERGED
+from argosy.model.train import updates
 from argosy.model.train.config import TrainConfig
 from argosy.model.train.config.watch import WatchConfig
 from argosy.model.train.decisions import Decisions
@@ -79,7 +80,7 @@ def test_a_small_batch_of_a_channel_may_be_further_away() -> None:
 def test_batches_that_are_passed_over_are_never_met(tmp_path: Path) -> None:
     decisions = Decisions(WatchConfig(), StepContext(tmp_path, Tracker(None), None))  # type: ignore[arg-type]
     for passed in ([3, 4], [9], [5]):
-        decisions.made.append({"passed": passed, "rate": [2, 4, 0.1], "action": "back", "step": 9})
+        decisions.made.append({"passed": passed, "rate": [2, 4, 0.1], "action": "back", "step": 9, "reading": LOSS})
     assert [decisions.turn(step).batch for step in range(1, 9)] == [0, 1, 2, 6, 7, 8, 10, 11]
     assert [decisions.turn(step).rate for step in (1, 2, 4, 5)] == pytest.approx([1, 1e-3, 1e-3, 1])
 
@@ -99,14 +100,15 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Planted:
     """Trouble in batch `bad`: two samples are noise, or (`nan`) its update leaves no weight finite.
 
-    `drawn`: the batches that were read."""
+    `drawn`: the batches that were read; `again`: batches in whose place the first of them comes."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.bad, self.nan, self.drawn = BAD, False, list[int]()
+        self.bad, self.nan, self.drawn, self.again = BAD, False, list[int](), range(0)
         read, train_step = Mixture.batch, Engine.train_step
 
         def batch(mixture: Mixture, positions: range) -> Batch:
-            found = read(mixture, positions)
+            late = 8 * (positions.start // 8 - self.again.start) * (positions.start // 8 in self.again)
+            found = read(mixture, range(positions.start - late, positions.stop - late))
             self.drawn += [positions.start // 8] * (len(positions) == 8)
             for row, at in enumerate(positions):
                 if at // 8 == self.bad and at % 8 < 2 and not self.nan:
@@ -151,6 +153,28 @@ def test_a_corrupt_batch_is_passed_over_by_whoever_meets_it(data: Path, tmp_path
         assert digests(out) == digests(tmp_path / "whole")
     assert train(data, tmp_path / "rarely", watch=BACK, save_every=20)[0]["back"] == 20
     assert digests(tmp_path / "rarely") == digests(tmp_path / "whole")
+
+
+def test_a_batch_that_comes_again_is_passed_over(data: Path, tmp_path: Path, planted: Planted) -> None:
+    planted.bad, planted.again = -1, range(30, 36)
+    first, second = train(data, tmp_path, watch={"collapse": "back", "before": 1, "after": 1})
+    assert (first["kind"], first["reading"], first["step"], first["passed"]) == (
+        "collapse", "train/repeated", 32, [30, 31, 32])
+    assert (second["step"], second["passed"]) == (32, [33, 34, 35])
+
+
+def test_a_rate_that_jumps_is_held_to_its_course(data: Path, tmp_path: Path, planted: Planted,
+                                                 monkeypatch: pytest.MonkeyPatch) -> None:
+    planted.bad, rate = -1, updates.learning_rate
+    train(data, tmp_path / "calm")
+    monkeypatch.setattr(updates, "learning_rate", lambda config, step: rate(config, step) * (
+        30 if step in (BAD, BAD + 1) else 1))
+    made = train(data, tmp_path / "held", watch={"spike": "back"})
+    assert [(each["reading"], each["action"], each["step"], each["rate"][:2]) for each in made] == [
+        ("train/lr", "lower", at, [at, at]) for at in (BAD + 1, BAD + 2)]
+    assert all(1 / 30 < each["rate"][2] < 1.3 / 30 for each in made)  # the rate of the step before, which falls
+    calm, held = (json.loads((tmp_path / name / "outputs.json").read_text())["heldout"] for name in ("calm", "held"))
+    assert held["en"]["nats"] == pytest.approx(calm["en"]["nats"], rel=1e-3)
 
 
 def test_what_is_told_changes_nothing(data: Path, tmp_path: Path, planted: Planted) -> None:
