@@ -178,7 +178,7 @@ def test_a_machine_without_bfloat16_settles_float32_which_the_digest_counts(mode
                                                                             monkeypatch: pytest.MonkeyPatch) -> None:
     config = Path(model.partition("=")[2]) / "config.json"
     config.write_text('{"model_type": "llama", "dtype": "bfloat16"}')
-    new, old = "avx2 avx512f avx512_bf16", "avx2 avx512f avx512bw"
+    new, old = "avx2 avx512f amx_bf16", "avx2 avx512f avx512bw"
     fast, slow = _settled(monkeypatch, new, model), _settled(monkeypatch, old, model)
     assert (fast[0], slow[0]) == ({"sft bfloat16", "evaluate weights"}, {"sft float32", "evaluate float32"})
     assert {name.partition("/")[0] for name in fast[1] if fast[1][name] != slow[1][name]} == {

@@ -257,9 +257,14 @@ def test_a_vote_becomes_a_pair_that_the_data_step_reads(serving: Serving, models
 
 def test_requests_in_flight_are_answered_before_the_end(models: Path, model: LanguageModel) -> None:
     with serve(models, "./a", "--at-once", 4) as serving:
+        def arrived() -> float:
+            return sum(value for name, value in serving.metrics().items()
+                       if "waiting" in name or ("requests_total" in name and "chat" in name))
+
         async def asked() -> list[str]:
             tasks = [asyncio.create_task(one(number)) for number in range(8)]
-            await asyncio.sleep(0.5)
+            while (await asyncio.to_thread(arrived)) < 8:
+                await asyncio.sleep(0.05)
             serving.process.send_signal(signal.SIGTERM)
             return await asyncio.gather(*tasks)
 

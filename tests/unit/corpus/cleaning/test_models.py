@@ -151,9 +151,9 @@ def test_a_language_model_is_asked_in_a_precision_that_the_cpu_has_which_the_dig
         assert isinstance(node.config, MeasureConfig)
         return node.config, Graph(nodes).digest(node)
 
-    (fast, one), (slow, two) = planned("avx512_bf16"), planned("avx2")
+    (fast, one), (slow, two) = planned("amx_bf16"), planned("avx2")
     assert (fast.dtype, slow.dtype) == ("weights", "float32")
-    assert one != two == planned("avx512_bf16", "clean.model_dtype=float32")[1]
+    assert one != two == planned("amx_bf16", "clean.model_dtype=float32")[1]
     assert "dtype" not in fast.identity()  # as before there was a choice
     nats = [Models({"0": model}, dtype=config.dtype).losses("0", [PROSE])[0][0] for config in (fast, slow)]
     assert nats[1] == pytest.approx(plain_nats(model, PROSE, "float32")[0], rel=1e-5) != nats[0]
