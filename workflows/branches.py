@@ -15,6 +15,7 @@ from argosy.model.post.config import SFTConfig
 from argosy.model.post.rl import RLHFConfig, asks_model
 from argosy.model.post.synthesis import HeldOut
 from steps.export import ExportConfig
+from steps.merge import MergeConfig
 from steps.quantize import QuantizeConfig
 from steps.synthesize import SynthesizeConfig
 from workflows.graph import FINAL, Node, definition, definitions
@@ -58,7 +59,7 @@ class Branch(Config):
         """Give the step's config. Raises ValueError: a field of it is wrong."""
         fields: dict[str, Any] = dict(self.model_extra or {})
         for name, why in _SET_BY_THE_TREE.items():
-            if name in fields:
+            if name in fields and (name, self.step) != ("of", "merge"):
                 raise ValueError(f"{name} is set by the pipeline ({why}): leave it out")
         if "method" in definition(self.step).config.model_fields:
             fields["method"] = self.method
@@ -121,6 +122,8 @@ def _check_models(branch: Branch, config: Config, before: Mapping[str, Branch]) 
     if branch.from_ and before[branch.from_].step == "reward_model" and branch.step != "reward_model":
         raise ValueError(f"from is {branch.from_!r}, a reward model, which writes no answers: begin with the item that "
                          "it was trained from, and name it as reward_model of an RL item")
+    if isinstance(config, MergeConfig) and branch.from_:
+        raise ValueError(f"from is {branch.from_!r}, and a merge is of several: name all of them as `of`")
     if branch.from_ and before[branch.from_].step == "quantize":
         raise ValueError(f"from is {branch.from_!r}, whose weights are quantized, and no item trains or quantizes them "
                          f"again: begin with {before[branch.from_].from_ or 'the base (leave it out)'}")
@@ -180,6 +183,8 @@ def add_branches(stage: Stages, branches: Sequence[Branch], base: Node | None, d
             inputs["tokenized"] = tokenize
         if isinstance(config, QuantizeConfig):
             inputs = _to_quantize(config, found[branch.from_], tokenize)
+        if isinstance(config, MergeConfig):
+            config, inputs = _to_merge(stage, branch.name, config)
         if isinstance(config, SynthesizeConfig):
             config = config.model_copy(update={} if config.suites else suites)
             config = config.model_copy(update={} if config.heldout else {"heldout": heldout})
@@ -197,6 +202,9 @@ def add_default_tree(stage: Stages, config: Any, base: Node | None, data: Node |
     stage("dpo", "preference", config.dpo, checkpoint=sft, data=data)
     reward = stage("reward_model", "reward_model", config.reward_model, checkpoint=sft, data=data)
     stage("rlhf", "rlhf", config.rlhf, checkpoint=sft, reward_model=reward, data=data)
+    if config.merge and stage.has("merge"):
+        merge, inputs = _to_merge(stage, "merge", config.merge)
+        stage("merge", "merge", merge, **inputs)
     given = config.quantize
     inputs = _to_quantize(given, named(stage, "quantize", given), tokenize) if given else {}
     stage("quantize", "quantize", given, **inputs)
@@ -206,10 +214,32 @@ def named(stage: Stages, name: str, config: QuantizeConfig | ExportConfig) -> No
     """Return the node of the model that a stage takes by its field `of`; None where the stage is not among the chosen.
 
     Raises InputError: there is no such model."""
+    return _model(stage, f"{name}.of is", config.of) if stage.has(name) else None
+
+
+def _model(stage: Stages, where: str, name: str) -> Node:
     made = {node.name: node for node in stage.nodes if node.makes_model}
-    if stage.has(name) and config.of not in made:
-        raise InputError(f"{name}.of is {config.of!r}, which makes no model here; {likely(config.of, made)}")
-    return made.get(config.of)
+    if name not in made:
+        raise InputError(f"{where} {name!r}, which makes no model here; {likely(name, made)}")
+    return made[name]
+
+
+def _to_merge(stage: Stages, name: str, config: MergeConfig) -> tuple[MergeConfig, dict[str, Any]]:
+    """Return the config with the exports that `of` names, and the nodes that make them.
+
+    Raises InputError: a name is none of a model, or of its exports."""
+    found = []
+    for given in config.of:
+        node = _model(stage, f"{name}.of has", given.partition("/")[0])
+        export = given.partition("/")[2] or FINAL
+        if export not in node.exports:
+            raise InputError(f"{name}.of has {given!r}, and {node.name} makes {', '.join(node.exports)}: name one, or "
+                             f"add its share of training to {node.name}.exports")
+        found.append((node, export))
+    inputs: dict[str, Any] = {"checkpoint": found[0][0], "others": [node for node, _ in found[1:]]}
+    if config.base_of:
+        inputs["base"] = _model(stage, f"{name}.base_of is", config.base_of)
+    return config.model_copy(update={"export": found[0][1], "exports": tuple(each for _, each in found[1:])}), inputs
 
 
 def _to_quantize(config: QuantizeConfig, source: Node | None, tokenize: Node | None) -> dict[str, Any]:

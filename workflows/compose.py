@@ -10,6 +10,7 @@ from argosy.core.config.explain import nearest
 from argosy.core.config.load import Layer, load, merge, read_yaml
 from argosy.core.errors import InputError
 from steps.export import ExportConfig
+from steps.merge import MergeConfig
 from steps.quantize import QuantizeConfig
 from steps.start import StartConfig
 from workflows.graph import Node
@@ -102,7 +103,7 @@ def every_stage() -> list[Node]:
     """Build the graph of all stages, each depending on all that it may depend on."""
     others = tuple(name for name in stage_steps() if name not in ("classifier", "tokenizer"))
     started = LifecycleConfig(start=StartConfig(model="."), stages=others, quantize=QuantizeConfig(of="start"),
-                              export=ExportConfig(of="start"))
+                              merge=MergeConfig(of=("start", "anneal")), export=ExportConfig(of="start"))
     sources = [name for name in LifecycleConfig().models() if name != "start"]
     upstream: dict[str, dict[str, None]] = {}
     found: dict[str, Node] = {}

@@ -1,6 +1,6 @@
 """Evaluations of the lifecycle: one node for each checkpoint and suite."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Self
@@ -13,7 +13,6 @@ from argosy.core.errors import InputError
 from argosy.core.step.machine import has_gpu
 from argosy.corpus.data.records import KINDS
 from argosy.evidence.results.suite import FOLDERS, check_apart, find_suite, load_suite, named_files
-from argosy.model.train.config import TrainConfig
 from argosy.model.weights.checkpoint import find_checkpoint
 from argosy.model.weights.load import own_dtype
 from argosy.model.weights.pretrained import settled_dtype
@@ -68,7 +67,7 @@ def evaluations(stages: Stages, config: Evaluation, trained: Sequence[Node], **i
         suite = suite_fields(name)
         way, alone = learning(name, config.backend)
         for node in trained if isinstance(which, str) else [each for each in trained if each.name in which]:
-            for export in exports(node) if which == "all" else [FINAL]:
+            for export in node.exports if which == "all" else [FINAL]:
                 part = f"{node.name}-{export}-{suite['suite']}"
                 dtype = settled_dtype(config.dtype, _dtype_of(node, export), gpu=gpu)
                 each = EvaluateConfig.model_validate({**common, **suite, "export": export, "dtype": dtype})
@@ -148,16 +147,6 @@ def with_heldout_texts(leaks: LeaksConfig | None, config: Evaluation) -> LeaksCo
              if which != "none"]
     suites = [file for file in files if (load_suite(file).heldout or {}).get("texts")]
     return validated(LeaksConfig, {**leaks.model_dump(exclude_unset=True), "suites": suites}) if suites else leaks
-
-
-def exports(node: Node) -> Iterator[str]:
-    """Yield names of the checkpoints that a training stage will leave, or left, the last one as `final`."""
-    if node.finished:
-        yield from node.finished.exports
-        return
-    if isinstance(node.config, TrainConfig):
-        yield from list(node.config.export_steps())[:-1]
-    yield FINAL
 
 
 def _check_without_tokens(config: Evaluation) -> None:

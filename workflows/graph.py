@@ -97,6 +97,14 @@ class Node:
         return self.definition.makes_model
 
     @property
+    def exports(self) -> tuple[str, ...]:
+        """Names of the checkpoints that a training stage will leave, or left, the last one as `final`."""
+        if self.finished:
+            return self.finished.exports
+        steps = getattr(self.config, "export_steps", dict)()
+        return (*list(steps)[:-1], FINAL)
+
+    @property
     def helps(self) -> bool:
         """Whether it is of post-training and leaves none: a reward model, data."""
         return bool(self.definition.methods) and not self.makes_model

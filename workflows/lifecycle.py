@@ -29,6 +29,7 @@ from steps.compare import CompareConfig
 from steps.data import DataConfig
 from steps.export import ExportConfig
 from steps.long_context import LongContextConfig
+from steps.merge import MergeConfig
 from steps.pretrain import PretrainConfig
 from steps.quantize import QuantizeConfig
 from steps.reward_model import RewardModelConfig
@@ -79,10 +80,12 @@ class LifecycleConfig(Further):
     dpo: PreferenceMethodConfig | None = PreferenceMethodConfig()
     """Learning from preferences directly, by its `method`."""
     rlhf: RLHFConfig | None = RLHFConfig()
+    merge: MergeConfig | None = None
+    """A checkpoint that is the mean of others, or a merge by SLERP or TIES (docs/export.md); null: none."""
     quantize: QuantizeConfig | None = None
     """A copy of the model of the stage `of` in fewer bits, evaluated beside it (docs/export.md); null: none."""
     posttraining: tuple[Branch, ...] = ()
-    """A tree of post-training of your own in place of sft, twin, reward_model, dpo, rlhf and quantize, such as
+    """A tree of post-training of your own in place of sft, twin, reward_model, dpo, rlhf, merge and quantize, such as
     [{name: a, method: sft}, {name: b, from: a, method: dpo}] (docs/posttraining.md)."""
     evaluate: Evaluation = Evaluation()
     export: ExportConfig | None = None
@@ -158,10 +161,12 @@ def _pipeline(stage: Stages, config: LifecycleConfig) -> None:
 
 
 def all_but_start(of: str = "sft") -> LifecycleConfig:
-    """Return a config with all stages but `start`, which quantizes and exports the model of the stage `of`."""
+    """Return a config with all stages but `start`, which merges, quantizes and exports the model of the stage `of`."""
+    made = "sft" if of == "quantize" else of
     return LifecycleConfig(sft=SFTConfig(pretraining_share=0.5), classifier=TrainClassifierConfig(),
                            clean=CleanConfig.model_validate({"filters": FILTERS}), export=ExportConfig(of=of),
-                           quantize=QuantizeConfig(of="sft" if of == "quantize" else of, method="awq"))
+                           merge=MergeConfig(of=("sft" if made == "merge" else made, "anneal")),
+                           quantize=QuantizeConfig(of=made, method="awq"))
 
 
 @cache

@@ -95,11 +95,12 @@ def test_a_sweep_shares_the_stages_before_it_and_costs_its_new_points_alone(
     assert not list(tmp_path.glob("last_run.json"))  # argosy status goes on telling of the lifecycle
 
 
-def test_a_quantized_copy_is_evaluated_and_compared_and_exported_with_a_card(
+def test_merged_and_quantized_copies_are_evaluated_and_compared_and_one_exported_with_a_card(
     store: Path, tmp_path: Path, argosy: Argosy, no_mlflow: None
 ) -> None:
     shutil.copytree(store, tmp_path / "store")
-    added = ["quantize={method: awq, of: anneal}", "export={of: quantize, licence: mit}"]
+    added = ["merge={of: [pretrain/p050, pretrain]}", "quantize={method: awq, of: anneal}",
+             "export={of: quantize, licence: mit}"]
     argosy("run", "--preset", "tiny", "--store", str(tmp_path / "store"), "--cores", "1", *added)
     nodes = {node.name: Path(node.dir) for node in planned(tmp_path / "store", *added).nodes}
     sizes = read_outputs(nodes["quantize"])
@@ -108,7 +109,7 @@ def test_a_quantized_copy_is_evaluated_and_compared_and_exported_with_a_card(
     assert {(each["first"], each["verdict"]) for each in comparison["heldout"] if each["second"] == "quantize"} <= {
         ("anneal", "same"), ("anneal", "cannot tell")}
     measured = {name: each["metrics"] for name, each in comparison["checkpoints"].items()}
-    assert measured["quantize"].keys() == measured["anneal"].keys()
+    assert measured["quantize"].keys() == measured["merge"].keys() == measured["anneal"].keys()
     page = (nodes["compare"] / "report.html").read_text(encoding="utf-8")
     for name in ("size/after_mb", "memory/weights_after_mb", "perf/decoding_after"):
         assert f"<td>{name}</td>" in page

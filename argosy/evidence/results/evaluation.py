@@ -134,13 +134,13 @@ def _outputs(findings: "Findings", checkpoint: "Checkpoint", suite: str) -> Eval
 def _log(context: StepContext, suite: str, dataset: str, findings: "Findings", checkpoint: "Checkpoint") -> None:
     from argosy.evidence.results.contamination import contamination_metrics
     from argosy.model.weights.checkpoint import base_of
-    from argosy.model.weights.quantize import quantization_of
 
     context.tracker.artifact(context.out / "results.json")  # all standard errors and counts, beside the metrics
-    # The checkpoints after SFT, and quantized ones, are alternatives at the same point of the line: each has a curve of
-    # its own, which begins where it leaves the line.
-    apart = checkpoint.chat or bool(quantization_of(checkpoint.path))
-    base = base_of(checkpoint) if apart else None
+    # The checkpoints after SFT, and those that no training made (quantized, merged), are alternatives at the same point
+    # of the line: each has a curve of its own, which begins where it leaves the line.
+    base = base_of(checkpoint)
+    apart = checkpoint.chat or (base is not None and not checkpoint.step)
+    base = base if apart else None
     context.tracker.model_metrics(
         checkpoint.path, {**findings.charted(), **contamination_metrics(findings.rows)},  # others score the rows
         tokens=checkpoint.tokens, dataset=suite, dataset_digest=dataset,

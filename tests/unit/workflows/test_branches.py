@@ -158,14 +158,32 @@ def test_a_quantized_item_is_evaluated_and_nothing_trains_it(tmp_path: Path) -> 
         nodes(path)
 
 
-def test_the_default_tree_quantizes_and_exports_the_model_that_is_named() -> None:
+def test_a_merge_is_of_several_items_and_later_ones_train_it(tmp_path: Path) -> None:
+    path = tmp_path / "tree.yaml"
+    path.write_text("preset: tiny\nposttraining:\n  - {name: a, method: sft}\n  - {name: b, from: a, method: dpo}\n"
+                    "  - {name: soup, method: ties, of: [a, pretrain/p050, b], base_of: anneal}\n"
+                    "  - {name: c, from: soup, method: sft}\n")
+    found = nodes(path)
+    assert links(found, "soup c") == {"soup": {"checkpoint": ["a"], "others": ["pretrain", "b"], "base": ["anneal"]},
+                                      "c": {"checkpoint": ["soup"], "data": ["data"]}}
+    assert (found["soup"].config.export, found["soup"].config.exports) == ("final", ("p050", "final"))
+    assert "evaluate/soup-final-benchmark" in found
+    for change, message in (("posttraining.soup.of=[a,c]", "soup.of has 'c', which makes no model here"),
+                            ("posttraining.soup.of=[a,b/p050]", "has 'b/p050', and b makes final: name one, or add"),
+                            ("posttraining.soup.from=a", "from is 'a', and a merge is of several")):
+        with pytest.raises(InputError, match=message):
+            nodes(path, change)
+
+
+def test_the_default_tree_merges_quantizes_and_exports_the_model_that_is_named() -> None:
     def default(*overrides: str) -> dict[str, Node]:
         return {node.id: node for node in lifecycle(compose("tiny", None, overrides))}
 
-    assert not {"quantize", "export"} & {*default()}
-    found = default("quantize={of: rlhf}", "export={of: quantize, formats: [gguf]}")
-    assert links(found, "quantize export") == {
-        "quantize": {"checkpoint": ["rlhf"]}, "export": {"checkpoint": ["quantize"]}}
+    assert not {"merge", "quantize", "export"} & {*default()}
+    found = default("merge={of: [anneal, rlhf]}", "quantize={of: merge}", "export={of: quantize, formats: [gguf]}")
+    assert links(found, "merge quantize export") == {
+        "merge": {"checkpoint": ["anneal"], "others": ["rlhf"]}, "quantize": {"checkpoint": ["merge"]},
+        "export": {"checkpoint": ["quantize"]}}
     for name in ("quantize", "export"):
         with pytest.raises(InputError, match=rf"{name}\.of is 'stf', which makes no model here; nearest: sft"):
             default(f"{name}={{of: stf}}")
