@@ -11,6 +11,7 @@ from argosy.core.config.explain import likely, validated
 from argosy.core.config.schema import ADDED, RUNTIME, Config, Measured, ModelDir, Rate, Seed, TokensDir, Upstream
 from argosy.corpus.tokens.amounts import Amount, check_batch, micro_batch_problem
 from argosy.model.train.config import TrainConfig, micro_batch
+from argosy.model.train.config.distil import DistilConfig
 from argosy.model.train.config.numerics import NumericsConfig
 from argosy.model.train.config.watch import WatchConfig
 from argosy.model.weights.adapters import LoRAConfig
@@ -214,7 +215,7 @@ class PreferenceConfig(PosttrainingConfig):
         return [order[at : at + self.batch_size] for at in range(0, len(order), self.batch_size)]
 
 
-class SFTConfig(PosttrainingConfig):
+class SFTConfig(PosttrainingConfig, DistilConfig):
     """Config of the step; `batch_size` and `micro_batch_size` count rows, which hold several conversations each."""
 
     rows_of_one_length: ClassVar[bool] = True

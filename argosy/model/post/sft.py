@@ -32,6 +32,7 @@ from argosy.model.train.engines import make_engine
 from argosy.model.train.engines.fitting import explained
 from argosy.model.train.engines.parts import WholeModel
 from argosy.model.train.heldout import Row, nats_of
+from argosy.model.train.layers.distil import Teacher
 from argosy.model.train.layers.loss import LossModule
 from argosy.model.train.layers.packed import places
 from argosy.model.train.loop import Loop
@@ -222,6 +223,8 @@ def finetune(stage: Stage[SFTConfig], model: Any, rows: Rows) -> Trained:
                              lambda model: InstructionLoss(model, len(rows.names), phase, config.neftune_noise))
         if config.loss_weights or config.prompt_weight:
             engine.weigh(weights)
+        if config.teacher:
+            engine.module.teacher = Teacher(phase, engine.module, stage.source.tokenizer)
         Loop(phase, stage.context, engine, Sampled(phase, stage.context, engine, rows, None, exporter)).run()
         whole = WholeModel(engine, stage.model).refresh()
     return Trained(phase.steps, phase.steps * phase.tokens_per_step, whole)

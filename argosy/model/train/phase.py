@@ -28,6 +28,7 @@ from argosy.model.train.config.model import ModelConfig
 from argosy.model.train.engines import make_engine
 from argosy.model.train.engines.fitting import explained
 from argosy.model.train.heldout import HeldoutLoss
+from argosy.model.train.layers.distil import Teacher
 from argosy.model.train.loop import Loop
 from argosy.model.train.parallelism import join_group
 from argosy.model.train.sizing.architecture import MIXTURES
@@ -59,6 +60,8 @@ def train_phase(
         engine = make_engine(model, len(mixture.names), config, group)
         if config.loss_weights:
             engine.weigh(weights)
+        if config.teacher:
+            engine.module.teacher = Teacher(config, engine.module, tokenizer)
         if isinstance(config, ContinueConfig) and config.carry_optimizer:
             carry_optimizer(config, engine)
         updates = Sampled(config, context, engine, mixture, heldout, exporter)

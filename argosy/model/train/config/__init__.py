@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 from argosy.core.config.schema import ADDED, RUNTIME, Config, Measured, ModelDir, Rate, Seed, TokensDir, Weight
 from argosy.corpus.tokens.amounts import micro_batch_problem
 from argosy.corpus.tokens.epochs import Beyond, EpochCaps
+from argosy.model.train.config.distil import DistilConfig
 from argosy.model.train.config.numerics import NumericsConfig
 from argosy.model.train.config.watch import WatchConfig
 from argosy.model.weights.export import Export
@@ -45,7 +46,7 @@ class ProfileConfig(Config):
         return self
 
 
-class TrainConfig(NumericsConfig):
+class TrainConfig(NumericsConfig, DistilConfig):
     """Config of every phase: data, length, batch, optimizer, schedule, held-out evaluation, exports."""
 
     tokenized: TokensDir = ""
@@ -123,6 +124,8 @@ class TrainConfig(NumericsConfig):
             raise ValueError(problem)
         _ = self.micro_batch
         self._check_parallelism()
+        if problem := self.teacher_problem(self.divisors):
+            raise ValueError(problem)
         if not self.exports or self.exports[-1] != 1.0 or list(self.exports) != sorted(set(self.exports)):
             raise ValueError(f"exports={list(self.exports)} must rise and end with 1.0, such as [0.5, 1.0]")
         self._check_exports()

@@ -191,6 +191,7 @@ class LossModule(PackedModel):
         self.channels = channels
         self._z_loss = z_loss
         self.weights: Tensor | None = None  # of the channels, (channels,), float32; None is 1 each
+        self.teacher: Any = None  # whose distributions are learnt beside the targets (argosy.model.train.layers.distil)
         self.skips_ignored = False  # whether no logits are made where a target is IGNORED, as most of a prompt's are
 
     def forward(
@@ -201,17 +202,24 @@ class LossModule(PackedModel):
 
         `inputs`, `targets`, `channels`: (samples, length), int64; a target of IGNORED costs nothing. `documents`:
         (samples, length); where given, attention stays within equal numbers."""
-        return self.score(self.hidden(inputs, documents), targets, channels)
+        taught = self.teacher.hidden(inputs, documents) if self.teacher and self.training else None
+        return self.score(self.hidden(inputs, documents), targets, channels, taught)
 
-    def score(self, hidden: Tensor, targets: Tensor, channels: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Return the loss of hidden states, as `forward` does."""
+    def score(self, hidden: Tensor, targets: Tensor, channels: Tensor | None = None,
+              taught: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return the loss of hidden states, as `forward` does. `taught`: the teacher's."""
         weight = self.model.get_output_embeddings().weight
         rows, goals = hidden.flatten(0, 1), targets.flatten()
         if channels is not None and self.skips_ignored:
             kept = (goals != IGNORED).nonzero().flatten()
             rows, goals, channels = rows[kept], goals[kept], channels.flatten()[kept]
+            taught = None if taught is None else taught.flatten(0, 1)[kept].unsqueeze(0)
         shares = None if channels is None or self.weights is None else self.weights[channels.flatten()]
         loss, nats = linear_cross_entropy(rows, weight, goals, self._z_loss, self._dtype, shares)
+        if taught is not None:
+            each = (goals != IGNORED) * (1.0 if shares is None else shares)
+            apart = self.teacher.divergence(rows, weight, taught.flatten(0, 1), each, self._dtype)
+            loss = (1 - self.teacher.share) * loss + self.teacher.share * apart
         if self.routing and self.training:
             routing = self.routing.loss(targets)
             if shares is not None:  # the sum is divided by the sum of weights, and no more by the number of targets

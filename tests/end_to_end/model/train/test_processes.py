@@ -38,6 +38,7 @@ STEPS: dict[str, tuple[str, dict[str, Any]]] = {
     "short": ("pretrain", {**PRETRAIN, "tokens": 256, "sequence_length": 16, "exports": [1.0],
                            "model": {**PRETRAIN["model"], "max_position_embeddings": 16}}),
     "sft": ("sft", {**LEARN, "batch_size": 6, "micro_batch_size": 1, "neftune_noise": 5}),
+    "taught": ("sft", {**LEARN, "batch_size": 6, "micro_batch_size": 1, "teacher_share": 0.7}),
     "dpo": ("preference", LEARN),
     "kto": ("preference", {**LEARN, "max_steps": 4, "method": "kto"}),
     "reward_model": ("reward_model", {**LEARN, "max_steps": 4, "lora": {"rank": 4, "kind": "dora", "merge": False}}),
@@ -62,6 +63,8 @@ def start(given: Path, name: str, out: Path, environment: dict[str, str] | None 
     wired = {"checkpoint": given / "base", "data": given / "data"}
     if step == "pretrain":
         wired = {"tokenized": given, "tokenizer": given}
+    if "teacher_share" in config:
+        wired["teacher"] = given / "base"
     if step == "long_context":
         wired = {"tokenized": given, "checkpoint": whole(given, "short")}
     text = json.dumps({**config, **{field: str(path) for field, path in wired.items()}, **fields})
@@ -142,7 +145,7 @@ def test_a_step_that_is_to_stop_saves_and_no_step_is_done_twice(given: Path, tmp
     ("pretrain", {"engine": "fsdp", "pipeline_parallel": 2, "processes": 4}),
     ("experts", {"expert_parallel": 2, "engine": "fsdp", "processes": 4}),
     ("long_context", {"engine": {"name": "zero", "stage": 3}}),
-    ("sft", {"processes": 3}),
+    ("sft", {"processes": 3}), ("taught", {"engine": "fsdp"}), ("taught", {"engine": {"name": "zero", "stage": 3}}),
     ("dpo", {"engine": {"name": "zero", "stage": 3}}), ("kto", {}), ("reward_model", {"engine": "fsdp"}),
     ("ppo", {"engine": "fsdp"}), ("grpo", {"engine": {"name": "zero", "stage": 3}}),
 ])
