@@ -1,9 +1,13 @@
 """`argosy run`: run unfinished steps on this machine."""
 
 import argparse
+import shlex
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 from argosy.core.store.files import make_directory
+from argosy.core.store.step_files import read_outputs
 from workflows.cli.command import Command, add_budget, add_store
 from workflows.cli.options import OVERRIDES, add_config, add_range, checked_plan, describe_all
 from workflows.cli.report import REPORT
@@ -30,10 +34,19 @@ def run(args: argparse.Namespace) -> int:
     code = execute(planned, config, args)
     for line in kept_aside({node.id: node.dir for node in planned.nodes}):
         print(line)
-    for report in (Path(node.dir, REPORT) for node in planned.nodes if node.name == "compare"):
-        if code == 0 and report.is_file():  # of this config; --to may have left it out
-            print(f"report: {report}")
+    for node in (node for node in planned.nodes if node.name == "compare" and code == 0):
+        if (report := Path(node.dir, REPORT)).is_file():  # of this config; --to may have left it out
+            print("\n".join([f"report: {report}", *_serve_best(Path(node.dir), args.store)]))
     return code
+
+
+def _serve_best(comparison: Path, store: Path) -> Iterator[str]:
+    """Yield the command that serves the checkpoint that is the best in most tasks of a comparison, if any is."""
+    best = Counter(read_outputs(comparison)["best"].values())
+    if best:
+        [(name, _)] = best.most_common(1)
+        where = "" if store == Path("runs") else f" --store {shlex.quote(str(store))}"
+        yield f"the best: argosy serve {name}{where}"
 
 
 def execute(planned: Plan, config: LifecycleConfig, args: argparse.Namespace) -> int:
