@@ -23,8 +23,8 @@ Decision = dict[str, Any]
 
 
 class Turn(NamedTuple):
-    """An optimizer step (0, 1, ...), the batch that it learns from, and a factor of its learning rate; that without what
-    holds the rate itself to its course is `lowered`."""
+    """An optimizer step (0, 1, ...), the batch that it learns from, and a factor of its learning rate; `lowered` is
+    that without what holds the rate itself to its course."""
 
     step: int
     batch: int
