@@ -101,7 +101,7 @@ class Node:
         """Names of the checkpoints that a training stage will leave, or left, the last one as `final`."""
         if self.finished:
             return self.finished.exports
-        steps = getattr(self.config, "export_steps", dict)()
+        steps: Mapping[str, int] = getattr(self.config, "export_steps", dict)()
         return (*list(steps)[:-1], FINAL)
 
     @property

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
 from zlib import crc32
 
-import numpy as np
 import torch
 
 from argosy.core.errors import StepError
@@ -171,7 +170,7 @@ class Sampled(Updates):
         batch = self.samples.batch(self.engine.positions(turn.batch))
         clock.lap("read")
         sums, counts, norm = self.engine.train_step(batch, rate)
-        self._losses.add(sums, counts, crc32(np.ascontiguousarray(batch.inputs)))
+        self._losses.add(sums, counts, crc32(batch.inputs.tobytes()))
         self._last = rate, float(norm)
 
     def readings(self) -> Mapping[str, Reading]:
