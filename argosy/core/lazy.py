@@ -1,4 +1,6 @@
-"""Libraries of arrays and tables, imported when one of their names is first used: importing a step stays light."""
+"""Libraries of arrays and tables, imported when one of their names is first used: importing a step stays light.
+
+Types of arrays are known to a checker alone."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -8,6 +10,16 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
     import pyarrow.parquet as pq
+
+    Array = npt.NDArray[Any]
+    Bytes = npt.NDArray[np.uint8]
+    Points = npt.NDArray[np.uint32]
+    Hashes = npt.NDArray[np.uint64]
+    Integers = npt.NDArray[np.int64]
+    Integers32 = npt.NDArray[np.int32]
+    Flags = npt.NDArray[np.bool_]
+    Floats = npt.NDArray[np.float64]
+    Floats32 = npt.NDArray[np.float32]
 
 
 class _Lazy:
@@ -23,5 +35,6 @@ class _Lazy:
 if not TYPE_CHECKING:
     np, npt = _Lazy("numpy"), _Lazy("numpy.typing")
     pa, pq = _Lazy("pyarrow"), _Lazy("pyarrow.parquet")
+    Array = Bytes = Points = Hashes = Integers = Integers32 = Flags = Floats = Floats32 = Any
 
 __all__ = ["np", "npt", "pa", "pq"]

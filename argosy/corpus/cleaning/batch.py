@@ -5,18 +5,13 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from argosy.core.lazy import np, npt
+from argosy.core.lazy import Flags, Integers, Integers32, Points, np
 from argosy.corpus.data.jsonl import dump_line
 from argosy.corpus.data.schemas import Document
 from argosy.corpus.text.scripts import HAN_SHARE
 
 if TYPE_CHECKING:
     from argosy.corpus.cleaning.kernels.words import Words
-
-    Integers = npt.NDArray[np.int64]
-    Floats = npt.NDArray[np.float64]
-    Flags = npt.NDArray[np.bool_]
-    Points = npt.NDArray[np.uint32]
 
 RECORDS = 2_000_000  # characters of records for post-training that a filter looks at together
 _PARTS = ("messages", "prompt", "chosen", "rejected", "completion")
@@ -57,18 +52,18 @@ class Batch:
         return batch
 
     @cached_property
-    def starts(self) -> "Integers":
+    def starts(self) -> Integers:
         """Holds where each document begins in `points`, and at last their end: (documents + 1,), int64."""
         lengths = np.fromiter((len(document.text) for document in self.documents), np.int64, len(self.documents))
         return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
 
     @cached_property
-    def points(self) -> "Points":
+    def points(self) -> Points:
         """Code points of all texts, end to end: (characters,), uint32."""
         return np.frombuffer("".join(self.texts).encode("utf-32-le", "surrogatepass"), np.uint32)
 
     @cached_property
-    def lengths(self) -> "Integers":
+    def lengths(self) -> Integers:
         """Characters of each document, (documents,), int64."""
         return self.starts[1:] - self.starts[:-1]
 
@@ -80,18 +75,18 @@ class Batch:
         return words(self.points, self.starts)
 
     @cached_property
-    def word_counts(self) -> "Integers":
+    def word_counts(self) -> Integers:
         """Words of each document, (documents,), int64."""
         return self.words.first[1:] - self.words.first[:-1]
 
-    def by_document(self, values: "npt.NDArray[np.bool_] | npt.NDArray[np.int32]") -> "Integers":
+    def by_document(self, values: Flags | Integers32) -> Integers:
         """Add values of words up by document, (documents,), int64."""
         sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(values, dtype=np.int64)])
         totals: Integers = sums[self.words.first[1:]] - sums[self.words.first[:-1]]
         return totals
 
     @cached_property
-    def han(self) -> "Flags":
+    def han(self) -> Flags:
         """Whether a document counts in characters, as Chinese does: a third of its words are Han, (documents,)."""
         return self.by_document(self.words.han) > HAN_SHARE * self.word_counts
 
@@ -110,7 +105,7 @@ def batches(documents: Iterable[Document], characters: int) -> Iterator[Batch]:
         yield Batch(held)
 
 
-def chunks(rows: "Integers", lengths: "Integers", most: int) -> "Iterator[Integers]":
+def chunks(rows: Integers, lengths: Integers, most: int) -> Iterator[Integers]:
     """Yield rows, some at a time, whose lengths are `most` together, and at most one more."""
     number = np.cumsum(lengths) // most
     yield from np.split(rows, np.flatnonzero(np.diff(number)) + 1) if len(rows) else ()

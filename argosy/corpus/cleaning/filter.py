@@ -10,16 +10,13 @@ from functools import cache
 from importlib import resources as data_files
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
-from argosy.core.lazy import npt
+from argosy.core.lazy import Array, Floats
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.data.schemas import Document
-
-if TYPE_CHECKING:
-    from argosy.corpus.cleaning.batch import Floats
 
 
 class FilterConfig(Config):
@@ -47,10 +44,10 @@ class Rule(NamedTuple):
 class Measurer(Protocol):
     """Models of torch, by what a filter's `model` says (`argosy.model.infer.documents`)."""
 
-    def losses(self, model: str, texts: Sequence[str]) -> "tuple[Floats, Floats]":
+    def losses(self, model: str, texts: Sequence[str]) -> tuple[Floats, Floats]:
         """Return nats and tokens of each text under a language model, (texts,) each."""
 
-    def labels(self, model: str, texts: Sequence[str], max_tokens: int) -> "Floats":
+    def labels(self, model: str, texts: Sequence[str], max_tokens: int) -> Floats:
         """Return the score of each text under a model for sequence classification, (texts,)."""
 
 
@@ -77,8 +74,8 @@ class Resources:
         return self.torch
 
 
-Scores = Mapping[str, "Floats"]  # by name, one value a document; NaN: it does not apply
-Keys = Mapping[str, "npt.NDArray[Any]"]  # by name; the first axis is the documents'
+Scores = Mapping[str, Floats]  # by name, one value a document; NaN: it does not apply
+Keys = Mapping[str, Array]  # by name; the first axis is the documents'
 C = TypeVar("C", bound=FilterConfig)
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from argosy.core.lazy import np
+from argosy.core.lazy import Flags, Integers, Integers32, np
 from argosy.core.step.contract import Progress
 from argosy.corpus.cleaning.dedup.deduplicator import Deduplicator
 from argosy.corpus.cleaning.dedup.external import Workspace
@@ -19,10 +19,6 @@ from argosy.corpus.cleaning.filter import Filter, Rule
 from argosy.corpus.cleaning.scored import ScoredCorpus
 from argosy.corpus.cleaning.scores import CHANNEL
 from argosy.corpus.cleaning.scoring import KEPT, broken
-
-if TYPE_CHECKING:
-    from argosy.corpus.cleaning.batch import Integers
-    from argosy.corpus.cleaning.scoring import Codes, Flags
 
 _SHORT = 64  # characters: of so few it is looked whether they are all space
 
@@ -40,16 +36,16 @@ class Decisions:
         tiers: the number of each document's tier (`tiers.assign`), (documents,), int32; None where the config has none.
         tier_names: of the tiers, by number."""
 
-    codes: "Codes"
+    codes: Integers32
     reasons: list[tuple[str, str]] = field(default_factory=list)
-    copies: dict[str, "Integers"] = field(default_factory=dict)
-    spans: dict[str, "Integers"] = field(default_factory=dict)
+    copies: dict[str, Integers] = field(default_factory=dict)
+    spans: dict[str, Integers] = field(default_factory=dict)
     earlier: dict[str, list[EarlierDocument]] = field(default_factory=dict)
-    tiers: "Codes | None" = None
+    tiers: Integers32 | None = None
     tier_names: list[str] = field(default_factory=list)
 
     @property
-    def kept(self) -> "Flags":
+    def kept(self) -> Flags:
         """Tell of all documents of the corpus whether they are kept so far."""
         kept: Flags = self.codes == KEPT
         return kept
@@ -60,7 +56,7 @@ class Decisions:
             self.reasons.append((label, reason))
         return self.reasons.index((label, reason))
 
-    def cuts(self, rows: slice) -> "dict[str, Integers]":
+    def cuts(self, rows: slice) -> dict[str, Integers]:
         """Return by filter what is cut out of the documents with these numbers, numbered from the first of them."""
         found = {}
         for label, spans in self.spans.items():  # np.searchsorted would copy the column each time
@@ -72,7 +68,7 @@ class Decisions:
 
 def apply_rules(
     filters: Sequence[Mapping[str, Filter[Any]]], corpus: ScoredCorpus, decisions: Decisions, work: Workspace
-) -> "list[Codes]":
+) -> list[Integers32]:
     """Judge all documents in one pass by several groups of filters (by label), each group as if it were alone.
 
     Returns:
@@ -169,14 +165,14 @@ def _drop_leftovers(filters: Mapping[str, Filter[Any]], corpus: ScoredCorpus, de
     decisions.copies[label] = copies[np.argsort(copies[:, 0], kind="stable")]
 
 
-def _lengths(corpus: ScoredCorpus, label: str, documents: "Integers") -> "Integers":
+def _lengths(corpus: ScoredCorpus, label: str, documents: Integers) -> Integers:
     """Return the code points of documents, ascending, by the keys of a filter that cuts."""
     found = [np.asarray(corpus.shards[number].keys(label)["lengths"][rows], np.int64)
              for number, rows in corpus.places(documents)]
     return np.concatenate([np.zeros(0, np.int64), *found])
 
 
-def write_indexes(filters: Mapping[str, Filter[Any]], corpus: ScoredCorpus, kept: "Flags", out: Path) -> None:
+def write_indexes(filters: Mapping[str, Filter[Any]], corpus: ScoredCorpus, kept: Flags, out: Path) -> None:
     """Write what a later corpus needs to be deduplicated against the documents that are kept at last."""
     for label, one in filters.items():
         if isinstance(one, Deduplicator):

@@ -3,15 +3,12 @@
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from argosy.core.lazy import np, npt
+from argosy.core.lazy import Flags, Integers, Points, np
 from argosy.corpus.cleaning.targets import ANCHOR, LEAST, NGRAM, OPTION, SHORT, Targets, split_words
 from argosy.corpus.text.figures import inner_figures
 
 if TYPE_CHECKING:
     from argosy.corpus.cleaning.kernels.filters.decontamination import Words
-
-    Integers = npt.NDArray[np.int64]
-    Points = npt.NDArray[np.uint32]
 
 MATCHES = ("question", "ngram", "edited", "options")  # kinds of matches; their scores are their places from 1
 _MIDDLE = 13  # words (twice as many Han characters) of a question that needs no mark
@@ -35,7 +32,7 @@ class Match(NamedTuple):
 class ItemIndex(Targets):
     """An index of benchmark items."""
 
-    def find(self, points: "Points", starts: "Integers") -> list[Match]:
+    def find(self, points: Points, starts: Integers) -> list[Match]:
         """List the items that are in texts (as `Batch.points` and `Batch.starts`), the best of each text first."""
         from argosy.corpus.cleaning.kernels.filters.decontamination import lookup, powers, split
 
@@ -57,7 +54,7 @@ class ItemIndex(Targets):
         return sorted(found, key=lambda match: (match.text, -match.overlap, MATCHES.index(match.kind), match.item))
 
     def _by_ngrams(
-        self, points: "Points", words: "Words", texts: "Integers", places: "Integers", rows: "Integers"
+        self, points: Points, words: "Words", texts: Integers, places: Integers, rows: Integers
     ) -> list[Match]:
         """List items of which a text has n-grams that are proof, with the share of them: but another sum in the words
         of a question that is short, and most of which they are."""
@@ -70,8 +67,8 @@ class ItemIndex(Targets):
                 for (text, item), count in zip(pairs.tolist(), counts.tolist(), strict=True)]
 
     def _of_own_figures(
-        self, points: "Points", words: "Words", texts: "Integers", begins: "Integers", items: "Integers"
-    ) -> "npt.NDArray[np.bool_]":
+        self, points: Points, words: "Words", texts: Integers, begins: Integers, items: Integers
+    ) -> Flags:
         """Tell at which places where a question would begin no other sum is."""
         own = np.ones(len(texts), np.bool_)
         short = self._sizes[items] < 2 * _MIDDLE * self._factor[items]
@@ -83,7 +80,7 @@ class ItemIndex(Targets):
         return own
 
     def _by_alignment(
-        self, points: "Points", words: "Words", texts: "Integers", places: "Integers", rows: "Integers"
+        self, points: Points, words: "Words", texts: Integers, places: Integers, rows: Integers
     ) -> list[Match]:
         """List items whose question is in a text, with at most some edits."""
         from argosy.corpus.cleaning.kernels.filters.decontamination import verify
@@ -98,7 +95,7 @@ class ItemIndex(Targets):
         matches = (self._judged(points, words, row) for row in aligned.tolist())
         return [match for match in matches if match]
 
-    def _judged(self, points: "Points", words: "Words", row: list[int]) -> Match | None:
+    def _judged(self, points: Points, words: "Words", row: list[int]) -> Match | None:
         """Decide whether a question that stands in a text is proof: how long it is, and what is around it."""
         text, item, edits, begin, end = row
         size, factor = int(self._sizes[item]), int(self._factor[item])
@@ -118,9 +115,7 @@ class ItemIndex(Targets):
             return Match(text, item, kind, overlap)
         return Match(text, item, "options", overlap) if self._options_follow(words, text, item, end) else None
 
-    def _other_sum(
-        self, points: "Points", words: "Words", item: int, begin: int, end: int, edited: bool = True
-    ) -> bool:
+    def _other_sum(self, points: Points, words: "Words", item: int, begin: int, end: int, edited: bool = True) -> bool:
         """Tell whether the words from `begin` to `end` have other figures than a question: of edited ones as many, as
         edits that leave a number out or write it twice make no other sum."""
         last = int(words.starts[end]) if end < len(words.starts) else len(points)
@@ -148,7 +143,7 @@ class ItemIndex(Targets):
         there = {known[slice(*first[target : target + 2])].tobytes() for target in options}
         return bool(there) and sum(_holds(after, option) for option in there) >= min(_OPTIONS, len(there))
 
-    def _by_options(self, words: "Words", texts: "Integers", places: "Integers", rows: "Integers") -> list[Match]:
+    def _by_options(self, words: "Words", texts: Integers, places: Integers, rows: Integers) -> list[Match]:
         """List items of which a text has enough long options, in any order and whatever became of the question."""
         from argosy.corpus.cleaning.kernels.filters.decontamination import same
 
@@ -168,7 +163,7 @@ def _holds(words: bytes, piece: bytes) -> bool:
     return at >= 0
 
 
-def bounded(hits: "Integers", first: "Integers") -> "Integers":
+def bounded(hits: Integers, first: Integers) -> Integers:
     """Leave out of `lookup`'s answer what a text has of an n-gram beyond _MOST_TIMES: a page that says four words of
     sixty questions a million times would not fit into memory, and tells nothing."""
     if len(hits) <= _MOST_TIMES:
@@ -181,7 +176,7 @@ def bounded(hits: "Integers", first: "Integers") -> "Integers":
     return kept
 
 
-def likely_first(texts: "Integers", targets: "Integers", starts: "Integers") -> "Integers":
+def likely_first(texts: Integers, targets: Integers, starts: Integers) -> Integers:
     """Return the order in which shared n-grams are looked at: by text and target, and then those first of which most
     say that the target begins there, as of a copy nearly all do and of a phrase that a page repeats two or three."""
     if not len(texts):

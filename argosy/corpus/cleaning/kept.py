@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from argosy.core.errors import InputError
-from argosy.core.lazy import np, npt
+from argosy.core.lazy import Integers, Integers32, np
 from argosy.core.store.files import make_directory, read_json, write_json
 from argosy.core.store.step_files import given_directory, read_outputs
 from argosy.corpus.cleaning.dedup.spans import without
@@ -120,7 +120,7 @@ class KeptCorpus:
             left[counts["of"]].subtract(left[name])
         return {name: counts["bytes_out"] for name, counts in left.items() if counts["out"]}
 
-    def codes(self, shard: int) -> "npt.NDArray[np.int32]":
+    def codes(self, shard: int) -> Integers32:
         """Return the number of the reason why each document of a shard goes, or KEPT, (documents,)."""
         return np.asarray(np.load(self.clean / DECISIONS / f"{shard:05}.npy"))
 
@@ -150,7 +150,7 @@ class KeptCorpus:
         number, name = read_json(self.clean / DECISIONS / f"earlier.{label}.json")[str(of)]
         return f"{name} of clean.against[{number}]"
 
-    def copies(self, label: str) -> "npt.NDArray[np.int64]":
+    def copies(self, label: str) -> Integers:
         """Return what a deduplicator has dropped: (number in the corpus, number of the one that stays), (n, 2)."""
         return np.asarray(np.load(self.clean / DECISIONS / f"copies.{label}.npy"))
 

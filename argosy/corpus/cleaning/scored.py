@@ -5,29 +5,25 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from argosy.core.errors import InputError
-from argosy.core.lazy import np, npt, pa
+from argosy.core.lazy import Flags, Floats, Integers, np, pa
 from argosy.corpus.cleaning.dedup.duplicates import About
 from argosy.corpus.cleaning.dedup.external import Workspace
 from argosy.corpus.cleaning.scores import CHANGED, CHANNEL, SIZE, ScoredShard, is_score
-
-if TYPE_CHECKING:
-    from argosy.corpus.cleaning.batch import Floats, Integers
-    from argosy.corpus.cleaning.scoring import Flags
 
 T = TypeVar("T")
 _ROWS = 2**16  # of a block: some 40 MB with all filters
 
 
-class Scores(Mapping[str, "Floats"]):
+class Scores(Mapping[str, Floats]):
     """Scores of documents by "<filter>.<score>", each an array only when it is looked at."""
 
     def __init__(self, table: "pa.Table") -> None:
         self._table = table
 
-    def __getitem__(self, name: str) -> "Floats":
+    def __getitem__(self, name: str) -> Floats:
         return np.asarray(self._table.column(name).to_numpy(), np.float64)
 
     def __iter__(self) -> Iterator[str]:
@@ -57,26 +53,26 @@ class Block:
         return slice(self.first, self.first + len(self))
 
     @cached_property
-    def channels(self) -> "tuple[list[str], Integers]":
+    def channels(self) -> tuple[list[str], Integers]:
         """Return names of channels, and of each document the number of its own, (documents,), int32."""
         column = self.table.column(CHANNEL).combine_chunks()
         return column.dictionary.to_pylist(), column.indices.to_numpy()
 
-    def by_channel(self) -> "Iterator[tuple[str, Flags]]":
+    def by_channel(self) -> Iterator[tuple[str, Flags]]:
         """Yield each channel that there is, by name, and which documents are of it, (documents,)."""
         names, numbers = self.channels
         for name in sorted(names):
             if (own := numbers == names.index(name)).any():
                 yield name, own
 
-    def in_channels(self, some: Sequence[str]) -> "Flags":
+    def in_channels(self, some: Sequence[str]) -> Flags:
         """Tell which documents are in one of these channels, (documents,)."""
         names, numbers = self.channels
         return np.isin(numbers, [at for at, name in enumerate(names) if name in some])
 
-    def sizes(self, name: str) -> "npt.NDArray[np.int64]":
+    def sizes(self, name: str) -> Integers:
         """Return `bytes_in` or `bytes` (after repair) of each document."""
-        sizes: npt.NDArray[np.int64] = self.table.column(name).to_numpy()
+        sizes: Integers = self.table.column(name).to_numpy()
         return sizes
 
     @property
@@ -85,7 +81,7 @@ class Block:
         return Scores(self.table)
 
     @property
-    def changed(self) -> "dict[str, Flags]":
+    def changed(self) -> dict[str, Flags]:
         """Tell of each filter that repairs which documents it has changed."""
         return {name.removeprefix(CHANGED): self.table.column(name).fill_null(False).to_numpy()
                 for name in self.table.column_names if name.startswith(CHANGED)}
@@ -128,23 +124,23 @@ class ScoredCorpus:
         if held:
             yield _joined(first, held)
 
-    def places(self, documents: "Integers") -> "Iterator[tuple[int, Integers]]":
+    def places(self, documents: Integers) -> Iterator[tuple[int, Integers]]:
         """Yield (number of a shard, numbers in it) of documents, which are ascending."""
         bounds = np.searchsorted(documents, self.firsts)
         for number in np.flatnonzero(np.diff(bounds)).tolist():
             yield number, documents[bounds[number] : bounds[number + 1]] - self.firsts[number]
 
-    def rows(self, documents: "Integers", columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    def rows(self, documents: Integers, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
         """Yield columns of documents, ascending, of the shards' documents (`argosy.corpus.data.shards.COLUMNS`)."""
         for number, rows in self.places(documents):
             yield from self.shards[number].rows(rows.tolist(), columns)
 
-    def texts(self, documents: "Integers") -> list[str]:
+    def texts(self, documents: Integers) -> list[str]:
         """Read the texts of documents, ascending."""
         return [text for text, in self.rows(documents, ("text",))]
 
 
-class _Gathered(Mapping[str, "Floats"]):
+class _Gathered(Mapping[str, Floats]):
     """Scores of all documents, each gathered when it is looked at first."""
 
     def __init__(self, corpus: ScoredCorpus, work: Workspace) -> None:
@@ -155,7 +151,7 @@ class _Gathered(Mapping[str, "Floats"]):
     def _names(self) -> list[str]:
         return next((list(block.scores) for block in self._corpus.blocks()), [])
 
-    def __getitem__(self, name: str) -> "Floats":
+    def __getitem__(self, name: str) -> Floats:
         if name not in self._names:
             raise KeyError(name)
         if name not in self._found:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from argosy.core.errors import InputError
-from argosy.core.lazy import np, npt, pa, pq
+from argosy.core.lazy import Array, np, pa, pq
 from argosy.core.store.files import make_directory, temporary_of
 from argosy.corpus.cleaning.dedup.index import KeyFiles
 from argosy.corpus.cleaning.scoring import Scored
@@ -117,7 +117,7 @@ class _Array:
         self._shape: tuple[int, ...] = (0,)
         self._dtype: np.dtype[Any] | None = None
 
-    def append(self, values: "npt.NDArray[Any]") -> None:
+    def append(self, values: Array) -> None:
         """Append rows of one type and shape."""
         rows = np.ascontiguousarray(values, self._dtype)
         if self._stream is None:
@@ -198,7 +198,7 @@ class ScoredShard:
         """Return one column, of all documents or as `rows`."""
         return [value for value, in self.rows(range(len(self)) if numbers is None else numbers, (name,))]
 
-    def keys(self, label: str) -> "Mapping[str, npt.NDArray[Any]]":
+    def keys(self, label: str) -> Mapping[str, Array]:
         """Map into memory the keys that a deduplicating filter left, by name."""
         return KeyFiles(self.directory / KEYS, f"{label}.")
 

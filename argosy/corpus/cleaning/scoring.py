@@ -2,18 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from argosy.core.config.explain import numbered
-from argosy.core.lazy import np, npt
+from argosy.core.lazy import Array, Flags, Floats, Integers32, np
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.filter import Filter, FilterConfig, Rule
-
-if TYPE_CHECKING:
-    from argosy.corpus.cleaning.batch import Floats
-
-    Flags = npt.NDArray[np.bool_]
-    Codes = npt.NDArray[np.int32]
 
 KEPT = -1  # the code of a document that no rule drops
 
@@ -29,9 +23,9 @@ class Scored:
         changed: names of filters that changed a text -> bool, (documents,)."""
 
     batch: Batch
-    scores: dict[str, "Floats"] = field(default_factory=dict)
-    keys: dict[str, Mapping[str, "npt.NDArray[Any]"]] = field(default_factory=dict)
-    changed: dict[str, "Flags"] = field(default_factory=dict)
+    scores: dict[str, Floats] = field(default_factory=dict)
+    keys: dict[str, Mapping[str, Array]] = field(default_factory=dict)
+    changed: dict[str, Flags] = field(default_factory=dict)
 
 
 def labels(configs: Sequence[FilterConfig]) -> list[str]:
@@ -65,7 +59,7 @@ def _places(one: Filter[Any], batch: Batch) -> Sequence[int] | None:
     return [at for at, document in enumerate(batch.documents) if document.channel not in skipped]
 
 
-def _spread(values: "Floats", places: Sequence[int] | None, count: int) -> "Floats":
+def _spread(values: Floats, places: Sequence[int] | None, count: int) -> Floats:
     if places is None:
         return np.asarray(values, np.float64)
     spread = np.full(count, np.nan)
@@ -83,8 +77,8 @@ def _merged(before: Batch, after: Batch, places: Sequence[int] | None) -> Batch:
 
 
 def decide(
-    filters: Mapping[str, Filter[Any]], scores: Mapping[str, "Floats"], channels: "npt.NDArray[Any]"
-) -> tuple["Codes", list[tuple[str, str]]]:
+    filters: Mapping[str, Filter[Any]], scores: Mapping[str, Floats], channels: Array
+) -> tuple[Integers32, list[tuple[str, str]]]:
     """Decide about documents by the rules, in the order of the filters.
 
     Args:
@@ -104,7 +98,7 @@ def decide(
     return codes, reasons
 
 
-def broken(rule: Rule, label: str, scores: Mapping[str, "Floats"]) -> "Flags":
+def broken(rule: Rule, label: str, scores: Mapping[str, Floats]) -> Flags:
     """Tell which documents break the rule of a filter, (documents,); NaN breaks none."""
     values = scores[f"{label}.{rule.score}"]
     outside: Flags = (values < rule.least) | (values > rule.most)

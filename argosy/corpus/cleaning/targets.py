@@ -5,13 +5,11 @@ from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from argosy.core.lazy import np, npt
+from argosy.core.lazy import Flags, Hashes, Integers, np
 from argosy.corpus.text.figures import inner_figures
 
 if TYPE_CHECKING:
     from argosy.corpus.cleaning.kernels.filters.decontamination import Words
-
-    Integers = npt.NDArray[np.int64]
 
 SHORT = 8  # words (twice as many Han characters) of a short question
 LEAST = 4  # words below which a question is nobody's: "2 + 2 = ?"
@@ -24,9 +22,9 @@ ANCHOR, NGRAM, OPTION = range(3)
 class _Postings(NamedTuple):
     """Index of n-grams in targets: by n-gram (sorted hashes) a range of rows of target, place and role."""
 
-    known: "npt.NDArray[np.uint64]"
-    offsets: "Integers"
-    rows: "Integers"
+    known: Hashes
+    offsets: Integers
+    rows: Integers
 
 
 class Targets:
@@ -60,12 +58,12 @@ class Targets:
         return [str(item["question"]).rstrip().endswith(_ENDS) and not item.get("choices") for item in self._items]
 
     @cached_property
-    def _sizes(self) -> "Integers":
+    def _sizes(self) -> Integers:
         """Words of each target."""
         return self._words.first[1:] - self._words.first[:-1]
 
     @cached_property
-    def _factor(self) -> "Integers":
+    def _factor(self) -> Integers:
         """2 of a target that is counted in Han characters, else 1."""
         counted = np.concatenate([[0], np.cumsum(self._words.han)])
         shares = (counted[self._words.first[1:]] - counted[self._words.first[:-1]]) / np.maximum(self._sizes, 1)
@@ -85,7 +83,7 @@ class Targets:
                 alike.setdefault(group, set()).add(tuple(sorted(map(str, item.get("choices") or ()))))
         return {number for number, group in enumerate(inverse.tolist()) if len(alike.get(group, ())) > 1}
 
-    def _anchor_sizes(self) -> "Integers":
+    def _anchor_sizes(self) -> Integers:
         """Words of the n-grams that a question is recognised by: fewer of a short one."""
         count = len(self._items)
         sizes, factor = self._sizes[:count], self._factor[:count]
@@ -111,16 +109,16 @@ class Targets:
         known, first = np.unique(hashes[keep], return_index=True)
         return _Postings(known, np.append(first, keep.sum()).astype(np.int64), rows[keep])
 
-    def _telling(self, hashes: "npt.NDArray[np.uint64]", rows: "Integers") -> "npt.NDArray[np.bool_]":
+    def _telling(self, hashes: Hashes, rows: Integers) -> Flags:
         """Tell which postings are of n-grams that few targets have."""
         grams = hashes ^ rows[:, 2].astype(np.uint64)
         inside = np.unique(grams * np.uint64(0x9E3779B97F4A7C15) + rows[:, 0].astype(np.uint64), return_index=True)[1]
         values, times = np.unique(grams[inside], return_counts=True)
         often = times[np.searchsorted(values, grams)]
-        telling: npt.NDArray[np.bool_] = often <= np.where(rows[:, 2] == ANCHOR, _ANCHOR_TARGETS, _COMMON)
+        telling: Flags = often <= np.where(rows[:, 2] == ANCHOR, _ANCHOR_TARGETS, _COMMON)
         return telling
 
-    def _grams(self, targets: "Integers", sizes: "Integers", role: int) -> tuple["npt.NDArray[np.uint64]", "Integers"]:
+    def _grams(self, targets: Integers, sizes: Integers, role: int) -> tuple[Hashes, Integers]:
         """Return hashes and rows (target, place, role) of n-grams of targets; of options the first alone."""
         from argosy.corpus.cleaning.kernels.filters.decontamination import grams, powers
 
@@ -133,10 +131,10 @@ class Targets:
         return hashes, np.stack([targets[owners], offsets, np.full(len(at), role)], axis=1).astype(np.int64)
 
     @cached_property
-    def _filter(self) -> "npt.NDArray[np.uint64]":
+    def _filter(self) -> Hashes:
         from argosy.corpus.cleaning.kernels.filters.decontamination import bloom
 
-        words: npt.NDArray[np.uint64] = bloom(self._postings.known)
+        words: Hashes = bloom(self._postings.known)
         return words
 
     def _options_of(self, item: int) -> range:

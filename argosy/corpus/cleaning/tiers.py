@@ -2,19 +2,17 @@
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
 from argosy.core.config.explain import likely
 from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
-from argosy.core.lazy import np
+from argosy.core.lazy import Floats, np
 from argosy.corpus.cleaning.dedup.external import Workspace
 from argosy.corpus.cleaning.scored import Block, ScoredCorpus
 
-if TYPE_CHECKING:
-    from argosy.corpus.cleaning.batch import Floats
 NO_TIER = -1  # the number of a document that stays in its channel
 
 
@@ -110,7 +108,7 @@ class Tiers:
                 yield f"no document that is kept is in the tier {tier.name}: {there} in all channels"
 
 
-def _values(tier: TierConfig, number: int, scores: "Mapping[str, Floats]") -> "Floats":
+def _values(tier: TierConfig, number: int, scores: Mapping[str, Floats]) -> Floats:
     if tier.score not in scores:
         label = tier.score.partition(".")[0]
         own = [name for name in scores if name.startswith(f"{label}.")]

@@ -4,16 +4,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from argosy.core.errors import InputError
-from argosy.core.lazy import np, npt
+from argosy.core.lazy import Floats, Floats32, Integers, Integers32, np
 from argosy.core.store.files import read_json, write_json
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.data.schemas import Document
-
-if TYPE_CHECKING:
-    from argosy.corpus.cleaning.batch import Floats
 
 FOLDER = "classifier"  # in the directory of the step that trains one
 ABOUT, WEIGHTS = "classifier.json", "weights.npy"
@@ -57,9 +54,9 @@ class Features:
 class Rows(NamedTuple):
     """Sparse rows, as `rows` of the kernels makes them."""
 
-    begins: "npt.NDArray[np.int64]"
-    columns: "npt.NDArray[np.int32]"
-    values: "npt.NDArray[np.float32]"
+    begins: Integers
+    columns: Integers32
+    values: Floats32
 
 
 @dataclass(frozen=True)
@@ -73,12 +70,12 @@ class Classifier:
 
     kind: Literal["probability", "score"]
     features: Features
-    weights: "npt.NDArray[np.float32]"
+    weights: Floats32
     intercept: float
     slope: float = 1.0
     offset: float = 0.0
 
-    def values(self, batch: Batch) -> "Floats":
+    def values(self, batch: Batch) -> Floats:
         """Return the linear model's values, not calibrated, (documents,)."""
         from argosy.corpus.cleaning.kernels.filters.classifier import products
 
@@ -86,19 +83,19 @@ class Classifier:
         return self.intercept + products(cut.points, cut.starts, cut.words, f.word_grams, f.character_grams,
                                          self.weights)
 
-    def __call__(self, batch: Batch) -> "Floats":
+    def __call__(self, batch: Batch) -> Floats:
         """Return the calibrated probability or score of each document, (documents,)."""
         return self.calibrated(self.values(batch))
 
-    def of(self, documents: Sequence[Document]) -> "Floats":
+    def of(self, documents: Sequence[Document]) -> Floats:
         """Do the same for any number of documents."""
         return self.calibrated(self.values_of(documents))
 
-    def values_of(self, documents: Sequence[Document]) -> "Floats":
+    def values_of(self, documents: Sequence[Document]) -> Floats:
         """Return the linear model's values of any number of documents, (documents,)."""
         return np.concatenate([np.zeros(0), *(self.values(Batch(some)) for some in _batches(documents))])
 
-    def calibrated(self, values: "Floats") -> "Floats":
+    def calibrated(self, values: Floats) -> Floats:
         """Return probabilities or scores of the linear model's values."""
         shifted = self.slope * values + self.offset
         if self.kind == "score":

@@ -3,17 +3,14 @@ one that neither has seen measures."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from argosy.core.errors import InputError
-from argosy.core.lazy import np, npt
+from argosy.core.lazy import Flags, Floats, Integers, np
 from argosy.corpus.cleaning.classifier.model import Classifier, Features
 from argosy.corpus.data.schemas import Document
 from argosy.corpus.data.split import hash_fraction
 from argosy.corpus.text.scripts import normalise
-
-if TYPE_CHECKING:
-    from argosy.corpus.cleaning.batch import Floats
 
 LEAST = 10  # documents of each side in each part
 _PARTS = ("learning", "calibration", "measuring")
@@ -31,10 +28,10 @@ class Labelled:
         scored: whether they are scores."""
 
     documents: Sequence[Document]
-    labels: "Floats"
+    labels: Floats
     scored: bool
 
-    def part(self, rows: "npt.NDArray[np.int64]") -> "Labelled":
+    def part(self, rows: Integers) -> "Labelled":
         """Take some of them."""
         return replace(self, documents=[self.documents[at] for at in rows.tolist()], labels=self.labels[rows])
 
@@ -97,14 +94,14 @@ def _fitted(data: Labelled, features: Features, c: float) -> Classifier:
                       float(weights[-1]) + middle)
 
 
-def _line(values: "Floats", labels: "Floats") -> tuple[float, float]:
+def _line(values: Floats, labels: Floats) -> tuple[float, float]:
     """Return slope and offset of the line through labels over values with the least squares."""
     spread = float(((values - values.mean()) ** 2).sum())
     slope = float(((values - values.mean()) * labels).sum()) / spread if spread else 0.0
     return slope, float(labels.mean()) - slope * float(values.mean())
 
 
-def _worst(data: Labelled, found: "Floats") -> list[dict[str, Any]]:
+def _worst(data: Labelled, found: Floats) -> list[dict[str, Any]]:
     """Show the documents whose label is farthest from what was found: each side's."""
     order = np.argsort(found - data.labels, kind="stable")
     most = min(_SHOWN, len(order) // 2)
@@ -112,7 +109,7 @@ def _worst(data: Labelled, found: "Floats") -> list[dict[str, Any]]:
              "text": data.documents[at].text[:_LOOK]} for at in [*order[:most].tolist(), *order[::-1][:most].tolist()]]
 
 
-def classification(found: "Floats", labels: "Floats", threshold: float) -> dict[str, Any]:
+def classification(found: Floats, labels: Floats, threshold: float) -> dict[str, Any]:
     """Measure probabilities against labels of 0 and 1, both (documents,).
 
     Returns precision, recall and F1 at the threshold, the area under the ROC curve, the Brier score, the expected
@@ -134,7 +131,7 @@ def classification(found: "Floats", labels: "Floats", threshold: float) -> dict[
             "reliability": reliability}
 
 
-def regression(found: "Floats", labels: "Floats", threshold: float) -> dict[str, Any]:
+def regression(found: Floats, labels: Floats, threshold: float) -> dict[str, Any]:
     """Measure scores against labels of 0 to 5, both (documents,): Pearson's and Spearman's correlation, the mean
     absolute error, and precision, recall and F1 of "at least the threshold" (FineWeb-Edu reports F1 at 3)."""
     from scipy.stats import rankdata
@@ -144,13 +141,13 @@ def regression(found: "Floats", labels: "Floats", threshold: float) -> dict[str,
             "mean_absolute_error": float(np.abs(found - labels).mean())}
 
 
-def at_threshold(chosen: "npt.NDArray[np.bool_]", good: "npt.NDArray[np.bool_]") -> dict[str, float]:
+def at_threshold(chosen: Flags, good: Flags) -> dict[str, float]:
     """Return precision, recall and F1 of a choice, (documents,); 0 where nothing is chosen or good."""
     both, picked, there = int((chosen & good).sum()), int(chosen.sum()), int(good.sum())
     return {"precision": both / max(picked, 1), "recall": both / max(there, 1), "f1": 2 * both / max(picked + there, 1)}
 
 
-def _correlation(one: "Floats", other: "Floats") -> float:
+def _correlation(one: Floats, other: Floats) -> float:
     """Return Pearson's correlation; 0 where one of the two is constant."""
     a, b = one - one.mean(), other - other.mean()
     scale = float(((a**2).sum() * (b**2).sum()) ** 0.5)

@@ -3,17 +3,11 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
-from argosy.core.lazy import np, npt
+from argosy.core.lazy import Flags, Floats, Integers, np
 from argosy.corpus.cleaning.dedup.duplicates import About, DedupConfig, Duplicates
 from argosy.corpus.cleaning.dedup.index import IndexPart
 from argosy.corpus.cleaning.filter import Keys
-
-if TYPE_CHECKING:
-    from argosy.corpus.cleaning.batch import Integers
-
-    Flags = npt.NDArray[np.bool_]
 
 
 @dataclass
@@ -27,8 +21,8 @@ class Corpus:
         earlier: how many are of earlier corpora."""
 
     parts: Sequence[Keys]
-    firsts: "Integers"
-    kept: "Flags"
+    firsts: Integers
+    kept: Flags
     earlier: int
     before: Sequence[IndexPart]
     about: About
@@ -36,7 +30,7 @@ class Corpus:
 
     @classmethod
     def gather(
-        cls, before: Sequence[IndexPart], shards: Sequence[Keys], kept: "Flags", about: About, config: DedupConfig
+        cls, before: Sequence[IndexPart], shards: Sequence[Keys], kept: Flags, about: About, config: DedupConfig
     ) -> "Corpus":
         """Lay the documents of earlier corpora before those of the shards."""
         before = [part for part in before if part.documents]
@@ -52,12 +46,12 @@ class Corpus:
         return len(self.kept)
 
     @cached_property
-    def _ranks(self) -> "Integers":
+    def _ranks(self) -> Integers:
         """Rank of each channel: its place among the priorities."""
         order = list(self.config.priorities)
         return np.array([order.index(name) if name in order else len(order) for name in self.about.names], np.int64)
 
-    def sort_keys(self, documents: "Integers") -> "tuple[Integers, npt.NDArray[np.float64], Integers]":
+    def sort_keys(self, documents: Integers) -> tuple[Integers, Floats, Integers]:
         """Return what orders documents, the one that stays least: as np.lexsort takes it, the last key counts most."""
         ours = np.maximum(documents - self.earlier, 0)
         if self.config.keep == "first" or not len(self.about.lengths):
@@ -71,7 +65,7 @@ class Corpus:
         before = documents < self.earlier
         return documents, np.where(before, 0.0, values), np.where(before, -1, ranks)
 
-    def stay(self, groups: "Integers", documents: "Integers") -> "Integers":
+    def stay(self, groups: Integers, documents: Integers) -> Integers:
         """Return of each entry the document of its group that stays.
 
         groups: number of each entry's group, from 0, ascending."""
@@ -80,7 +74,7 @@ class Corpus:
         best: Integers = documents[order[first]]
         return best[groups]
 
-    def texts(self, documents: "Integers") -> list[str]:
+    def texts(self, documents: Integers) -> list[str]:
         """Read the texts of documents, ascending, of one part. Raises TypeError: nobody has said how."""
         first = int(documents[0])
         if first < self.earlier:
@@ -95,7 +89,7 @@ class Corpus:
         for part, first, end in zip(self.parts, self.firsts[:-1].tolist(), self.firsts[1:].tolist(), strict=True):
             yield part, first, np.flatnonzero(self.kept[first:end])
 
-    def duplicates(self, documents: "Integers", of: "Integers", spans: "Integers | None" = None) -> Duplicates:
+    def duplicates(self, documents: Integers, of: Integers, spans: Integers | None = None) -> Duplicates:
         """Make the answer in numbers of our corpus; documents of earlier ones never go."""
         ours = documents >= self.earlier
         documents, of = documents[ours] - self.earlier, of[ours] - self.earlier

@@ -3,19 +3,16 @@
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 from argosy.core.errors import InputError
-from argosy.core.lazy import np, npt
+from argosy.core.lazy import Flags, np
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.dedup.corpus import Corpus
 from argosy.corpus.cleaning.dedup.duplicates import About, DedupConfig, Duplicates
 from argosy.corpus.cleaning.dedup.external import Workspace
 from argosy.corpus.cleaning.dedup.index import EarlierDocument, KeyFormat, earlier_documents, read_index, write_index
 from argosy.corpus.cleaning.filter import Filter, FilterConfig, Keys, Scores
-
-if TYPE_CHECKING:
-    Flags = npt.NDArray[np.bool_]
 
 D = TypeVar("D", bound=DedupConfig)
 
@@ -41,7 +38,7 @@ class Deduplicator(Filter[D]):
         """Return what copies are recognised by: arrays by document, and those that `ragged` names."""
 
     def select(
-        self, shards: Sequence[Keys], kept: "Flags", about: About, work: Workspace, earlier: Sequence[Path] = ()
+        self, shards: Sequence[Keys], kept: Flags, about: About, work: Workspace, earlier: Sequence[Path] = ()
     ) -> Duplicates:
         """Find the copies among the documents that are kept so far.
 
@@ -63,7 +60,7 @@ class Deduplicator(Filter[D]):
         """Find the copies of a corpus that has the documents of earlier ones first."""
 
     def write_index(
-        self, out: Path, shards: Sequence[Keys], kept: "Flags", about: About, ids: Iterable[Sequence[str]]
+        self, out: Path, shards: Sequence[Keys], kept: Flags, about: About, ids: Iterable[Sequence[str]]
     ) -> None:
         """Write to `out`/index what a later run needs to find copies of the documents that are kept at last.
 
@@ -79,6 +76,6 @@ class Deduplicator(Filter[D]):
         parameters = self.config.model_dump(mode="json", include=set(self.scoring))
         return KeyFormat(self.label, parameters, self.ragged, self.texts)
 
-    def _looked_at(self, kept: "Flags", about: About) -> "Flags":
+    def _looked_at(self, kept: Flags, about: About) -> Flags:
         skipped = [number for number, name in enumerate(about.names) if name in self.config.skip_channels]
         return kept & ~np.isin(about.channels, skipped) if skipped else kept

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import model_validator
 
-from argosy.core.lazy import np, npt
+from argosy.core.lazy import Flags, Floats, Integers, np, npt
 from argosy.corpus.cleaning.filter import FilterConfig
 
 if TYPE_CHECKING:
-    from argosy.corpus.cleaning.batch import Batch, Flags, Floats, Integers
-
+    from argosy.corpus.cleaning.batch import Batch
 
 FORM = ("normalise", "code_channels")  # fields that keys depend on
 
@@ -44,7 +43,7 @@ class FormConfig(FilterConfig):
     code_channels: tuple[str, ...] = ("code",)
     """Channels of code, whose documents are compared by their text whatever `normalise` says."""
 
-    def by_words(self, batch: "Batch") -> "Flags":
+    def by_words(self, batch: "Batch") -> Flags:
         """Tell which documents are compared by their words, (documents,)."""
         words = self.normalise == "words"
         return np.array([words and each.channel not in self.code_channels for each in batch.documents], np.bool_)
@@ -63,11 +62,11 @@ class About:
         texts: reads the texts of documents by their numbers, ascending, for deduplicators that compare texts."""
 
     sizes: Sequence[int]
-    channels: "Integers"
+    channels: Integers
     names: Sequence[str]
-    lengths: "Integers"
-    scores: "Mapping[str, Floats]" = field(default_factory=dict)
-    texts: "Callable[[Integers], Sequence[str]] | None" = None
+    lengths: Integers
+    scores: Mapping[str, Floats] = field(default_factory=dict)
+    texts: Callable[[Integers], Sequence[str]] | None = None
 
 
 @dataclass(frozen=True)
@@ -82,12 +81,12 @@ class Duplicates:
         spans: what is removed from documents that stay, in order: number of the document, where the span begins and
             ends in its code points; apart from each other, (spans, 3), int64."""
 
-    documents: "Integers"
-    of: "Integers"
+    documents: Integers
+    of: Integers
     reasons: "npt.NDArray[np.int8]"
-    spans: "Integers"
+    spans: Integers
 
-    def clusters(self) -> "tuple[Integers, Integers]":
+    def clusters(self) -> tuple[Integers, Integers]:
         """Return documents that stay, ascending, and how many copies of each are dropped, (clusters,) each."""
         kept, copies = np.unique(self.of, return_counts=True)
         return kept, copies

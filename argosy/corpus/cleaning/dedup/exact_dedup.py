@@ -3,18 +3,15 @@
 Texts are compared by a 128-bit hash of their normal form (`argosy.corpus.text.scripts`): among 10^12 documents two
 different ones meet with a chance of 10^-15."""
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from argosy.core.lazy import np, npt
+from argosy.core.lazy import Hashes, Integers, np
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.dedup.corpus import Corpus
 from argosy.corpus.cleaning.dedup.deduplicator import Deduplicator
 from argosy.corpus.cleaning.dedup.duplicates import FORM, DedupConfig, Duplicates, FormConfig
 from argosy.corpus.cleaning.dedup.external import Sorter, Workspace
 from argosy.corpus.cleaning.filter import Keys
-
-if TYPE_CHECKING:
-    from argosy.corpus.cleaning.batch import Integers
 
 
 class ExactDedupConfig(FormConfig, DedupConfig):
@@ -51,7 +48,7 @@ class ExactDedup(Deduplicator[ExactDedupConfig]):
         return corpus.duplicates(np.concatenate(documents), np.concatenate(of))
 
 
-def _copies(block: "npt.NDArray[np.uint64]") -> tuple["Integers", "Integers"]:
+def _copies(block: Hashes) -> tuple[Integers, Integers]:
     """Return documents whose hash others have too, and the number of each one's group, from 0, ascending."""
     same = (block[1:, :2] == block[:-1, :2]).all(axis=1)
     if (block[1:, 0] == block[:-1, 0]).sum() != same.sum():  # halves of hashes are equal, not all of them

@@ -4,12 +4,9 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from argosy.core.lazy import np, npt
-
-if TYPE_CHECKING:
-    Records = npt.NDArray[Any]
+from argosy.core.lazy import Array, np
 
 _FILES = 256  # that are open at once
 _COPIES = 4  # of its records that a sort holds: themselves, their order, sorted ones, and what looks at them
@@ -27,7 +24,7 @@ class Workspace:
         """Return the memory in bytes."""
         return int(self.memory_mb * 2**20)
 
-    def array(self, name: str, shape: tuple[int, ...], dtype: Any) -> "npt.NDArray[Any]":
+    def array(self, name: str, shape: tuple[int, ...], dtype: Any) -> Array:
         """Make an array of zeros, in a file if it is larger than an eighth of the memory."""
         if int(np.prod(shape)) * np.dtype(dtype).itemsize <= self.bytes // 8:
             return np.zeros(shape, dtype)
@@ -49,7 +46,7 @@ class Sorter:
         self._workspace, self._name, self._columns = workspace, name, columns
         self._limit = max(workspace.bytes // _COPIES, 1)
         self._bits = _bits(expected * columns * 8, self._limit)
-        self._held: list[Records] = []
+        self._held: list[Array] = []
         self._files: dict[int, Path] = {}
         self.count = 0
         """Records so far."""
@@ -59,7 +56,7 @@ class Sorter:
         """Tell whether nothing is written."""
         return not self._bits
 
-    def add(self, records: "Records") -> None:
+    def add(self, records: Array) -> None:
         """Take records, (records, columns), uint64."""
         self.count += len(records)
         if not self._bits:
@@ -67,7 +64,7 @@ class Sorter:
             return
         _append(records, 64 - self._bits, self._bits, self._path, self._files)
 
-    def blocks(self) -> "Iterator[Records]":
+    def blocks(self) -> Iterator[Array]:
         """Yield sorted records, (records, columns): all of a key in one block, blocks in the order of keys."""
         if not self._bits:
             if self.count:
@@ -86,7 +83,7 @@ class Sorter:
         self._workspace.directory.mkdir(parents=True, exist_ok=True)
         return self._workspace.directory / f"{self._name}{of}.{part:03}"
 
-    def _file(self, path: Path, used: int) -> "Iterator[Records]":
+    def _file(self, path: Path, used: int) -> Iterator[Array]:
         """Yield the blocks of a file whose keys have their first `used` bits in common."""
         records = np.memmap(path, np.uint64, "r").reshape(-1, self._columns)
         if records.nbytes <= self._limit or used >= 64 or (records[:, 0] == records[0, 0]).all():
@@ -109,7 +106,7 @@ def _bits(size: int, limit: int) -> int:
     return min(max(files - 1, 0).bit_length(), _FILES.bit_length() - 1)
 
 
-def _append(records: "Records", shift: int, bits: int, path: Any, files: dict[int, Path]) -> None:
+def _append(records: Array, shift: int, bits: int, path: Any, files: dict[int, Path]) -> None:
     """Append each record to the file of the `bits` bits of its key from `shift` on."""
     parts = (records[:, 0] >> np.uint64(shift)) & np.uint64(2**bits - 1)
     order = np.argsort(parts.astype(np.uint16), kind="stable")
@@ -122,7 +119,7 @@ def _append(records: "Records", shift: int, bits: int, path: Any, files: dict[in
             file.write(grouped[bounds[part] : bounds[part + 1]].tobytes())
 
 
-def _sorted(records: "Records") -> "Records":
+def _sorted(records: Array) -> Array:
     """Sort by the first column; equal keys stay in their order."""
     from argosy.corpus.cleaning.kernels.dedup.near_dedup import restore
 

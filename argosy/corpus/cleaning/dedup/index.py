@@ -5,27 +5,23 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from argosy.core.errors import InputError
-from argosy.core.lazy import np, npt, pa, pq
+from argosy.core.lazy import Array, Flags, Integers, np, pa, pq
 from argosy.core.store.files import read_json, write_json
 from argosy.corpus.cleaning.batch import chunks
 from argosy.corpus.cleaning.dedup.duplicates import About
 from argosy.corpus.cleaning.filter import Keys
 from argosy.corpus.data.shards import GROUP_BYTES
 
-if TYPE_CHECKING:
-    from argosy.corpus.cleaning.batch import Integers
-    Array = npt.NDArray[Any]
-
 _SUFFIX = ".npy"
-_MAPPED: "WeakValueDictionary[int, Array]" = WeakValueDictionary()  # all arrays that are held mapped
+_MAPPED: WeakValueDictionary[int, Array] = WeakValueDictionary()  # all arrays that are held mapped
 _NUMBERS = count()
 
 
-class KeyFiles(Mapping[str, "Array"]):
+class KeyFiles(Mapping[str, Array]):
     """Arrays by name, of the files `<prefix><name>.npy` of a folder.
 
     A process may map some 65,000 files, and often have 1,024 open, as a mapped one is: of very many shards those that
@@ -40,7 +36,7 @@ class KeyFiles(Mapping[str, "Array"]):
         paths = self._folder.glob(f"{self._prefix}*{_SUFFIX}")
         return sorted(path.name.removeprefix(self._prefix).removesuffix(_SUFFIX) for path in paths)
 
-    def __getitem__(self, name: str) -> "Array":
+    def __getitem__(self, name: str) -> Array:
         if name in self._held:
             return self._held[name]
         try:  # a folder may have the files of ten thousand shards, which are not listed for each of them
@@ -108,15 +104,15 @@ class IndexPart:
         """Map the keys into memory, by name."""
         return KeyFiles(self.directory, f"{self.number:05}.")
 
-    def ids(self, rows: "npt.NDArray[np.int64]") -> list[str]:
+    def ids(self, rows: Integers) -> list[str]:
         """Read the ids of documents by their numbers in this part."""
         return self._column("id", rows)
 
-    def texts(self, rows: "npt.NDArray[np.int64]") -> list[str]:
+    def texts(self, rows: Integers) -> list[str]:
         """Read the texts of documents by their numbers in this part."""
         return self._column("text", rows)
 
-    def _column(self, name: str, rows: "npt.NDArray[np.int64]") -> list[str]:
+    def _column(self, name: str, rows: Integers) -> list[str]:
         """Read values of a column, rows ascending; row groups without any of them are not read."""
         values: list[str] = []
         with pq.ParquetFile(self.directory / f"{self.number:05}.{_DOCUMENTS}.parquet") as file:
@@ -130,7 +126,7 @@ class IndexPart:
 
 
 def write_index(
-    keyed: KeyFormat, out: Path, shards: Sequence[Keys], kept: "npt.NDArray[np.bool_]", about: About,
+    keyed: KeyFormat, out: Path, shards: Sequence[Keys], kept: Flags, about: About,
     ids: Iterable[Sequence[str]]
 ) -> None:
     """Write the keys and ids of the documents that are kept to `out`/index/<filter>, a shard at a time."""
@@ -153,8 +149,8 @@ def write_index(
 
 
 def _write_documents(
-    path: Path, ids: Sequence[str], groups: "Iterable[Integers]", first: int,
-    read: "Callable[[Integers], Sequence[str]] | None"
+    path: Path, ids: Sequence[str], groups: Iterable[Integers], first: int,
+    read: Callable[[Integers], Sequence[str]] | None
 ) -> None:
     """Write the ids of a shard's documents, and their texts where `read` reads them, a group of them at a time."""
     schema = pa.schema([("id", pa.string())] + [("text", pa.string())] * (read is not None))
@@ -164,7 +160,7 @@ def _write_documents(
             writer.write_table(pa.table([pa.array([ids[row] for row in some.tolist()], pa.string()), *texts], schema))
 
 
-def taken(ragged: Mapping[str, str], keys: Keys, rows: "npt.NDArray[np.bool_]") -> dict[str, "npt.NDArray[Any]"]:
+def taken(ragged: Mapping[str, str], keys: Keys, rows: Flags) -> dict[str, Array]:
     """Return the keys of some documents, (documents,) of which are true in `rows`."""
     return {name: values[np.repeat(rows, keys[ragged[name]]) if name in ragged else rows]
             for name, values in keys.items()}
@@ -187,9 +183,7 @@ def read_index(keyed: KeyFormat, earlier: Sequence[Path]) -> list[IndexPart]:
     return parts
 
 
-def earlier_documents(
-    keyed: KeyFormat, earlier: Sequence[Path], of: "npt.NDArray[np.int64]"
-) -> list[EarlierDocument]:
+def earlier_documents(keyed: KeyFormat, earlier: Sequence[Path], of: Integers) -> list[EarlierDocument]:
     """Name documents of earlier corpora by the negative numbers of `Duplicates.of`; others are passed over."""
     parts = [(at, part) for at, directory in enumerate(earlier) for part in read_index(keyed, [directory])]
     total = sum(part.documents for _, part in parts)

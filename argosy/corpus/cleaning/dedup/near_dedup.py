@@ -5,20 +5,17 @@ Two documents become candidates where one band of their signatures is equal, whi
 hashes of their shingles; those that are alike are joined to clusters, and of a cluster one document stays."""
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from argosy.core.lazy import np, npt
+from argosy.core.lazy import Hashes, Integers, Points, np
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.dedup.corpus import Corpus
 from argosy.corpus.cleaning.dedup.deduplicator import Deduplicator
 from argosy.corpus.cleaning.dedup.duplicates import FORM, DedupConfig, Duplicates, FormConfig
 from argosy.corpus.cleaning.dedup.external import Sorter, Workspace
 from argosy.corpus.cleaning.filter import Keys
-
-if TYPE_CHECKING:
-    from argosy.corpus.cleaning.batch import Integers
 
 _BUCKET = 4096  # documents of a bucket that are looked at together: each piece of a larger one has the first of it
 _MEMBERS = 2**20  # documents of clusters that are looked at together
@@ -82,7 +79,7 @@ class NearDedup(Deduplicator[NearDedupConfig]):
         sorter.close()
         return self._decide(corpus, parents)
 
-    def _decide(self, corpus: Corpus, parents: "Integers") -> Duplicates:
+    def _decide(self, corpus: Corpus, parents: Integers) -> Duplicates:
         """Choose which document of each set stays."""
         from argosy.corpus.cleaning.kernels.dedup.near_dedup import members
 
@@ -113,7 +110,7 @@ class NearDedup(Deduplicator[NearDedupConfig]):
         return sorter
 
 
-def _groups(block: "npt.NDArray[np.uint64]", most: int) -> "Iterator[tuple[Integers, Integers]]":
+def _groups(block: Hashes, most: int) -> Iterator[tuple[Integers, Integers]]:
     """Yield buckets of several documents as (documents, where buckets begin, and the end), about `most` at a time."""
     if not len(block):
         return
@@ -131,7 +128,7 @@ def _groups(block: "npt.NDArray[np.uint64]", most: int) -> "Iterator[tuple[Integ
         at = end
 
 
-def _parted(documents: "Integers", starts: "Integers") -> "tuple[Integers, Integers]":
+def _parted(documents: Integers, starts: Integers) -> tuple[Integers, Integers]:
     """Cut buckets into pieces of `_BUCKET` documents, each with the bucket's first before it."""
     pieces = []
     for begin, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
@@ -151,9 +148,7 @@ class Sketches:
             if end > first:
                 np.cumsum(part["counts"][:-1], out=self._offsets[first + 1 : end])
 
-    def join(
-        self, parents: "Integers", documents: "Integers", starts: "Integers", most: int, similarity: float
-    ) -> None:
+    def join(self, parents: Integers, documents: Integers, starts: Integers, most: int, similarity: float) -> None:
         """Join the documents of each bucket that are alike."""
         from argosy.corpus.cleaning.kernels.dedup.near_dedup import Sketched, join_alike
 
@@ -161,7 +156,7 @@ class Sketches:
         values, offsets = self._read(distinct)
         join_alike(parents, documents, starts, Sketched(places, values, offsets, most), similarity, _COMPARED)
 
-    def _read(self, documents: "Integers") -> "tuple[npt.NDArray[np.uint32], Integers]":
+    def _read(self, documents: Integers) -> tuple[Points, Integers]:
         """Return the sketches of documents, ascending, end to end, and where each begins."""
         from argosy.corpus.cleaning.kernels.dedup.near_dedup import gather
 

@@ -4,21 +4,15 @@ Parts come as records (hash, document, place), sorted on disk. A document of whi
 then the parts that it would have kept are given to others, until nothing changes."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, ClassVar, TypeVar
 
 from pydantic import Field
 
-from argosy.core.lazy import np, npt
+from argosy.core.lazy import Array, Flags, Floats, Hashes, Integers, Points, np
 from argosy.corpus.cleaning.dedup.corpus import Corpus
 from argosy.corpus.cleaning.dedup.deduplicator import Deduplicator
 from argosy.corpus.cleaning.dedup.duplicates import DedupConfig, Duplicates
 from argosy.corpus.cleaning.dedup.external import Sorter, Workspace
-
-if TYPE_CHECKING:
-    from argosy.corpus.cleaning.batch import Integers
-
-    Flags = npt.NDArray[np.bool_]
-    Records = npt.NDArray[np.uint64]
 
 _ROUNDS = 10  # in which documents are dropped; after them parts are removed alone
 _HALF, _LOW = 32, 2**32 - 1
@@ -60,7 +54,7 @@ class SpanSelection:
         lengths: code points of each document of the corpus, (documents,)."""
 
     def __init__(
-        self, corpus: Corpus, parts: Sorter, config: SpanDedupConfig, lengths: "Integers", work: Workspace, within: bool
+        self, corpus: Corpus, parts: Sorter, config: SpanDedupConfig, lengths: Integers, work: Workspace, within: bool
     ) -> None:
         self._corpus, self._parts, self._config, self._work, self._within = corpus, parts, config, work, within
         self._lengths = lengths
@@ -97,7 +91,7 @@ class SpanSelection:
         """Bits by which a document's number is moved, so that numbers share the first bits out evenly."""
         return 64 - max(len(self._corpus), 1).bit_length()
 
-    def _losers(self, block: "Records") -> "tuple[Records, Integers]":
+    def _losers(self, block: Hashes) -> tuple[Hashes, Integers]:
         """Return the parts of a sorted block that go, and of each the document that keeps it."""
         edge = np.ones(1, np.bool_)
         block = block[self._alive[block[:, 1].astype(np.int64)]]
@@ -120,7 +114,7 @@ class SpanSelection:
         goes &= holders >= self._corpus.earlier
         return block[goes], keepers[goes]
 
-    def _spans(self, repeated: Sorter, most: float) -> "tuple[Integers, Flags]":
+    def _spans(self, repeated: Sorter, most: float) -> tuple[Integers, Flags]:
         """Return spans (document, begin, end) of what goes, in order, and whether it is more than the share `most` of a
         document, or all of it, (documents,)."""
         spans, over = [np.zeros((0, 3), np.int64)], np.zeros(len(self._corpus), np.bool_)
@@ -131,7 +125,7 @@ class SpanSelection:
             spans.append(merged)
         return np.concatenate(spans), over
 
-    def _drops(self, repeated: Sorter, over: "Flags", every: bool) -> "Integers":
+    def _drops(self, repeated: Sorter, over: Flags, every: bool) -> Integers:
         """Return (dropped document, the one that keeps most of its parts) of documents of which too much would go.
 
         What another of them keeps does not count: it stays where that one is dropped. The first of them in the order of
@@ -146,20 +140,20 @@ class SpanSelection:
             dropped.append(_with_keepers(sure[np.isin(sure[:, 0], gone)]))
         return np.concatenate(dropped)
 
-    def _rows(self, block: "Records") -> "Integers":
+    def _rows(self, block: Hashes) -> Integers:
         """Return (document, begin, end, keeper) of records of `_repeated`, in order."""
         places = block[:, 1].astype(np.int64)
         rows = np.column_stack([(block[:, 0] >> np.uint64(self._shift)).astype(np.int64), places >> _HALF,
                                 places & _LOW, block[:, 2].astype(np.int64)])
         return rows[np.lexsort((rows[:, 1], rows[:, 0]))]
 
-    def _shares(self, merged: "Integers") -> "tuple[Integers, npt.NDArray[np.float64]]":
+    def _shares(self, merged: Integers) -> tuple[Integers, Floats]:
         """Return the documents of spans, and the share of each one's characters that is in them."""
         documents, sizes = span_sizes(merged)
         return documents, sizes / self._lengths[documents]
 
 
-def join_spans(rows: "Integers") -> "Integers":
+def join_spans(rows: Integers) -> Integers:
     """Join spans that touch or overlap, (document, begin, end, ...) in order."""
     from argosy.corpus.cleaning.kernels.dedup.pieces import merge
 
@@ -168,7 +162,7 @@ def join_spans(rows: "Integers") -> "Integers":
     return merged
 
 
-def span_sizes(merged: "Integers") -> "tuple[Integers, Integers]":
+def span_sizes(merged: Integers) -> tuple[Integers, Integers]:
     """Return the documents of spans that do not overlap, and how many characters of each are in them."""
     documents, which = np.unique(merged[:, 0], return_inverse=True)
     return documents, np.bincount(which, merged[:, 2] - merged[:, 1], minlength=len(documents)).astype(np.int64)
@@ -183,7 +177,7 @@ def without(text: str, spans: Sequence[tuple[int, int]]) -> str:
     return "".join([*parts, text[at:]])
 
 
-def _with_keepers(rows: "Integers") -> "Integers":
+def _with_keepers(rows: Integers) -> Integers:
     """Return (document, the one that keeps most of its parts, the first of equals) of rows by document."""
     pairs, which = np.unique(rows[:, [0, 3]], axis=0, return_inverse=True)
     sizes = np.bincount(which, rows[:, 2] - rows[:, 1], minlength=len(pairs))
@@ -193,9 +187,7 @@ def _with_keepers(rows: "Integers") -> "Integers":
     return kept
 
 
-def part_records(
-    documents: "npt.NDArray[Any]", begins: "npt.NDArray[np.uint32]", ends: "npt.NDArray[np.uint32]", hashes: "Records"
-) -> "Iterator[Records]":
+def part_records(documents: Array, begins: Points, ends: Points, hashes: Hashes) -> Iterator[Hashes]:
     """Yield the records of parts, a million at a time."""
     for at in range(0, len(hashes), 2**20):
         some = slice(at, at + 2**20)

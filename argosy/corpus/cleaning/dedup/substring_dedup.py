@@ -6,20 +6,17 @@ and of the few texts that are left each window is hashed and sorted on disk. Wha
 windows with all others would find, up to equal 64-bit hashes of different windows."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from argosy.core.lazy import np, npt
+from argosy.core.lazy import Flags, Hashes, Integers, Points, np
 from argosy.corpus.cleaning.batch import Batch, chunks
 from argosy.corpus.cleaning.dedup.corpus import Corpus
 from argosy.corpus.cleaning.dedup.duplicates import Duplicates
 from argosy.corpus.cleaning.dedup.external import Sorter, Workspace
 from argosy.corpus.cleaning.dedup.spans import SpanDedupConfig, SpanDeduplicator, part_records
 from argosy.corpus.cleaning.filter import Keys
-
-if TYPE_CHECKING:
-    from argosy.corpus.cleaning.batch import Integers
 
 _EXPECTED = 8  # windows a shared fingerprint, to make room for
 _CHARACTERS = 1_000_000  # of texts that are looked at together; fewer where memory is small
@@ -58,7 +55,7 @@ class SubstringDedup(SpanDeduplicator[SubstringDedupConfig]):
                 parts.add(some)
         return self._decide(corpus, parts, work, within=True)
 
-    def _shared(self, corpus: Corpus, work: Workspace) -> "npt.NDArray[np.bool_]":
+    def _shared(self, corpus: Corpus, work: Workspace) -> Flags:
         """Tell of each fingerprint, part after part, whether it comes again among the documents that are kept."""
         total = sum(len(keys["fingerprints"]) for keys in corpus.parts)
         sorter = Sorter(work, "fingerprints", 2, total)
@@ -76,9 +73,7 @@ class SubstringDedup(SpanDeduplicator[SubstringDedupConfig]):
         sorter.close()
         return shared
 
-    def _windows(
-        self, corpus: Corpus, shared: "npt.NDArray[np.bool_]", work: Workspace
-    ) -> "Iterator[npt.NDArray[np.uint64]]":
+    def _windows(self, corpus: Corpus, shared: Flags, work: Workspace) -> Iterator[Hashes]:
         """Yield (hash, document, begin) of the windows whose fingerprint is shared, in order."""
         from argosy.corpus.cleaning.kernels.dedup.substring_dedup import windows
 
@@ -94,7 +89,7 @@ class SubstringDedup(SpanDeduplicator[SubstringDedupConfig]):
                 yield windows(points, starts, self.config.length, numbers.astype(np.uint64), shared, firsts[some])
 
 
-def _coded(texts: Sequence[str]) -> "tuple[npt.NDArray[np.uint32], Integers]":
+def _coded(texts: Sequence[str]) -> tuple[Points, Integers]:
     """Return the code points of texts end to end, and where each begins, and the end."""
     starts = np.concatenate([np.zeros(1, np.int64), np.cumsum([len(text) for text in texts], dtype=np.int64)])
     return np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.uint32), starts

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import Field
 
-from argosy.core.lazy import np, npt
+from argosy.core.lazy import Flags, Hashes, Integers, np
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.filter import Filter, FilterConfig, Resources, Rule, Scores, read_words
 
@@ -96,22 +96,19 @@ class Boilerplate(Filter[BoilerplateConfig]):
                 gone.setdefault(document, set()).add(number - int(found.first[document]))
         return gone
 
-    def _put(self, gone: dict[int, set[int]], found: "Lines", numbers: "npt.NDArray[np.int64]") -> None:
+    def _put(self, gone: dict[int, set[int]], found: "Lines", numbers: Integers) -> None:
         documents = np.searchsorted(found.first, numbers, side="right") - 1
         for document, number in zip(documents.tolist(), (numbers - found.first[documents]).tolist(), strict=True):
             gone.setdefault(document, set()).add(number)
 
-    def _in_menu(
-        self, batch: Batch, found: "Lines", at: "npt.NDArray[np.int64]", where: "npt.NDArray[np.int64]",
-        which: "npt.NDArray[np.int64]"
-    ) -> "npt.NDArray[np.bool_]":
+    def _in_menu(self, batch: Batch, found: "Lines", at: Integers, where: Integers, which: Integers) -> Flags:
         """Tell whether phrases stand alone in their lines, as the items of menus do."""
         from argosy.corpus.cleaning.kernels.filters.boilerplate import alone
 
         sizes = np.array([len(word) for word in self._listed], np.int64)
         return alone(batch.points, found.starts[at], found.ends[at], where, sizes[which])
 
-    def _repeated_lines(self, found: "Lines", short: "npt.NDArray[np.bool_]") -> "npt.NDArray[np.int64]":
+    def _repeated_lines(self, found: "Lines", short: Flags) -> Integers:
         """Return numbers of the lines that many documents of the sample have."""
         if not len(self._repeated):
             return np.zeros(0, np.int64)
@@ -119,7 +116,7 @@ class Boilerplate(Filter[BoilerplateConfig]):
         return np.flatnonzero(known)
 
     @cached_property
-    def _repeated(self) -> "npt.NDArray[np.uint64]":
+    def _repeated(self) -> Hashes:
         """Learn the hashes of lines that many documents of the sample have, sorted."""
         from argosy.corpus.cleaning.kernels.filters.boilerplate import lines
 
@@ -142,7 +139,7 @@ class Boilerplate(Filter[BoilerplateConfig]):
         return [*_patterns(), *sorted(self._menu)]
 
     @cached_property
-    def _phrases(self) -> tuple["Phrases", "npt.NDArray[np.bool_]"]:
+    def _phrases(self) -> tuple["Phrases", Flags]:
         """Make the scan, and tell which of its phrases are of menus."""
         from argosy.corpus.cleaning.kernels.phrases import Phrases
 

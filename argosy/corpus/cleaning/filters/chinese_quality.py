@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import Field
 
-from argosy.core.lazy import np, npt
+from argosy.core.lazy import Bytes, Floats, Integers, np
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.filter import Filter, FilterConfig, Rule, Scores, read_weights, read_words
 
 if TYPE_CHECKING:
-    from argosy.corpus.cleaning.batch import Floats
     from argosy.corpus.cleaning.kernels.phrases import Phrases
 
 _FEW_LINES = 5
@@ -76,7 +75,7 @@ class ChineseQuality(Filter[ChineseQualityConfig]):
         return batch, {name: np.where(batch.han, values, np.nan) for name, values in scores.items()}
 
     @cached_property
-    def _phrases(self) -> "tuple[Phrases, npt.NDArray[np.int64], npt.NDArray[np.float64]]":
+    def _phrases(self) -> "tuple[Phrases, Integers, Floats]":
         """Return the words of all lists, and of each word its list and its weight."""
         from argosy.corpus.cleaning.kernels.phrases import Phrases
 
@@ -85,7 +84,7 @@ class ChineseQuality(Filter[ChineseQualityConfig]):
         return (Phrases([word for word, _, _ in words], [False] * len(words)),
                 np.array([kind for _, kind, _ in words]), np.array([weight for _, _, weight in words], np.float64))
 
-    def _spam(self, batch: Batch, visible: "Floats") -> dict[str, "Floats"]:
+    def _spam(self, batch: Batch, visible: Floats) -> dict[str, Floats]:
         phrases, kinds, weights = self._phrases
         places, numbers = phrases.find(batch.points, batch.starts)
         documents = np.searchsorted(batch.starts, places, side="right") - 1
@@ -116,7 +115,7 @@ class ChineseQuality(Filter[ChineseQualityConfig]):
 
 
 @cache
-def _scripts() -> "npt.NDArray[np.uint8]":
+def _scripts() -> Bytes:
     from argosy.corpus.cleaning.kernels.filters.chinese_quality import SIMPLIFIED, TRADITIONAL
 
     table = np.zeros(0x110000, np.uint8)

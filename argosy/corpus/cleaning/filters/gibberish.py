@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 from pydantic import Field
 
-from argosy.core.lazy import np, npt
+from argosy.core.lazy import Floats, Hashes, np
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.filter import Filter, FilterConfig, Resources, Rule, Scores
 
 if TYPE_CHECKING:
-    from argosy.corpus.cleaning.batch import Floats
     from argosy.corpus.cleaning.kernels.filters.gibberish import Lookup
 
 _SHIFT = 32
@@ -108,7 +107,7 @@ class Gibberish(Filter[GibberishConfig]):
                 Rule("gap", "improbable characters", most=self.config.max_gap, also=far)]
 
 
-def _learnt(both: "npt.NDArray[np.uint64]") -> "Lookup":
+def _learnt(both: Hashes) -> "Lookup":
     """Return log p(b | a); a pair that occurred once counts nothing, or texts would vouch for themselves."""
     from argosy.corpus.cleaning.kernels.filters.gibberish import Lookup
 

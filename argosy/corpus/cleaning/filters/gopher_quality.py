@@ -1,16 +1,13 @@
 """Gopher's quality rules (Rae et al. 2021, "Scaling Language Models", appendix A.1.1), for English and Chinese."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar, Self
+from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from argosy.core.lazy import np
+from argosy.core.lazy import Flags, Floats, np
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.filter import Filter, FilterConfig, Rule, Scores
-
-if TYPE_CHECKING:
-    from argosy.corpus.cleaning.batch import Flags, Floats
 
 _ENGLISH_STOP_WORDS = (
     "the", "be", "to", "of", "and", "that", "have", "with", "is", "are", "in", "a", "an", "for", "as", "it", "by",
@@ -89,7 +86,7 @@ class GopherQuality(Filter[GopherQualityConfig]):
             "stop_words": self._stop_words(batch),
         }
 
-    def _stop_words(self, batch: Batch) -> "Floats":
+    def _stop_words(self, batch: Batch) -> Floats:
         """Count stop words of the document's language; NaN for short and for classical Chinese, which may have none."""
         from argosy.corpus.cleaning.kernels.filters.gopher_quality import distinct, hashes_of
 
@@ -116,7 +113,7 @@ class GopherQuality(Filter[GopherQualityConfig]):
         ]
 
 
-def _is_verse(batch: Batch) -> "Flags":
+def _is_verse(batch: Batch) -> Flags:
     """Tell whether short clauses stand in sentences, as in classical poems, which may do without any stop word.
 
     A list of keywords has clauses as short, but no sentence ends among them."""

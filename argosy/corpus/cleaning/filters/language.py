@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from argosy.core.lazy import np, npt
+from argosy.core.lazy import Array, Flags, Floats, np
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.filter import Filter, FilterConfig, Rule, Scores
 from argosy.corpus.text.scripts import without_markup
@@ -89,9 +89,7 @@ class Language(Filter[LanguageConfig]):
                   else Rule(lang, f"language {lang}", most=0) for lang in LANGUAGES),
                 Rule("declared", "not the declared language", most=0)]
 
-    def _told(
-        self, batch: Batch, prose: "Prose", chinese: "npt.NDArray[np.bool_]"
-    ) -> tuple["npt.NDArray[Any]", "npt.NDArray[np.float64]"]:
+    def _told(self, batch: Batch, prose: "Prose", chinese: Flags) -> tuple[Array, Floats]:
         """Name the main language of each document ("": nothing tells), and the share of its prose that is in it.
 
         `chinese`: whether a document is declared to be, (documents,)."""
@@ -115,7 +113,7 @@ class Language(Filter[LanguageConfig]):
                 names[at], shares[at] = lang, probability
         return names, shares
 
-    def _doubtful(self, prose: "Prose", names: "npt.NDArray[Any]", shares: "npt.NDArray[Any]") -> "npt.NDArray[Any]":
+    def _doubtful(self, prose: "Prose", names: Array, shares: Array) -> Array:
         """Tell where scripts and function words do not decide: none is told, or two languages are near each other."""
         from argosy.corpus.cleaning.kernels.filters.language import LATIN
 

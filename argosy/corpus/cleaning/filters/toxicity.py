@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from argosy.core.lazy import np
+from argosy.core.lazy import Integers, np
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.filter import Filter, FilterConfig, Resources, Rule, Scores, read_weights
 from argosy.corpus.text.scripts import HAN
 
 if TYPE_CHECKING:
-    from argosy.corpus.cleaning.batch import Integers
     from argosy.corpus.cleaning.kernels.phrases import Phrases
 
 _HAN = re.compile(f"[{HAN}]")
@@ -69,7 +68,7 @@ class Toxicity(Filter[ToxicityConfig]):
         return Phrases(self._words, self._spaced)
 
     @cached_property
-    def _sizes(self) -> "Integers":
+    def _sizes(self) -> Integers:
         return np.array([len(word) for word in self._words], np.int64)
 
     def _insults(self, batch: Batch) -> dict[int, set[str]]:

@@ -2,14 +2,11 @@
 
 import re
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from argosy.core.lazy import Bytes, Points
 from argosy.corpus.text.scripts import HAN
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 WORD, HAN_LETTER, ALPHABETIC, SPACE, BREAK = 1, 2, 4, 8, 16  # [^\W]; Han; str.isalpha; str.isspace; ends a line
 DIGIT, STOP = 32, 64  # \d; ends a sentence, in any script
@@ -18,7 +15,7 @@ _BREAKS = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"  # as str.splitlines
 
 
 @cache
-def flags() -> "npt.NDArray[np.uint8]":
+def flags() -> Bytes:
     """Return the properties of each code point, as a sum of the constants above: (0x110000,)."""
     import regex
 
@@ -35,7 +32,7 @@ def flags() -> "npt.NDArray[np.uint8]":
 
 
 @cache
-def small_letters() -> "npt.NDArray[np.uint32]":
+def small_letters() -> Points:
     """Return the small letter of each code point, else itself: (0x110000,), uint32.
 
     Sigma and I with a dot, which Python makes small by their neighbours or as two letters, have their first form."""

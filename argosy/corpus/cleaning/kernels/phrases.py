@@ -4,16 +4,13 @@ Phrases are looked up by their first three characters (two, where they have no m
 cost little more than one."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numba import njit
 
+from argosy.core.lazy import Integers, Points
 from argosy.corpus.cleaning.kernels.characters import small_letters
 from argosy.corpus.cleaning.kernels.types import BOOLS, INT, INTS, INTS32, POINTS, WORD32, parts
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 _BUCKETS = 1 << 16
 
@@ -92,9 +89,7 @@ class Phrases:
         self._order = longer[order]
         self._first = np.searchsorted(buckets[order], np.arange(_BUCKETS + 1)).astype(np.int32)
 
-    def find(
-        self, points: "npt.NDArray[np.uint32]", starts: "npt.NDArray[np.int64]"
-    ) -> tuple["npt.NDArray[np.int64]", "npt.NDArray[np.int64]"]:
+    def find(self, points: Points, starts: Integers) -> tuple[Integers, Integers]:
         """Return where phrases begin in `points` (as `Batch.points` and `Batch.starts`), in order, and the number of
         each phrase, both (found,); none of them crosses the end of a document."""
         places, numbers = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]

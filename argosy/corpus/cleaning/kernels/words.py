@@ -1,19 +1,13 @@
 """Words of documents with their hashes, and the hash of a piece of a document."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
+from argosy.core.lazy import Flags, Hashes, Integers, Integers32, Points
 from argosy.corpus.cleaning.kernels.characters import ALPHABETIC, HAN_LETTER, SPACE, WORD, flags, small_letters
 from argosy.corpus.cleaning.kernels.types import BOOLS, BYTES, INT, INTS, POINTS
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Points = npt.NDArray[np.uint32]
-    Integers = npt.NDArray[np.int64]
-    Flags = npt.NDArray[np.bool_]
 
 _FACTOR, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
 
@@ -28,14 +22,14 @@ class Words(NamedTuple):
         han: whether it is a Han character, (words,), bool.
         first: number of the first word of each document, (documents + 1,), int64."""
 
-    hashes: "npt.NDArray[np.uint64]"
-    lengths: "npt.NDArray[np.int32]"
-    lettered: "npt.NDArray[np.bool_]"
-    han: "npt.NDArray[np.bool_]"
-    first: "Integers"
+    hashes: Hashes
+    lengths: Integers32
+    lettered: Flags
+    han: Flags
+    first: Integers
 
 
-def words(points: "Points", starts: "Integers", signs: "Flags | None" = None) -> Words:
+def words(points: Points, starts: Integers, signs: Flags | None = None) -> Words:
     """Find the words of a batch (`Batch.points`, `Batch.starts`).
 
     signs: whether a run of signs is a word of a document too, (documents,); none: of no document."""

@@ -7,18 +7,15 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from math import isfinite, isnan
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from argosy.core.errors import InputError
-from argosy.core.lazy import np, npt
+from argosy.core.lazy import Floats, Hashes, np
 from argosy.corpus.cleaning.filter import Filter, Rule
 from argosy.corpus.cleaning.kept import KeptCorpus
 from argosy.corpus.cleaning.scores import ScoredShard
 from argosy.corpus.cleaning.scoring import KEPT, broken
 from argosy.corpus.data.shards import read_columns, shard_files
-
-if TYPE_CHECKING:
-    from argosy.corpus.cleaning.batch import Floats
 
 
 @dataclass(frozen=True)
@@ -80,7 +77,7 @@ class Look:
 
 
 def looks(
-    filters: Mapping[str, Filter[Any]], scores: Mapping[str, "Floats"], channel: str, row: int = 0
+    filters: Mapping[str, Filter[Any]], scores: Mapping[str, Floats], channel: str, row: int = 0
 ) -> Iterator[Look]:
     """Yield what each rule says of the document `row`, also behind the one that decided."""
     for label, one in filters.items():
@@ -162,8 +159,8 @@ def difference(one: KeptCorpus, other: KeptCorpus, count: int) -> Difference:
 class _Ids(NamedTuple):
     """Hashes of ids, in order, uint64: of all documents of a corpus, and of those that are kept."""
 
-    every: "npt.NDArray[np.uint64]"
-    kept: "npt.NDArray[np.uint64]"
+    every: Hashes
+    kept: Hashes
 
 
 def _decisions(corpus: KeptCorpus) -> _Ids:
@@ -172,7 +169,7 @@ def _decisions(corpus: KeptCorpus) -> _Ids:
     return _Ids(np.sort(np.concatenate(hashes)), np.sort(np.concatenate(kept)))
 
 
-def _hashes(names: Iterable[str]) -> "npt.NDArray[np.uint64]":
+def _hashes(names: Iterable[str]) -> Hashes:
     import xxhash
 
     return np.fromiter((xxhash.xxh3_64_intdigest(name) for name in names), np.uint64)

@@ -3,9 +3,9 @@
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
-from argosy.core.lazy import np, npt
+from argosy.core.lazy import Flags, Floats, Integers, Integers32, np, npt
 from argosy.corpus.cleaning.batch import chunks
 from argosy.corpus.cleaning.dedup.spans import without
 from argosy.corpus.cleaning.filter import Filter
@@ -14,9 +14,6 @@ from argosy.corpus.cleaning.scored import Block, ScoredCorpus
 from argosy.corpus.cleaning.scores import SIZE, SIZE_IN
 from argosy.corpus.cleaning.scoring import KEPT
 from argosy.corpus.cleaning.tiers import tier_channel
-
-if TYPE_CHECKING:
-    from argosy.corpus.cleaning.scoring import Flags
 
 _COUNTS = ("in", "out", "bytes_in", "bytes_out")  # documents and their UTF-8 bytes
 SAMPLE_CHARACTERS = 300  # of a text in the report
@@ -81,9 +78,7 @@ class Funnel:
         return {"channels": {name: one.to_json() for name, one in sorted(self.channels.items())}} | tiers
 
 
-def _count_tier(
-    made: dict[str, dict[str, Any]], channel: str, tier: str, sizes: "npt.NDArray[np.int64]"
-) -> None:
+def _count_tier(made: dict[str, dict[str, Any]], channel: str, tier: str, sizes: Integers) -> None:
     """Add documents of these sizes in bytes to those that a tier takes out of a channel."""
     if len(sizes):
         one = made.setdefault(tier_channel(channel, tier), {"of": channel, "out": 0, "bytes_out": 0})
@@ -99,13 +94,11 @@ class _Cuts:
         changed: by filter, whether it cuts a document, (documents,).
         sizes: UTF-8 bytes, (documents,), int64."""
 
-    changed: "dict[str, npt.NDArray[np.bool_]]"
-    sizes: "npt.NDArray[np.int64]"
+    changed: dict[str, Flags]
+    sizes: Integers
 
     @classmethod
-    def of(
-        cls, corpus: ScoredCorpus, block: Block, kept: "Flags", spans: "Mapping[str, npt.NDArray[np.int64]]"
-    ) -> Self:
+    def of(cls, corpus: ScoredCorpus, block: Block, kept: Flags, spans: Mapping[str, Integers]) -> Self:
         """Read the texts that are cut, a few at a time."""
         changed = {label: np.zeros(len(block), np.bool_) for label in spans}
         for label, places in spans.items():
@@ -123,7 +116,7 @@ class _Cuts:
 
 
 def _count(
-    one: ChannelCounts, block: Block, codes: "npt.NDArray[np.int32]", own: "Flags",
+    one: ChannelCounts, block: Block, codes: Integers32, own: Flags,
     reasons: Sequence[tuple[str, str]], cuts: _Cuts
 ) -> None:
     kept = own & (codes == KEPT)
@@ -166,7 +159,7 @@ def samples(corpus: ScoredCorpus, decisions: Decisions, count: int) -> list[dict
     return found
 
 
-def _first_of_each(codes: "npt.NDArray[np.int32]", reasons: int, count: int) -> list[int]:
+def _first_of_each(codes: Integers32, reasons: int, count: int) -> list[int]:
     """Return the numbers of the first `count` documents of each code, ascending."""
     left = dict.fromkeys(range(reasons), count)
     found: list[int] = []
@@ -219,7 +212,7 @@ class Histograms:
         return {score: asdict(made) for score, made in self._made.items()}
 
 
-def _edges(thresholds: Sequence[float]) -> "npt.NDArray[np.float64]":
+def _edges(thresholds: Sequence[float]) -> Floats:
     """Return the edges of the bins; of thresholds that are a hundred times each other, logarithmic ones."""
     if min(thresholds) > 0 and max(thresholds) > 100 * min(thresholds):
         return np.geomspace(min(thresholds) / 10, 2 * max(thresholds), _BINS + 1)
@@ -227,7 +220,7 @@ def _edges(thresholds: Sequence[float]) -> "npt.NDArray[np.float64]":
     return np.linspace(low, high if high > low else 1.0, _BINS + 1)
 
 
-def _binned(values: "npt.NDArray[np.float64]", edges: "npt.NDArray[np.float64]") -> "npt.NDArray[np.int64]":
+def _binned(values: Floats, edges: Floats) -> Integers:
     inside = np.clip(values[np.isfinite(values)], edges[0], edges[-1])
     return np.histogram(inside, edges)[0].astype(np.int64)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from argosy.core.lazy import np, npt
+from argosy.core.lazy import Flags, Floats, Integers, np
 from argosy.corpus.cleaning.filter import Filter, Rule
 from argosy.corpus.cleaning.gathering import Decisions
 from argosy.corpus.cleaning.report.funnel import SAMPLE_CHARACTERS
@@ -60,10 +60,7 @@ class NearMisses:
             each.kept = self._nearest(each.kept, block, distances, values, looked_at & (codes == KEPT) & (values != 0))
             each.dropped = self._nearest(each.dropped, block, -distances, values, looked_at & (codes == each.code))
 
-    def _nearest(
-        self, before: list[_Near], block: Block, distances: "npt.NDArray[np.float64]",
-        values: "npt.NDArray[np.float64]", own: "npt.NDArray[np.bool_]"
-    ) -> list[_Near]:
+    def _nearest(self, before: list[_Near], block: Block, distances: Floats, values: Floats, own: Flags) -> list[_Near]:
         """Return the nearest of those before and those of a block, on the side that the rule says."""
         rows = np.flatnonzero(own & (distances >= 0) & (distances <= _NEAR))
         rows = rows[np.argsort(distances[rows], kind="stable")[: self._count]]
@@ -88,12 +85,12 @@ class NearMisses:
                 for number, (name, channel, text) in zip(numbers, rows, strict=True)}
 
 
-def margins(rule: Rule, values: "npt.NDArray[np.float64]") -> "npt.NDArray[np.float64]":
+def margins(rule: Rule, values: Floats) -> Floats:
     """Return how far each value of a rule's score is on the right side of its thresholds, as a share of the nearer one
     (of a threshold of 0, itself), (documents,); NaN passes as infinitely far."""
     least = (values - rule.least) / (abs(rule.least) or 1.0) if np.isfinite(rule.least) else np.inf
     most = (rule.most - values) / (abs(rule.most) or 1.0) if np.isfinite(rule.most) else np.inf
-    nearest: npt.NDArray[np.float64] = np.nan_to_num(np.minimum(least, most), nan=np.inf)
+    nearest: Floats = np.nan_to_num(np.minimum(least, most), nan=np.inf)
     return nearest
 
 
@@ -117,9 +114,7 @@ def clusters(
                     **_describe(corpus, decisions, copies, count)} for label, copies in decisions.copies.items()}
 
 
-def _describe(
-    corpus: ScoredCorpus, decisions: Decisions, copies: "npt.NDArray[np.int64]", count: int
-) -> dict[str, Any]:
+def _describe(corpus: ScoredCorpus, decisions: Decisions, copies: Integers, count: int) -> dict[str, Any]:
     ours = copies[(copies[:, 1] >= 0) & (copies[:, 1] != copies[:, 0])]
     kept, times = np.unique(ours[:, 1], return_counts=True)
     powers = np.ceil(np.log2(times + 1)).astype(np.int64)

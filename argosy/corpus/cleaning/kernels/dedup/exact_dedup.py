@@ -7,21 +7,15 @@ itself; all others cost a look into a table a character."""
 
 import unicodedata
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
+from argosy.core.lazy import Flags, Hashes, Integers, Points
 from argosy.corpus.cleaning.kernels.dedup.hashing import hash128
 from argosy.corpus.cleaning.kernels.types import INT, INTS, POINTS, named, written
 from argosy.corpus.text.scripts import normalise, unified
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Points = npt.NDArray[np.uint32]
-    Integers = npt.NDArray[np.int64]
-    Flags = npt.NDArray[np.bool_]
 
 _SPACE, _LINE = 32, 10
 _LETTERS_END = 0x34000  # no letter of Unicode is beyond it
@@ -36,9 +30,9 @@ class Table(NamedTuple):
         many: code points of those that become several, end to end.
         offsets: where they begin in `many`, and the end."""
 
-    targets: "Points"
-    many: "Points"
-    offsets: "Integers"
+    targets: Points
+    many: Points
+    offsets: Integers
 
 
 TABLE = named(Table, *map(written, (POINTS, POINTS, INTS)))
@@ -147,9 +141,7 @@ def _normal(points, begins, ends, table):  # type: ignore[no-untyped-def]
     return out[: starts[-1]], starts, combines
 
 
-def normal_hashes(
-    points: "Points", begins: "Integers", ends: "Integers", words: "Flags"
-) -> tuple["npt.NDArray[np.uint64]", "Integers"]:
+def normal_hashes(points: Points, begins: Integers, ends: Integers, words: Flags) -> tuple[Hashes, Integers]:
     """Hash the normal form of each piece of code points from `begins` to `ends`, and count its characters.
 
     words: whether a piece's form is that of words, (pieces,), or of the text. Where that of words is empty, as of signs
@@ -166,9 +158,7 @@ def normal_hashes(
     return hashes, counts
 
 
-def _hashes(
-    points: "Points", begins: "Integers", ends: "Integers", words: bool
-) -> tuple["npt.NDArray[np.uint64]", "Integers"]:
+def _hashes(points: Points, begins: Integers, ends: Integers, words: bool) -> tuple[Hashes, Integers]:
     out, starts, combines = _normal(points, begins, ends, table(words))
     hashes, counts = hash128(out, starts[:-1], starts[1:]), np.diff(starts)
     for piece in np.flatnonzero(combines).tolist():
@@ -178,9 +168,9 @@ def _hashes(
     return hashes, counts
 
 
-def _text(points: "Points") -> str:
+def _text(points: Points) -> str:
     return points.tobytes().decode("utf-32-le", "surrogatepass")
 
 
-def _coded(text: str) -> "Points":
+def _coded(text: str) -> Points:
     return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)

@@ -1,14 +1,10 @@
 """128-bit hashes of pieces of text: MurmurHash3 x64 128 (Appleby 2011) of their code points in UTF-32."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numba import njit
 
+from argosy.core.lazy import Hashes, Integers, Points
 from argosy.corpus.cleaning.kernels.types import INT, INTS, POINTS, written
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 _C1, _C2 = np.uint64(0x87C37B91114253D5), np.uint64(0x4CF5AD432745937F)
 _M1, _M2 = np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53)
@@ -84,9 +80,7 @@ def _hash_all(points, begins, ends):  # type: ignore[no-untyped-def]
     return hashes
 
 
-def hash128(
-    points: "npt.NDArray[np.uint32]", begins: "npt.NDArray[np.int64]", ends: "npt.NDArray[np.int64]"
-) -> "npt.NDArray[np.uint64]":
+def hash128(points: Points, begins: Integers, ends: Integers) -> Hashes:
     """Hash the pieces from `begins` to `ends` of code points: (pieces, 2), uint64."""
-    hashes: npt.NDArray[np.uint64] = _hash_all(points, begins, ends)
+    hashes: Hashes = _hash_all(points, begins, ends)
     return hashes

@@ -5,19 +5,14 @@ A shingle's hash has 32 bits, and each permutation is x * a + b modulo 2^32 with
 sixteen of them at once."""
 
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
+from argosy.core.lazy import Hashes, Integers, Points
 from argosy.corpus.cleaning.kernels.dedup.hashing import mix, sort
 from argosy.corpus.cleaning.kernels.types import FLOAT, HASHES, INT, INTS, POINTS, WORD32, named, parts, written
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Points = npt.NDArray[np.uint32]
-    Integers = npt.NDArray[np.int64]
 
 _SEED = 20_121  # of the permutations: fixed, so that signatures are the same everywhere
 _MOST = np.uint32(0xFFFFFFFF)
@@ -26,7 +21,7 @@ _BITS = np.uint64(32)
 
 
 @cache
-def permutations(count: int) -> tuple["Points", "Points"]:
+def permutations(count: int) -> tuple[Points, Points]:
     """Draw the factors, which are odd, and the summands of `count` permutations of 32 bits, (count,) each."""
     random = np.random.Generator(np.random.PCG64(_SEED))
     factors, summands = random.integers(0, 2**32, size=(count, 2), dtype=np.uint32).T
@@ -131,14 +126,12 @@ class MinHash(NamedTuple):
         counts: size of each document's sketch, (documents,), int64; 0 for one that has no shingle.
         sketches: least hashes of the shingles in order, document after document, (sum of counts,), uint32."""
 
-    bands: "npt.NDArray[np.uint64]"
-    counts: "Integers"
-    sketches: "Points"
+    bands: Hashes
+    counts: Integers
+    sketches: Points
 
 
-def minhash(
-    words: "npt.NDArray[np.uint64]", first: "Integers", size: int, bands: int, rows: int, sketch: int
-) -> MinHash:
+def minhash(words: Hashes, first: Integers, size: int, bands: int, rows: int, sketch: int) -> MinHash:
     """Compute the MinHash of documents with shingles of `size` words.
 
     Args:
@@ -210,9 +203,9 @@ class Sketched(NamedTuple):
         places: number of each document's sketch, `values[offsets[i] : offsets[i + 1]]`.
         most: hashes of a sketch that are looked at."""
 
-    places: "Integers"
-    values: "Points"
-    offsets: "Integers"
+    places: Integers
+    values: Points
+    offsets: Integers
     most: int
 
 

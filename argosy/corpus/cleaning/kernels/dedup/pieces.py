@@ -1,18 +1,11 @@
 """Pieces of documents: where lines, paragraphs and sentences begin and end, with what separates them from the next."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numba import njit
 
+from argosy.core.lazy import Integers, Points
 from argosy.corpus.cleaning.kernels.characters import SPACE, flags
 from argosy.corpus.cleaning.kernels.types import BYTES, INT, INT_ROWS, INTS, POINTS, written
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Points = npt.NDArray[np.uint32]
-    Integers = npt.NDArray[np.int64]
 
 LINES, PARAGRAPHS, SENTENCES = 0, 1, 2
 
@@ -94,7 +87,7 @@ def _split(points, starts, unit, kinds):  # type: ignore[no-untyped-def]
     return found[:count], first
 
 
-def split(points: "Points", starts: "Integers", unit: int) -> tuple["Integers", "Integers", "Integers"]:
+def split(points: Points, starts: Integers, unit: int) -> tuple[Integers, Integers, Integers]:
     """Split documents (`Batch.points`, `Batch.starts`) into pieces that together are the whole text.
 
     Returns where each piece begins and ends, (pieces,) each, and the number of the first piece of each document,

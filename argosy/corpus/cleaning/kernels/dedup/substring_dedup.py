@@ -3,19 +3,12 @@
 Of the hashes of half a window's length that begin in a window, the least one is the window's fingerprint: windows that
 are equal have it at the same place. A document has about one for every quarter of a window's length."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numba import njit
 
+from argosy.core.lazy import Flags, Hashes, Integers, Points
 from argosy.corpus.cleaning.kernels.dedup.hashing import mix
 from argosy.corpus.cleaning.kernels.types import BOOLS, HASHES, INT, INTS, POINTS, written
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Points = npt.NDArray[np.uint32]
-    Integers = npt.NDArray[np.int64]
 
 _BASE = np.uint64(0x9E3779B97F4A7C15)  # of the rolling hash, modulo 2^64
 
@@ -113,21 +106,21 @@ def _windows(points, starts, length, numbers, shared, firsts):  # type: ignore[n
     return out[:total]
 
 
-def fingerprints(points: "Points", starts: "Integers", length: int) -> tuple["npt.NDArray[np.uint64]", "Integers"]:
+def fingerprints(points: Points, starts: Integers, length: int) -> tuple[Hashes, Integers]:
     """Return fingerprints of windows of `length`, document after document, uint64, and each one's number of them."""
     found, counts = _fingerprints(points, starts, length)
     return found, counts
 
 
 def windows(
-    points: "Points", starts: "Integers", length: int, numbers: "Integers", shared: "npt.NDArray[np.bool_]",
-    firsts: "Integers"
-) -> "npt.NDArray[np.uint64]":
+    points: Points, starts: Integers, length: int, numbers: Integers, shared: Flags,
+    firsts: Integers
+) -> Hashes:
     """Return the windows of `length` whose fingerprint is shared: (hash, number of the document, where it begins).
 
     Args:
         numbers: of the documents, (documents,).
         shared: whether another window has it, of each fingerprint of the documents in order.
         firsts: number of each document's first fingerprint in `shared`, (documents,)."""
-    found: npt.NDArray[np.uint64] = _windows(points, starts, length, numbers, shared, firsts)
+    found: Hashes = _windows(points, starts, length, numbers, shared, firsts)
     return found

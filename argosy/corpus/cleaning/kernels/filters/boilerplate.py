@@ -1,19 +1,14 @@
 """Lines of a batch for the removal of boilerplate: where they are, their hashes, and what stands alone in them."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
+from argosy.core.lazy import Bytes, Flags, Hashes, Integers, Points
 from argosy.corpus.cleaning.kernels.characters import flags
 from argosy.corpus.cleaning.kernels.types import BYTES, INT, INTS, POINTS, WORD32
 from argosy.corpus.cleaning.kernels.words import hash_piece
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Integers = npt.NDArray[np.int64]
-    Points = npt.NDArray[np.uint32]
 
 _SEPARATORS = np.array([ord(character) for character in "|·•>»/,，、:：\t"], np.uint32)
 
@@ -29,12 +24,12 @@ class Lines(NamedTuple):
         surplus: what a document has too much of, (documents,), uint8: 0 nothing, 1 newlines at its ends alone, 2 space
             at ends of lines or several empty lines in a row."""
 
-    starts: "Integers"
-    ends: "Integers"
-    first: "Integers"
-    hashes: "npt.NDArray[np.uint64]"
-    letters: "Integers"
-    surplus: "npt.NDArray[np.uint8]"
+    starts: Integers
+    ends: Integers
+    first: Integers
+    hashes: Hashes
+    letters: Integers
+    surplus: Bytes
 
 
 @njit((WORD32,), cache=True)
@@ -85,7 +80,7 @@ def _lines(points, starts, kinds, most):  # type: ignore[no-untyped-def]
     return rows, hashes, first, surplus
 
 
-def lines(points: "Points", starts: "Integers") -> Lines:
+def lines(points: Points, starts: Integers) -> Lines:
     """Split documents, given as `Batch.points` and `Batch.starts`, into lines."""
     most = int((points == 10).sum()) + len(starts) - 1
     rows, hashes, first, surplus = _lines(points, starts, flags(), most)
@@ -114,9 +109,7 @@ def _alone(points, begins, ends, places, sizes, separators):  # type: ignore[no-
     return found
 
 
-def alone(
-    points: "Points", begins: "Integers", ends: "Integers", places: "Integers", sizes: "Integers"
-) -> "npt.NDArray[np.bool_]":
+def alone(points: Points, begins: Integers, ends: Integers, places: Integers, sizes: Integers) -> Flags:
     """Tell of phrases, at `places` in lines from `begins` to `ends`, whether they are items of their own, as in a menu:
     between signs, two spaces or more, or ends of the line."""
     return np.asarray(_alone(points, begins, ends, places, sizes, _SEPARATORS))

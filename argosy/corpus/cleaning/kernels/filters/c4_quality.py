@@ -7,15 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from argosy.core.lazy import Flags, Integers, Points
 from argosy.corpus.cleaning.kernels.characters import BREAK, DIGIT, HAN_LETTER, SPACE, STOP, flags, small_letters
 from argosy.corpus.cleaning.kernels.types import BOOL, BOOLS, BYTES, INT, INTS, POINTS, named, written
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-
-    Flags = npt.NDArray[np.bool_]
-    Points = npt.NDArray[np.uint32]
-    Integers = npt.NDArray[np.int64]
 
 _NEWLINE, _RETURN, _DOT, _OPEN, _CLOSE, _CURLY = 10, 13, ord("."), ord("["), ord("]"), ord("{")
 _CLOSING, _MARKS = "\"')]»”’）】」』》", "[edit][citation needed]"
@@ -32,9 +29,9 @@ class Lines(NamedTuple):
         counts: lines, lines that stay, sentences of these, lines with the first phrase, lines with a curly bracket,
             (documents, 5), int64."""
 
-    points: "Points"
-    starts: "Integers"
-    counts: "Integers"
+    points: Points
+    starts: Integers
+    counts: Integers
 
 
 class Rules(NamedTuple):
@@ -49,10 +46,10 @@ class Rules(NamedTuple):
         any_end: whether a line may end in anything."""
 
     kinds: "npt.NDArray[np.integer[Any]]"
-    small: "Points"
-    marks: "Points"
-    letters: "Points"
-    offsets: "Integers"
+    small: Points
+    marks: Points
+    letters: Points
+    offsets: Integers
     fewest: int
     longest: int
     any_end: bool
@@ -62,7 +59,7 @@ RULES = named(Rules, *map(written, (BYTES, POINTS, POINTS, POINTS, INTS)), INT, 
 
 
 def kept_lines(
-    points: "Points", starts: "Integers", han: "Flags", ends: str, phrases: Sequence[str], limits: tuple[int, int]
+    points: Points, starts: Integers, han: Flags, ends: str, phrases: Sequence[str], limits: tuple[int, int]
 ) -> Lines:
     """Keep the lines (as str.splitlines) that follow the rules, without the marks of citations.
 
@@ -222,7 +219,7 @@ def _kept(points, starts, han, rules):  # type: ignore[no-untyped-def]
     return out[:size].copy(), offset, counts
 
 
-def third_longest(points: "Points", starts: "Integers") -> "Integers":
+def third_longest(points: Points, starts: Integers) -> Integers:
     """Return the characters of the third longest line of each document, 0 where it has fewer: (documents,), int64."""
     found: Integers = _third_longest(points, starts)
     return found

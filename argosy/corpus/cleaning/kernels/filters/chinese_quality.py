@@ -1,18 +1,11 @@
 """Chinese documents: Han characters, lines that end a sentence, characters of the traditional or simplified script."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numba import njit
 
+from argosy.core.lazy import Bytes, Integers, Points
 from argosy.corpus.cleaning.kernels.characters import HAN_LETTER, SPACE, STOP, flags
 from argosy.corpus.cleaning.kernels.types import BYTES, INTS, POINTS
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Points = npt.NDArray[np.uint32]
-    Integers = npt.NDArray[np.int64]
 
 _NEWLINE = 10
 _PAUSES = (ord("…"), ord("："))
@@ -21,7 +14,7 @@ _CLOSES = 1
 TRADITIONAL, SIMPLIFIED = 1, 2
 
 
-def chinese_counts(points: "Points", starts: "Integers", scripts: "npt.NDArray[np.uint8]") -> "Integers":
+def chinese_counts(points: Points, starts: Integers, scripts: Bytes) -> Integers:
     """Count visible characters, Han characters, ends of sentences, lines that are not blank, those that end a sentence
     (an ellipsis, a colon and closing signs included), traditional and simplified characters: (documents, 7), int64.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numba import njit
 
+from argosy.core.lazy import Bytes, Floats, Floats32, Hashes, Integers, Integers32, Points
 from argosy.corpus.cleaning.kernels.characters import BREAK, DIGIT, SPACE, flags, small_letters
 from argosy.corpus.cleaning.kernels.types import (
     BOOL,
@@ -26,15 +27,7 @@ from argosy.corpus.cleaning.kernels.types import (
 )
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from argosy.corpus.cleaning.kernels.words import Words
-
-    Points = npt.NDArray[np.uint32]
-    Integers = npt.NDArray[np.int64]
-    Floats = npt.NDArray[np.float64]
-    Floats32 = npt.NDArray[np.float32]
-    Indices = npt.NDArray[np.int32]
 
 _FACTOR, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
 _NEWLINE, _SPACE, _ZERO = 10, 32, 48
@@ -51,12 +44,12 @@ class Grams(NamedTuple):
         kinds, small: flags and small letter of each code point.
         words, characters: most words, and number of characters, of an n-gram."""
 
-    points: "Points"
-    starts: "Integers"
-    hashes: "npt.NDArray[np.uint64]"
-    first: "Integers"
-    kinds: "npt.NDArray[np.uint8]"
-    small: "Points"
+    points: Points
+    starts: Integers
+    hashes: Hashes
+    first: Integers
+    kinds: Bytes
+    small: Points
     words: int
     characters: int
 
@@ -65,8 +58,8 @@ GRAMS = named(Grams, POINTS, *map(written, (INTS, HASHES, INTS, BYTES, POINTS)),
 
 
 def rows(
-    points: "Points", starts: "Integers", words: "Words", word_grams: int, character_grams: int, bits: int
-) -> "tuple[Integers, Indices, Floats32]":
+    points: Points, starts: Integers, words: "Words", word_grams: int, character_grams: int, bits: int
+) -> tuple[Integers, Integers32, Floats32]:
     """Return the features of documents as a sparse matrix of 2^bits columns: where each row begins, (documents + 1,),
     the columns, ascending in no order, and the values, 1 + log of how often they occur, of length 1 a row."""
     most = np.diff(words.first) * word_grams + np.diff(starts)
@@ -76,12 +69,12 @@ def rows(
 
 
 def products(
-    points: "Points", starts: "Integers", words: "Words", word_grams: int, character_grams: int, weights: "Floats32"
-) -> "npt.NDArray[np.float64]":
+    points: Points, starts: Integers, words: "Words", word_grams: int, character_grams: int, weights: Floats32
+) -> Floats:
     """Return the products of the rows that `rows` makes with `weights`, (2^bits,): (documents,)."""
     most = int((np.diff(words.first) * word_grams + np.diff(starts)).max(initial=0))
     grams = Grams(points, starts, words.hashes, words.first, flags(), small_letters(), word_grams, character_grams)
-    found: npt.NDArray[np.float64] = _products(grams, weights, most)
+    found: Floats = _products(grams, weights, most)
     return found
 
 
@@ -188,9 +181,9 @@ def _products(grams, weights, longest):  # type: ignore[no-untyped-def]
 
 
 def fit(
-    begins: "npt.NDArray[np.int64]", columns: "npt.NDArray[np.int32]", values: "npt.NDArray[np.float32]",
-    targets: "Floats", size: int, c: float, logistic: bool, tolerance: float = 1e-5
-) -> "Floats":
+    begins: Integers, columns: Integers32, values: Floats32,
+    targets: Floats, size: int, c: float, logistic: bool, tolerance: float = 1e-5
+) -> Floats:
     """Return the weights that minimise |w|^2 / 2 + c * the sum of losses, (size + 1,): the last one is the intercept,
     which is of a feature that is 1 everywhere and so counts in |w|^2.
 

@@ -1,25 +1,18 @@
 """Source files: length of lines, letters and digits, text that stands for bytes."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numba import njit
 
+from argosy.core.lazy import Integers, Points
 from argosy.corpus.cleaning.kernels.characters import ALPHABETIC, BREAK, DIGIT, SPACE, WORD, flags
 from argosy.corpus.cleaning.kernels.types import BYTES, INTS, POINTS
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Points = npt.NDArray[np.uint32]
-    Integers = npt.NDArray[np.int64]
 
 _NEWLINE, _RETURN, _UNDERSCORE = 10, 13, ord("_")
 _BASE64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=\n"
 _ENCODED, _RUN = 2, 64
 
 
-def source_counts(points: "Points", starts: "Integers") -> "Integers":
+def source_counts(points: Points, starts: Integers) -> Integers:
     """Count lines (as str.splitlines), characters of them, those of the longest; letters and digits, letters, digits,
     visible characters; characters of the longest run of base64 and of all its runs of 64 characters or more, newlines
     among them, that have a digit: (documents, 9), int64."""

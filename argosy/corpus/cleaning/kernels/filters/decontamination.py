@@ -6,11 +6,12 @@ costs one subtraction a place."""
 
 import unicodedata
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
+from argosy.core.lazy import Flags, Hashes, Integers, Points
 from argosy.corpus.cleaning.kernels.types import (
     BOOLS,
     COLUMN,
@@ -26,12 +27,6 @@ from argosy.corpus.cleaning.kernels.types import (
 )
 from argosy.corpus.text.scripts import simplified
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Hashes = npt.NDArray[np.uint64]
-    Integers = npt.NDArray[np.int64]
-
 _NONE, _LETTER, _HAN, _ASKS = range(4)
 _BASE = np.uint64(0x9E3779B97F4A7C15)
 _M1, _M2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -40,7 +35,7 @@ _FILTER_WORDS = 8  # n-grams by 64 bits of the filter at which most n-grams of c
 
 
 @cache
-def _canonical() -> "npt.NDArray[np.uint32]":
+def _canonical() -> Points:
     """Return of each code point the one that stands for it in comparisons, and above 24 bits what it is part of."""
     table = np.zeros(0x110000, np.uint32)
     simple = simplified()
@@ -67,12 +62,12 @@ class Words(NamedTuple):
         first: number of the first word of each text, (texts + 1,).
         prefix: polynomial hash of all words before each, (words + 1,)."""
 
-    hashes: "Hashes"
-    starts: "Integers"
-    han: "npt.NDArray[np.bool_]"
-    asks: "npt.NDArray[np.bool_]"
-    first: "Integers"
-    prefix: "Hashes"
+    hashes: Hashes
+    starts: Integers
+    han: Flags
+    asks: Flags
+    first: Integers
+    prefix: Hashes
 
 
 WORDS = named(Words, *map(written, (HASHES, INTS, BOOLS, BOOLS, INTS, HASHES)))
@@ -119,7 +114,7 @@ def _split(points, starts, table):  # type: ignore[no-untyped-def]
     return hashes[:count], places[:count], kinds[:count], first, prefix[: count + 1]
 
 
-def split(points: "npt.NDArray[np.uint32]", starts: "Integers") -> Words:
+def split(points: Points, starts: Integers) -> Words:
     """Split texts, given as `Batch.points` and `Batch.starts`, into words."""
     hashes, places, kinds, first, prefix = _split(points, starts, _canonical())
     return Words(hashes, places, kinds == _HAN, kinds == _ASKS, first, prefix)
@@ -131,7 +126,7 @@ def _gram(prefix, at, size, power):  # type: ignore[no-untyped-def]
     return _mix(prefix[at + size] - prefix[at] * power + np.uint64(size))
 
 
-def powers(sizes: "Integers") -> "Hashes":
+def powers(sizes: Integers) -> Hashes:
     """Return what a prefix is multiplied by to take it off an n-gram of each size, uint64."""
     return np.array([pow(int(_BASE), int(size), 1 << 64) for size in sizes], np.uint64)
 

@@ -1,27 +1,18 @@
 """Lines of documents between newlines: those that end a sentence, short ones, copies."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numba import njit
 
+from argosy.core.lazy import Flags, Integers, Points
 from argosy.corpus.cleaning.kernels.characters import SPACE, flags
 from argosy.corpus.cleaning.kernels.tables import add, clear, room
 from argosy.corpus.cleaning.kernels.types import BOOLS, BYTES, INTS, POINTS
 from argosy.corpus.cleaning.kernels.words import hash_piece
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Points = npt.NDArray[np.uint32]
-    Integers = npt.NDArray[np.int64]
-
 _NEWLINE = 10
 
 
-def line_counts(
-    points: "Points", starts: "Integers", ends: "npt.NDArray[np.bool_]", short: "Integers"
-) -> "Integers":
+def line_counts(points: Points, starts: Integers, ends: Flags, short: Integers) -> Integers:
     """Count lines that are not blank, those of them that end in one of `ends`, and those of at most `short` characters;
     characters of those that occurred before, and newlines: (documents, 5), int64.
 

@@ -1,27 +1,18 @@
 """Letters of documents and the probability of each after the one before; how often one sign stands."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numba import njit
 
+from argosy.core.lazy import Flags, Floats, Hashes, Integers, Points
 from argosy.corpus.cleaning.kernels.characters import DIGIT, HAN_LETTER, SPACE, WORD, flags, small_letters
 from argosy.corpus.cleaning.kernels.tables import place, slots
 from argosy.corpus.cleaning.kernels.types import BOOLS, BYTES, FLOATS, HASHES, INT, INTS, POINTS
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Points = npt.NDArray[np.uint32]
-    Integers = npt.NDArray[np.int64]
-    Floats = npt.NDArray[np.float64]
-    Flags = npt.NDArray[np.bool_]
 
 _UNDERSCORE, _SPACE = ord("_"), 32
 _SHIFT = np.uint64(32)
 
 
-def letters(points: "Points", starts: "Integers", han: "Flags", most: int) -> "tuple[Points, Integers]":
+def letters(points: Points, starts: Integers, han: Flags, most: int) -> tuple[Points, Integers]:
     """Return the small letters of documents, of Chinese ones the Han characters, one space where others stand between
     them: (letters,), uint32, and where each document begins, (documents + 1,), int64.
 
@@ -57,7 +48,7 @@ def _letters(points, starts, han, kinds, small, most):  # type: ignore[no-untype
     return out[:size].copy(), offsets
 
 
-def same_shares(points: "Points", starts: "Integers", most: int) -> "Floats":
+def same_shares(points: Points, starts: Integers, most: int) -> Floats:
     """Return the share of the most frequent character among the visible ones of the first `most`: (documents,)."""
     shares: Floats = _same_shares(points, starts, flags(), most)
     return shares
@@ -81,7 +72,7 @@ def _same_shares(points, starts, kinds, most):  # type: ignore[no-untyped-def]
     return shares
 
 
-def pairs(found: "Points", offsets: "Integers") -> "npt.NDArray[np.uint64]":
+def pairs(found: Points, offsets: Integers) -> Hashes:
     """Return neighbouring letters of a document as one number each, the first in its upper half: (pairs,), uint64."""
     both = (found[:-1].astype(np.uint64) << _SHIFT) | found[1:]
     inside = np.ones(len(both), np.bool_)
@@ -98,11 +89,11 @@ class Lookup:
         values: of each, (keys,), float64.
         others: value of any other pair that begins with a letter, (0x110000,), float64."""
 
-    def __init__(self, keys: "npt.NDArray[np.uint64]", values: "Floats", others: "Floats") -> None:
+    def __init__(self, keys: Hashes, values: Floats, others: Floats) -> None:
         self._table, self._values = _filled(keys, values)
         self._others = others
 
-    def means(self, found: "Points", offsets: "Integers") -> "Floats":
+    def means(self, found: Points, offsets: Integers) -> Floats:
         """Return the mean value of the pairs of each document; NaN of those with no pair, (documents,)."""
         means: Floats = _means(found, offsets, self._table, self._values, self._others)
         return means

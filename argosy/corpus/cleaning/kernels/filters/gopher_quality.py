@@ -2,20 +2,14 @@
 how many different words of a list a document has."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numba import njit
 
+from argosy.core.lazy import Hashes, Integers, Points
 from argosy.corpus.cleaning.kernels.characters import BREAK, SPACE, flags
 from argosy.corpus.cleaning.kernels.types import BYTES, HASHES, INTS, POINTS
 from argosy.corpus.cleaning.kernels.words import Words, words
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Points = npt.NDArray[np.uint32]
-    Integers = npt.NDArray[np.int64]
 
 _NEWLINE, _RETURN, _DOT, _ELLIPSIS, _HASH = 10, 13, ord("."), ord("…"), ord("#")
 _COMMA = ord("，")
@@ -23,7 +17,7 @@ _ENDS = tuple(map(ord, "。！？"))
 _CLAUSE_ENDS = tuple(map(ord, "，。！？；：、\n"))
 
 
-def shape(points: "Points", starts: "Integers", bullets: str) -> "Integers":
+def shape(points: Points, starts: Integers, bullets: str) -> Integers:
     """Count the lines of documents (as str.splitlines), those that begin with one of `bullets`, those that end in an
     ellipsis, all ellipses ("..." and "…"), and signs `#`: (documents, 5), int64."""
     marks = np.array(sorted(map(ord, bullets)), np.uint32)
@@ -60,7 +54,7 @@ def _shape(points, starts, kinds, bullets):  # type: ignore[no-untyped-def]
     return counts
 
 
-def verse(points: "Points", starts: "Integers") -> "Integers":
+def verse(points: Points, starts: Integers) -> Integers:
     """Count the clauses of documents (between Chinese punctuation and lines' ends), their characters, and ends of
     sentences, which a line of two clauses has too: (documents, 3), int64."""
     counts: Integers = _verse(points, starts, flags())
@@ -89,14 +83,14 @@ def _verse(points, starts, kinds):  # type: ignore[no-untyped-def]
     return counts
 
 
-def hashes_of(listed: Sequence[str]) -> "npt.NDArray[np.uint64]":
+def hashes_of(listed: Sequence[str]) -> Hashes:
     """Return the hashes of words, sorted, (words,), as `Words.hashes` has them."""
     text = " ".join(listed)
     found = words(np.frombuffer(text.encode("utf-32-le"), np.uint32), np.array([0, len(text)], np.int64)).hashes
     return np.unique(found)
 
 
-def distinct(found: Words, listed: "npt.NDArray[np.uint64]") -> "Integers":
+def distinct(found: Words, listed: Hashes) -> Integers:
     """Count how many of some words each document has: (documents,), int64. `listed`: their hashes, sorted."""
     counts: Integers = _distinct(found.hashes, found.first, listed)
     return counts

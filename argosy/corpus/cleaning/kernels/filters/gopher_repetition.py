@@ -1,27 +1,20 @@
 """Characters of a document in repeated n-grams of words, the most frequent one and all that occurred before; lines and
 paragraphs that occurred before."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numba import njit
 
+from argosy.core.lazy import Flags, Integers, Points
 from argosy.corpus.cleaning.kernels.characters import ALPHABETIC, SPACE, flags
 from argosy.corpus.cleaning.kernels.tables import add, clear, place, room
 from argosy.corpus.cleaning.kernels.types import BOOL, BOOLS, BYTES, HASHES, INT, INTS, INTS32, POINTS
 from argosy.corpus.cleaning.kernels.words import Words, hash_piece
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Points = npt.NDArray[np.uint32]
-    Integers = npt.NDArray[np.int64]
-
 _FACTOR, _ROTATED = np.uint64(0x9E3779B97F4A7C15), np.uint64(29)
 _NEWLINE = 10
 
 
-def top(words: Words, sizes: "Integers", spaced: "npt.NDArray[np.bool_]") -> "Integers":
+def top(words: Words, sizes: Integers, spaced: Flags) -> Integers:
     """Return the characters of the most frequent n-gram times how often it occurs: (documents,), int64; 0 where none
     occurs twice; of several, the first in the text.
 
@@ -30,7 +23,7 @@ def top(words: Words, sizes: "Integers", spaced: "npt.NDArray[np.bool_]") -> "In
     return found
 
 
-def duplicate(words: Words, sizes: "Integers") -> "Integers":
+def duplicate(words: Words, sizes: Integers) -> Integers:
     """Count the characters of words in n-grams that occurred before, each once: (documents,), int64.
 
     Going from left to right, an n-gram that occurred before is counted and passed over as a whole."""
@@ -108,7 +101,7 @@ def _duplicate(hashes, lengths, first, sizes):  # type: ignore[no-untyped-def]
     return found
 
 
-def repeated(points: "Points", starts: "Integers", newlines: int, stripped: bool, lettered: bool) -> "Integers":
+def repeated(points: Points, starts: Integers, newlines: int, stripped: bool, lettered: bool) -> Integers:
     """Count pieces between runs of at least so many newlines (1: lines, 2: paragraphs) that occurred before.
 
     stripped: leave out white space at both ends of a document.

@@ -4,11 +4,12 @@ The compiled form of `argosy.corpus.text.scripts.identify`, piece by piece: a pi
 sixty words."""
 
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
+from argosy.core.lazy import Bytes, Floats, Hashes, Integers, Points
 from argosy.corpus.cleaning.kernels.characters import small_letters
 from argosy.corpus.cleaning.kernels.types import (
     BYTES,
@@ -25,13 +26,6 @@ from argosy.corpus.cleaning.kernels.types import (
     written,
 )
 from argosy.corpus.text.scripts import LISTED
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Floats = npt.NDArray[np.float64]
-    Points = npt.NDArray[np.uint32]
-    Integers = npt.NDArray[np.int64]
 
 SCRIPTS = ("zh", "ja", "ko", "ru", "el", "ar", "he", "hi", "th")
 LATIN = tuple(LISTED)  # English first: of languages with equally many function words it wins
@@ -54,17 +48,17 @@ class Prose(NamedTuple):
         hits: function words of each Latin-script language, (documents, languages).
         letters: of all scripts, (documents,)."""
 
-    weights: "Floats"
-    unknown: "Floats"
-    hits: "Floats"
-    letters: "Floats"
+    weights: Floats
+    unknown: Floats
+    hits: Floats
+    letters: Floats
 
 
 PROSE = named(Prose, *map(written, (FLOAT_ROWS, FLOATS, FLOAT_ROWS, FLOATS)))
 
 
 @cache
-def _classes() -> "npt.NDArray[np.uint8]":
+def _classes() -> Bytes:
     """Return of each code point the number of its script, from 1, or what it is in Latin text, as bits."""
     table = np.zeros(0x110000, np.uint8)
     for number, lang in enumerate(SCRIPTS, 1):
@@ -80,7 +74,7 @@ def _classes() -> "npt.NDArray[np.uint8]":
 
 
 @cache
-def _listed() -> tuple["npt.NDArray[np.uint64]", "npt.NDArray[np.uint32]"]:
+def _listed() -> tuple[Hashes, Points]:
     """Return a hash table of function words: keys, and the languages of each as bits."""
     keys, masks = np.zeros(_SLOTS, np.uint64), np.zeros(_SLOTS, np.uint32)
     for number, lang in enumerate(LATIN):
@@ -238,7 +232,7 @@ def _measure(points, starts, tables, found):  # type: ignore[no-untyped-def]
         unknowns[document], letters[document] = unknown, seen
 
 
-def measure(points: "Points", starts: "Integers") -> Prose:
+def measure(points: Points, starts: Integers) -> Prose:
     """Measure the prose of documents, given as `Batch.points` and `Batch.starts`."""
     count = len(starts) - 1
     found = Prose(np.zeros((count, len(SCRIPTS) + len(LATIN))), np.zeros(count), np.zeros((count, len(LATIN))),

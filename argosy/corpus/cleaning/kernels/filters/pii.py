@@ -1,14 +1,10 @@
 """Places in a batch where personal data may stand: `@`, runs of digits, runs of hexadecimal digits and colons."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numba import njit
 
+from argosy.core.lazy import Integers, Points
 from argosy.corpus.cleaning.kernels.types import INT, INT_ROWS, INTS, POINTS, written
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 AT, NUMBER, COLONS = 0, 1, 2
 _LEAST_DIGITS = 7  # of the shortest address, 1.1.1.1 aside, which has its dots
@@ -68,8 +64,8 @@ def _find(points, starts):  # type: ignore[no-untyped-def]
     return found[:count]
 
 
-def find(points: "npt.NDArray[np.uint32]", starts: "npt.NDArray[np.int64]") -> "npt.NDArray[np.int64]":
+def find(points: Points, starts: Integers) -> Integers:
     """Return (begin, end, kind) of each place in `points` (as `Batch.points` and `Batch.starts`), (places, 3); a number
     begins and ends with a digit, and what stands before and after it is for the caller to look at."""
-    found: npt.NDArray[np.int64] = _find(points, starts)
+    found: Integers = _find(points, starts)
     return found

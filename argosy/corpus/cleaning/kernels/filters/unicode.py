@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import njit
 
+from argosy.core.lazy import Bytes, Floats, Integers, Points
 from argosy.corpus.cleaning.kernels.types import INT, INTS, PAIRS, POINTS
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ _SPACED_LEADS = (0xC2, 0xC3, 0xC5, 0xCE, 0xD0, 0xD9, 0xE2, 0xE3)  # whose no-bre
 
 
 @cache
-def _flags() -> "npt.NDArray[np.uint32]":
+def _flags() -> Points:
     """Return what each code point may be a sign of, (0x110000,), as bits."""
     flags = np.zeros(0x110000, np.uint32)
     for bit, codec in enumerate(_CODECS):
@@ -65,7 +66,7 @@ def _gb() -> "npt.NDArray[np.uint16]":
 
 
 @njit((POINTS, INT, INT), cache=True)
-def _entity(points: "npt.NDArray[np.uint32]", at: int, end: int) -> bool:
+def _entity(points: Points, at: int, end: int) -> bool:
     """Whether `&` at `at` may begin an entity: a letter or # and a semicolon soon."""
     if at + 1 >= end or not (points[at + 1] == 35 or 97 <= (points[at + 1] | 32) <= 122):
         return False
@@ -147,9 +148,7 @@ def _look(points, starts, flags, gb):  # type: ignore[no-untyped-def]
     return kinds, broken, visible
 
 
-def look(
-    points: "npt.NDArray[np.uint32]", starts: "npt.NDArray[np.int64]"
-) -> tuple["npt.NDArray[np.uint8]", "npt.NDArray[np.float64]", "npt.NDArray[np.float64]"]:
+def look(points: Points, starts: Integers) -> tuple[Bytes, Floats, Floats]:
     """Return of each document (as `Batch.points` and `Batch.starts`) what is suspicious, as bits of MOJIBAKE, UNCLEAN,
     DENORMAL and ENTITY; how many characters are lost (three for 锟斤拷) or of private use; and how many are visible."""
     kinds, broken, visible = _look(points, starts, _flags(), _gb())
