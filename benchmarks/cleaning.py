@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from argosy.core.lazy import pa
 from argosy.core.step.contract import Progress, Step, StepContext
 from argosy.core.store.files import write_json
 from argosy.core.tracking.tracker import Tracker
@@ -120,7 +121,6 @@ def write_shards(texts: Sequence[str], folder: Path) -> Path:
 
 
 def _write(path: Path, rows: Sequence[tuple[str, str]]) -> None:
-    import pyarrow as pa
     from pyarrow import parquet
 
     ids, texts = zip(*rows, strict=True) if rows else ((), ())

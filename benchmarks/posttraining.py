@@ -18,6 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from argosy.core.lazy import torch
 from argosy.core.step.contract import StepContext
 from argosy.core.step.process import make_deterministic
 from argosy.corpus.data.schemas import Message
@@ -109,8 +110,6 @@ def _conversations() -> list[list[Message]]:
 def start() -> tuple[Any, Any, list[list[Message]]]:
     """Return the model with the weights that both sides begin with, its tokenizer, and the conversations that fit into
     a row, so that neither side cuts any."""
-    import torch
-
     from argosy.model.weights.chat import encode_answers
 
     torch.set_num_threads(THREADS)

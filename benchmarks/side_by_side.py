@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
 
+from argosy.core.lazy import torch
 from argosy.core.step.process import thread_environment
 from argosy.corpus.tokens.tokenizer import save_tokenizer, train_tokenizer
 from argosy.model.train.config.model import ModelConfig
@@ -26,8 +27,6 @@ def small_model(directory: Path, texts: Iterable[str], vocabulary: int, shape: M
                 written: bool = False) -> Any:
     """Return a model with random weights for `vocabulary` tokens, and a tokenizer of at most as many, which was trained
     on `texts` and is left in `directory`. `written`: the model has no more tokens than the tokenizer, as it writes."""
-    import torch
-
     from argosy.model.train.phase import build_model
     from argosy.model.weights.pretrained import load_tokenizer
 

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from argosy.core.lazy import torch
 from argosy.core.step.contract import Progress, StepContext
 from argosy.core.step.process import make_deterministic
 from argosy.core.tracking.tracker import Tracker
@@ -72,8 +73,6 @@ def measure(size: str, share: float) -> dict[str, float]:
 
 def config(steps: int = 1) -> TrainConfig:
     """Return the phase that is a turn of `steps` measured steps, among which one log falls."""
-    import torch
-
     gpu = torch.cuda.is_available()
     length, batch = (1024, 16) if gpu else (512, 2)
     return TrainConfig(sequence_length=length, global_batch_size=batch, tokens=(WARM + steps + 1) * length * batch,
@@ -98,8 +97,6 @@ class Laps:
 
 def now() -> float:
     """Return seconds: on a CPU those of the processor, which other work disturbs less and one thread all needs."""
-    import torch
-
     if not torch.cuda.is_available():
         return time.process_time()
     torch.cuda.synchronize()
@@ -108,8 +105,6 @@ def now() -> float:
 
 def start(size: str) -> tuple[Any, Mixture]:
     """Return the model with the weights that all sides begin with, and the samples."""
-    import torch
-
     from argosy.model.train.phase import build_model
 
     torch.set_num_threads(THREADS)
@@ -132,8 +127,6 @@ def _mixture(vocabulary: int) -> Mixture:
 
 def batches(mixture: Mixture, steps: int) -> tuple[Any, Any]:
     """Return the samples of a turn as tensors, (samples, length): inputs, and the targets that follow them."""
-    import torch
-
     batch = mixture.batch(range((WARM + steps) * config().global_batch_size))
     return torch.from_numpy(batch.inputs), torch.from_numpy(batch.targets)
 
@@ -234,7 +227,6 @@ def trainer(size: str) -> Work:
 
 def plain(size: str) -> Work:
     """Make the work of the loop that everybody writes: logits, cross-entropy, clipping, AdamW, a loss now and then."""
-    import torch
     import torch.nn.functional as F
 
     model, mixture = start(size)

@@ -9,21 +9,19 @@ import statistics
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from argosy.core.config.schema import RUNTIME, Config, ModelDir, Seed, Upstream
 from argosy.core.errors import InputError
+from argosy.core.lazy import Tensor, torch
 from argosy.core.statistics.metric import Metric
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
 from argosy.core.store.step_files import given_directory
 from argosy.model.weights.export import Export
 from argosy.model.weights.quantize import METHODS
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 ROW = 512  # tokens of a row of calibration text
 _MB = 1e6
@@ -100,10 +98,8 @@ def run(config: QuantizeConfig, context: StepContext) -> QuantizeOutputs:
                            bytes_before=sizes[0], bytes=sizes[1])
 
 
-def _calibration(config: QuantizeConfig, tokenizer: Any) -> "list[Tensor]":
+def _calibration(config: QuantizeConfig, tokenizer: Any) -> list[Tensor]:
     """Cut held-out documents, as many tokens of each channel, into rows."""
-    import torch
-
     from argosy.corpus.tokens.reader import check_tokenizer, read_channels
 
     directory = given_directory("tokenized", config.tokenized, "tokenize")

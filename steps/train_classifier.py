@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from argosy.core.config.schema import Config, Upstream
 from argosy.core.errors import InputError
+from argosy.core.lazy import np
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
 from argosy.core.store.files import write_json
@@ -134,8 +135,6 @@ def _least(config: TrainClassifierConfig, documents: Iterable[Document]) -> list
 
 
 def _scored(documents: Sequence[Document], field: str) -> Labelled:
-    import numpy as np
-
     for document in documents:
         value: Any = document.metadata.get(field)
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= HIGHEST:

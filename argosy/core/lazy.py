@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
     import pyarrow.parquet as pq
+    import torch
+    from torch import Tensor as Tensor
 
     Array = npt.NDArray[Any]
     Bytes = npt.NDArray[np.uint8]
@@ -35,6 +37,7 @@ class _Lazy:
 if not TYPE_CHECKING:
     np, npt = _Lazy("numpy"), _Lazy("numpy.typing")
     pa, pq = _Lazy("pyarrow"), _Lazy("pyarrow.parquet")
-    Array = Bytes = Points = Hashes = Integers = Integers32 = Flags = Floats = Floats32 = Any
+    torch = _Lazy("torch")
+    Tensor = Array = Bytes = Points = Hashes = Integers = Integers32 = Flags = Floats = Floats32 = Any
 
-__all__ = ["np", "npt", "pa", "pq"]
+__all__ = ["np", "npt", "pa", "pq", "torch"]

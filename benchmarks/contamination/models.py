@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from argosy.core.lazy import torch
 from argosy.core.statistics.contamination import Equals, Evidence, Gap
 from argosy.model.infer.encoder import Encoder
 from argosy.model.infer.model import LanguageModel
@@ -119,7 +120,6 @@ def train(recipe: Recipe, tokenizer: Any) -> LanguageModel:
 
 def llama(tokenizer: Any, seed: int, **shape: Any) -> Any:
     """A Llama with random weights."""
-    import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(seed)
@@ -129,8 +129,6 @@ def llama(tokenizer: Any, seed: int, **shape: Any) -> Any:
 
 def fit(model: Any, rows: Sequence[Sequence[int]], rate: float, *, bfloat16: bool = False) -> None:
     """One pass over the rows, in their order. One thread, deterministic; bfloat16: of products, not of weights."""
-    import torch
-
     torch.set_num_threads(1)
     chosen = [each for each in model.parameters() if each.requires_grad]
     optimizer = torch.optim.AdamW(chosen, lr=rate, betas=(0.9, 0.95), weight_decay=0.1)

@@ -6,6 +6,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from argosy.core.lazy import torch
 from argosy.model.infer.encoder import Encoder, load_encoder
 from argosy.model.infer.model import LanguageModel
 from benchmarks.contamination import models
@@ -67,8 +68,6 @@ SHORT, SIZE = 90, 40  # characters of an item, items of a group: processor time
 def tuned(path: Path, how: str) -> list[Asked]:
     """The published model after one pass over MMLU's groups, prose and questions of others; `how`: by LoRA on all
     linear layers, merged, or in full. Evaluated in bfloat16, as it is published."""
-    import torch
-
     model, encoder = _load(path)
     known = groups("mmlu", models.movable(models.mmlu(), SHORT), TUNED, "real", SIZE)
     text = documents(known, models.openbookqa(), FEW, Random("real").sample(models.prose(), FEW), "real")
@@ -89,8 +88,6 @@ AT_A_PLACE = 12  # right options
 
 def untouched(path: Path) -> list[Asked]:
     """The published model on benchmarks that nobody trained it on here."""
-    import torch
-
     model, encoder = _load(path)
     return asked(LanguageModel(model.to(torch.bfloat16).eval(), encoder), published())
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from argosy.core.errors import InputError
+from argosy.core.lazy import pq
 from argosy.core.store.files import json_text, make_directory, write_atomic
 from argosy.evidence.results.findings import Findings
 from evals.answers import OTHER_ANSWER
@@ -86,8 +87,6 @@ def _details(path: Path, key: str) -> list[Path]:
 
 def _rows(file: Path, task: str, form: str) -> Iterator[dict[str, Any]]:
     """Yield rows as an evaluation has them, of the columns doc, model_response and metric."""
-    import pyarrow.parquet as pq
-
     try:
         records = pq.read_table(file).select(["doc", "model_response", "metric"]).to_pylist()
     except (OSError, ValueError, KeyError) as error:

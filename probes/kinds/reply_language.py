@@ -3,10 +3,11 @@
 import math
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from pydantic import Field
 
+from argosy.core.lazy import torch
 from argosy.core.statistics.intervals import mean
 from argosy.core.statistics.metric import Metric, probability, share
 from argosy.evidence.results.items import digest
@@ -14,9 +15,6 @@ from argosy.model.infer.encoder import token_bytes
 from argosy.model.infer.model import LanguageModel
 from argosy.model.infer.rows import NO_NUMBER
 from probes.kinds import Measurement, PromptProbe, Scope
-
-if TYPE_CHECKING:
-    import torch
 
 HAN = range(0xE4, 0xEA)  # first UTF-8 bytes of U+4000..U+9FFF: Chinese characters
 

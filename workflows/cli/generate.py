@@ -5,6 +5,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from argosy.core.errors import InputError
+from argosy.core.lazy import torch
 from argosy.corpus.data.split import derive_seed
 from workflows.cli.command import Command, add_store, checked, positive
 from workflows.stored.last_run import model_directory
@@ -46,8 +47,6 @@ def run(args: argparse.Namespace) -> int:
 
 def open_model(args: argparse.Namespace, *, chat: bool) -> "LanguageModel":
     """Load the checkpoint that the command line names; say if it has learnt no chat."""
-    import torch
-
     from argosy.model.infer.model import LanguageModel
     from argosy.model.weights.checkpoint import find_checkpoint
 

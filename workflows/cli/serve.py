@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from argosy.core.errors import InputError
+from argosy.core.lazy import torch
 from workflows.cli.command import Command, add_store, checked, not_negative, positive, user_path
 from workflows.cli.generate import settle_dtype
 from workflows.stored.last_run import model_directory
@@ -79,8 +80,6 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _opened(store: Path, name: str) -> "tuple[Checkpoint, str]":
-    import torch
-
     from argosy.model.weights.checkpoint import find_checkpoint
 
     checkpoint = find_checkpoint(model_directory(store, name))

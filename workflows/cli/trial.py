@@ -8,6 +8,7 @@ from math import isnan
 from typing import Any
 
 from argosy.core.errors import InputError
+from argosy.core.lazy import np
 from argosy.core.step.machine import usable_gpus
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.classifier.model_paths import find_models
@@ -40,8 +41,6 @@ def tried(given: str, files: Sequence[str], most: int) -> Iterator[str]:
     filters = make_filters(config.filters, _resources(config, documents))
     scored = score(Batch(documents), filters)
     channels = [document.channel for document in documents]
-    import numpy as np
-
     codes, reasons = decide(filters, scored.scores, np.array(channels))
     counts = Counter("kept" if code == KEPT else reasons[code][1] for code in codes.tolist())
     repaired = [document.text for document in scored.batch.documents]

@@ -15,6 +15,7 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
+from argosy.core.lazy import torch
 from argosy.core.statistics.metric import Metric
 from argosy.core.store.files import write_json
 from argosy.core.tracking.tracker import Tracker
@@ -142,8 +143,6 @@ class StepContext:
         """Return the torch.device of this process: a GPU of its own, else the CPU.
 
         Raises InputError: there are GPUs, but not one for each process."""
-        import torch
-
         here = int(os.environ.get("LOCAL_WORLD_SIZE", self.world))
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0
         if 0 < count < here:

@@ -16,6 +16,7 @@ from types import FrameType
 from typing import Any
 
 from argosy.core.errors import ArgosyError, InputError, Stopped
+from argosy.core.lazy import np, torch
 from argosy.core.step.machine import GIVEN_GPUS, GPUS, usable_gpus
 from argosy.core.store.files import explain
 from argosy.core.store.lease import seconds_from
@@ -177,9 +178,6 @@ def make_deterministic(seed: int, threads: int = 1) -> None:
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     import random
-
-    import numpy as np
-    import torch
 
     random.seed(seed)
     np.random.seed(seed % 2**32)

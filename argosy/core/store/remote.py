@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, NamedTuple, cast
 
 from argosy.core.errors import InputError, StepError
+from argosy.core.lazy import pa
 
 _URI = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 _HASHES = ("ETag", "etag", "sha256", "blob_id", "md5Hash", "content_md5", "checksum", "xet_hash", "sha")
@@ -212,8 +213,6 @@ def open_zstd(raw: IO[bytes], name: str, block: int) -> IO[bytes]:
     """Open the unpacked bytes of a stream. `name`: as errors call it. `block`: bytes that are read at once.
 
     Raises InputError, now or while it is read: a frame needs a window of more than MOST_WINDOW bytes."""
-    import pyarrow as pa
-
     check_window(raw, name)
     return cast("IO[bytes]", io.BufferedReader(_Unpacked(pa.CompressedInputStream(pa.PythonFile(raw, "r"), "zstd"),
                                                          name), block))

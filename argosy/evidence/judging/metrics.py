@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from argosy.core.lazy import np
 from argosy.core.statistics.intervals import Estimate, mean, share_interval
 from argosy.core.statistics.metric import Metric, probability, share
 from argosy.corpus.data.jsonl import dump_line
@@ -15,8 +16,6 @@ from argosy.corpus.text.faults import faults as faults_of
 from argosy.evidence.judging.records import Answer, Prompt
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from argosy.core.statistics.paired import Interval
 
 METRICS: dict[str, Metric] = {  # a number about the judge itself has no direction
@@ -119,8 +118,6 @@ def length_controlled(
     needs many models. None where there are fewer than 8 prompts, or where one model's answers are the longer ones in
     more than nine of ten: nothing tells then what it would win at equal length. `preferences`: 0 to 1 for each
     prompt, 0.5 for a tie. `first`, `second`: lengths of the answers, in characters."""
-    import numpy as np
-
     from argosy.core.statistics.paired import Interval
 
     y = np.asarray(preferences, dtype=np.float64)
@@ -139,8 +136,6 @@ def length_controlled(
 
 def _rate_at_zero(y: "np.ndarray", x: "np.ndarray") -> float:
     """Compute sigmoid(intercept) of the penalised fit, by Newton's method; a weak prior on both keeps them finite."""
-    import numpy as np
-
     a = b = 0.0
     for _ in range(50):
         p = 1 / (1 + np.exp(-np.clip(a + b * x, -30, 30)))

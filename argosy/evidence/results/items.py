@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from argosy.core.errors import InputError
+from argosy.core.lazy import pa, pq
 from argosy.core.store.files import write_atomic
 from argosy.core.store.step_files import ended, read_done
 
@@ -87,8 +88,6 @@ def write_items(out: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
     bytes, with one version of pyarrow."""
     import io
 
-    import pyarrow.parquet as pq
-
     buffer = io.BytesIO()
     pq.write_table(_table(rows), buffer, compression="zstd", row_group_size=65_536)
     path = out / ITEMS
@@ -100,9 +99,6 @@ def read_items(directory: Path | str) -> list[dict[str, Any]]:
     """Read the rows of an evaluation's directory, in their order; a row has no key for a column that it lacks.
 
     Raises InputError: there is no `items.parquet`, or it is not whole."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     path = Path(directory) / ITEMS
     if not path.is_file():
         raise InputError(f"{directory} has no {ITEMS}: evaluate the checkpoint again")
@@ -114,8 +110,6 @@ def read_items(directory: Path | str) -> list[dict[str, Any]]:
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> "Table":
-    import pyarrow as pa
-
     kinds = {"bool": pa.bool_(), "int": pa.int64(), "float": pa.float64(), "str": pa.string(),
              "ints": pa.list_(pa.int64()), "floats": pa.list_(pa.float64()), "strs": pa.list_(pa.string()),
              "lists": pa.list_(pa.list_(pa.float64())), "json": pa.string()}  # fmt: skip

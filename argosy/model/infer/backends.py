@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from argosy.core.errors import InputError
+from argosy.core.lazy import torch
 from argosy.model.infer.decode import Answers, Decoder, Decoding
 from argosy.model.infer.encoder import Encoder, load_encoder
 from argosy.model.infer.model import LanguageModel, load_helper
@@ -22,9 +23,6 @@ from argosy.model.infer.work import Helper, Journal, ScoreCache, Work, model_dir
 from argosy.model.weights.checkpoint import Checkpoint
 from argosy.model.weights.load import check_files
 from argosy.model.weights.pretrained import load_config, loading
-
-if TYPE_CHECKING:
-    import torch
 
 JOURNAL = "scores"  # below a step's `state`
 KNOWN = "known"  # beside it: scores for a retry of the step, whose batches will be others
@@ -111,8 +109,6 @@ class VLLMScorer(Scorer):
 
     def next_token(self, contexts: Sequence[Tokens]) -> "Iterator[tuple[int, torch.Tensor]]":
         """Yield distributions as Scorer does; the engine gives the log-probability of every token."""
-        import torch
-
         chosen = [index for index, context in enumerate(contexts) if context]
         prompts = [contexts[index][-self.max_length :] for index in chosen]
         self.cut += sum(len(context) > self.max_length for context in contexts)

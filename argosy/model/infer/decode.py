@@ -8,20 +8,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from argosy.core.errors import StepError
+from argosy.core.lazy import Tensor, torch
 from argosy.core.step.contract import counted
 from argosy.model.infer.batches import SHARED, beginning
 from argosy.model.infer.forward import free_memory, is_out_of_memory, short_rope
 from argosy.model.infer.logprobs import by_length, sample_tokens
 from argosy.model.infer.shared import SharedPrefix, shares_prefix
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
 
 _ENDED = 0.125  # share of a batch's rows that have ended, from which on it is worth copying the others
 _LOG = logging.getLogger(__name__)
@@ -94,8 +91,6 @@ class TransformersDecoder(Decoder):
 
     def __call__(self, prompts: Sequence[Sequence[int]], seeds: Sequence[Sequence[int]], decoding: Decoding) -> Answers:
         """Answer each prompt, batches of similar lengths at a time."""
-        import torch
-
         copies = max(map(len, seeds), default=1)
         found = Answers([[] for _ in range(len(prompts) * copies)], [[] for _ in range(len(prompts) * copies)])
         batches = [[group[at] for at in batch] for group in _by_reach(prompts, decoding.max_new_tokens, self.short)
@@ -141,8 +136,6 @@ class _BatchDecoding:
     def __init__(self, decoder: TransformersDecoder, prompts: Sequence[Sequence[int]], seeds: Sequence[Sequence[int]],
                  decoding: Decoding, before: int = 0) -> None:
         """`before`: tokens that the prompts begin with and that have been read."""
-        import torch
-
         self._decoder, self._model, self._decoding, self._copies = decoder, decoder.model, decoding, len(seeds[0])
         device, rows, most = decoder.model.device, len(prompts) * self._copies, decoding.max_new_tokens
         self._prompts = pad_left(prompts, decoding.pad_id).to(device)
@@ -177,7 +170,7 @@ class _BatchDecoding:
             self._append(tokens, at)
         return self._answers()
 
-    def _logits(self, at: int) -> "Tensor":
+    def _logits(self, at: int) -> Tensor:
         outputs = self._model(input_ids=self._ids, attention_mask=self._mask, position_ids=self._places,
                               past_key_values=self._cache, use_cache=True, logits_to_keep=1)
         logits: Tensor = outputs.logits[:, -1]
@@ -189,7 +182,7 @@ class _BatchDecoding:
                                                 for each in (logits, self._mask, self._places))
         return logits
 
-    def _choose(self, logits: "Tensor", at: int) -> "tuple[Tensor, Tensor | None]":
+    def _choose(self, logits: Tensor, at: int) -> "tuple[Tensor, Tensor | None]":
         """Choose the next token of each row; its log-probability too, where those are wanted."""
         decoding = self._decoding
         scores = None
@@ -202,13 +195,11 @@ class _BatchDecoding:
                 scores = logits.float().log_softmax(-1)
         return tokens, None if scores is None else scores.gather(1, tokens.unsqueeze(1)).squeeze(1)
 
-    def _end(self, tokens: "Tensor", at: int) -> int:
+    def _end(self, tokens: Tensor, at: int) -> int:
         """Mark the rows that end with these tokens; returns how many have ended.
 
         A stop text is looked for in the last tokens' text alone: a token has a byte or more, so a stop text lies within
         as many tokens as it has bytes; a character that is not whole yet is no match."""
-        import torch
-
         self._ended |= torch.isin(tokens, self._stops)
         if stops := self._decoding.stops:
             assert self._decoder.text
@@ -221,7 +212,7 @@ class _BatchDecoding:
                     self._ended[row] = True
         return int(self._ended.sum())
 
-    def _leave(self, tokens: "Tensor") -> "Tensor":
+    def _leave(self, tokens: Tensor) -> Tensor:
         """Drop the rows that have ended; returns the tokens of the others."""
         going = (~self._ended).nonzero().squeeze(1)
         if self._cache is not None:
@@ -230,11 +221,9 @@ class _BatchDecoding:
             each[going] for each in (self._lines, self._ended, self._mask, self._places))
         return tokens[going]
 
-    def _append(self, tokens: "Tensor", at: int) -> None:
+    def _append(self, tokens: Tensor, at: int) -> None:
         """Go on with these tokens; from the beginning where the model keeps no keys, or those so far were made with
         other rotary frequencies."""
-        import torch
-
         self._mask = torch.cat([self._mask, self._mask.new_ones(len(tokens), 1)], dim=1)
         if self._cache is None or self._mask.shape[1] == self._decoder.short + 1:
             begun = self._prompts[self._lines // self._copies]
@@ -253,10 +242,8 @@ class _BatchDecoding:
         return Answers(tokens, [score[: len(row)] for row, score in zip(tokens, self._scores.tolist(), strict=True)])
 
 
-def pad_left(rows: Sequence[Sequence[int]], value: int) -> "Tensor":
+def pad_left(rows: Sequence[Sequence[int]], value: int) -> Tensor:
     """Pad rows on the left, (rows, longest row), int64."""
-    import torch
-
     longest = max(len(row) for row in rows)
     return torch.tensor([[value] * (longest - len(row)) + list(row) for row in rows])
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from argosy.core.errors import InputError
+from argosy.core.lazy import torch
 from argosy.model.infer.logprobs import by_length
 from argosy.model.infer.model import LanguageModel
 from argosy.model.weights.checkpoint import find_checkpoint, no_language_model
@@ -43,8 +44,6 @@ class Models:
     def labels(self, model: str, texts: Sequence[str], max_tokens: int) -> Floats:
         """Return the one output of a regression, or the mean number of the label under a classifier, (texts,), from the
         first `max_tokens` tokens, special ones among them."""
-        import torch
-
         network, tokenizer, longest = _classifier(self._directory(model))
         rows = tokenizer(list(texts), truncation=True, max_length=min(max_tokens, longest))["input_ids"]
         found = np.zeros(len(texts))
@@ -71,8 +70,6 @@ def _language_model(path: Path, batch_tokens: int, dtype: str) -> LanguageModel:
 @lru_cache(maxsize=_KEPT)
 def _classifier(path: Path) -> tuple[Any, Any, int]:
     """Return the network, its tokenizer and the tokens that both take at most."""
-    import torch
-
     network = load_model(path, "AutoModelForSequenceClassification").eval()
     tokenizer = load_tokenizer(path)
     if tokenizer.pad_token_id is None:

@@ -4,17 +4,14 @@ import logging
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from argosy.core.errors import StepError
+from argosy.core.lazy import torch
 from argosy.model.infer.logprobs import Parts, log_softmax, parts
 from argosy.model.infer.rows import Grid, Query, Row, Tokens, grid, pack
-
-if TYPE_CHECKING:
-    import torch
-
 
 _LOG = logging.getLogger(__name__)
 _NO_MEMORY = ("out of memory", "not enough memory", "can't allocate memory", "cannot allocate memory")
@@ -36,7 +33,6 @@ class Prefix:
 
     def expanded(self, tokens: Tokens, rows: int) -> Any:
         """Make a cache of a beginning's keys and values for that many rows (computed once, not copied)."""
-        import torch
         from transformers import DynamicCache
 
         if self._tokens != tokens:
@@ -112,8 +108,6 @@ class Forward:
         return self.run(prefix, rows[:middle], read) + self.run(prefix, rows[middle:], read)
 
     def _logits(self, prefix: Tokens, rows: Sequence[Row]) -> tuple[Parts, Grid]:
-        import torch
-
         laid = grid(rows)
         device = self.model.device
         cache = self._prefix.expanded(prefix, len(rows)) if prefix else None
@@ -130,8 +124,6 @@ class Forward:
         return self._outputs(inputs, torch.from_numpy(laid.outputs).to(device)), laid
 
     def _outputs(self, inputs: dict[str, Any], outputs: "torch.Tensor") -> Parts:
-        import torch
-
         head = self.model.get_output_embeddings()
         with torch.inference_mode():
             if self.head == "apart":
@@ -165,8 +157,6 @@ class Forward:
         output layer is not the last. A trial is too short to see a window, which the configuration names.
 
         `max_length`: tokens of the longest sequence."""
-        import torch
-
         sequences = [tuple((7 * i + 3 * k * (i > 3)) % 50 + 1 for i in range(8)) for k in range(3)]
         trial = sorted(Query(tuple(t % self.vocabulary for t in tokens), 4, ()) for tokens in sequences)
         with torch.inference_mode():
@@ -185,8 +175,6 @@ class Forward:
         self._prefix.clear()
 
     def _gives(self, prefix: Tokens, rows: Rows, expected: "torch.Tensor") -> bool:
-        import torch
-
         try:
             made, laid = self._logits(prefix, [pack(row, len(prefix)) for row in rows])
             values = torch.cat([log_softmax(blocks) for _, blocks in made])[np.concatenate(laid.places)]
@@ -228,8 +216,6 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 def free_memory() -> None:
     import gc
-
-    import torch
 
     gc.collect()
     if torch.cuda.is_available():

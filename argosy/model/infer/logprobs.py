@@ -7,13 +7,11 @@ Online normalizer calculation for softmax, 2018)."""
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from argosy.core.lazy import torch
 from argosy.core.step.contract import counted
 from argosy.model.infer.plan import LOGITS
-
-if TYPE_CHECKING:
-    import torch
 
 Blocks = Iterator["torch.Tensor"]  # logits [position, some of the vocabulary], in the order of the vocabulary
 Parts = Iterator[tuple[range, Blocks]]  # of which positions each is
@@ -24,8 +22,6 @@ _WHOLE = 2**23  # logits at a time where all of the vocabulary is needed: 32 MiB
 
 def parts(head: Any, hidden: "torch.Tensor", vocabulary: int) -> Parts:
     """Compute logits of all positions. `head`: the output layer. `hidden`: its input [position, hidden unit]."""
-    import torch
-
     cpu = hidden.device.type == "cpu"
     plain = type(head) is torch.nn.Linear and not (head._forward_hooks or head._forward_pre_hooks)
     in_blocks = cpu and plain  # the head does no more than torch's linear layer
@@ -37,8 +33,6 @@ def parts(head: Any, hidden: "torch.Tensor", vocabulary: int) -> Parts:
 
 
 def _blocks(head: Any, hidden: "torch.Tensor") -> Blocks:
-    import torch
-
     width = max(1, min(_BLOCK // len(hidden), -(-len(head.weight) // 2)))  # two at least: a trial sees a border too
     for begin in range(0, len(head.weight), width):
         bias = None if head.bias is None else head.bias[begin : begin + width]
@@ -47,8 +41,6 @@ def _blocks(head: Any, hidden: "torch.Tensor") -> Blocks:
 
 def log_softmax(blocks: Blocks) -> "torch.Tensor":
     """Compute log-probabilities [position, vocabulary], float32."""
-    import torch
-
     return torch.log_softmax(torch.cat(list(blocks), dim=-1).float(), dim=-1)
 
 
@@ -75,16 +67,12 @@ class _Reading:
     total: "torch.Tensor"
 
     def __init__(self, at: "torch.Tensor", token: "torch.Tensor") -> None:
-        import torch
-
         self._at, self._token, self._begin = at, token, 0
         self.own = torch.full((len(token),), torch.nan, device=token.device)
         self.first = torch.zeros(len(token), dtype=torch.bool, device=token.device)
 
     def add(self, values: "torch.Tensor") -> None:
         """Read the next block [position, some of the vocabulary], float32."""
-        import torch
-
         high = values.amax(dim=-1).clamp_min(torch.finfo(torch.float32).min)  # a number, of a block of -inf too
         if not self._begin:
             self.most, self.total = high, torch.zeros_like(high)
@@ -103,16 +91,12 @@ class _Reading:
 
     def result(self) -> "tuple[torch.Tensor, torch.Tensor]":
         """Finish `target_logprobs`, when all blocks are read."""
-        import torch
-
         most = self.most[self._at]
         return self.own - most - torch.log(self.total)[self._at], self.first & (self.own == most)
 
 
 def pad_right(rows: Sequence[Sequence[int]], value: int) -> Any:
     """Return a (rows, longest row) int64 tensor, padded on the right with `value`."""
-    import torch
-
     return torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=value)
 
 
@@ -132,8 +116,6 @@ def answer_logprobs(
     model: Any, prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]], pad_id: int, batch_size: int,
 ) -> list[Any]:
     """Return log p(token | prompt and answer so far) of each answer's tokens: one float tensor an answer."""
-    import torch
-
     rows = [[*prompt, *answer] for prompt, answer in zip(prompts, answers, strict=True)]
     result: list[Any] = [None] * len(rows)
     model.eval()
@@ -166,8 +148,6 @@ def likeliest(shares: Any, top_k: int, top_p: float) -> Any:
 def sample_tokens(shares: Any, numbers: Any, top_k: int, top_p: float) -> Any:
     """Return the token of each row, (R,), that its number in [0, 1), (R,), falls on in its probabilities, (R, V);
     `likeliest` leaves some of them out."""
-    import torch
-
     rising = likeliest(shares, top_k, top_p).cumsum(-1)
     point = numbers.unsqueeze(1) * rising[:, -1:]
     return torch.searchsorted(rising, point, right=True).squeeze(1).clamp(max=shares.shape[1] - 1)
@@ -202,8 +182,6 @@ def answer_kl(
 
     Returns:
         {"kl": exact at each position, "kl_k1", "kl_k3": the two estimators, from the sampled tokens alone}."""
-    import torch
-
     rows = [[*prompt, *answer] for prompt, answer in zip(prompts, answers, strict=True) if policy is not reference]
     totals = {"kl": 0.0, "kl_k1": 0.0, "kl_k3": 0.0}
     with torch.no_grad():

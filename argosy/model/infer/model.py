@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from argosy.core.errors import InputError
+from argosy.core.lazy import torch
 from argosy.corpus.data.split import derive_seed
 from argosy.model.infer.batches import batches_of
 from argosy.model.infer.decode import Decoder, Decoding, TransformersDecoder, before_stops
@@ -63,7 +64,6 @@ class LanguageModel:
 
         Raises InputError: it cannot be loaded, or not whole; names the directory and says why; StepError: it has
         disappeared meanwhile."""
-        import torch
         import transformers
 
         transformers.logging.disable_progress_bar()

@@ -7,19 +7,17 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from argosy.core.lazy import torch
 from argosy.model.infer.forward import Forward
 from argosy.model.infer.logprobs import Parts, log_softmax, target_logprobs
 from argosy.model.infer.plan import Limits, plan
 from argosy.model.infer.rows import JOINED, NOT_SCORED, TOO_LONG, Grid, Query, Score, Tokens, TokenScores
 from argosy.model.infer.work import ScoreCache, Work
-
-if TYPE_CHECKING:
-    import torch
 
 _PADDING, _PADDING_CPU = 4096, 64  # tokens that can be computed while a forward pass is started
 _COMPUTED_CPU = 1024  # tokens at a time: with more, what the layers hand on leaves the caches
@@ -119,8 +117,6 @@ class Scorer:
         """Yield (query, what `read` makes of its log-probabilities [place, vocabulary], float32), in any order.
 
         `queries`: each once."""
-        import torch
-
         def read_all(parts: Parts, laid: Grid, members: Sequence[Query]) -> list[R]:
             values = torch.cat([log_softmax(blocks) for _, blocks in parts])
             return [read(values[places], query) for places, query in zip(laid.places, members, strict=True)]
@@ -171,8 +167,6 @@ class Scorer:
 
 
 def _read(parts: Parts, laid: Grid, queries: Sequence[Query]) -> list[TokenScores]:
-    import torch
-
     outputs = np.concatenate(laid.places)
     ids = np.array([token for query in queries for token in query.targets], dtype=np.int64)
     logprobs, greedy = np.empty(len(ids)), np.empty(len(ids), dtype=np.bool_)

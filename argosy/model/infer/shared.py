@@ -7,21 +7,20 @@ of each row alone, at the places where it stands; the function adds the beginnin
 import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from torch import Tensor
+from argosy.core.lazy import Tensor, torch
 
 NAME = "argosy_shared"
 _UNKNOWN = ("softcap", "s_aux", "position_bias", "sliding_window")  # what changes scores and is not taken here
 TRIAL_ERRORS = (RuntimeError, ValueError, TypeError, IndexError, AttributeError, NotImplementedError, KeyError)
-_LAYERS: "list[tuple[Tensor, Tensor]]" = []  # keys and values of the beginning now read, (1, key heads, tokens, size)
+_LAYERS: list[tuple[Tensor, Tensor]] = []  # keys and values of the beginning now read, (1, key heads, tokens, size)
 
 
 def attention(
-    module: Any, query: "Tensor", key: "Tensor", value: "Tensor", attention_mask: "Tensor | None", scaling: float,
+    module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, scaling: float,
     dropout: float = 0.0, **others: Any,
-) -> "tuple[Tensor, None]":
+) -> tuple[Tensor, None]:
     """Attend to the beginning and to the row's own tokens.
 
     Args:
@@ -29,8 +28,6 @@ def attention(
         attention_mask: additive, (rows, 1, queries, keys); None: causal where there are several queries.
 
     Returns (rows, queries, heads, size). Raises ValueError: the model wants what is not taken here."""
-    import torch
-
     if name := next((name for name in _UNKNOWN if others.get(name) is not None), ""):
         raise ValueError(f"attention with {name}")
     rows, heads, queries, size = query.shape
@@ -62,8 +59,6 @@ class SharedPrefix:
     @contextmanager
     def read(self, tokens: Sequence[int]) -> Iterator[None]:
         """Have all rows within the block begin with these tokens; with none, nothing changes."""
-        import torch
-
         if not tokens:
             yield
             return
@@ -84,7 +79,6 @@ class SharedPrefix:
 def shares_prefix(model: Any) -> bool:
     """Try whether rows with a shared beginning have the logits of the same rows alone; not so where attention is not by
     this function (state spaces, positions from the mask, capped scores)."""
-    import torch
     from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
@@ -109,10 +103,8 @@ def trial_tolerance(model: Any) -> float:
     return 1e-3 if "32" in str(model.dtype) else 0.1
 
 
-def _last_logits(model: Any, rows: Sequence[Sequence[int]], before: int) -> "Tensor":
+def _last_logits(model: Any, rows: Sequence[Sequence[int]], before: int) -> Tensor:
     """Compute the log-probabilities after each row, with padding on the left, then after one more token."""
-    import torch
-
     longest = max(map(len, rows))
     ids = torch.tensor([[0] * (longest - len(row)) + list(row) for row in rows], device=model.device)
     mask = torch.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in rows], device=model.device)

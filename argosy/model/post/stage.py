@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from argosy.core.errors import InputError, StepError
+from argosy.core.lazy import torch
 from argosy.core.step.contract import StepContext
 from argosy.core.step.process import make_deterministic
 from argosy.core.store.step_files import given_directory
@@ -197,7 +198,6 @@ def quantization(device: Any, dtype: str) -> dict[str, Any]:
     Raises InputError: bitsandbytes is not installed."""
     if problem := missing("lora.kind=qlora", "bitsandbytes", "set lora.kind=lora"):
         raise InputError(problem)
-    import torch
     from transformers import BitsAndBytesConfig
 
     config = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True,

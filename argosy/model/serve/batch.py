@@ -6,19 +6,16 @@ left, and a model for which that is not exact is given one row at a time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from argosy.core.errors import InputError
+from argosy.core.lazy import Tensor, torch
 from argosy.model.infer.decode import pad_left, padding_allowed
 from argosy.model.infer.forward import short_rope
 from argosy.model.infer.logprobs import sample_tokens
 from argosy.model.infer.shared import TRIAL_ERRORS, trial_tolerance
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
 
 
 @dataclass(frozen=True)
@@ -85,8 +82,6 @@ class Batch:
     def step(self, newcomers: Sequence[Row] = ()) -> list[Row]:
         """Add a token to each row, of the newcomers the first one; returns the rows that have one more token. Rows that
         have ended, or whose reader has left, are out of the batch."""
-        import torch
-
         with torch.inference_mode(), padding_allowed(self.model):
             self._leave()
             grown = [*self.rows]
@@ -102,15 +97,13 @@ class Batch:
         self.rows, self._widths, self._cache = [], [], None
 
     def _go_on(self) -> None:
-        import torch
-
         last = torch.tensor([[row.tokens[-1].id] for row in self.rows], device=self.model.device)
         mask = _mask([width + 1 for width in self._widths], last.device)
         places = torch.tensor([[width] for width in self._widths], device=last.device)
         self._choose(self.rows, self._forward(last, mask, places))
         self._widths = [width + 1 for width in self._widths]
 
-    def _forward(self, ids: "Tensor", mask: "Tensor", places: "Tensor") -> "Tensor":
+    def _forward(self, ids: Tensor, mask: Tensor, places: Tensor) -> Tensor:
         outputs = self.model(input_ids=ids, attention_mask=mask, position_ids=places, past_key_values=self._cache,
                              use_cache=True, logits_to_keep=1)
         self._cache = outputs.past_key_values
@@ -131,8 +124,6 @@ class Batch:
         self._widths += widths
 
     def _leave(self) -> None:
-        import torch
-
         going = [at for at, row in enumerate(self.rows) if not row.ended and not row.left]
         if len(going) == len(self.rows):
             return
@@ -146,10 +137,8 @@ class Batch:
             for layer in self._cache.layers:
                 layer.keys, layer.values = layer.keys[:, :, spare:], layer.values[:, :, spare:]
 
-    def _choose(self, rows: Sequence[Row], logits: "Tensor") -> None:
+    def _choose(self, rows: Sequence[Row], logits: Tensor) -> None:
         """Choose the next token of each row, (rows, vocabulary)."""
-        import torch
-
         logits = logits.float()
         wanted = max((row.sampling.top for row in rows if row.sampling.top is not None), default=None)
         chosen = [int(logits[at].argmax()) if not row.sampling.temperature else _sampled(logits[at], row)
@@ -166,21 +155,18 @@ class Batch:
             row.tokens.append(Token(token, logprob, list(zip(ids[:top], best[:top], strict=True))))
 
 
-def _sampled(logits: "Tensor", row: Row) -> int:
+def _sampled(logits: Tensor, row: Row) -> int:
     """Draw a token of one row's softmax(logits / temperature), (vocabulary,)."""
-    import torch
-
     shares = (logits / row.sampling.temperature).log_softmax(-1).exp()
     return int(sample_tokens(shares[None], torch.tensor([row.draw()], device=logits.device), 0, row.sampling.top_p))
 
 
-def _mask(widths: Sequence[int], device: Any) -> "Tensor":
+def _mask(widths: Sequence[int], device: Any) -> Tensor:
     return pad_left([[1] * width for width in widths], 0).to(device)
 
 
 def _append(cache: Any, others: Any) -> None:
     """Put the rows of `others` after those of `cache`; the shorter ones are padded on the left."""
-    import torch
     from torch.nn.functional import pad
 
     for layer, other in zip(cache.layers, others.layers, strict=True):

@@ -9,6 +9,7 @@ from typing import Any
 
 from argosy.core.config.schema import Config
 from argosy.core.errors import StepError
+from argosy.core.lazy import torch
 from argosy.core.step.contract import StepContext
 from argosy.core.store.files import publish, temporary_of, write_json
 from argosy.model.weights.adapters.files import write_adapter
@@ -154,8 +155,6 @@ class _Files:
 
 
 def _rounded(name: str, tensor: Any, dtype: str) -> Any:
-    import torch
-
     if tensor.dtype != torch.float32 or dtype == "float32":
         return tensor
     made = tensor.to(getattr(torch, dtype))
@@ -178,8 +177,6 @@ def whole_weights(model: Any) -> dict[str, Any]:
 
 def save_config(model: Any, directory: Path, dtype: str = "float32") -> None:
     """Write config.json, with the weights' `dtype`, and how texts are generated."""
-    import torch
-
     model.config.architectures = [type(model).__name__]
     model.config.dtype = getattr(torch, dtype)
     if getattr(model.config, "quantization_config", None) is not None:  # of the training; what is written is whole

@@ -8,14 +8,12 @@ Activation-aware Weight Quantization"). Activations, the embedding, the norms an
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from argosy.core.errors import InputError
+from argosy.core.lazy import Tensor, torch
 from argosy.core.store.files import read_record
 from argosy.model.weights.pretrained import load_config
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 METHODS = ("int8", "int4", "awq", "fp8")
 BLOCKS = ("llama", "mistral", "qwen2", "qwen3")  # types whose blocks `_pairs` knows
@@ -80,7 +78,6 @@ def quantize(model: Any, method: str, group: int, dtype: str) -> None:
 
     `group`: as `check` returns it. `dtype`: precision that the scales are saved in: weights are rounded to what these
     scales make, and not to what they would have made."""
-    import torch
     from compressed_tensors.compressors import compress_module
     from compressed_tensors.quantization import QuantizationConfig, QuantizationScheme, apply_quantization_config
 
@@ -102,7 +99,7 @@ def _args(method: str, group: int) -> Any:
                             **parts)
 
 
-def _scales(weight: "Tensor", args: Any) -> "tuple[Tensor, Tensor]":
+def _scales(weight: Tensor, args: Any) -> tuple[Tensor, Tensor]:
     """Return the scales, and the zero points, by which the largest weight of each output or group is the last number
     that the bits have."""
     from compressed_tensors.quantization.utils import calculate_qparams
@@ -122,13 +119,11 @@ def save(model: Any, directory: Path, dtype: str) -> None:
     ModelCompressor.from_pretrained_model(model).update_config(str(directory))
 
 
-def scale_inputs(model: Any, rows: "Sequence[Tensor]", group: int) -> None:
+def scale_inputs(model: Any, rows: Sequence[Tensor], group: int) -> None:
     """Scale the inputs of a float32 model's linear layers, and their weights the other way, for int4 weights that lose
     less of the model's answers to `rows` of token ids: what it computes stays the same.
 
     The inputs of all layers are kept meanwhile."""
-    import torch
-
     pairs = list(_pairs(model))
     inputs = _inputs(model, [after[0] for _, after in pairs], rows)
     with torch.no_grad():
@@ -141,10 +136,9 @@ def scale_inputs(model: Any, rows: "Sequence[Tensor]", group: int) -> None:
                 before.bias.div_(scales)
 
 
-def search(inputs: "Tensor", weight: "Tensor", group: int) -> "Tensor":
+def search(inputs: Tensor, weight: Tensor, group: int) -> Tensor:
     """Return the scales of a layer's inputs, of EXPONENTS powers of their mean size, with which int4 weights change its
     outputs least: of `inputs`, (tokens, width), by `weight`, (outputs, width)."""
-    import torch
     from compressed_tensors.quantization.lifecycle.forward import fake_quantize
 
     args, wanted = _args("awq", group), inputs @ weight.T
@@ -171,10 +165,8 @@ def _pairs(model: Any) -> Iterator[tuple[Any, list[Any]]]:
         yield mlp.up_proj, [mlp.down_proj]
 
 
-def _inputs(model: Any, layers: Sequence[Any], rows: "Sequence[Tensor]") -> "dict[Any, Tensor]":
+def _inputs(model: Any, layers: Sequence[Any], rows: Sequence[Tensor]) -> dict[Any, Tensor]:
     """Return the inputs of layers, (tokens, width), as the model reads `rows`."""
-    import torch
-
     found: dict[Any, list[Tensor]] = {layer: [] for layer in layers}
     hooks = [layer.register_forward_pre_hook(lambda each, given: found[each].append(given[0].flatten(0, -2)))
              for layer in layers]
@@ -189,8 +181,6 @@ def _inputs(model: Any, layers: Sequence[Any], rows: "Sequence[Tensor]") -> "dic
 
 
 def _layers(model: Any) -> list[Any]:
-    import torch
-
     ignored = set(_ignored(model))
     return [each for name, each in model.named_modules() if type(each) is torch.nn.Linear and name not in ignored]
 

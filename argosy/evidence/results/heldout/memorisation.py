@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,15 +14,13 @@ from pydantic import Field
 
 from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
+from argosy.core.lazy import torch
 from argosy.core.statistics.intervals import Estimate, auc, mean
 from argosy.corpus.tokens.reader import Split, TokenizedChannel, read_channels
 from argosy.evidence.results.findings import Findings
 from argosy.evidence.results.heldout.documents import check_vocabulary
 from argosy.model.infer.model import LanguageModel
 from argosy.model.infer.rows import Query, Tokens
-
-if TYPE_CHECKING:
-    import torch
 
 ATTACKS = ("loss", "zlib", "min_k", "min_k_plus")
 SPLITS: tuple[Split, ...] = ("train", "heldout")
@@ -133,8 +131,6 @@ def _score_channel(
 def _statistics(logs: "torch.Tensor", query: Query) -> NDArray[np.float64]:
     """Compute [statistic, token] of log-probabilities [token, vocabulary]: the token's own (nats), whether it was the
     likeliest, and its z: its own less their mean under the model's distribution, over their deviation (Min-K%++)."""
-    import torch
-
     parts: list[NDArray[np.float64]] = []
     for start in range(0, len(query.targets), _ROWS):
         own = logs[start : start + _ROWS].double()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from argosy.core.errors import InputError
+from argosy.core.lazy import torch
 from argosy.core.store.files import read_record, write_json
 
 BASE, CONFIG, WEIGHTS = "base.json", "adapter_config.json", "adapter_model.safetensors"
@@ -83,7 +84,6 @@ def attach(model: Any, path: Path, new: str = "") -> Any:
     """Put the adapters in `path` into the model of its base; returns it.
 
     `new`: pattern of tensors that the file may lack. Raises InputError: they do not fit."""
-    import torch
     from peft import LoraConfig
     from safetensors.torch import load_file
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from argosy.core.errors import InputError
+from argosy.core.lazy import torch
 from argosy.core.sandbox.templates import TemplateRefusal, render
 from argosy.core.store.files import make_directory, publish, read_object, read_record, temporary_of, write_json
 from argosy.core.store.lease import locked
@@ -175,8 +176,6 @@ def _complete(found: ImportedModel) -> None:
 
 def _fit_rows(found: ImportedModel, known: Collection[int]) -> None:
     """Set the rows of added tokens to the mean of the `known` ones; where there are too few rows, add some."""
-    import torch
-
     model = found.model
     before = model.get_input_embeddings().num_embeddings
     needed = 1 + max(found.tokenizer.get_vocab().values())

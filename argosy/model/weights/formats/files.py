@@ -13,6 +13,7 @@ from typing import Any
 from torch import Tensor
 
 from argosy.core.errors import ArgosyError, InputError
+from argosy.core.lazy import torch
 from argosy.core.store.files import make_directory, publish, read_json, temporary_of
 from argosy.model.weights.adapters.files import BASE, CONFIG, is_adapter
 from argosy.model.weights.formats.layouts import (
@@ -134,7 +135,6 @@ def _shards_in(source: Path) -> Sequence[Path]:
 
 
 def _read_distributed(source: Path) -> dict[str, Tensor]:
-    import torch
     from torch.distributed.checkpoint.filesystem import FileSystemReader
     from torch.distributed.checkpoint.metadata import TensorStorageMetadata
     from torch.distributed.checkpoint.state_dict_loader import load

@@ -4,6 +4,7 @@ The point of reference is the policy's divergence, estimated from answers put to
 
 from pydantic import Field
 
+from argosy.core.lazy import torch
 from argosy.model.post.preferences.methods import Answers, SingleMethod, Tensor
 
 
@@ -14,8 +15,6 @@ class KTO(SingleMethod):
     """Weight of bad answers (kto)."""
 
     def single_losses(self, answers: Answers, good: Tensor, divergence: Tensor) -> Tensor:
-        import torch
-
         gain = self.beta * (answers.ratios - divergence)
         weight = torch.where(good, self.desirable_weight, self.undesirable_weight)
         return weight * (1 - torch.where(good, gain, -gain).sigmoid())

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from argosy.core.config.schema import Config
+from argosy.core.lazy import torch
 from argosy.core.plugins import Folder
 
 
@@ -70,8 +71,6 @@ def whiten(values: Any, mask: Any, *, shift_mean: bool = True) -> Any:
 
 def token_rewards(scores: Any, kl: Any, mask: Any, kl_coef: float) -> Any:
     """Return -kl_coef * KL at each token, plus the answer's score at its last token (Ouyang et al. 2022, eq. 2)."""
-    import torch
-
     rewards = -kl_coef * kl * mask
     last = (mask * torch.arange(1, mask.size(1) + 1, device=mask.device)).argmax(1)
     rewards[torch.arange(len(scores), device=rewards.device), last] += scores

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from argosy.core.config.schema import Config, Rate
+from argosy.core.lazy import torch
 from argosy.model.post.rl.methods import Method, Outcome, token_rewards, whiten
 
 
@@ -45,8 +46,6 @@ def generalized_advantages(rewards: Any, values: Any, mask: Any, gamma: float, l
     """Return (advantages, returns) by generalised advantage estimation (Schulman et al. 2016).
 
     The answer's end is terminal: the value after its last token is 0, whether it stopped or was cut."""
-    import torch
-
     advantages = torch.zeros_like(rewards)
     carried = torch.zeros_like(rewards[:, 0])
     following = torch.zeros_like(carried)
