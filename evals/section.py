@@ -193,8 +193,7 @@ def read_tasks(
         findings.rejects += [{"task": name, "file": file, "record": number, "reason": why}
                              for file, number, why in read.rejects]  # fmt: skip
         groups = {item.id: spec.groups(item) for item in read.items}
-        found.append(Task(name, read.items, chains[name], groups, partial(read_examples, spec, data),
-                          spec.optional))
+        found.append(Task(name, read.items, chains[name], groups, partial(read_examples, spec, data), spec.optional))
     if first and alone and not found:
         raise first
     return found

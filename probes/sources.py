@@ -176,9 +176,7 @@ def _facts(path: Path, source: FactSource, left_out: Counter[str]) -> Iterator[F
             left_out["relation without wordings"] += 1
 
 
-def _cloze(
-    fact: Fact, facts: list[Fact], source: FactSource, seed: int, left_out: Counter[str]
-) -> ClozeFact | None:
+def _cloze(fact: Fact, facts: list[Fact], source: FactSource, seed: int, left_out: Counter[str]) -> ClozeFact | None:
     rng = Random(f"{seed}/{fact.id}")
     try:
         wrong = distractors(fact, facts, rng, source.wrong)

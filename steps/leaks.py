@@ -152,9 +152,7 @@ def _training(
                 yield Document(f"{file.name}:{line}", record_text(record), name)
 
 
-def _find(
-    index: "HeldoutIndex", documents: "Iterable[Document]", context: StepContext, size: int
-) -> "Iterator[Leak]":
+def _find(index: "HeldoutIndex", documents: "Iterable[Document]", context: StepContext, size: int) -> "Iterator[Leak]":
     from argosy.corpus.cleaning.batch import batches
 
     done = 0

@@ -85,8 +85,7 @@ def _copies(config: LearnConfig, context: StepContext, checkpoint: "Checkpoint",
         size = min(way.batch_size, len(half))
         training = SFTConfig(stage="learn", learning_rate=way.learning_rate, batch_size=size, micro_batch_size=size,
                              packing=False, seed=config.seed, threads=config.threads)
-        copies.append(learn_texts(checkpoint, half, training, work, f"half-{clock.part}", lora=way.lora,
-                                  chat=chat))
+        copies.append(learn_texts(checkpoint, half, training, work, f"half-{clock.part}", lora=way.lora, chat=chat))
     return copies
 
 

@@ -42,10 +42,7 @@ def run(config: SFTConfig, context: StepContext) -> PosttrainingOutputs:
     decoding = source.decoding(config.max_new_tokens)
 
     def evaluate(model: Any) -> dict[str, float]:
-        return {
-            **instruction_loss(model, heldout),
-            **exact_match(model, source.tokenizer, heldout, decoding),
-        }
+        return {**instruction_loss(model, heldout), **exact_match(model, source.tokenizer, heldout, decoding)}
 
     return stage.run(config.stage, model, evaluate, lambda: finetune(stage, model, rows))
 

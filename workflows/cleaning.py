@@ -62,8 +62,7 @@ def _measured(stage: Stages, clean: CleanConfig, scored: Sequence[Node]) -> list
         if not Path(path).exists():
             raise InputError(f"clean.filters names the model {path!r}: there is no such directory here (looked in "
                              f"{Path.cwd()}), and a name of the Hugging Face hub needs a commit, as in {EXAMPLE}")
-    config = MeasureConfig(filters=filters, models=models, threads=clean.model_threads,
-                           dtype=clean.model_dtype)
+    config = MeasureConfig(filters=filters, models=models, threads=clean.model_threads, dtype=clean.model_dtype)
     nodes = (stage("measure", "measure", config, part=node.part, batch=TOGETHER, scored=node)
              for node in scored if filters)
     return [node for node in nodes if node]

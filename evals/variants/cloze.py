@@ -7,14 +7,7 @@ from random import Random
 from typing import Literal
 
 from evals.question import SEPARATOR, Draft, Rendered
-from evals.variants import (
-    NotApplicable,
-    Variant,
-    added_about_others,
-    option_mark,
-    refers_to_options,
-    with_form,
-)
+from evals.variants import NotApplicable, Variant, added_about_others, option_mark, refers_to_options, with_form
 
 _END = "?？.。:：…_ ＿"
 # The place that an exam leaves for the answer: （ ）, ( ), (\\quad), （ $)$

@@ -144,9 +144,7 @@ class PromptProbe(Probe):
 KINDS: Folder[type[Probe]] = Folder("kind", Probe, __name__, key="kind")
 
 
-def run_probes(
-    suite: Suite, model: LanguageModel, data: str, *, chat: bool, seed: int, limit: int | None
-) -> Findings:
+def run_probes(suite: Suite, model: LanguageModel, data: str, *, chat: bool, seed: int, limit: int | None) -> Findings:
     """Measure the probes of a suite: metrics `probe/<suite>/<name>/<measure>` and a row a case. A probe without its
     data has failed, by name, and the others go on.
 

@@ -18,8 +18,7 @@ vLLM and SGLang compute with the packed weights; transformers unpacks them as it
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("checkpoint", metavar="CHECKPOINT", help="a checkpoint's name, or a directory")
-    parser.add_argument("--to", required=True, choices=METHODS,
-                        help="awq: int4 after a search on calibration text")
+    parser.add_argument("--to", required=True, choices=METHODS, help="awq: int4 after a search on calibration text")
     parser.add_argument("--group-size", type=int, choices=GROUPS, metavar="N",
                         help="inputs that share a scale, of int4 and awq: 128, 64 or 32 (default: the most that fit)")
     parser.add_argument("--tokens", type=Path, metavar="DIR", help="a tokenize step's directory, whose held-out "

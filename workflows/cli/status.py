@@ -79,8 +79,7 @@ def _count(number: int, name: str) -> str:
 
 CHANGED = "changed since that run: argosy plan shows what"
 WIDEST = 160
-NOTES = {"skipped": "already done, or outside of the range",
-         "blocked": "a node that it needs failed, or was stopped"}  # fmt: skip
+NOTES = {"skipped": "already done, or outside of the range", "blocked": "a node that it needs failed, or was stopped"}
 Row = tuple[str, str, str, str, str]
 UnitRow = tuple[str, str, str, str]
 

@@ -183,5 +183,4 @@ class Scheduler:
 
     def _push(self, key: str) -> None:
         node = self._nodes[key]
-        heapq.heappush(self._ready[node.name, node.step, node.resources],
-                       (-self._priority[key], self._order[key], key))
+        heapq.heappush(self._ready[node.name, node.step, node.resources], (-self._priority[key], self._order[key], key))

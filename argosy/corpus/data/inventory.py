@@ -95,8 +95,7 @@ def _local_cuts(file: InputFile, reader: Reader, most: int) -> list[Cut]:
             check_window(stream, file.path)
         if groups:
             ends = [*(cut.start for cut in groups[1:]), file.size]
-            return [cut._replace(hash=hash_span(stream, cut.start, end))
-                    for cut, end in zip(groups, ends, strict=True)]
+            return [cut._replace(hash=hash_span(stream, cut.start, end)) for cut, end in zip(groups, ends, strict=True)]
         if reader.cut_after and not is_packed(file.path) and file.size > most:
             return list(_line_cuts(stream, most, reader.cut_after == "blank"))
         return [Cut(0, 1, _weight(file), hash_span(stream, 0, file.size))]

@@ -213,9 +213,7 @@ def _no_best(checkpoints: Checkpoints, found: TaskComparison) -> str:
     return "" if found.others else "there is no other candidate"
 
 
-def changes_from_best(
-    key: str, candidates: Sequence[Checkpoint], task: str, forms: Sequence[str]
-) -> list[Contrast]:
+def changes_from_best(key: str, candidates: Sequence[Checkpoint], task: str, forms: Sequence[str]) -> list[Contrast]:
     """The headline's change from the best to each other candidate, corrected over all pairs of candidates."""
     (best,) = [c for c in candidates if c.key == key]
     others = [c for c in candidates if c is not best]

@@ -37,8 +37,7 @@ def kind_of(name: str, declared: Mapping[str, Metric] | None = None) -> Kind:
 @cache
 def known(name: str) -> Metric | None:
     """The declaration of a metric whose results carry none; None where no table has it."""
-    return next((found for of in (POSTTRAINING, RESULTS, JUDGE_METRICS)
-                 if (found := find(name, of)) is not None), None)
+    return next((found for of in (POSTTRAINING, RESULTS, JUDGE_METRICS) if (found := find(name, of)) is not None), None)
 
 
 _LANG = re.compile(r"^(.+)_(ar|de|en|es|fr|hi|id|it|ja|ko|nl|pl|pt|ru|sv|sw|th|tr|uk|vi|zh)$")

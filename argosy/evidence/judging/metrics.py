@@ -108,9 +108,7 @@ def kappa(pairs: Sequence[tuple[str, str]]) -> float:
     return (observed - chance) / (1 - chance) if chance < 1 else math.nan
 
 
-def length_controlled(
-    preferences: Sequence[float], first: Sequence[int], second: Sequence[int]
-) -> "Interval | None":
+def length_controlled(preferences: Sequence[float], first: Sequence[int], second: Sequence[int]) -> "Interval | None":
     """Estimate the win rate of the first at no difference in length, with its 95 % bootstrap interval over prompts.
 
     A logistic regression of the preference on tanh(difference in characters / its standard deviation); the win rate

@@ -95,8 +95,7 @@ def page(found: Cases, asked: Mapping[Key, Asked]) -> str:
     rows = [(*group, *totals, contrasts.get(f"bench/{group[0]}/{group[1]}/acc"))
             for group, totals in found.totals.items()]
     texts = sum(case.key in asked for case in found.chosen)
-    return render("cases.html.j2", found=found, labels=labels, rows=rows, texts=texts,
-                  data=as_script(data, exact=True))
+    return render("cases.html.j2", found=found, labels=labels, rows=rows, texts=texts, data=as_script(data, exact=True))
 
 
 def _records(cases: Sequence[Case], groups: Sequence[Group], asked: Mapping[Key, Asked]) -> Any:

@@ -173,8 +173,7 @@ def _evidence(rows: Rows, task: str) -> tuple[list[Evidence], dict[str, Hashable
     orders, plain = ([r for r in rows.groups.get((task, form), ()) if item_of(r) not in natural and not r.get("mixed")]
                      for form in (MEMORISATION, PLAIN))
     places: dict[str, Hashable] = {str(r["id"]): tuple(r["place"]) for r in orders if "place" in r}
-    clusters: dict[str, Hashable] = {item_of(r): r["cluster"] for r in (*orders, *plain)
-                                     if r.get("cluster")}
+    clusters: dict[str, Hashable] = {item_of(r): r["cluster"] for r in (*orders, *plain) if r.get("cluster")}
     found: list[Evidence] = []
     if places:
         for number, name in enumerate(("text_order", "answer_order")):
@@ -185,8 +184,7 @@ def _evidence(rows: Rows, task: str) -> tuple[list[Evidence], dict[str, Hashable
         if published and changed:
             found.append(Gap(name, published, changed))
     if not places:
-        places = {item_of(r): (r["gold"], len(r["scores"])) for r in plain
-                  if "gold" in r and r.get("scores")}
+        places = {item_of(r): (r["gold"], len(r["scores"])) for r in plain if "gold" in r and r.get("scores")}
     return found, places, clusters
 
 

@@ -154,9 +154,7 @@ def _check_tools(tokenizer: Any, messages: Sequence[Message], tools: Any) -> Non
 _MARK = re.compile(r"\{%-?\s*generation\b")  # {% generation %}, by which a template marks the assistant's words
 
 
-def encode_answers(
-    tokenizer: Any, messages: Sequence[Message], tools: Any = None
-) -> tuple[list[int], list[bool]]:
+def encode_answers(tokenizer: Any, messages: Sequence[Message], tools: Any = None) -> tuple[list[int], list[bool]]:
     """Token ids of the whole conversation, and whether each is of the assistant's words (or calls of `tools`) or ends a
     turn of it.
 

@@ -12,13 +12,7 @@ from weakref import WeakValueDictionary
 from argosy.core.errors import InputError
 from argosy.model.weights.adapters.files import attach, base_path, find_base, is_adapter, trained_whole
 from argosy.model.weights.checkpoint import find_checkpoint
-from argosy.model.weights.pretrained import (
-    load_config,
-    load_weights,
-    loading,
-    settled_dtype,
-    weights_dtype,
-)
+from argosy.model.weights.pretrained import load_config, load_weights, loading, settled_dtype, weights_dtype
 from argosy.model.weights.quantize import whole_again
 
 OUTPUT_LAYER = r"(lm_head|embed_out)\..*"  # of a language model; a classifier has none

@@ -155,8 +155,7 @@ def test_calibration_equals_a_direct_computation() -> None:
                  [("The sea is", " blue", [" red", " old"]), ("A cat", " sat", [" flew"]), ("One,", " two", [" nine"])]]
     probe = parse_probe({"name": "x", "kind": "calibration", "questions": questions, "bins": 4}, "s")
     assert (probe.declaration("000_025/acc").minor, probe.declaration("acc").minor) == (True, False)
-    found = probe.measure(
-        model, SCOPE)  # fmt: skip
+    found = probe.measure(model, SCOPE)
     gaps = [0.0] * 4
     for case in questions:
         texts = [case["answer"], *case["wrong"]]

@@ -99,8 +99,7 @@ def run(profile: Profile, arguments: argparse.Namespace) -> int:
 
 
 @contextlib.contextmanager
-def sending(nodes: Sequence[PlannedNode], pipeline: str, line: str,
-            earlier: Sequence[Path] = ()) -> Iterator[Sender]:
+def sending(nodes: Sequence[PlannedNode], pipeline: str, line: str, earlier: Sequence[Path] = ()) -> Iterator[Sender]:
     """Send to MLflow what `nodes` log inside, as part of a pipeline run of a line, and what `earlier` ones did."""
     os.environ |= pipeline_environment(pipeline, line)
     for node in nodes:

@@ -126,9 +126,7 @@ def _located(texts: str | dict[str, str], data: str, findings: Findings) -> str 
     return paths
 
 
-def channel_losses(
-    model: LanguageModel, channels: Mapping[str, Documents], stride: int | None, suite: str
-) -> Findings:
+def channel_losses(model: LanguageModel, channels: Mapping[str, Documents], stride: int | None, suite: str) -> Findings:
     """Measure the loss of each channel: nats a token, perplexity and bits a byte, and of `all` of them together.
 
     Each document alone, after BOS, without its closing EOS and the marks of a conversation's turns; long ones in
@@ -270,9 +268,7 @@ def _add_positions(
         findings.add(f"heldout/context_gain/{name}", ratio(*gain))
 
 
-def _by_document(
-    values: NDArray[np.float64], owners: NDArray[np.int64]
-) -> tuple[list[float], list[float]]:
+def _by_document(values: NDArray[np.float64], owners: NDArray[np.int64]) -> tuple[list[float], list[float]]:
     """Sum and count each document's values, over its pieces."""
     parts = [values[owners == document] for document in np.unique(owners)]
     return [float(np.nansum(part)) for part in parts], [float((~np.isnan(part)).sum()) for part in parts]

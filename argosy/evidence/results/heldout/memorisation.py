@@ -53,9 +53,7 @@ class _Sample:
     """higher = rather a member"""
 
 
-def memorisation(
-    model: LanguageModel, directory: Path, probe: MemorisationProbe, *, suite: str, seed: int
-) -> Findings:
+def memorisation(model: LanguageModel, directory: Path, probe: MemorisationProbe, *, suite: str, seed: int) -> Findings:
     """Compare beginnings of training documents (members) with those of held-out ones of the same channel, as long.
 
     Verbatim continuation (Carlini et al., "Quantifying Memorization Across Neural Language Models", 2023): after
@@ -154,9 +152,7 @@ def _draw(channel: TokenizedChannel, probe: MemorisationProbe, seed: str) -> lis
     return [(document, tuple(channel.tokens[start : start + length].tolist())) for document, start in starts]
 
 
-def _score(
-    model: LanguageModel, probe: MemorisationProbe, samples: Sequence[tuple[int, Tokens]]
-) -> list[_Sample]:
+def _score(model: LanguageModel, probe: MemorisationProbe, samples: Sequence[tuple[int, Tokens]]) -> list[_Sample]:
     """Score samples of at least two tokens, their first being given.
 
     Raises InputError: the model is not transformers' (its backend gives no whole distributions); StepError: one

@@ -211,8 +211,7 @@ class Learner:
             return [{"channel": each.channel, "text": tokenizer.decode(each.prompt_ids)[:SHOWN]} for each in chosen]
 
         self.engine.module.train()
-        Loop(self.phase, self.stage.context, self.engine,
-             Measured(update, evaluate=evaluate, suspects=suspects)).run()
+        Loop(self.phase, self.stage.context, self.engine, Measured(update, evaluate=evaluate, suspects=suspects)).run()
         tokens = sum(len(ids) for batch in batches for at in batch for ids in self.examples[at].sides)
         return Trained(len(batches), tokens, whole.refresh())
 

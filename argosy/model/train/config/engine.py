@@ -199,8 +199,7 @@ def _named(given: Any) -> Any:
 class EngineConfig(MeshConfig):
     """Fields of every phase that say how its processes share the work."""
 
-    engine: Annotated[Auto | Torch | DDP | FSDP | Zero, Field(discriminator="name"),
-                      BeforeValidator(_named)] = Auto()
+    engine: Annotated[Auto | Torch | DDP | FSDP | Zero, Field(discriminator="name"), BeforeValidator(_named)] = Auto()
     """torch sums gradients after the backward, ddp while it runs, fsdp shards the weights too (FSDP2), zero is
     DeepSpeed; all with equal arithmetic. A name, or a mapping with its options, such as {name: zero, stage: 2}."""
     recompute: Annotated[Literal["none", "selective", "full"], ADDED] = "none"

@@ -198,9 +198,7 @@ def has_kernel(query: Tensor, dropout: float) -> bool:
 
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]  # pieces differ from batch to batch
-def _by_pieces(
-    flat: list[Tensor], packed: Packed, window: int | None, dropout: float, scaling: float | None
-) -> Tensor:
+def _by_pieces(flat: list[Tensor], packed: Packed, window: int | None, dropout: float, scaling: float | None) -> Tensor:
     """Attend piece by piece; tensors are (tokens, heads, head size). Each costs memory in proportion to its tokens."""
     query, key, value = (each.transpose(0, 1).unsqueeze(0) for each in flat)
     done = []

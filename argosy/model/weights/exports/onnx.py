@@ -80,8 +80,7 @@ def sample(model: Any, batch: int, length: int, before: int) -> "tuple[Tensor, T
     heads, width = config.num_key_value_heads, head_width(config)
     tokens = torch.randint(config.vocab_size, (batch, length), generator=generator)
     places = torch.arange(before, before + length).repeat(batch, 1)
-    cache = [torch.randn(batch, heads, before, width, generator=generator)
-             for _ in range(2 * config.num_hidden_layers)]
+    cache = [torch.randn(batch, heads, before, width, generator=generator) for _ in range(2 * config.num_hidden_layers)]
     return tokens, torch.ones(batch, length + before, dtype=torch.int64), places, cache
 
 

@@ -122,8 +122,7 @@ def test_the_filter_asks_it_and_drops_below_the_threshold(trained: Any) -> None:
     numbered, paths = number_models(CleanConfig.model_validate(
         {"filters": [{"name": "quality_classifier", "model": str(root / "one")}]}).filters)
     assert paths == (str(root / "one"),)
-    asked = make("quality_classifier", Resources(models=find_models(numbered, paths)), model="0",
-                 least_probability=0.5)
+    asked = make("quality_classifier", Resources(models=find_models(numbered, paths)), model="0", least_probability=0.5)
     _, scores = asked(Batch([document(text) for text in (texts(GOOD, 1, 6) + texts(BAD, 1, 7))]))
     assert scores["probability"][0] > 0.9
     assert scores["probability"][1] < 0.2

@@ -52,8 +52,7 @@ def html(found: Compared) -> str:
 
 
 def test_it_is_whole_and_needs_no_network(html: str) -> None:
-    assert {"verdict", "metrics", "curves", "items", "seen", "watch", "all", "method"} <= (
-        check_self_contained(html))
+    assert {"verdict", "metrics", "curves", "items", "seen", "watch", "all", "method"} <= check_self_contained(html)
 
 
 def test_every_number_is_the_evaluations(html: str, found: Compared, store: Path) -> None:

@@ -207,8 +207,7 @@ def test_a_phase_with_the_optimizer_of_the_one_before_is_one_run(tmp_path: Path,
         whole.train_step(random_batch(step), 1e-2)
         after.train_step(random_batch(step), 1e-2)
     assert torch.equal(weights_of(whole), weights_of(after))
-    other = ContinueConfig(carry_optimizer=True, checkpoint=str(tmp_path),
-                           optimizer="adamw" if fields else "adafactor")
+    other = ContinueConfig(carry_optimizer=True, checkpoint=str(tmp_path), optimizer="adamw" if fields else "adafactor")
     with pytest.raises(InputError, match=r"cannot go on with what \w+ kept .*: set optimizer="):
         carry_optimizer(other, after)
     with pytest.raises(InputError, match="kept no optimizer; set keep_optimizer=true of that phase"):
