@@ -9,15 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from argosy.core.statistics.intervals import (
-    Floats,
-    bootstrapped,
-    flipped_at_least,
-    mean,
-    t_quantile,
-    t_two_sided,
-    totals,
-)
+from argosy.core.statistics import intervals
 
 Clusters = Sequence[Hashable] | None
 FEW = 30  # clusters (or items that are not related) below which percentiles of a bootstrap are too near
@@ -63,8 +55,8 @@ def paired_permutation(
     `clusters`: of each item, what related ones share (a passage, a fact in two languages): signs are flipped by
     cluster, since related items err together."""
     a, b = _columns(first, second)
-    sums, _ = totals(a - b, clusters)
-    return Difference(float((a - b).mean()), flipped_at_least(sums, seed, draws))
+    sums, _ = intervals.totals(a - b, clusters)
+    return Difference(float((a - b).mean()), intervals.flipped_at_least(sums, seed, draws))
 
 
 def paired_bootstrap(
@@ -92,9 +84,9 @@ def paired_ratio_test(
     if len(a) < 2 or not (sizes > 0).all():
         raise ValueError(f"a ratio of {len(a)} items; allowed: 2 or more, over lengths that are all positive")
     ratio, error, degrees = _ratio(a - b, sizes)
-    half = t_quantile(level, degrees) * error
+    half = intervals.t_quantile(level, degrees) * error
     alike = 1.0 if ratio == 0 else 2.0 ** (1 - len(a))  # all by one amount: no error to estimate, so signs alone count
-    p_value = t_two_sided(ratio / error, degrees) if error > 0 else alike
+    p_value = intervals.t_two_sided(ratio / error, degrees) if error > 0 else alike
     return Interval(ratio, ratio - half, ratio + half), p_value
 
 
@@ -102,7 +94,7 @@ def pooled_test(difference: float, spread: float, degrees: int, sizes: tuple[int
     """Standard error and p-value of a difference of two means, by a t test with the `spread` of one observation that is
     known with so many degrees of freedom. `sizes`: observations of each mean."""
     error = spread * math.sqrt(1 / sizes[0] + 1 / sizes[1])
-    return error, t_two_sided(difference / error, degrees) if error > 0 else float(difference == 0)
+    return error, intervals.t_two_sided(difference / error, degrees) if error > 0 else float(difference == 0)
 
 
 def difference_of_differences(
@@ -119,20 +111,20 @@ def difference_of_differences(
     return _bootstrap((plain_a - plain_b) - (variant_a - variant_b), level, seed, draws, clusters)
 
 
-def _bootstrap(values: Floats, level: float, seed: int, draws: int, clusters: Clusters = None) -> Interval:
-    sums, sizes = totals(values, clusters)
+def _bootstrap(values: intervals.Floats, level: float, seed: int, draws: int, clusters: Clusters = None) -> Interval:
+    sums, sizes = intervals.totals(values, clusters)
     if len(sums) < 2:
         return Interval(float(values.mean()), -math.inf, math.inf)
     if len(sums) < FEW:
         ratio, error, degrees = _ratio(sums, sizes)
-        half = t_quantile(level, degrees) * error
+        half = intervals.t_quantile(level, degrees) * error
         return Interval(ratio, ratio - half, ratio + half)
-    means = bootstrapped(sums, sizes, seed, draws)
+    means = intervals.bootstrapped(sums, sizes, seed, draws)
     low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
     return Interval(float(values.mean()), float(low), float(high))
 
 
-def _ratio(above: Floats, below: Floats) -> tuple[float, float, int]:
+def _ratio(above: intervals.Floats, below: intervals.Floats) -> tuple[float, float, int]:
     """Sum over sum, with the jackknife's error and its degrees of freedom."""
     n, ratio = len(above), float(above.sum() / below.sum())
     without = (above - ratio * below) / (below.sum() - below)  # what leaving one out changes
@@ -141,7 +133,7 @@ def _ratio(above: Floats, below: Floats) -> tuple[float, float, int]:
     return ratio, error, max(1, math.floor(effective + 1e-9) - 1)
 
 
-def _columns(first: Sequence[float], second: Sequence[float]) -> tuple[Floats, Floats]:
+def _columns(first: Sequence[float], second: Sequence[float]) -> tuple[intervals.Floats, intervals.Floats]:
     a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     if a.shape != b.shape or a.ndim != 1 or not len(a):
         raise ValueError(f"paired values have the shapes {a.shape} and {b.shape}; give one value an item for both")
@@ -190,7 +182,7 @@ def compare_items(
     binary = own is None and all(value in (0.0, 1.0) for value in (*first, *second))
     found = mcnemar(second, first) if binary else paired_permutation(second, first, seed, draws, own)
     interval = paired_bootstrap(second, first, level, seed, draws, own)
-    stderr = math.hypot(mean(differences, own).stderr, 1 / groups)
+    stderr = math.hypot(intervals.mean(differences, own).stderr, 1 / groups)
     return Paired(
         value=found.value, low=interval.low, high=interval.high, stderr=stderr, p_value=found.p_value,
         test="McNemar" if binary else "sign flips", items=len(differences), clusters=groups,

@@ -23,17 +23,9 @@ from pydantic_core import PydanticUndefined
 
 from argosy.core.config.schema import Config, Role, role_of
 from argosy.core.errors import ArgosyError, InputError, Stopped
+from argosy.core.step import process
 from argosy.core.step.contract import Step
 from argosy.core.step.machine import usable_gpus
-from argosy.core.step.process import (
-    Events,
-    Outcome,
-    die_with_parent,
-    limit_threads,
-    output_to,
-    reader_may_leave,
-    stop_on_signals,
-)
 from argosy.core.step.ranks import RANKS, refuse_foreign_launcher, run_rank
 from argosy.core.step.runner import Item, run_item
 from argosy.core.store.files import make_directory, read_json
@@ -123,15 +115,15 @@ def field_descriptions(cls: type[Config]) -> dict[str, str]:
 
 def main(step: Step[Any], argv: Sequence[str] | None = None) -> NoReturn:
     """Run the process of a step, or a rank of one: what `argv` (or the environment) names; then exit."""
-    die_with_parent()
-    stop_on_signals()
+    process.die_with_parent()
+    process.stop_on_signals()
     if folder := os.environ.pop(RANKS, ""):
-        limit_threads()
+        process.limit_threads()
         sys.exit(run_rank(step, Path(folder)))
-    with reader_may_leave():
+    with process.reader_may_leave():
         arguments = _arguments(step, argv)
     try:
-        limit_threads()
+        process.limit_threads()
         refuse_foreign_launcher()
         code = _run_batch(step, arguments.batch) if arguments.batch else _run_single(step, arguments)
     except ArgosyError as error:
@@ -161,12 +153,12 @@ def _arguments(step: Step[Any], argv: Sequence[str] | None) -> argparse.Namespac
 def _run_single(step: Step[Any], arguments: argparse.Namespace) -> int:
     out = arguments.out.absolute()
 
-    def work() -> Outcome:
+    def work() -> process.Outcome:
         text = arguments.config
         raw = read_json(Path(text[1:])) if text.startswith("@") else _parse(text, "--config")
         return run_item(step, Item(parse_config(step, raw), out, _parse(arguments.node, "--node")), say=_say)
 
-    with Events() as events:
+    with process.Events() as events:
         outcome = events.run(out, work)
     if outcome.code:
         _complain(step, f"{outcome.message} (log: {out / LOG})" if outcome.ran else outcome.message)
@@ -180,19 +172,19 @@ def _run_batch(step: Step[Any], path: Path) -> int:
     entries = read_json(path)
     if not isinstance(entries, list) or not all(isinstance(e, dict) and {"config", "out"} <= e.keys() for e in entries):
         raise InputError(f'{path} must hold a JSON list of {{"config", "out"}}')
-    with Events() as events:
+    with process.Events() as events:
         codes = [_run_entry(step, entry, events, wait=False) for entry in entries]
         held = [entry for entry, code in zip(entries, codes, strict=True) if code is None]
         codes += [_run_entry(step, entry, events, wait=True) for entry in held]
     return max((code or 0 for code in codes), default=0)
 
 
-def _run_entry(step: Step[Any], entry: dict[str, Any], events: Events, *, wait: bool) -> int | None:
+def _run_entry(step: Step[Any], entry: dict[str, Any], events: process.Events, *, wait: bool) -> int | None:
     out = Path(entry["out"]).absolute()
 
-    def work() -> Outcome:
+    def work() -> process.Outcome:
         make_directory(out)
-        with output_to(out / LOG):
+        with process.output_to(out / LOG):
             item = Item(parse_config(step, entry["config"]), out, entry.get("node", {}))
             outcome = run_item(step, item, wait=wait, say=_say)
             _say(f"{out}: {outcome.message}")

@@ -16,19 +16,10 @@ from typing import Any
 from argosy.core.config.schema import Config, ParallelConfig, Role
 from argosy.core.errors import ArgosyError, InputError, Stopped
 from argosy.core.statistics.metric import as_records
+from argosy.core.step import process
 from argosy.core.step.contract import Progress, Step, StepContext
-from argosy.core.step.process import (
-    Outcome,
-    computed_with,
-    failure,
-    interrupt,
-    peak_rss_mb,
-    reset_peak_rss,
-    show_one_gpu,
-    timestamp,
-    when_resumed,
-)
 from argosy.core.step.ranks import run_ranks
+from argosy.core.store import step_files as records
 from argosy.core.store.files import (
     RESERVE,
     explain,
@@ -50,30 +41,10 @@ from argosy.core.store.provenance import (
     provenance_of,
     stamps,
 )
-from argosy.core.store.step_files import (
-    ERROR,
-    LOG,
-    NODE,
-    OUTPUTS,
-    PROGRESS,
-    RANK_LOGS,
-    RETRY_FAILED,
-    RUN,
-    STATE,
-    STORE_URI,
-    TRACKING,
-    TRIED,
-    Retry,
-    parts_to_retry,
-    read_whole,
-    result_files,
-    retry_after_failure,
-    retry_after_success,
-)
 from argosy.core.tracking.tracker import Tracker
 
 _HEADER_FROM_ENVIRONMENT = {"pipeline": "ARGOSY_PIPELINE", "line": "ARGOSY_LINE"}
-_RECORDS = {NODE, RUN, ERROR, LOG, TRACKING, PROGRESS, LEASE, RESERVE}
+_RECORDS = {records.NODE, records.RUN, records.ERROR, records.LOG, records.TRACKING, records.PROGRESS, LEASE, RESERVE}
 
 
 @dataclass(frozen=True)
@@ -89,7 +60,7 @@ class Item:
 
 def run_item(
     step: Step[Any], item: Item, *, wait: bool = True, repeat: bool = False, say: Callable[[str], None] = print
-) -> Outcome:
+) -> process.Outcome:
     """Run `item` unless it is done; a failure is recorded in its directory and returned, not raised. One that is done
     but failed in part stays done with its results until a run that retries those parts has ended well.
 
@@ -101,33 +72,33 @@ def run_item(
         record = provenance_of(step.name, step.version, item.config, item.node)
         before = _stamp(item.out)
         if _is_done(item.out, record, repeat):
-            return Outcome(0, "already done")
+            return process.Outcome(0, "already done")
         why = f"{item.out} was taken over by another process; this one writes nothing more"
-        lease = Lease(item.out, on_lost=lambda: interrupt(LeaseLost(why, exit_code=1)))
+        lease = Lease(item.out, on_lost=lambda: process.interrupt(LeaseLost(why, exit_code=1)))
         finished = partial(_done_since, item.out, before, repeat)
         taken = lease.try_acquire() is None if not wait else lease.acquire(finished, lambda holder: say(
             f"{item.out} is being written by process {holder.pid} on {holder.host}: waiting for it"))
         if not taken:
-            return _DONE_BY_OTHER if finished() else Outcome(None, "another process is running it")
+            return _DONE_BY_OTHER if finished() else process.Outcome(None, "another process is running it")
     except (ArgosyError, OSError) as error:
         known = error if isinstance(error, ArgosyError) else explain(error, item.out)
         if known is None:
             raise
-        return Outcome(known.exit_code, str(known))
-    when_resumed(lease.check)
+        return process.Outcome(known.exit_code, str(known))
+    process.when_resumed(lease.check)
     try:
         return _DONE_BY_OTHER if finished() else _Attempt(step, item, record, lease, before_reading).run()
     finally:
         lease.release()
 
 
-_DONE_BY_OTHER = Outcome(0, "done by another process")
+_DONE_BY_OTHER = process.Outcome(0, "done by another process")
 
 
 def _stamp(out: Path) -> tuple[int, int]:
     """Return what tells one `outputs.json` from the next; zeros where there is none."""
     try:
-        found = (out / OUTPUTS).stat()
+        found = (out / records.OUTPUTS).stat()
     except FileNotFoundError:
         return 0, 0
     return found.st_mtime_ns, found.st_ino
@@ -135,8 +106,8 @@ def _stamp(out: Path) -> tuple[int, int]:
 
 def _done_since(out: Path, before: tuple[int, int], repeat: bool) -> bool:
     """Tell whether it is done and has no part to retry, or another process has just ended it."""
-    done = read_whole(out)
-    return done is not None and (not (repeat or parts_to_retry(done)) or _stamp(out) != before)
+    done = records.read_whole(out)
+    return done is not None and (not (repeat or records.parts_to_retry(done)) or _stamp(out) != before)
 
 
 def _is_done(out: Path, record: Mapping[str, Any], repeat: bool) -> bool:
@@ -144,18 +115,18 @@ def _is_done(out: Path, record: Mapping[str, Any], repeat: bool) -> bool:
 
     Raises InputError: `out` belongs to another config, and results of different configs never mix; unless its
     attempts ended before they made anything, as where the config was wrong."""
-    done = read_whole(out)
-    known = done["made_from"] if done else read_record(out / NODE)
+    done = records.read_whole(out)
+    known = done["made_from"] if done else read_record(out / records.NODE)
     if known and known.get("digest") != record["digest"] and not _is_empty(out):
         changes = "; ".join(differences(known, record)) or f"node {known.get('node')} {known.get('part')}"
         raise InputError(f"{out} holds another config's work ({changes}); choose another --out or remove it")
-    return done is not None and not repeat and not parts_to_retry(done)
+    return done is not None and not repeat and not records.parts_to_retry(done)
 
 
 def _is_empty(out: Path) -> bool:
     """Tell whether `out` holds only records of attempts that have ended."""
     names = [path.name for path in out.iterdir()]
-    return all(name in _RECORDS or fnmatchcase(name, RANK_LOGS) for name in names) and live_holder(out) is None
+    return all(name in _RECORDS or fnmatchcase(name, records.RANK_LOGS) for name in names) and live_holder(out) is None
 
 
 class _Attempt:
@@ -164,37 +135,38 @@ class _Attempt:
     def __init__(self, step: Step[Any], item: Item, record: dict[str, Any], lease: Lease, inputs: Stamps) -> None:
         self._step, self._item, self._record, self._lease, self._inputs = step, item, record, lease, inputs
         self._out = item.out
-        if read_record(self._out / NODE).get("digest", record["digest"]) != record["digest"]:
-            shutil.rmtree(self._out / TRACKING, ignore_errors=True)  # of another config, which made nothing
-        self._tracker = Tracker(self._out / TRACKING)
+        if read_record(self._out / records.NODE).get("digest", record["digest"]) != record["digest"]:
+            shutil.rmtree(self._out / records.TRACKING, ignore_errors=True)  # of another config, which made nothing
+        self._tracker = Tracker(self._out / records.TRACKING)
         self._started = time.time()
-        self._before, self._stamp = read_whole(self._out), _stamp(self._out)  # it stays until it is replaced
-        self._run = read_record(self._out / RUN)
+        self._before, self._stamp = records.read_whole(self._out), _stamp(self._out)  # it stays until it is replaced
+        self._run = read_record(self._out / records.RUN)
         self._computed_with: Mapping[str, str] = {}
 
-    def run(self) -> Outcome:
+    def run(self) -> process.Outcome:
         try:
             self._begin()
-            if STORE_URI not in os.environ:  # a pod that fetches from a bucket has what it needs of a directory alone
+            if records.STORE_URI not in os.environ:  # a pod that fetches from a bucket has a part of each directory
                 check_inputs(self._item.config, self._step.name, self._item.node, self._out.parent / IDENTITIES)
             outputs = self._outputs()
             self._check_unchanged()
             with self._lease.held():
-                retry = retry_after_success(self._run, self._item.config, outputs)
+                retry = records.retry_after_success(self._run, self._item.config, outputs)
                 self._tracker.status("FINISHED")
                 self._tracker.close()  # what it logged is on the disk before anything says done
-                (self._out / ERROR).unlink(missing_ok=True)
+                (self._out / records.ERROR).unlink(missing_ok=True)
                 self._end(0, retry)
-                write_json(self._out / OUTPUTS, retry.record(outputs, self._record, result_files(self._out)))
+                made = retry.record(outputs, self._record, records.result_files(self._out))
+                write_json(self._out / records.OUTPUTS, made)
             # Not before: a step that ends between its last work and `outputs.json` goes on from its state, and so does
             # one that retries its failed parts.
             self._forget_state(retry)
-            return Outcome(0, "done", ran=True)
+            return process.Outcome(0, "done", ran=True)
         except LeaseLost:
             raise  # the directory and its records are another's now
         except Stopped as stopped:
-            if read_whole(self._out) is not None and _stamp(self._out) != self._stamp:
-                return Outcome(0, "done", ran=True)  # the signal came after the last byte
+            if records.read_whole(self._out) is not None and _stamp(self._out) != self._stamp:
+                return process.Outcome(0, "done", ran=True)  # the signal came after the last byte
             with self._lease.held():
                 self._tracker.status("FINISHED" if self._before else "KILLED")
                 self._end(stopped.exit_code)
@@ -205,22 +177,23 @@ class _Attempt:
         finally:
             self._tracker.close()
 
-    def _forget_state(self, retry: Retry) -> None:
+    def _forget_state(self, retry: records.Retry) -> None:
         if not retry.own:
-            shutil.rmtree(self._out / STATE, ignore_errors=True)
+            shutil.rmtree(self._out / records.STATE, ignore_errors=True)
 
     def _outputs(self) -> dict[str, Any]:
         config = self._item.config
         if not isinstance(config, ParallelConfig) or config.processes == 1:
             if isinstance(config, ParallelConfig):
-                show_one_gpu()
-            context = StepContext(self._out, self._tracker, Progress(self._out / PROGRESS, self._check_unchanged))
+                process.show_one_gpu()
+            progress = Progress(self._out / records.PROGRESS, self._check_unchanged)
+            context = StepContext(self._out, self._tracker, progress)
             return self._step.run(config, context).model_dump(mode="json")
         self._tracker.close()  # rank 0 writes it meanwhile
         try:
             end = run_ranks(self._step, config, self._out, self._lease.token)
         finally:
-            self._tracker = Tracker(self._out / TRACKING)
+            self._tracker = Tracker(self._out / records.TRACKING)
         self._computed_with = end["computed_with"]
         outputs: dict[str, Any] = end["outputs"]
         return outputs
@@ -231,15 +204,16 @@ class _Attempt:
 
     def _begin(self) -> None:
         remove_temporaries(self._out)
-        reset_peak_rss()
-        (self._out / PROGRESS).unlink(missing_ok=True)
+        process.reset_peak_rss()
+        (self._out / records.PROGRESS).unlink(missing_ok=True)
         reserve(self._out)
-        write_json(self._out / NODE, self._record, durable=False)
-        run = read_record(self._out / RUN)
+        write_json(self._out / records.NODE, self._record, durable=False)
+        run = read_record(self._out / records.RUN)
         run |= {"attempts": run.get("attempts", 0) + 1, "started": self._started, "host": socket.gethostname(),
                 "pid": os.getpid(), "exit": None, "config": self._item.config.model_dump(mode="json")}
-        write_json(self._out / RUN, run, durable=False)
-        self._log(f"{timestamp()} attempt {run['attempts']} of {self._out.name} on {run['host']}, process {run['pid']}")
+        write_json(self._out / records.RUN, run, durable=False)
+        self._log(f"{process.timestamp()} attempt {run['attempts']} of {self._out.name} on {run['host']}, process "
+                  f"{run['pid']}")
         given = {key: os.environ.get(name, "") for key, name in _HEADER_FROM_ENVIRONMENT.items()}
         header = {**given, **self._item.header}
         identity = {key: str(self._record[key]) for key in ("node", "part", "step", "digest")}
@@ -248,42 +222,42 @@ class _Attempt:
         self._tracker.params({key: value for key, value in flat(self._record["config"]) if value not in (None, "", {})})
         self._tracker.status("RUNNING")
 
-    def _end(self, code: int, retry: Retry | None = None) -> None:
+    def _end(self, code: int, retry: records.Retry | None = None) -> None:
         """Write how it ended, if that is possible: a full disk must not hide what went wrong."""
         use_reserve(self._out)
         ended = time.time()
-        run = read_record(self._out / RUN) | {"ended": ended, "seconds": round(ended - self._started, 3),
-                                              "exit": code, "peak_rss_mb": peak_rss_mb(),
-                                              "computed_with": self._computed_with or computed_with()}
-        run |= {TRIED: retry.runs} if retry and retry.runs else {}
+        run = read_record(self._out / records.RUN) | {"ended": ended, "seconds": round(ended - self._started, 3),
+                                              "exit": code, "peak_rss_mb": process.peak_rss_mb(),
+                                              "computed_with": self._computed_with or process.computed_with()}
+        run |= {records.TRIED: retry.runs} if retry and retry.runs else {}
         with suppress(OSError):
-            write_json(self._out / RUN, run, durable=False)
+            write_json(self._out / records.RUN, run, durable=False)
 
-    def _failed(self, error: Exception) -> Outcome:
+    def _failed(self, error: Exception) -> process.Outcome:
         """Record the error. Results of an earlier run stay: the step is done with them, and says why a retry failed."""
         before = self._before
-        record = failure(error, self._out)
+        record = process.failure(error, self._out)
         use_reserve(self._out)
         code, message = int(record["exit_code"]), str(record["message"])
         if not isinstance(error, ArgosyError):
             self._log("".join(traceback.format_exception(error)))
-        retry = retry_after_failure(self._run, before) if before else None
+        retry = records.retry_after_failure(self._run, before) if before else None
         self._tracker.status("FINISHED" if before else "FAILED")
         self._end(code, retry)
         try:
             if before and retry:
                 kept = retry.record(before["outputs"], before["made_from"], before.get("files"))
-                write_json(self._out / OUTPUTS, kept)
+                write_json(self._out / records.OUTPUTS, kept)
                 self._forget_state(retry)
-            write_json(self._out / ERROR, record, durable=False)
+            write_json(self._out / records.ERROR, record, durable=False)
         except OSError:
             self._log(message)
         if before:
-            message = f"{RETRY_FAILED}: {message}"
+            message = f"{records.RETRY_FAILED}: {message}"
             self._log(message)
-            return Outcome(0, message, ran=True)
-        return Outcome(code, message, ran=True)
+            return process.Outcome(0, message, ran=True)
+        return process.Outcome(code, message, ran=True)
 
     def _log(self, text: str) -> None:
-        with suppress(OSError), open(self._out / LOG, "a", encoding="utf-8") as log:
+        with suppress(OSError), open(self._out / records.LOG, "a", encoding="utf-8") as log:
             log.write(text.rstrip("\n") + "\n")

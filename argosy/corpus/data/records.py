@@ -12,25 +12,16 @@ from pydantic import BeforeValidator
 from argosy.core.config.schema import Role, expand_home
 from argosy.core.errors import InputError
 from argosy.core.lazy import pa, pq
+from argosy.corpus.data import jsonl
 from argosy.corpus.data.counts import Tally
 from argosy.corpus.data.formats import FORMATS, Record, describe, read_record
-from argosy.corpus.data.jsonl import (
-    JSONL,
-    MOST_BYTES,
-    JsonlWriters,
-    Reject,
-    check_finite,
-    open_binary,
-    parse_or_reject,
-    unreadable,
-)
 from argosy.corpus.data.readers.parquet import present
 from argosy.corpus.data.schemas import ParseError
 from argosy.corpus.data.turns import unread_keys
 
 PARQUET = (".parquet",)
 JSON = (".json", ".json.gz", ".json.zst")
-READABLE = (*JSON, *JSONL, *PARQUET)
+READABLE = (*JSON, *jsonl.JSONL, *PARQUET)
 KINDS = ("instructions", "preferences", "feedback", "prompts")
 
 
@@ -100,7 +91,7 @@ def check_formats(formats: Mapping[str, str], channels: set[str]) -> None:
 
 
 def read_files(
-    kind: str, files: Mapping[str, str], formats: Mapping[str, str], writers: JsonlWriters, rejects_at: str
+    kind: str, files: Mapping[str, str], formats: Mapping[str, str], writers: jsonl.JsonlWriters, rejects_at: str
 ) -> tuple[list[Record], Tally]:
     """Return the records of the field `data.<kind>`, each with its `channel`; bad ones go to `rejects/<kind>`.
 
@@ -111,7 +102,7 @@ def read_files(
         own = Tally()
         parse = partial(_parse, kind, formats.get(channel, formats.get(given, "")), channel, own.unread)
         for item in read_any(path, parse):
-            if isinstance(item, Reject):
+            if isinstance(item, jsonl.Reject):
                 own.rejected[item.reason] += 1
                 own.first = own.first or f"; record {item.line}: {item.reason}" + (
                     f", but it is {item.value}" if item.value else "")
@@ -146,7 +137,7 @@ def _parse(kind: str, format: str, channel: str, unread: Counter[str], record: R
     return found | {"channel": given if isinstance(given, str) and given else channel}
 
 
-def read_any(path: Path, parse: Any) -> Iterator[Record | Reject]:
+def read_any(path: Path, parse: Any) -> Iterator[Record | jsonl.Reject]:
     """Yield what `parse` makes of each record of a JSON, JSONL or Parquet file, or the reject where it raises
     ParseError; of a JSON array, a reject's line is the number of the record, from 1.
 
@@ -157,32 +148,32 @@ def read_any(path: Path, parse: Any) -> Iterator[Record | Reject]:
     elif name.endswith(JSON) and (found := _array(path)) is not None:
         yield from _parsed(path, enumerate(found, 1), parse)
     else:
-        yield from parse_or_reject(path, lambda _, record: parse(record), most=MOST_BYTES)
+        yield from jsonl.parse_or_reject(path, lambda _, record: parse(record), most=jsonl.MOST_BYTES)
 
 
-def _parsed(path: Path, records: Any, parse: Any) -> Iterator[Record | Reject]:
+def _parsed(path: Path, records: Any, parse: Any) -> Iterator[Record | jsonl.Reject]:
     for number, record in records:
         try:
             if not isinstance(record, dict):
                 raise ParseError("not a JSON object")
             found = parse(record)
-            check_finite(found)
+            jsonl.check_finite(found)
             yield found
         except ParseError as error:
             raw = json.dumps(record, ensure_ascii=False, default=str).encode(errors="surrogatepass")
-            yield Reject(path.name, number, str(error), raw, error.value)
+            yield jsonl.Reject(path.name, number, str(error), raw, error.value)
 
 
 def _array(path: Path) -> list[Any] | None:
     """Read a file that is one JSON array; None: it has an object on each line, as JSONL has. The file is held in
     memory."""
     try:
-        with open_binary(path) as file:
+        with jsonl.open_binary(path) as file:
             text = file.read().decode("utf-8-sig")
     except UnicodeDecodeError:
         raise InputError(f"{path} is not UTF-8: convert it") from None
     except (EOFError, OSError) as error:
-        raise unreadable(path, error, 0) from error
+        raise jsonl.unreadable(path, error, 0) from error
     if text.lstrip()[:1] != "[":
         return None
     try:
@@ -202,7 +193,7 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
                     number += 1
                     yield dict(zip(batch.schema.names, values, strict=True))
     except (pa.ArrowException, OSError) as error:
-        raise unreadable(path, error, number) from error
+        raise jsonl.unreadable(path, error, number) from error
 
 
 def count_channels(records: list[Record]) -> dict[str, int]:

@@ -10,17 +10,8 @@ from argosy.core.step.contract import StepContext
 from argosy.core.store.files import write_json
 from argosy.core.store.step_files import given_directory
 from argosy.corpus.data.split import derive_seed
+from argosy.corpus.tokens import epochs
 from argosy.corpus.tokens.amounts import check_batch
-from argosy.corpus.tokens.epochs import (
-    REPORT,
-    Caps,
-    ChannelEpochs,
-    as_report,
-    epoch_table,
-    epochs_before,
-    in_words,
-    refuse_beyond,
-)
 from argosy.corpus.tokens.mixture import Limit, Mixture
 from argosy.corpus.tokens.reader import read_channels, read_index
 from argosy.model.train.config import ContinueConfig, TrainConfig, TrainOutputs
@@ -111,8 +102,8 @@ def _check_model(config: TrainConfig, model: Any) -> None:
 def _data(config: TrainConfig, context: StepContext, stage: str) -> tuple[Mixture, HeldoutLoss]:
     """Open what a phase trains on and what it is evaluated on; tell how often it will see each channel."""
     train = read_channels(config.tokenized, "train")
-    caps, samples = Caps.of(config.model_dump(), train), config.steps * config.global_batch_size
-    before, note = epochs_before(getattr(config, "checkpoint", ""), config.tokenized)
+    caps, samples = epochs.Caps.of(config.model_dump(), train), config.steps * config.global_batch_size
+    before, note = epochs.epochs_before(getattr(config, "checkpoint", ""), config.tokenized)
     limit = None
     if caps.beyond == "redistribute":
         limit = Limit(samples, {name: caps.left(name, before.get(name, 0.0)) for name in train})
@@ -123,21 +114,21 @@ def _data(config: TrainConfig, context: StepContext, stage: str) -> tuple[Mixtur
     check_batch("global_batch_size", config.global_batch_size, whole,
                 f"samples of sequence_length={config.sequence_length} that the channels of the mixture have")
     tokens = {name: len(channel.tokens) for name, channel in train.items()}
-    rows = epoch_table(tokens, mixture.weights, mixture.shares, samples, mixture.windows, caps, before)
+    rows = epochs.epoch_table(tokens, mixture.weights, mixture.shares, samples, mixture.windows, caps, before)
     if context.rank == 0:
-        report = as_report(rows, before, config.tokenized)
+        report = epochs.as_report(rows, before, config.tokenized)
         _tell(rows, context, report, note, "" if limit else mixture.deviations(samples))
     if caps.beyond == "refuse":
-        refuse_beyond(rows)
+        epochs.refuse_beyond(rows)
     scored = read_channels(config.tokenized, "heldout")
     return mixture, HeldoutLoss(scored, config.sequence_length, config.heldout_tokens)
 
 
-def _tell(rows: Sequence[ChannelEpochs], context: StepContext, report: Mapping[str, Any], *notes: str) -> None:
+def _tell(rows: Sequence[epochs.ChannelEpochs], context: StepContext, report: Mapping[str, Any], *notes: str) -> None:
     """Print the epochs of the channels, log them, and write them to the report."""
-    print("\n".join([in_words(rows), *filter(None, notes)]), flush=True)
-    write_json(context.out / REPORT, report)
-    context.tracker.artifact(context.out / REPORT)
+    print("\n".join([epochs.in_words(rows), *filter(None, notes)]), flush=True)
+    write_json(context.out / epochs.REPORT, report)
+    context.tracker.artifact(context.out / epochs.REPORT)
     context.tracker.metrics({f"mixture/{name}/{row.channel}": getattr(row, name)
                              for row in rows for name in ("share", "epochs", "epochs_in_all")}, step=0)
 

@@ -19,24 +19,17 @@ from argosy.core.sandbox.templates import TemplateRefusal, render
 from argosy.core.store.files import make_directory, publish, read_object, read_record, temporary_of, write_json
 from argosy.core.store.lease import locked
 from argosy.corpus.tokens.tokenizer import ASSISTANT, CHAT_TEMPLATE, END, EOS, PAD, USER
+from argosy.model.weights import pretrained
 from argosy.model.weights.chat import check_ends
 from argosy.model.weights.checkpoint import ABOUT_GGUF
 from argosy.model.weights.load import load_model
-from argosy.model.weights.pretrained import (
-    NO_TOKENIZER,
-    has_tokenizer,
-    is_gguf,
-    load_config,
-    load_tokenizer,
-    require_gguf,
-)
 
 
 def describe_gguf(path: Path) -> dict[str, Any]:
     """Describe a GGUF file: `quantization` (its tensors' types, those of most numbers first), `bytes`, `sha256`.
 
     Raises InputError: the package gguf is not installed."""
-    require_gguf(path)
+    pretrained.require_gguf(path)
     from gguf import GGUFReader
 
     numbers: Counter[str] = Counter()
@@ -60,7 +53,7 @@ def unpack_gguf(path: Path, folder: Path) -> Path:
     What is there of a file with the same bytes is not made again. Raises InputError: it cannot be read."""
     from argosy.model.weights.export import save_weights
 
-    require_gguf(path)
+    pretrained.require_gguf(path)
     readers = "-".join(version(package) for package in ("transformers", "gguf"))  # another one may read other numbers
     with open(path, "rb") as file:
         name = f"{hashlib.file_digest(file, 'sha256').hexdigest()[:16]}-{readers}"
@@ -72,7 +65,7 @@ def unpack_gguf(path: Path, folder: Path) -> Path:
             temporary = temporary_of(target)
             shutil.rmtree(temporary, ignore_errors=True)
             temporary.mkdir()
-            load_tokenizer(path).save_pretrained(temporary)
+            pretrained.load_tokenizer(path).save_pretrained(temporary)
             save_weights(load_model(path), temporary)
             write_json(temporary / ABOUT_GGUF, about)
             publish(temporary, target)
@@ -105,11 +98,11 @@ def import_model(path: Path) -> ImportedModel:
 
     Raises InputError: it is of a type that cannot be trained here, quantized, or broken."""
     check_files(path)
-    config = load_config(path)
+    config = pretrained.load_config(path)
     _check_fields(path, config.model_type, getattr(config, "quantization_config", None))
-    model, tokenizer = load_model(path), load_tokenizer(path)
+    model, tokenizer = load_model(path), pretrained.load_tokenizer(path)
     if getattr(tokenizer, "backend_tokenizer", None) is None:
-        raise InputError(f"start.model: {path} {NO_TOKENIZER}")
+        raise InputError(f"start.model: {path} {pretrained.NO_TOKENIZER}")
     found = ImportedModel(model, tokenizer)
     known = set(found.tokenizer.get_vocab().values())
     _complete(found)
@@ -122,14 +115,14 @@ def check_files(path: Path) -> None:
 
     Raises InputError: config.json or the tokenizer is absent, broken or of a kind that `import_model` refuses, the chat
     template has an error of syntax, or a GGUF file does not begin as one."""
-    if is_gguf(path):
-        require_gguf(path)
+    if pretrained.is_gguf(path):
+        pretrained.require_gguf(path)
         return
     config = read_object(path / "config.json")
     if not config.get("auto_map"):  # else transformers tells whether it needs the code
         _check_fields(path, config.get("model_type"), config.get("quantization_config"))
-    if not has_tokenizer(path):
-        raise InputError(f"start.model: {path} {NO_TOKENIZER}")
+    if not pretrained.has_tokenizer(path):
+        raise InputError(f"start.model: {path} {pretrained.NO_TOKENIZER}")
     _, about = (read_object(path / name) if (path / name).is_file() else {}
                 for name in ("tokenizer.json", "tokenizer_config.json"))
     file = path / "chat_template.jinja"

@@ -16,17 +16,7 @@ from argosy.core.errors import ArgosyError, InputError
 from argosy.core.lazy import torch
 from argosy.core.store.files import make_directory, publish, read_json, temporary_of
 from argosy.model.weights.adapters.files import BASE, CONFIG, is_adapter
-from argosy.model.weights.formats.layouts import (
-    EMBEDDING,
-    HEAD,
-    Shape,
-    Weights,
-    from_megatron,
-    from_torchtitan,
-    read_shape,
-    to_megatron,
-    to_torchtitan,
-)
+from argosy.model.weights.formats import layouts
 from argosy.model.weights.load import load_model
 from argosy.model.weights.pretrained import load_config
 
@@ -49,7 +39,7 @@ def format_of(directory: Path) -> str:
                      "as safetensors first")
 
 
-def convert(source: Path, layout: str, out: Path, *, tensor: int = 1, like: Path | None = None) -> Shape:
+def convert(source: Path, layout: str, out: Path, *, tensor: int = 1, like: Path | None = None) -> layouts.Shape:
     """Write the checkpoint in `source` to the directory `out` in another layout; every number stays as it is.
 
     An adapter is added to its base, and then hf is another layout too.
@@ -69,7 +59,7 @@ def convert(source: Path, layout: str, out: Path, *, tensor: int = 1, like: Path
     if not (side / "config.json").is_file():
         raise InputError(f"{side} has no config.json of transformers, which says the model's shapes: name a directory "
                          "that has it, and the tokenizer, with --like")
-    shape = read_shape(load_config(side).to_dict())
+    shape = layouts.read_shape(load_config(side).to_dict())
     _check_window(side, layout)
     with _reading(source):
         weights = _read(source, now, shape)
@@ -104,24 +94,24 @@ def _reading(source: Path) -> Iterator[None]:
         raise InputError(f"the weights in {source} cannot be read: {error}; copy the checkpoint again") from error
 
 
-def _read(source: Path, layout: str, shape: Shape) -> dict[str, Tensor]:
+def _read(source: Path, layout: str, shape: layouts.Shape) -> dict[str, Tensor]:
     from safetensors.torch import load_file
 
     if layout == "torchtitan":
-        return from_torchtitan(_read_distributed(source), shape)
+        return layouts.from_torchtitan(_read_distributed(source), shape)
     if layout == "megatron":
-        return from_megatron([load_file(path) for path in _shards_in(source)], shape)
+        return layouts.from_megatron([load_file(path) for path in _shards_in(source)], shape)
     if is_adapter(source):
         model = load_model(source, dtype="auto")
         return {name: tensor for name, tensor in model.state_dict().items() if name not in model.all_tied_weights_keys}
     weights = {name: tensor for path in sorted(source.glob("model*.safetensors"))
                for name, tensor in load_file(path).items() if not name.endswith("rotary_emb.inv_freq")}
-    head = weights.get(HEAD)
+    head = weights.get(layouts.HEAD)
     if shape.tied and head is not None:  # some write the embedding twice
-        if not head.equal(weights.get(EMBEDDING, head)):
-            raise InputError(f"{source}: tie_word_embeddings is true, and {HEAD} differs from {EMBEDDING}: set it to "
-                             "false in config.json, so that both are kept")
-        del weights[HEAD]
+        if not head.equal(weights.get(layouts.EMBEDDING, head)):
+            raise InputError(f"{source}: tie_word_embeddings is true, and {layouts.HEAD} differs from "
+                             f"{layouts.EMBEDDING}: set it to false in config.json, so that both are kept")
+        del weights[layouts.HEAD]
     return weights
 
 
@@ -147,16 +137,16 @@ def _read_distributed(source: Path) -> dict[str, Tensor]:
     return kept
 
 
-def _write(weights: Weights, layout: str, shape: Shape, out: Path, tensor: int) -> None:
+def _write(weights: layouts.Weights, layout: str, shape: layouts.Shape, out: Path, tensor: int) -> None:
     from safetensors.torch import save_file
 
     out.mkdir()
     if layout == "torchtitan":
         from torch.distributed.checkpoint.state_dict_saver import save
 
-        save(to_torchtitan(weights, shape), checkpoint_id=out, no_dist=True)
+        save(layouts.to_torchtitan(weights, shape), checkpoint_id=out, no_dist=True)
     elif layout == "megatron":
-        for rank, shard in enumerate(to_megatron(weights, shape, tensor)):
+        for rank, shard in enumerate(layouts.to_megatron(weights, shape, tensor)):
             save_file(shard, out / _SHARD.format(rank, tensor), metadata={"format": "pt"})
     else:
         save_file(dict(sorted(weights.items())), out / "model.safetensors", metadata={"format": "pt"})
