@@ -89,13 +89,7 @@ def _hints(args: argparse.Namespace, found: "Proposals") -> dict[str, str]:
 
     hints = {}
     for each in found.fitting:
-        named = fields(each.layout)
-        if named is None:
-            scores = each.layout.recompute == "selective"
-            what = "recomputation of the scores alone" if scores else "this division"
-            hints[each.name] = f"no field sets it: {what} is not in Argosy's engines"
-            continue
-        values = {**named, "micro_batch_size": each.job.micro_batch_size}
+        values = {**(fields(each.layout) or {}), "micro_batch_size": each.job.micro_batch_size}
         words = [f"{args.stage}.{name}={flow(value)}" for name, value in values.items()]
         hints[each.name] = shlex.join(words) if args.nodes == 1 else "a step's processes are on one machine"
         try:

@@ -18,8 +18,6 @@ class Kept:
     """Bytes per token."""
     divided: bool = False
     """Whether tensor parallelism divides it."""
-    scores: bool = False
-    """Whether it grows with the square of the sequence, and selective recomputation makes it anew."""
 
 
 def norm(job: Job, readers: int) -> Iterator[Kept]:
@@ -52,9 +50,9 @@ def _scores(job: Job) -> Iterator[Kept]:
         yield Kept("logarithms of sums", 4 * model.heads, divided=True)
         return
     square = model.heads * job.sequence_length
-    yield Kept("softmax", (FLOAT + (a if job.casts else 0)) * square, divided=True, scores=True)
+    yield Kept("softmax", (FLOAT + (a if job.casts else 0)) * square, divided=True)
     if model.attention_dropout:
-        yield Kept("dropout of scores", (1 + a) * square, divided=True, scores=True)
+        yield Kept("dropout of scores", (1 + a) * square, divided=True)
 
 
 def mlp(job: Job) -> Iterator[Kept]:
@@ -86,11 +84,7 @@ def block(job: Job, *, sparse: bool = False) -> list[Kept]:
 
 def kept_by(kept: list[Kept], layout: Layout) -> float:
     """Return the bytes of a token that one GPU keeps of a block which is not made anew as a whole."""
-    total = 0.0
-    for each in kept:
-        if not (each.scores and layout.recompute == "selective"):
-            total += each.bytes / (layout.tensor if each.divided else 1)
-    return total
+    return sum(each.bytes / (layout.tensor if each.divided else 1) for each in kept)
 
 
 def blocks_on(job: Job, layout: Layout) -> tuple[float, float]:

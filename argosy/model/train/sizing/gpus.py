@@ -107,9 +107,7 @@ def training_flops(job: Job, layout: Layout, tokens: int) -> int:
     """Return the FLOPs of training on `tokens`: forward, a backward of twice as many, and what is made anew."""
     forward = forward_flops(job.model, tokens, job.sequence_length)
     head = 2 * job.model.vocab_size * job.model.hidden_size * tokens
-    anew = {"none": 0, "full": forward - head,
-            "selective": 4 * tokens * job.sequence_length * job.model.query_size * job.model.layers}
-    return 3 * forward + anew[layout.recompute]
+    return 3 * forward + (forward - head if layout.recompute == "full" else 0)
 
 
 def six_n_d(model: Architecture, tokens: int) -> int:

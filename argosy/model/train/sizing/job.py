@@ -8,7 +8,7 @@ from typing import Any, Literal
 from argosy.model.train.sizing.architecture import Architecture
 
 Engine = Literal["torch", "ddp", "zero", "fsdp"]
-Recompute = Literal["none", "selective", "full"]
+Recompute = Literal["none", "full"]
 Offload = Literal["none", "optimizer", "all"]
 FLOAT = 4  # bytes of weights, gradients, moments and the residual stream, which are float32
 MASKED_LENGTH = 512  # up to it a CPU's attention has a mask (argosy/model/train/layers/attention.py)

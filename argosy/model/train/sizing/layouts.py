@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from argosy.model.train.sizing.activations import block
 from argosy.model.train.sizing.gpus import divisors
 from argosy.model.train.sizing.job import FLOAT, Job, Layout
 from argosy.model.train.sizing.memory import Memory, memory
@@ -53,15 +52,13 @@ def describe(layout: Layout) -> str:
     if layout.offload != "none":
         words.append(("optimizer" if layout.offload == "optimizer" else "all states") + " in the CPU's memory")
     if layout.recompute != "none":
-        words.append("recomputation of " + ("scores" if layout.recompute == "selective" else "all"))
+        words.append("recomputation of all")
     return ", ".join(words) or "one GPU"
 
 
 def fields(layout: Layout) -> dict[str, Any] | None:
     """Return the fields of a phase that set the layout; None: Argosy's engines do not divide a model that way."""
-    if layout.recompute == "selective" or (_divides(layout) and layout.engine == "zero"):
-        return None
-    if layout.zero and layout.shard and layout.expert > 1:
+    if (_divides(layout) and layout.engine == "zero") or (layout.zero and layout.shard and layout.expert > 1):
         return None
     found: dict[str, Any] = {"processes": layout.gpus} if layout.gpus > 1 else {}
     axes = {"tensor": layout.tensor, "pipeline": layout.pipeline, "sequence": layout.context, "expert": layout.expert}
@@ -87,8 +84,7 @@ def flow(value: Any) -> str:
 
 def ladder(job: Job, gpus: int, per_node: int) -> Iterator[Layout]:
     """Yield the layouts of `gpus` in the order in which they are tried."""
-    selective = any(each.scores for each in block(job))
-    for recompute in ("none", "selective", "full") if selective else ("none", "full"):
+    for recompute in ("none", "full"):
         for layout in (*_divided(job, gpus), *_parallel(job, gpus, per_node)):
             yield replace(layout, recompute=recompute)
 

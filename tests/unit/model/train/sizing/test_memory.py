@@ -48,7 +48,6 @@ def test_the_first_stage_of_a_pipeline_holds_as_many_samples_as_there_are_stages
     job = Job(GPT, 256, 64, 1, attention="plain", document_mask=False)
     assert stored_bytes(job, Layout(4, pipeline=4)) == pytest.approx(stored_bytes(job, Layout()))
     assert stored_bytes(job, Layout(recompute="full")) == GPT.layers * 4 * GPT.hidden_size
-    assert stored_bytes(job, Layout(recompute="selective")) < stored_bytes(job, Layout())
 
 
 @pytest.fixture
