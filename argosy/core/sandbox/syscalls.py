@@ -118,65 +118,24 @@ def _pair() -> list[Instruction]:
             (_RETURN, 0, 0, _ALLOW)]  # fmt: skip
 
 
-PROMISES = {
-    "no network": """
-import socket
-for kind in (socket.AF_INET, socket.AF_UNIX):
-    try:
-        socket.socket(kind)
-    except OSError:
-        continue
-    raise AssertionError("a socket was made")
-""",
-    "no processes": """
-import os
+_REFUSED_TRY = """
+import os, socket
 try:
-    os.fork() or os._exit(0)
-except OSError:
+    {what}
+except {error}:
     pass
 else:
-    raise AssertionError("a process was started")
-""",
-    "no writing of files": """
-try:
-    open({folder!r} + "/written", "w")
-except OSError:
-    pass
-else:
-    raise AssertionError("a file was written")
-""",
-    "no reading of files": """
-try:
-    open({secret!r})
-except OSError:
-    pass
-else:
-    raise AssertionError("a file was read")
-""",
-    "no look into other processes": """
-try:
-    open("/proc/{parent}/environ")
-except OSError:
-    pass
-else:
-    raise AssertionError("another process's environment was read")
-""",
-    "no signals to others": """
-import os
-try:
-    os.kill({parent}, 0)
-except OSError:
-    pass
-else:
-    raise AssertionError("a signal was sent")
-""",
-    "a limit of memory": """
-try:
-    bytearray({memory} * 2**20)
-except MemoryError:
-    pass
-else:
-    raise AssertionError("memory was had")
-""",
-    "an empty environment": "import os; assert not os.environ",
+    raise AssertionError({then!r})
+"""
+_TRIES = {  # what must fail, with which error, and what it would mean that it does not
+    "no network": ("socket.socket(socket.AF_INET)", "OSError", "a socket was made"),
+    "no sockets of this machine": ("socket.socket(socket.AF_UNIX)", "OSError", "a socket was made"),
+    "no processes": ("os.fork() or os._exit(0)", "OSError", "a process was started"),
+    "no writing of files": ('open({folder!r} + "/written", "w")', "OSError", "a file was written"),
+    "no reading of files": ("open({secret!r})", "OSError", "a file was read"),
+    "no look into other processes": ('open("/proc/{parent}/environ")', "OSError", "another's environment was read"),
+    "no signals to others": ("os.kill({parent}, 0)", "OSError", "a signal was sent"),
+    "a limit of memory": ("bytearray({memory} * 2**20)", "MemoryError", "memory was had"),
 }
+PROMISES = {name: _REFUSED_TRY.format(what=what, error=error, then=then) for name, (what, error, then) in _TRIES.items()}
+PROMISES["an empty environment"] = "import os; assert not os.environ"
