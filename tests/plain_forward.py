@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from argosy.model.infer.encoder import Encoder
@@ -28,8 +29,6 @@ def model_of(kind: str, positions: int = 256, *, chat: bool = False) -> Language
 
 def distributions(model: LanguageModel, tokens: Sequence[int]) -> NDArray[np.float64]:
     """[position, vocabulary]: log-probabilities of the token after each."""
-    import torch
-
     with torch.no_grad():
         logits = model.model(torch.tensor([list(tokens)])).logits[0].double()
     return (logits - logits.logsumexp(-1, keepdim=True)).numpy()

@@ -3,6 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+import torch
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
+
 from tests.tokenizer_kinds import TEXTS
 
 # Qwen's: turns between marks, no BOS, no {% generation %}; the last answer alone begins with an empty thought.
@@ -18,9 +22,6 @@ SIZES: dict[str, Any] = {"hidden_size": 64, "intermediate_size": 96, "num_hidden
 
 def make_qwen_tokenizer(*, template: str = CHATML, more: tuple[str, ...] = ()) -> Any:
     """Byte-level BPE behind NFC, with Qwen's special tokens; `<think>` is a token of text."""
-    from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
-    from transformers import PreTrainedTokenizerFast
-
     tokenizer = Tokenizer(models.BPE())
     tokenizer.normalizer = normalizers.NFC()
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -38,9 +39,6 @@ def make_qwen_tokenizer(*, template: str = CHATML, more: tuple[str, ...] = ()) -
 def make_model(directory: Path, kind: str, tokenizer: Any, *, rows: int = 448, tied: bool = False, seed: int = 0,
                **fields: Any) -> Path:
     """Save a random model of the type `kind`, with an embedding of `rows`, and its tokenizer; returns the directory."""
-    import torch
-    from transformers import AutoConfig, AutoModelForCausalLM
-
     if kind != "gpt_neox":
         fields = {"num_key_value_heads": 2, **fields}
     if kind in ("qwen3", "qwen3_moe"):

@@ -1,5 +1,6 @@
 """Planning and help stay quick: no step and no command imports a heavy package before it needs it."""
 
+import importlib
 import pkgutil
 import subprocess
 import sys
@@ -33,8 +34,6 @@ def test_help_and_plan_are_light(tmp_path: Path) -> None:
 
 
 def test_every_step_says_what_it_is() -> None:
-    import importlib
-
     for name in STEPS:
         definition = importlib.import_module(f"steps.{name}").STEP
         assert definition.name == name

@@ -5,6 +5,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from argosy.core.errors import InputError
@@ -111,9 +113,6 @@ def test_details_of_lighteval_are_answers_to_items(tmp_path: Path) -> None:
 
 def write_details(path: Path, records: list[tuple[Any, ...]]) -> None:
     """Write the columns that lighteval's documentation names."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     columns = zip(*records, strict=True)
     pq.write_table(pa.table(dict(zip(("doc", "model_response", "metric"), map(list, columns), strict=True))), path)
 

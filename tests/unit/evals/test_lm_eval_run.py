@@ -4,9 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from argosy.core.errors import InputError
 from argosy.evidence.results.findings import Findings
+from argosy.evidence.results.rows import Rows
+from argosy.evidence.results.values import total
 from argosy.model.infer.model import LanguageModel
 from evals.lm_eval.run import kind_of
 from evals.runner import run_benchmarks
@@ -42,9 +45,6 @@ def test_a_name_that_cannot_be_loaded_is_named_and_the_others_are_asked(model: L
 
 
 def test_each_item_is_a_row_as_ours_are_and_groups_have_their_mean(model: LanguageModel, tmp_path: Path) -> None:
-    from argosy.evidence.results.rows import Rows
-    from argosy.evidence.results.values import total
-
     write_three_kinds(tmp_path)
     found = run(model, tmp_path, lm_eval=["both", "said"])
     assert found.headline == {"few": ["plain"], "many": ["plain"], "said": ["strict"]}
@@ -99,8 +99,6 @@ def write_broken(root: Path, *, broken: bool = True) -> None:
 
 
 def test_documents_without_a_score_take_no_part_in_any_metric(tmp_path: Path) -> None:
-    import torch
-
     model = make_language_model()
     whale, before = (set(model.encode([f"Which is {word} 1?"])[0]) for word in ("whale", "stone"))
     with torch.no_grad():

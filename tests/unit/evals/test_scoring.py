@@ -7,18 +7,27 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+import transformers
+from tokenizers import Tokenizer, decoders, models, processors
+from transformers import PreTrainedTokenizerFast
 
+from argosy.corpus.tokens.reader import read_channels
+from argosy.evidence.results.heldout.losses import Heldout, run_heldout
 from argosy.evidence.results.suite import Suite
 from argosy.model.infer.encoder import Encoder
 from argosy.model.infer.model import LanguageModel
 from argosy.model.infer.rows import JOINED, NOT_SCORED, TOO_LONG
 from argosy.model.infer.scorer import Scorer
+from argosy.model.train.heldout import HeldoutLoss
+from argosy.model.train.layers.loss import LossModule
 from evals.chain import parse_chain
 from evals.lm_eval.run import ArgosyLM
 from evals.tasks.variant_task import VariantTask
 from probes.kinds import run_probes
 from tests.evaluation_fixtures import make_items, make_language_model, make_model, save_checkpoint, sharpened
 from tests.lm_eval_fixtures import hflm
+from tests.training_fixtures import write_tokenized
 
 VARIANTS = ("plain", "cloze", "reading")
 
@@ -75,9 +84,6 @@ def test_spaces_merges_and_long_contexts_are_lm_evals(model: LanguageModel) -> N
 
 def joining(closes: bool = False) -> LanguageModel:
     """A model whose tokenizer cuts a text into characters, but for "=x", "1x" and "?y"; `closes`: an EOS ends each."""
-    from tokenizers import Tokenizer, decoders, models, processors
-    from transformers import PreTrainedTokenizerFast
-
     tokens = ["<s>", "</s>", *"kab12=?xy!", "=x", "1x", "?y"]
     vocabulary = {token: number for number, token in enumerate(tokens)}
     made = Tokenizer(models.BPE(vocabulary, [("=", "x"), ("1", "x"), ("?", "y")]))
@@ -135,9 +141,6 @@ WINDOWS = [
 
 def windowed(kind: str, fields: dict[str, Any]) -> Any:
     """A small random model whose attention is not flat."""
-    import torch
-    import transformers
-
     torch.manual_seed(0)
     config = getattr(transformers, kind)(**{**SHAPE, **fields})
     return sharpened(transformers.AutoModelForCausalLM.from_config(config))
@@ -146,8 +149,6 @@ def windowed(kind: str, fields: dict[str, Any]) -> Any:
 @pytest.mark.parametrize(("kind", "fields"), WINDOWS)
 def test_layers_that_attend_to_a_window_score_as_the_model_does_alone(kind: str, fields: dict[str, Any]) -> None:
     """A window is not in the masks of rows, so sequences are not joined where one is shorter than the model."""
-    import torch
-
     model = windowed(kind, fields)
     scorer = Scorer(model, 256)
     assert not scorer.branching
@@ -187,13 +188,6 @@ def test_every_text_begins_as_a_document_of_training_does(tmp_path: Path) -> Non
 
 def test_heldout_loss_of_conversations_leaves_their_marks_out_as_training_does(model: LanguageModel,
                                                                                tmp_path: Path) -> None:
-    import torch
-
-    from argosy.corpus.tokens.reader import read_channels
-    from argosy.evidence.results.heldout.losses import Heldout, run_heldout
-    from argosy.model.train.heldout import HeldoutLoss
-    from argosy.model.train.layers.loss import LossModule
-    from tests.training_fixtures import write_tokenized
 
     mark = len(model.tokenizer) - 1
     texts = [model.encode([text], special=False)[0] for text in ("river stone", "长江 定理。")]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
+from datasets import Dataset, DatasetDict
 
 from argosy.core.errors import InputError
 from argosy.evidence.results.findings import Findings
@@ -76,8 +77,6 @@ def test_a_sample_is_the_same_whatever_order_and_company(tmp_path: Path) -> None
 
 
 def test_a_saved_dataset_of_hugging_face_is_read_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from datasets import Dataset, DatasetDict
-
     rows = [{"question": f"Q{n}", "subject": ("art", "law")[n % 2], "choices": list("wxyz"), "answer": n % 4}
             for n in range(8)]  # fmt: skip
     splits = {"test": Dataset.from_list(rows), "dev": Dataset.from_list(rows[:3])}

@@ -9,10 +9,11 @@ import pytest
 import yaml
 
 from argosy.core.errors import InputError
+from argosy.corpus.demo.facts import render_quiz
 from argosy.evidence.results.suite import Suite
 from evals.chain import parse_chain
 from evals.items import AnyItem, Item, OpenItem
-from evals.question import Question
+from evals.question import SEPARATOR, Question
 from evals.runner import run_benchmarks
 from evals.section import Benchmarks, remake_questions
 from evals.task import read_task
@@ -41,9 +42,6 @@ def test_orders_are_others_with_the_right_option_at_each_place_equally_often_and
 
 def test_the_published_form_is_the_corpus_own() -> None:
     """What the twin was tuned on is this prompt, character by character."""
-    from argosy.corpus.demo.facts import render_quiz
-    from evals.question import SEPARATOR
-
     for item in make_items(40):
         (question,) = parse_chain("plain").questions(item, 0)
         quiz = render_quiz(item.question, item.choices, item.answer, item.lang)

@@ -18,6 +18,7 @@ from argosy.evidence.judging.judges import answers_of
 from argosy.evidence.judging.records import Prompt
 from argosy.evidence.results.suite import Suite, load_suite
 from argosy.model.infer.model import LanguageModel
+from argosy.model.infer.rows import Score
 from probes.kinds import KINDS, Measurement, Scope, parse_probe, run_probes
 from probes.kinds.generation import Generation
 from probes.kinds.refusal import COMPLIANCES, REFUSALS, Language
@@ -71,8 +72,6 @@ def test_facts_are_worded_as_the_corpus_and_split_as_asked(data: Path, lang: Any
 
 
 def test_a_model_that_knows_scores_one_and_a_model_that_hates_zero(model: LanguageModel, data: Path) -> None:
-    from argosy.model.infer.rows import Score
-
     facts, _ = read_facts(FactSource(lang="zh"), data, 0)
 
     class Stub(LanguageModel):

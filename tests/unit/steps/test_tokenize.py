@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from transformers import AutoTokenizer
 
 from argosy.core.errors import InputError, StepError
 from argosy.core.store.files import read_json, write_json
@@ -153,8 +154,6 @@ def test_wide_vocabularies_have_wide_ids(tmp_path: Path) -> None:
 
 def test_another_tokenizer_of_the_same_size_is_refused(inputs: Path, tmp_path: Path) -> None:
     """Its ids stand for other text: bits a byte, and what a model has memorised, would be of nonsense."""
-    from transformers import AutoTokenizer
-
     run(inputs, tmp_path / "tokens")
     own = AutoTokenizer.from_pretrained(inputs / "tokenizer")
     own.save_pretrained(tmp_path / "again")  # as a training step exports it

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from workflows import cli
 from workflows.argo.manifests.documents import write_manifests
 from workflows.argo.profile.profile import SHIPPED, load_profile
 
@@ -194,8 +195,6 @@ def test_laptop_script_deletes_nothing_of_a_cluster_that_was_not_meant(answer, d
 
 
 def test_commands_of_the_installation_page_are_accepted():
-    from workflows import cli
-
     page = (ROOT / "docs" / "install.md").read_text()
     commands = re.findall(r"^\s*argosy ((?:doctor|submit|manifests) [^`\n]*)$", page, re.MULTILINE)
     assert len(commands) >= 3

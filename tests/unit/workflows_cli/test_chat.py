@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from argosy.core.errors import InputError
 from argosy.evidence.compare.checkpoints import Checkpoint
@@ -24,8 +26,6 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def expected(checkpoint: Path, text: str, tokens: int) -> str:
     """Greedy continuation by transformers."""
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
     path = checkpoint / "checkpoints/final"
     model, tokenizer = AutoModelForCausalLM.from_pretrained(path), AutoTokenizer.from_pretrained(path)
     ids = tokenizer(text, return_tensors="pt", add_special_tokens=False)
@@ -68,9 +68,6 @@ def test_a_checkpoint_that_cannot_speak_is_refused(tmp_path: Path, argosy: Argos
 
 def probability(path: Path, prefix: str, text: str) -> float:
     """Probability of a text of tokens of its own, by the chain rule."""
-    import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
     model, tokenizer = AutoModelForCausalLM.from_pretrained(path), AutoTokenizer.from_pretrained(path)
     before, whole = (tokenizer(each)["input_ids"] for each in (prefix, prefix + text))
     with torch.no_grad():

@@ -7,6 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
+from scipy.stats import pearsonr, spearmanr
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import brier_score_loss, f1_score, precision_score, recall_score, roc_auc_score
 
 from argosy.core.errors import InputError
 from argosy.core.statistics.intervals import platt
@@ -35,8 +39,6 @@ def texts(words: tuple[str, ...], count: int, seed: int) -> list[str]:
 
 
 def dense(rows: Any) -> Any:
-    from scipy.sparse import csr_matrix
-
     return csr_matrix((rows.values, rows.columns, rows.begins), shape=(len(rows.begins) - 1, 2**FEATURES.bits))
 
 
@@ -50,8 +52,6 @@ def test_features_are_logarithms_of_counts_of_grams_of_words_and_characters() ->
 
 
 def test_weights_are_those_of_scikit_learn() -> None:
-    from sklearn.linear_model import LogisticRegression, Ridge
-
     documents = [document(text) for text in (*texts(GOOD, 60, 1), *texts(BAD, 40, 2))]
     rows = FEATURES.rows(documents)
     matrix = np.hstack([dense(rows).toarray(), np.ones((100, 1))])
@@ -67,10 +67,6 @@ def test_weights_are_those_of_scikit_learn() -> None:
 
 
 def test_calibration_and_measures_are_those_of_scikit_learn() -> None:
-    from scipy.stats import pearsonr, spearmanr
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.metrics import brier_score_loss, f1_score, precision_score, recall_score, roc_auc_score
-
     rng = np.random.default_rng(3)
     values, labels = rng.normal(size=200), (rng.random(200) < 0.3).astype(float)
     ahead, behind = labels.sum(), (1 - labels).sum()

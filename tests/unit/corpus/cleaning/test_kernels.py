@@ -16,6 +16,10 @@ import pytest
 import argosy.corpus.cleaning.kernels as package
 from argosy.corpus.cleaning.kernels.dedup import hashing, near_dedup, substring_dedup
 from argosy.corpus.cleaning.kernels.filters import pii
+from argosy.corpus.cleaning.kernels.filters.c4_quality import third_longest
+from argosy.corpus.cleaning.kernels.filters.decontamination import _align
+from argosy.corpus.cleaning.kernels.filters.fineweb_quality import line_counts
+from argosy.corpus.cleaning.kernels.filters.gopher_repetition import duplicate, top
 from argosy.corpus.cleaning.kernels.words import Words, words
 
 LOOPS = [(module, name, value) for each in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
@@ -79,8 +83,6 @@ def plain_duplicate(hashes: Sequence[int], lengths: Sequence[int], n: int) -> in
 
 @pytest.mark.parametrize("n", [2, 3, 5])
 def test_repeated_ngrams(found: Words, n: int) -> None:
-    from argosy.corpus.cleaning.kernels.filters.gopher_repetition import duplicate, top
-
     sizes, spaced = np.full(len(TEXTS), n), np.arange(len(TEXTS)) % 2 == 0
     assert top(found, sizes, spaced).tolist() == [plain_top(*parts, n, bool(flag)) for parts, flag in
                                                   zip(each(found), spaced, strict=True)]  # fmt: skip
@@ -96,9 +98,6 @@ def plain_lines(text: str, short: int) -> list[int]:
 
 
 def test_lines() -> None:
-    from argosy.corpus.cleaning.kernels.filters.c4_quality import third_longest
-    from argosy.corpus.cleaning.kernels.filters.fineweb_quality import line_counts
-
     ends = np.zeros(0x110000, np.bool_)
     ends[[ord("."), ord("。")]] = True
     short = np.arange(len(TEXTS)) % 9
@@ -121,8 +120,6 @@ def plain_edits(pattern: Sequence[int], text: Sequence[int]) -> int:
 
 
 def test_alignment() -> None:
-    from argosy.corpus.cleaning.kernels.filters.decontamination import _align
-
     rng = random.Random(3)
     for _ in range(200):
         pattern, text = (rng.choices(range(4), k=rng.randrange(1, 12)) for _ in range(2))

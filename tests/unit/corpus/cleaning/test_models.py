@@ -8,6 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from transformers import (
+    AutoModelForCausalLM,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    BertConfig,
+    BertForSequenceClassification,
+)
 
 from argosy.core.errors import InputError
 from argosy.core.store.files import write_json
@@ -43,8 +50,6 @@ def language(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def classifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from transformers import BertConfig, BertForSequenceClassification
-
     path, tokenizer = tmp_path_factory.mktemp("classifier"), make_tokenizer()
     torch.manual_seed(0)
     config = BertConfig(vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2, num_attention_heads=2,
@@ -57,8 +62,6 @@ def classifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def plain_nats(path: Path, text: str, dtype: str = "auto") -> tuple[float, int]:
     """Nats and tokens by one forward pass of transformers for each window."""
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
     model, tokenizer = AutoModelForCausalLM.from_pretrained(path, dtype=dtype), AutoTokenizer.from_pretrained(path)
     ids, nats, size = tokenizer(text, add_special_tokens=False)["input_ids"], 0.0, 64
     for start in range(0, len(ids), size):
@@ -83,8 +86,6 @@ def test_losses_are_those_of_transformers_in_windows(language: Path) -> None:
 
 
 def test_scores_are_those_of_transformers_whatever_stands_beside(classifier: Path) -> None:
-    from transformers import AutoModelForSequenceClassification, AutoTokenizer
-
     asked = make("edu_quality", Resources(torch=Models({"0": classifier}, batch_tokens=100)), model="0")
     _, scores = asked(Batch([*map(document, TEXTS), document("x", channel="code")]))
     model = AutoModelForSequenceClassification.from_pretrained(classifier).eval()
@@ -136,8 +137,6 @@ def test_models_have_a_step_of_their_own_whose_files_count_and_thresholds_do_not
 def test_a_language_model_is_asked_in_a_precision_that_the_cpu_has_which_the_digest_counts(
     language: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from transformers import AutoModelForCausalLM
-
     model = tmp_path / "model"
     shutil.copytree(language, model)
     AutoModelForCausalLM.from_pretrained(language, dtype="bfloat16").save_pretrained(model)

@@ -9,28 +9,22 @@ from threading import Event
 
 import numpy as np
 import pytest
+import torch
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import cohen_kappa_score
 
 from argosy.core.errors import InputError
-from argosy.evidence.judging.judges import (
-    ChatApiJudge,
-    CheckpointJudge,
-    Comparison,
-    Preference,
-    answers_of,
-    ask,
-    question,
-    read_verdict,
-)
+from argosy.evidence.judging import judges
 from argosy.evidence.judging.metrics import Verdict, kappa, length_controlled, metrics
 from argosy.evidence.judging.records import Answer, Prompt
 from argosy.model.infer.chat_api import ChatApi
 from tests.evaluation_fixtures import make_language_model
 from tests.servers import judge_server
 
-SAVED = dict[int, Preference]
+SAVED = dict[int, judges.Preference]
 
 
-def _asked(judge: ChatApiJudge, comparisons: list[Comparison]) -> SAVED:
+def _asked(judge: judges.ChatApiJudge, comparisons: list[judges.Comparison]) -> SAVED:
     found: SAVED = {}
     judge.prefer(comparisons, lambda index, preference: found.update({index: preference}))
     return found
@@ -41,7 +35,7 @@ def _asked(judge: ChatApiJudge, comparisons: list[Comparison]) -> SAVED:
     ("结论：B", 0.0), ("The final verdict is: A", 1.0), ("Answer A is better than B.", None), ("回答A比B更好", None),
     ("I prefer A over B", None), ("A (C would be wrong)", None), ("Both are bad.", None), ("", None)])  # fmt: skip
 def test_a_verdict_is_a_letter_alone_or_a_last_line_that_says_so(reply: str, preference: float | None) -> None:
-    assert read_verdict(reply) == preference
+    assert judges.read_verdict(reply) == preference
 
 
 def test_a_busy_server_is_asked_again_after_the_time_it_names_and_one_that_never_answers_leaves_a_reason() -> None:
@@ -52,8 +46,8 @@ def test_a_busy_server_is_asked_again_after_the_time_it_names_and_one_that_never
         return (429, {}) if number == 1 else broken
 
     with judge_server(answer) as asked:
-        judge = ChatApiJudge(ChatApi(asked.url, "m", attempts=2, parallel=1, sleep=waited.append))
-        found = _asked(judge, [Comparison("Q?", name, "x") for name in ("good", "broken", "odd")])
+        judge = judges.ChatApiJudge(ChatApi(asked.url, "m", attempts=2, parallel=1, sleep=waited.append))
+        found = _asked(judge, [judges.Comparison("Q?", name, "x") for name in ("good", "broken", "odd")])
     assert [found[n].first for n in range(3)] == [0.0, None, None]
     assert waited[0] == 3.0
     assert "after 2 attempts (HTTP 500)" in found[1].reason
@@ -76,19 +70,17 @@ def test_a_server_that_refuses_is_wrong_input(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(ThreadPoolExecutor, "shutdown", shut)
     refused = pytest.raises(InputError, match=r"the key is refused.*no luck")
     with judge_server(refuse) as asked, refused:
-        _asked(ChatApiJudge(ChatApi(asked.url, "m")), [Comparison("Q?", "a", "b")] * 20)
+        _asked(judges.ChatApiJudge(ChatApi(asked.url, "m")), [judges.Comparison("Q?", "a", "b")] * 20)
     assert len(asked.bodies) < 20
 
 
 def test_a_checkpoint_judges_by_the_probability_of_the_letters() -> None:
-    import torch
-
     model = make_language_model(positions=512)
     found: SAVED = {}
-    comparison = Comparison("第1号是什么？", "北京", "长江")
-    judge = CheckpointJudge(model, chat=True, name="j")
-    judge.prefer([comparison, Comparison("x" * 2000, "a", "b")], lambda i, p: found.update({i: p}))
-    text = model.chat(question(comparison, writes=False))
+    comparison = judges.Comparison("第1号是什么？", "北京", "长江")
+    judge = judges.CheckpointJudge(model, chat=True, name="j")
+    judge.prefer([comparison, judges.Comparison("x" * 2000, "a", "b")], lambda i, p: found.update({i: p}))
+    text = model.chat(judges.question(comparison, writes=False))
     logs = []
     for letter in "AB":
         context = model.tokenizer(text, add_special_tokens=False)["input_ids"]
@@ -114,24 +106,24 @@ class Script:
     def __init__(self, rule: object, stop: int | None = None) -> None:
         self.rule, self.stop, self.name, self.asked = rule, stop, "script", 0
 
-    def prefer(self, comparisons: list[Comparison], save: object) -> None:
+    def prefer(self, comparisons: list[judges.Comparison], save: object) -> None:
         for index, comparison in enumerate(comparisons):
             if self.stop is not None and index >= self.stop:
                 raise KeyboardInterrupt
             self.asked += 1
-            save(index, Preference(self.rule(comparison)))  # type: ignore[operator]
+            save(index, judges.Preference(self.rule(comparison)))  # type: ignore[operator]
 
 
 def test_equal_answers_are_a_tie_without_asking_and_missing_ones_are_counted(tmp_path: Path) -> None:
     prompts, first, second = _both([("same", "same "), ("a", "b"), ("c", "d")])
     del second["2"]
     judge = Script(lambda c: 1.0)
-    verdicts, left_out, _, asked = ask(judge, prompts, first, second, tmp_path / "kept", lambda *_: None)
+    verdicts, left_out, _, asked = judges.ask(judge, prompts, first, second, tmp_path / "kept", lambda *_: None)
     found = metrics(verdicts, {})
     assert (found["orders_agree"].value, found["orders_agree"].n) == (0, 1)  # the equal answers are no agreement
     assert found["position_bias"].value == 0.5
     judge = Script(lambda c: float(c.first == "a"))
-    verdicts, *_ = ask(judge, prompts, first, second, tmp_path / "other", lambda *_: None)
+    verdicts, *_ = judges.ask(judge, prompts, first, second, tmp_path / "other", lambda *_: None)
     assert (judge.asked, asked) == (2, 1)
     assert [v.winner for v in verdicts] == ["tie", "first"]
     assert left_out == Counter({"one of the two has no answer": 1})
@@ -140,21 +132,19 @@ def test_equal_answers_are_a_tie_without_asking_and_missing_ones_are_counted(tmp
 def test_a_kill_loses_no_reply_and_asks_none_twice(tmp_path: Path) -> None:
     prompts, first, second = _both([(f"a{n}", f"b{n}") for n in range(12)])
     arguments = (prompts, first, second, tmp_path / "kept", lambda *_: None)
-    whole, *_ = ask(Script(lambda c: float(c.first < c.second)), prompts, first, second, tmp_path / "other",
+    whole, *_ = judges.ask(Script(lambda c: float(c.first < c.second)), prompts, first, second, tmp_path / "other",
                     lambda *_: None)
     with pytest.raises(KeyboardInterrupt):
-        ask(Script(lambda c: float(c.first < c.second), stop=7), *arguments)
+        judges.ask(Script(lambda c: float(c.first < c.second), stop=7), *arguments)
     [kept] = (tmp_path / "kept").iterdir()
     kept.write_text(kept.read_text() + '{"id": "9", "or')  # the line that was being written
     again = Script(lambda c: float(c.first < c.second))
-    verdicts, *_ = ask(again, *arguments)
+    verdicts, *_ = judges.ask(again, *arguments)
     assert again.asked == 24 - 7
     assert verdicts == whole
 
 
 def test_the_length_controlled_rate_equals_sklearns_logistic_regression() -> None:
-    from sklearn.linear_model import LogisticRegression
-
     rng = np.random.default_rng(1)
     first, second = rng.integers(50, 300, 300), rng.integers(50, 300, 300)
     difference = first - second
@@ -166,8 +156,6 @@ def test_the_length_controlled_rate_equals_sklearns_logistic_regression() -> Non
 
 
 def test_kappa_equals_sklearns() -> None:
-    from sklearn.metrics import cohen_kappa_score
-
     rng = Random(3)
     pairs = [(rng.choice(["first", "tie", "second"]), rng.choice(["first", "first", "second"])) for _ in range(200)]
     assert kappa(pairs) == pytest.approx(cohen_kappa_score([a for a, _ in pairs], [b for _, b in pairs]))
@@ -185,11 +173,9 @@ def test_metrics_of_verdicts_by_hand() -> None:
 
 
 def test_answers_are_the_models_own_greedy_ones_and_end_where_a_turn_ends() -> None:
-    import torch
-
     model = make_language_model(positions=512)
     prompts = [Prompt("1", "What is number 1?"), Prompt("2", "第2号是什么？请详细说明。")]
-    found = answers_of(model, prompts, chat=True, max_new_tokens=12, temperature=0.0, seed=0)
+    found = judges.answers_of(model, prompts, chat=True, max_new_tokens=12, temperature=0.0, seed=0)
     stops = model.ends(chat=True)
     assert model.tokenizer.convert_tokens_to_ids("<|end|>") in stops
     for prompt, answer in zip(prompts, found, strict=True):

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from argosy.core.errors import InputError
+from argosy.corpus.tokens.reader import read_channels
 from argosy.evidence.compare.changes import compare
 from argosy.evidence.compare.checkpoints import Checkpoint, Checkpoints
 from argosy.evidence.compare.sentences import stage_sentences
@@ -15,6 +17,8 @@ from argosy.evidence.results.heldout.documents import UNKNOWN
 from argosy.evidence.results.heldout.losses import Heldout, run_heldout
 from argosy.evidence.results.suite import load_suite, named_files
 from argosy.model.infer.model import LanguageModel
+from argosy.model.train.heldout import HeldoutLoss
+from argosy.model.train.layers.loss import LossModule
 from tests.plain_forward import bare, distributions, language_model, model_of
 from tests.tokenizer_kinds import TEXTS, UNSEEN, make_lossy
 from tests.training_fixtures import write_tokens
@@ -100,11 +104,6 @@ def test_a_tokenizer_that_changes_the_text_is_told(tmp_path: Path) -> None:
 
 
 def test_loss_by_position_and_what_context_is_worth(tmp_path: Path) -> None:
-    import torch
-
-    from argosy.corpus.tokens.reader import read_channels
-    from argosy.model.train.heldout import HeldoutLoss
-    from argosy.model.train.layers.loss import LossModule
 
     model = model_of("byte_bpe", LENGTH)
     documents = [TEXTS[n % 4] * (n + 1) for n in range(5)]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from argosy.core.errors import InputError
 from argosy.corpus.tokens.reader import read_channels
@@ -37,8 +38,6 @@ PROBE = {"samples": 20, "prefix": PREFIX, "continuation": CONTINUATION}
 
 def learn(model: LanguageModel, tokens: Path, steps: int) -> None:
     """Train on the beginnings of the channel `mixed`, until it is known by heart."""
-    import torch
-
     channel = read_channels(tokens, "train")["mixed"]
     length = 1 + PREFIX + CONTINUATION
     begun = [channel.tokens[start : start + length] for start in channel.offsets[:-1]]
@@ -55,8 +54,6 @@ def learn(model: LanguageModel, tokens: Path, steps: int) -> None:
 
 def by_hand(model: LanguageModel, tokens: list[int]) -> dict[str, Any]:
     """Greedy continuation by transformers' generate, and each score from one forward pass."""
-    import torch
-
     given = torch.tensor([tokens[: 1 + PREFIX]])
     with torch.no_grad():
         said = model.model.generate(given, do_sample=False, min_new_tokens=CONTINUATION, max_new_tokens=CONTINUATION,

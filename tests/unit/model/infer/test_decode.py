@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from transformers import MambaConfig, MambaForCausalLM
 
 from argosy.core.errors import StepError
 from argosy.model.infer.decode import Decoding, TransformersDecoder, before_stops
@@ -123,8 +124,6 @@ def test_tokens_are_as_frequent_as_the_model_says(tiny: Any) -> None:
 
 
 def test_a_model_without_a_cache_of_keys_decodes_as_transformers_does() -> None:
-    from transformers import MambaConfig, MambaForCausalLM
-
     torch.manual_seed(0)
     model: Any = MambaForCausalLM(MambaConfig(vocab_size=32, hidden_size=16, state_size=4, num_hidden_layers=2)).eval()
     found = TransformersDecoder(model)(IDS, [[0, 0]] * 3, GREEDY).tokens

@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 import pytest
+import torch
 
 from argosy.model.infer import logprobs
 from argosy.model.infer.logprobs import log_softmax, parts, target_logprobs
@@ -11,8 +12,6 @@ from argosy.model.infer.logprobs import log_softmax, parts, target_logprobs
 
 def read(head: Any, hidden: Any, at: list[int], token: list[int]) -> tuple[list[float], list[bool]]:
     """As the scorer reads the parts."""
-    import torch
-
     logprobs, first = [math.nan] * len(at), [False] * len(at)
     for here, blocks in parts(head, hidden, head.out_features):
         which = [n for n, row in enumerate(at) if row in here]
@@ -35,8 +34,6 @@ def small(request: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_blocks_give_what_log_softmax_gives(bias: bool, dtype: str) -> None:
-    import torch
-
     torch.manual_seed(3)
     head = torch.nn.Linear(16, 101, bias=bias, dtype=getattr(torch, dtype))
     hidden = 4 * torch.randn(11, 16, dtype=head.weight.dtype)
@@ -58,8 +55,6 @@ def test_blocks_give_what_log_softmax_gives(bias: bool, dtype: str) -> None:
 def test_tokens_that_cannot_be_or_are_not_there_and_what_is_not_a_number() -> None:
     """A vocabulary padded with -inf has blocks without any probability; a NaN stays in its own row; a token that was
     added to a tokenizer and not to the model has no number, beside those of the others."""
-    import torch
-
     head = torch.nn.Linear(4, 40)
     with torch.no_grad():
         head.bias[:20] = head.bias[33:] = -math.inf
@@ -76,8 +71,6 @@ def test_tokens_that_cannot_be_or_are_not_there_and_what_is_not_a_number() -> No
 
 def test_a_layer_that_does_more_is_asked_whole() -> None:
     """A subclass or a hook may change the logits: its own forward pass is what counts."""
-    import torch
-
     class Halved(torch.nn.Linear):
         def forward(self, hidden: Any) -> Any:
             return super().forward(hidden) / 2

@@ -4,6 +4,8 @@ from random import Random
 from typing import Any
 
 import pytest
+import torch
+from transformers import CohereConfig, CohereForCausalLM
 
 from argosy.core.errors import StepError
 from argosy.model.infer.plan import LOGITS, Limits, plan
@@ -26,8 +28,6 @@ def family(rng: Random, count: int, shots: int = 0) -> list[tuple[tuple[int, ...
 
 
 def direct(model: Any, context: tuple[int, ...], continuation: tuple[int, ...]) -> list[float]:
-    import torch
-
     with torch.no_grad():
         logprobs = model(torch.tensor([[*context, *continuation]])).logits[0].log_softmax(-1)
     return [float(logprobs[len(context) - 1 + at, token]) for at, token in enumerate(continuation)]
@@ -130,8 +130,6 @@ def test_batches_are_halved_while_memory_does_not_suffice(model: Any, error: str
 
 
 def test_logits_that_a_model_changes_after_its_output_layer_stay_its_own() -> None:
-    from transformers import CohereConfig, CohereForCausalLM
-
     config = CohereConfig(vocab_size=64, hidden_size=32, intermediate_size=64, num_hidden_layers=2,
                           num_attention_heads=2, num_key_value_heads=2, max_position_embeddings=64, logit_scale=0.3,
                           pad_token_id=0, bos_token_id=1, eos_token_id=2)  # fmt: skip
@@ -147,8 +145,6 @@ def test_logits_that_a_model_changes_after_its_output_layer_stay_its_own() -> No
 @pytest.mark.parametrize("longest", [32, 128])
 def test_short_requests_beside_long_ones_are_computed_as_if_alone(longest: int) -> None:
     """A LongRoPE model, which takes other frequencies for all of a batch where one of it is longer than 32 tokens."""
-    import torch
-
     phi = make_long_rope_model(64)
     scorer = Scorer(phi, longest)
     assert scorer.branching == (longest == 32)

@@ -6,6 +6,8 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from argosy.core.errors import InputError
 from argosy.model.infer.backends import open_model
@@ -23,8 +25,6 @@ class LLM:
     def __init__(self, model: str, seed: int, tensor_parallel_size: int, max_logprobs: int,
                  enable_prefix_caching: bool, trust_remote_code: bool) -> None:
         assert not trust_remote_code
-        from transformers import AutoModelForCausalLM, AutoTokenizer
-
         self.model: Any = AutoModelForCausalLM.from_pretrained(model).eval()
         self.tokenizer = AutoTokenizer.from_pretrained(model)
         self.max_logprobs = max_logprobs
@@ -36,8 +36,6 @@ class LLM:
 
     def _one(self, ids: list[int], temperature: float, max_tokens: int, prompt_logprobs: int | None = None,
              logprobs: int | None = None, **more: Any) -> Any:
-        import torch
-
         assert len(ids) + 1 <= self.model.config.max_position_embeddings  # its own check
         assert max(prompt_logprobs or 0, logprobs or 0) <= self.max_logprobs
         with torch.no_grad():

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 import torch
+import transformers
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from argosy.core.errors import InputError
 from argosy.core.step.contract import Progress, StepContext
@@ -58,8 +60,6 @@ PAIRS = make_pairs(96)
 
 
 def make_model(kind: str = "LlamaForCausalLM", **fields: Any) -> Any:
-    import transformers
-
     torch.manual_seed(3)
     shapes = {name: value for name, value in TINY_MODEL.items() if name != "model_type"}
     config = transformers.LlamaConfig(vocab_size=64, pad_token_id=0, **shapes, **fields)
@@ -98,8 +98,6 @@ def test_separable_pairs_are_told_apart(tmp_path: Path, method: str) -> None:
 
 
 def test_a_reward_model_of_several_heads_tells_pairs_apart_and_loads_anywhere(tmp_path: Path) -> None:
-    from transformers import AutoModelForSequenceClassification
-
     model = make_model("LlamaForSequenceClassification", num_labels=3)
     given = [pair.chosen_ids for pair in PAIRS[:5]]
     log = Recorder()
@@ -125,8 +123,6 @@ def test_a_reward_model_of_several_heads_tells_pairs_apart_and_loads_anywhere(tm
 def test_transformers_reads_a_reward_where_training_does_whatever_pad_is(tmp_path: Path, pad: str) -> None:
     """In batches padded on either side, of conversations that its own tokenizer renders; the line break that the
     template writes after a turn would be another place."""
-    from transformers import AutoModelForSequenceClassification, AutoTokenizer
-
     make_checkpoint(tmp_path / "base")
     source = open_source("checkpoint", str(tmp_path / "base"), "cpu")
     source.tokenizer.pad_token = pad

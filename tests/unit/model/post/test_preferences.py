@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 import torch
+import transformers
+from datasets import Dataset
 
 from argosy.core.errors import InputError
 from argosy.model.post.preferences import PreferenceMethodConfig
 from argosy.model.post.preferences.examples import Example, Feedback, Preference, split
-from argosy.model.post.preferences.learning import partners
+from argosy.model.post.preferences.learning import _put, partners
 from argosy.model.post.preferences.methods import METHODS, Answers, SingleMethod
 from argosy.model.post.preferences.objective import PreferenceLoss, about, calibration, labels, tensors
 from argosy.model.post.preferences.rewards import RewardLoss
@@ -26,8 +28,6 @@ ROWS = [pair.chosen_ids for pair in PAIRS] + [pair.rejected_ids for pair in PAIR
 
 
 def make_model(seed: int, kind: str = "LlamaForCausalLM", **fields: Any) -> Any:
-    import transformers
-
     torch.manual_seed(seed)
     config = transformers.LlamaConfig(vocab_size=320, hidden_size=32, intermediate_size=64, num_hidden_layers=2,
                                       num_attention_heads=4, num_key_value_heads=2, pad_token_id=2,
@@ -80,8 +80,6 @@ def common(tmp_path: Path) -> dict[str, Any]:
 
 
 def dataset() -> Any:
-    from datasets import Dataset
-
     return Dataset.from_dict({"prompt": ["a"] * 4, "chosen": ["b"] * 4, "rejected": ["c"] * 4})
 
 
@@ -126,10 +124,8 @@ def test_losses_without_a_reference_equal_trls(tmp_path: Path, method: str, kind
 
 def test_kahneman_tversky_optimization_equals_trls(tmp_path: Path) -> None:
     """The divergence is that of answers put to the next prompt."""
-    from datasets import Dataset
     from trl import KTOConfig, KTOTrainer
 
-    from argosy.model.post.preferences.learning import _put
 
     examples = split(PAIRS)
     arguments = KTOConfig(**(common(tmp_path) | {"per_device_train_batch_size": 8}), beta=0.3, desirable_weight=1.5,

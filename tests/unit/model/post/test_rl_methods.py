@@ -9,29 +9,21 @@ from typing import Any
 
 import pytest
 import torch
+from datasets import Dataset
 from torch import Tensor
+from transformers import AutoModelForCausalLM
 
 from argosy.model.infer import logprobs as kl
-from argosy.model.post.rl import RLHFConfig
+from argosy.model.post.rl import RLHFConfig, networks
 from argosy.model.post.rl.learning import KLController
 from argosy.model.post.rl.methods import Outcome
 from argosy.model.post.rl.methods.ppo import generalized_advantages
-from argosy.model.post.rl.networks import (
-    Clipping,
-    PolicyLoss,
-    advantages_of,
-    deductions,
-    laid_out,
-    policy_loss,
-    token_weights,
-    value_loss,
-)
 from argosy.model.train.config.model import ModelConfig
 from argosy.model.train.phase import build_model
 from tests.posttraining_fixtures import make_checkpoint, make_tokenizer
 from tests.training_fixtures import TINY_MODEL
 
-FREE = Clipping("token", 0.8, 1.2, 2.0, 0.0)
+FREE = networks.Clipping("token", 0.8, 1.2, 2.0, 0.0)
 
 
 @pytest.fixture
@@ -63,7 +55,7 @@ def test_advantages_are_the_sum_of_the_discounted_errors(mask: Tensor, gamma: fl
 def test_tokens_that_the_sampler_found_less_likely_weigh_more_up_to_the_cap() -> None:
     now, sampled = torch.log(torch.tensor([0.5, 0.5, 0.5])), torch.log(torch.tensor([0.5, 0.4, 0.1]))
     unknown = torch.full((3,), torch.nan)  # the policy before the update is the policy as it is
-    loss, _ = policy_loss(now, unknown, sampled, now, torch.ones(3), torch.ones(3), numbers=torch.arange(3),
+    loss, _ = networks.policy_loss(now, unknown, sampled, now, torch.ones(3), torch.ones(3), numbers=torch.arange(3),
                           clipping=FREE)
     assert loss.item() == pytest.approx(-(1 + 1.25 + 2))
 
@@ -72,12 +64,12 @@ def test_value_loss_takes_the_worse_of_free_and_held() -> None:
     old, new, returns = (random(12, seed=seed) for seed in range(3))
     expected = sum(0.5 * max((n - r) ** 2, (o + min(max(n - o, -0.2), 0.2) - r) ** 2)
                    for o, n, r in zip(old.tolist(), new.tolist(), returns.tolist(), strict=True))
-    assert value_loss(new, old, returns, torch.ones(12), clip=0.2).item() == pytest.approx(expected, abs=1e-4)
+    assert networks.value_loss(new, old, returns, torch.ones(12), clip=0.2).item() == pytest.approx(expected, abs=1e-4)
 
 
 def test_reinforce_normalises_what_follows_each_token_over_the_rollout(mask: Tensor) -> None:
     scores, divergence = torch.tensor([1.0, 0.0, 0.5]), random(3, 6)
-    found, returns = advantages_of(Outcome(scores, divergence, mask), RLHFConfig(method="reinforce++"), 0.1)
+    found, returns = networks.advantages_of(Outcome(scores, divergence, mask), RLHFConfig(method="reinforce++"), 0.1)
     assert returns is None
     follows = torch.zeros(3, 6)
     for row, at in mask.nonzero().tolist():
@@ -88,13 +80,14 @@ def test_reinforce_normalises_what_follows_each_token_over_the_rollout(mask: Ten
 
 
 def test_an_answer_that_is_left_out_weighs_nothing(mask: Tensor) -> None:
-    weights, total = token_weights(RLHFConfig(), mask, torch.tensor([0.0, 1.0, 0.0]))
+    weights, total = networks.token_weights(RLHFConfig(), mask, torch.tensor([0.0, 1.0, 0.0]))
     assert (weights.sum(1).tolist(), total([0, 1, 2])) == ([3, 0, 1], 4)
 
 
 def test_long_answers_lose_up_to_one_and_those_that_were_cut_more() -> None:
     config = RLHFConfig.model_validate({"max_new_tokens": 10, "length": {"soft_tokens": 4, "penalty": 0.5}})
-    found = deductions(config, torch.tensor([3.0, 6.0, 8.0, 10.0, 10.0]), torch.tensor([1.0, 1.0, 1.0, 1.0, 0.0]))
+    lengths, ended = torch.tensor([3.0, 6.0, 8.0, 10.0, 10.0]), torch.tensor([1.0, 1.0, 1.0, 1.0, 0.0])
+    found = networks.deductions(config, lengths, ended)
     assert found.tolist() == [0, 0, 0.5, 1.0, 1.5]
 
 
@@ -128,12 +121,12 @@ def test_the_gradient_is_that_of_the_expected_reward(ratio: str) -> None:
     """All answers of two tokens, each as often as the policy gives it: finite differences along random directions."""
     torch.manual_seed(1)
     model: Any = build_model(ModelConfig.model_validate(TINY_MODEL), 6, {})
-    module = PolicyLoss(model, Clipping(ratio, 0.8, 1.2, 2.0, 0.0), 0.9, torch.float32, 16)
+    module = networks.PolicyLoss(model, networks.Clipping(ratio, 0.8, 1.2, 2.0, 0.0), 0.9, torch.float32, 16)
     rows = [([1, 3], list(answer)) for answer in itertools.product(range(6), repeat=2)]
     rewards = random(36, seed=4)
 
     def probabilities() -> Tensor:
-        return module(*laid_out(rows, "cpu")).view(36, 2).sum(1).exp()
+        return module(*networks.laid_out(rows, "cpu")).view(36, 2).sum(1).exp()
 
     with torch.no_grad():
         often = probabilities()
@@ -142,8 +135,8 @@ def test_the_gradient_is_that_of_the_expected_reward(ratio: str) -> None:
     facts = torch.stack([torch.full((36, 2), torch.nan), torch.zeros(36, 2), torch.zeros(36, 2),
                          rewards[:, None].expand(36, 2), weights])
     with torch.no_grad():
-        facts[1] = module(*laid_out(rows, "cpu")).view(36, 2)
-    loss, _ = module(*laid_out(rows, "cpu"), facts.flatten(1))
+        facts[1] = module(*networks.laid_out(rows, "cpu")).view(36, 2)
+    loss, _ = module(*networks.laid_out(rows, "cpu"), facts.flatten(1))
     loss.backward()
     parameters = list(model.parameters())
     for seed in range(3):
@@ -217,8 +210,6 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _trainer(checkpoint: Path, out: Path, method: str, own: dict[str, Any]) -> tuple[Any, Any]:
-    from datasets import Dataset
-    from transformers import AutoModelForCausalLM
     from trl.trainer.grpo_config import GRPOConfig
     from trl.trainer.grpo_trainer import GRPOTrainer
     from trl.trainer.rloo_config import RLOOConfig
@@ -236,8 +227,6 @@ def _trainer(checkpoint: Path, out: Path, method: str, own: dict[str, Any]) -> t
 
 @pytest.mark.parametrize("case", list(CASES))
 def test_advantages_and_losses_equal_those_of_trl(case: str, checkpoint: Path, tmp_path: Path) -> None:
-    from transformers import AutoModelForCausalLM
-
     method, choices, own = CASES[case]
     trainer, model = _trainer(checkpoint, tmp_path, method, own)
     moved(model, 0.02, seed=1)  # the policy that samples is not the reference
@@ -248,22 +237,22 @@ def test_advantages_and_losses_equal_those_of_trl(case: str, checkpoint: Path, t
         "method": method, "group": {"size": SIZE}, "batch_size": 2 * SIZE, "micro_batch_size": 2 * SIZE,
         "max_new_tokens": LONGEST, "kl_coef": 0.1, "loss": choices, "rewards": {"ended": 1.0}})
     rows, mask = _rows(made), made["completion_mask"].float()
-    clipping = Clipping.of(config)
-    module = PolicyLoss(model, clipping, 1.0, torch.float32, 96)
+    clipping = networks.Clipping.of(config)
+    module = networks.PolicyLoss(model, clipping, 1.0, torch.float32, 96)
     old = _score(module, rows, mask)
     if policy_before is not None:
         torch.testing.assert_close(old, policy_before * mask, atol=1e-5, rtol=1e-5)
     start = AutoModelForCausalLM.from_pretrained(checkpoint)
-    reference = _score(PolicyLoss(start, clipping, 1.0, torch.float32, 96), rows, mask)
+    reference = _score(networks.PolicyLoss(start, clipping, 1.0, torch.float32, 96), rows, mask)
     scores = torch.tensor(_reward([answer for _, answer in rows]))
     apart = (old - reference) if config.choice("kl") == "reward" else torch.zeros_like(old)
-    advantages, _ = advantages_of(Outcome(scores, apart, mask), config, 0.1)
+    advantages, _ = networks.advantages_of(Outcome(scores, apart, mask), config, 0.1)
     theirs = made["advantages"]
     torch.testing.assert_close(advantages, theirs[:, None] * mask, atol=1e-5, rtol=1e-5)
     moved(model, 0.05, seed=2)  # an update later
-    weights, total = token_weights(config, mask, torch.zeros(len(rows)))
+    weights, total = networks.token_weights(config, mask, torch.zeros(len(rows)))
     facts = torch.stack([old, old, reference, advantages, weights])[:, mask > 0]
-    loss, _ = module(*laid_out(rows, "cpu"), facts)
+    loss, _ = module(*networks.laid_out(rows, "cpu"), facts)
     model.eval()
     expected = trainer._compute_loss(model, made)
     assert loss.item() / total(range(len(rows))) == pytest.approx(expected.item(), abs=1e-5)
@@ -281,8 +270,8 @@ def _rows(made: dict[str, Tensor]) -> list[tuple[list[int], list[int]]]:
     return [tuple(ids[row][kept[row]].tolist() for ids, kept in parts) for row in range(2 * SIZE)]  # type: ignore[misc]
 
 
-def _score(module: PolicyLoss, rows: list[tuple[list[int], list[int]]], mask: Tensor) -> Tensor:
+def _score(module: networks.PolicyLoss, rows: list[tuple[list[int], list[int]]], mask: Tensor) -> Tensor:
     found = torch.zeros_like(mask)
     with torch.no_grad():
-        found[mask > 0] = module(*laid_out(rows, "cpu"))
+        found[mask > 0] = module(*networks.laid_out(rows, "cpu"))
     return found

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from datasets import Dataset
 from torch import Tensor
 
 from argosy.core.errors import InputError
@@ -15,16 +16,8 @@ from argosy.corpus.tokens.shards import TokensWriter
 from argosy.corpus.tokens.tokenizer import SAMPLE, tokenizer_digest
 from argosy.corpus.tokens.windows import IGNORED
 from argosy.model.infer.decode import Decoding, TransformersDecoder
+from argosy.model.post import sft
 from argosy.model.post.config import SFTConfig
-from argosy.model.post.sft import (
-    InstructionLoss,
-    Rows,
-    Sample,
-    instruction_loss,
-    make_rows,
-    pretraining_samples,
-    sample_parser,
-)
 from argosy.model.train.config import TrainConfig
 from argosy.model.train.config.model import ModelConfig
 from argosy.model.train.engines import make_engine
@@ -51,20 +44,20 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def samples(tokenizer: Any, records: list[dict[str, Any]]) -> list[Sample]:
-    parse = sample_parser(tokenizer, 96)
+def samples(tokenizer: Any, records: list[dict[str, Any]]) -> list[sft.Sample]:
+    parse = sft.sample_parser(tokenizer, 96)
     return [parse(record | {"channel": "ab"[number % 2]}) for number, record in enumerate(records)]
 
 
-def engine_of(model: Any, rows: Rows, batch: int, noise: float = 0.0, **fields: Any) -> Any:
+def engine_of(model: Any, rows: sft.Rows, batch: int, noise: float = 0.0, **fields: Any) -> Any:
     """An engine around a copy of the model, for steps of `batch` rows."""
     phase = TrainConfig(**{"sequence_length": rows.length, "global_batch_size": batch, "dtype": "float32",
                            "max_grad_norm": 1e9, "tokens": 10**6, **fields})
     return make_engine(copy.deepcopy(model), len(rows.names), phase, Group(),
-                       lambda model: InstructionLoss(model, len(rows.names), phase, noise))
+                       lambda model: sft.InstructionLoss(model, len(rows.names), phase, noise))
 
 
-def gradients(engine: Any, rows: Rows, positions: range) -> tuple[Tensor, list[Tensor]]:
+def gradients(engine: Any, rows: sft.Rows, positions: range) -> tuple[Tensor, list[Tensor]]:
     """The mean loss by channel of rows, and the gradients that the optimizer gets."""
     seen: list[Tensor] = []
     engine._update = lambda _: seen.extend(each.grad.clone() for each in engine.module.parameters()) or torch.zeros(())
@@ -74,20 +67,19 @@ def gradients(engine: Any, rows: Rows, positions: range) -> tuple[Tensor, list[T
 
 @pytest.mark.parametrize("attention", ATTENTIONS)
 def test_packed_conversations_have_the_losses_and_gradients_of_each_alone(
-    model: Any, samples: list[Sample], attention: Choice
+    model: Any, samples: list[sft.Sample], attention: Choice
 ) -> None:
-    packed, alone = Rows(samples, 80, 0), Rows(samples, 80, 0, packing=False)
+    packed, alone = sft.Rows(samples, 80, 0), sft.Rows(samples, 80, 0, packing=False)
     assert 2 * len(packed) < len(alone)
     found = [gradients(engine_of(model, rows, len(rows), attention=attention), rows, range(len(rows)))
              for rows in (packed, alone)]
     torch.testing.assert_close(found[0], found[1], rtol=1e-5, atol=1e-5)
 
 
-def test_the_loss_is_that_of_trls_trainer(model: Any, tokenizer: Any, samples: list[Sample],
+def test_the_loss_is_that_of_trls_trainer(model: Any, tokenizer: Any, samples: list[sft.Sample],
                                           records: list[dict[str, Any]], tmp_path: Path) -> None:
     """TRL renders, masks and pads by itself."""
     import trl
-    from datasets import Dataset
 
     arguments = trl.SFTConfig(output_dir=str(tmp_path), use_cpu=True, bf16=False, report_to="none", max_length=96,
                               per_device_train_batch_size=len(records), assistant_only_loss=True, disable_tqdm=True)
@@ -98,7 +90,7 @@ def test_the_loss_is_that_of_trls_trainer(model: Any, tokenizer: Any, samples: l
     theirs = trainer.compute_loss(trainer.model, batch, num_items_in_batch=count)
     theirs.backward()
 
-    rows = Rows(samples, 96, 0)
+    rows = sft.Rows(samples, 96, 0)
     engine = engine_of(model, rows, len(rows))
     rows_batch = rows.batch(range(len(rows)))
     sums, counts, norm = engine.train_step(rows_batch, 0.0)
@@ -108,8 +100,8 @@ def test_the_loss_is_that_of_trls_trainer(model: Any, tokenizer: Any, samples: l
     assert float(norm) == pytest.approx(float(expected), rel=1e-4)
 
 
-def test_prompts_have_their_weight_in_the_loss(model: Any, samples: list[Sample]) -> None:
-    rows = Rows(samples, 80, 0, prompts=True)
+def test_prompts_have_their_weight_in_the_loss(model: Any, samples: list[sft.Sample]) -> None:
+    rows = sft.Rows(samples, 80, 0, prompts=True)
     engine = engine_of(model, rows, len(rows))
     engine.weigh(rows.weights([1.0, 3.0], 0.25))
     _, seen = gradients(engine, rows, range(len(rows)))
@@ -124,8 +116,8 @@ def test_prompts_have_their_weight_in_the_loss(model: Any, samples: list[Sample]
     torch.testing.assert_close(seen, [each.grad for each in plain.parameters()], rtol=1e-4, atol=1e-5)
 
 
-def test_noise_on_the_embeddings_is_that_of_neftune_and_of_its_row_alone(model: Any, samples: list[Sample]) -> None:
-    rows = Rows(samples, 80, 0)
+def test_noise_on_the_embeddings_is_that_of_neftune_and_of_its_row_alone(model: Any, samples: list[sft.Sample]) -> None:
+    rows = sft.Rows(samples, 80, 0)
     module = engine_of(model, rows, 2, noise=5.0).module
     given: list[Tensor] = []
     module.model.get_decoder().register_forward_pre_hook(lambda _, __, named: given.append(named["inputs_embeds"]),
@@ -150,7 +142,7 @@ def test_noise_on_the_embeddings_is_that_of_neftune_and_of_its_row_alone(model: 
         noise(range(4, 5))
 
 
-def test_a_model_trained_with_packed_attention_answers_as_before(model: Any, samples: list[Sample]) -> None:
+def test_a_model_trained_with_packed_attention_answers_as_before(model: Any, samples: list[sft.Sample]) -> None:
     prompts = [sample.ids[: 4 + number].tolist() for number, sample in enumerate(samples[:6])]
     decoding = Decoding([1], 2, 12)
     trained = copy.deepcopy(model).eval()
@@ -163,13 +155,13 @@ def test_a_model_trained_with_packed_attention_answers_as_before(model: Any, sam
 def test_an_answer_that_is_not_to_be_learnt_is_not(tokenizer: Any) -> None:
     first, last = ({"role": "assistant", "content": text} for text in ("red", "blue"))
     asked = {"role": "user", "content": "say"}
-    sample = sample_parser(tokenizer, 96)({"messages": [asked, first | {"train": False}, asked, last]})
+    sample = sft.sample_parser(tokenizer, 96)({"messages": [asked, first | {"train": False}, asked, last]})
     assert tokenizer.decode(sample.ids[sample.answers]) == "blue<|end|>"
 
 
-def test_held_out_losses_are_of_the_answers_alone_and_by_channel(model: Any, samples: list[Sample]) -> None:
+def test_held_out_losses_are_of_the_answers_alone_and_by_channel(model: Any, samples: list[sft.Sample]) -> None:
     own, drawn = model.config._attn_implementation, torch.get_rng_state()
-    found = instruction_loss(model.train(), samples[:7])
+    found = sft.instruction_loss(model.train(), samples[:7])
     assert (model.training, model.config._attn_implementation) == (False, own)
     assert torch.equal(torch.get_rng_state(), drawn)  # training after it has the same bytes
     sums: dict[str, list[float]] = {}
@@ -183,7 +175,7 @@ def test_held_out_losses_are_of_the_answers_alone_and_by_channel(model: Any, sam
 
 
 def test_a_record_with_text_is_learnt_whole(tokenizer: Any) -> None:
-    sample = sample_parser(tokenizer, 8)({"text": "say red twice " * 9, "channel": "books"})
+    sample = sft.sample_parser(tokenizer, 8)({"text": "say red twice " * 9, "channel": "books"})
     assert sample.channel == "books"
     assert tokenizer.decode(sample.ids) == f"{tokenizer.bos_token}{'say red twice ' * 9}{tokenizer.eos_token}"
     assert sample.answers.all()
@@ -199,13 +191,13 @@ def test_what_cannot_be_shared_out_is_refused(fields: dict[str, Any], reason: st
         SFTConfig(**fields)
 
 
-def test_rows_are_divided_by_the_processes_that_share_them(samples: list[Sample]) -> None:
+def test_rows_are_divided_by_the_processes_that_share_them(samples: list[sft.Sample]) -> None:
     config = SFTConfig(sequence_parallel=2, processes=2, epochs=1.5)
-    rows = make_rows(config, samples, 95)
+    rows = sft.make_rows(config, samples, 95)
     assert (rows.length, rows.empty.start) == (94, -(-3 * len(rows) // 2))
     assert rows.empty.stop % config.batch_size == 0
     config = SFTConfig(packing=False, max_steps=3)
-    rows = make_rows(config, samples, 95)
+    rows = sft.make_rows(config, samples, 95)
     assert (rows.length, len(rows.empty)) == (max(len(sample.ids) for sample in samples), 0)
 
 
@@ -218,14 +210,14 @@ def test_texts_of_pretraining_are_their_share_of_the_tokens(tokenizer: Any, tmp_
                 for split in ("train", "heldout"):
                     writer.add(channel, split, [1, *[2 + (first + number) % 9] * 30, 1], 30)
     config = SFTConfig(tokenized=str(tmp_path), pretraining_share=0.2, seed=3)
-    found = pretraining_samples(config, tokenizer, 2000)
+    found = sft.pretraining_samples(config, tokenizer, 2000)
     assert sum(len(sample.ids) for sample in found) == 500
     assert {sample.channel for sample in found} == {"pretraining/en", "pretraining/code"}
     assert all(sample.answers.all() for sample in found)
-    again = pretraining_samples(config, tokenizer, 1000)
+    again = sft.pretraining_samples(config, tokenizer, 1000)
     assert [a.ids.tolist() for a in again[:-1]] == [a.ids.tolist() for a in found[: len(again) - 1]]
-    assert sum(len(sample.ids) for sample in pretraining_samples(config, tokenizer, 10**6)) == 40 * 32  # all there is
+    assert sum(len(each.ids) for each in sft.pretraining_samples(config, tokenizer, 10**6)) == 40 * 32  # all there is
     other = make_tokenizer()
     other.add_tokens(["<|more|>"])
     with pytest.raises(InputError, match="was tokenized with a vocabulary of"):
-        pretraining_samples(config, other, 10)
+        sft.pretraining_samples(config, other, 10)

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors.torch import load_file, save_file
+from transformers import AutoTokenizer
 
 from argosy.core.config.explain import validated
 from argosy.core.errors import InputError, StepError
@@ -31,9 +33,6 @@ FILES = ("instructions.jsonl", "preferences.jsonl", "unused.jsonl", "synthesis.j
 
 def speaking(checkpoint: Path, chances: dict[str, float]) -> Path:
     """Let a checkpoint's model say these words (tokens) with these chances, whatever it is asked."""
-    from safetensors.torch import load_file, save_file
-    from transformers import AutoTokenizer
-
     final = checkpoint / "checkpoints/final"
     tokenizer, weights = AutoTokenizer.from_pretrained(final), load_file(final / "model.safetensors")
     weights = {name: tensor.clone() for name, tensor in weights.items() if name != "lm_head.weight"}

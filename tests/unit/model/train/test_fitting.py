@@ -15,6 +15,9 @@ from argosy.model.train.engines.fitting import explained, with_micro_batch
 from argosy.model.train.engines.torch import TorchEngine
 from argosy.model.train.parallelism import Group
 from argosy.model.train.phase import loss_weights
+from argosy.model.train.sizing.architecture import read_architecture
+from argosy.model.train.sizing.job import read_job, read_layout
+from argosy.model.train.sizing.memory import memory as needed
 from tests.training_fixtures import random_batch, tiny_engine, weights_of
 
 
@@ -67,10 +70,6 @@ def test_where_nothing_fits_the_error_has_the_planners_advice(memory: dict[str, 
 
 
 def test_where_trying_cannot_be_the_planner_says_the_micro_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    from argosy.model.train.sizing.architecture import read_architecture
-    from argosy.model.train.sizing.job import read_job, read_layout
-    from argosy.model.train.sizing.memory import memory as needed
-
     model = tiny_engine().module.model
     config = TrainConfig(micro_batch_size="auto", global_batch_size=64, sequence_length=64)
     fields = config.model_dump() | {"micro_batch_size": 16}

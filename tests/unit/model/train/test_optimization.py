@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from pydantic import ValidationError
+from transformers import get_scheduler
 
 from argosy.model.train.config import TrainConfig
 from argosy.model.train.config.model import ModelConfig
@@ -25,8 +26,6 @@ def tiny() -> Any:
 
 @pytest.mark.parametrize("schedule", ["cosine", "linear", "wsd", "constant"])
 def test_schedules_equal_those_of_transformers(schedule: Any) -> None:
-    from transformers import get_scheduler
-
     config = TrainConfig(schedule=schedule, tokens=100 * 64, global_batch_size=4, sequence_length=16,
                          warmup_tokens=20 * 64, learning_rate=0.5, final_learning_rate=0.0, decay_fraction=0.25)
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.5)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
+from transformers import AutoConfig
 
 from argosy.core.errors import InputError
 from argosy.core.tracking.tracker import Tracker
@@ -116,8 +117,6 @@ def test_a_damaged_or_half_written_state_gives_way_to_the_one_before(
 
 def test_long_context_then_anneal(data: Path, pretrained: tuple[Path, Any, Recorder], tmp_path: Path,
                                   capsys: pytest.CaptureFixture[str]) -> None:
-    from transformers import AutoConfig
-
     fields = {**BASE, "tokenized": data, "checkpoint": pretrained[0], "exports": (1.0,)}
     longer_fields = {**fields, "sequence_length": 96, "rope_theta": 5e4, "tokens": 4000, "keep_optimizer": True,
                      "loss_weights": {"en": 0.5}, "micro_batch_size": "auto"}

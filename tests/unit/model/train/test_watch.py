@@ -12,6 +12,7 @@ from argosy.core.step.contract import StepContext
 from argosy.core.tracking.tracker import Tracker
 from argosy.corpus.tokens.mixture import Batch, Mixture
 from argosy.evidence.sweep.grid import DIVERGED
+from argosy.model.post.rl.learning import Learner
 from argosy.model.train import updates
 from argosy.model.train.config import TrainConfig
 from argosy.model.train.config.watch import WatchConfig
@@ -205,8 +206,6 @@ def test_a_batch_that_is_not_finite_is_skipped_even_before_the_first_state(data:
 
 
 def test_reinforcement_passes_over_the_prompts_of_a_rollout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from argosy.model.post.rl.learning import Learner
-
     posttraining_fixtures.make_checkpoint(tmp_path / "base")
     posttraining_fixtures.make_data(tmp_path / "data", 96)
     learn, places = Learner.learn, list[int]()

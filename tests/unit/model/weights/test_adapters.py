@@ -5,9 +5,12 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from peft import PeftModel
 from torch import Tensor
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from argosy.core.errors import InputError
 from argosy.core.step.contract import Progress, StepContext
@@ -34,8 +37,6 @@ TYPES: dict[str, dict[str, Any]] = {
 
 
 def _model(kind: str = "llama") -> Any:
-    from transformers import AutoConfig, AutoModelForCausalLM
-
     torch.manual_seed(0)
     model = AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **SIZES, **TYPES[kind]), dtype="float32")
     with torch.no_grad():
@@ -77,9 +78,6 @@ def _logits(model: Any) -> Tensor:
 @pytest.mark.parametrize("kind", ["lora", "dora", "rslora"])
 @pytest.mark.parametrize("architecture", TYPES)
 def test_exports_compute_what_the_trained_model_computes(tmp_path: Path, architecture: str, kind: str) -> None:
-    from peft import PeftModel
-    from transformers import AutoModelForCausalLM
-
     base = _base(tmp_path, architecture)
     model = _trained(base, kind=kind, rank=4, merge=False)
     wanted = _logits(model)
@@ -103,8 +101,6 @@ def test_exports_compute_what_the_trained_model_computes(tmp_path: Path, archite
 
 
 def test_modules_that_are_trained_whole_are_in_the_export(tmp_path: Path) -> None:
-    from peft import PeftModel
-
     base = _base(tmp_path)
     model = _trained(base, rank=2, modules_to_save=("embed_tokens", "norm"), merge=False)
     head = model.get_output_embeddings().weight
@@ -140,8 +136,6 @@ def test_tables_with_rows_of_tokens_just_added_are_trained_beside_adapters(
 
 
 def test_a_reward_model_has_its_head_in_the_adapter(tmp_path: Path) -> None:
-    from peft import PeftModel
-
     base = _base(tmp_path)
     kind: dict[str, Any] = {"kind": "AutoModelForSequenceClassification", "num_labels": 1}
     torch.manual_seed(1)
@@ -219,8 +213,6 @@ CONFIG: dict[str, Any] = {"batch_size": 4, "micro_batch_size": 2, "dtype": "floa
 
 
 def _batch(step: int) -> Batch:
-    import numpy as np
-
     ids = np.random.default_rng(step).integers(3, 320, (4, 17))
     zeros = np.zeros((4, 16), np.int32)
     return Batch(ids[:, :-1], ids[:, 1:], zeros, zeros)
@@ -234,8 +226,6 @@ def _engine(base: Path, kind: str, **fields: Any) -> Any:
 
 @pytest.mark.parametrize("kind", ["lora", "dora"])
 def test_an_engine_trains_what_peft_trains(tmp_path: Path, kind: str) -> None:
-    from peft import PeftModel
-
     base = _base(tmp_path)
     engine = _engine(base, kind)
     start = _export(engine.module.model, tmp_path)

@@ -8,17 +8,11 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from argosy.core.errors import InputError
+from argosy.model.weights.formats import layouts
 from argosy.model.weights.formats.files import convert
-from argosy.model.weights.formats.layouts import (
-    Shape,
-    from_megatron,
-    from_torchtitan,
-    read_shape,
-    to_megatron,
-    to_torchtitan,
-)
 from argosy.model.weights.load import load_model
 from tests.command_line import Argosy
 from tests.started_models import make_model, make_qwen_tokenizer
@@ -29,8 +23,6 @@ KINDS = [("llama", False), ("mistral", True), ("qwen2", True), ("qwen3", False)]
 
 def make(kind: str, tied: bool) -> Any:
     """A model whose norms and biases are not what they start as; heads as wide as no division gives."""
-    from transformers import AutoConfig, AutoModelForCausalLM
-
     torch.manual_seed(1)
     head = {} if kind == "qwen2" else {"head_dim": 12}
     config = AutoConfig.for_model(kind, vocab_size=48, hidden_size=32, intermediate_size=40, num_hidden_layers=2,
@@ -43,10 +35,10 @@ def make(kind: str, tied: bool) -> Any:
     return model
 
 
-def weights_of(model: Any) -> tuple[dict[str, Tensor], Shape]:
+def weights_of(model: Any) -> tuple[dict[str, Tensor], layouts.Shape]:
     tied = set(model.all_tied_weights_keys)
     weights = {name: tensor for name, tensor in model.state_dict().items() if name not in tied}
-    return weights, read_shape(model.config.to_dict())
+    return weights, layouts.read_shape(model.config.to_dict())
 
 
 def norm(x: Tensor, weight: Tensor, config: Any) -> Tensor:
@@ -136,49 +128,49 @@ def check_same(back: dict[str, Tensor], weights: dict[str, Tensor]) -> None:
 def test_megatron_computes_the_same_and_goes_back(kind: str, tied: bool, ranks: int) -> None:
     model = make(kind, tied)
     weights, shape = weights_of(model)
-    shards = to_megatron(weights, shape, ranks)
+    shards = layouts.to_megatron(weights, shape, ranks)
     with torch.no_grad():
         expected = model(IDS[None]).logits[0]
         found = megatron_logits(shards, model.config, shape.head_dim)
         torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
-    check_same(from_megatron([{**shard, "decoder.layers.0.mlp._extra_state": torch.zeros(1)} for shard in shards],
-                             shape), weights)
+    more = [{**shard, "decoder.layers.0.mlp._extra_state": torch.zeros(1)} for shard in shards]
+    check_same(layouts.from_megatron(more, shape), weights)
 
 
 @pytest.mark.parametrize(("kind", "tied"), [("llama", True), ("mistral", False), ("qwen3", True)])
 def test_torchtitan_computes_the_same_and_goes_back(kind: str, tied: bool) -> None:
     model = make(kind, tied)
     weights, shape = weights_of(model)
-    state = to_torchtitan(weights, shape)
+    state = layouts.to_torchtitan(weights, shape)
     with torch.no_grad():
         expected = model(IDS[None]).logits[0]
         torch.testing.assert_close(titan_logits(state, model.config, shape.head_dim), expected, atol=1e-4, rtol=1e-4)
-    check_same(from_torchtitan(state, shape), weights)
+    check_same(layouts.from_torchtitan(state, shape), weights)
     older = {name.replace("qkv_linear.", "").replace("lm_head.", "output."): each for name, each in state.items()}
-    check_same(from_torchtitan(older, shape), weights)
+    check_same(layouts.from_torchtitan(older, shape), weights)
 
 
 def test_what_cannot_be_converted_is_named() -> None:
     weights, shape = weights_of(make("qwen2", False))
     with pytest.raises(InputError, match=r"torchtitan has no model of the type 'qwen2'.*--to megatron"):
-        to_torchtitan(weights, shape)
+        layouts.to_torchtitan(weights, shape)
     with pytest.raises(InputError, match="--tensor is 4, allowed: a divisor of num_key_value_heads=2"):
-        to_megatron(weights, shape, 4)
+        layouts.to_megatron(weights, shape, 4)
     with pytest.raises(InputError, match=r"the model has also model\.extra,"):
-        to_megatron({**weights, "model.extra": torch.zeros(1)}, shape)
-    shards = to_megatron(weights, shape, 2)
+        layouts.to_megatron({**weights, "model.extra": torch.zeros(1)}, shape)
+    shards = layouts.to_megatron(weights, shape, 2)
     shards[1]["decoder.final_layernorm.weight"] = torch.zeros(32)
     with pytest.raises(InputError, match=r"final_layernorm\.weight differs between the shards"):
-        from_megatron(shards, shape)
+        layouts.from_megatron(shards, shape)
     del shards[1]["output_layer.weight"]
     with pytest.raises(InputError, match=r"shard of rank 1 lacks output_layer\.weight"):
-        from_megatron(shards, shape)
+        layouts.from_megatron(shards, shape)
     with pytest.raises(InputError, match="type 'gpt_neox', allowed: llama, mistral, qwen2, qwen3"):
-        read_shape({"model_type": "gpt_neox"})
+        layouts.read_shape({"model_type": "gpt_neox"})
     tied, shape = weights_of(make("qwen3", True))
-    state = {**to_torchtitan(tied, shape), "lm_head.weight": torch.zeros(48, 32)}
+    state = {**layouts.to_torchtitan(tied, shape), "lm_head.weight": torch.zeros(48, 32)}
     with pytest.raises(InputError, match=r"lm_head\.weight differs.*tie_word_embeddings to false"):
-        from_torchtitan(state, shape)
+        layouts.from_torchtitan(state, shape)
 
 
 def test_files_go_from_one_layout_to_the_next_and_back(tmp_path: Path, argosy: Argosy) -> None:

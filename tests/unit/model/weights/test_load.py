@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from safetensors.torch import load_file, save_file
 
 from argosy.core.errors import InputError
 from argosy.model.infer.model import LanguageModel
@@ -35,8 +36,6 @@ def spoil(value: float) -> Callable[[dict[str, Any]], object]:
 
 def changed(directory: Path, change: Callable[[dict[str, Any]], object]) -> Path:
     """A training step's directory, whose final weights are changed."""
-    from safetensors.torch import load_file, save_file
-
     file = make_checkpoint(directory) / "checkpoints/final/model.safetensors"
     weights = load_file(file)
     change(weights)

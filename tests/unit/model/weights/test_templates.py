@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from transformers import PreTrainedTokenizerFast
 
 from argosy.core.errors import InputError
 from argosy.corpus.data.formats import read_record
@@ -39,8 +40,6 @@ FORMS["qwen"] = FORMS["chatml"]
 @cache
 def make_tokenizer() -> Any:
     """Byte-level BPE without a normaliser, with the marks of all templates."""
-    from transformers import PreTrainedTokenizerFast
-
     trained = train_tokenizer(["Some words of a language model, and 一些中文的句子。"] * 9, 300, split_han=False)
     trained.add_special_tokens(list(TOKENS))
     return PreTrainedTokenizerFast(tokenizer_object=trained, bos_token="<|bos|>", eos_token="<|eos|>",

@@ -10,8 +10,10 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional as F
+from torch.nn.attention import varlen
 from torch.nn.attention.flex_attention import create_mask
 from torch.utils._python_dispatch import TorchDispatchMode
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from argosy.core.errors import InputError
 from argosy.model.train.layers.attention import PACKED, Packed, additive, arguments, choose, packed_attention
@@ -29,8 +31,6 @@ ENDS = [[0, 5, 6, 110, 113, 400], [0, 270, 330, 400]]  # long ones, groups of sh
 
 
 def make(kind: str) -> Any:
-    from transformers import AutoConfig, AutoModelForCausalLM
-
     torch.manual_seed(0)
     config = AutoConfig.for_model(kind, **{**SHAPE, **KINDS[kind]})
     return AutoModelForCausalLM.from_config(config, dtype="float32", attn_implementation="eager")
@@ -107,8 +107,6 @@ def test_short_samples_keep_the_mask_and_longer_ones_need_none() -> None:
 
 
 def test_on_a_gpu_the_kernel_of_several_lengths_gets_the_documents(monkeypatch: pytest.MonkeyPatch) -> None:
-    from torch.nn.attention import varlen
-
     calls: list[dict[str, Any]] = []
 
     def note(*tensors: Any, **named: Any) -> Tensor:

@@ -3,6 +3,9 @@
 from typing import Any
 
 import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from argosy.core.errors import InputError
 from argosy.model.train.sizing.architecture import read_architecture
@@ -27,9 +30,6 @@ CASES: list[dict[str, Any]] = [
 
 
 def model_of(config: dict[str, Any], device: str = "meta") -> Any:
-    import torch
-    from transformers import AutoConfig, AutoModelForCausalLM
-
     fields = {name: value for name, value in config.items() if name != "model_type"}
     with torch.device(device):
         return AutoModelForCausalLM.from_config(AutoConfig.for_model(config["model_type"], **fields), dtype="float32")
@@ -50,9 +50,6 @@ def test_parameters_are_those_of_transformers(config: dict[str, Any]) -> None:
 @pytest.mark.parametrize("kind", ["llama", "qwen2", "qwen3", "gpt_neox"])
 def test_flops_are_those_that_torch_counts(kind: str) -> None:
     """Three times the forward is what the backward of products takes too."""
-    import torch
-    from torch.utils.flop_counter import FlopCounterMode
-
     config = {"model_type": kind, **SMALL, **({} if kind == "gpt_neox" else {"num_key_value_heads": 2, "head_dim": 24})}
     model = model_of(config, "cpu")
     model.set_attn_implementation("eager")

@@ -14,6 +14,7 @@ from torch.utils._pytree import tree_leaves
 from argosy.corpus.tokens.mixture import Batch
 from argosy.model.train.config import TrainConfig
 from argosy.model.train.config.model import ModelConfig
+from argosy.model.train.engines import make_engine
 from argosy.model.train.parallelism import Group
 from argosy.model.train.phase import build_model
 from argosy.model.train.sizing.activations import stored_bytes
@@ -137,8 +138,6 @@ def test_the_peak_is_within_a_tenth_of_what_a_step_holds(case: Case) -> None:
 
 def measured(case: Case, architecture: ModelConfig, config: TrainConfig) -> int:
     """The most bytes of tensors in the second step, whose optimizer has its state already."""
-    from argosy.model.train.engines import make_engine
-
     model = build_model(architecture, case.vocab, {}).train()
     if case.recompute:
         model.activation_checkpointing_enable()
