@@ -118,7 +118,7 @@ def _pair() -> list[Instruction]:
             (_RETURN, 0, 0, _ALLOW)]  # fmt: skip
 
 
-_REFUSED_TRY = """
+_ATTEMPT = """
 import os, socket
 try:
     {what}
@@ -137,5 +137,5 @@ _TRIES = {  # what must fail, with which error, and what it would mean that it d
     "no signals to others": ("os.kill({parent}, 0)", "OSError", "a signal was sent"),
     "a limit of memory": ("bytearray({memory} * 2**20)", "MemoryError", "memory was had"),
 }
-PROMISES = {name: _REFUSED_TRY.format(what=what, error=error, then=then) for name, (what, error, then) in _TRIES.items()}
+PROMISES = {name: _ATTEMPT.format(what=what, error=error, then=then) for name, (what, error, then) in _TRIES.items()}
 PROMISES["an empty environment"] = "import os; assert not os.environ"

@@ -5,18 +5,15 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from argosy.core.lazy import np
 from argosy.core.statistics.intervals import Estimate, mean, share_interval
 from argosy.core.statistics.metric import Metric, probability, share
+from argosy.core.statistics.paired import Interval
 from argosy.corpus.data.jsonl import dump_line
 from argosy.corpus.text.faults import Generated
 from argosy.corpus.text.faults import faults as faults_of
 from argosy.evidence.judging.records import Answer, Prompt
-
-if TYPE_CHECKING:
-    from argosy.core.statistics.paired import Interval
 
 METRICS: dict[str, Metric] = {  # a number about the judge itself has no direction
     "judge/win*": share(),
@@ -108,7 +105,7 @@ def kappa(pairs: Sequence[tuple[str, str]]) -> float:
     return (observed - chance) / (1 - chance) if chance < 1 else math.nan
 
 
-def length_controlled(preferences: Sequence[float], first: Sequence[int], second: Sequence[int]) -> "Interval | None":
+def length_controlled(preferences: Sequence[float], first: Sequence[int], second: Sequence[int]) -> Interval | None:
     """Estimate the win rate of the first at no difference in length, with its 95 % bootstrap interval over prompts.
 
     A logistic regression of the preference on tanh(difference in characters / its standard deviation); the win rate
@@ -116,8 +113,6 @@ def length_controlled(preferences: Sequence[float], first: Sequence[int], second
     needs many models. None where there are fewer than 8 prompts, or where one model's answers are the longer ones in
     more than nine of ten: nothing tells then what it would win at equal length. `preferences`: 0 to 1 for each
     prompt, 0.5 for a tie. `first`, `second`: lengths of the answers, in characters."""
-    from argosy.core.statistics.paired import Interval
-
     y = np.asarray(preferences, dtype=np.float64)
     difference = np.asarray(first, dtype=np.float64) - np.asarray(second, dtype=np.float64)
     least = min(float((difference > 0).mean()), float((difference < 0).mean()))
@@ -148,7 +143,7 @@ def _rate_at_zero(y: "np.ndarray", x: "np.ndarray") -> float:
     return 1 / (1 + math.exp(-a))
 
 
-def _at_equal_length(verdicts: Sequence[Verdict]) -> "Interval | None":
+def _at_equal_length(verdicts: Sequence[Verdict]) -> Interval | None:
     first, second = [v.lengths[0] for v in verdicts], [v.lengths[1] for v in verdicts]
     return length_controlled([v.score for v in verdicts], first, second)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from argosy.core.statistics.decisions import DECISION
 from argosy.core.store.step_files import read_done
@@ -11,14 +11,11 @@ from argosy.evidence.compare.checkpoints import BENCHMARK, HELDOUT, Checkpoint
 from argosy.evidence.compare.test import Contrast
 from argosy.evidence.compare.trend import Drop
 from argosy.evidence.compare.words import tested_text
-from argosy.evidence.gate.check import as_json, lines, sentences, summary
+from argosy.evidence.gate.check import Verdict, as_json, lines, sentences, summary
 from argosy.evidence.gate.rules import CANNOT_TELL, FAILS
 from argosy.evidence.report.record import change_record, rounded
 from argosy.evidence.report.tables import Table, accuracy_table, prefix_tables, render
 from argosy.evidence.results.contamination import LIKELY, Seen, contamination_record, doubt, of_numbers
-
-if TYPE_CHECKING:
-    from argosy.evidence.gate.check import Verdict
 
 
 @dataclass(frozen=True)
@@ -33,7 +30,7 @@ class Judged:
     """contrasts of single forms of the questions, corrected over the forms of one benchmark"""
     texts: list[Contrast] = field(default_factory=list)
     """contrasts of held-out text, corrected over all of the night"""
-    gate: "Verdict | None" = None
+    gate: Verdict | None = None
     """the verdict of the model line's gate; where there is one, it decides what is worse"""
     drops: list[Drop] = field(default_factory=list)
     """probes and channels that left the trend of its training run for the worse"""

@@ -2,15 +2,13 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Self
+from typing import Literal, Self
 
 from pydantic import model_validator
 
 from argosy.core.lazy import Flags, Floats, Integers, np, npt
+from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.filter import FilterConfig
-
-if TYPE_CHECKING:
-    from argosy.corpus.cleaning.batch import Batch
 
 FORM = ("normalise", "code_channels")  # fields that keys depend on
 
@@ -43,7 +41,7 @@ class FormConfig(FilterConfig):
     code_channels: tuple[str, ...] = ("code",)
     """Channels of code, whose documents are compared by their text whatever `normalise` says."""
 
-    def by_words(self, batch: "Batch") -> Flags:
+    def by_words(self, batch: Batch) -> Flags:
         """Tell which documents are compared by their words, (documents,)."""
         words = self.normalise == "words"
         return np.array([words and each.channel not in self.code_channels for each in batch.documents], np.bool_)

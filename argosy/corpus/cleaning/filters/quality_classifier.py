@@ -3,18 +3,16 @@ document is one of the positive set, or the score from 0 to 5 that annotators wo
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 from argosy.core.errors import InputError
 from argosy.core.lazy import np
 from argosy.corpus.cleaning.batch import Batch
+from argosy.corpus.cleaning.classifier.model import Classifier
 from argosy.corpus.cleaning.classifier.model_paths import ModelFilterConfig
 from argosy.corpus.cleaning.filter import Filter, Rule, Scores
-
-if TYPE_CHECKING:
-    from argosy.corpus.cleaning.classifier.model import Classifier
 
 
 class QualityClassifierConfig(ModelFilterConfig):
@@ -39,9 +37,7 @@ class QualityClassifier(Filter[QualityClassifierConfig]):
     scoring: ClassVar[tuple[str, ...]] = ("model",)
 
     @cached_property
-    def _classifier(self) -> "Classifier":
-        from argosy.corpus.cleaning.classifier.model import Classifier
-
+    def _classifier(self) -> Classifier:
         directory = self.resources.models.get(self.config.model)
         if directory is None:
             raise InputError("filter quality_classifier has no classifier: set classifier.positives to files of good "

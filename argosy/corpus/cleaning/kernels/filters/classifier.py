@@ -2,7 +2,7 @@
 model makes of them. It is fitted by stochastic dual coordinate ascent (Shalev-Shwartz and Zhang 2013, section 6): the
 optimum of logistic and of ridge regression, in a fixed order and without a library whose sums depend on its threads."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -25,9 +25,7 @@ from argosy.corpus.cleaning.kernels.types import (
     parts,
     written,
 )
-
-if TYPE_CHECKING:
-    from argosy.corpus.cleaning.kernels.words import Words
+from argosy.corpus.cleaning.kernels.words import Words
 
 _FACTOR, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
 _NEWLINE, _SPACE, _ZERO = 10, 32, 48
@@ -58,7 +56,7 @@ GRAMS = named(Grams, POINTS, *map(written, (INTS, HASHES, INTS, BYTES, POINTS)),
 
 
 def rows(
-    points: Points, starts: Integers, words: "Words", word_grams: int, character_grams: int, bits: int
+    points: Points, starts: Integers, words: Words, word_grams: int, character_grams: int, bits: int
 ) -> tuple[Integers, Integers32, Floats32]:
     """Return the features of documents as a sparse matrix of 2^bits columns: where each row begins, (documents + 1,),
     the columns, ascending in no order, and the values, 1 + log of how often they occur, of length 1 a row."""
@@ -69,7 +67,7 @@ def rows(
 
 
 def products(
-    points: Points, starts: Integers, words: "Words", word_grams: int, character_grams: int, weights: Floats32
+    points: Points, starts: Integers, words: Words, word_grams: int, character_grams: int, weights: Floats32
 ) -> Floats:
     """Return the products of the rows that `rows` makes with `weights`, (2^bits,): (documents,)."""
     most = int((np.diff(words.first) * word_grams + np.diff(starts)).max(initial=0))
