@@ -10,7 +10,7 @@ from fnmatch import fnmatch
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -87,8 +87,7 @@ class TaskSpec(Config):
             value = [value]
         return {"files": value} if isinstance(value, list | tuple) else value
 
-    @model_validator(mode="after")
-    def _has_a_source(self) -> Self:
+    def check_fields(self) -> None:
         if not self.files and not self.hf and not self.lm_eval:
             raise ValueError("give files, or hf (a dataset of Hugging Face), or lm_eval (a task of lm-eval's own)")
         if self.format and self.fields:
@@ -96,7 +95,6 @@ class TaskSpec(Config):
         defaults = type(self).model_fields
         if self.lm_eval and (given := [name for name in _OF_FILES if getattr(self, name) != defaults[name].default]):
             raise ValueError(f"{given[0]} is given beside lm_eval, whose task has its own items: leave one of them out")
-        return self
 
     def chains(self, variants: Mapping[str, Any]) -> dict[str, Any]:
         """Collect the variants that are made of the task: those of the suite's `variants`, and its own."""

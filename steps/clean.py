@@ -4,9 +4,9 @@ import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from argosy.core.config.explain import likely
 from argosy.core.config.schema import ADDED, RUNTIME, Config, Externals, Upstream, Upstreams
@@ -73,8 +73,7 @@ class CleanConfig(Config):
         """Name the channels of the kept documents, from those of the data. Raises InputError: a tier names others."""
         return of_data | tier_channels(self.tiers, of_data)
 
-    @model_validator(mode="after")
-    def _check_scores(self) -> Self:
+    def check_fields(self) -> None:
         known = labels(self.filters)
         check_tiers(self.tiers, known)
         for at, one in enumerate(self.filters):
@@ -82,7 +81,6 @@ class CleanConfig(Config):
             if score and (label := score.partition(".")[0]) not in known:
                 raise ValueError(f"filters[{at}].score={score!r}: there is no filter {label!r} in filters; "
                                  f"{likely(label, known)}")
-        return self
 
 
 class CleanOutputs(Config):

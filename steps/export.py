@@ -5,9 +5,9 @@
 Each format is a folder of its name: onnx, gguf, hub (safetensors with a model card). See docs/export.md.
 """
 
-from typing import Annotated, Self
+from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from argosy.core.config.schema import RUNTIME, Config, ModelDir, Upstream, Upstreams
 from argosy.core.statistics.metric import Metric
@@ -42,13 +42,11 @@ class ExportConfig(Config):
     threads: int = Field(1, ge=1)
     """threads of torch"""
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
+    def check_fields(self) -> None:
         if wrong := [name for name in self.formats if name not in EXPORTS]:
             raise ValueError(f"formats: {EXPORTS.unknown(wrong[0])}")
         if len({*self.formats}) < len(self.formats):
             raise ValueError(f"formats is {', '.join(self.formats)}, one of them twice: name each once")
-        return self
 
 
 class ExportOutputs(Config):

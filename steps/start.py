@@ -8,7 +8,7 @@ Hugging Face hub. See docs/start.md.
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, model_validator
 
@@ -56,13 +56,11 @@ class StartConfig(Config):
             return values
         return {**values, "hub": model, "model": ""}
 
-    @model_validator(mode="after")
-    def _check_hub(self) -> Self:
+    def check_fields(self) -> None:
         from argosy.model.weights.elsewhere import is_hub_name
 
         if self.hub and (self.model or not is_hub_name(self.hub)):
             raise ValueError(f"hub is {self.hub!r}: it is set from `model`; leave it out")
-        return self
 
 
 class StartOutputs(Config):

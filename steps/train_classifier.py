@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 from heapq import nsmallest
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from argosy.core.config.schema import Config, Upstream
 from argosy.core.errors import InputError
@@ -57,14 +57,12 @@ class TrainClassifierConfig(Config):
     threshold: Annotated[float, Field(ge=0, le=HIGHEST)] | None = None
     """Probability or score from which the report counts a document as good; null: 0.5, or 3 of scores."""
 
-    @model_validator(mode="after")
-    def _check_sets(self) -> Self:
+    def check_fields(self) -> None:
         if self.labelled and (self.positives or self.negatives):
             raise ValueError("labelled documents have scores, and positives and negatives are two sets: give labelled, "
                              "or positives")
         if self.negatives and not self.positives:
             raise ValueError("negatives are given without positives: name files of good documents")
-        return self
 
 
 class TrainClassifierOutputs(Config):

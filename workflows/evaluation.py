@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from argosy.core.config.explain import validated
 from argosy.core.config.schema import needed_by
@@ -43,12 +43,10 @@ class Evaluation(EvaluateConfig):
     """Precision that models compute in; weights: theirs; auto: theirs, or float32 where the stage has no GPU and the
     CPU that plans has no instructions for theirs."""
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
+    def check_fields(self) -> None:
         for name in ("suite", "suite_file", "export"):
             if getattr(self, name) != EvaluateConfig.model_fields[name].get_default():
                 raise ValueError(f"{name} is set for each checkpoint by the pipeline; use suites: {{NAME: all}}")
-        return self
 
 
 def evaluations(stages: Stages, config: Evaluation, trained: Sequence[Node], **inputs: Node | None) -> list[Node]:

@@ -14,9 +14,8 @@ A new stage is one file of `steps/`, whose STEP says after which stages it comes
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Self
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from argosy.core.config.schema import Seed
 from argosy.evidence.gate.config import Gate
@@ -94,11 +93,9 @@ class LifecycleConfig(Further):
     gate: Gate | None = None
     """Rules that a checkpoint must hold to be promoted, and that nights judge by (docs/gate.md); null: none."""
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
+    def check_fields(self) -> None:
         for rule in rules.RULES:
             rule(self)
-        return self
 
     def known(self) -> tuple[str, ...]:
         """Name all stages that there are, chosen or not: those of the pipeline and of `posttraining`."""

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 from random import Random
-from typing import Annotated, Self
+from typing import Annotated
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from evals.extract import RULES
 from evals.metrics import PASS_AT
@@ -39,15 +39,13 @@ class Written(Variant):
             raise ValueError(f"extract: {RULES.unknown(name)}")
         return name
 
-    @model_validator(mode="after")
-    def _samples_differ(self) -> Self:
+    def check_fields(self) -> None:
         if self.samples > 1 and not self.temperature:
             raise ValueError(f"samples is {self.samples} at temperature 0, where all are the same: give a temperature "
                              "above 0 (0.7), or leave samples out")  # fmt: skip
         if unknown := [k for k in self.pass_at if k not in PASS_AT or k > self.samples]:
             allowed = ", ".join(str(k) for k in PASS_AT if k <= self.samples)
             raise ValueError(f"pass_at has {unknown[0]}; allowed with {self.samples} samples: {allowed}")
-        return self
 
     @property
     def sampling(self) -> tuple[int, float, tuple[int, ...]]:

@@ -4,9 +4,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from evals.items import LANGS
 from evals.question import Draft, Rendered
@@ -82,8 +82,7 @@ class Template(Variant):
                 raise ValueError(f"{name} has {{{unknown[0]}}}; allowed: {allowed}; write {{{{ for a brace")
         return value
 
-    @model_validator(mode="after")
-    def _has_what_it_asks(self) -> Self:
+    def check_fields(self) -> None:
         for lang in (lang for lang in LANGS if _of(self.prompt, lang)):
             prompt, answer = places(_of(self.prompt, lang) or ""), places(self._answer(lang) or "{text}")
             if "question" not in prompt | places(_of(self.option, lang) or ""):
@@ -94,7 +93,6 @@ class Template(Variant):
                                  "answer be {text}")  # fmt: skip
             if not answer and not prompt & {"label", "text"}:
                 raise ValueError("answer is the same for all options: use {label} or {text} in it, or {text} in prompt")
-        return self
 
     def _answer(self, lang: str) -> str | None:
         """Return what is scored; by default the label where options show theirs, else the text."""

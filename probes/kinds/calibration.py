@@ -3,9 +3,9 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar, Self
+from typing import ClassVar
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from argosy.core.config.schema import Config
 from argosy.core.statistics.intervals import Estimate
@@ -24,13 +24,11 @@ class Question(Config):
     answer: str = Field(min_length=1)
     wrong: tuple[str, ...] = Field(min_length=1)
 
-    @model_validator(mode="after")
-    def _different(self) -> Self:
+    def check_fields(self) -> None:
         each = (self.answer, *self.wrong)
         if not exclusive(each):
             raise ValueError(f"the answers to {self.prompt!r} are {list(each)}; allowed: texts of which none is empty, "
                              "nor begins another, whose probability would count for both")
-        return self
 
 
 class Calibration(PromptProbe):
@@ -57,11 +55,9 @@ class Calibration(PromptProbe):
     """the prompt is a user's turn, where the checkpoint is evaluated in its chat template"""
     plain: str = Field("{prompt}", pattern=r"\{prompt\}")
 
-    @model_validator(mode="after")
-    def _one_source(self) -> Self:
+    def check_fields(self) -> None:
         if bool(self.questions) == (self.facts is not None):
             raise ValueError("give one of questions, facts")
-        return self
 
     def declaration(self, measure: str) -> Metric:
         """Look up the declaration of a measure; those of a bin are for the diagram."""

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from argosy.core.statistics.metric import Metric, share
 from argosy.evidence.results.items import digest
@@ -55,13 +55,11 @@ class Contrastive(Probe):
     domain: str | None = None
     """domain of pairs without their own"""
 
-    @model_validator(mode="after")
-    def _one_source(self) -> Self:
+    def check_fields(self) -> None:
         if sum([bool(self.pairs), bool(self.file), self.facts is not None]) != 1:
             raise ValueError("give one of pairs, file, facts")
         if self.group_by and not self.file:
             raise ValueError("group_by is a key of a file's lines: it needs file")
-        return self
 
     def measure(self, model: LanguageModel, scope: Scope) -> Measurement:
         """Score every pair; several pairs of one fact are one cluster."""

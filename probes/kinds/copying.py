@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 from random import Random
-from typing import ClassVar, Self
+from typing import ClassVar
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from argosy.core.config.schema import Config
 from argosy.core.statistics.metric import Metric, share
@@ -39,13 +39,11 @@ class Copying(Probe):
     between: str = "\n\n"
     """text between the two copies of a text"""
 
-    @model_validator(mode="after")
-    def _one_source(self) -> Self:
+    def check_fields(self) -> None:
         if (self.random is None) == (not self.texts):
             raise ValueError("give one of random, texts")
         if not all(self.texts):
             raise ValueError("texts has an empty text; allowed: texts of two tokens or more")
-        return self
 
     def measure(self, model: LanguageModel, scope: Scope) -> Measurement:
         """Score each sequence's tokens but its first, after its first copy and without it."""

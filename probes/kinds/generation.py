@@ -3,9 +3,9 @@
 import itertools
 import math
 from collections.abc import Mapping
-from typing import ClassVar, Self
+from typing import ClassVar
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from argosy.core.plugins import unknown
 from argosy.core.statistics.intervals import Estimate, mean
@@ -42,14 +42,12 @@ class Generation(Probe):
     rules: tuple[str, ...] = ()
     """rules that are used; empty: all"""
 
-    @model_validator(mode="after")
-    def _known(self) -> Self:
+    def check_fields(self) -> None:
         if bool(self.prompts) == bool(self.file):
             raise ValueError("give one of prompts, file")
         for rule in self.rules:
             if rule not in RULES:
                 raise ValueError(f"rules: {unknown(rule, RULES, 'rule')}")
-        return self
 
     def measure(self, model: LanguageModel, scope: Scope) -> Measurement:
         result = Measurement()

@@ -4,9 +4,9 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from argosy.core.statistics.metric import Metric, probability, share
 from argosy.evidence.results.items import digest
@@ -64,8 +64,7 @@ class Needle(PromptProbe):
     """text between sentences"""
     plain: str = Field("{prompt}", pattern=r"\{prompt\}")
 
-    @model_validator(mode="after")
-    def _known(self) -> Self:
+    def check_fields(self) -> None:
         if bool(self.sentences) == bool(self.file):
             raise ValueError("give one of sentences, file")
         if not exclusive(self.values) or not all(self.sentences):
@@ -73,7 +72,6 @@ class Needle(PromptProbe):
                              "none is empty, and values of which none begins another")
         if not self.keys:
             raise ValueError("keys is empty; allowed: one key or more, or leave keys out")
-        return self
 
     def measure(self, model: LanguageModel, scope: Scope) -> Measurement:
         """Score all values after every context."""

@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from argosy.core.config.schema import Config
 from argosy.core.statistics.intervals import mean
@@ -28,11 +28,9 @@ class Case(Config):
     def texts(self) -> tuple[str, ...]:
         return (self.text,) if isinstance(self.text, str) else self.text
 
-    @model_validator(mode="after")
-    def _not_empty(self) -> Self:
+    def check_fields(self) -> None:
         if not self.texts or not all((*self.texts, *self.against)):
             raise ValueError("text is empty; allowed: a text, or a list of texts, none of them empty (so with against)")
-        return self
 
 
 class NextToken(Probe):

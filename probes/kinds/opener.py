@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from argosy.core.config.schema import Config
 from argosy.core.statistics.metric import Metric, probability, share
@@ -48,8 +48,7 @@ class Opener(PromptProbe):
     def openers(self) -> dict[str, tuple[str, ...]]:
         return {**FORMATS, **self.formats}
 
-    @model_validator(mode="after")
-    def _known(self) -> Self:
+    def check_fields(self) -> None:
         for name, texts in self.formats.items():
             if not texts or not all(texts):
                 raise ValueError(f"formats.{name} is {list(texts)!r}; allowed: a list of texts, none of them empty")
@@ -57,7 +56,6 @@ class Opener(PromptProbe):
             if case.format not in self.openers:
                 raise ValueError(f"cases has the format {case.format!r}; allowed: {', '.join(self.openers)}, "
                                  "or one that formats gives openers for")
-        return self
 
     def measure(self, model: LanguageModel, scope: Scope) -> Measurement:
         """Score the openers of every format that some case asks for after every prompt."""

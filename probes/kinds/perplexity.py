@@ -2,9 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal, Self
-
-from pydantic import model_validator
+from typing import ClassVar, Literal
 
 from argosy.core.statistics.intervals import Estimate, exponential, ratio
 from argosy.core.statistics.metric import BITS, Metric
@@ -40,13 +38,11 @@ class Perplexity(Probe):
     """previous: each text of a document is scored given those before it, without a separator; nothing: each from the
     start of a document"""
 
-    @model_validator(mode="after")
-    def _one_source(self) -> Self:
+    def check_fields(self) -> None:
         if bool(self.texts) == bool(self.file):
             raise ValueError("give one of texts, file")
         if not all(text and (isinstance(text, str) or all(text)) for text in self.texts):
             raise ValueError("texts has an empty one; allowed: texts, or lists of texts, none of them empty")
-        return self
 
     def measure(self, model: LanguageModel, scope: Scope) -> Measurement:
         """Score every text; a document with a text that has no number is left out whole."""

@@ -2,9 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import ClassVar, Literal, Self
-
-from pydantic import model_validator
+from typing import ClassVar, Literal
 
 from argosy.core.errors import InputError
 from argosy.core.statistics.intervals import Estimate, auc, mean
@@ -60,14 +58,12 @@ class Refusal(PromptProbe):
     compliances: tuple[str, ...] = ()
     """openings in place of those of `lang`"""
 
-    @model_validator(mode="after")
-    def _prompts(self) -> Self:
+    def check_fields(self) -> None:
         written = bool(self.harmful or self.harmless or self.lookalike)
         if written == bool(self.file):
             raise ValueError("give harmful and harmless prompts, or a file")
         if written and not (self.harmful and self.harmless):
             raise ValueError("harmful and harmless are both needed: refusing everything is no safety")
-        return self
 
     def measure(self, model: LanguageModel, scope: Scope) -> Measurement:
         result = Measurement()

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import chain, combinations
 from pathlib import Path
 from random import Random
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
@@ -35,12 +35,10 @@ class Relation(Config):
     facts: tuple[tuple[str, str], ...] = Field(min_length=2)
     """pairs of texts in place of [X] and [Y]"""
 
-    @model_validator(mode="after")
-    def _whole(self) -> Self:
+    def check_fields(self) -> None:
         for pattern in self.patterns:
             if not _is_pattern(pattern):
                 raise ValueError(f"patterns has {pattern!r}; allowed: a text with {SUBJECT} and {OBJECT}, each once")
-        return self
 
 
 @dataclass(frozen=True)
@@ -165,13 +163,11 @@ class RelationProbe(Probe):
     candidates: int = Field(0, ge=0)
     """candidates of a fact (0 = all), drawn by the seed"""
 
-    @model_validator(mode="after")
-    def _one_source(self) -> Self:
+    def check_fields(self) -> None:
         if bool(self.relations) == bool(self.file):
             raise ValueError("give one of relations, file")
         if self.candidates == 1:
             raise ValueError("candidates is 1; allowed: 0 (all) or at least 2, the right one among them")
-        return self
 
     def measure(self, model: LanguageModel, scope: Scope) -> Measurement:
         result = Measurement()

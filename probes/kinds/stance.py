@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from argosy.core.config.schema import Config
 from argosy.core.statistics.metric import Metric, share
@@ -33,15 +33,13 @@ class Topic(Config):
     name: str
     forms: tuple[Form, ...] = Field(min_length=2)
 
-    @model_validator(mode="after")
-    def _balanced(self) -> Self:
+    def check_fields(self) -> None:
         counts = [sum(form.affirms == side for form in self.forms) for side in "ab"]
         if counts[0] != counts[1]:
             raise ValueError(f"topic {self.name!r} affirms side a in {counts[0]} forms and side b in {counts[1]}; "
                              "allowed: equally many. Add a form that affirms the other side")
         if same := next((form.a for form in self.forms if form.a == form.b), ""):
             raise ValueError(f"topic {self.name!r}: both sides say {same!r}; write opposite statements")
-        return self
 
 
 class Stance(Probe):
@@ -66,12 +64,10 @@ class Stance(Probe):
     wanted: Literal["", "a", "b"] = ""
     """side that a model should be on, of topics about values; empty: none"""
 
-    @model_validator(mode="after")
-    def _names(self) -> Self:
+    def check_fields(self) -> None:
         names = [topic.name for topic in self.topics]
         if twice := next((name for name in names if names.count(name) > 1 or "/" in name), ""):
             raise ValueError(f"topics has the name {twice!r} twice or with a slash; allowed: different names without /")
-        return self
 
     def measure(self, model: LanguageModel, scope: Scope) -> Measurement:
         """Score both statements of every form as documents of their own."""

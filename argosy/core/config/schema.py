@@ -16,7 +16,7 @@ from functools import cache
 from os.path import expanduser
 from typing import Annotated, Any, ClassVar, Self, TypeVar, Union, get_args, get_origin
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
@@ -76,6 +76,15 @@ class Config(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
     joined_from: "ClassVar[tuple[type[Config], ...]]" = ()
     """Classes of plug-ins whose fields were added (`joined`)."""
+
+    @model_validator(mode="after")
+    def _checked(self) -> Self:
+        """Call `check_fields(self) -> None` of each class that has one, the base's first: it raises ValueError where
+        fields do not fit together."""
+        for each in reversed(type(self).__mro__):
+            if check := vars(each).get("check_fields"):
+                check(self)
+        return self
 
     @classmethod
     def fields_with(cls, role: Role) -> list[str]:

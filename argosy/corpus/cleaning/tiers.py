@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from argosy.core.config.explain import likely
 from argosy.core.config.schema import Config
@@ -30,13 +30,11 @@ class TierConfig(Config):
     channels: tuple[str, ...] = ()
     """Channels that are split; empty: all."""
 
-    @model_validator(mode="after")
-    def _check_limits(self) -> Self:
+    def check_fields(self) -> None:
         if self.least is None and self.most is None:
             raise ValueError("least and most are both null, so that every document would be in the tier: set one")
         if self.least is not None and self.most is not None and self.least > self.most:
             raise ValueError(f"least={self.least:g} is above most={self.most:g}, so that no document is in the tier")
-        return self
 
 
 def tier_channel(channel: str, tier: str) -> str:

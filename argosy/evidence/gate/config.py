@@ -37,14 +37,12 @@ class Gate(Config):
             raise ValueError(f"rules is {given!r}, allowed: {_HELP}")
         return {**value, "rules": tuple({each: None} if isinstance(each, str) else each for each in given)}
 
-    @model_validator(mode="after")
-    def _check(self) -> "Gate":
+    def check_fields(self) -> None:
         for number, each in enumerate(self.rules):
             try:
                 _rule(each, number)
             except InputError as error:
                 raise ValueError(str(error)) from None
-        return self
 
     @property
     def parsed(self) -> list[Rule]:

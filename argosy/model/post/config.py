@@ -3,9 +3,9 @@
 import math
 import random
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError
 
 from argosy.core.config.explain import likely, validated
 from argosy.core.config.schema import ADDED, RUNTIME, Config, Measured, ModelDir, Rate, Seed, TokensDir, Upstream
@@ -126,8 +126,7 @@ class PosttrainingConfig(NumericsConfig):
     save_every: Annotated[PositiveInt, RUNTIME] = 50
     """Optimizer steps between two resumable states."""
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
+    def check_fields(self) -> None:
         if problem := micro_batch_problem(self, "batch_size"):
             raise ValueError(problem)
         _ = self.micro_batch
@@ -144,7 +143,6 @@ class PosttrainingConfig(NumericsConfig):
                 f"save_every={self.save_every} is not a multiple of log_every={self.log_every}: "
                 "a resumed run would average its metrics over other steps"
             )
-        return self
 
     def _lora_problem(self) -> str:
         if not self.lora:
@@ -256,8 +254,7 @@ class SFTConfig(PosttrainingConfig, DistilConfig):
         """Return the steps of `epochs` passes; the last one need not be full."""
         return math.ceil(self.epochs * rows / self.batch_size)
 
-    @model_validator(mode="after")
-    def _check_rows(self) -> Self:
+    def check_fields(self) -> None:
         try:
             self.phase(1, self.batch_size, 2 * self.sequence_parallel)
         except ValidationError as error:
@@ -266,7 +263,6 @@ class SFTConfig(PosttrainingConfig, DistilConfig):
         if not self.packing and self.sequence_parallel * self.pipeline_parallel > 1:
             raise ValueError("packing=false makes batches of several lengths, and sequence_parallel and "
                              "pipeline_parallel need one: set packing=true, or both to 1")
-        return self
 
 
 class PosttrainingOutputs(Measured):

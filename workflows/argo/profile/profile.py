@@ -5,9 +5,9 @@ import os
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from argosy.core.config.explain import likely, nearest
 from argosy.core.config.load import load
@@ -29,12 +29,10 @@ class Tracking(Config):
     url: str = ""
     argo_url: str = ""
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
+    def check_fields(self) -> None:
         for name in Tracking.model_fields:
             if has_password(getattr(self, name)):
                 raise ValueError(f"{name} has a user and password (not shown): {FROM_SECRETS}")
-        return self
 
 
 class Retry(Config):
@@ -114,8 +112,7 @@ class Profile(Config):
     """Seconds that its first pod may take, whose image may be missing."""
     scheduler: str | None = None
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
+    def check_fields(self) -> None:
         if self.storage.uri and not self.tracking.uri:
             raise ValueError(
                 "tracking.uri is empty, which means an SQLite file in the store: give an MLflow server's URI, since "
@@ -125,7 +122,6 @@ class Profile(Config):
         for stage in self.stages:
             if stage not in known:
                 raise ValueError(f"stages has {stage!r}, which is no stage; {likely(stage, known)}")
-        return self
 
     def of_stage(self, stage: str) -> Placement:
         """Place a stage: its own settings on top of the defaults; lists and maps are joined."""

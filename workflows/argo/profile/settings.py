@@ -3,10 +3,10 @@ quantities of Kubernetes, and keys that are called as credentials are."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
@@ -105,11 +105,9 @@ class Placement(Config):
     slot: str = Field("", pattern=r"^([a-z0-9.-]+/[A-Za-z0-9._-]+)?$")
     """CONFIGMAP/KEY of a semaphore."""
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
+    def check_fields(self) -> None:
         if given := sorted(secret_names(self.env)):
             raise ValueError(f"env has {given[0]}: credentials come from a Secret that secrets names")
-        return self
 
 
 class Cache(Config):
@@ -146,8 +144,7 @@ class Storage(Config):
     cache: Cache | None = None
     """Cache on each node, with `uri`: later pods there read what one has fetched."""
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
+    def check_fields(self) -> None:
         if sum(map(bool, (self.claim, self.host_path, self.uri))) != 1:
             raise ValueError(
                 "give one of claim (a PersistentVolumeClaim), host_path (a directory of the node) "
@@ -160,7 +157,6 @@ class Storage(Config):
         if self.cache and not self.uri:
             raise ValueError("cache is for a store in an object store, and uri is empty: pods read a claim or a "
                              "host_path as it is; leave cache out, or give uri")
-        return self
 
     @property
     def description(self) -> str:

@@ -2,9 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Self
-
-from pydantic import model_validator
+from typing import Literal
 
 from argosy.core.lazy import Flags, Floats, Integers, np, npt
 from argosy.corpus.cleaning.batch import Batch
@@ -24,12 +22,10 @@ class DedupConfig(FilterConfig):
     priorities: tuple[str, ...] = ()
     """Channels whose copies stay before all others, whatever `keep` says, in this order."""
 
-    @model_validator(mode="after")
-    def _scored(self) -> Self:
+    def check_fields(self) -> None:
         if (self.keep == "best") != bool(self.score):
             raise ValueError(f"score is {self.score!r} with keep {self.keep!r}: name a score, as 'quality.score', with "
                              "keep 'best' alone")
-        return self
 
 
 class FormConfig(FilterConfig):

@@ -1,9 +1,9 @@
 """Gopher's quality rules (Rae et al. 2021, "Scaling Language Models", appendix A.1.1), for English and Chinese."""
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, ClassVar
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from argosy.core.lazy import Flags, Floats, np
 from argosy.corpus.cleaning.batch import Batch
@@ -51,14 +51,12 @@ class GopherQualityConfig(FilterConfig):
     bullets: Annotated[str, Field(min_length=1)] = "•-*·●"
     """Signs that are bullets at the beginning of a line."""
 
-    @model_validator(mode="after")
-    def _check_ranges(self) -> Self:
+    def check_fields(self) -> None:
         for what in ("words", "mean_word_length"):
             least, most = getattr(self, f"min_{what}"), getattr(self, f"max_{what}")
             if least > most:
                 raise ValueError(f"min_{what} is {least} and max_{what} is {most}, so that no text passes, allowed: "
                                  f"min_{what} up to max_{what}")
-        return self
 
 
 class GopherQuality(Filter[GopherQualityConfig]):

@@ -5,9 +5,9 @@ Scripts and function words decide about most documents; those that they leave in
 
 from collections.abc import Sequence
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from argosy.core.lazy import Array, Flags, Floats, np
 from argosy.corpus.cleaning.batch import Batch
@@ -50,14 +50,12 @@ class LanguageConfig(FilterConfig):
     """Least share of a document's prose that its main language must have, by language, as {en: 0.65}; 0 where none is
     given."""
 
-    @model_validator(mode="after")
-    def _check_known(self) -> Self:
+    def check_fields(self) -> None:
         for field, langs in (("allowed", self.allowed), ("least", self.least)):
             for lang in langs:
                 if lang not in LANGUAGES:
                     raise ValueError(f"{field} has {lang!r}, which is not told from others, allowed: "
                                      f"{', '.join(LANGUAGES)}")
-        return self
 
 
 class Language(Filter[LanguageConfig]):

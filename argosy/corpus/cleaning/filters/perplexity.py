@@ -2,9 +2,9 @@
 dirt at both ends, as repeated lines and newlines cost a model next to nothing, random characters more than any text."""
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, ClassVar
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from argosy.core.lazy import np
 from argosy.corpus.cleaning.batch import Batch
@@ -29,11 +29,9 @@ class PerplexityConfig(ModelFilterConfig):
     look_at: Annotated[int, Field(ge=100)] = 20_000
     """Characters of a text that are scored, from its beginning."""
 
-    @model_validator(mode="after")
-    def _check_limits(self) -> Self:
+    def check_fields(self) -> None:
         if self.least > self.most:
             raise ValueError(f"least={self.least:g} is above most={self.most:g}, so that every document would go")
-        return self
 
 
 class Perplexity(Filter[PerplexityConfig]):

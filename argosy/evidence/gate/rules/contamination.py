@@ -3,7 +3,7 @@
 import math
 from typing import ClassVar
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from argosy.core.statistics.contamination import default_calibration
 from argosy.corpus.text.display import plain
@@ -23,13 +23,11 @@ class Contaminated(Rule):
     reference: bool = False
     """whether to take off the score of the reference, which must be clean, on the same items; without one nothing is"""
 
-    @model_validator(mode="after")
-    def _can_fail(self) -> "Contaminated":
+    def check_fields(self) -> None:
         most = default_calibration().most
         if self.below > most:
             raise ValueError(f"below is {self.below:g}, allowed: up to {math.floor(most * 1000) / 1000:g}, the largest "
                              "probability that the calibration gives: beyond, nothing ever fails")
-        return self
 
     def look(self, new: Subject, reference: Subject | None, alpha: float) -> list[Finding]:
         named = {task for task, _ in new.rows.groups}.intersection(self.tasks)  # with evidence or without

@@ -5,11 +5,11 @@ import math
 from collections.abc import Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
@@ -32,11 +32,9 @@ class Positions(Config):
     short: int | None = Field(None, ge=1)
     """tokens of the short context of context_gain (null: an eighth of `length`)"""
 
-    @model_validator(mode="after")
-    def _shorter(self) -> Self:
+    def check_fields(self) -> None:
         if self.length is not None and self.short is not None and self.short * 2 > self.length:
             raise ValueError(f"short is {self.short}; allowed: at most half of length ({self.length})")
-        return self
 
     def lengths(self, model: LanguageModel) -> tuple[int, int]:
         """Choose (length, short) for a model. Raises InputError: the model has fewer positions."""
@@ -67,11 +65,9 @@ class Heldout(Config):
     memorisation: MemorisationProbe | None = None
     """training text against held-out text; needs the tokenize step; `{}` for the defaults"""
 
-    @model_validator(mode="after")
-    def _named(self) -> Self:
+    def check_fields(self) -> None:
         if isinstance(self.texts, dict) and not all((*self.texts.keys(), *self.texts.values())):
             raise ValueError("texts has a channel without a name or a path; allowed: {channel: path, ...}")
-        return self
 
 
 def check_heldout(section: Heldout, tokens: str, suite: str) -> None:

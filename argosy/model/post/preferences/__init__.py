@@ -1,8 +1,6 @@
 """Config of learning from preferences: the method, and the fields of all methods."""
 
-from typing import TYPE_CHECKING, Self
-
-from pydantic import model_validator
+from typing import TYPE_CHECKING
 
 from argosy.core.config.schema import Rate, joined
 from argosy.core.errors import InputError
@@ -26,14 +24,12 @@ class PreferenceMethodConfig(_WithMethods):
     orpo (Hong et al. 2024), simpo (Meng et al. 2024)."""
     learning_rate: Rate = 2e-4
 
-    @model_validator(mode="after")
-    def _check_method(self) -> Self:
+    def check_fields(self) -> None:
         check_method(self, METHODS)
         try:
             _ = self.chosen
         except InputError as error:
             raise ValueError(str(error)) from None
-        return self
 
     @property
     def chosen(self) -> Method:

@@ -1,9 +1,9 @@
 """Config of reinforcement learning: the method, what it samples, and what may stop it."""
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field
 
 from argosy.core.config.schema import ADDED, RUNTIME, Config, Rate, Upstream, joined
 from argosy.core.errors import InputError
@@ -115,8 +115,7 @@ class ServerConfig(Config):
     """Largest mean difference between the server's log-probabilities and the policy's own, in nats a token: above it
     the server has other weights, or computes something else."""
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
+    def check_fields(self) -> None:
         if self.url and not self.url.startswith(("http://", "https://")):
             raise ValueError(f"url={self.url!r} is not allowed: it begins with http:// or https://, such as "
                              "http://node:8000")
@@ -124,7 +123,6 @@ class ServerConfig(Config):
             if self.url and getattr(self, name):
                 raise ValueError(f"{name} is for a server that the step starts, and url={self.url!r} names one that "
                                  f"runs: leave {name} or url out")
-        return self
 
 
 class RLHFConfig(_WithMethods):
@@ -180,8 +178,7 @@ class RLHFConfig(_WithMethods):
     length: LengthConfig = LengthConfig()
     guards: GuardsConfig = GuardsConfig()
 
-    @model_validator(mode="after")
-    def _check_rl(self) -> Self:
+    def check_fields(self) -> None:
         from argosy.model.post.rl.rewards import configs
 
         for field, rewards in (("rewards", self.rewards), ("guards.true_reward", self.guards.true_reward)):
@@ -195,7 +192,6 @@ class RLHFConfig(_WithMethods):
         if self.server != ServerConfig() and self.generation != "vllm":
             raise ValueError(f"server is for generation=vllm, and generation={self.generation} samples in this "
                              "process: set generation=vllm, or leave server out")
-        return self
 
     def whole_steps(self, rows: int) -> int:
         """Return the whole rollouts in `epochs` passes over prompts that have `rows` answers together."""

@@ -118,8 +118,7 @@ class SynthesisConfig(ParallelConfig):
             values.setdefault("processes", 1)  # also where a GPU is given for each process
         return values
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
+    def check_fields(self) -> None:
         if self.method not in METHODS:
             raise ValueError(f"method={self.method!r} is not there; {likely(self.method, METHODS)}")
         from argosy.model.post.rl.rewards import configs
@@ -130,7 +129,6 @@ class SynthesisConfig(ParallelConfig):
             raise ValueError(str(error)) from None
         if problem := self._field_problem() or self._teacher_problem() or self._answer_problem():
             raise ValueError(problem)
-        return self
 
     def settled(self, *, gpu: bool) -> Self:
         return self.model_copy(update={"dtype": fast_products(gpu=gpu)}) if self.dtype == "auto" else self

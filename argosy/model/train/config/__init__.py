@@ -1,9 +1,9 @@
 """Config and outputs of the phases of training; the groups of fields that all of them share are the modules here."""
 
 import math
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from argosy.core.config.schema import ADDED, RUNTIME, Config, Measured, ModelDir, Rate, Seed, TokensDir, Weight
 from argosy.corpus.tokens.amounts import micro_batch_problem
@@ -38,12 +38,10 @@ class ProfileConfig(Config):
     steps: tuple[int, int]
     """First and last of them; a phase begins with step 1."""
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
+    def check_fields(self) -> None:
         first, last = self.steps
         if not 1 <= first <= last:
             raise ValueError(f"steps=[{first}, {last}] must be 1 or more and rise, such as [10, 15]")
-        return self
 
 
 class TrainConfig(NumericsConfig, DistilConfig):
@@ -118,8 +116,7 @@ class TrainConfig(NumericsConfig, DistilConfig):
     tensorboard: Annotated[bool, RUNTIME] = False
     """Whether what is logged is written as event files for TensorBoard too."""
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
+    def check_fields(self) -> None:
         if problem := micro_batch_problem(self, "global_batch_size"):
             raise ValueError(problem)
         _ = self.micro_batch
@@ -135,7 +132,6 @@ class TrainConfig(NumericsConfig, DistilConfig):
         if self.profile and self.profile.steps[1] > self.steps:
             raise ValueError(f"profile.steps={list(self.profile.steps)} ends after the phase, which has {self.steps} "
                              "steps")
-        return self
 
     def _check_parallelism(self) -> None:
         parts, stages = self.sequence_parallel, self.pipeline_parallel

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from math import prod
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_serializer, model_validator
 
@@ -68,8 +68,7 @@ class MeshConfig(ParallelConfig):
             return f"expert_parallel={self.expert_parallel} needs a model of experts, and this has none: leave it out"
         return _indivisible("expert_parallel", self.expert_parallel, {"experts": experts} if experts else {})
 
-    @model_validator(mode="after")
-    def _check_mesh(self) -> Self:
+    def check_fields(self) -> None:
         above = {name: size for name, size in self.divisors.items() if size > 1}
         product = prod(above.values())
         if self.processes % product:
@@ -79,7 +78,6 @@ class MeshConfig(ParallelConfig):
         if self.pipeline_interleave > 1 and self.pipeline_parallel == 1:
             raise ValueError(f"pipeline_interleave={self.pipeline_interleave} needs pipeline_parallel above 1: "
                              "leave it out")
-        return self
 
 
 class EngineOptions(Config):
@@ -150,8 +148,7 @@ class Zero(EngineOptions):
     quantized_communication: Annotated[bool, ADDED] = False
     """Stage 3 sends weights as 8 bits and gradients as 4 (qwZ, qgZ of ZeRO++), on GPUs."""
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
+    def check_fields(self) -> None:
         if self.nvme_path and self.offload == "none":
             raise ValueError("nvme_path needs offload=optimizer or all")
         if self.offload == "optimizer" and not self.nvme_path and not self.stage:
@@ -160,7 +157,6 @@ class Zero(EngineOptions):
                     "partition": self.partition > 1, "quantized_communication": self.quantized_communication}
         if self.stage < 3 and (name := next((name for name, given in of_third.items() if given), "")):
             raise ValueError(f"{name} is of stage=3, and this is {self.stage}: leave it out, or set stage=3")
-        return self
 
     def problem(self, mesh: MeshConfig) -> str:
         if mesh.divides:
@@ -234,11 +230,9 @@ class EngineConfig(MeshConfig):
             raise ValueError(f"{flat[0]} is an option of an engine: write engine={{{written}}}")
         return data
 
-    @model_validator(mode="after")
-    def _check_engine(self) -> Self:
+    def check_fields(self) -> None:
         if problem := self.engine.problem(self):
             raise ValueError(problem)
-        return self
 
 
 def _indivisible(field: str, size: int, counts: Mapping[str, int]) -> str:

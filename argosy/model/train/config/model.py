@@ -1,8 +1,8 @@
 """Architecture of a new model: its shapes; its experts, how tokens are routed to them, the weights of their losses."""
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from argosy.core.config.schema import ADDED, Config
 from argosy.model.train.sizing.architecture import MIXTURES, expert_fields
@@ -84,8 +84,7 @@ class ModelConfig(Config):
         experts = self.experts.model_dump() if self.experts else None
         return fields | expert_fields(self.model_type, self.intermediate_size, experts)
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
+    def check_fields(self) -> None:
         if self.experts is None and self.model_type in MIXTURES:
             raise ValueError(f"model_type={self.model_type} needs experts, such as experts={{count: 8, per_token: 2}}; "
                              "a dense one is qwen3")
@@ -101,4 +100,3 @@ class ModelConfig(Config):
                 f"num_key_value_heads={self.num_key_value_heads} does not divide num_attention_heads="
                 f"{self.num_attention_heads}"
             )
-        return self

@@ -2,8 +2,6 @@
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import model_validator
-
 from argosy.core.config.schema import ADDED
 from argosy.core.step.machine import fast_products
 from argosy.model.train.config.engine import EngineConfig
@@ -31,11 +29,9 @@ class NumericsConfig(EngineConfig):
     compile: Annotated[bool, ADDED] = False
     """torch.compile for the blocks (Ansel et al. 2024): faster steps after the first ones, which take minutes."""
 
-    @model_validator(mode="after")
-    def _check_numerics(self) -> Self:
+    def check_fields(self) -> None:
         if problem := self._optimizer_problem() or self._precision_problem() or self._compile_problem():
             raise ValueError(problem)
-        return self
 
     def _optimizer_problem(self) -> str:
         if self.optimizer == "muon" and self.zero.stage:

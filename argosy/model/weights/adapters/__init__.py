@@ -1,8 +1,8 @@
 """Config of adapters: which kind, where, how large, and what a step exports of them."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field
 
 from argosy.core.config.schema import Config
 
@@ -32,9 +32,7 @@ class LoRAConfig(Config):
     """The export is the whole model with the adapters added to its weights, and the adapter beside it; false: it is
     the adapter alone, which is loaded with the checkpoint that it was trained from."""
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
+    def check_fields(self) -> None:
         if not self.targets:
             raise ValueError("targets is empty, so that there would be no adapter; allowed: all, or names such as "
                              "[q_proj, v_proj]")
-        return self

@@ -1,8 +1,8 @@
 """A target for the tokens of an answer, or DAPO's soft punishment of long ones."""
 
-from typing import Literal, Self
+from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from argosy.model.post.rl.rewards import Reward, RewardConfig, Sample, Score
 
@@ -18,15 +18,13 @@ class LengthConfig(RewardConfig):
     soft: int = Field(default=0, ge=0)
     """Tokens over which the reward falls; 0: at once."""
 
-    @model_validator(mode="after")
-    def _check_range(self) -> Self:
+    def check_fields(self) -> None:
         if self.least > self.most:
             raise ValueError(f"least={self.least} is more than most={self.most}; lower it")
         if self.kind == "dapo" and self.soft > self.most:
             raise ValueError(f"soft={self.soft} is more than most={self.most}; lower it")
         if self.kind == "dapo" and self.least:
             raise ValueError(f"least={self.least} is of kind=range; leave it out")
-        return self
 
 
 class Length(Reward[LengthConfig]):
