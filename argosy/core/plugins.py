@@ -6,7 +6,7 @@ import pkgutil
 from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from argosy.core.errors import InputError
 
@@ -21,6 +21,13 @@ def names(package: ModuleType) -> list[str]:
 def modules(package: ModuleType) -> dict[str, ModuleType]:
     """Import the modules of a package; by their names, in order."""
     return {name: importlib.import_module(f"{package.__name__}.{name}") for name in names(package)}
+
+
+def config_of(plugin: type[Any]) -> Any:
+    """Return the class of config that a plug-in's class names, as in `class Length(Reward[LengthConfig])`, or at least
+    has; None where it names none, which is then its base's."""
+    named = [each for base in vars(plugin).get("__orig_bases__", ()) for each in get_args(base)]
+    return getattr(named[0], "__bound__", named[0]) if named else None
 
 
 class Folder(Mapping[str, T]):

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
 from argosy.core.lazy import Array, Floats
+from argosy.core.plugins import config_of
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.data.schemas import Document
 
@@ -96,6 +97,7 @@ class Filter(ABC, Generic[C]):
     def __init_subclass__(cls) -> None:
         """Name the filter as its config does."""
         super().__init_subclass__()
+        cls.config_class = config_of(cls) or cls.config_class
         cls.name = cls.config_class.model_fields["name"].default
 
     def __init__(self, config: C, resources: Resources) -> None:

@@ -12,7 +12,7 @@ from argosy.corpus.cleaning.dedup.corpus import Corpus
 from argosy.corpus.cleaning.dedup.duplicates import About, DedupConfig, Duplicates
 from argosy.corpus.cleaning.dedup.external import Workspace
 from argosy.corpus.cleaning.dedup.index import EarlierDocument, KeyFormat, earlier_documents, read_index, write_index
-from argosy.corpus.cleaning.filter import Filter, FilterConfig, Keys, Scores
+from argosy.corpus.cleaning.filter import Filter, Keys, Scores
 
 D = TypeVar("D", bound=DedupConfig)
 
@@ -20,7 +20,6 @@ D = TypeVar("D", bound=DedupConfig)
 class Deduplicator(Filter[D]):
     """A filter that drops copies: it judges no document alone, and none of its results depends on shards."""
 
-    config_class: ClassVar[type[FilterConfig]] = DedupConfig
     reasons: ClassVar[tuple[str, ...]] = ("copy of an earlier document", "copy of a document of an earlier corpus")
     """Why a document goes: as a copy within the corpus, of an earlier one, and, where that may be, of itself."""
     ragged: ClassVar[Mapping[str, str]] = {}

@@ -23,7 +23,6 @@ class ExactDedupConfig(FormConfig, DedupConfig):
 class ExactDedup(Deduplicator[ExactDedupConfig]):
     """A deduplicator of equal texts: 16 bytes a document on disk, 24 bytes a document through the sort."""
 
-    config_class = ExactDedupConfig
     scoring: ClassVar[tuple[str, ...]] = FORM
 
     def keys(self, batch: Batch) -> Keys:

@@ -12,5 +12,4 @@ class LineDedupConfig(PieceDedupConfig):
 class LineDedup(PieceDeduplicator[LineDedupConfig]):
     """A deduplicator of lines, each with the line break after it."""
 
-    config_class = LineDedupConfig
     reasons = ("mostly lines of earlier documents", "mostly lines of an earlier corpus")

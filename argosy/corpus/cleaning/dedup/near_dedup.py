@@ -48,7 +48,6 @@ class NearDedupConfig(FormConfig, DedupConfig):
 class NearDedup(Deduplicator[NearDedupConfig]):
     """A deduplicator of like texts."""
 
-    config_class = NearDedupConfig
     scoring = ("shingle", "bands", "rows", "sketch", *FORM)
     reasons = ("near copy of an earlier document", "near copy of a document of an earlier corpus")
     ragged: ClassVar[Mapping[str, str]] = {"sketches": "counts"}

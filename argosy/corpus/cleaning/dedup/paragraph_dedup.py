@@ -12,6 +12,5 @@ class ParagraphDedupConfig(PieceDedupConfig):
 class ParagraphDedup(PieceDeduplicator[ParagraphDedupConfig]):
     """A deduplicator of paragraphs, each with the blank lines after it."""
 
-    config_class = ParagraphDedupConfig
     unit = "PARAGRAPHS"
     reasons = ("mostly paragraphs of earlier documents", "mostly paragraphs of an earlier corpus")

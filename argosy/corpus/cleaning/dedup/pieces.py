@@ -32,7 +32,6 @@ P = TypeVar("P", bound=PieceDedupConfig)
 class PieceDeduplicator(SpanDeduplicator[P]):
     """A deduplicator of pieces; copies within one document stay."""
 
-    config_class = PieceDedupConfig
     scoring: ClassVar[tuple[str, ...]] = ("min_characters", *FORM)
     unit: ClassVar[str] = "LINES"
     """Kind of the pieces, as `argosy.corpus.cleaning.kernels.dedup.pieces` names it."""

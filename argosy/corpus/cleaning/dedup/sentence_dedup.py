@@ -19,7 +19,6 @@ class SentenceDedupConfig(PieceDedupConfig):
 class SentenceDedup(PieceDeduplicator[SentenceDedupConfig]):
     """A deduplicator of runs of sentences."""
 
-    config_class = SentenceDedupConfig
     scoring = ("min_characters", *FORM, "sentences")
     unit = "SENTENCES"
     reasons = ("mostly sentences of earlier documents", "mostly sentences of an earlier corpus")

@@ -33,7 +33,6 @@ S = TypeVar("S", bound=SpanDedupConfig)
 class SpanDeduplicator(Deduplicator[S]):
     """A deduplicator of parts of documents; its keys have `lengths`, the code points of each document."""
 
-    config_class = SpanDedupConfig
     reasons: ClassVar[tuple[str, ...]] = ("mostly parts of earlier documents", "mostly parts of an earlier corpus")
     spans = True
 

@@ -33,7 +33,6 @@ class SubstringDedupConfig(SpanDedupConfig):
 class SubstringDedup(SpanDeduplicator[SubstringDedupConfig]):
     """A deduplicator of substrings: of those that come twice, within one document too, all but one go."""
 
-    config_class = SubstringDedupConfig
     scoring = ("length",)
     ragged: ClassVar[Mapping[str, str]] = {"fingerprints": "counts"}
     reasons = ("mostly text of earlier documents", "mostly text of an earlier corpus", "mostly repeats itself")

@@ -46,7 +46,6 @@ class Boilerplate(Filter[BoilerplateConfig]):
 
     Scores: `lines` that went, and `kept_share` of the characters. A compiled scan tells which lines to look at."""
 
-    config_class = BoilerplateConfig
     scoring: ClassVar[tuple[str, ...]] = ("max_line_characters", "repeated_share")
     repairs: ClassVar[bool] = True
 

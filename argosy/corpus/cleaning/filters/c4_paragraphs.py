@@ -22,8 +22,6 @@ class C4ParagraphsConfig(FilterConfig):
 class C4Paragraphs(Filter[C4ParagraphsConfig]):
     """A filter of documents with fewer than three lines of running text. Score: `third_longest_line`, in characters."""
 
-    config_class = C4ParagraphsConfig
-
     def __call__(self, batch: Batch) -> tuple[Batch, Scores]:
         """Measure the third longest line of each document."""
         from argosy.corpus.cleaning.kernels.filters.c4_quality import third_longest

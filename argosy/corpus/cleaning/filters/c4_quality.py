@@ -44,7 +44,6 @@ class C4Quality(Filter[C4QualityConfig]):
     Scores: `sentences` of the lines that stay; `dummy_lines` with "lorem ipsum" and `bracket_lines` with a curly
     bracket; `kept_line_share`, of all lines, which decides nothing."""
 
-    config_class = C4QualityConfig
     scoring: ClassVar[tuple[str, ...]] = ("line_ends", "min_words_per_line", "max_word_length", "phrases")
     repairs: ClassVar[bool] = True
 

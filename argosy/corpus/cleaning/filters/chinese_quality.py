@@ -55,7 +55,6 @@ class ChineseQuality(Filter[ChineseQualityConfig]):
     Scores: `han_share`, `mean_line`, `ended_line_share`, `sentence`, `traditional_share`, and for each kind of spam its
     weight per 100 characters (`gambling`) and the number of different words of weight 3 (`gambling_words`)."""
 
-    config_class = ChineseQualityConfig
     scoring: ClassVar[tuple[str, ...]] = ()
 
     def __call__(self, batch: Batch) -> tuple[Batch, Scores]:

@@ -68,7 +68,6 @@ class CodeQuality(Filter[CodeQualityConfig]):
     Scores: `mean_line`, `longest_line`, `alphanumeric_share`, `alphabetic_share`, `digit_share`, `encoded_run`,
     `encoded_share`, of the file without its licence, and `generated`, 1 where a marker was found."""
 
-    config_class = CodeQualityConfig
     scoring: ClassVar[tuple[str, ...]] = ("channels", "remove_licence", "head_lines")
     repairs: ClassVar[bool] = True
 

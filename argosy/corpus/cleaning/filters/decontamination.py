@@ -40,7 +40,6 @@ class Decontamination(Filter[DecontaminationConfig]):
     Scores, of the item that a document has most of: `overlap` (0: none), `item` (its number) and `match` (the number of
     its kind in MATCHES, from 1)."""
 
-    config_class = DecontaminationConfig
     scoring: ClassVar[tuple[str, ...]] = ("ngram", "similarity")
 
     def __call__(self, batch: Batch) -> tuple[Batch, Scores]:

@@ -32,7 +32,6 @@ class EduQuality(Filter[EduQualityConfig]):
     Scores: `score`, the model's one output; of a classifier with several labels, the mean of their numbers under its
     probabilities. NaN in channels that it skips."""
 
-    config_class = EduQualityConfig
     scoring: ClassVar[tuple[str, ...]] = ("model", "max_tokens", "skip_channels")
     measured: ClassVar[bool] = True
 

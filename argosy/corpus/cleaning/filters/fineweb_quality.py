@@ -36,7 +36,6 @@ class FinewebQualityConfig(FilterConfig):
 class FinewebQuality(Filter[FinewebQualityConfig]):
     """A filter of lists, menus and repeated lines; lines that are blank do not count."""
 
-    config_class = FinewebQualityConfig
     scoring: ClassVar[tuple[str, ...]] = ("short_line", "chinese_short_line")
 
     def __call__(self, batch: Batch) -> tuple[Batch, Scores]:

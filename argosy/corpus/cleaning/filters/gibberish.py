@@ -54,7 +54,6 @@ class Gibberish(Filter[GibberishConfig]):
     Scores: `gap`, nats a character below the median of the sample; `deviations`, the same in median deviations;
     `same_share`, of the visible characters that are one and the same."""
 
-    config_class = GibberishConfig
     scoring: ClassVar[tuple[str, ...]] = ("min_letters", "min_sample_letters", "look_at")
 
     def __init__(self, config: GibberishConfig, resources: Resources) -> None:

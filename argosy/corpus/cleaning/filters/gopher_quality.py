@@ -62,7 +62,6 @@ class GopherQualityConfig(FilterConfig):
 class GopherQuality(Filter[GopherQualityConfig]):
     """A filter by length, word shape, symbols, bullets, ellipses and stop words."""
 
-    config_class = GopherQualityConfig
     scoring: ClassVar[tuple[str, ...]] = ("stop_words", "bullets")
 
     def __call__(self, batch: Batch) -> tuple[Batch, Scores]:

@@ -42,7 +42,6 @@ class GopherRepetitionConfig(FilterConfig):
 class GopherRepetition(Filter[GopherRepetitionConfig]):
     """A filter that drops text that says the same again and again."""
 
-    config_class = GopherRepetitionConfig
     scoring: ClassVar[tuple[str, ...]] = ("lettered_pieces",)
 
     def __call__(self, batch: Batch) -> tuple[Batch, Scores]:

@@ -64,7 +64,6 @@ class Language(Filter[LanguageConfig]):
     Scores: by language the share of the prose that is in it, of the document's main language alone; and `declared`, 1
     where that is not the declared one. Nothing is told of a document without enough prose."""
 
-    config_class = LanguageConfig
     scoring: ClassVar[tuple[str, ...]] = ("skip_channels",)  # whose documents get no language
 
     def __call__(self, batch: Batch) -> tuple[Batch, Scores]:

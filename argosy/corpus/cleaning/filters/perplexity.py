@@ -40,7 +40,6 @@ class Perplexity(Filter[PerplexityConfig]):
     Scores: `bits_per_byte`, by which texts in any tokenizer compare, and `nats_per_token`, whose exponential is the
     perplexity; NaN of short texts and of channels that it skips."""
 
-    config_class = PerplexityConfig
     scoring: ClassVar[tuple[str, ...]] = ("model", "min_bytes", "look_at", "skip_channels")
     measured: ClassVar[bool] = True
 

@@ -33,7 +33,6 @@ class Pii(Filter[PiiConfig]):
 
     A compiled scan of the batch finds where there may be any: documents without such a place are not touched."""
 
-    config_class = PiiConfig
     scoring: ClassVar[tuple[str, ...]] = ("off",)
     counted: ClassVar[tuple[str, ...]] = KINDS
     repairs: ClassVar[bool] = True

@@ -33,7 +33,6 @@ class QualityClassifier(Filter[QualityClassifierConfig]):
 
     Scores: `probability` of one that learnt sets, `score` of one that learnt scores; the other one is NaN."""
 
-    config_class = QualityClassifierConfig
     scoring: ClassVar[tuple[str, ...]] = ("model",)
 
     @cached_property

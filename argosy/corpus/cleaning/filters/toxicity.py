@@ -41,8 +41,6 @@ class Toxicity(Filter[ToxicityConfig]):
 
     Scores: `weight`, each word counted once, and `weight_per_1000` characters."""
 
-    config_class = ToxicityConfig
-
     def __init__(self, config: ToxicityConfig, resources: Resources) -> None:
         super().__init__(config, resources)
         further = {word.strip().lower(): 3 for word in resources.words if len(word.strip()) > 1}

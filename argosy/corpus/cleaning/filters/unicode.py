@@ -38,7 +38,6 @@ class Unicode(Filter[UnicodeConfig]):
     Scores: `visible` characters and `broken_share`, of the repaired text. A compiled look at the batch tells which
     documents there is something to repair in; the others are not touched."""
 
-    config_class = UnicodeConfig
     repairs: ClassVar[bool] = True
 
     def __call__(self, batch: Batch) -> tuple[Batch, Scores]:

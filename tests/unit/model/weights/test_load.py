@@ -110,7 +110,6 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 class OwnConfig(LlamaConfig):
     model_type = "own"
 class OwnModel(LlamaForCausalLM):
-    config_class = OwnConfig
 class OwnTokenizer(PreTrainedTokenizerFast):
     pass
 """

@@ -14,7 +14,7 @@ from pydantic import create_model
 from argosy.core.config.explain import validated
 from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
-from argosy.core.plugins import Folder
+from argosy.core.plugins import Folder, config_of
 from argosy.corpus.data.schemas import Message
 
 
@@ -81,13 +81,14 @@ class Reward(ABC, Generic[C]):
 
     name: ClassVar[str] = ""
     checks: ClassVar[str] = ""
-    config_class: ClassVar[type[RewardConfig]] = RewardConfig
+    config_class: ClassVar[type[RewardConfig]]
 
     def __init__(self, config: C, surroundings: Surroundings) -> None:
         self.config, self.surroundings = config, surroundings
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
+        cls.config_class = config_of(cls) or cls.config_class
         cls.name = cls.__module__.rpartition(".")[2]
 
     def reference(self, fields: Mapping[str, Any]) -> Any:

@@ -32,7 +32,6 @@ class Code(Reward[CodeConfig]):
     Raises StepError where it is made: this machine has no sandbox."""
 
     checks = "tests"
-    config_class = CodeConfig
 
     def __init__(self, config: CodeConfig, surroundings: Surroundings) -> None:
         from argosy.core.sandbox.run import Limits, Sandbox

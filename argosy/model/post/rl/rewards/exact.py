@@ -13,7 +13,6 @@ class Exact(Reward[ExactConfig]):
     """The answer is the prompt's, in SQuAD's normal form."""
 
     checks = "answer"
-    config_class = ExactConfig
 
     def score(self, sample: Sample, reference: str) -> Score:
         wanted, given = (canonical(text, self.config.numbers) for text in (reference, sample.text))

@@ -29,7 +29,6 @@ class JsonSchemaConfig(RewardConfig):
 
 class JsonSchema(Reward[JsonSchemaConfig]):
     checks = "schema"
-    config_class = JsonSchemaConfig
 
     def reference(self, fields: Mapping[str, Any]) -> Any:
         return fields.get(self.checks) or self.config.fallback or None

@@ -19,7 +19,6 @@ class LanguageConfig(RewardConfig):
 
 class Language(Reward[LanguageConfig]):
     checks = "language"
-    config_class = LanguageConfig
 
     def score(self, sample: Sample, reference: str) -> Score:
         kinds = [found.lastgroup for found in _WORD.finditer(without_markup(sample.text))]

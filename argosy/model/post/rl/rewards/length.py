@@ -28,8 +28,6 @@ class LengthConfig(RewardConfig):
 
 
 class Length(Reward[LengthConfig]):
-    config_class = LengthConfig
-
     def score(self, sample: Sample, reference: str) -> Score:
         config, tokens = self.config, len(sample.answer_ids)
         low, high = (0, config.most - config.soft) if config.kind == "dapo" else (config.least, config.most)

@@ -26,7 +26,6 @@ class Maths(Reward[MathsConfig]):
     """The answer's final result is the prompt's; a result that is no number must be written alike."""
 
     checks = "answer"
-    config_class = MathsConfig
 
     def refusal(self, reference: str) -> str:
         return "" if _bare(_wanted(reference)) else "empty"

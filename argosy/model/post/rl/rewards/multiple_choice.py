@@ -16,7 +16,6 @@ class MultipleChoiceConfig(RewardConfig):
 
 class MultipleChoice(Reward[MultipleChoiceConfig]):
     checks = "answer"
-    config_class = MultipleChoiceConfig
 
     def refusal(self, reference: str) -> str:
         return "" if self._chosen(reference)[0] else f"allowed: one of the letters {self.config.letters}"

@@ -26,7 +26,6 @@ class RegexConfig(RewardConfig):
 
 class Regex(Reward[RegexConfig]):
     checks = "pattern"
-    config_class = RegexConfig
 
     def refusal(self, reference: str) -> str:
         return pattern_problem(reference)
