@@ -11,6 +11,7 @@ from pydantic import Field
 
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
+from argosy.core.step.process import make_deterministic
 from argosy.model.train.checks import TRAINING, check_phase
 from argosy.model.train.config import ContinueConfig, TrainOutputs
 
@@ -24,8 +25,6 @@ class AnnealConfig(ContinueConfig):
 
 def run(config: AnnealConfig, context: StepContext) -> TrainOutputs:
     """Continue the checkpoint."""
-    from argosy.core.step.process import make_deterministic
-
     make_deterministic(config.seed, config.threads)
     from argosy.model.train.phase import load_start, train_phase
 

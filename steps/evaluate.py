@@ -16,6 +16,7 @@ from argosy.core.config.schema import RUNTIME, Upstream
 from argosy.core.errors import InputError, StepError
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
+from argosy.core.step.process import make_deterministic
 from argosy.core.store.step_files import STATE, given_directory
 from argosy.evidence.results.evaluation import EvaluateOutputs, SuiteConfig, keep
 from evals.task import check_nodes, check_one_there
@@ -60,7 +61,6 @@ def run(config: EvaluateConfig, context: StepContext) -> EvaluateOutputs:
         InputError: the checkpoint is absent or cannot be loaded, an unknown suite, files that are absent.
         StepError: the checkpoint has disappeared meanwhile, or nothing could be scored.
     """
-    from argosy.core.step.process import make_deterministic
     from argosy.evidence.results.findings import Findings
     from argosy.evidence.results.suite import load_suite
     from argosy.model.infer.backends import KNOWN, open_model

@@ -13,6 +13,7 @@ from argosy.core.config.schema import RUNTIME, Config, ModelDir, Upstream, Upstr
 from argosy.core.statistics.metric import Metric
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
+from argosy.core.step.process import make_deterministic
 from argosy.core.store.files import make_directory
 from argosy.core.store.step_files import given_directory
 from argosy.model.weights.exports import EXPORTS, Source
@@ -61,7 +62,6 @@ def run(config: ExportConfig, context: StepContext) -> ExportOutputs:
 
     Raises InputError: there is no such checkpoint, or it cannot be exported so; StepError: an export is not the
     model."""
-    from argosy.core.step.process import make_deterministic
     from argosy.evidence.report.card import Sources, model_card
     from argosy.model.weights.checkpoint import find_checkpoint
 

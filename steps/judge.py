@@ -18,6 +18,7 @@ from argosy.core.config.schema import ADDED, RUNTIME, Config, External, Measured
 from argosy.core.errors import InputError, StepError
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
+from argosy.core.step.process import make_deterministic
 from argosy.core.store.files import write_atomic
 from argosy.core.store.step_files import given_directory
 from argosy.corpus.data.jsonl import dump_line
@@ -111,7 +112,6 @@ def run(config: JudgeConfig, context: StepContext) -> JudgeOutputs:
 
     Raises InputError: a field that is missing, files or checkpoints that are absent, a server that refuses;
     StepError: the judge gave no verdict at all, or only those on equal answers."""
-    from argosy.core.step.process import make_deterministic
     from argosy.evidence.judging.judges import NO_ANSWER, ask
     from argosy.evidence.judging.metrics import describe, intervals, metrics, numbers, shares, verdict_lines
     from argosy.evidence.judging.records import read_labels, read_prompts

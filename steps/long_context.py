@@ -11,6 +11,7 @@ from pydantic import Field
 
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
+from argosy.core.step.process import make_deterministic
 from argosy.model.train.checks import TRAINING, check_phase
 from argosy.model.train.config import ContinueConfig, TrainOutputs
 
@@ -33,8 +34,6 @@ class LongContextOutputs(TrainOutputs):
 
 def run(config: LongContextConfig, context: StepContext) -> LongContextOutputs:
     """Lengthen the checkpoint and continue it."""
-    from argosy.core.step.process import make_deterministic
-
     make_deterministic(config.seed, config.threads)
     from argosy.model.train.phase import lengthen, load_start, train_phase
 

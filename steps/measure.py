@@ -9,6 +9,7 @@ from pydantic import Field
 from argosy.core.config.schema import ADDED, RUNTIME, Config, Externals, Upstream
 from argosy.core.step.command import main
 from argosy.core.step.contract import Planned, Step, StepContext
+from argosy.core.step.process import make_deterministic
 from argosy.core.store.step_files import given_directory
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.classifier.model_paths import ModelFilterConfig, find_models
@@ -59,8 +60,6 @@ class MeasureOutputs(Config):
 
 def run(config: MeasureConfig, context: StepContext) -> MeasureOutputs:
     """Score the documents of a shard; a run that was stopped starts anew, as the file appears at the end."""
-    from argosy.core.step.process import make_deterministic
-
     make_deterministic(0, config.threads)
     from argosy.model.infer.documents import Models
 

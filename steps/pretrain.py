@@ -6,6 +6,7 @@
 from argosy.core.config.schema import ModelDir, TokenizerDir
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
+from argosy.core.step.process import make_deterministic
 from argosy.core.store.step_files import given_directory
 from argosy.model.train.checks import TRAINING, check_phase
 from argosy.model.train.config import TrainConfig, TrainOutputs
@@ -27,8 +28,6 @@ class PretrainConfig(TrainConfig):
 
 def run(config: PretrainConfig, context: StepContext) -> TrainOutputs:
     """Build the model, or load it, and train it."""
-    from argosy.core.step.process import make_deterministic
-
     make_deterministic(config.seed, config.threads)
     from argosy.model.train.phase import build_model, load_start, open_tokenizer, train_phase
 

@@ -19,6 +19,7 @@ from argosy.core.lazy import Tensor, torch
 from argosy.core.statistics.metric import Metric
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
+from argosy.core.step.process import make_deterministic
 from argosy.core.store.step_files import given_directory
 from argosy.model.weights.export import Export
 from argosy.model.weights.quantize import METHODS
@@ -69,7 +70,6 @@ def run(config: QuantizeConfig, context: StepContext) -> QuantizeOutputs:
     """Quantize, write, measure.
 
     Raises InputError: there is no such checkpoint, it cannot be quantized so, or a package is not installed."""
-    from argosy.core.step.process import make_deterministic
     from argosy.model.weights.checkpoint import find_checkpoint
     from argosy.model.weights.export import Exporter
     from argosy.model.weights.load import load_model, own_dtype

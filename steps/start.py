@@ -16,6 +16,7 @@ from argosy.core.config.schema import ADDED, Config, External
 from argosy.core.errors import InputError
 from argosy.core.step.command import main
 from argosy.core.step.contract import Planned, Step, StepContext
+from argosy.core.step.process import make_deterministic
 from argosy.core.store.files import read_record
 from argosy.model.weights.checkpoint import model_of_step, no_model_because
 from argosy.model.weights.export import Export
@@ -88,8 +89,6 @@ class StartOutputs(Config):
 
 def run(config: StartConfig, context: StepContext) -> StartOutputs:
     """Check the model, complete its tokenizer, and write both as a training step does."""
-    from argosy.core.step.process import make_deterministic
-
     make_deterministic(0, 1)
     from argosy.model.weights.checkpoint import find_checkpoint
     from argosy.model.weights.elsewhere import download

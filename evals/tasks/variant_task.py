@@ -22,6 +22,7 @@ from evals.answers import Answer, answer, voted
 from evals.chain import parse_chain
 from evals.metrics import METRICS, metric_names, metrics
 from evals.question import Question
+from evals.section import Benchmarks
 from evals.task import TaskSpec, read_examples, read_task
 
 _FIELDS = ("format", "fields", "mixed", "shots", "lang", "subject", "encoding", "index_from", "lm_eval", "include_path")
@@ -58,8 +59,6 @@ def _task(name: str, about: Mapping[str, Any]) -> tuple[TaskSpec, Mapping[str, A
     if not about.get("suite"):
         raise InputError(f"task {name}: give its items: --metadata '{{\"items\": \"FILE.jsonl\"}}', or a suite, or "
                          "lm_eval (a task of its own)")  # fmt: skip
-    from evals.section import Benchmarks
-
     given = str(about["suite"])
     suite = load_suite(given)
     section = suite.section("benchmarks", Benchmarks)

@@ -21,6 +21,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from argosy.core.config.explain import validated
 from argosy.core.config.schema import Config, Role, role_of
 from argosy.core.errors import ArgosyError, InputError, Stopped
 from argosy.core.step import process
@@ -200,8 +201,6 @@ def parse_config(step: Step[Any], raw: Any) -> Config:
     """Validate a step's config. Raises InputError, with a line for each field that is wrong."""
     if not isinstance(raw, dict):
         raise InputError(f"the config of {step.name} is {type(raw).__name__}, allowed: a JSON object")
-    from argosy.core.config.explain import validated
-
     config: Config = validated(step.config, raw)
     return config.settled(gpu=bool(usable_gpus()))
 

@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import random
 import resource
 import signal
 import sys
@@ -177,8 +178,6 @@ def make_deterministic(seed: int, threads: int = 1) -> None:
     os.environ.update(thread_environment(threads))
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    import random
-
     random.seed(seed)
     np.random.seed(seed % 2**32)
     torch.manual_seed(seed)

@@ -13,6 +13,8 @@ from itertools import accumulate, islice, pairwise
 from pathlib import Path
 from typing import IO, Any
 
+import xxhash
+
 from argosy.core.errors import InputError
 from argosy.core.store.files import write_atomic
 from argosy.core.store.remote import check_window, is_uri
@@ -75,8 +77,6 @@ def identify(file: InputFile, most: int = CUT_BYTES) -> InputFile:
 
 
 def _digest(raw: bytes) -> str:
-    import xxhash
-
     return xxhash.xxh3_128_hexdigest(raw)
 
 
@@ -107,8 +107,6 @@ def _weight(file: InputFile) -> int:
 
 def hash_span(stream: IO[bytes], start: int, end: int) -> str:
     """Return xxh3-128 of the bytes from `start` to `end`."""
-    import xxhash
-
     digest = xxhash.xxh3_128()
     stream.seek(start)
     left = end - start
@@ -120,8 +118,6 @@ def hash_span(stream: IO[bytes], start: int, end: int) -> str:
 
 def _line_cuts(stream: IO[bytes], most: int, blank: bool) -> Iterator[Cut]:
     """Cut behind the first line, or blank line, that ends `most` bytes after a cut; hash and count in one pass."""
-    import xxhash
-
     start, line = 0, 1
     while True:
         digest, first, left = xxhash.xxh3_128(), line, most

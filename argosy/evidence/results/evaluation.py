@@ -11,9 +11,12 @@ from pydantic import Field, model_validator
 
 from argosy.core.config.schema import ADDED, Config, External, Externals, Measured, ModelDir, Seed, Upstream
 from argosy.core.errors import StepError
+from argosy.core.statistics.metric import as_records
 from argosy.core.step.contract import StepContext
 from argosy.core.store.files import json_text, make_directory, read_record, write_atomic, write_json
 from argosy.core.store.step_files import AGAIN, NODE, read_done
+from argosy.evidence.results.items import write_items
+from argosy.model.weights.checkpoint import base_of
 
 if TYPE_CHECKING:
     from argosy.evidence.results.findings import Findings
@@ -94,8 +97,6 @@ def keep(
     outputs. `version`: of the step.
 
     Raises StepError: it is a retry, and lacks metrics of the run before."""
-    from argosy.evidence.results.items import write_items
-
     _check_kept(findings, context.out)
     outputs = _outputs(findings, checkpoint, suite)
     write_items(context.out, findings.rows)
@@ -118,8 +119,6 @@ def _check_kept(findings: "Findings", out: Path) -> None:
 
 
 def _outputs(findings: "Findings", checkpoint: "Checkpoint", suite: str) -> EvaluateOutputs:
-    from argosy.core.statistics.metric import as_records
-
     maps = {name: dict(sorted(getattr(findings, name).items()))
             for name in ("metrics", "stderr", "counts", "failed", "cut", "warnings")}
     return EvaluateOutputs(
@@ -133,7 +132,6 @@ def _outputs(findings: "Findings", checkpoint: "Checkpoint", suite: str) -> Eval
 
 def _log(context: StepContext, suite: str, dataset: str, findings: "Findings", checkpoint: "Checkpoint") -> None:
     from argosy.evidence.results.contamination import contamination_metrics
-    from argosy.model.weights.checkpoint import base_of
 
     context.tracker.artifact(context.out / "results.json")  # all standard errors and counts, beside the metrics
     # The checkpoints after SFT, and those that no training made (quantized, merged), are alternatives at the same point

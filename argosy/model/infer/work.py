@@ -27,6 +27,7 @@ from typing import IO, Any
 
 from argosy.core.errors import StepError
 from argosy.core.step.contract import Progress
+from argosy.core.step.process import die_with_parent, make_deterministic
 from argosy.model.infer.rows import Query, Score
 
 VERSION = 3  # of the meaning of a score; raised by whoever changes it
@@ -265,8 +266,6 @@ _LOADED: list[Any] = []  # the model of a helper's process, or why there is none
 def _load_here(helper: Helper, parent: int) -> None:
     """Load the model in a helper's process. An error waits for the first task: of one raised here, the pool says only
     that it is broken."""
-    from argosy.core.step.process import die_with_parent, make_deterministic
-
     die_with_parent(parent)
     try:
         make_deterministic(helper.seed, helper.threads)

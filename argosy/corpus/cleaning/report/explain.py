@@ -9,6 +9,8 @@ from math import isfinite, isnan
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+import xxhash
+
 from argosy.core.errors import InputError
 from argosy.core.lazy import Floats, Hashes, np
 from argosy.corpus.cleaning.filter import Filter, Rule
@@ -170,6 +172,4 @@ def _decisions(corpus: KeptCorpus) -> _Ids:
 
 
 def _hashes(names: Iterable[str]) -> Hashes:
-    import xxhash
-
     return np.fromiter((xxhash.xxh3_64_intdigest(name) for name in names), np.uint64)

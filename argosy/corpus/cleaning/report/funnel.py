@@ -9,6 +9,7 @@ from argosy.core.lazy import Flags, Floats, Integers, Integers32, np, npt
 from argosy.corpus.cleaning.batch import chunks
 from argosy.corpus.cleaning.dedup.spans import without
 from argosy.corpus.cleaning.filter import Filter
+from argosy.corpus.cleaning.filters.language import LANGUAGES
 from argosy.corpus.cleaning.gathering import Decisions
 from argosy.corpus.cleaning.scored import Block, ScoredCorpus
 from argosy.corpus.cleaning.scores import SIZE, SIZE_IN
@@ -247,8 +248,6 @@ class Languages:
                 one["bytes_in"] += int(block.sizes(SIZE_IN)[own].sum())
 
     def _told(self, block: Block) -> "npt.NDArray[np.str_]":
-        from argosy.corpus.cleaning.filters.language import LANGUAGES
-
         told = np.full(len(block), "?", "<U5")
         for name in LANGUAGES:
             told[np.isfinite(block.scores[f"{self._label}.{name}"])] = name

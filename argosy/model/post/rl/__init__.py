@@ -11,6 +11,7 @@ from argosy.corpus.tokens.amounts import Amount
 from argosy.model.post.config import PositiveInt, PosttrainingConfig, check_method, make_method
 from argosy.model.post.rl.methods import METHODS, Method
 from argosy.model.post.rl.methods.ppo import PPOConfig
+from argosy.model.post.rl.rewards import configs
 
 if TYPE_CHECKING:
     _WithMethods = PosttrainingConfig
@@ -179,8 +180,6 @@ class RLHFConfig(_WithMethods):
     guards: GuardsConfig = GuardsConfig()
 
     def check_fields(self) -> None:
-        from argosy.model.post.rl.rewards import configs
-
         for field, rewards in (("rewards", self.rewards), ("guards.true_reward", self.guards.true_reward)):
             try:
                 configs(rewards, field)

@@ -11,7 +11,9 @@ from argosy.core.step.machine import fast_products
 from argosy.corpus.cleaning.records import CurationConfig
 from argosy.model.post.config import PositiveInt
 from argosy.model.post.rl import Rewards
+from argosy.model.post.rl.rewards import configs
 from argosy.model.post.synthesis.methods import INSTRUCTIONS, METHODS, PREFERENCES
+from argosy.model.weights.elsewhere import is_hub_name
 
 
 class HeldOut(Config):
@@ -104,8 +106,6 @@ class SynthesisConfig(ParallelConfig):
         """Move a URL or a name of the hub to its own field; by default, distillation asks no rewards."""
         if not isinstance(values, dict):
             return values
-        from argosy.model.weights.elsewhere import is_hub_name
-
         values = dict(values)
         if values.get("method") == "distillation":
             values.setdefault("rewards", {})
@@ -121,8 +121,6 @@ class SynthesisConfig(ParallelConfig):
     def check_fields(self) -> None:
         if self.method not in METHODS:
             raise ValueError(f"method={self.method!r} is not there; {likely(self.method, METHODS)}")
-        from argosy.model.post.rl.rewards import configs
-
         try:
             configs(self.rewards)
         except InputError as error:

@@ -9,6 +9,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from argosy.core.sandbox.run import Job, Limits, Sandbox
 from argosy.corpus.data.checks import tests_problem
 from argosy.model.post.rl.rewards import Reward, RewardConfig, Sample, Score, Surroundings, shown
 
@@ -34,8 +35,6 @@ class Code(Reward[CodeConfig]):
     checks = "tests"
 
     def __init__(self, config: CodeConfig, surroundings: Surroundings) -> None:
-        from argosy.core.sandbox.run import Limits, Sandbox
-
         super().__init__(config, surroundings)
         self._sandbox = Sandbox(Limits(config.seconds, config.wall_seconds, config.memory_mb))
         print(f"code of answers is held by {self._sandbox.held_by}", flush=True)
@@ -44,8 +43,6 @@ class Code(Reward[CodeConfig]):
         return tests_problem(reference)
 
     def scores(self, samples: Sequence[Sample], references: Sequence[Sequence[str]]) -> list[Score]:
-        from argosy.core.sandbox.run import Job
-
         jobs = [Job(str((_BLOCK.findall(sample.text) or [sample.text])[-1]), tests)
                 for sample, tests in zip(samples, references, strict=True)]  # fmt: skip
         found = []
