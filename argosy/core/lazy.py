@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
     import pyarrow.parquet as pq
+    import tokenizers
     import torch
     from torch import Tensor as Tensor
 
@@ -37,7 +38,7 @@ class _Lazy:
 if not TYPE_CHECKING:
     np, npt = _Lazy("numpy"), _Lazy("numpy.typing")
     pa, pq = _Lazy("pyarrow"), _Lazy("pyarrow.parquet")
-    torch = _Lazy("torch")
+    tokenizers, torch = _Lazy("tokenizers"), _Lazy("torch")
     Tensor = Array = Bytes = Points = Hashes = Integers = Integers32 = Flags = Floats = Floats32 = Any
 
-__all__ = ["np", "npt", "pa", "pq", "torch"]
+__all__ = ["np", "npt", "pa", "pq", "tokenizers", "torch"]

@@ -5,13 +5,11 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from argosy.core.errors import StepError
+from argosy.core.lazy import tokenizers
 from argosy.corpus.tokens.markup import OWN, Markup, Pieces
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
 
 PIECE_CHARACTERS = 500_000
 _SPECIAL, _TEXT, _MARKED = "special token", "text", "text with special tokens"
@@ -36,7 +34,7 @@ class Encoder:
         checked: texts that were decoded so far.
         changed: those of them that the tokenizer writes in another way, as its normalisation says."""
 
-    def __init__(self, tokenizer: "Tokenizer", markup: Markup = OWN) -> None:
+    def __init__(self, tokenizer: "tokenizers.Tokenizer", markup: Markup = OWN) -> None:
         self.checked = self.changed = 0
         self._tokenizer, self._markup = tokenizer, markup
         tokenizer.encode_special_tokens = True  # as text, whatever they spell
@@ -93,11 +91,9 @@ class Encoder:
         return iter(tokenizer.encode_batch_fast(texts, add_special_tokens=False) if texts else ())
 
     @cached_property
-    def _marking(self) -> "Tokenizer":
+    def _marking(self) -> "tokenizers.Tokenizer":
         """The tokenizer that takes special tokens in a text for what they are."""
-        from tokenizers import Tokenizer
-
-        marking = Tokenizer.from_str(self._tokenizer.to_str())
+        marking = tokenizers.Tokenizer.from_str(self._tokenizer.to_str())
         marking.encode_special_tokens = False
         return marking
 

@@ -8,16 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from argosy.core.errors import InputError
+from argosy.core.lazy import tokenizers
 from argosy.core.sandbox.templates import TemplateRefusal, render
 from argosy.core.store.files import read_json
 from argosy.corpus.data.schemas import ParseError
 from argosy.corpus.tokens.tokenizer import BOS, CHAT_TEMPLATE, EOS, SPECIAL_TOKENS, chat_pieces
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
 
 # A text is what a document is made of: its id, and pieces of which each is text or a special token.
 Pieces = Sequence[tuple[str, bool]]
@@ -100,7 +98,7 @@ class Markup:
 OWN = Markup(BOS, EOS, SPECIAL_TOKENS)
 
 
-def read_markup(directory: Path, tokenizer: "Tokenizer") -> Markup:
+def read_markup(directory: Path, tokenizer: "tokenizers.Tokenizer") -> Markup:
     """Read the markup of the tokenizer in `directory`, which `tokenizer` is.
 
     Raises InputError: it has no token for the end of a text."""

@@ -4,14 +4,11 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from argosy.core.errors import InputError
+from argosy.core.lazy import tokenizers
 from argosy.core.store.files import write_atomic, write_json
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
-
 
 BOS, EOS, PAD = "<|bos|>", "<|eos|>", "<|pad|>"
 USER, ASSISTANT, END = "<|user|>", "<|assistant|>", "<|end|>"
@@ -68,40 +65,36 @@ _PATTERN = (
 )
 
 
-def train_tokenizer(texts: Iterable[str], vocab_size: int, split_han: bool) -> "Tokenizer":
+def train_tokenizer(texts: Iterable[str], vocab_size: int, split_han: bool) -> "tokenizers.Tokenizer":
     """Train byte-pair encoding (Sennrich et al. 2016) over bytes: any text round-trips, nothing is unknown.
 
     Args:
         texts: merges are counted on them.
         vocab_size: with the special tokens; smaller if the texts have no more pairs to merge.
         split_han: each Han character for itself, so that a word is the same tokens wherever it stands."""
-    from tokenizers import Regex, Tokenizer, decoders, pre_tokenizers, processors
     from tokenizers.models import BPE
     from tokenizers.trainers import BpeTrainer
 
     han, letter = (r"\p{Han}|", r"[\p{L}&&[^\p{Han}]]") if split_han else ("", r"\p{L}")
     pattern = _PATTERN.replace("{han}", han).replace("{letter}", letter)
-    tokenizer = Tokenizer(BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Split(Regex(pattern), behavior="isolated"),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-        ]
-    )
-    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer = tokenizers.Tokenizer(BPE())
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Sequence([
+        tokenizers.pre_tokenizers.Split(tokenizers.Regex(pattern), behavior="isolated"),
+        tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    tokenizer.decoder = tokenizers.decoders.ByteLevel()
     trainer = BpeTrainer(
         vocab_size=vocab_size, special_tokens=list(SPECIAL_TOKENS),
-        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()), show_progress=False
+        initial_alphabet=sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet()), show_progress=False
     )
     tokenizer.train_from_iterator(texts, trainer)
     # As Llama's: encoding a text begins a document; the chat template writes its own.
-    tokenizer.post_processor = processors.TemplateProcessing(
+    tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
         single=f"{BOS} $A", pair=f"{BOS} $A $B", special_tokens=[(BOS, tokenizer.token_to_id(BOS))]
     )
     return tokenizer
 
 
-def save_tokenizer(tokenizer: "Tokenizer", directory: Path) -> None:
+def save_tokenizer(tokenizer: "tokenizers.Tokenizer", directory: Path) -> None:
     """Write tokenizer.json, its config and the chat template."""
     directory.mkdir(parents=True, exist_ok=True)
     write_atomic(directory / "tokenizer.json", tokenizer.to_str(pretty=True))
@@ -115,15 +108,13 @@ def save_tokenizer(tokenizer: "Tokenizer", directory: Path) -> None:
     )
 
 
-def load_tokenizer(directory: Path) -> "Tokenizer":
+def load_tokenizer(directory: Path) -> "tokenizers.Tokenizer":
     """Load the tokenizer for encoding documents: text that spells a special token stays text.
 
     Raises InputError: there is none."""
-    from tokenizers import Tokenizer
-
     path = directory / "tokenizer.json"
     if not path.is_file():
         raise InputError(f"{path} does not exist: `tokenizer` must be the directory of a train_tokenizer or start step")
-    tokenizer = Tokenizer.from_file(str(path))
+    tokenizer = tokenizers.Tokenizer.from_file(str(path))
     tokenizer.encode_special_tokens = True
     return tokenizer
