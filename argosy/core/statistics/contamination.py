@@ -257,27 +257,24 @@ def score(
 
 def calibrate(
     clean: Sequence[Sequence[Evidence]], contaminated: Sequence[Sequence[Evidence]] = (),
-    places: Sequence[Mapping[str, Any] | None] = (), about: str = "", clusters: Sequence[Mapping[str, Any] | None] = (),
-    curve: tuple[float, float] | None = None,
+    places: Sequence[Mapping[str, Any] | None] = (), about: str = "",
 ) -> Calibration:
     """A calibration from models of which it is known.
 
     The mean and spread of clean models' effects make the null (random effects: the spread between models is what is
     left of their variance when the errors over items are taken off). The probability is a logistic regression on z
     with Platt's targets (1999), which hold it back where the two kinds do not overlap; without contaminated models
-    there is none. `places`, `clusters`: of each model (clean ones first), as for `score`. `curve`: intercept and
-    slope that are taken where no contaminated models are known; z is in errors, so it can be that of other models.
+    there is none. `places`: of each model (clean ones first), as for `score`.
     Raises ValueError: there are fewer than 4 clean models, or models share no measure."""
     if len(clean) < LEAST_MODELS:
         raise ValueError(f"{len(clean)} clean models; allowed: {LEAST_MODELS} or more")
     where = list(places) or [None] * (len(clean) + len(contaminated))
-    related = list(clusters) or [None] * len(where)
-    every = list(zip([*clean, *contaminated], where, related, strict=True))
-    nulls = _nulls([score(evidence, at, of) for evidence, at, of in every], len(clean))
-    nothing = Calibration(nulls, *(curve or (math.nan, math.nan)), about)
+    every = list(zip([*clean, *contaminated], where, strict=True))
+    nulls = _nulls([score(evidence, at) for evidence, at in every], len(clean))
+    nothing = Calibration(nulls, math.nan, math.nan, about)
     if not contaminated:
         return nothing
-    z = [score(evidence, at, of, nothing).z for evidence, at, of in every]
+    z = [score(evidence, at, calibration=nothing).z for evidence, at in every]
     labels = np.repeat([0.0, 1.0], [len(clean), len(contaminated)])
     weights = np.where(labels > 0, 0.5 / len(contaminated), 0.5 / len(clean))  # both kinds count the same
     slope, offset = platt(np.clip(z, -CAP, CAP), labels, weights)

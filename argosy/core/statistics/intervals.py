@@ -132,9 +132,7 @@ def wilson(successes: float, n: float, level: float = 0.95) -> tuple[float, floa
     return low, high
 
 
-def share_interval(
-    value: float, stderr: float, n: float, clusters: float = 0, level: float = 0.95
-) -> tuple[float, float]:
+def share_interval(value: float, stderr: float, n: float, clusters: float = 0) -> tuple[float, float]:
     """Wilson's interval of a share that is known by its (clustered) standard error and its number of answers.
 
     n is divided by the design effect, which the error tells (Dean and Pagano, "Evaluating Confidence Interval Methods
@@ -143,7 +141,7 @@ def share_interval(
     spread = value * (1 - value)
     effective = spread / stderr**2 + 1 if stderr > 0 and spread > 0 else float(clusters or n)
     effective = min(float(n), effective)
-    return wilson(value * effective, effective, level)
+    return wilson(value * effective, effective)
 
 
 def balanced_weights(groups: Sequence[Hashable]) -> list[float]:

@@ -138,15 +138,12 @@ def unreadable(path: Path, error: Exception, read: int) -> InputError | StepErro
                       "or make it anew, or take it out")
 
 
-def parse_or_reject(
-    path: Path, parse: Callable[[int, dict[str, Any]], T], label: str = "", encoding: str = "utf-8",
-    most: int = MOST_BYTES
-) -> Iterator[T | Reject]:
+def parse_or_reject(path: Path, parse: Callable[[int, dict[str, Any]], T], encoding: str = "utf-8",
+                    most: int = MOST_BYTES) -> Iterator[T | Reject]:
     """Parse each line of a JSONL file, compressed or not; one that is no record comes as a reject.
 
     Args:
         parse: (line number from 1, object) -> a record; raises ParseError with the reason where it is none.
-        label: the file's name in rejects; "" is its own.
         most: bytes of a line, as in read_lines."""
     for number, _, raw, text, problem in read_lines(path, encoding=encoding, most=most):
         try:
@@ -154,7 +151,7 @@ def parse_or_reject(
                 raise ParseError(problem)
             yield parse(number, parse_object(text))
         except ParseError as error:
-            yield Reject(label or path.name, number, str(error), raw, error.value)
+            yield Reject(path.name, number, str(error), raw, error.value)
 
 
 def parse_lines(path: Path, parse: Callable[[int, dict[str, Any]], T], left_out: Counter[str]) -> Iterator[T]:
