@@ -6,9 +6,9 @@ See docs/export.md.
 """
 
 from functools import partial
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from argosy.core.config.schema import RUNTIME, Config, ModelDir, ModelDirs, Upstream
 from argosy.core.step.command import main
@@ -46,8 +46,7 @@ class MergeConfig(Config):
     density: float = Field(0.2, gt=0, le=1)
     """share of a tensor's changes that ties keeps"""
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
+    def check_fields(self) -> None:
         count = len(self.others) + 1 if self.others else len(self.of)
         if self.weights and len(self.weights) != count:
             raise ValueError(f"weights has {len(self.weights)} values, and there are {count} checkpoints: give one for "
@@ -62,7 +61,6 @@ class MergeConfig(Config):
             raise ValueError("base_of is the model that all were trained from: method=ties needs it, the others do not")
         if "density" in self.model_fields_set and self.method != "ties":
             raise ValueError(f"density is of method=ties, and method is {self.method}: leave it out")
-        return self
 
     def shares(self) -> tuple[float, ...]:
         """Return the weight of each checkpoint, which sum to 1."""
