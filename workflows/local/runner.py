@@ -27,23 +27,24 @@ _TICK_S = 0.25
 
 
 def run_plan(plan: Plan, *, budget: Budget | None = None, observers: Sequence[RunObserver] = (),
-             plain: bool = False) -> RunResult:
+             plain: bool = False, grace_s: float | None = None) -> RunResult:
     """Run the nodes of `plan` that are to run. It belongs into the main thread, which gets signals and has children.
 
     Args:
         observers: called at each event, beside the view in the terminal.
         plain: timestamped lines even where stdout is a terminal.
+        grace_s: seconds between SIGTERM and SIGKILL when the run is stopped; ARGOSY_GRACE_SECONDS, 10, by default.
 
     Raises InputError, StepError: the store cannot be written; a node asks for GPUs that are not there."""
     budget = budget or Budget()
     budget.check(plan.to_run)
     make_directory(Path(plan.store))
-    return asyncio.run(_Run(plan, budget, [make_view(plain), *observers]).run())
+    return asyncio.run(_Run(plan, budget, [make_view(plain), *observers], grace_s or grace()).run())
 
 
 class _Run:
-    def __init__(self, plan: Plan, budget: Budget, observers: list[RunObserver]) -> None:
-        self._plan, self._observers, self._grace_s = plan, observers, grace()
+    def __init__(self, plan: Plan, budget: Budget, observers: list[RunObserver], grace_s: float) -> None:
+        self._plan, self._observers, self._grace_s = plan, observers, grace_s
         self._scheduler = Scheduler(plan, budget)
         self._processes: set[StepProcess] = set()
         self._current: dict[StepProcess, PlannedNode] = {}
