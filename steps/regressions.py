@@ -39,7 +39,7 @@ class Pair(Config):
     reference: tuple[int, ...] = ()
     """empty: there is nothing to compare it with"""
     earlier: tuple[tuple[int, ...], ...] = ()
-    """earlier checkpoints of its training run, whose trend it is held against"""
+    """earlier checkpoints of its run, whose trend it is held against"""
     mixture: dict[str, float] = Field({})
     """weights of the channels that the run reads"""
 
@@ -67,7 +67,7 @@ def run(config: RegressionsConfig, context: StepContext) -> RegressionsOutputs:
     """Compare, write the report, log.
 
     Raises InputError: there is nothing to judge, or a position that `evaluations` does not have."""
-    from argosy.evidence.compare.trend import drops, seen_data
+    from argosy.evidence.compare.trend import drops, seen_data, untested
     from argosy.evidence.report.nightly import judge, record_night, render_night
 
     if not config.pairs:
@@ -78,16 +78,18 @@ def run(config: RegressionsConfig, context: StepContext) -> RegressionsOutputs:
             raise InputError(f"pairs has the position {position}, allowed: 0 to {len(config.evaluations) - 1}")
     found = judge([(_one(config, pair.new), _one(config, pair.reference) if pair.reference else None)
                    for pair in config.pairs])
-    found = [replace(each, drops=drops([_one(config, those) for those in pair.earlier], each.new),
-                     data=seen_data(pair.mixture)) for each, pair in zip(found, config.pairs, strict=True)]
+    earlier = [[_one(config, those) for those in pair.earlier] for pair in config.pairs]
+    found = [replace(each, drops=drops(before, each.new), untested=untested(before, each.new),
+                     data=seen_data(each.new.stage, pair.mixture))
+             for each, before, pair in zip(found, earlier, config.pairs, strict=True)]
     if config.gate is not None:
         found = [_gated(config.gate, each) for each in found]
     write_atomic(context.out / REPORT, render_night(found, os.environ.get("ARGOSY_LINE", "")))
     records = record_night(found)
     _log(config, found, context)
-    for record in records:
+    for j, record in zip(found, records, strict=True):
         against = f" (against {record['reference']})" if record["reference"] else ""
-        print(f"{record['label']}: {record['verdict']}{against}{''.join(f'; {r}' for r in record['regressions'])}")
+        print("; ".join([f"{record['label']}: {record['verdict']}{against}", *record["regressions"], *j.untested]))
     return RegressionsOutputs(report=REPORT, regressions=sum(bool(j.regressions) for j in found), judged=tuple(records))
 
 
@@ -145,7 +147,7 @@ def _checkpoint(evaluation: Path) -> Path | None:
         return None
 
 
-STEP = Step("regressions", RegressionsConfig, run, version=3)
+STEP = Step("regressions", RegressionsConfig, run, version=4)
 
 if __name__ == "__main__":
     main(STEP)

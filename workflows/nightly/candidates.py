@@ -5,7 +5,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from argosy.core.tracking.mlflow.registry import Registry, Version
 from argosy.core.tracking.mlflow.server import DATABASE, Server, tracking_uri
 from argosy.evidence.results.items import in_order
 from argosy.model.weights.checkpoint import no_language_model
-from workflows.graph import Finished
+from workflows.graph import Finished, definitions
 from workflows.stored.last_run import checkpoint_directory, export_name, newest_config
 from workflows.stored.lineage import TrainingStep, lineage_of, step_directories, step_directory, training_step
 
@@ -161,6 +161,15 @@ def reference_for(new: Candidate, candidates: Candidates, alias: Candidate | Non
         return Candidate(new.step, exports[place - 1])
     source = candidates.training.get(new.step.source)
     return Candidate(source, source.final) if source else None
+
+
+def earlier_of(new: Candidate, candidates: Candidates) -> Iterator[Candidate]:
+    """Yield the earlier checkpoints of a run, also of the phases of pretraining before its own; tuning costs some of
+    what they reached, so a tuned model has those of its own stage alone."""
+    made_by = definitions().get(str(new.step.record.get("step")))
+    phases = lineage_of(new.step, candidates.training) if made_by and not made_by.methods else []
+    yield from (Candidate(phase, export) for phase in reversed(phases) for export in phase.exports)
+    yield from (Candidate(new.step, export) for export in takewhile(lambda name: name != new.export, new.step.exports))
 
 
 def _age(step: TrainingStep) -> tuple[float, str]:

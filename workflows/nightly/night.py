@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, takewhile
+from itertools import chain
 from pathlib import Path
 
 from pydantic import Field
@@ -29,6 +29,7 @@ from workflows.nightly.candidates import (
     add_elsewhere,
     ancestor,
     by_name,
+    earlier_of,
     find_candidates,
     reference_for,
     reference_of,
@@ -64,7 +65,7 @@ class CandidatePair(Config):
     reference: str = ""
     reference_evaluations: tuple[str, ...] = ()
     earlier: tuple[tuple[str, ...], ...] = ()
-    """evaluations of earlier checkpoints of its training run, of which those count that are done"""
+    """evaluations of earlier checkpoints of its run, of which those count that are done"""
     mixture: dict[str, float] = Field({})
     """weights of the channels that the run reads"""
 
@@ -194,17 +195,14 @@ class _Planner:
         suites = {cell.suite for cell in own}
         theirs = [] if reference is None else [
             cell for cell in self._cells(reference, config, items_of=new.step) if cell.suite in suites]
+        earlier = tuple(tuple(cell.node.dir for cell in self._cells(each, config))
+                        for each in earlier_of(new, self._candidates))
         pair = CandidatePair(
             checkpoint=new.key, label=new.label, new=tuple(cell.node.dir for cell in own),
             reference=reference.key if reference and theirs else "",
-            reference_evaluations=tuple(cell.node.dir for cell in theirs), earlier=tuple(self._earlier(new, config)),
+            reference_evaluations=tuple(cell.node.dir for cell in theirs), earlier=earlier,
             mixture=new.step.record["config"].get("mixture") or {})  # fmt: skip
         return pair, [*own, *theirs]
-
-    def _earlier(self, new: Candidate, config: LifecycleConfig) -> Iterator[tuple[str, ...]]:
-        """Yield the directories of the evaluations of each earlier checkpoint of the run."""
-        for export in takewhile(lambda name: name != new.export, new.step.exports):
-            yield tuple(cell.node.dir for cell in self._cells(Candidate(new.step, export), config))
 
     def _cells(self, candidate: Candidate, config: LifecycleConfig, *, items_of: TrainingStep | None = None
                ) -> list[Cell]:

@@ -1,7 +1,8 @@
-"""Drops of a probe or a channel of held-out text against the trend of its own training run, with the change point and
+"""Drops of a probe or a channel of held-out text against the trend of its own run, with the change point and
 the data seen since."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -47,11 +48,10 @@ class Drop:
         return abs(self.value - self.expected) >= (self.kind.matters or 0.0)
 
     def text(self, data: str = "") -> str:
-        """The drop in words. `data`: what was seen since, such as "en 60 %"."""
-        seen = f"{self.seen:,} tokens{f' ({data})' if data else ''}"
+        """The drop in words. `data`: what its stage reads, such as "anneal reads en 60 %"."""
         return (f"{self.metric} left its trend after {self.since} ({self.tokens:,} tokens): "
                 f"{value_text(self.kind, self.value)} where {value_text(self.kind, self.expected)} was expected, "
-                f"p {self.p_adjusted:.2g}; {seen} seen since")
+                f"p {self.p_adjusted:.2g}; {self.seen:,} tokens seen since{f' ({data})' if data else ''}")
 
 
 def drops(earlier: Sequence[Checkpoint], new: Checkpoint) -> list[Drop]:
@@ -59,17 +59,27 @@ def drops(earlier: Sequence[Checkpoint], new: Checkpoint) -> list[Drop]:
     correction over all that were tested; none with fewer than EARLIEST of them."""
     line = sorted([*earlier, new], key=lambda c: c.tokens)
     tested = {}
-    for name in new.metrics:
-        kind = new.kind(name)
-        if name.startswith(("probe/", HELDOUT)) and kind.sign and not kind.minor:
-            points = [Point(c.tokens, _value(kind, c.metrics[name]), label=c.label) for c in line if name in c.metrics]
-            items = new.counts.get(name, 0)
-            if (drop := change_point(name, kind, points, 1 / items if kind.share and items else 0.0)) is not None:
-                tested[name] = drop
+    for name, kind in _watched(new).items():
+        points = [Point(c.tokens, _value(kind, c.metrics[name]), label=c.label) for c in line if name in c.metrics]
+        items = new.counts.get(name, 0)
+        if (drop := change_point(name, kind, points, 1 / items if kind.share and items else 0.0)) is not None:
+            tested[name] = drop
     adjusted = correct({name: drop.p_value for name, drop in tested.items()}, DECISION)
     every = [replace(drop, p_adjusted=adjusted[name]) for name, drop in tested.items()]
     found = [drop for drop in every if drop.p_adjusted < ALPHA and drop.matters]
     return sorted(found, key=lambda drop: drop.p_adjusted)
+
+
+def untested(earlier: Sequence[Checkpoint], new: Checkpoint) -> list[str]:
+    """Sentences on the probes and channels that `drops` cannot test, by how many earlier checkpoints they have."""
+    numbers = Counter(sum(name in c.metrics for c in earlier) for name in _watched(new))
+    return [f"no trend of {count} probes and channels: {number} of {EARLIEST} earlier checkpoints"
+            for number, count in sorted(numbers.items()) if number < EARLIEST]
+
+
+def _watched(new: Checkpoint) -> dict[str, Kind]:
+    kinds = {name: new.kind(name) for name in new.metrics if name.startswith(("probe/", HELDOUT))}
+    return {name: kind for name, kind in kinds.items() if kind.sign and not kind.minor}
 
 
 def _value(kind: Kind, value: float) -> float:
@@ -130,8 +140,9 @@ def _trend(tokens: np.ndarray, y: np.ndarray) -> tuple[float, float, float]:
     return level, 1 / len(y) + end**2 / float(squares[best]), float(rest @ rest)
 
 
-def seen_data(mixture: Mapping[str, float]) -> str:
-    """The shares of a phase's channels in words, the largest first: "en 60 %, code 40 %"."""
+def seen_data(stage: str, mixture: Mapping[str, float]) -> str:
+    """The shares of a phase's channels in words, the largest first: "pretrain reads en 60 %, code 40 %"."""
     whole = sum(mixture.values()) or 1.0
     shares = sorted(((weight / whole, name) for name, weight in mixture.items() if weight > 0), reverse=True)
-    return ", ".join(f"{name} {100 * share:.0f} %" for share, name in shares)
+    said = ", ".join(f"{name} {100 * share:.0f} %" for share, name in shares)
+    return f"{stage} reads {said}" if said else ""

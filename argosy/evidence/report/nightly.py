@@ -33,9 +33,11 @@ class Judged:
     gate: Verdict | None = None
     """the verdict of the model line's gate; where there is one, it decides what is worse"""
     drops: list[Drop] = field(default_factory=list)
-    """probes and channels that left the trend of its training run for the worse"""
+    """probes and channels that left the trend of its run for the worse"""
+    untested: list[str] = field(default_factory=list)
+    """sentences on probes and channels without a trend"""
     data: str = ""
-    """shares of the channels that the run reads, in words"""
+    """shares of the channels that its stage reads, in words"""
     missing: list[str] = field(default_factory=list)
     """benchmarks and channels that a suite found of the reference and not of it, with which both were evaluated"""
 
@@ -127,6 +129,7 @@ def record_night(judged: Sequence[Judged]) -> list[dict[str, Any]]:
               "heldout": {t.name.removeprefix(HELDOUT): _numbers(t) for t in j.texts},
               "contamination": contamination_record({**j.new.seen, **_gate_seen(j)}),
               **({"drops": [vars(drop) | {"kind": drop.kind.better} for drop in j.drops]} if j.drops else {}),
+              **({"untested": j.untested} if j.untested else {}),
               **({"missing": j.missing} if j.missing else {}),
               **({"gate": as_json(j.gate)} if j.gate is not None else {})} for j in judged]
     plain: list[dict[str, Any]] = rounded(found)

@@ -1,6 +1,8 @@
 """What a night reads from a store; and promotions, which move an alias only from what the gate compared with."""
 
+import json
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -8,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 from argosy.core.errors import InputError
+from argosy.core.statistics.metric import as_records, share
 from argosy.core.store.files import write_json
 from argosy.core.store.provenance import Identities
 from argosy.core.tracking.mlflow.registry import Moved, Registry, Version
@@ -15,26 +18,65 @@ from argosy.core.tracking.mlflow.server import CHECKPOINT, Server, default_uri
 from argosy.evidence.gate.check import Verdict, check
 from argosy.evidence.gate.config import Gate
 from argosy.evidence.gate.subject import nobody
+from steps.regressions import STEP, RegressionsConfig
 from tests.command_line import Argosy
 from tests.nightly_fixtures import webhook
+from tests.step_fixtures import run_step
 from workflows.cli import main
 from workflows.nightly import candidates, promotion
 from workflows.nightly.announce import alarms, announce, judged_evaluations
 from workflows.nightly.candidates import Candidate, by_name, find_candidates, gate_for
-from workflows.nightly.night import Request, plan_nights
+from workflows.nightly.night import Night, Request, plan_nights
 from workflows.nightly.promotion import Grounds, alone, promote
 from workflows.stored.last_run import checkpoint_directory
 
+PROBE = "probe/probes/json/acc"
 
-def trained(store: Path, number: int) -> Path:
-    """The directory of a finished step `sft` with one checkpoint."""
-    directory, place = store / f"sft-{number:012}", "checkpoints/p100"
-    (directory / place).mkdir(parents=True)
-    write_json(directory / place / "config.json", {"architectures": ["LlamaForCausalLM"]})
-    record = {"node": "sft", "part": "", "step": "sft", "digest": f"{number:012}", "upstream": {}, "config": {}}
-    outputs = {"exports": [{"name": "p100", "path": place, "step": 1}], "final": place}
+
+def trained(store: Path, number: int, stage: str = "sft", exports: tuple[int, ...] = (100,), source: int = 0) -> Path:
+    """The directory of a finished training step with these exports, which goes on from the step `source`."""
+    directory = store / f"{stage}-{number:012}"
+    for export in exports:
+        (directory / f"checkpoints/p{export}").mkdir(parents=True)
+        write_json(directory / f"checkpoints/p{export}/config.json", {"architectures": ["LlamaForCausalLM"]})
+    record = {"node": stage, "part": "", "step": stage, "digest": f"{number:012}", "config": {},
+              "upstream": {"checkpoint": [f"{source:012}"]} if source else {}}
+    outputs = {"exports": [{"name": f"p{n}", "path": f"checkpoints/p{n}", "step": n} for n in exports],
+               "final": f"checkpoints/p{exports[-1]}"}
     write_json(directory / "outputs.json", {"outputs": outputs, "made_from": record})
     return directory
+
+
+def evaluate(night: Night, level: Callable[[str, int], float]) -> None:
+    """Finish the cells of a night: of the probe `json` each checkpoint, by its stage and step, has `level`."""
+    for cell in night.cells:
+        made_from = json.loads(cell.provenance) | {"step": "evaluate", "digest": cell.digest, "config": {}}
+        [of] = Path(night.store).glob(f"*-{made_from['upstream']['checkpoint'][0]}")
+        stage, step = of.name.partition("-")[0], int(cell.part.split("-")[1].removeprefix("p").replace("final", "100"))
+        about = {"stage": stage, "name": f"p{step}", "step": step, "chat": False,
+                 "tokens": 1000 * step + 100_000 * ("pretrain", "anneal", "sft").index(stage)}
+        outputs = {"checkpoint": about, "suite": "probes", "metrics": {PROBE: level(stage, step)}, "left_out": {},
+                   "headline": {}, "kinds": as_records({PROBE: share()})}
+        Path(cell.dir).mkdir()
+        write_json(Path(cell.dir) / "outputs.json", {"outputs": outputs, "made_from": made_from})
+
+
+def test_a_drop_after_the_checkpoints_of_the_phases_before_is_told(tmp_path: Path) -> None:
+    trained(tmp_path, 1, "pretrain", tuple(range(10, 101, 10)))
+    trained(tmp_path, 2, "anneal", source=1)
+    trained(tmp_path, 3, "sft", source=2)
+    [night] = plan_nights(tmp_path, Request(suites=["probes"]))
+    evaluate(night, lambda stage, step: 0.6 - 1 / step if stage == "pretrain" else 0.3)
+    judgement = night.judgement()
+    assert judgement is not None
+    found = run_step(STEP, RegressionsConfig.model_validate_json(judgement.config), tmp_path / "out")
+    judged = {each["label"]: each for each in found["judged"]}
+    [text] = judged["anneal/p100 (000000)"]["regressions"]
+    assert text.startswith(f"{PROBE} left its trend after pretrain/p100 (000000) (100,000 tokens): 30.0 %")
+    few = {label: each["untested"] for label, each in judged.items() if "untested" in each}
+    assert few == {f"{label} (000000)": [f"no trend of 1 probes and channels: {n} of 5 earlier checkpoints"]
+                   for label, n in [*((f"pretrain/p{n + 1}0", n) for n in range(5)), ("sft/p100", 0)]}
+    assert "0 of 5 earlier checkpoints" in (tmp_path / "out/report.html").read_text()
 
 
 def test_judgements_of_nights_count_and_pairwise_ones_do_not(tmp_path: Path) -> None:

@@ -138,6 +138,6 @@ def test_a_night_tells_the_change_point_and_the_data_since(tmp_path: Path) -> No
     assert judged["verdict"] == "worse"
     [text] = judged["regressions"]
     assert text.startswith(f"{NAME} left its trend after pretrain/p6 (abcdef) (7,000 tokens): 2.")
-    assert text.endswith("2,000 tokens (en 75 %, code 25 %) seen since")
+    assert text.endswith("2,000 tokens seen since (pretrain reads en 75 %, code 25 %)")
     assert text in (out / "report.html").read_text()
-    assert seen_data({}) == ""
+    assert seen_data("pretrain", {}) == ""
