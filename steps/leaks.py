@@ -44,6 +44,8 @@ class LeaksConfig(Config):
     """directory of the tokenize step, whose held-out documents are looked for"""
     data: Upstream = ""
     """directory of a data step, whose records for post-training are looked at too; "" for none"""
+    made: Upstreams = ()
+    """directories of synthesize steps, whose records are looked at too"""
     suites: Externals = ()
     """suites (YAML) whose `heldout.texts` are looked for too"""
     suite_files: Externals = ()
@@ -93,7 +95,7 @@ def run(config: LeaksConfig, context: StepContext) -> LeaksOutputs:
     names = [name for name, some in wanted.items() for _ in some]
     index = HeldoutIndex([d for some in wanted.values() for d in some], config.passage, config.similarity)
     looked_at: dict[str, int] = {}
-    training = _training(corpus, heldout, config.data, looked_at)
+    training = _training(corpus, heldout, config, looked_at)
     found = list(_find(index, training, context, sum(corpus.sizes().values())))
     rows = _rows(index, names, found)
     write_atomic(context.out / LEAKS, "".join(json_text(row) + "\n" for row in rows))
@@ -134,7 +136,7 @@ def _heldout_names(corpus: "KeptCorpus", tokenized: Path) -> dict[str, frozenset
 
 
 def _training(
-    corpus: "KeptCorpus", heldout: dict[str, frozenset[str]], data: str, looked_at: dict[str, int]
+    corpus: "KeptCorpus", heldout: dict[str, frozenset[str]], config: LeaksConfig, looked_at: dict[str, int]
 ) -> "Iterator[Document]":
     """Yield each document that is trained on, and each record for post-training as one; counts them."""
     from argosy.corpus.cleaning.batch import record_text
@@ -145,11 +147,12 @@ def _training(
         if document.id not in heldout[document.channel]:
             looked_at[document.channel] = looked_at.get(document.channel, 0) + 1
             yield document
-    for name in _RECORDS:
-        if data and (file := Path(data) / f"{name}.jsonl").is_file():
+    made = [(given_directory("made", each, "synthesize"), f"{Path(each).name}/") for each in config.made]
+    for directory, place in [*([(Path(config.data), "")] if config.data else []), *made]:
+        for file in (directory / f"{name}.jsonl" for name in _RECORDS if (directory / f"{name}.jsonl").is_file()):
             for line, record in enumerate(read_jsonl(file), 1):
-                looked_at[file.name] = line
-                yield Document(f"{file.name}:{line}", record_text(record), name)
+                looked_at[place + file.name] = line
+                yield Document(f"{place}{file.name}:{line}", record_text(record), file.stem)
 
 
 def _find(index: "HeldoutIndex", documents: "Iterable[Document]", context: StepContext, size: int) -> "Iterator[Leak]":
@@ -194,6 +197,7 @@ def _count(
 
 STEP = Step("leaks", LeaksConfig, run,
             after={"documents": "clean", "scored": "score", "tokenized": "tokenize", "data": "data"},
+            also={"made": "synthesize"}, version=2,
             metrics={"leaks/share/*": share("lower"), "leaks/checked/*": Metric("neither", "documents")})
 
 if __name__ == "__main__":

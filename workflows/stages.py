@@ -133,4 +133,6 @@ def _add(stage: Stages, name: str, step: Step[Any], config: Config) -> Node | No
     lacking = next((step.after[field] for field, nodes in inputs.items() if not nodes), "")
     if lacking and name in getattr(config, "stages", ()):
         raise InputError(f"stage {name} needs {lacking}: add {lacking} to stages")
+    for field, other in step.also.items():
+        inputs[field] = [node for node in stage.nodes if node.step == other] or None
     return stage(name, name, None if lacking else getattr(config, name), **inputs)

@@ -195,6 +195,7 @@ class Step(Generic[C]):
         files: files of the data step that a field of the config may name.
         after: the stage of which a field gets the directory; such a step is a stage of every pipeline, called by its
             own name, without a line in workflows/lifecycle.py. An optional one is there where it is asked for.
+        also: with `after`, the step whose nodes a field gets the directories of, where a pipeline has some.
         makes_model: whether it leaves checkpoints of a language model, which a pipeline evaluates.
         implied: whether the stage is there where another needs it, without a place in `stages`."""
 
@@ -208,5 +209,6 @@ class Step(Generic[C]):
     methods: tuple[str, ...] = ()
     files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     after: Mapping[str, str] = field(default_factory=dict)
+    also: Mapping[str, str] = field(default_factory=dict)
     makes_model: bool = False
     implied: bool = False

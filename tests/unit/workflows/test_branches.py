@@ -96,6 +96,7 @@ def test_an_item_makes_data_that_a_later_one_trains_on_and_is_not_evaluated(made
     assert found["taught"].config.processes == 1
     evaluated = {node.upstream["checkpoint"][0].name for node in found.values() if node.name == "evaluate"}
     assert evaluated == {"pretrain", "long_context", "anneal", "chat", "again", "simple", "policy"}
+    assert links(found, "leaks")["leaks"]["made"] == ["better", "pairs", "taught"]
     assert {"better", "pairs", "taught"} <= {node.name for node in found["compare"].upstream["others"]}
 
 

@@ -114,6 +114,10 @@ def test_the_step_proves_the_split_of_tokenize(tmp_path: Path) -> None:
     with JsonlWriters(tmp_path) as writers:
         record = {"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": texts[held[2]]}]}
         writers.write_all("instructions", [record])
+    made = node(tmp_path, "better", "synthesize", {}, {"file": "preferences.jsonl"})
+    pair = {"prompt": [], "chosen": [{"role": "assistant", "content": "a"}], "rejected": [
+        {"role": "assistant", "content": texts[held[3]]}]}
+    (made / "preferences.jsonl").write_text(json.dumps(pair) + "\n")
     (tmp_path / "own.jsonl").write_text(json.dumps({"text": texts[train[5]]}) + "\n")
     (tmp_path / "mine.yaml").write_text("heldout: {texts: {own: own.jsonl, lost: lost.jsonl}}\n")
     save_tokenizer(train_tokenizer([*texts.values()], 400, split_han=True), tmp_path / "tokenizer")
@@ -121,20 +125,21 @@ def test_the_step_proves_the_split_of_tokenize(tmp_path: Path) -> None:
     config = tokenize.TokenizeConfig(**corpus, tokenizer=str(tmp_path))
     outputs = run_step(tokenize.STEP, config, tmp_path / "tokens")
     tokens = node(tmp_path, "tokenize", "tokenize", config.model_dump(mode="json"), outputs)
-    wired = leaks.LeaksConfig(**corpus, tokenized=str(tokens), data=str(tmp_path),
+    wired = leaks.LeaksConfig(**corpus, tokenized=str(tokens), data=str(tmp_path), made=[str(made)],
                               suites=[str(tmp_path / "mine.yaml"), str(general)])  # fmt: skip
     assert str(tmp_path / "own.jsonl") in wired.suite_files
     found = run_step(leaks.STEP, wired, tmp_path / "leaks")
-    assert found["sets"]["web"] == {"heldout": 8, "checked": 8, "leaked": 3, "whole": 3, "passages": 24, "found": 9}
+    assert found["sets"]["web"] == {"heldout": 8, "checked": 8, "leaked": 4, "whole": 4, "passages": 24, "found": 12}
     assert found["sets"]["mine/own"]["leaked"] == 1
     shipped = {name: count["leaked"] for name, count in found["sets"].items() if name.startswith("general/")}
     assert [name for name, leaked in shipped.items() if leaked] == ["general/encyclopaedia_en"]
     assert len(shipped) == 8
-    assert found["looked_at"] == {"web": 52, "instructions.jsonl": 1}
+    assert found["looked_at"] == {"web": 52, "instructions.jsonl": 1, f"{made.name}/preferences.jsonl": 1}
     rows = {row["id"]: row for row in read_jsonl(tmp_path / "leaks" / leaks.LEAKS) if row["set"] == "web"}
-    assert [rows[name]["in"] for name in held[:3]] == [[train[0]], [train[1]], ["instructions.jsonl:1"]]
+    assert [rows[name]["in"] for name in held[:4]] == [[train[0]], [train[1]], ["instructions.jsonl:1"],
+                                                           [f"{made.name}/preferences.jsonl:1"]]
     (note,) = notes_of_leaks(read_stages([node(tmp_path, "leaks", "leaks", {}, found)]))
-    assert "3 of 8 of web (3 at least half)" in note
+    assert "4 of 8 of web (4 at least half)" in note
     clean = {**found, "sets": {"web": {**found["sets"]["web"], "leaked": 0}}}
     (note,) = notes_of_leaks(read_stages([node(tmp_path, "leaks", "leaks", {"n": 1}, clean)]))
     assert note.startswith("None of 8 held-out documents")
