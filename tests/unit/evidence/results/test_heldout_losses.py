@@ -15,7 +15,7 @@ from argosy.evidence.compare.checkpoints import Checkpoint, Checkpoints
 from argosy.evidence.compare.sentences import stage_sentences
 from argosy.evidence.results.heldout.documents import UNKNOWN
 from argosy.evidence.results.heldout.losses import Heldout, run_heldout
-from argosy.evidence.results.suite import load_suite, named_files
+from argosy.evidence.results.suite import find_suite, load_suite, named_files
 from argosy.model.infer.model import LanguageModel
 from argosy.model.train.heldout import HeldoutLoss
 from argosy.model.train.layers.loss import LossModule
@@ -78,6 +78,13 @@ def test_general_text_that_costs_too_much_is_flagged_and_said(texts: dict[str, s
     c = Checkpoint("k", "k", "sft", "final", 1, 1, label="sft", metrics=found.metrics, warnings=found.warnings)
     said = [each.text for each in stage_sentences(compare(Checkpoints([c])))]
     assert f"Held-out text of sft: en {found.warnings['heldout/en']}." in said
+
+
+def test_the_shipped_general_text_is_flagged() -> None:
+    section = load_suite(str(find_suite("general"))).section("heldout", Heldout).model_copy(
+        update={"texts": str(find_suite("general").with_suffix(".jsonl")), "bytes_per_channel": 600})
+    found = run_heldout(section, model_of(KINDS[0], LENGTH), "", suite="general")
+    assert {*found.warnings} == {"heldout/encyclopaedia_en", "heldout/encyclopaedia_zh"}
 
 
 def test_raw_text_is_what_the_tokenize_step_has(texts: dict[str, str], tmp_path: Path) -> None:
