@@ -108,7 +108,7 @@ def _source(evaluation: Path) -> tuple[str, str, int, int]:
     return str(suite), str(settings.get("data") or ""), int(settings.get("seed") or 0), int(settings.get("limit") or 0)
 
 
-STEP = Step("compare", CompareConfig, run, version=3)
+STEP = Step("compare", CompareConfig, run, version=4)
 
 if __name__ == "__main__":
     main(STEP)

@@ -12,6 +12,7 @@ from argosy.core.store.files import read_record
 from argosy.core.store.provenance import flat
 from argosy.core.store.step_files import RUN, read_done
 from argosy.core.tracking.spool import kinds, read
+from argosy.evidence.compare.checkpoints import HELDOUT
 from argosy.evidence.compare.words import listed
 
 SAMPLES = "samples.json"  # a table in the form of MLflow's
@@ -123,8 +124,14 @@ def _size(directory: Path) -> int:
 
 
 def notes_of_leaks(stages: Sequence[Stage]) -> list[str]:
-    """Sentences on held-out text that is in the training data, or that none is; none where no step looked for it."""
-    found = []
+    """Sentences on held-out text that is in the training data, or that none is, or why it was not looked for; none
+    where no evaluation measured any."""
+    found, steps = [], {stage.made_from["step"] for stage in stages}
+    metrics = (stage.outputs.get("metrics", ()) for stage in stages if stage.made_from["step"] == "evaluate")
+    if "leaks" not in steps and any(name.startswith(HELDOUT) for names in metrics for name in names):
+        lacking = listed([name for name in ("clean", "tokenize") if name not in steps])
+        found.append("Held-out text was not looked for in the training data: the stage leaks "
+                     + (f"needs {lacking}, which this pipeline does not have." if lacking else "is left out."))
     for sets in (stage.outputs["sets"] for stage in stages if stage.made_from["step"] == "leaks"):
         checked = sum(count["checked"] for count in sets.values())
         leaked = {name: count for name, count in sets.items() if count["leaked"]}

@@ -143,5 +143,8 @@ def test_the_step_proves_the_split_of_tokenize(tmp_path: Path) -> None:
     clean = {**found, "sets": {"web": {**found["sets"]["web"], "leaked": 0}}}
     (note,) = notes_of_leaks(read_stages([node(tmp_path, "leaks", "leaks", {"n": 1}, clean)]))
     assert note.startswith("None of 8 held-out documents")
+    measured = node(tmp_path, "evaluate", "evaluate", {}, {"metrics": {"heldout/bpb/en": 1.0}})
+    (note,) = notes_of_leaks(read_stages([measured, tokens]))
+    assert note.endswith("the stage leaks needs clean, which this pipeline does not have.")
     with pytest.raises(InputError, match="tokenize again"), pytest.warns(UserWarning, match="broken"):
         run_step(leaks.STEP, wired.model_copy(update={"tokenized": str(tmp_path / "clean")}), tmp_path / "other")
