@@ -59,8 +59,7 @@ def evaluations(stages: Stages, config: Evaluation, trained: Sequence[Node], **i
     gpu = config.backend == "vllm" or has_gpu(stages.resources.get("evaluate", StageResources()).gpus)
     nodes: list[Node | None] = []
     suites = {name: which for name, which in sorted(config.suites.items()) if which != "none"}
-    if any(find_suite(name, "evaluate.suites").parent not in FOLDERS for name in suites):
-        check_apart(list(suites))
+    check_apart([str(find_suite(name, "evaluate.suites")) for name in suites])
     for name, which in suites.items():
         suite = suite_fields(name)
         way, alone = learning(name, config.backend)

@@ -7,7 +7,7 @@ import pytest
 
 from argosy.core.errors import InputError
 from argosy.evidence.results.findings import Findings
-from argosy.evidence.results.suite import check_apart
+from argosy.evidence.results.suite import FOLDERS, check_apart
 from evals.extract.listed import LETTERS_ALONE, LISTED, OUT_OF_ORDER, split_prompt, without_list
 from evals.formats import read_items
 from evals.items import BrokenItem, Item, Items
@@ -192,3 +192,4 @@ def test_a_task_of_one_name_in_two_suites_is_one_task(tmp_path: Path) -> None:
         check_apart([paths["a"], paths["c"]])
     with pytest.raises(InputError, match="suites b and d have another t/plain each"):
         check_apart([paths["b"], paths["d"]])
+    check_apart(path.stem for folder in FOLDERS for path in sorted(folder.glob("*.yaml")))  # as shipped
