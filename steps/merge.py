@@ -59,7 +59,7 @@ class MergeConfig(Config):
                              f" with method={self.method}")
         if (self.method == "ties") != bool(self.base or self.base_of):
             raise ValueError("base_of is the model that all were trained from: method=ties needs it, the others do not")
-        if "density" in self.model_fields_set and self.method != "ties":
+        if self.density != type(self).model_fields["density"].default and self.method != "ties":
             raise ValueError(f"density is of method=ties, and method is {self.method}: leave it out")
 
     def shares(self) -> tuple[float, ...]:

@@ -1,7 +1,6 @@
 """A model of transformers over sequences that are laid end to end: what losses, rewards and log-probabilities start
 from."""
 
-import copy
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
@@ -69,8 +68,9 @@ class PackedModel(nn.Module):
 
     def around(self, model: Any) -> Self:
         """Return the same losses around another model, such as a part of this one."""
-        other = copy.copy(self)
-        other._modules = {**self._modules, "model": model}
+        plain = next(each for each in type(self).__mro__ if each.__module__.startswith("argosy."))  # FSDP makes its own
+        other = plain.__new__(plain)
+        other.__dict__.update(self.__dict__, _modules={**self._modules, "model": model})
         return other
 
 
