@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from argosy.core.store.files import make_directory
-from argosy.core.store.step_files import read_outputs
+from argosy.core.store.files import make_directory, read_record
+from steps.compare import COMPARISON
 from workflows.cli.command import Command, add_budget, add_store
 from workflows.cli.options import OVERRIDES, add_config, add_range, checked_plan, describe_all
 from workflows.cli.report import REPORT
@@ -36,17 +36,15 @@ def run(args: argparse.Namespace) -> int:
         print(line)
     for node in (node for node in planned.nodes if node.name == "compare" and code == 0):
         if (report := Path(node.dir, REPORT)).is_file():  # of this config; --to may have left it out
-            print("\n".join([f"report: {report}", *_serve_best(Path(node.dir), args.store)]))
+            print("\n".join([f"report: {report}", *_serve(Path(node.dir), args.store)]))
     return code
 
 
-def _serve_best(comparison: Path, store: Path) -> Iterator[str]:
-    """Yield the command that serves the checkpoint that is the best in most tasks of a comparison, if any is."""
-    best = Counter(read_outputs(comparison)["best"].values())
-    if best:
-        [(name, _)] = best.most_common(1)
-        where = "" if store == Path("runs") else f" --store {shlex.quote(str(store))}"
-        yield f"the best: argosy serve {name}{where}"
+def _serve(comparison: Path, store: Path) -> Iterator[str]:
+    """Yield the command that serves the checkpoint that leads in most tasks of a comparison, if it has any."""
+    tasks = read_record(comparison / COMPARISON).get("tasks", [])
+    for name, _ in Counter(task["highest"] for task in tasks if task["highest"]).most_common(1):
+        yield f"serve:  argosy serve {name}" + ("" if store == Path("runs") else f" --store {shlex.quote(str(store))}")
 
 
 def execute(planned: Plan, config: LifecycleConfig, args: argparse.Namespace) -> int:
