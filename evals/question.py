@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeVar
 
 from argosy.evidence.results.items import digest
+from evals.extract import RULES
 from evals.items import LETTERS, AnyItem, Item, OpenItem
 
 CUE = {"en": "\nAnswer:", "zh": "\n答案："}
@@ -150,7 +151,7 @@ class Question:
         options = len(self.generation.labels or self.generation.among)
         if not options:
             return 0.0
-        return 1 / options if self.generation.extract != "letters" else 1 / (2**options - 1)
+        return 1 / (2**options - 1) if RULES.pick(self.generation.extract).sets else 1 / options
 
     @property
     def digest(self) -> str:

@@ -149,7 +149,7 @@ def _check_scored(findings: "Findings", suite: str, checkpoint: Path) -> None:
                     "again with a lower learning_rate; else correct the suite's data")
 
 
-STEP = Step("evaluate", EvaluateConfig, run, version=12, needs="train", check=check_nodes)
+STEP = Step("evaluate", EvaluateConfig, run, version=13, needs="train", check=check_nodes)
 
 if __name__ == "__main__":
     main(STEP)

@@ -12,6 +12,9 @@ class Rule:
     own_line: ClassVar[bool] = True
     """Whether `closing` has a line of its own after the steps of a worked example."""
 
+    sets: ClassVar[bool] = False
+    """Whether an answer is a set of options, of which each may be in it."""
+
     def extract(self, text: str, labels: str) -> str | None:
         """Find the answer in canonical form, or None where the text holds none. `labels`: those of the options."""
         raise NotImplementedError

@@ -35,6 +35,7 @@ class Letters(Rule):
     the text begins with, in the order of the options."""
 
     name = "letters"
+    sets = True
     stated_alone: ClassVar[bool] = False
 
     def extract(self, text: str, labels: str) -> str | None:

@@ -27,6 +27,10 @@ class SingleAnswers(Variant):
     several = True
     mode: Literal["one_right", "statements"] = "one_right"
 
+    @property
+    def knowledge(self) -> bool:  # type: ignore[override]  # a yes is guessed more easily than one option of several
+        return self.mode != "statements"
+
     def apply(self, draft: Draft, rng: Random) -> list[Draft]:
         if -1 in draft.origin:
             raise NotApplicable("has a none-option already")

@@ -7,9 +7,10 @@ from functools import cache
 # Words that announce an answer. "Option A" and "to choose A" announce none: much is said of an option.
 _IS = r"(?:is|are|(?:would|should|must|will|has\s+to|have\s+to)\s+be)"
 STATED = (
-    rf"(?:(?i:answers?\s*(?:\s{_IS}|[:：])(?:\s*(?:option|choice)\b)?|options?\s+(?:{_IS}|[:：]))"
+    rf"(?:(?i:answers?\s*(?:\s{_IS}|[:：])(?:\s*(?:option|choice)\b)?|(?:option|choice)s?\s+(?:{_IS}|[:：]))"
     r"|(?i:\bI(?:['’](?:d|ll)|\s+would|\s+will)?\s+(?:choose|pick|select))|\\boxed\s*\{"
-    r"|答案\s*(?:应?该?[是为选])?|选项\s*[是为]|(?:^|[我故应，。；,;\s])(?:应该?)?选择?)"
+    r"|答案\s*(?:应?该?[是为选])?|选项\s*[是为]|(?<!不)正确的\s*[是为]"
+    r"|(?:^|[我故应，。；,;\s]|因此|所以|[本此]题|综上(?:所述)?)(?:应该?)?选择?)"
 )
 # Marks that may stand before a label, behind it, and between two of which one is right.
 OPEN = r"[\s:：*\"'“‘(（\[【{$]{0,20}"

@@ -10,7 +10,7 @@ from argosy.corpus.text.display import plain
 from argosy.evidence.compare import words
 from argosy.evidence.compare.changes import Comparison, TaskComparison, is_headline, task_of
 from argosy.evidence.compare.checkpoints import HELDOUT, Checkpoint
-from argosy.evidence.compare.metrics import Kind
+from argosy.evidence.compare.metrics import Kind, chances
 from argosy.evidence.compare.test import Contrast
 from argosy.evidence.compare.traces import Suspect
 from argosy.evidence.report import page
@@ -79,7 +79,7 @@ def prefix_tables(checkpoints: Sequence[Checkpoint], marks: dict[str, str]) -> l
     wanted.append(("heldout/bpb/", "Held-out text", "Bits a byte, lower is better."))
     found = []
     for prefix, title, note in wanted:
-        names = sorted({name for c in checkpoints for name in c.metrics
+        names = sorted({name for c in checkpoints for name in _measured(c)
                         if name.startswith(prefix) and not is_group(name)})
         lines = [Line(c.label, "", c.final, marks.get(c.key, ""), [cell(c, name) for name in names])
                  for c in checkpoints if any(name in c.metrics for name in names)]
@@ -87,6 +87,11 @@ def prefix_tables(checkpoints: Sequence[Checkpoint], marks: dict[str, str]) -> l
             parts = (name.removeprefix(prefix).replace("_", " ").partition("/") for name in names)
             found.append(Table(title, note, [(first, rest) for first, _, rest in parts], lines))
     return found
+
+
+def _measured(c: Checkpoint) -> set[str]:
+    """The metrics of a checkpoint without chances, which are of the questions."""
+    return c.metrics.keys() - chances({name: c.kind(name) for name in c.metrics})
 
 
 def is_group(name: str) -> bool:
@@ -135,7 +140,7 @@ def _benchmark(checkpoints: Sequence[Checkpoint], groups: Sequence[tuple[str, st
                note: str, wanted: Callable[[str], bool]) -> Table | None:
     task = groups[0][0]
     prefix = f"bench/{task}/"
-    names = {tuple(name.removeprefix(prefix).split("/")) for c in checkpoints for name in c.metrics
+    names = {tuple(name.removeprefix(prefix).split("/")) for c in checkpoints for name in _measured(c)
              if name.startswith(prefix)}
     columns = sorted(((v, m) for v, m in (pair for pair in names if len(pair) == 2) if wanted(m)),
                      key=lambda column: (column[0] != "plain", column))

@@ -22,7 +22,8 @@ def half_of(unit: str) -> int:
 
 def best_forms(rows: Sequence[Rows], task: str, forms: Sequence[str]) -> list[str]:
     """Choose among `forms` for each half of the items: the one with the highest mean accuracy of all checkpoints on the
-    other half, over the items that were asked in all forms (where there are any); the first of equals.
+    other half, as a share of what is above its chance, over the items that were asked in all forms (where there are
+    any); the first of equals.
 
     Returns one form where both halves have the same, else that of half 0 and that of half 1; [] where nothing of the
     task was asked in one of `forms`."""
@@ -31,19 +32,23 @@ def best_forms(rows: Sequence[Rows], task: str, forms: Sequence[str]) -> list[st
     if not tables:
         return []
     common = set.intersection(*(set(table) for each in tables.values() for table in each))
-    chosen = [_best(tables, common, half) for half in reversed(range(HALVES))]
+    chances = {form: next((c for each in rows if (c := each.chance(task, form)) is not None), 0.0) for form in tables}
+    chosen = [_best(tables, chances, common, half) for half in reversed(range(HALVES))]
     return chosen[:1] if len(set(chosen)) == 1 else chosen
 
 
-def _best(tables: dict[str, list[dict[str, Value]]], common: set[str], half: int) -> str:
-    """The form with the highest accuracy on the items of one half."""
+def _best(tables: dict[str, list[dict[str, Value]]], chances: dict[str, float], common: set[str], half: int) -> str:
+    """The form that is furthest above its chance on the items of one half."""
 
     def accuracy(table: dict[str, Value]) -> float:
         values = [value.value for item, value in table.items()
                   if (not common or item in common) and half_of(value.unit) == half]
         return fmean(values) if values else 0.0
 
-    return max(tables, key=lambda form: fmean(map(accuracy, tables[form])))
+    def above(form: str) -> float:
+        return (fmean(map(accuracy, tables[form])) - chances[form]) / max(1 - chances[form], 1e-9)
+
+    return max(tables, key=above)
 
 
 def headline(rows: Rows, task: str, forms: Sequence[str]) -> dict[str, Value]:

@@ -131,6 +131,7 @@ def test_several_right_options_are_right_as_a_set() -> None:
     question = _question(item)
     assert question.generation
     assert (question.generation.answer, question.generation.extract, question.chance) == ("BD", "letters", 1 / 15)
+    assert _question(item, "chain_of_thought").chance == 1 / 15
     assert [generated(question, text).correct for text in ("BD", "D、B", "B", "ABD", "不知道")] == [
         True, True, False, False, False]
     answers = [generated(question, text) for text in ("BD", "B", "不知道")]

@@ -36,6 +36,12 @@ def test_the_form_of_those_compared_is_one_and_the_best_of_all() -> None:
     assert best_forms([base], "other task", ["letters"]) == []
 
 
+def test_a_form_that_is_guessed_more_easily_is_not_better_for_that() -> None:
+    rows = [*_rows({"letters": 0.4}, "a").groups["t", "letters"], *_rows({"yes_no": 0.52}, "b").groups["t", "yes_no"]]
+    found = Rows({**row, "scores": [0.0] * (4 if row["variant"] == "letters" else 2)} for row in rows)
+    assert best_forms([found], "t", ["letters", "yes_no"]) == ["letters"]
+
+
 def test_each_half_is_reported_in_the_form_that_is_best_on_the_other() -> None:
     rows = _rows({"a": 0.0, "b": 0.0}, "")
     for row in rows.groups["t", "a"]:

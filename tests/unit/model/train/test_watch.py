@@ -174,7 +174,8 @@ def test_a_rate_that_jumps_is_held_to_its_course(data: Path, tmp_path: Path, pla
     assert [(each["reading"], each["action"], each["step"], each["rate"][:2]) for each in made] == [
         ("train/lr", "lower", at, [at, at]) for at in (BAD + 1, BAD + 2)]
     assert all(1 / 30 < each["rate"][2] < 1.3 / 30 for each in made)  # the rate of the step before, which falls
-    calm, held = (json.loads((tmp_path / name / "outputs.json").read_text())["heldout"] for name in ("calm", "held"))
+    calm, held = (json.loads((tmp_path / name / "outputs.json").read_text())["outputs"]["heldout"]
+                  for name in ("calm", "held"))
     assert held["en"]["nats"] == pytest.approx(calm["en"]["nats"], rel=1e-3)
 
 
