@@ -112,6 +112,8 @@ def test_merged_and_quantized_copies_are_evaluated_and_compared_and_one_exported
     assert measured["quantize"].keys() == measured["anneal"].keys()
     assert measured["merge"].keys() == measured["pretrain"].keys()
     page = (nodes["compare"] / "report.html").read_text(encoding="utf-8")
+    assert "<small>unparsable</small>" in page
+    assert "<small>chance</small>" not in page  # which the evaluations have
     for name in ("size/after_mb", "memory/weights_after_mb", "perf/decoding_after"):
         assert f"<td>{name}</td>" in page
     card = (nodes["export"] / "hub/README.md").read_text(encoding="utf-8")

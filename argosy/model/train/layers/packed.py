@@ -68,8 +68,9 @@ class PackedModel(nn.Module):
 
     def around(self, model: Any) -> Self:
         """Return the same losses around another model, such as a part of this one."""
-        plain = next(each for each in type(self).__mro__ if each.__module__.startswith("argosy."))  # FSDP makes its own
-        other = plain.__new__(plain)
+        mro: tuple[Any, ...] = type(self).__mro__
+        plain = next(each for each in mro if each.__module__.startswith("argosy."))  # FSDP makes a class of its own
+        other: Self = plain.__new__(plain)
         other.__dict__.update(self.__dict__, _modules={**self._modules, "model": model})
         return other
 

@@ -43,12 +43,6 @@ def test_it_is_whole_and_needs_no_network(html: str) -> None:
         assert f'data-label="{label}"' in html
 
 
-def test_chance_is_no_column(html: str) -> None:
-    heads = " ".join(re.findall("<th.*?</th>", html, re.DOTALL))
-    assert "acc averaged" in heads
-    assert not re.search(r">\s*chance\s*<", heads)
-
-
 def test_hostile_text_is_text(html: str) -> None:
     text = "".join(check_no_markup(html, scripts=2).text)
     assert not set("\u202e\u2066") & set(html)
