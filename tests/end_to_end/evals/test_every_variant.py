@@ -10,6 +10,7 @@ import pytest
 
 from evals.answers import Answer, answer, generated
 from evals.chain import Chain, parse_chain
+from evals.extract import RULES
 from evals.formats import At, find_format, parse_records, read_items
 from evals.items import Item, merged
 from evals.metrics import metrics
@@ -52,6 +53,7 @@ CHAINS: dict[str, object] = {
     "statements": {"single_answers": {"mode": "statements"}},
     "paraphrased": None,
     "generative": None,
+    "chain_of_thought": None,
     "few_shot": {"few_shot": {"n": 4}},
 }
 CHAIN = [parse_chain(name, spec) for name, spec in CHAINS.items()]
@@ -156,7 +158,7 @@ def check(chain: Chain, item: Item, drafts: Sequence[Draft], questions: Sequence
             labels = tuple(draft.labels[: len(draft.choices)])
             assert question.continuations == (labels if question.labelled else draft.choices)
             assert len(set(question.continuations)) == len(draft.choices)
-        if question.labelled and chain.name not in OWN_FORMS:
+        if question.labelled and chain.name not in (*OWN_FORMS, "chain_of_thought"):
             assert question.prompt.endswith(f"\n{_listed(draft)}{CUE[item.lang]}")
     if chain.name == "statements":  # yes is half of the answers
         assert abs(2 * sum(question.gold == 0 for question in questions) - len(questions)) <= 1
@@ -211,7 +213,11 @@ def guess(guesser: str, draft: Draft, question: Question, rng: Random) -> Answer
             "none": [at for at in range(n) if draft.origin[at] == -1] or [*range(n)]}[guesser]  # fmt: skip
     chosen = rng.choice(best)
     if question.generation:
-        return generated(question, (draft.labels if question.labelled else draft.choices)[chosen])
+        drawn = [at for at in range(n) if rng.random() < 0.5] if draft.golds and guesser == "at random" else [chosen]
+        while not drawn:  # a set that is not empty
+            drawn = [at for at in range(n) if rng.random() < 0.5]
+        text = "".join((draft.labels if question.labelled else draft.choices)[at] for at in drawn)
+        return generated(question, RULES.pick(question.generation.extract).closing(text, draft.lang))
     found = answer(question, [-4.0 * (at != chosen) for at in range(n)])
     assert found is not None
     return found
@@ -230,9 +236,10 @@ PLAIN = next(chain for chain in CHAIN if chain.name == "plain")
 EVERY = [chain for chain in CHAIN if chain.name != "all_orders"]
 LISTED = ("mmlu", "gaokao", "openbookqa", *MADE[1:])
 NOT_DRAWN = ("plain", "cloze", "options_in_text", "none_of_the_others", "numerals", "stems", "digits", "symbols",
-             "all_orders", "one_right", "generative", "options_as_text", "text_numerals", "text_written", "template",
-             "template_each")
-NO_QUESTION = ("plain", "permuted", "pride", "wicked", "none_either", "other_distractors", *NEW_FORMS)
+             "all_orders", "one_right", "generative", "chain_of_thought", "options_as_text", "text_numerals",
+             "text_written", "template", "template_each")
+NO_QUESTION = ("plain", "permuted", "pride", "wicked", "none_either", "other_distractors", "statements", "generative",
+               "chain_of_thought", *NEW_FORMS)
 
 
 @pytest.mark.parametrize("name", LISTED)
@@ -257,15 +264,16 @@ def test_every_variant_on_generated_items_is_the_seeds(chain: Chain) -> None:
 @pytest.mark.parametrize("name", [*MADE, *PUBLISHED])
 @pytest.mark.parametrize("chain", [each for each in CHAIN if each.name in NO_QUESTION], ids=lambda each: each.name)
 def test_who_sees_no_question_is_at_the_stated_chance(chain: Chain, name: str) -> None:
-    """Within noise for places and draws; by length no better than in the published form."""
+    """Within noise for draws, and for places where orders are drawn; by length no better than in the published form."""
     found = made(chain, source(name), 0)
     if len(found) < 100:
         pytest.skip(f"{len(found)} items of {name} can be asked so")
     asked = {item.id for item, _, _ in found}
     published = [each for each in made(PLAIN, source(name), 0) if each[0].id in asked]
-    for guesser in GUESSERS:
+    # Of statements, "none" would read whether the right or the wrong is asked for.
+    for guesser in [each for each in GUESSERS if (chain.name, each) != ("statements", "none")]:
         value, chance, noise = guessed(guesser, found)
-        if chain.name == "permuted" and guesser in ("place 0", "place 1", "last", "at random"):
+        if guesser == "at random" or (chain.name == "permuted" and guesser in ("place 0", "place 1", "last")):
             assert abs(value - chance) <= noise, guesser
         else:
             assert value <= max(guessed(guesser, published)[0], chance) + noise, guesser
