@@ -42,8 +42,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _serve(comparison: Path, store: Path) -> Iterator[str]:
     """Yield the command that serves the checkpoint that leads in most tasks of a comparison, if it has any."""
-    tasks = read_record(comparison / COMPARISON).get("tasks", [])
-    for name, _ in Counter(task["highest"] for task in tasks if task["highest"]).most_common(1):
+    tasks = read_record(comparison / COMPARISON).get("tasks", {})
+    for name, _ in Counter(task["highest"] for task in tasks.values() if task["highest"]).most_common(1):
         yield f"serve:  argosy serve {name}" + ("" if store == Path("runs") else f" --store {shlex.quote(str(store))}")
 
 

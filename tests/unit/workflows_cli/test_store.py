@@ -101,7 +101,7 @@ def test_a_range_then_the_rest_then_again_then_another_seed(argosy: Argosy) -> N
     assert "3 nodes: 3 done" in argosy("status").out
     [compare] = _directories("compare")
     (compare / "report.html").write_text("of seed 4")
-    (compare / "comparison.json").write_text('{"tasks": [{"highest": "sft"}, {"highest": null}]}')
+    (compare / "comparison.json").write_text('{"tasks": {"a": {"highest": "sft"}, "b": {"highest": null}}}')
     again = argosy("run", "--plain", "seed=4").out
     assert "3 skipped" in again
     assert f"report: {compare.absolute()}/report.html\nserve:  argosy serve sft\n" in again
