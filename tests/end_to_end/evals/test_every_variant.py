@@ -283,5 +283,5 @@ def test_the_headline_has_what_asks_for_knowledge() -> None:
     asks = {chain.name for chain in CHAIN if chain.knowledge}
     assert {chain.name for chain in CHAIN} - asks == {
         "none_of_the_others", "none_control", "none_either", "wicked", "reading", "woven_none", "none_own",
-        "text_none", "template_none"}
+        "text_none", "template_none", "statements"}
     assert {chain.name for chain in CHAIN if not chain.directed} == {"none_of_the_others", "none_control"}

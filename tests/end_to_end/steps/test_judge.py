@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from argosy.core.step.runner import Item, Outcome, run_item
+from argosy.core.step.process import Outcome
+from argosy.core.step.runner import Item, run_item
 from argosy.core.store.files import read_json
 from steps.judge import STEP, JudgeConfig
 from tests.evaluation_fixtures import save_checkpoint
