@@ -130,8 +130,9 @@ def notes_of_leaks(stages: Sequence[Stage]) -> list[str]:
     metrics = (stage.outputs.get("metrics", ()) for stage in stages if stage.made_from["step"] == "evaluate")
     if "leaks" not in steps and any(name.startswith(HELDOUT) for names in metrics for name in names):
         lacking = listed([name for name in ("clean", "tokenize") if name not in steps])
-        found.append("Held-out text was not looked for in the training data: the stage leaks "
-                     + (f"needs {lacking}, which this pipeline does not have." if lacking else "is left out."))
+        found.append(f"Held-out text was not looked for in the training data: the stage leaks needs {lacking}, which "
+                     "this pipeline does not have." if lacking else
+                     "Held-out text was not looked for in the training data: the stage leaks is left out.")
     for sets in (stage.outputs["sets"] for stage in stages if stage.made_from["step"] == "leaks"):
         checked = sum(count["checked"] for count in sets.values())
         leaked = {name: count for name, count in sets.items() if count["leaked"]}
