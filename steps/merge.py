@@ -5,16 +5,21 @@
 See docs/export.md.
 """
 
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field
 
 from argosy.core.config.schema import RUNTIME, Config, ModelDir, ModelDirs, Upstream
+from argosy.core.lazy import Tensor
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
 from argosy.core.store.step_files import given_directory
 from argosy.model.weights.export import Export
+
+Method = Literal["average", "slerp", "ties"]
+METHODS: tuple[str, ...] = get_args(Method)
 
 
 class MergeConfig(Config):
@@ -38,7 +43,7 @@ class MergeConfig(Config):
     """stage of a pipeline whose model is the base of ties"""
     stage: str = "merge"
     """name of the checkpoint in results"""
-    method: Literal["average", "slerp", "ties"] = "average"
+    method: Method = "average"
     """average: their mean; slerp: along the arc between two; ties: their largest changes of the base, where they agree
     in sign"""
     weights: tuple[Annotated[float, Field(gt=0)], ...] = ()
@@ -88,21 +93,18 @@ def run(config: MergeConfig, context: StepContext) -> MergeOutputs:
     from argosy.model.weights.checkpoint import find_checkpoint
     from argosy.model.weights.export import Exporter
     from argosy.model.weights.load import own_dtype
-    from argosy.model.weights.merging import METHODS, merged, open_alike, ties
+    from argosy.model.weights.merging import merged, open_alike
     from argosy.model.weights.pretrained import load_tokenizer
 
-    names, shares = (config.export, *(config.exports or ("final",) * len(config.others))), config.shares()
+    names = (config.export, *(config.exports or ("final",) * len(config.others)))
     given = [("checkpoint", config.checkpoint), *(("others", directory) for directory in config.others)]
     sources = [find_checkpoint(given_directory(*each, "training"), name)
                for each, name in zip(given, names, strict=True)]
     first = sources[0]
-    if config.method == "ties":
-        base = find_checkpoint(given_directory("base", config.base, "training"), config.base_export)
-        models = open_alike([*sources, base])
-        weights = merged(models, lambda parts: ties(parts[:-1], shares, parts[-1], config.density))
-    else:
-        models = open_alike(sources)
-        weights = merged(models, partial(METHODS[config.method], shares=shares))
+    base = [find_checkpoint(given_directory("base", config.base, "training"), config.base_export)
+            ] if config.method == "ties" else []
+    models = open_alike([*sources, *base])
+    weights = merged(models, _method(config))
     exporter = Exporter(context, config.stage, load_tokenizer(first.path), max(each.tokens for each in sources),
                         any(each.chat for each in sources), own_dtype(first.path))
     exporter.write("final", models[0], 0, 0, weights)
@@ -112,7 +114,17 @@ def run(config: MergeConfig, context: StepContext) -> MergeOutputs:
     return MergeOutputs(exports=[export], final=export.path, method=config.method, merged=made)
 
 
-STEP = Step("merge", MergeConfig, run, needs="train", makes_model=True, methods=("average", "slerp", "ties"))
+def _method(config: MergeConfig) -> "Callable[[Sequence[Tensor]], Tensor]":
+    """Return what merges the parts of a tensor; with ties, that of the base is the last."""
+    from argosy.model.weights.merging import mean, slerp, ties
+
+    shares = config.shares()
+    if config.method == "ties":
+        return lambda parts: ties(parts[:-1], shares, parts[-1], config.density)
+    return partial({"average": mean, "slerp": slerp}[config.method], shares=shares)
+
+
+STEP = Step("merge", MergeConfig, run, needs="train", makes_model=True, methods=METHODS)
 
 if __name__ == "__main__":
     main(STEP)

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from argosy.core.errors import InputError
+from steps.merge import METHODS
 from workflows.cli.command import Command, add_store, as_typed
 from workflows.stored.last_run import line_of_model, model_directory
 
@@ -17,7 +18,7 @@ MORE = """examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("checkpoints", metavar="CHECKPOINT", nargs="+",
                         help="checkpoints' names, or directories; the line of the first goes on")
-    parser.add_argument("--by", choices=("average", "slerp", "ties"), default="average",
+    parser.add_argument("--by", choices=METHODS, default="average",
                         help="their mean (default); along the arc between two; their largest changes of --base")
     parser.add_argument("--weights", type=float, nargs="+", metavar="W", help="of each (default: the same)")
     parser.add_argument("--base", metavar="CHECKPOINT", help="the model that all were trained from, of ties")

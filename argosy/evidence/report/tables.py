@@ -79,8 +79,7 @@ def prefix_tables(checkpoints: Sequence[Checkpoint], marks: dict[str, str]) -> l
     wanted.append(("heldout/bpb/", "Held-out text", "Bits a byte, lower is better."))
     found = []
     for prefix, title, note in wanted:
-        names = sorted({name for c in checkpoints for name in _measured(c)
-                        if name.startswith(prefix) and not is_group(name)})
+        names = sorted({name for c in checkpoints for name in _measured(c, prefix) if not is_group(name)})
         lines = [Line(c.label, "", c.final, marks.get(c.key, ""), [cell(c, name) for name in names])
                  for c in checkpoints if any(name in c.metrics for name in names)]
         if lines:
@@ -89,9 +88,10 @@ def prefix_tables(checkpoints: Sequence[Checkpoint], marks: dict[str, str]) -> l
     return found
 
 
-def _measured(c: Checkpoint) -> set[str]:
-    """The metrics of a checkpoint without chances, which are of the questions."""
-    return c.metrics.keys() - chances({name: c.kind(name) for name in c.metrics})
+def _measured(c: Checkpoint, prefix: str) -> set[str]:
+    """The metrics of a checkpoint that begin so, without chances, which are of the questions."""
+    kinds = {name: c.kind(name) for name in c.metrics if name.startswith(prefix)}
+    return kinds.keys() - chances(kinds)
 
 
 def is_group(name: str) -> bool:
@@ -140,8 +140,7 @@ def _benchmark(checkpoints: Sequence[Checkpoint], groups: Sequence[tuple[str, st
                note: str, wanted: Callable[[str], bool]) -> Table | None:
     task = groups[0][0]
     prefix = f"bench/{task}/"
-    names = {tuple(name.removeprefix(prefix).split("/")) for c in checkpoints for name in _measured(c)
-             if name.startswith(prefix)}
+    names = {tuple(name.removeprefix(prefix).split("/")) for c in checkpoints for name in _measured(c, prefix)}
     columns = sorted(((v, m) for v, m in (pair for pair in names if len(pair) == 2) if wanted(m)),
                      key=lambda column: (column[0] != "plain", column))
     heads = [(v.replace("_", " "), _under(checkpoints, f"{prefix}{v}/{m}")) for v, m in columns]

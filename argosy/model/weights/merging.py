@@ -6,7 +6,7 @@ of each model's changes of a common base the largest, elects a sign for each wei
 that have it (Yadav et al. 2023, "TIES-Merging")."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from torch import Tensor
 from argosy.core.errors import InputError
 from argosy.model.weights.checkpoint import Checkpoint
 from argosy.model.weights.export import whole_weights
+from argosy.model.weights.numbers import Numbers
 from argosy.model.weights.pretrained import load_config, load_tokenizer
 from argosy.model.weights.quantize import quantization_of
 from argosy.model.weights.unfilled import numbers_of, unfilled
@@ -54,17 +55,16 @@ def _largest(change: Tensor, density: float) -> Tensor:
     return torch.where(change.abs() >= least, change, 0.0)
 
 
-METHODS: Mapping[str, Callable[..., Tensor]] = {"average": mean, "slerp": slerp, "ties": ties}
-
-
 def open_alike(sources: Sequence[Checkpoint]) -> list[Any]:
     """Open models that can be merged, without memory where their files allow it.
 
     Raises InputError: two differ in their shapes or their tokenizers, or one is quantized."""
-    first, shapes, vocabulary = sources[0], _shapes(sources[0].path), load_tokenizer(sources[0].path).get_vocab()
     for source in sources:
         if by := quantization_of(source.path):
             raise InputError(f"checkpoint {source.path} is quantized ({by}): name the one that it was made from")
+    first, *others = sources
+    shapes, vocabulary = _shapes(first.path), load_tokenizer(first.path).get_vocab()
+    for source in others:
         own = _shapes(source.path)
         if wrong := next((name for name in sorted(own | shapes) if own.get(name) != shapes.get(name)), ""):
             raise InputError(f"checkpoint {source.path} has {wrong}={own.get(wrong)!r} and {first.path} has "
@@ -81,7 +81,8 @@ def merged(models: Sequence[Any], merge: Callable[[Sequence[Tensor]], Tensor]) -
     for name in sorted(weights[0]):
         parts = [each[name].float() for each in weights]
         for each, part in zip(weights, parts, strict=True):
-            each.check(name, part) if hasattr(each, "check") else None
+            if isinstance(each, Numbers):  # others were checked as they were loaded
+                each.check(name, part)
         yield name, merge(parts)
 
 

@@ -26,7 +26,8 @@ class DistilConfig(Config):
         if self.teacher and divided:
             return (f"teacher is {self.teacher!r}, and {divided}={divisors[divided]} has each process compute a part "
                     f"of a sample or of the model alone: set {divided}=1 (engine=fsdp shards the student's weights)")
-        given = next((name for name in ("teacher_share", "teacher_temperature") if name in self.model_fields_set), "")
-        if given and not self.teacher and getattr(self, given) != type(self).model_fields[given].default:
+        given = next((name for name in ("teacher_share", "teacher_temperature")
+                      if getattr(self, name) != type(self).model_fields[name].default), "")
+        if given and not self.teacher:
             return f"{given} is {getattr(self, given)}, and there is no teacher: name one as teacher, or leave it out"
         return ""

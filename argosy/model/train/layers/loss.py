@@ -202,23 +202,23 @@ class LossModule(PackedModel):
 
         `inputs`, `targets`, `channels`: (samples, length), int64; a target of IGNORED costs nothing. `documents`:
         (samples, length); where given, attention stays within equal numbers."""
-        taught = self.teacher.hidden(inputs, documents) if self.teacher and self.training else None
+        taught = self.teacher.hidden(inputs, documents).flatten(0, 1) if self.teacher and self.training else None
         return self.score(self.hidden(inputs, documents), targets, channels, taught)
 
     def score(self, hidden: Tensor, targets: Tensor, channels: Tensor | None = None,
               taught: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Return the loss of hidden states, as `forward` does. `taught`: the teacher's."""
+        """Return the loss of hidden states, as `forward` does. `taught`: the teacher's, (tokens, its width)."""
         weight = self.model.get_output_embeddings().weight
         rows, goals = hidden.flatten(0, 1), targets.flatten()
         if channels is not None and self.skips_ignored:
             kept = (goals != IGNORED).nonzero().flatten()
             rows, goals, channels = rows[kept], goals[kept], channels.flatten()[kept]
-            taught = None if taught is None else taught.flatten(0, 1)[kept].unsqueeze(0)
+            taught = None if taught is None else taught[kept]
         shares = None if channels is None or self.weights is None else self.weights[channels.flatten()]
         loss, nats = linear_cross_entropy(rows, weight, goals, self._z_loss, self._dtype, shares)
         if taught is not None:
             each = (goals != IGNORED) * (1.0 if shares is None else shares)
-            apart = self.teacher.divergence(rows, weight, taught.flatten(0, 1), each, self._dtype)
+            apart = self.teacher.divergence(rows, weight, taught, each, self._dtype)
             loss = (1 - self.teacher.share) * loss + self.teacher.share * apart
         if self.routing and self.training:
             routing = self.routing.loss(targets)
