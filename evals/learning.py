@@ -16,11 +16,11 @@ from argosy.evidence.results.headline import HALVES, half_of
 from argosy.evidence.results.suite import Suite
 from argosy.model.infer.model import LanguageModel
 from evals.answers import Answer
+from evals.ask import ask, pairs_of
 from evals.chain import parse_chain
 from evals.extract import RULES
 from evals.items import Item, same_text
 from evals.question import Question, moved_on
-from evals.runner import ask, pairs_of
 from evals.section import Batch, Benchmarks, make_questions, read_tasks
 from evals.variants.learn_then_ask import LearnThenAsk
 

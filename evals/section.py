@@ -15,6 +15,7 @@ from argosy.core.config.schema import Config
 from argosy.core.errors import ArgosyError, InputError, StepError
 from argosy.core.statistics.decisions import items_needed, minimum_detectable_effect, paired_stderr
 from argosy.evidence.results.findings import Findings, reason
+from argosy.evidence.results.headline import BY_CHARACTER
 from argosy.evidence.results.suite import ROOT, NoFileError, Suite, check_names, load_suite
 from evals.chain import Chain, parse_chain
 from evals.formats import find_format
@@ -156,6 +157,11 @@ class Batch:
         """Whether the answer is a label in its published place, which a model may have memorised."""
         return self.questions[0].labelled and not any(each.independent for each in self.chain.variants)
 
+    @property
+    def in_words(self) -> bool:
+        """Whether an answer is the likeliest of different texts, whose lengths count."""
+        return any(not (each.labelled or each.prompts or each.generation) for each in self.questions)
+
     def is_moved(self, other: "Batch") -> bool:
         """Whether `other` asks the same in another order or with other labels: then it counts in the headline in place
         of this one."""
@@ -220,7 +226,8 @@ def make_questions(tasks: Sequence[Task], seed: int, findings: Findings) -> list
                 batches.append(Batch(task, chain, questions))
     for batch in batches:
         if batch.chain.knowledge and not (batch.published and any(batch.is_moved(other) for other in batches)):
-            findings.headline.setdefault(batch.task.name, []).append(batch.chain.name)
+            forms = [batch.chain.name, *([f"{batch.chain.name}/{BY_CHARACTER}"] if batch.in_words else [])]
+            findings.headline.setdefault(batch.task.name, []).extend(forms)
     return batches
 
 

@@ -113,7 +113,7 @@ def check_suite(suite: "Suite", tokens: str) -> "tuple[Benchmarks | None, Heldou
 def _sections(config: EvaluateConfig, suite: "Suite") -> "Sections":
     from argosy.evidence.results.heldout.losses import run_heldout
     from evals.learning import only_learns
-    from evals.runner import run_benchmarks
+    from evals.runner import prepare
     from probes.kinds import run_probes
 
     data, seed, limit = config.data, config.seed, config.limit
@@ -123,8 +123,7 @@ def _sections(config: EvaluateConfig, suite: "Suite") -> "Sections":
                          "they ask, which the step learn does; add plain, or cloze, or run that")
     sections: Sections = {}
     if section is not None:
-        sections["benchmarks"] = lambda model, chat: run_benchmarks(
-            section, model, Path(data or "."), chat=chat, seed=seed, limit=limit)  # fmt: skip
+        sections["benchmarks"] = prepare(section, Path(data or "."), seed=seed, limit=limit)
     if suite.probes is not None:
         sections["probes"] = lambda model, chat: run_probes(suite, model, data, chat=chat, seed=seed, limit=limit)
     if texts is not None:
@@ -149,7 +148,7 @@ def _check_scored(findings: "Findings", suite: str, checkpoint: Path) -> None:
                     "again with a lower learning_rate; else correct the suite's data")
 
 
-STEP = Step("evaluate", EvaluateConfig, run, version=13, needs="train", check=check_nodes)
+STEP = Step("evaluate", EvaluateConfig, run, version=14, needs="train", check=check_nodes)
 
 if __name__ == "__main__":
     main(STEP)

@@ -16,8 +16,8 @@ from evals.answers import answer
 from evals.chain import parse_chain
 from evals.formats import read_items
 from evals.items import Item
+from evals.memorisation import memorisation, natural_order
 from evals.question import SEPARATOR
-from evals.runner import memorisation, natural_order
 from evals.section import Memorisation
 
 DATA = shared("")

@@ -12,6 +12,12 @@ STATED = (
     r"|答案\s*(?:应?该?[是为选])?|选项\s*[是为]|(?<!不)正确的\s*[是为]"
     r"|(?:^|[我故应，。；,;\s]|因此|所以|[本此]题|综上(?:所述)?)(?:应该?)?选择?)"
 )
+# And those that follow a label: "B is the correct answer"; as a conclusion alone, "Therefore, B is correct", since an
+# analysis calls options correct that are not chosen ("Which is false?").
+_CONCLUDES = r"(?:(?i:\b(?:so|thus|hence|therefore|consequently|in\s+conclusion))\b|所以|因此|故|综上(?:所述)?)"
+_MUST_BE = r"(?i:is|(?:must|would)\s+be)\s+"
+_IS_RIGHT = rf"(?:{_MUST_BE}(?i:(?:the\s+)?(?:only\s+)?(?:correct|right|best))\b|项?是?(?:正确|对)的?)"
+_IS_ANSWER = rf"{_MUST_BE}(?i:the\s+(?:only\s+)?(?:(?:correct|right|best)\s+)?(?:answer|option|choice))\b"
 # Marks that may stand before a label, behind it, and between two of which one is right.
 OPEN = r"[\s:：*\"'“‘(（\[【{$]{0,20}"
 _JOINS = r"\s*(?:(?:[,，]\s*)?and\b|[,，、;；&+]|和|与|及|以及)?\s*"
@@ -34,8 +40,6 @@ _WRONG = (
 )
 
 _NEXT = re.compile(r"\n\s*(?:(?i:question)|题目|问题)\s*\d*\s*[:：]")
-
-
 _WIDE = {place: place - 0xFEE0 for span in ("０９", "ＡＺ", "ａｚ") for place in range(ord(span[0]), ord(span[1]) + 1)}
 _MACRO = re.compile(r"\\(?:text|textbf|mathrm|mathbf|mbox)\s*\{([^{}]*)\}")
 
@@ -191,7 +195,9 @@ def _list(labels: str) -> re.Pattern[str]:
 @cache
 def _patterns(labels: str) -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
     after, alone = label(labels, alone=False), label(labels, alone=True)
-    return re.compile(f"{STATED}{OPEN}({after})"), re.compile(f"{OPEN}({alone})"), re.compile(f"({alone})")
+    concludes = rf"{_CONCLUDES}[,，:：]?\s*(?:(?i:option|choice|answer)|选?项)?{OPEN}(?={after}{_CLOSE}{_IS_RIGHT})"
+    stated = f"(?:{STATED}{OPEN}|{concludes}|(?={alone}{_CLOSE}{_IS_ANSWER}))({after})"
+    return re.compile(stated), re.compile(f"{OPEN}({alone})"), re.compile(f"({alone})")
 
 
 def chosen_labels(text: str, labels: str, wrong: Collection[int] = (), *, stated_alone: bool = False) -> str | None:

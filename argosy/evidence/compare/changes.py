@@ -12,7 +12,7 @@ from argosy.evidence.compare.test import NOTHING_IN_COMMON, OTHER_TOKENS, Contra
 from argosy.evidence.compare.traces import Suspect, suspicions
 from argosy.evidence.compare.words import listed, percent
 from argosy.evidence.results.contamination import PLAIN
-from argosy.evidence.results.headline import best_forms, headline
+from argosy.evidence.results.headline import best_forms, headline, metric_of
 from argosy.evidence.results.items import told
 from argosy.evidence.results.rows import ALL, shared_suite
 from argosy.evidence.results.values import ASKED_OTHERWISE, shared
@@ -121,7 +121,7 @@ class TaskComparison(Suspect):
     forms: list[str] = field(default_factory=list)
     """variants that every ranked checkpoint was asked in"""
     headline: list[str] = field(default_factory=list)
-    """the best of `forms` (argosy.evidence.results.headline) for those that have not seen the test, in which all are
+    """the best form (argosy.evidence.results.headline) for those that have not seen the test, in which all are
     ranked and tested: one, or one for each half of the items"""
     standings: list[Standing] = field(default_factory=list)
     """last checkpoints of the stages, the highest first, those that have seen the test included"""
@@ -169,7 +169,7 @@ def _task(checkpoints: Checkpoints, task: str) -> TaskComparison:
     forms = [v for v in asked[0].variants(task) if all((task, v) in c.answers for c in asked)]
     found = TaskComparison(task, suspicions(asked, task), forms)
     unseen = [c for c in asked if c.key not in found.seen] or asked
-    candidates = [v for v in forms if all(v in c.headline_of(task) for c in asked)] or forms
+    candidates = [f for f in asked[0].headline_of(task) if all(f in c.headline_of(task) for c in asked)] or forms
     found.headline = best_forms([c.rows for c in unseen], task, candidates)
     found.standings = sorted(_standings(asked, task, found.headline), key=lambda s: (-s.headline, s.checkpoint))
     found.highest = next((s.checkpoint for s in found.standings if s.checkpoint not in found.seen), None)
@@ -201,7 +201,7 @@ def _no_best(checkpoints: Checkpoints, found: TaskComparison) -> str:
         return f"the last checkpoints of the stages were asked no {what} in common; evaluate them with the same suite"
     if found.highest is None:
         return "every checkpoint has likely seen the test"
-    known = (checkpoints[found.highest].chance(f"bench/{found.task}/{form}/acc") for form in found.headline)
+    known = (checkpoints[found.highest].chance(metric_of(found.task, form)) for form in found.headline)
     chances = [chance for chance in known if chance is not None]
     interval = next(s.interval for s in found.standings if s.checkpoint == found.highest)
     if chances and (interval is None or interval[0] <= sum(chances) / len(chances)):

@@ -14,7 +14,7 @@ from argosy.core.store.step_files import read_done
 from argosy.evidence.compare.metrics import HEADLINE, Kind, kind_of
 from argosy.evidence.compare.test import Side
 from argosy.evidence.results.contamination import Seen, seen_of
-from argosy.evidence.results.headline import best_forms, headline
+from argosy.evidence.results.headline import BY_CHARACTER, best_forms, headline, metric_of
 from argosy.evidence.results.rows import Answers, Group, Rows, read_rows
 from argosy.evidence.results.values import Value, estimate
 
@@ -48,9 +48,9 @@ class Checkpoint:
     warnings: dict[str, str] = field(default_factory=dict)
     """anomalies, by task or channel"""
     headline: dict[str, list[str]] = field(default_factory=dict)
-    """variants among which a task's headline is chosen, as the evaluation says"""
+    """forms among which a task's headline is chosen, as the evaluation says"""
     forms: dict[str, list[str]] = field(default_factory=dict)
-    """variants that an added headline is in, by that headline (argosy.evidence.results.headline)"""
+    """forms that an added headline is in, by that headline (argosy.evidence.results.headline)"""
     kinds: dict[str, Metric] = field(default_factory=dict)
     """declarations of its metrics"""
     logged: dict[str, Seen] = field(default_factory=dict)
@@ -139,9 +139,9 @@ class Checkpoint:
             return found
         if headline_task(name) is not None:
             forms = self.forms.get(name) or self.headline_of(parts[1])
-            known = [c for form in forms if (c := self.chance(f"bench/{parts[1]}/{form}/acc")) is not None]
+            known = [c for form in forms if (c := self.chance(metric_of(parts[1], form))) is not None]
             return math.fsum(known) / len(known) if known else None
-        return self.rows.chance(parts[1], parts[2]) if parts[-1] == "acc" else None
+        return self.rows.chance(parts[1], parts[2]) if parts[-1] in ("acc", BY_CHARACTER) else None
 
     @property
     def tasks(self) -> list[str]:
@@ -153,7 +153,7 @@ class Checkpoint:
         return self.rows.forms(task)
 
     def headline_of(self, task: str) -> list[str]:
-        """Variants of `task` among which its headline is chosen; all, where nothing says which."""
+        """Forms of `task` among which its headline is chosen; all variants, where nothing says which."""
         return self.rows.forms(task, self.headline.get(task, ()))
 
 

@@ -15,7 +15,7 @@ from argosy.evidence.compare.metrics import HEADLINE, Kind, chances, families, o
 from argosy.evidence.compare.test import OTHER_QUESTIONS, OTHER_TOKENS, corrected
 from argosy.evidence.compare.traces import suspects
 from argosy.evidence.compare.words import listed
-from argosy.evidence.results.headline import best_forms
+from argosy.evidence.results.headline import best_forms, form_text
 from argosy.evidence.results.values import ASKED_OTHERWISE
 
 FEW = 3  # metrics that a note names
@@ -89,7 +89,7 @@ def notes_of(
     notes = [note for entry in entries for note in (*entry.notes, *entry.chosen.notes)]
     forms = {name.split("/")[1]: found for entry in entries for name, found in entry.chosen.forms.items()
              if name in metrics and name.split("/")[1] in entry.chosen.headline}
-    notes += [f"The headline of {task} is in the form {listed([form.replace('_', ' ') for form in found])}, the best "
+    notes += [f"The headline of {task} is in the form {listed([form_text(form) for form in found])}, the best "
               "for those compared, chosen on the other half of the items." for task, found in forms.items()]
     if unknown := [name for name in metrics if not kinds[name].declared]:
         notes.append(f"Nothing declares which way is better for {first_of(unknown, FEW)}: they are shown and not "

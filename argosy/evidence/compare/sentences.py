@@ -15,6 +15,7 @@ from argosy.evidence.compare.test import Contrast
 from argosy.evidence.compare.traces import Suspicion
 from argosy.evidence.compare.words import amount, listed, meaning, percent, points, reverse, tested_text
 from argosy.evidence.results.contamination import CANNOT_TELL, LIKELY, NOT_SEEN, Seen, has_seen
+from argosy.evidence.results.headline import form_text
 
 REASONS = 3  # reasons that a sentence gives
 
@@ -101,7 +102,7 @@ def _best(task: TaskComparison, labels: dict[str, str]) -> Iterator[Sentence]:
         yield Sentence("undecided", f"No best on {task.task}: {task.no_best}.", task.task)
         return
     highest = next(s for s in task.standings if s.checkpoint == task.highest)
-    forms = listed([form.replace("_", " ") for form in task.headline])
+    forms = listed([form_text(form) for form in task.headline])
     value = f"{labels[task.highest]}, {percent(highest.headline)} right in the form {forms} ({highest.items} items)"
     text = f"No best on {task.task}: {task.no_best}. The highest is {value}."
     if task.best:

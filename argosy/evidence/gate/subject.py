@@ -12,6 +12,7 @@ from argosy.evidence.compare.checkpoints import Checkpoint, headline_of, headlin
 from argosy.evidence.compare.metrics import UNDECLARED
 from argosy.evidence.compare.test import Contrast
 from argosy.evidence.results.contamination import doubt
+from argosy.evidence.results.headline import metric_of
 from argosy.evidence.results.rows import Rows
 
 NOT_A_NUMBER = "not a number"  # of a reason why an evaluation left something out
@@ -50,7 +51,7 @@ class Subject:
         """`, by the suite core with limit 5 (evaluate-...)`: the evaluation that counts for a metric, or for the forms
         of a headline; "" where none here has it."""
         task = headline_task(name)
-        names = {name} if task is None else {f"bench/{task}/{form}/acc" for form in self.checkpoint.headline_of(task)}
+        names = {name} if task is None else {metric_of(task, form) for form in self.checkpoint.headline_of(task)}
         for directory in reversed(self.checkpoint.evaluations):
             done = read_done(directory) or {"outputs": {}}
             if names.intersection(done["outputs"].get("metrics", ())):

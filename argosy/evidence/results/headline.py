@@ -1,9 +1,10 @@
 """The headline of a benchmark: accuracy in the form that models can answer best, chosen on other items than it is
 reported on.
 
-A model is judged by the better of letters and cloze (Gu et al. 2024, "OLMES"), or by what it writes. The best of
-several noisy accuracies is too high by that choice, so each half of the items is reported in the form that is best on
-the other half."""
+A model is judged by the better of letters and cloze (Gu et al. 2024, "OLMES"), or by what it writes. A form is a
+variant, or VARIANT/acc_norm: options in words, by log-probability per character, as OLMES scores most of its cloze
+tasks. The best of several noisy accuracies is too high by that choice, so each half of the items is reported in the
+form that is best on the other half."""
 
 from collections.abc import Sequence
 from hashlib import sha256
@@ -13,11 +14,24 @@ from argosy.evidence.results.rows import Rows
 from argosy.evidence.results.values import Value
 
 HALVES = 2
+BY_CHARACTER = "acc_norm"
 
 
 def half_of(unit: str) -> int:
     """The half, 0 or 1, that an item falls into, with all that belong to its cluster."""
     return sha256(unit.encode()).digest()[0] % HALVES
+
+
+def metric_of(task: str, form: str) -> str:
+    """The name of the accuracy of a task in one form."""
+    variant, _, measure = form.partition("/")
+    return f"bench/{task}/{variant}/{measure or 'acc'}"
+
+
+def form_text(form: str) -> str:
+    """A form as a sentence names it: "cloze by character"."""
+    variant, _, measure = form.replace("_", " ").partition("/")
+    return f"{variant} by character" if measure else variant
 
 
 def best_forms(rows: Sequence[Rows], task: str, forms: Sequence[str]) -> list[str]:

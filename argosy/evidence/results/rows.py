@@ -114,13 +114,15 @@ class Rows:
         return {}
 
     def forms(self, task: str, named: Sequence[str] = ()) -> list[str]:
-        """The forms that a benchmark was asked in, of those that are `named`, if any; the published one first."""
-        forms = sorted((form for name, form in self.answers if name == task), key=lambda form: (form != "plain", form))
-        return [form for form in forms if form in named] if named else forms
+        """The variants that a benchmark was asked in, or those of the `named` forms; the published one first."""
+        asked = {form for name, form in self.answers if name == task}
+        forms = [form for form in named if form.partition("/")[0] in asked] if named else asked
+        return sorted(forms, key=lambda form: (form != "plain", form))
 
     def by_form(self, task: str, form: str) -> dict[str, Value]:
         """Answers to a benchmark in one form: by item the share of right ones among its questions."""
-        return item_means(self._bench(task, form, "acc"))
+        variant, _, measure = form.partition("/")
+        return item_means(self._bench(task, variant, measure or "acc"))
 
     def suites(self, name: str) -> list[str]:
         """The suites whose rows a metric of held-out text could be made of, the newest last; none for other metrics."""
@@ -134,9 +136,9 @@ class Rows:
         return {item_of(r): str(r.get("lang") or "")
                 for (name, _), group in self.groups.items() if name == task for r in group}
 
-    def chance(self, task: str, variant: str) -> float | None:
+    def chance(self, task: str, form: str) -> float | None:
         """Accuracy of guessing at a benchmark in one form; None where no answer of it is known."""
-        rows = [row for row in self._asked(task, variant)[0] if "correct" in row]
+        rows = [row for row in self._asked(task, form.partition("/")[0])[0] if "correct" in row]
         return Answers(rows).chance if rows else None
 
     def _bench(self, task: str, variant: str, measure: str) -> dict[str, Value]:

@@ -197,7 +197,8 @@ def test_letters_in_their_published_order_are_in_the_headline_only_where_no_form
     write_items(tmp_path / "x.jsonl", make_items(8))
     moved = {"plain": None, "cloze": None, "permuted": {"permuted": {"k": 2}}, "written": "generative"}
     still = {"plain": None, "cloze": None}
-    for variants, expected in ((moved, {"cloze", "permuted", "written"}), (still, {"plain", "cloze"})):
+    for variants, expected in ((moved, {"cloze", "cloze/acc_norm", "permuted", "written"}),
+                               (still, {"plain", "cloze", "cloze/acc_norm"})):
         tasks = read_tasks({"t": spec(files="x.jsonl")}, variants, tmp_path, None, findings := Findings())
         make_questions(tasks, 0, findings)
         assert set(findings.headline["t"]) == expected

@@ -42,7 +42,9 @@ def test_a_chain_of_thought_shows_solutions_and_the_end_that_its_rule_reads() ->
 @pytest.mark.parametrize(("text", "found"), [
     ("A is far and B is near. So the answer is (B).", "B"), ("A is a capital", None), ("B", None),
     ("所以答案是C。", "C"), ("因此选B。", "B"), ("本题选B。", "B"), ("综上所述，正确的是B。", "B"), ("所以选 B", "B"),
-    ("The correct choice is B.", "B"), ("不正确的是B", None),
+    ("The correct choice is B.", "B"), ("不正确的是B", None), ("Therefore, (B) is correct.", "B"),
+    ("因此，B项正确。", "B"),
+    ("B is the correct answer.", "B"), ("B is not the correct answer.", None), ("A is correct, B is correct", None),
     ("I look at A, then at C", None), ("The answer is A. No: the answer is D.", "D"), ("\\boxed{C}", "C"),
 ])  # fmt: skip
 def test_only_what_is_stated_is_the_answer_of_a_chain_of_thought(text: str, found: str | None) -> None:

@@ -11,8 +11,9 @@ from argosy.evidence.compare.traces import Suspicion, Trace, suspicions
 from argosy.model.infer.rows import Score
 from evals.chain import parse_chain
 from evals.items import Item
+from evals.memorisation import memorisation
 from evals.question import Question
-from evals.runner import Memorisation, memorisation
+from evals.section import Memorisation
 from tests.comparison_fixtures import checkpoint
 
 PREFERS = (4.0, 2.0, 1.0, 0.0)  # nats by place: always A, if nothing speaks against it

@@ -3,7 +3,7 @@
 from random import Random
 from statistics import fmean, stdev
 
-from argosy.evidence.results.headline import best_forms, half_of, headline
+from argosy.evidence.results.headline import best_forms, half_of, headline, metric_of
 from argosy.evidence.results.rows import Rows
 
 
@@ -40,6 +40,17 @@ def test_a_form_that_is_guessed_more_easily_is_not_better_for_that() -> None:
     rows = [*_rows({"letters": 0.4}, "a").groups["t", "letters"], *_rows({"yes_no": 0.52}, "b").groups["t", "yes_no"]]
     found = Rows({**row, "scores": [0.0] * (4 if row["variant"] == "letters" else 2)} for row in rows)
     assert best_forms([found], "t", ["letters", "yes_no"]) == ["letters"]
+
+
+def test_options_in_words_count_by_the_better_of_whole_text_and_character() -> None:
+    rows = [{**row, "correct": False, "correct_norm": bool(n % 4)}
+            for n, row in enumerate(_rows({"cloze": 0.0}, "x").groups["t", "cloze"])]  # fmt: skip
+    found = Rows([*rows, *_rows({"letters": 0.5}, "y").groups["t", "letters"]])
+    assert best_forms([found], "t", ["letters", "cloze", "cloze/acc_norm"]) == ["cloze/acc_norm"]
+    assert _value(found, ["cloze/acc_norm"]) == 0.75
+    assert found.forms("t", ["cloze", "cloze/acc_norm"]) == ["cloze", "cloze/acc_norm"]
+    assert metric_of("t", "cloze/acc_norm") == "bench/t/cloze/acc_norm"
+    assert metric_of("t", "letters") == "bench/t/letters/acc"
 
 
 def test_each_half_is_reported_in_the_form_that_is_best_on_the_other() -> None:
