@@ -200,7 +200,7 @@ def read_tasks(
                              for file, number, why in read.rejects]  # fmt: skip
         groups = {item.id: spec.groups(item) for item in read.items}
         found.append(Task(name, read.items, chains[name], groups, partial(read_examples, spec, data), spec.optional))
-    if first and alone and not found:
+    if first and alone and not any(task.items for task in found):
         raise first
     return found
 

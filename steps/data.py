@@ -161,6 +161,8 @@ def run(config: DataConfig, context: StepContext) -> DataOutputs:
         _check_mixture(config, own or tables)
         _write_tables(config, tables | own, writers)
         writers.write_all("facts", demo.fact_records())
+        if not config.instructions:
+            writers.write_all("taught", demo.taught())
     write_inventory(context.out, files, skipped)
     if curation:
         write_json(context.out / "curation.json", curation | {"benchmarks_not_checked": unchecked})
@@ -274,7 +276,7 @@ def _outputs(counts: dict[str, int], tally: Tally, files: list[InputFile], sampl
     )
 
 
-STEP = Step("data", DataConfig, run, version=6, check=lambda parts, _: check_files(parts[0].config), implied=True)
+STEP = Step("data", DataConfig, run, version=7, check=lambda parts, _: check_files(parts[0].config), implied=True)
 
 if __name__ == "__main__":
     main(STEP)

@@ -12,8 +12,8 @@ CONVERSATIONS = ("instructions.jsonl", "instructions_heldout.jsonl", "twin.jsonl
 PREFERENCES = ("preferences.jsonl", "preferences_heldout.jsonl")
 FEEDBACK = ("feedback.jsonl", "feedback_heldout.jsonl")  # where data.feedback names files
 PROMPTS = ("prompts.jsonl",)
-DATA_FILES = (*CONVERSATIONS, *PREFERENCES, *FEEDBACK, *PROMPTS, "facts.jsonl", "benchmark/en.jsonl",
-              "benchmark/zh.jsonl")
+DATA_FILES = (*CONVERSATIONS, *PREFERENCES, *FEEDBACK, *PROMPTS, "facts.jsonl", "taught.jsonl",
+              "benchmark/en.jsonl", "benchmark/zh.jsonl")
 
 
 def hash_fraction(key: str) -> float:

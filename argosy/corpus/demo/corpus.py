@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import resources
-from itertools import chain, islice, zip_longest
+from itertools import chain, islice, product, zip_longest
 from random import Random
 from typing import Annotated, Any, Literal
 
@@ -23,7 +23,7 @@ from argosy.core.config.schema import ADDED, Config
 from argosy.corpus.data.schemas import Conversation, Document, Item, Lang, Preference, Prompt
 from argosy.corpus.demo import examples
 from argosy.corpus.demo.dirt import dirty_documents
-from argosy.corpus.demo.facts import LANGS, Fact, load_facts, split_facts
+from argosy.corpus.demo.facts import LANGS, Fact, load_facts, question, split_facts
 from argosy.corpus.demo.knowledge import answer_documents, benchmark_items, knowledge_documents, quiz_documents
 
 MOST = 1_400_000  # bytes of prose, or of code, that may be wanted: there is a little more
@@ -158,6 +158,12 @@ class Demo:
     def benchmark(self) -> list[Item]:
         """Make the benchmark's items."""
         return benchmark_items(self.facts[2], self.seed, self.config.langs)
+
+    def taught(self) -> Iterator[dict[str, str]]:
+        """Make an open item of each fact that conversations ask about, in each language."""
+        for fact, lang in product(self.facts[1], self.config.langs):
+            yield {"id": f"{fact.id}/{lang}", "cluster": fact.id, "lang": lang, "question": question(fact, lang, 0),
+                   "answer": fact.answer[lang]}
 
     def instructions(self) -> list[Conversation]:
         """Make conversations about the taught facts, and such that show sums where prompts ask for them."""

@@ -16,6 +16,10 @@ from argosy.corpus.demo.corpus import Demo, DemoConfig
 from argosy.corpus.demo.dirt import DIRT_KINDS, dirty_documents
 from argosy.corpus.demo.facts import LABELS, LANGS, LAYOUTS, RELATIONS, load_facts, question, quiz, split_facts
 from argosy.corpus.demo.knowledge import benchmark_items, knowledge_documents, plain_quiz, quiz_documents
+from argosy.evidence.results.suite import load_suite
+from evals.chain import parse_chain
+from evals.items import OpenItem
+from evals.section import Benchmarks
 
 FACTS = load_facts()
 
@@ -45,6 +49,17 @@ def test_split_is_disjoint_stratified_and_repeatable() -> None:
     assert split_facts(FACTS, "seed", 0.5) == (taught, benchmark)
     assert split_facts(FACTS[::-1], "seed", 0.5)[0] == taught[::-1]
     assert split_facts(FACTS, "other", 0.5)[0] != taught
+
+
+def test_what_conversations_teach_is_asked_in_words_that_they_do_not_have() -> None:
+    demo = Demo(DemoConfig(instructions=4000), 1)
+    items, seen = list(demo.taught()), {record["fact"] for record in demo.instructions()}
+    assert {item["cluster"] for item in items} == seen
+    assert not {item["id"] for item in items} & {item["id"] for item in demo.benchmark()}
+    spec = load_suite("benchmark").section("benchmarks", Benchmarks).tasks["taught"]
+    chain = parse_chain("request", spec.variants["request"])
+    asked = {chain.questions(OpenItem(i["id"], i["lang"], i["question"], i["answer"]), 0)[0].prompt for i in items}
+    assert not asked & {record["messages"][0]["content"] for record in demo.instructions()}
 
 
 @pytest.mark.parametrize(("lang", "labels"), list(product(LANGS, LABELS)))
