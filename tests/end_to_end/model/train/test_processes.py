@@ -4,7 +4,6 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -17,8 +16,8 @@ from argosy.core.tracking.spool import OF_THE_RUN
 from tests import posttraining_fixtures
 from tests.processes import until
 from tests.training_fixtures import digests, make_data
+from tests.warm import ROOT, Popen
 
-ROOT = Path(__file__).parents[4]
 PRETRAIN: dict[str, Any] = {
     "sequence_length": 32, "global_batch_size": 8, "micro_batch_size": 2, "tokens": 24 * 256, "log_every": 4,
     "save_every": 3, "exports": [0.5, 1.0], "dtype": "float32", "weight_decay": 0.1, "max_grad_norm": 0.5,
@@ -45,6 +44,7 @@ STEPS: dict[str, tuple[str, dict[str, Any]]] = {
     "ppo": ("rlhf", {**RLHF, "method": "ppo"}),
     "grpo": ("rlhf", {**RLHF, "method": "grpo", "max_steps": 8, "staleness": 1}),
 }
+LONG = {"processes": 3, "max_steps": 60}  # of three, the order of a sum counts; and there is time to stop them
 
 
 @pytest.fixture(scope="module")
@@ -57,8 +57,22 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def start(given: Path, name: str, out: Path, environment: dict[str, str] | None = None,
-          **fields: Any) -> subprocess.Popen[str]:
+class Started(Popen):
+    """A step's process, with what it printed."""
+
+    def __init__(self, step: str, config: Any, out: Path, environment: dict[str, str], warm: bool) -> None:
+        self._log = out.with_name(f"{out.name}.log")
+        with self._log.open("ab") as log:
+            super().__init__([sys.executable, "-m", f"steps.{step}", "--config", json.dumps(config), "--out", out],
+                             cwd=ROOT, env=environment, stdout=log, warm=warm)
+
+    def end(self, code: int = 0) -> str:
+        """Wait for the end; returns all that was printed, by earlier attempts too."""
+        assert self.wait(300) == code, self._log.read_text()
+        return self._log.read_text()
+
+
+def start(given: Path, name: str, out: Path, warm: bool = True, **fields: Any) -> Started:
     step, config = STEPS[name]
     wired = {"checkpoint": given / "base", "data": given / "data"}
     if step == "pretrain":
@@ -67,24 +81,16 @@ def start(given: Path, name: str, out: Path, environment: dict[str, str] | None 
         wired["teacher"] = given / "base"
     if step == "long_context":
         wired = {"tokenized": given, "checkpoint": whole(given, "short")}
-    text = json.dumps({**config, **{field: str(path) for field, path in wired.items()}, **fields})
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "ARGOSY_THREADS": "1", "CUDA_VISIBLE_DEVICES": "",
-                   **(environment or {})}
-    return subprocess.Popen([sys.executable, "-m", f"steps.{step}", "--config", text, "--out", str(out)], cwd=ROOT,
-                            env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-
-
-def finish(process: subprocess.Popen[str]) -> str:
-    output, _ = process.communicate(timeout=300)
-    assert process.returncode == 0, output
-    return output
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "ARGOSY_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    given_paths = {field: str(path) for field, path in wired.items()}
+    return Started(step, {**config, **given_paths, **fields}, out, environment, warm)
 
 
 def whole(given: Path, name: str, **fields: Any) -> Path:
     """The directory of an undisturbed run; several tests share it."""
     out = given / "_".join([name, *(f"{key}_{value}" for key, value in fields.items())])
     if not (out / "outputs.json").exists():
-        finish(start(given, name, out, **fields))
+        start(given, name, out, **fields).end()
     return out
 
 
@@ -108,32 +114,31 @@ def equal(found: dict[tuple[str, int], float], expected: dict[tuple[str, int], f
 
 
 def test_killed_and_started_again_is_the_same(given: Path, tmp_path: Path) -> None:
-    name, fields = "sft", {"processes": 3}  # of three, the order of a sum counts
+    name, fields = "sft", LONG
     process = start(given, name, tmp_path, **fields)
     until(lambda: any((tmp_path / "state").glob("step-*")) or any((tmp_path / "state").glob("*/complete")), 240)
-    assert process.poll() is None, "ended before it could be killed"
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+    process.kill()
+    process.end(-signal.SIGKILL)
     assert not (tmp_path / "outputs.json").exists()
-    finish(start(given, name, tmp_path, **fields))
+    start(given, name, tmp_path, **fields).end()
     undisturbed = whole(given, name, **fields)
     assert digests(tmp_path) == digests(undisturbed)
     assert outputs(tmp_path) == outputs(undisturbed)
     assert metrics(tmp_path) == metrics(undisturbed)
 
 
-@pytest.mark.parametrize(("name", "fields"), [("pretrain", {}), ("sft", {"processes": 3}), ("grpo", {})])
+@pytest.mark.parametrize(("name", "fields"), [
+    ("pretrain", {"tokens": 100 * 256}), ("sft", LONG), ("grpo", {"max_steps": 24})])
 def test_a_step_that_is_to_stop_saves_and_no_step_is_done_twice(given: Path, tmp_path: Path, name: str,
                                                                 fields: dict[str, Any]) -> None:
     often = {**fields, "log_every": 1, "save_every": 10**6}
     process = start(given, name, tmp_path, **often)
     until(lambda: read_record(tmp_path / "progress.json").get("done", 0) > 0, 240)
     process.send_signal(signal.SIGTERM)
-    printed = process.communicate(timeout=60)[0]
-    assert process.returncode == 143, printed
+    process.end(143)
     [state] = (tmp_path / "state").glob("step-*")
-    printed += finish(start(given, name, tmp_path, **often))
-    log = (tmp_path / "log-rank0.txt").read_text() if fields else printed  # of both attempts
+    printed = start(given, name, tmp_path, **often).end()
+    log = (tmp_path / "log-rank0.txt").read_text() if "processes" in fields else printed  # of both attempts
     steps = [int(step) for step in re.findall(r"^step (\d+)/\d+  (?!held-out)", log, re.MULTILINE)]
     assert steps == [*range(1, len(steps) + 1)]
     assert f"continuing after step {int(state.name.removeprefix('step-'))}\n" in log
@@ -171,17 +176,15 @@ def test_a_phase_goes_on_with_other_processes_and_engines(given: Path, tmp_path:
         until(lambda state=state, process=process: (state / "complete").exists() or process.poll() is not None, 240)
         process.kill()
         resume = str(state.relative_to(tmp_path))
-        assert state.exists(), process.communicate()[0]
-        process.wait()
+        process.end(-signal.SIGKILL)
     last = tmp_path / "pretrain-ffffffffffff"
-    output = finish(start(given, "pretrain", last, resume=resume))
+    output = start(given, "pretrain", last, resume=resume).end()
     assert f"continuing after step {int(resume[-8:])}" in output
     plain = metrics(whole(given, "pretrain"))
     for key, value in metrics(last).items():
         assert value == pytest.approx(plain[key], rel=1e-3 if "grad_norm" in key[0] else 1e-5), key
     process = start(given, "pretrain", tmp_path / "other", seed=1, resume=resume)
-    assert f"pretrain-{chain[-1][0]:012x}" in process.communicate()[0]
-    assert process.returncode == 2
+    assert f"pretrain-{chain[-1][0]:012x}" in process.end(2)
 
 
 @pytest.mark.parametrize(("name", "first", "then"), [
@@ -195,10 +198,9 @@ def test_posttraining_goes_on_with_other_processes_and_engines(given: Path, tmp_
     process = start(given, name, killed, **first)
     until(lambda: any(killed.glob("state/step-*/complete")) or process.poll() is not None, 240)
     process.kill()
-    process.wait()
-    state = max(killed.glob("state/step-*/complete"), default=None)
-    assert state, process.communicate()[0]
-    finish(start(given, name, last, **then, resume=str(state.parent.relative_to(tmp_path))))
+    process.end(-signal.SIGKILL)
+    state = max(killed.glob("state/step-*/complete"))
+    start(given, name, last, **then, resume=str(state.parent.relative_to(tmp_path))).end()
     found, plain = metrics(last), metrics(whole(given, name))
     begun = int(state.parent.name.removeprefix("step-"))
     assert begun < STEPS[name][1]["max_steps"]
@@ -206,13 +208,15 @@ def test_posttraining_goes_on_with_other_processes_and_engines(given: Path, tmp_
     equal(found, plain)
 
 
-def test_deepspeed_needs_no_compiler_and_continues_after_a_kill(given: Path, tmp_path: Path) -> None:
+def test_deepspeed_needs_no_compiler_and_continues_after_a_kill(given: Path, tmp_path: Path,
+                                                                monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
     fields: dict[str, Any] = {"engine": "zero", "save_every": 6}
-    process = start(given, "pretrain", tmp_path, {"PATH": "/nowhere"}, **fields)
+    process = start(given, "pretrain", tmp_path, warm=False, **fields)
     until(lambda: any((tmp_path / "state").glob("step-*")), 240)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    output = finish(start(given, "pretrain", tmp_path, {"PATH": "/nowhere"}, **fields))
+    process.kill()
+    process.end(-signal.SIGKILL)
+    output = start(given, "pretrain", tmp_path, warm=False, **fields).end()
     assert re.search(r"continuing after step \d+", output)
     plain = metrics(whole(given, "pretrain"))
     ours = metrics(tmp_path)
