@@ -276,7 +276,7 @@ def _outputs(counts: dict[str, int], tally: Tally, files: list[InputFile], sampl
     )
 
 
-STEP = Step("data", DataConfig, run, version=7, check=lambda parts, _: check_files(parts[0].config), implied=True)
+STEP = Step("data", DataConfig, run, version=8, check=lambda parts, _: check_files(parts[0].config), implied=True)
 
 if __name__ == "__main__":
     main(STEP)

@@ -163,7 +163,7 @@ class Demo:
         """Make an open item of each fact that conversations ask about, in each language."""
         for fact, lang in product(self.facts[1], self.config.langs):
             yield {"id": f"{fact.id}/{lang}", "cluster": fact.id, "lang": lang, "question": question(fact, lang, 0),
-                   "answer": fact.answer[lang]}
+                   "answer": fact.answer[lang], "solution": ""}
 
     def instructions(self) -> list[Conversation]:
         """Make conversations about the taught facts, and such that show sums where prompts ask for them."""

@@ -18,7 +18,7 @@ from argosy.corpus.demo.facts import LABELS, LANGS, LAYOUTS, RELATIONS, load_fac
 from argosy.corpus.demo.knowledge import benchmark_items, knowledge_documents, plain_quiz, quiz_documents
 from argosy.evidence.results.suite import load_suite
 from evals.chain import parse_chain
-from evals.items import OpenItem
+from evals.formats import At, find_format, parse_records
 from evals.section import Benchmarks
 
 FACTS = load_facts()
@@ -58,7 +58,9 @@ def test_what_conversations_teach_is_asked_in_words_that_they_do_not_have() -> N
     assert not {item["id"] for item in items} & {item["id"] for item in demo.benchmark()}
     spec = load_suite("benchmark").section("benchmarks", Benchmarks).tasks["taught"]
     chain = parse_chain("request", spec.variants["request"])
-    asked = {chain.questions(OpenItem(i["id"], i["lang"], i["question"], i["answer"]), 0)[0].prompt for i in items}
+    read = parse_records(items, find_format("argosy"), At("taught"))
+    assert not read.left_out
+    asked = {chain.questions(item, 0)[0].prompt for item in read.items}
     assert not asked & {record["messages"][0]["content"] for record in demo.instructions()}
 
 
