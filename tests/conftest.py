@@ -38,6 +38,16 @@ def no_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("workflows.local.shipping.COMMAND", ("-c", ended))
 
 
+@pytest.fixture(scope="module")
+def warm() -> Iterator[None]:
+    """What `argosy` starts in this process begins with all imports done."""
+    from tests.warm import SUBPROCESS
+
+    with mock.patch("workflows.local.process.subprocess", SUBPROCESS), \
+            mock.patch("workflows.local.shipping.subprocess", SUBPROCESS):
+        yield
+
+
 @pytest.fixture
 def argosy(capsys: pytest.CaptureFixture[str]) -> Argosy:
     """`argosy` in this process."""

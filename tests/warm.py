@@ -20,6 +20,7 @@ from itertools import pairwise
 from multiprocessing.process import BaseProcess
 from multiprocessing.reduction import DupFd
 from pathlib import Path
+from types import SimpleNamespace
 from typing import IO, Any
 
 from argosy.core.step.process import DIE_WITH_PARENT
@@ -72,6 +73,10 @@ class Popen:
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
+
+
+SUBPROCESS = SimpleNamespace(**{**vars(subprocess), "Popen": Popen})
+"""What a module that starts commands of this Python may take for `subprocess`."""
 
 
 class _File:

@@ -19,9 +19,11 @@ import time
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
 from argosy.core.store.step_files import OUTPUTS, RUN
 from tests.store_comparison import differences
+from tests.warm import Popen
 from workflows.compose import compose
 from workflows.lifecycle import lifecycle
 from workflows.plan import plan
@@ -43,12 +45,12 @@ SAVES = (  # of the third, whose RL makes the next rollout beside the update
 FROZEN_S = 30  # after which a rank that is stopped is noticed
 
 
-def start(store: Path, *arguments: str) -> subprocess.Popen[bytes]:
+def start(store: Path, *arguments: str, popen: type[Any] = subprocess.Popen) -> Any:
     """`argosy run` of the tiny preset; what it prints is added to `<store>.log`."""
     command = [*ARGOSY, "run", "--preset", "tiny", "--store", str(store), "--plain", *arguments]
     ours = {"MLFLOW_TRACKING_URI": "", "ARGOSY_RANK_TIMEOUT": str(FROZEN_S)}  # metrics go to the store's own database
     with Path(f"{store}.log").open("ab") as log:
-        return subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log, env={**os.environ, **ours})
+        return popen(command, cwd=ROOT, stdout=log, stderr=log, env={**os.environ, **ours})
 
 
 def run(store: Path, *arguments: str) -> str:
@@ -59,7 +61,7 @@ def run(store: Path, *arguments: str) -> str:
     """
     log = Path(f"{store}.log")
     before = log.stat().st_size if log.exists() else 0
-    code = start(store, *arguments).wait()
+    code = start(store, *arguments, popen=Popen).wait()
     text = log.read_bytes()[before:].decode()
     if code:
         raise RuntimeError(f"argosy run ended with {code}:\n{text[-3000:]}")
