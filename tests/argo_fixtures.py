@@ -16,6 +16,7 @@ from unittest import mock
 import yaml
 
 from argosy.core.tracking.tracker import Tracker
+from tests import warm
 from workflows.argo.handoff import Handoff
 from workflows.argo.pod.__main__ import main
 from workflows.local.shipping import PipelineTracker
@@ -40,7 +41,7 @@ def pod(profiles: Path, *arguments: str, env: Mapping[str, str] | None = None) -
     environment = {**os.environ, "ARGOSY_PROFILES": str(profiles), **(env or {})}
     if yaml.safe_load((profiles / "here.yaml").read_text())["storage"].get("uri"):
         command = [sys.executable, "-m", "workflows.argo.pod", *arguments]
-        return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
+        return warm.run(command, cwd=ROOT, env=environment)
     out, err = io.StringIO(), io.StringIO()
     umask = os.umask(0)
     with mock.patch.dict(os.environ, environment), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):

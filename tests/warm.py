@@ -13,6 +13,7 @@ import runpy
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import traceback
 from collections.abc import Mapping, Sequence
@@ -73,6 +74,14 @@ class Popen:
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
+
+
+def run(args: Sequence[Any], *, timeout: float = 300, **more: Any) -> subprocess.CompletedProcess[str]:
+    """`subprocess.run` with what is printed."""
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        code = Popen(args, stdout=out, stderr=err, **more).wait(timeout)
+        printed = [file.seek(0) or file.read() for file in (out, err)]
+    return subprocess.CompletedProcess(args, code, *printed)
 
 
 SUBPROCESS = SimpleNamespace(**{**vars(subprocess), "Popen": Popen})

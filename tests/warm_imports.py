@@ -10,7 +10,7 @@ transformers.convert_slow_tokenizer transformers.models.auto.tokenization_auto
 transformers.models.llama.modeling_llama transformers.models.qwen3_moe.modeling_qwen3_moe argosy.core.step.command
 argosy.core.tracking.__main__ argosy.corpus.cleaning.kernels argosy.model.infer.backends
 argosy.model.post.preferences.rewards argosy.model.post.rl.learning argosy.model.post.rl.rewards argosy.model.post.sft
-argosy.model.train.engines.deepspeed argosy.model.train.phase evals.runner workflows.cli
+argosy.model.train.engines.deepspeed argosy.model.train.phase evals.runner s3fs workflows.cli
 """
 for _name in _NAMES.split():
     import_module(_name)

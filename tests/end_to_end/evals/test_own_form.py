@@ -1,12 +1,12 @@
 """A form that a suite's YAML writes by itself (`template`): in results, MLflow's records, the report and the gate."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 from argosy.evidence.gate.subject import read_subject
 from argosy.evidence.results.items import read_items
+from tests import warm
 from tests.comparison_fixtures import judged
 from tests.evaluation_fixtures import make_items, save_checkpoint, write_items
 
@@ -27,7 +27,7 @@ benchmarks:
 def _run(step: str, config: dict[str, object], out: Path) -> None:
     """Run a step as the cluster does."""
     asked = ["--config", json.dumps(config), "--out", str(out)]
-    subprocess.run([sys.executable, "-m", f"steps.{step}", *asked], check=True)
+    assert warm.run([sys.executable, "-m", f"steps.{step}", *asked]).returncode == 0
 
 
 def test_a_form_by_yaml_alone_is_in_results_tracking_report_and_gate(tmp_path: Path) -> None:

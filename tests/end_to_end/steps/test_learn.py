@@ -151,7 +151,7 @@ def picked(question: Question, items: dict[str, Item], place: int) -> Answer:
     return found
 
 
-def test_a_pipeline_learns_once_and_changes_no_other_result(store: Path, tmp_path: Path) -> None:
+def test_a_pipeline_learns_once_and_changes_no_other_result(store: Path, tmp_path: Path, warm: None) -> None:
     def nodes(suite: str) -> list[Node]:
         checkpoint = Node("start", "start", StartConfig(model=str(store / "sft/checkpoints/end")))
         config = Evaluation(suites={str(store / f"{suite}.yaml"): "final"})

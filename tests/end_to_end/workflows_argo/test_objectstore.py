@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from argosy.core.store.step_files import OUTPUTS, RUN
 from argosy.core.tracking.mlflow.server import create_database
 from tests.argo_fixtures import BUCKET, ROOT, batches, plan_pod, pod, s3_server, write_profile
 from tests.store_comparison import OF_THE_PROCESS
+from tests.warm import Popen
 from workflows.argo.objectstore.files import Remote
 from workflows.argo.objectstore.node import FILES
 from workflows.compose import compose
@@ -64,7 +64,7 @@ class Cluster:
         self.empty()
         environment = {**os.environ, "ARGOSY_PROFILES": str(self.profiles), **self.environment}
         command = [sys.executable, "-m", "workflows.argo.pod", *self._run(workflow, batch)]
-        process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL)
+        process = Popen(command, cwd=ROOT, env=environment)
         while self.state(batch) <= after:
             assert process.poll() is None, "it ended before it was interrupted"
             time.sleep(0.05)
@@ -101,7 +101,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster
 
 
 @pytest.fixture
-def laptop(tmp_path: Path) -> list[PlannedNode]:
+def laptop(tmp_path: Path, warm: None) -> list[PlannedNode]:
     """The same nodes, run on a laptop."""
     planned = plan(lifecycle(compose("tiny", overrides=OVERRIDES)), tmp_path / "laptop", None, LAST)
     assert run_plan(planned, plain=True).exit_code == 0

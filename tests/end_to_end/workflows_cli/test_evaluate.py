@@ -13,16 +13,19 @@ import pytest
 from argosy.core.store.files import make_directory, write_json
 from argosy.core.tracking.spool import owner_of
 from argosy.model.infer import chat_api
+from tests import warm
 from tests.benchmark_files import stems, write_files
 from tests.command_line import Argosy
 from tests.evaluation_fixtures import make_items, save_checkpoint
 from tests.servers import judge_server
 
+pytestmark = pytest.mark.usefixtures("warm")
+
 
 def _argosy(cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3]), "OPENAI_API_KEY": "k-123"}
     command = [sys.executable, "-c", "import sys; from workflows.cli import main; sys.exit(main())", "judge"]
-    return subprocess.run([*command, *arguments], cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+    return warm.run([*command, *arguments], cwd=cwd, env=environment)
 
 
 def _write(path: Path, key: str, texts: list[str]) -> str:

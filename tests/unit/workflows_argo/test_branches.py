@@ -18,7 +18,7 @@ from workflows.compose import compose
 from workflows.lifecycle import lifecycle
 from workflows.plan import plan
 
-pytestmark = pytest.mark.usefixtures("no_mlflow")
+pytestmark = pytest.mark.usefixtures("no_mlflow", "warm")
 CONFIG = """\
 posttraining:
   - {name: chat, method: sft}

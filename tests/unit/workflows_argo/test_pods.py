@@ -22,7 +22,7 @@ from workflows.plan import describe, plan
 from workflows.sweep import Question, read_sweep, sweep_nodes
 
 RANGE = ("--to", "tokenize")
-pytestmark = pytest.mark.usefixtures("no_mlflow")
+pytestmark = pytest.mark.usefixtures("no_mlflow", "warm")
 
 
 @pytest.fixture

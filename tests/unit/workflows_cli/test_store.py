@@ -14,7 +14,7 @@ from workflows.graph import Node
 from workflows.lifecycle import LifecycleConfig
 from workflows.stored.last_run import model_directory
 
-pytestmark = pytest.mark.usefixtures("no_mlflow")
+pytestmark = pytest.mark.usefixtures("no_mlflow", "warm")
 
 
 def noops(config: LifecycleConfig) -> list[Node]:
