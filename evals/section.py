@@ -248,11 +248,12 @@ def describe_samples(batches: Iterable[Batch]) -> Iterator[str]:
 
 
 def remake_questions(
-    suite: Suite, data: Path, seed: int, wanted: Iterable[Key], limit: int | None = None
+    suite: Suite, data: Path, seed: int, wanted: Iterable[Key], limit: int | None = None,
+    tell: Callable[[str], object] = len
 ) -> dict[Key, Question]:
     """Make chosen questions of an evaluation again, a function of the suite, the items and the seed; a task, variant
     or item that does not exist any more has none. `limit`: the evaluation's, since examples and other items'
-    distractors depend on which items there were."""
+    distractors depend on which items there were. `tell`: takes the reason why the items of a task cannot be read."""
     if suite.benchmarks is None:
         return {}
     section = suite.section("benchmarks", Benchmarks)
@@ -260,13 +261,13 @@ def remake_questions(
     for task, variant, name in sorted(set(wanted)):
         if task in section.tasks and variant in section.tasks[task].chains(section.variants):
             names.setdefault((task, variant), []).append(name)
-    items = {task: {item.id: item for item in _readable(partial(_items, section.tasks[task], data, limit))}
+    items = {task: {item.id: item for item in _readable(partial(_items, section.tasks[task], data, limit), tell)}
              for task, _ in names}  # fmt: skip
     found: dict[Key, Question] = {}
     for (task, variant), ids in names.items():
         spec, known = section.tasks[task], items[task]
         chain = parse_chain(variant, spec.chains(section.variants)[variant])
-        pool = Pool(known.values(), _readable(partial(read_examples, spec, data, chain)))
+        pool = Pool(known.values(), _readable(partial(read_examples, spec, data, chain), tell))
         for name in dict.fromkeys(id if id in known else id.rpartition("#")[0] for id in ids):
             with suppress(NotApplicable):
                 made = chain.questions(known[name], seed, pool) if name in known else []
@@ -278,8 +279,9 @@ def _items(spec: TaskSpec, data: Path, limit: int | None) -> list[AnyItem]:
     return read_task(spec, data, limit).items
 
 
-def _readable(read: Callable[[], list[AnyItem]]) -> list[AnyItem]:
+def _readable(read: Callable[[], list[AnyItem]], tell: Callable[[str], object]) -> list[AnyItem]:
     try:
         return read()
-    except (InputError, StepError):
+    except (InputError, StepError) as error:
+        tell(str(error))
         return []

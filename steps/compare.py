@@ -18,9 +18,12 @@ from argosy.core.errors import ArgosyError, InputError
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
 from argosy.core.store.files import read_record, write_atomic, write_json
-from argosy.core.store.step_files import RUN
+from argosy.core.store.step_files import RUN, read_done
+from argosy.evidence.results.items import ASKED
+from argosy.evidence.results.suite import FOLDERS
 
 if TYPE_CHECKING:
+    from argosy.evidence.compare.checkpoints import Checkpoint
     from argosy.evidence.report.items import Asked, Key
 
 REPORT, COMPARISON = "report.html", "comparison.json"
@@ -78,34 +81,51 @@ def run(config: CompareConfig, context: StepContext) -> CompareOutputs:
 
 
 def question_texts(
-    evaluations: Iterable[Path], wanted: "Sequence[Key]", tell: Callable[[str], object] = len
+    checkpoints: "Sequence[Checkpoint]", wanted: "Iterable[Key]", tell: Callable[[str], object] = len
 ) -> "dict[Key, Asked]":
-    """Questions made again from the suites of the evaluations, as far as these are here; a page without the others is
-    still a page. `tell`: takes a sentence on each suite whose questions cannot be made."""
+    """Make questions that the checkpoints answered again, from the suites of their evaluations; those that would not
+    be asked in the same words now are left out. `tell`: takes a sentence on questions without a text, and why."""
     from argosy.evidence.report.items import Asked
     from argosy.evidence.results.suite import load_suite
     from evals.section import remake_questions
 
+    digests = {(*group, str(row["id"])): row.get(ASKED) for checkpoint in checkpoints
+               for group, rows in checkpoint.rows.groups.items() for row in rows}
+    keys, why = dict.fromkeys(wanted), dict[str, None]()
     found: dict[Key, Asked] = {}
-    for suite, of_suite, seed, limit in sorted(set(map(_source, evaluations))):
-        left = [key for key in wanted if key not in found]
+    for suite, data, seed, limit in sorted({_source(path) for each in checkpoints for path in each.evaluations}):
+        left = [key for key in keys if key not in found]
         if not suite or not left:
             continue
         try:
-            made = remake_questions(load_suite(suite), Path(of_suite or "."), seed, left, limit or None)
+            made = remake_questions(load_suite(suite), Path(data or "."), seed, left, limit or None,
+                                    lambda reason: why.setdefault(reason))
         except (ArgosyError, OSError) as error:
-            tell(f"the items of suite {suite} are shown without their text: {error}")
+            why[f"suite {suite}: {error}"] = None
             continue
+        same = {key: q for key, q in made.items() if digests.get(key) in (None, q.digest)}
+        if len(same) < len(made):
+            why[f"suite {suite} asks in other words than it did"] = None
         found |= {key: Asked(q.prompt, tuple(q.continuations), q.before, q.prompts,
-                             q.generation.answer if q.generation else "") for key, q in made.items()}
+                             q.generation.answer if q.generation else "") for key, q in same.items()}
+    if missing := len(keys.keys() - found.keys()):
+        tell(f"{missing:,} of {len(keys):,} questions are without their text: "
+             f"{'; '.join(why) or 'no suite here has these items and forms'}")
     return found
 
 
 def _source(evaluation: Path) -> tuple[str, str, int, int]:
-    """The suite (a name or a file), data step's directory, seed and limit (0: none) of an evaluation."""
+    """Return the suite (a name or a file), the data step's directory, seed and limit (0: none) of an evaluation. Both
+    may have moved since: a shipped suite is known by its name, a data step by its digest, beside the evaluation."""
     settings = read_record(evaluation / RUN).get("config", {})
-    suite = settings.get("suite_file") or settings.get("suite") or ""
-    return str(suite), str(settings.get("data") or ""), int(settings.get("seed") or 0), int(settings.get("limit") or 0)
+    suite, data = (str(settings.get(name) or "") for name in ("suite_file", "data"))
+    name = str(settings.get("suite") or "")
+    if not Path(suite).is_file() and any((folder / f"{name}.yaml").is_file() for folder in FOLDERS):
+        suite = name
+    if not Path(data).is_dir() or not data:
+        made = (read_done(evaluation) or {}).get("made_from", {}).get("upstream", {}).get("data", [])
+        data = next((str(path) for digest in made for path in sorted(evaluation.parent.glob(f"*-{digest}"))), data)
+    return suite or name, data, int(settings.get("seed") or 0), int(settings.get("limit") or 0)
 
 
 STEP = Step("compare", CompareConfig, run, version=4)

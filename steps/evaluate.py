@@ -6,7 +6,6 @@ Writes `results.json` (metrics, standard errors, counts, what was left out) and 
 variant, a probe's case, or a held-out document). Formats: docs/files.md; how it works: docs/evaluation.md.
 """
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -67,7 +66,7 @@ def run(config: EvaluateConfig, context: StepContext) -> EvaluateOutputs:
     from argosy.model.infer.work import reporter
     from argosy.model.weights.checkpoint import find_checkpoint
 
-    suite = load_suite(os.path.abspath(config.suite_file) if config.suite_file else config.suite)
+    suite = load_suite(config.suite_file or config.suite)
     sections = _sections(config, suite)
     check_one_there(suite, Path(config.data or "."))
     checkpoint = find_checkpoint(given_directory("checkpoint", config.checkpoint, "training"), config.export)

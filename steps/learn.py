@@ -9,7 +9,6 @@ the end. The rows are the checkpoint's, in the files of the evaluate step, which
 (docs/evaluation.md).
 """
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -52,7 +51,7 @@ def run(config: LearnConfig, context: StepContext) -> EvaluateOutputs:
     from evals.learning import add_gains, learning_of, make_lesson
     from evals.section import Benchmarks, check_benchmarks
 
-    suite = load_suite(os.path.abspath(config.suite_file) if config.suite_file else config.suite)
+    suite = load_suite(config.suite_file or config.suite)
     section = suite.section("benchmarks", Benchmarks) if suite.benchmarks is not None else Benchmarks()
     way = learning_of(section, suite.name)
     if way is None:

@@ -54,8 +54,7 @@ def run(args: argparse.Namespace) -> int:
     file = args.html or Path("-".join(["cases", *(_NOT_IN_A_NAME.sub("_", n) for n in args.checkpoints)]) + ".html")
     entries = Names(args.store).entries(args.checkpoints)
     cases = find_cases(entries, _groups(entries, args.task, args.form), args.change / 100, args.most)
-    evaluations = [path for entry in entries for path in entry.chosen.evaluations]
-    texts = question_texts(evaluations, [case.key for case in cases.chosen], tell=print)
+    texts = question_texts([entry.chosen for entry in entries], [case.key for case in cases.chosen], tell=print)
     text = page(cases, texts)
     write_atomic(file, text, durable=False)
     shown = f"{len(cases.chosen):,} of {cases.count:,}" if len(cases.chosen) < cases.count else f"{cases.count:,}"

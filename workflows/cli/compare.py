@@ -84,9 +84,10 @@ def publish(found: "Compared", names: "Names", html: Path) -> Iterator[str]:
         except StepError as error:
             yield f"no links to MLflow: {error}"
     page = ComparisonPage.of(found)
-    evaluations = [path for e in found.entries for path in e.chosen.evaluations]
-    text = page.render(question_texts(evaluations, page.wanted()))
+    untold: list[str] = []
+    text = page.render(question_texts([e.chosen for e in found.entries], page.wanted(), untold.append))
     write_atomic(html, text, durable=False)
+    yield from untold
     yield f"page: {html} ({len(text.encode()) / 1e6:.1f} MB)"
 
 

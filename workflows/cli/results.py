@@ -55,7 +55,7 @@ def _export(args: argparse.Namespace) -> int:
         raise InputError(f"{entry.name} has no results of benchmarks here (its numbers are from {entry.source}): "
                          "evaluate it with a suite of benchmarks, or name the store that has its evaluations (--store)")
     keys = [(*group, str(row["id"])) for group, found in checkpoint.answers.items() for row in found.rows]
-    asked = question_texts(checkpoint.evaluations, keys if args.as_ != "lighteval" else [], tell=print)
+    asked = question_texts([checkpoint], keys if args.as_ != "lighteval" else [], tell=print)
     writer = {module.NAME: module.write for module in (lm_eval_files, lighteval_files, inspect_logs)}[args.as_]
     files = writer(Exported(entry.label, checkpoint, asked), args.out)
     others = sum(not name.startswith("bench/") for name in checkpoint.metrics)

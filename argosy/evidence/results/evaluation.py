@@ -56,14 +56,16 @@ class SuiteConfig(Config):
     @model_validator(mode="before")
     @classmethod
     def _name_files(cls, values: Any) -> Any:
-        """Add what the suite names, so that changed items are evaluated again, by hand too."""
+        """Add what the suite names, so that changed items are evaluated again, by hand too. Its own path is absolute,
+        so that who reads the record from elsewhere finds it."""
         from argosy.evidence.results.suite import named_files
 
         file = values.get("suite_file") if isinstance(values, dict) else None
         if not isinstance(file, str) or not file:
             return values
-        files = dict.fromkeys([*values.get("suite_files", ()), *named_files(os.path.expanduser(file))])
-        return {**values, "suite_files": tuple(files)}
+        file = os.path.abspath(os.path.expanduser(file))
+        files = dict.fromkeys([*values.get("suite_files", ()), *named_files(file)])
+        return {**values, "suite_file": file, "suite_files": tuple(files)}
 
 
 class EvaluateOutputs(Measured):

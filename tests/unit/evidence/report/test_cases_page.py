@@ -16,12 +16,15 @@ from argosy.evidence.compare.entries import Entry
 from argosy.evidence.report import page as pages
 from argosy.evidence.report.cases import Case, Cases, find_cases, page
 from argosy.evidence.report.items import Asked
+from argosy.evidence.results.items import write_items as write_rows
 from argosy.evidence.results.rows import Rows
 from argosy.evidence.results.suite import load_suite
 from evals.runner import run_benchmarks
 from evals.section import Benchmarks, remake_questions
 from probes.kinds import run_probes
+from steps.compare import question_texts
 from tests.command_line import Argosy
+from tests.comparison_fixtures import node
 from tests.evaluation_fixtures import make_items, make_language_model, write_items
 from tests.html_tags import TagReader, check_no_markup, check_self_contained
 from tests.report_fixtures import make_store
@@ -144,6 +147,32 @@ def test_texts_come_back_as_they_were_and_options_in_the_prompt_become_pairs(tmp
     assert probes[0]["cases"] == [{"prefix": odd + "1", "text": [" one"], "against": [" " + odd]}]
     assert probes[1]["name"] == "t_plain_pairs"
     assert probes[1]["pairs"] == [{"good": f"{odd}3", "bad": f"{odd}2", "after": " end"}]
+
+
+def test_texts_are_found_where_a_store_has_moved_and_none_is_of_other_words(tmp_path: Path) -> None:
+    first = node(tmp_path, "data", "data", {}, {})
+    write_items(first / "q.jsonl", make_items(8))
+    section: dict[str, Any] = {"tasks": {"q": ["q.jsonl"]}, "variants": {"plain": None, "cloze": None}}
+    own = tmp_path / "own.yaml"
+    own.write_text(yaml.safe_dump({"benchmarks": section}))
+    rows = run_benchmarks(Benchmarks.model_validate(section), make_language_model(), first, chat=False, seed=0,
+                          limit=None).rows
+    evaluation = node(tmp_path, "evaluate", "evaluate", {}, {}, upstream={"data": [first.name.rpartition("-")[2]]},
+                      run={"config": {"suite": "own", "suite_file": str(own), "data": "/gone/data", "seed": 0}})
+    write_rows(evaluation, rows)
+    checkpoint = Checkpoint("a", "a", "sft", "final", 1, 0)
+    checkpoint.evaluations.append(evaluation)
+    keys = [(row["task"], row["variant"], row["id"]) for row in rows]
+    told: list[str] = []
+    assert question_texts([checkpoint], keys, told.append).keys() == set(keys)
+    assert not told
+    section["variants"]["plain"] = {"labels": {"symbols": "numerals"}}
+    own.write_text(yaml.safe_dump({"benchmarks": section}))
+    assert {key[1] for key in question_texts([checkpoint], keys, told.append)} == {"cloze"}
+    first.rename(tmp_path / "away")
+    assert not question_texts([checkpoint], keys, told.append)
+    assert re.search("^8 of 16 questions .*own.yaml asks in other words", told[0])
+    assert re.search("^16 of 16 questions .*q.jsonl does not exist", told[1])
 
 
 def suite_of(html: str, folder: Path) -> str:

@@ -48,7 +48,7 @@ def found(store: Path) -> Compared:
 @pytest.fixture(scope="module")
 def html(found: Compared) -> str:
     page = ComparisonPage.of(found)
-    return page.render(question_texts([p for e in found.entries for p in e.chosen.evaluations], page.wanted()))
+    return page.render(question_texts([e.chosen for e in found.entries], page.wanted()))
 
 
 def test_it_is_whole_and_needs_no_network(html: str) -> None:
