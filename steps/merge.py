@@ -5,21 +5,28 @@
 See docs/export.md.
 """
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Annotated, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from argosy.core.config.schema import RUNTIME, Config, ModelDir, ModelDirs, Upstream
+from argosy.core.errors import InputError
 from argosy.core.lazy import Tensor
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
 from argosy.core.store.step_files import given_directory
 from argosy.model.weights.export import Export
 
+if TYPE_CHECKING:
+    from argosy.model.weights.checkpoint import Checkpoint
+
 Method = Literal["average", "slerp", "ties"]
 METHODS: tuple[str, ...] = get_args(Method)
+_APART = re.compile(  # fields of a model's kind that matter to training and to decoding alone
+    r"initializer_range|use_cache|max_position_embeddings|pretraining_tp|\w+_token_id|\w+_(dropout|pdrop|noise|coef)")
 
 
 class MergeConfig(Config):
@@ -51,6 +58,14 @@ class MergeConfig(Config):
     density: float = Field(0.2, gt=0, le=1)
     """share of a tensor's changes that ties keeps"""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _name_merged(cls, values: Any) -> Any:
+        """Record what is merged where directories are given, not what a pipeline would merge."""
+        if not isinstance(values, dict) or "of" in values or not values.get("others"):
+            return values
+        return {**values, "of": [str(values.get("checkpoint", "")), *map(str, values["others"])]}
+
     def check_fields(self) -> None:
         count = len(self.others) + 1 if self.others else len(self.of)
         if self.weights and len(self.weights) != count:
@@ -62,6 +77,8 @@ class MergeConfig(Config):
         if count < 2 or (self.method == "slerp" and count != 2):
             raise ValueError(f"of has {count} checkpoints, allowed: {'2' if self.method == 'slerp' else '2 or more'}"
                              f" with method={self.method}")
+        if not self.others and (twice := [name for name in self.of if self.of.count(name) > 1]):
+            raise ValueError(f"of has {twice[0]} twice, allowed: each model once; weights gives one of them more")
         if (self.method == "ties") != bool(self.base or self.base_of):
             raise ValueError("base_of is the model that all were trained from: method=ties needs it, the others do not")
         if self.density != type(self).model_fields["density"].default and self.method != "ties":
@@ -93,7 +110,7 @@ def run(config: MergeConfig, context: StepContext) -> MergeOutputs:
     from argosy.model.weights.checkpoint import find_checkpoint
     from argosy.model.weights.export import Exporter
     from argosy.model.weights.load import own_dtype
-    from argosy.model.weights.merging import merged, open_alike
+    from argosy.model.weights.merging import merged
     from argosy.model.weights.pretrained import load_tokenizer
 
     names = (config.export, *(config.exports or ("final",) * len(config.others)))
@@ -101,17 +118,62 @@ def run(config: MergeConfig, context: StepContext) -> MergeOutputs:
     sources = [find_checkpoint(given_directory(*each, "training"), name)
                for each, name in zip(given, names, strict=True)]
     first = sources[0]
+    paths = [source.path for source in sources]
+    if twice := [path for path in paths if paths.count(path) > 1]:
+        raise InputError(f"{twice[0]} is named twice, allowed: each model once; weights gives one of them more")
     base = [find_checkpoint(given_directory("base", config.base, "training"), config.base_export)
             ] if config.method == "ties" else []
-    models = open_alike([*sources, *base])
-    weights = merged(models, _method(config))
+    model, weights = _open_alike([*sources, *base])
     exporter = Exporter(context, config.stage, load_tokenizer(first.path), max(each.tokens for each in sources),
                         any(each.chat for each in sources), own_dtype(first.path))
-    exporter.write("final", models[0], 0, 0, weights)
+    exporter.write("final", model, 0, 0, merged(weights, _method(config)))
     export = exporter.describe("final", 0, 0)
     made = [f"{each.stage}/{each.name}" if each.stage else each.name for each in sources]
     print(f"{config.method} of {', '.join(made)}", flush=True)
     return MergeOutputs(exports=[export], final=export.path, method=config.method, merged=made)
+
+
+def _open_alike(sources: "Sequence[Checkpoint]") -> "tuple[Any, list[Mapping[str, Tensor]]]":
+    """Open models that can be merged; returns the first, and the weights of each, without memory where files allow it.
+
+    Raises InputError: two differ in their tensors, in what computes with them or in their tokenizers, or one is
+    quantized."""
+    from argosy.model.weights.export import whole_weights
+    from argosy.model.weights.pretrained import load_tokenizer
+    from argosy.model.weights.quantize import quantization_of
+    from argosy.model.weights.unfilled import numbers_of, unfilled
+
+    for source in sources:
+        if by := quantization_of(source.path):
+            raise InputError(f"checkpoint {source.path} is quantized ({by}): name the one that it was made from")
+    models = [unfilled(source.path) for source in sources]
+    weights: list[Mapping[str, Tensor]] = [numbers_of(model) or whole_weights(model) for model in models]
+    shapes, ways = list(map(_shapes, models, weights)), [_computes(model.config) for model in models]
+    first, vocabulary = sources[0].path, load_tokenizer(sources[0].path).get_vocab()
+    for place, source in enumerate(sources):
+        for kind, what in (("tensor ", shapes), ("", ways)):
+            for name in sorted(what[0] | what[place]):
+                own, other = (str(each.get(name, "absent")) for each in (what[place], what[0]))
+                if own != other:
+                    raise InputError(f"{kind}{name} is {own} in checkpoint {source.path} and {other} in {first}: merge "
+                                     "models that are alike, such as those of one line")
+        if load_tokenizer(source.path).get_vocab() != vocabulary:
+            raise InputError(f"checkpoints {first} and {source.path} have tokenizers with different tokens: merge "
+                             "models of one tokenizer")
+    return models[0], weights
+
+
+def _shapes(model: Any, weights: "Mapping[str, Tensor]") -> dict[str, Any]:
+    there = dict(model.named_parameters())
+    return {name: list((there[name] if name in there else weights[name]).shape) for name in weights}
+
+
+def _computes(config: Any) -> dict[str, Any]:
+    """Return the fields of the model's kind that change what is computed with its weights."""
+    from transformers import PreTrainedConfig
+
+    known = type(config)().to_dict().keys() - PreTrainedConfig().to_dict().keys() | {"model_type"}
+    return {name: value for name, value in config.to_dict().items() if name in known and not _APART.fullmatch(name)}
 
 
 def _method(config: MergeConfig) -> "Callable[[Sequence[Tensor]], Tensor]":

@@ -160,9 +160,10 @@ def _pipeline(stage: Stages, config: LifecycleConfig) -> None:
 def all_but_start(of: str = "sft") -> LifecycleConfig:
     """Return a config with all stages but `start`, which merges, quantizes and exports the model of the stage `of`."""
     made = "sft" if of == "quantize" else of
+    merged = "sft" if made in ("merge", "anneal") else made
     return LifecycleConfig(sft=SFTConfig(pretraining_share=0.5), classifier=TrainClassifierConfig(),
                            clean=CleanConfig.model_validate({"filters": FILTERS}), export=ExportConfig(of=of),
-                           merge=MergeConfig(of=("sft" if made == "merge" else made, "anneal")),
+                           merge=MergeConfig(of=(merged, "anneal")),
                            quantize=QuantizeConfig(of=made, method="awq"))
 
 

@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     paths = [model_directory(args.store, name).absolute() for name in args.checkpoints]
     found = find_checkpoint(paths[0])
     config = {"checkpoint": str(paths[0]), "others": [str(path) for path in paths[1:]], "method": args.by,
-              "weights": args.weights or [], "stage": f"{found.stage or found.name}-{args.by}"}
+              "of": args.checkpoints, "weights": args.weights or [], "stage": f"{found.stage or found.name}-{args.by}"}
     if args.base:
         config["base"] = str(model_directory(args.store, args.base).absolute())
     if args.density is not None:

@@ -6,23 +6,15 @@ of each model's changes of a common base the largest, elects a sign for each wei
 that have it (Yadav et al. 2023, "TIES-Merging")."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import torch
 from torch import Tensor
 
-from argosy.core.errors import InputError
-from argosy.model.weights.checkpoint import Checkpoint
-from argosy.model.weights.export import whole_weights
 from argosy.model.weights.numbers import Numbers
-from argosy.model.weights.pretrained import load_config, load_tokenizer
-from argosy.model.weights.quantize import quantization_of
-from argosy.model.weights.unfilled import numbers_of, unfilled
 
 _NEARLY_PARALLEL = 0.9995  # cosine beyond which the arc is its chord, to float32
-_APART = ("transformers_version", "_name_or_path", "dtype", "use_cache")  # fields of config.json that merges ignore
+Weights = Mapping[str, Tensor]
 
 
 def mean(parts: Sequence[Tensor], shares: Sequence[float]) -> Tensor:
@@ -55,37 +47,11 @@ def _largest(change: Tensor, density: float) -> Tensor:
     return torch.where(change.abs() >= least, change, 0.0)
 
 
-def open_alike(sources: Sequence[Checkpoint]) -> list[Any]:
-    """Open models that can be merged, without memory where their files allow it.
-
-    Raises InputError: two differ in their shapes or their tokenizers, or one is quantized."""
-    for source in sources:
-        if by := quantization_of(source.path):
-            raise InputError(f"checkpoint {source.path} is quantized ({by}): name the one that it was made from")
-    first, *others = sources
-    shapes, vocabulary = _shapes(first.path), load_tokenizer(first.path).get_vocab()
-    for source in others:
-        own = _shapes(source.path)
-        if wrong := next((name for name in sorted(own | shapes) if own.get(name) != shapes.get(name)), ""):
-            raise InputError(f"checkpoint {source.path} has {wrong}={own.get(wrong)!r} and {first.path} has "
-                             f"{shapes.get(wrong)!r}: merge models of one shape, such as those of one line")
-        if load_tokenizer(source.path).get_vocab() != vocabulary:
-            raise InputError(f"checkpoints {first.path} and {source.path} have tokenizers with different tokens: merge "
-                             "models of one tokenizer")
-    return [unfilled(source.path) for source in sources]
-
-
-def merged(models: Sequence[Any], merge: Callable[[Sequence[Tensor]], Tensor]) -> Iterator[tuple[str, Tensor]]:
-    """Yield the weights of a merge of models by name, in float32, each made when its turn comes."""
-    weights = [numbers_of(model) or whole_weights(model) for model in models]
+def merged(weights: Sequence[Weights], merge: Callable[[Sequence[Tensor]], Tensor]) -> Iterator[tuple[str, Tensor]]:
+    """Yield the weights of a merge by name, in float32, each made when its turn comes."""
     for name in sorted(weights[0]):
         parts = [each[name].float() for each in weights]
         for each, part in zip(weights, parts, strict=True):
             if isinstance(each, Numbers):  # others were checked as they were loaded
                 each.check(name, part)
         yield name, merge(parts)
-
-
-def _shapes(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = load_config(path).to_dict()
-    return {name: value for name, value in found.items() if name not in _APART}

@@ -1,5 +1,6 @@
 """Merged checkpoints: weights held to formulas that are written here in NumPy, and taken by what evaluates."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 from argosy.core.errors import InputError
+from argosy.core.store.files import read_json, write_json
 from argosy.model.weights.checkpoint import find_checkpoint
 from argosy.model.weights.load import load_model
 from steps import merge, quantize
@@ -81,7 +83,15 @@ def test_what_cannot_be_merged_is_refused(tmp_path: Path) -> None:
         (tmp_path / "larger" / name).write_bytes((find_checkpoint(second).path / name).read_bytes())
     run_here(quantize, tmp_path / "int8", checkpoint=second)
     pair = {"checkpoint": first, "others": [str(second)]}
-    for fields, message in (({"others": [str(tmp_path / "larger")]}, r"has vocab_size=\d+ and .*: merge models of one"),
+    turned = tmp_path / "turned"
+    shutil.copytree(find_checkpoint(second).path, turned)
+    config = read_json(turned / "config.json")
+    write_json(turned / "config.json", config | {"rms_norm_eps": 0.5})
+    shape = r"\[\d+, \d+\]"
+    for fields, message in (({"others": [str(tmp_path / "larger")]},
+                             rf"tensor model.embed_tokens.weight is {shape} in .*larger and {shape} in .*: merge mod"),
+                            ({"others": [str(turned)]}, "rms_norm_eps is 0.5 in .*turned and "),
+                            ({"others": [str(first)]}, "is named twice, allowed: each model once"),
                             ({"others": [str(tmp_path / "int8")]}, "is quantized .*: name the one that it was made"),
                             ({"weights": [1, 2, 3]}, "weights has 3 values, and there are 2 checkpoints"),
                             ({"method": "ties"}, "base_of is the model that all were trained from: method=ties needs"),
@@ -89,6 +99,8 @@ def test_what_cannot_be_merged_is_refused(tmp_path: Path) -> None:
                             ({"others": [str(second)] * 2, "method": "slerp"}, "has 3 checkpoints, allowed: 2 with")):
         with pytest.raises((InputError, ValueError), match=message):
             run_here(merge, tmp_path / "out", **{**pair, **fields})
+    write_json(turned / "config.json", config | {"unsloth_version": "1", "torch_dtype": "bfloat16", "eos_token_id": 0})
+    run_here(merge, tmp_path / "out", checkpoint=first, others=[str(turned)])
 
 
 def test_the_command_merges_what_it_names(tmp_path: Path, argosy: Argosy, no_mlflow: None) -> None:
@@ -100,6 +112,8 @@ def test_the_command_merges_what_it_names(tmp_path: Path, argosy: Argosy, no_mlf
     [out] = (tmp_path / "runs").glob("merge-*")
     assert str(out) in said.out
     assert find_checkpoint(out).stage == "anneal-slerp"
-    assert "merge takes 1 checkpoints" not in argosy("merge", named[0], *store, code=2).err
+    assert read_json(out / "run.json")["config"]["of"] == named
+    assert "is named twice, allowed: each model once" in argosy("merge", named[0], *named, *store, code=2).err
+    assert "merge takes two checkpoints or more" in argosy("merge", named[0], *store, code=2).err
     assert "--density is of --by ties, and --by is average" in argosy(
         "merge", *named, "--density", ".5", *store, code=2).err
