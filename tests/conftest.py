@@ -1,5 +1,6 @@
 """Fixtures of several folders of tests."""
 
+import gc
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +13,14 @@ from tests.command_line import Argosy
 
 os.environ["COLUMNS"] = "126"  # tables are as wide as the terminal, which differs from machine to machine
 os.environ["ARGOSY_LANG"] = "en"  # whatever the locale
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # or hundreds of processes compile all our code, each anew
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # threads of more workers than cores spin
+gc.disable()  # until all is imported, of which nothing is garbage
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True, scope="module")

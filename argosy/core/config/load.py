@@ -9,6 +9,7 @@ import copy
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -64,7 +65,7 @@ def parse_yaml(text: str, source: str = "value") -> Any:
     """Parse one YAML value, such as the right-hand side of an override.
 
     Raises InputError: it is not YAML; the message starts with `source`."""
-    return _parse(text, source)[0]
+    return copy.deepcopy(_parse(text, source)[0])
 
 
 def read_yaml(path: Path) -> YamlFile:
@@ -82,9 +83,10 @@ def read_yaml(path: Path) -> YamlFile:
     if len(content) > MOST_BYTES:
         raise InputError(f"{path} has more than {MOST_BYTES:,} bytes, allowed: a file of YAML")
     data, lines = _parse(text, str(path))
-    return YamlFile(path, {} if data is None else data, lines)
+    return YamlFile(path, {} if data is None else copy.deepcopy(data), lines)
 
 
+@lru_cache(maxsize=64)  # a plan reads each suite a dozen times
 def _parse(text: str, source: str) -> tuple[Any, dict[KeyPath, int]]:
     if wrong := _UNPRINTABLE.search(text):
         line = f", line {text.count(chr(10), 0, wrong.start()) + 1}" if "\n" in text else ""

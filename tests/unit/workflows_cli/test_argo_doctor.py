@@ -33,10 +33,11 @@ def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
 
 def healthy() -> dict[str, Any]:
     kinds = ("workflows", "workflowtemplates", "cronworkflows", "workflowtaskresults")
-    ours = [each for given in manifests(load_profile("team.yaml")).values() for each in given]
+    made = manifests(load_profile("team.yaml"))
+    ours = [each for given in made.values() for each in given]
     return {path_of(each, "argosy"): each for each in ours} | {
         CORE: {"metadata": {"name": "argosy"}},
-        f"{CORE}/configmaps": {"items": manifests(load_profile("team.yaml"))["profile"]},
+        f"{CORE}/configmaps": {"items": made["profile"]},
         "/version": {"gitVersion": "v1.34.0"},
         "/apis/argoproj.io/v1alpha1": {"resources": [{"name": kind} for kind in kinds]},
         DEPLOYMENTS: {"items": [controller("v4.1.2")]},
