@@ -189,10 +189,8 @@ def _items(kind: Any, value: Any, right: str, text: str) -> Any:
     """Return the list that one value, or several with commas, stand for."""
     if value is None or isinstance(value, list | dict):
         return value
-    if isinstance(value, str) and "," in value and not right.strip().startswith(_QUOTED):
-        parts = [part.strip() for part in right.split(",")]
-    else:
-        parts = [right]
+    several = isinstance(value, str) and "," in value and not right.strip().startswith(_QUOTED)
+    parts = [part.strip() for part in right.split(",")] if several else [right]
     below = item_type(kind)
     return [_value(below, part, text) for part in parts if part]
 
