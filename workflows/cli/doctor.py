@@ -1,10 +1,11 @@
-"""`argosy doctor`: find what a cluster lacks, and how to fix it."""
+"""`argosy doctor`: what a cluster lacks, and how to fix it; `argosy doctor nodes`: which machine of a job is bad."""
 
 import argparse
 import contextlib
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from argosy.core.nodes import command as nodes
 from workflows.argo.profile.profile import load_profile, profile_names
 from workflows.cli.cluster import add_access, connected, named_profile, profile_name, profile_of
 from workflows.cli.command import Command
@@ -18,10 +19,16 @@ DEFAULT_PROFILE = "laptop"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("what", nargs="?", choices=("cluster", "nodes"), default="cluster",
+                        help="nodes: this machine, and all processes of the job that RANK, WORLD_SIZE and MASTER_ADDR, "
+                             "or Slurm's variables, name (default: cluster)")  # fmt: skip
     add_access(parser)
+    nodes.configure(parser)
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.what == "nodes":
+        return nodes.check_nodes(args)
     from workflows.argo.doctor import examine
 
     client = connected(args)
@@ -55,4 +62,4 @@ def _cluster(args: argparse.Namespace, client: "ArgoClient") -> "Cluster":
     return Cluster(client.transport, client.namespace, profile or load_profile(DEFAULT_PROFILE), name)
 
 
-COMMAND = Command("doctor", "find what a cluster lacks, and how to fix it", 120, configure, run)
+COMMAND = Command("doctor", "find what a cluster lacks, or which machine is bad", 120, configure, run)
