@@ -76,10 +76,13 @@ class Popen:
         self.send_signal(signal.SIGKILL)
 
 
-def run(args: Sequence[Any], *, timeout: float = 300, **more: Any) -> subprocess.CompletedProcess[str]:
-    """`subprocess.run` with what is printed."""
-    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
-        code = Popen(args, stdout=out, stderr=err, **more).wait(timeout)
+def run(args: Sequence[Any], *, given: str = "", **more: Any) -> subprocess.CompletedProcess[str]:
+    """`subprocess.run` with text that it is `given`, and with what it prints."""
+    with contextlib.ExitStack() as open_:
+        read, out, err = (open_.enter_context(tempfile.TemporaryFile("w+")) for _ in range(3))
+        read.write(given)
+        read.seek(0)
+        code = Popen(args, stdin=read, stdout=out, stderr=err, **more).wait(300)
         printed = [file.seek(0) or file.read() for file in (out, err)]
     return subprocess.CompletedProcess(args, code, *printed)
 
@@ -145,6 +148,7 @@ def _become(command: list[str], environment: Mapping[str, str], cwd: Any, files:
     try:
         _forget()
         _take(files)
+        sys.stdin = open(0, closefd=False)  # noqa: SIM115  open to the end
         given = dict(environment)
         os.environ.clear()
         os.environ.update(given)

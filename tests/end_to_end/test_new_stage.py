@@ -26,7 +26,7 @@ def house(tmp_path: Path) -> Path:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.DOTALL)
     [source] = [block for block in blocks if "count_words" in block]
     for package in ("argosy", "evals", "probes", "steps", "workflows"):
-        shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / package, tmp_path / package)
     (tmp_path / "steps" / "count_words.py").write_text(source)
     return tmp_path
 

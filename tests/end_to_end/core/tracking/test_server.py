@@ -4,7 +4,6 @@ import os
 import random
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -12,16 +11,15 @@ from pathlib import Path
 
 from argosy.core.tracking.mlflow.server import default_uri
 from argosy.core.tracking.tracker import Tracker
+from tests.warm import ROOT, Popen
 from workflows.local.shipping import PipelineTracker
 
-ROOT = Path(__file__).parents[4]
 PATIENCE_S = 300  # a loaded machine starts a server in minutes
 
 
-def shipper(store: Path, *options: str, uri: str = "") -> subprocess.Popen:
-    environment = {**os.environ, "MLFLOW_TRACKING_URI": uri}
+def shipper(store: Path, *options: str) -> Popen:
     command = [sys.executable, "-m", "argosy.core.tracking", "ship", "--store", str(store), *options]
-    return subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True)
+    return Popen(command, cwd=ROOT, env={**os.environ, "MLFLOW_TRACKING_URI": ""})
 
 
 def logged(store: Path, steps: range) -> Tracker:

@@ -24,6 +24,7 @@ from argosy.model.weights.checkpoint import find_checkpoint
 from steps import data
 from tests.evaluation_fixtures import make_model, make_tokenizer
 from tests.training_fixtures import run_here
+from tests.warm import Popen
 from workflows.cli import main
 
 KEY = "0123456789abcdef-right"
@@ -37,7 +38,7 @@ class Serving:
     """A server's process, and clients of it."""
 
     url: str
-    process: "subprocess.Popen[str]"
+    process: Popen
 
     @property
     def client(self) -> openai.OpenAI:
@@ -58,19 +59,19 @@ def serve(folder: Path, *arguments: object) -> Iterator[Serving]:
     (folder / "keys").write_text(f"# who key\nme {KEY}\n")
     port = free_port()
     command = [sys.executable, "-c", RUN, "serve", *map(str, arguments), "--port", str(port), "--keys", "keys"]
-    with subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True) as process:
-        serving = Serving(f"http://127.0.0.1:{port}", process)
-        try:
-            for _ in range(600):
-                try:
-                    urllib.request.urlopen(f"{serving.url}/health")
-                    break
-                except OSError:
-                    assert process.poll() is None, process.stderr and process.stderr.read()
-                    time.sleep(0.1)
-            yield serving
-        finally:
-            process.kill()
+    with (folder / "log").open("wb") as log:
+        serving = Serving(f"http://127.0.0.1:{port}", Popen(command, cwd=folder, stdout=log))
+    try:
+        for _ in range(600):
+            try:
+                urllib.request.urlopen(f"{serving.url}/health")
+                break
+            except OSError:
+                assert serving.process.poll() is None, (folder / "log").read_text()
+                time.sleep(0.1)
+        yield serving
+    finally:
+        serving.process.kill()
 
 
 @pytest.fixture(scope="module")

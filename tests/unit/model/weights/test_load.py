@@ -2,9 +2,7 @@
 
 import ast
 import json
-import os
 import re
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +21,7 @@ from argosy.model.post.stage import open_source
 from argosy.model.weights import chat
 from argosy.model.weights.checkpoint import find_checkpoint
 from argosy.model.weights.load import check_files, load_model
+from tests import warm
 from tests.evaluation_fixtures import save_checkpoint
 from tests.posttraining_fixtures import make_checkpoint
 from tests.tokenizer_fixtures import make_bpe
@@ -159,8 +158,7 @@ def test_code_beside_a_model_never_runs(tmp_path: Path, native: bool) -> None:
     marker = tmp_path / "marker"
     model = with_code(tmp_path / "model", marker, native=native)
     (tmp_path / "suite.yaml").write_text(SUITE)
-    done = subprocess.run([sys.executable, "-c", DRIVER, str(model), str(tmp_path)], input="y\n" * 40, cwd=ROOT,
-                          env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=300)
+    done = warm.run([sys.executable, "-c", DRIVER, model, tmp_path], given="y\n" * 40, cwd=ROOT)
     codes = dict(re.findall(r"^(\w+) (\d)$", done.stderr, re.MULTILINE))
     commands = ("start", "evaluate", "generate", "convert", "chat")
     assert codes == {**dict.fromkeys(commands, "0" if native else "2"), "size": codes["size"]}, done.stderr[-2000:]
