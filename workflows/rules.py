@@ -58,6 +58,16 @@ def check_wired(config: Any) -> None:
                                  "by hand (python -m steps.NAME) takes one")
 
 
+def check_teachers(config: Any) -> None:
+    """Check that fields of a teacher have one, even with their default values. Raises ValueError: there is none."""
+    items = [(f"posttraining[{index}]", item.config()) for index, item in enumerate(config.posttraining)]
+    for where, given in [*config, *items]:
+        found = sorted({"teacher_share", "teacher_temperature"} & getattr(given, "model_fields_set", set()))
+        if found and not given.teacher:
+            raise ValueError(f"{where}.{found[0]} is {getattr(given, found[0])}, and there is no teacher: name one as "
+                             f"{where}.teacher, or leave it out")
+
+
 def check_start(config: Any) -> None:
     """Check the model to begin with. Raises ValueError: there is none, or two."""
     if config.start and not (config.start.model or config.start.hub):
@@ -114,5 +124,5 @@ def check_carried(config: Any) -> None:
 
 RULES: tuple[Callable[[Any], None], ...] = (
     check_posttraining, check_resources, check_suites, check_files, check_wired, check_start, check_parallelism,
-    check_stages, check_carried,
+    check_stages, check_carried, check_teachers,
 )  # fmt: skip

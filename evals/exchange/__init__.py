@@ -20,7 +20,7 @@ from argosy.evidence.results.suite import check_names
 from argosy.evidence.results.values import Record
 
 PLAIN, OURS = "plain", "argosy"
-_SHARES = re.compile(r"(acc|em|qem|pem|pqem|exact_match|f1|pass@|maj@|mc[12]|loglikelihood_acc|accuracy)")
+_SHARES = re.compile(r"(acc|em|qem|pem|pqem|ex[a-z]+_match|f1|pass@|maj@|mc[12]|loglikelihood_acc|accuracy)")
 
 
 class Value(NamedTuple):
@@ -63,14 +63,18 @@ class Exported:
             yield task, form, list(answers.rows)
 
 
-def add(findings: Findings, value: Value) -> None:
-    """Add a metric of another harness.
+def add(findings: Findings, value: Value, path: Path) -> None:
+    """Add a metric of another harness, of the file `path`.
 
-    Raises InputError: its task or form cannot be a part of a metric's name, or it is there already."""
+    Raises InputError: its task or form cannot be a part of a metric's name, it is there already, or it is a share and
+    not within 0 and 1."""
     check_names([value.task, value.form], f"{value.task} {value.form}")
     name = f"bench/{value.task}/{value.form}/{value.metric.replace('/', '_')}"
     if name in findings.metrics:
         raise InputError(f"{name} is in two of the files: import them one by one, with another --form each")
+    if value.kind.share and not 0 <= value.value <= 1:
+        raise InputError(f"{path}: {value.metric} of {value.task} is {value.value:g}, allowed: 0 to 1, as it is a "
+                         "share: divide percentages by 100 in the file, standard errors too")
     findings.add(name, Estimate(value.value, value.stderr, value.n), value.kind)
 
 

@@ -68,7 +68,7 @@ def read(path: Path, content: Mapping[str, Any], form: str, names: Mapping[str, 
         for metric, value in values.items():
             if not metric.endswith(_ERROR) and not math.isnan(number(value)):
                 add(into, Value(names.get(task, task), own_form, metric, number(value),
-                                number(values.get(metric + _ERROR)), 0, kind_of(metric, declared.get(metric))))
+                                number(values.get(metric + _ERROR)), 0, kind_of(metric, declared.get(metric))), path)
         for file in _details(path, key):
             into.rows += _rows(file, names.get(task, task), own_form)
     config = about.get("model_config") or {}

@@ -12,6 +12,7 @@ from argosy.core.errors import InputError
 from argosy.core.store.files import json_text, make_directory, write_atomic
 from argosy.evidence.report.items import Asked
 from argosy.evidence.results.findings import Findings
+from argosy.evidence.results.items import ASKED
 from argosy.evidence.results.values import Record
 from evals.answers import OTHER_ANSWER
 from evals.exchange import OURS, PLAIN, Exported, Value, add, kind_of, number
@@ -20,6 +21,7 @@ from evals.records import language_of
 
 NAME = "lm-eval"
 FORM = "lm_eval"
+_IDENTITY = ("item", "lang", "cluster", "gold", "golds", ASKED, "mixed", "calibration")  # of a row's question
 Row = dict[str, Any]
 
 
@@ -75,7 +77,8 @@ def _samples(task: str, form: str, rows: Sequence[Record], found: Exported) -> I
         asked = found.asked.get((task, form, str(row["id"]))) or Asked("", ("",) * len(row["scores"]))
         prompts = asked.prompts or (asked.prompt,) * max(1, len(asked.options))
         options = asked.options or ("",)
-        doc = {"id": row["id"], "question": asked.prompt, "choices": list(asked.options)}
+        doc = {"id": row["id"], "question": asked.prompt, "choices": list(asked.options),
+               **{name: row[name] for name in _IDENTITY if name in row}}
         target = str(row["gold"]) if row["scores"] else asked.answer
         responses: list[Any] = [[str(score)] for score in row["scores"]] or [row.get("text") or ""]
         read = responses if row["scores"] else [row.get("extracted") or ""]
@@ -107,11 +110,11 @@ def read(path: Path, content: Mapping[str, Any], form: str, names: Mapping[str, 
             n = int(sizes.get(task, {}).get("effective") or values.get("sample_len") or 0)
             error = number(values.get(f"{metric}_stderr,{filter_name}"))
             add(into, Value(names.get(task, task), form_of(filter_name, own_form), metric, number(value), error, n,
-                            kind_of(metric, better.get(task, {}).get(metric))))
+                            kind_of(metric, better.get(task, {}).get(metric))), path)
     for file in sorted(path.parent.glob(f"samples_*{path.stem.removeprefix('results')}.jsonl")):
         task = next((t for t in content["results"] if file.name.startswith(f"samples_{t}_2")), "")
         if task:
-            into.rows += [_row(sample, names.get(task, task), own_form, file, number_)
+            into.rows += [_row(sample, names.get(task, task), own_form, file, number_, ours=ours)
                           for number_, sample in enumerate(_lines(file), 1)]
     _mark_groups(content, own_form, names, into)
     return str(content.get("model_name") or content.get("config", {}).get("model_args") or "model")
@@ -127,19 +130,19 @@ def _lines(file: Path) -> Iterator[Mapping[str, Any]]:
                                  "the numbers alone") from None
 
 
-def _row(sample: Mapping[str, Any], task: str, form: str, file: Path, line: int) -> Row:
-    """Make a row as an evaluation has it. Its wording (`asked`) is not known, so questions pair by name and options."""
+def _row(sample: Mapping[str, Any], task: str, form: str, file: Path, line: int, *, ours: bool) -> Row:
+    """Make a row as an evaluation has it. The wording (`asked`) of theirs is not known, so their questions pair by name
+    and options."""
     try:
         arguments = [[each[f"arg_{n}"] for n in range(len(each))] for each in sample["arguments"].values()]
-        doc = sample.get("doc")
-        ours = isinstance(doc, Mapping) and doc.keys() == {"id", "question", "choices"}
-        name = str(doc["id"]) if isinstance(doc, Mapping) and ours else f"{task}/{sample['doc_id']}"
+        name = str(sample["doc"]["id"]) if ours else f"{task}/{sample['doc_id']}"
         prompt = str(arguments[0][0]) if arguments and arguments[0] else ""
         row: Row = {"task": task, "variant": form_of(str(sample["filter"]), form), "id": name,
-                    "item": name.partition("#")[0] if ours else name, "lang": language_of(prompt)}  # fmt: skip
+                    "item": name, "lang": language_of(prompt)}  # fmt: skip
         row |= {metric: float(sample[metric]) for metric in sample["metrics"]
                 if isinstance(sample.get(metric), bool | int | float)}
-        return row | _answer(sample, arguments, row)
+        row |= _answer(sample, arguments, row)
+        return row | ({key: sample["doc"][key] for key in _IDENTITY if key in sample["doc"]} if ours else {})
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise InputError(f"{file}:{line} is no sample of lm-eval ({type(error).__name__}: {error}): remove the file to "
                          "import the numbers alone") from None

@@ -60,7 +60,8 @@ def _export(args: argparse.Namespace) -> int:
     files = writer(Exported(entry.label, checkpoint, asked), args.out)
     others = sum(not name.startswith("bench/") for name in checkpoint.metrics)
     print(f"{args.out}: {len(files)} files for {args.as_}" + (
-        f"; {others} metrics of probes and held-out text have no place in them" if others else ""))
+        f"; {others} metrics of probes and held-out text have no place in them" if others else "") + (
+        "; no answers item by item, which --as lm-eval and --as inspect have" if args.as_ == "lighteval" else ""))
     return 0
 
 

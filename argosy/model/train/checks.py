@@ -1,5 +1,6 @@
 """A training step's kinds of metrics, and checks of its node before anything runs: lengths, devices, mixture."""
 
+import math
 from collections.abc import Sequence
 
 from argosy.core.errors import InputError
@@ -7,6 +8,8 @@ from argosy.core.statistics.metric import BITS, Metric, share
 from argosy.core.step.contract import Planned
 from argosy.corpus.data.sources import RESERVED_CHANNEL, check_channels, check_mixture, rest_of
 from argosy.corpus.tokens.amounts import micro_batch_problem
+from argosy.model.weights.checkpoint import find_checkpoint
+from argosy.model.weights.pretrained import load_tokenizer
 
 LOSS = Metric("lower", "nats a token", BITS)
 NEITHER = Metric("neither")
@@ -35,6 +38,7 @@ def check_phase(parts: Sequence[Planned], nodes: Sequence[Planned]) -> None:
     """Check a phase that reads a mixture of tokenized channels. Raises InputError: it could not run."""
     for node in parts:
         check_devices(node)
+        check_teacher(node)
         length, context = node.config.sequence_length, context_of(node)
         if context is not None and length > context:
             raise InputError(f"{node.place}.sequence_length={length} is more than the {context} tokens of the model's "
@@ -61,6 +65,7 @@ def check_tuning(parts: Sequence[Planned], nodes: Sequence[Planned]) -> None:
             raise InputError(f"{node.place}.max_length={length} is more than the {context} tokens of the model's "
                              "context: lower it, or set 0 for the context")
         check_devices(node)
+        check_teacher(node)
 
 
 def check_devices(node: Planned) -> None:
@@ -71,6 +76,22 @@ def check_devices(node: Planned) -> None:
         problem = node.config.shape_problem(shapes()) if shapes and shapes() else ""
     if problem:
         raise InputError(f"{node.place}.{problem}")
+
+
+def check_teacher(node: Planned) -> None:
+    """Check that the teacher of a node, if any, is a language model, and that its tokenizer has the tokens of the model
+    to begin with, as far as that is there; its start may add some. Raises InputError: no."""
+    if not getattr(node.config, "teacher", ""):
+        return
+    base = _base(node)
+    finished, model = getattr(base, "finished", None), getattr(base.config, "model", None)
+    place = finished.directory if finished else model if isinstance(model, str) else ""
+    sizes = [each.config.vocab_size for each in base.upstream.get("tokenizer", ()) if not getattr(each, "finished", 0)]
+    try:
+        own = load_tokenizer(find_checkpoint(place).path).get_vocab() if place else {}
+        node.config.find_teacher(own, max(sizes, default=math.inf))
+    except InputError as error:
+        raise InputError(f"{node.place}.teacher: {error}") from None
 
 
 def context_of(node: Planned) -> int | None:

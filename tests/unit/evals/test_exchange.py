@@ -11,13 +11,18 @@ import pytest
 
 from argosy.core.errors import InputError
 from argosy.core.store.files import make_directory, write_json
+from argosy.evidence.compare.checkpoints import Checkpoint
 from argosy.evidence.results.items import read_items
-from evals.exchange import results_files
+from argosy.evidence.results.items import write_items as write_rows
+from argosy.evidence.results.rows import Rows
+from argosy.evidence.results.values import plain
+from evals.exchange import Exported, lm_eval_files, results_files
 from evals.exchange.imported import read_results, write_evaluation
 from evals.runner import run_benchmarks
 from evals.section import Benchmarks
 from tests.command_line import Argosy
-from tests.evaluation_fixtures import make_language_model
+from tests.comparison_fixtures import declared, node
+from tests.evaluation_fixtures import make_items, make_language_model, write_items
 from tests.lm_eval_fixtures import hflm, write_three_kinds
 from tests.report_fixtures import make_store
 
@@ -136,6 +141,34 @@ def test_ours_go_out_and_come_back_beside_ours(store: Path, tmp_path: Path, argo
     argosy("results", "import", str(tmp_path / "lm-eval"), "--name", "best", *at)
     nobody = ("--checkpoint", "nobody")
     assert "'nobody'" in argosy("results", "import", str(tmp_path / "lm-eval"), *nobody, *at, code=2).err
+
+
+def test_every_form_comes_back_as_the_questions_that_it_was(tmp_path: Path) -> None:
+    write_items(tmp_path / "data/q.jsonl", make_items(8))
+    written = {"generative": {"max_tokens": 4}}
+    variants = {"plain": None, "written": written, "reasoned": {"chain_of_thought": {"max_tokens": 8}},
+                "orders": [{"permuted": {"k": 3}}, written], "pride": {"pride": {"share": 0.5}}}
+    section = Benchmarks.model_validate({"tasks": {"q": ["q.jsonl"]}, "variants": variants})
+    rows = run_benchmarks(section, make_language_model(), tmp_path / "data", chat=False, seed=0, limit=None).rows
+    evaluation = node(tmp_path, "evaluate", "evaluate", {}, {})
+    write_rows(evaluation, rows)
+    metrics = {f"bench/q/{name}/acc": 0.5 for name in variants}
+    ours = Checkpoint("a", "a", "sft", "final", 1, 0, metrics=metrics, kinds=declared(metrics))
+    ours.evaluations.append(evaluation)
+    lm_eval_files.write(Exported("a", ours, {}), tmp_path / "out")
+    found = Rows(read_results([tmp_path / "out"], "", {})[0].rows)
+    assert found.groups.keys() == ours.rows.groups.keys() == {("q", name) for name in variants}
+    for group in found.groups:
+        assert plain(found.groups[group], "acc") == plain(ours.rows.groups[group], "acc")
+
+
+def test_a_share_in_percent_is_refused(tmp_path: Path) -> None:
+    write_json(tmp_path / "results_1.json", {"results": {"t": {"acc,none": 62.5}}, "model_name": "m"})
+    with pytest.raises(InputError, match=r"results_1.json: acc of t is 62.5, allowed: 0 to 1, .*: divide percentages"):
+        read_results([tmp_path], "", {})
+    write_json(tmp_path / "results_1.json", LIGHTEVAL | {"results": {"gsm8k|0": {"extractive_match": 25}}})
+    with pytest.raises(InputError, match=r"extractive_match of gsm8k is 25, allowed: 0 to 1"):
+        read_results([tmp_path], "", {})
 
 
 def test_files_for_lm_eval_are_read_by_its_own_table(store: Path, tmp_path: Path, argosy: Argosy) -> None:

@@ -1,11 +1,14 @@
 """Fields of phases that learn from a teacher's distributions beside the data."""
 
+from collections.abc import Mapping
 from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
 from argosy.core.config.schema import ADDED, Config, External
-from argosy.model.weights.checkpoint import model_of_step
+from argosy.core.errors import InputError
+from argosy.model.weights.checkpoint import Checkpoint, find_checkpoint, model_of_step
+from argosy.model.weights.pretrained import load_tokenizer
 
 
 class DistilConfig(Config):
@@ -19,6 +22,17 @@ class DistilConfig(Config):
     teacher_temperature: Annotated[float, Field(gt=0), ADDED] = 1.0
     """Temperature of both distributions; the divergence is multiplied by its square, so that gradients keep their
     size."""
+
+    def find_teacher(self, vocabulary: Mapping[str, int], most: float) -> Checkpoint:
+        """Find the teacher. `vocabulary`: tokens of the model that learns, which has `most` at most.
+
+        Raises InputError: there is no such language model, or its tokenizer has other tokens."""
+        source = find_checkpoint(self.teacher)
+        theirs = load_tokenizer(source.path).get_vocab()
+        if not vocabulary.items() <= theirs.items() or len(theirs) > most:
+            raise InputError(f"teacher={self.teacher} has a tokenizer with other tokens than the model that learns: "
+                             "name one of the same tokenizer")
+        return source
 
     def teacher_problem(self, divisors: dict[str, int]) -> str:
         """Say why there can be no teacher here; "" where there can be, or is none."""

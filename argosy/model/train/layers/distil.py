@@ -9,9 +9,7 @@ from argosy.core.errors import InputError
 from argosy.model.train.config import TrainConfig
 from argosy.model.train.layers.attention import choose
 from argosy.model.train.layers.loss import CHUNK_ROWS, LossModule
-from argosy.model.weights.checkpoint import find_checkpoint
 from argosy.model.weights.load import load_model
-from argosy.model.weights.pretrained import load_tokenizer
 
 
 class _LinearDivergence(torch.autograd.Function):
@@ -66,10 +64,7 @@ class Teacher:
     Raises InputError: there is no such model, or its tokenizer has other tokens."""
 
     def __init__(self, config: TrainConfig, module: LossModule, tokenizer: Any) -> None:
-        source = find_checkpoint(config.teacher)
-        if load_tokenizer(source.path).get_vocab() != tokenizer.get_vocab():
-            raise InputError(f"teacher={config.teacher} has a tokenizer with other tokens than the model that learns: "
-                             "name one of the same tokenizer")
+        source = config.find_teacher(tokenizer.get_vocab(), len(tokenizer))
         device = next(module.parameters()).device
         model = load_model(source.path, dtype=config.dtype).requires_grad_(False).eval().to(device)
         if (longest := model.config.max_position_embeddings) < config.sequence_length:

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from argosy.core.errors import InputError
+from argosy.core.store.files import read_json, write_json
 from argosy.corpus.tokens.reader import read_channels
 from argosy.model.train.layers.distil import linear_divergence
 from argosy.model.weights.checkpoint import find_checkpoint
@@ -18,6 +19,9 @@ from steps import pretrain, sft
 from tests import posttraining_fixtures
 from tests.posttraining_fixtures import make_tokenizer
 from tests.training_fixtures import make_data, run_here
+from workflows.compose import compose
+from workflows.lifecycle import lifecycle
+from workflows.plan import check_inputs
 
 STUDENT = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2,
            "num_key_value_heads": 1, "max_position_embeddings": 64}
@@ -100,3 +104,24 @@ def test_teachers_that_cannot_teach_are_refused(data: Path, tmp_path: Path) -> N
                             ({"teacher_share": 0.9}, "teacher_share is 0.9, and there is no teacher")):
         with pytest.raises((InputError, ValidationError), match=message):
             run_here(pretrain, tmp_path / "out", **given, **fields)
+
+
+def test_the_plan_refuses_them_before_any_stage_starts(tmp_path: Path) -> None:
+    own, other = (posttraining_fixtures.make_checkpoint(tmp_path / name) for name in ("own", "other"))
+    tokenizer = make_tokenizer()
+    tokenizer.add_tokens(["further"])
+    tokenizer.save_pretrained(find_checkpoint(own).path)
+    reward = find_checkpoint(posttraining_fixtures.make_checkpoint(tmp_path / "reward")).path / "config.json"
+    write_json(reward, read_json(reward) | {"architectures": ["LlamaForSequenceClassification"]})
+
+    def planned(*overrides: str) -> None:
+        fields = [f"start.model={find_checkpoint(own).path}", "stages=sft", "sft.max_length=0", *overrides]
+        check_inputs(lifecycle(compose("finetune", None, fields)), {"sft"})
+
+    planned(f"sft.teacher={own}")
+    with pytest.raises(InputError, match=r"^sft.teacher: teacher=.*other.* has a tokenizer with other tokens"):
+        planned(f"sft.teacher={other}")
+    with pytest.raises(InputError, match=r"^sft.teacher: .* \(a reward model, a classifier\): it predicts no tokens"):
+        planned(f"sft.teacher={reward.parent}")
+    with pytest.raises(InputError, match=r"sft.teacher_share is 0.5, and there is no teacher"):
+        planned("sft.teacher_share=0.5")
