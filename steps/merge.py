@@ -6,7 +6,7 @@ See docs/export.md.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
@@ -110,7 +110,6 @@ def run(config: MergeConfig, context: StepContext) -> MergeOutputs:
     from argosy.model.weights.checkpoint import find_checkpoint
     from argosy.model.weights.export import Exporter
     from argosy.model.weights.load import own_dtype
-    from argosy.model.weights.merging import merged
     from argosy.model.weights.pretrained import load_tokenizer
 
     names = (config.export, *(config.exports or ("final",) * len(config.others)))
@@ -126,7 +125,7 @@ def run(config: MergeConfig, context: StepContext) -> MergeOutputs:
     model, weights = _open_alike([*sources, *base])
     exporter = Exporter(context, config.stage, load_tokenizer(first.path), max(each.tokens for each in sources),
                         any(each.chat for each in sources), own_dtype(first.path))
-    exporter.write("final", model, 0, 0, merged(weights, _method(config)))
+    exporter.write("final", model, 0, 0, _merged(weights, _method(config)))
     export = exporter.describe("final", 0, 0)
     made = [f"{each.stage}/{each.name}" if each.stage else each.name for each in sources]
     print(f"{config.method} of {', '.join(made)}", flush=True)
@@ -174,6 +173,19 @@ def _computes(config: Any) -> dict[str, Any]:
 
     known = type(config)().to_dict().keys() - PreTrainedConfig().to_dict().keys() | {"model_type"}
     return {name: value for name, value in config.to_dict().items() if name in known and not _APART.fullmatch(name)}
+
+
+def _merged(weights: "Sequence[Mapping[str, Tensor]]", merge: "Callable[[Sequence[Tensor]], Tensor]"
+            ) -> "Iterator[tuple[str, Tensor]]":
+    """Yield the weights of a merge by name, in float32, each made when its turn comes."""
+    from argosy.model.weights.numbers import Numbers
+
+    for name in sorted(weights[0]):
+        parts = [each[name].float() for each in weights]
+        for each, part in zip(weights, parts, strict=True):
+            if isinstance(each, Numbers):  # others were checked as they were loaded
+                each.check(name, part)
+        yield name, merge(parts)
 
 
 def _method(config: MergeConfig) -> "Callable[[Sequence[Tensor]], Tensor]":

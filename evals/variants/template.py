@@ -4,10 +4,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
+from argosy.core.config.explain import shown
 from evals.items import LANGS
 from evals.question import Draft, Rendered
 from evals.variants import NotApplicable, Variant, with_form
@@ -72,12 +73,21 @@ class Template(Variant):
     between: Words = "\n"
     answer: Words | None = None
 
-    @field_validator("prompt", "option", "answer")
+    @field_validator("prompt", "option", "between", "answer", mode="before")
     @classmethod
-    def _known_places(cls, value: Words | None, info: object) -> Words | None:
-        name = getattr(info, "field_name", "prompt")
-        for text in value.values() if isinstance(value, Mapping) else [value or ""]:
-            if unknown := sorted(places(text) - {*ALLOWED[name]}):
+    def _in_words(cls, value: Any, info: ValidationInfo) -> Any:
+        """Check a text, or the texts by language, in words that no type of Python is in."""
+        name = str(info.field_name)
+        if name == "answer" and value is None:
+            return value
+        if isinstance(value, Mapping) and (other := [lang for lang in value if lang not in LANGS] or not value):
+            said = f"has the language {other[0]!r}" if isinstance(other, list) else "has no language"
+            raise ValueError(f"it {said}, allowed: {', '.join(LANGS)}")
+        for lang, text in value.items() if isinstance(value, Mapping) else [("", value)]:
+            if not isinstance(text, str) or not text:
+                raise ValueError(f"{f'{lang} of it' if lang else 'it'} is {shown(text)}, allowed: a text in quotes "
+                                 "that is not empty" + ("" if lang else ", or one by language: {en: TEXT, zh: TEXT}"))
+            if unknown := sorted(places(text) - {*ALLOWED.get(name, places(text))}):
                 allowed = ", ".join(f"{{{place}}}" for place in ALLOWED[name])
                 raise ValueError(f"{name} has {{{unknown[0]}}}; allowed: {allowed}; write {{{{ for a brace")
         return value

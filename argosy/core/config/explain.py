@@ -102,6 +102,7 @@ def _fields(cls: type[BaseModel], path: KeyPath) -> str:
     return f"a mapping of its fields ({', '.join(names[:_FIELDS])}{more}){next(examples, '')}"
 
 
+_MEMBER = re.compile(r"constrained-|(dict|list|tuple|set)\[")  # names of union members that no field has
 _KEY = "[key]"  # pydantic's sign that not the value but the key of a mapping is wrong
 _OWN = ("value_error", "assertion_error")  # raised by validators of ours, in words of ours
 
@@ -194,7 +195,7 @@ def _where(path: KeyPath, message: str, origins: Mapping[KeyPath, str], typed: C
 def _path(cls: type[BaseModel], loc: tuple[int | str, ...]) -> KeyPath:
     """`loc` without the names of union members that pydantic puts between and behind the fields."""
     path: KeyPath = ()
-    for index, part in enumerate(loc):
+    for index, part in enumerate(each for each in loc if not _MEMBER.match(str(each))):
         last = index == len(loc) - 1 and (part == _KEY or models_at(cls, path))
         if last or field_type(cls, (*path, part)) is not None:
             path = (*path, part)

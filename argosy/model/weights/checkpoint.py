@@ -53,10 +53,8 @@ def find_checkpoint(directory: str | Path, export: str = "final") -> Checkpoint:
         raise InputError(f"checkpoint {root} does not exist; run the training step again, or correct the path")
     if (root / OUTPUTS).is_file():
         path, name = _export_of(root, export)
-    elif (root / "adapter_config.json").is_file() and not (root / "base.json").is_file():
-        raise InputError(f"checkpoint {root} is an adapter (adapter_config.json) that does not say where its base is "
-                         "(base.json, as an export of Argosy has): merge it into its model with peft's "
-                         "merge_and_unload, save that and name it")
+    elif adapter := adapter_alone(root):
+        raise InputError(f"checkpoint {root} is {adapter}")
     elif (root / "config.json").is_file():
         path, name = root, root.name
     else:
@@ -80,6 +78,8 @@ def stage_of(path: Path) -> str:
 
 def no_model_because(directory: Path) -> str:
     """Say why `directory` holds no model to begin with, and what to name; "" where it does."""
+    if adapter := adapter_alone(directory):
+        return f"it is {adapter}"
     if is_gguf(directory) or (directory / "config.json").is_file():
         return ""
     if not directory.is_dir():
@@ -129,6 +129,17 @@ def _export_of(root: Path, export: str) -> tuple[Path, str]:
     if not (root / path / "config.json").is_file():
         raise InputError(f"export {export!r}: {root / path} has disappeared or is incomplete; run its step again")
     return root / path, name
+
+
+def adapter_alone(path: Path) -> str:
+    """Say what PEFT's adapter in `path` is of, and what to do with it; "" where there is none, or one of ours, which
+    knows where its base is."""
+    if not (path / "adapter_config.json").is_file() or (path / "base.json").is_file():
+        return ""
+    base = read_record(path / "adapter_config.json").get("base_model_name_or_path") or "a model that it does not name"
+    return (f"an adapter (adapter_config.json) of {base}, not a whole model: add it to that with PEFT, "
+            "AutoPeftModelForCausalLM.from_pretrained(ADAPTER).merge_and_unload().save_pretrained(DIR), copy its "
+            "tokenizer's files beside, and name DIR")
 
 
 def no_language_model(path: Path) -> str:

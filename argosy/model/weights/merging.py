@@ -6,15 +6,12 @@ of each model's changes of a common base the largest, elects a sign for each wei
 that have it (Yadav et al. 2023, "TIES-Merging")."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from argosy.model.weights.numbers import Numbers
-
 _NEARLY_PARALLEL = 0.9995  # cosine beyond which the arc is its chord, to float32
-Weights = Mapping[str, Tensor]
 
 
 def mean(parts: Sequence[Tensor], shares: Sequence[float]) -> Tensor:
@@ -45,13 +42,3 @@ def _largest(change: Tensor, density: float) -> Tensor:
     sizes = change.abs().flatten()
     least = sizes.kthvalue(sizes.numel() - math.ceil(density * sizes.numel()) + 1).values
     return torch.where(change.abs() >= least, change, 0.0)
-
-
-def merged(weights: Sequence[Weights], merge: Callable[[Sequence[Tensor]], Tensor]) -> Iterator[tuple[str, Tensor]]:
-    """Yield the weights of a merge by name, in float32, each made when its turn comes."""
-    for name in sorted(weights[0]):
-        parts = [each[name].float() for each in weights]
-        for each, part in zip(weights, parts, strict=True):
-            if isinstance(each, Numbers):  # others were checked as they were loaded
-                each.check(name, part)
-        yield name, merge(parts)

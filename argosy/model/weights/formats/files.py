@@ -16,6 +16,7 @@ from argosy.core.errors import ArgosyError, InputError
 from argosy.core.lazy import torch
 from argosy.core.store.files import make_directory, publish, read_json, temporary_of
 from argosy.model.weights.adapters.files import BASE, CONFIG, is_adapter
+from argosy.model.weights.checkpoint import adapter_alone
 from argosy.model.weights.formats import layouts
 from argosy.model.weights.load import load_model
 from argosy.model.weights.pretrained import load_config
@@ -34,6 +35,8 @@ def format_of(directory: Path) -> str:
         return "megatron"
     if list(directory.glob("model*.safetensors")) or is_adapter(directory):
         return "hf"
+    if adapter := adapter_alone(directory):
+        raise InputError(f"{directory} is {adapter}")
     raise InputError(f"{directory} holds no weights that are known, allowed: model*.safetensors (transformers), "
                      "tensor-*-of-*.safetensors (megatron), .metadata with its files (torchtitan); save other weights "
                      "as safetensors first")

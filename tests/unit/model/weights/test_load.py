@@ -85,7 +85,8 @@ def test_tied_weights_and_a_new_head_are_not_missing_but_a_lost_head_is(tmp_path
 @pytest.mark.parametrize(("name", "text", "message"), [
     ("model.safetensors", "cut short", "cannot load the checkpoint .*final: "),
     ("config.json", "{", "cannot load the checkpoint .*final: "),
-    ("adapter_config.json", "{}", "is an adapter .*merge_and_unload"),
+    ("adapter_config.json", '{"base_model_name_or_path": "org/base"}',
+     r"is an adapter \(adapter_config.json\) of org/base, .*merge_and_unload"),
 ])  # fmt: skip
 def test_files_that_transformers_cannot_read_are_an_error_of_the_checkpoint(tmp_path: Path, name: str, text: str,
                                                                             message: str) -> None:
