@@ -10,7 +10,7 @@ from typing import Any
 from argosy.core.errors import ArgosyError, InputError
 from argosy.evidence.results.evaluation import SuiteConfig
 from workflows.cli.command import Command, add_store, as_typed, positive
-from workflows.stored.last_run import model_directory
+from workflows.stored.last_run import model_directory, node_of, nodes
 
 MORE = """A checkpoint is named by a stage of the last run (sft, pretrain/p050), or is the directory of a model that
 transformers loads, or a GGUF file. --data is the folder of published benchmarks (mmlu/, ceval/, ...; docs/tasks.md
@@ -29,8 +29,11 @@ SHOWN = ("acc", "acc_norm", "mass", "text_first", "answer_first", "gain", "learn
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("checkpoint", metavar="CHECKPOINT", help="a checkpoint's name, or a directory")
     parser.add_argument("--suite", action="append", metavar="NAME|FILE", help="suite (default: core); may be repeated")
-    parser.add_argument("--data", default="", metavar="DIR", help="folder of benchmarks, or a data step's directory")
-    parser.add_argument("--tokens", type=Path, metavar="DIR", help="a tokenize step's directory, for held-out loss")
+    parser.add_argument("--data", default="", metavar="DIR",
+                        help="folder of benchmarks, or a data step's directory (default: the store's data step, for "
+                        "suites that read its files)")
+    parser.add_argument("--tokens", type=Path, metavar="DIR",
+                        help="a tokenize step's directory, for held-out loss (default: the store's)")
     parser.add_argument("--limit", type=positive, metavar="N",
                         help="evaluate the first N items of each file or lm-eval task: of each subject, where a "
                              "benchmark has subjects")
@@ -76,6 +79,7 @@ def _evaluate(common: Mapping[str, Any], suite: str, args: argparse.Namespace) -
 
     with as_typed({"evaluate.suite_files": "a file of --suite", **dict.fromkeys(SUITE_FIELDS, "--suite")}):
         fields = suite_fields(suite)
+        common = {**_own_steps(args, fields["suite_file"]), **common}
         header = _header(args.store, Path(common["checkpoint"]), fields["suite"])
         way, alone = learning(fields["suite_file"], args.backend)
         failed = False if alone else _run("evaluate", {**common, **fields}, header, args)
@@ -83,6 +87,26 @@ def _evaluate(common: Mapping[str, Any], suite: str, args: argparse.Namespace) -
         own = {name: value for name, value in {**common, **fields}.items() if name in SuiteConfig.model_fields}
         failed |= _run("learn", own, header, args)
     return failed
+
+
+def _own_steps(args: argparse.Namespace, suite: str) -> dict[str, str]:
+    """Name the store's data and tokenize steps where a suite reads them and no others are given."""
+    from argosy.core.store.step_files import read_done
+    from argosy.evidence.results.suite import load_suite
+
+    def step(name: str) -> Path | None:
+        path = (args.store / nodes(args.store).directories[name]).absolute() if node_of(args.store, name) else None
+        return path if path and read_done(path) else None
+
+    found, loaded = {}, load_suite(suite)
+    if loaded.heldout is not None and not (args.tokens or loaded.heldout.get("texts")) and (tokens := step("tokenize")):
+        found["tokens"] = str(tokens)
+    if not args.data and (data := step("data")):
+        named = str((loaded.benchmarks, loaded.heldout))
+        files = (str(path.relative_to(data)) for path in data.rglob("*.jsonl"))
+        if loaded.probes is not None or any(repr(file) in named for file in files):
+            found["data"] = str(data)
+    return found
 
 
 def _run(step: str, config: dict[str, Any], header: Mapping[str, str], args: argparse.Namespace) -> bool:
@@ -165,10 +189,12 @@ def _lines(outputs: Mapping[str, Any]) -> list[str]:
             continue
         error = f"± {plain(stderr[name])}" if name in stderr else ""
         chance = metrics.get("/".join([kind, *parts[:-1], "chance"])) if parts[-1] == "acc" else None
-        by_chance = f"chance {chance:.2f}" if chance is not None else ""
+        unread = metrics.get("/".join([kind, *parts[:-1], "unparsable"])) if parts[-1] == "acc" else None
+        beside = [f"{what} {share:.2f}" for what, share in (("chance", chance), ("unparsable", unread))
+                  if share is not None]
         cut = sum(n for where, n in outputs.get("cut", {}).items() if name.startswith(f"{where}/"))
         asked = f"n {counts[name]}" + (f", {cut} cut" if cut else "")
-        rows.append(["/".join(parts), plain(value), error, by_chance, asked])
+        rows.append(["/".join(parts), plain(value), error, ", ".join(beside), asked])
     lines = columns(rows, right=(1, 4)).splitlines()
     return [*lines, *describe_gaps(outputs)]
 
