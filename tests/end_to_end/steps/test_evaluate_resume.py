@@ -1,6 +1,5 @@
 """Evaluations that are killed, in a real process, and those of several processes make the undisturbed ones' bytes."""
 
-import multiprocessing
 import time
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -13,6 +12,7 @@ from argosy.core.step.runner import Item, run_item
 from argosy.evidence.results.items import read_items
 from steps.evaluate import STEP, EvaluateConfig
 from tests.evaluation_fixtures import make_items, save_checkpoint, write_items
+from tests.warm import SERVER
 
 SUITE = """\
 benchmarks:
@@ -20,10 +20,6 @@ benchmarks:
   variants: {plain: , cloze: , permuted: {permuted: {k: 4}}, written: generative}
   memorisation: {k: 2}
 """
-# Processes that begin with all imports done, so that starting one takes no time.
-SERVER = multiprocessing.get_context("forkserver")
-SERVER.set_forkserver_preload(["transformers.models.llama.modeling_llama", "steps.evaluate", "evals.runner",
-                               "argosy.model.infer.backends"])  # fmt: skip
 
 
 @pytest.fixture(scope="module")
