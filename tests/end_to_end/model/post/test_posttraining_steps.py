@@ -2,8 +2,6 @@
 
 import json
 import random
-from collections.abc import Callable, Iterable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +15,10 @@ import steps.sft
 from argosy.core.errors import StepError
 from argosy.core.store.files import remove_temporaries
 from argosy.corpus.data.counts import Rejects, read_records
-from argosy.corpus.tokens.windows import IGNORED
-from argosy.model.post.config import SFTConfig
 from argosy.model.post.preferences import PreferenceMethodConfig
 from argosy.model.post.preferences.examples import preference_parser
 from argosy.model.post.rl.networks import Networks
 from argosy.model.post.rl.rollout import Collector
-from argosy.model.post.sft import make_rows, sample_parser
 from argosy.model.post.stage import check_heldout, open_source
 from argosy.model.train.engines.torch import TorchEngine
 from tests.posttraining_fixtures import make_checkpoint, make_data
@@ -87,41 +82,6 @@ def test_export_loads_generates_and_names_no_path(root: Path, sft: Any) -> None:
     assert not list(path.glob("*.bin"))
 
 
-def follow(log: Recorder, model: Any, rate: float, losses: Iterable[Callable[[], torch.Tensor]]) -> None:
-    """Take the steps in plain torch: AdamW, clipped gradients; each loss is the one that was logged."""
-    optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0)
-    for step, make in enumerate(losses, 1):
-        loss = make()
-        assert log.logged["train/loss", step] == pytest.approx(loss.item(), abs=2e-4)
-        optimizer.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-
-
-PLAIN: dict[str, Any] = {"log_every": 1, "schedule": "constant", "warmup_ratio": 0, "batch_size": 16}
-
-
-def test_sft_steps_equal_plain_torch(root: Path) -> None:
-    _, log = run(steps.sft, root / "sft-plain", checkpoint=root / "base", data=root / "data", max_steps=3, save_every=1,
-                 micro_batch_size=2, learning_rate=2e-3, **{**PLAIN, "batch_size": 4})
-    source = open_source("checkpoint", str(root / "base"), "cpu")
-    data = read_records(root / "data/instructions.jsonl", sample_parser(source.tokenizer, 96), Rejects())
-    rows = make_rows(SFTConfig(max_steps=3), data, 96)
-    model = source.causal_model()
-
-    def loss(step: int) -> torch.Tensor:
-        batch, found = rows.batch(range(step * 4, step * 4 + 4)), []
-        for number in set(batch.documents.flatten().tolist()):
-            where = batch.documents == number
-            logprobs = model(torch.from_numpy(batch.inputs[where])[None]).logits[0].log_softmax(-1)
-            targets = batch.targets[where].tolist()
-            found += [-logprobs[at, token] for at, token in enumerate(targets) if token != IGNORED]
-        return torch.stack(found).mean()
-
-    follow(log, model, 2e-3, [partial(loss, step) for step in range(3)])
-
-
 @pytest.mark.parametrize(("method", "fields"), [("ppo", {}), ("grpo", {"staleness": 1, "dynamic_sampling": 1})])
 def test_rl_killed_while_it_samples_trains_and_saves_ends_with_the_same_bytes(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, fields: dict[str, Any]
@@ -146,8 +106,10 @@ def test_rl_killed_while_it_samples_trains_and_saves_ends_with_the_same_bytes(
 
 
 def test_dpo_steps_equal_plain_torch(root: Path, sft: Any) -> None:
+    """Each logged loss, and AdamW with clipped gradients."""
     outputs, log = run(steps.preference, root / "dpo", checkpoint=root / "sft", data=root / "data", max_steps=4,
-                       save_every=2, micro_batch_size=16, beta=0.2, **PLAIN)
+                       save_every=2, micro_batch_size=16, beta=0.2, log_every=1, schedule="constant", warmup_ratio=0,
+                       batch_size=16)
     assert outputs["metrics"]["heldout/preference_loss/after"] < outputs["metrics"]["heldout/preference_loss/before"]
     source = open_source("checkpoint", str(root / "sft"), "cpu")
     pairs = read_records(root / "data/preferences.jsonl", preference_parser(source.tokenizer, 96), Rejects())
@@ -167,7 +129,14 @@ def test_dpo_steps_equal_plain_torch(root: Path, sft: Any) -> None:
             found.append(-torch.nn.functional.logsigmoid(0.2 * (better - worse)))
         return torch.stack(found).mean()
 
-    follow(log, model, 2e-4, [partial(loss, step) for step in range(2)])
+    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-4, weight_decay=0)
+    for step in range(2):
+        found = loss(step)
+        assert log.logged["train/loss", step + 1] == pytest.approx(found.item(), abs=2e-4)
+        optimizer.zero_grad()
+        found.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
 
 
 @pytest.mark.parametrize("method", ["ppo", "grpo", "rloo", "reinforce++"])

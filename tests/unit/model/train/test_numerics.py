@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from pydantic import ValidationError
 
 from argosy.core.errors import InputError
 from argosy.model.train import blocks, optim, precision
@@ -33,20 +32,6 @@ def goes_on(tmp_path: Path, **fields: Any) -> None:
             second.load(tmp_path)
     assert torch.equal(weights_of(whole), weights_of(second))
     assert not torch.equal(weights_of(first), weights_of(second))
-
-
-@pytest.mark.parametrize(("fields", "message"), [
-    ({"optimizer": "adafactor", "engine": "zero"}, "needs whole rows and columns, which engine=zero cuts up"),
-    ({"optimizer": "adamw_8bit", "engine": "fsdp"}, "needs whole blocks of 256 .* engine=fsdp .*: set engine=torch"),
-    ({"dtype": "float16", "engine": "zero"}, "engine=torch, ddp and fsdp alone: .* or dtype=bfloat16"),
-    ({"fp8": True, "dtype": "float32"}, "fp8=true is with dtype=bfloat16, and this is float32"),
-    ({"compile": True, "recompute": "selective"}, "compile=true and recompute=selective exclude each other"),
-    ({"compile": True, "tensor_parallel": 2, "processes": 2}, "which tensor_parallel divides: set tensor_parallel=1"),
-    ({"fp8": True, "engine": {"name": "zero", "stage": 2}}, "fp8=true is for engine=torch, ddp and fsdp"),
-])
-def test_what_cannot_go_together_is_refused_with_what_can(fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValidationError, match=message):
-        TrainConfig(**fields)
 
 
 @pytest.mark.parametrize(("fields", "capability", "message"), [

@@ -104,6 +104,13 @@ def test_lengthening_keeps_the_weights_and_slows_the_rotations() -> None:
     ({"tokens": 4096, "warmup_tokens": 4096}, "warmup_tokens=4096 is not below tokens=4096"),
     ({"mixture": {"en": math.inf, "code": 1}}, r"mixture\.en\s+Input should be a finite number"),
     ({"weight_decay": math.nan}, "finite number"),
+    ({"optimizer": "adafactor", "engine": "zero"}, "needs whole rows and columns, which engine=zero cuts up"),
+    ({"optimizer": "adamw_8bit", "engine": "fsdp"}, "needs whole blocks of 256 .* engine=fsdp .*: set engine=torch"),
+    ({"dtype": "float16", "engine": "zero"}, "engine=torch, ddp and fsdp alone: .* or dtype=bfloat16"),
+    ({"fp8": True, "dtype": "float32"}, "fp8=true is with dtype=bfloat16, and this is float32"),
+    ({"compile": True, "recompute": "selective"}, "compile=true and recompute=selective exclude each other"),
+    ({"compile": True, "tensor_parallel": 2, "processes": 2}, "which tensor_parallel divides: set tensor_parallel=1"),
+    ({"fp8": True, "engine": {"name": "zero", "stage": 2}}, "fp8=true is for engine=torch, ddp and fsdp"),
 ])
 def test_config_errors_say_what_is_allowed(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):

@@ -16,19 +16,12 @@ from argosy.model.train.monitoring import PARTS
 from argosy.model.train.phase import open_tokenizer
 from argosy.model.weights.load import load_model
 from steps import anneal, long_context, pretrain
-from tests.training_fixtures import Recorder, digests, make_data, run_here
+from tests.training_fixtures import Recorder, digests, run_here
 
 MODEL = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2,
          "num_key_value_heads": 1, "max_position_embeddings": 64}
 BASE: dict[str, Any] = {"sequence_length": 32, "global_batch_size": 8, "tokens": 12 * 256, "log_every": 5,
                         "save_every": 4, "exports": (0.5, 1.0), "learning_rate": 1e-2, "dtype": "float32"}
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("data")
-    make_data(directory, {"en": 80, "zh": 40}, words=150)
-    return directory
 
 
 def train(data: Path, out: Path, tracker: Tracker | None = None, **fields: Any) -> Any:

@@ -21,7 +21,7 @@ from argosy.model.train.engines.base import Engine
 from argosy.model.train.watch import LOSS, NORM, Watch, course
 from steps import pretrain, rlhf
 from tests import posttraining_fixtures
-from tests.training_fixtures import Recorder, digests, make_data, run_here
+from tests.training_fixtures import Recorder, digests, run_here
 
 MODEL = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1, "num_attention_heads": 2,
          "num_key_value_heads": 1, "max_position_embeddings": 64}
@@ -89,13 +89,6 @@ def test_batches_that_are_passed_over_are_never_met(tmp_path: Path) -> None:
 def test_the_default_counts_in_no_digest_and_a_policy_does() -> None:
     assert "watch" not in TrainConfig().identity()
     assert TrainConfig(watch=WatchConfig(spike="skip")).identity()["watch"]["spike"] == "skip"
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("data")
-    make_data(directory, {"en": 80, "zh": 40}, words=150)
-    return directory
 
 
 class Planted:
