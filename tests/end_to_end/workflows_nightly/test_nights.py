@@ -167,7 +167,8 @@ def test_an_alias_moves_only_where_the_gate_holds_and_the_evidence_is_kept(store
         found = registry.at("tiny", "gated")
         return found.checkpoint if found else ""
 
-    held = "rules: [not_worse, {no_channel_worse: {channels: [code]}}, {at_least: {bench/facts/plain/acc: %s}}]"
+    held = ("rules: [{not_worse: {on: [bench/facts/headline/acc]}}, {no_channel_worse: {channels: [code]}}, "
+            "{at_least: {bench/facts/plain/acc: %s}}]")  # of the demo's other task, 8 items tell nothing
     rules.write_text(held % 1.01)
     said = argosy("gate", key, *common, "--rules", str(rules), code=1).out
     assert "FAILS        at_least {bench/facts/plain/acc: 1.01}" in said
