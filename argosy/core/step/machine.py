@@ -26,6 +26,19 @@ def usable_memory_gb() -> float:
     return min(total, int(limit)) / 1e9 if limit.isdigit() else total / 1e9
 
 
+def free_memory() -> int:
+    """Return the bytes that may be used yet, of the machine and of this process's cgroup, whose files' pages count as
+    free."""
+    meminfo = Path("/proc/meminfo")
+    lines = meminfo.read_text().splitlines() if meminfo.is_file() else []
+    free = next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), 0)
+    limit, used = _cgroup("memory.max"), _cgroup("memory.current")
+    if not (limit.isdigit() and used.isdigit()):
+        return free
+    pages = dict(line.split() for line in _cgroup("memory.stat").splitlines())
+    return min(free, int(limit) - int(used) + int(pages.get("inactive_file", 0)))
+
+
 def _cgroup(name: str) -> str:
     """Read a value of this process's cgroup (version 2), "" where there is none."""
     try:

@@ -38,7 +38,12 @@ class Loop:
     def run(self) -> None:
         """Train to the end. Raises StepError: a measured number is not finite, or trouble ends the phase; Stopped:
         SIGTERM came, and the state after the last step is saved."""
-        step = self._resume()
+        try:
+            self._run(self._resume())
+        finally:
+            self._states.close()
+
+    def _run(self, step: int) -> None:
         self._tell(step, force=True)
         with ends_by_itself() as stopped:
             while step < self.steps:
@@ -86,9 +91,9 @@ class Loop:
         self.updates.restore(saved)
         self._watch.restore(saved.get("watch", {}).get("series", {}))
 
-    def _save(self, step: int) -> None:
+    def _save(self, step: int, *, kept: bool = True) -> None:
         watch = {"series": self._watch.state(), "decisions": self._decisions.made}
-        self._states.save(step, {**self.updates.state(), "watch": watch})
+        self._states.save(step, {**self.updates.state(), "watch": watch}, kept=kept)
 
     def _treat(self, step: int, trouble: Trouble, readings: Mapping[str, Reading]) -> int | None:
         """Act on trouble in step `step`; returns the steps done of the state that it goes back to, or None.
@@ -131,8 +136,9 @@ class Loop:
         self._metrics(self.updates.evaluate(step), step)
         self.updates.export(step)
         first = step == self._first and self.config.watch.acts  # to have one to go back to
-        if (first or step % self.config.save_every == 0) and step < self.steps:
-            self._save(step)
+        kept = first or step % self.config.save_every == 0
+        if step < self.steps and (kept or (self.config.memory_every and step % self.config.memory_every == 0)):
+            self._save(step, kept=kept)
 
     def _metrics(self, values: Mapping[str, float], step: int) -> None:
         if values and step > self._told:

@@ -4,6 +4,10 @@ the state of a different run, on other processes or by another engine, and from 
 import json
 import re
 import shutil
+from collections.abc import Sequence
+from functools import partial
+from io import BytesIO
+from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,9 +22,11 @@ from argosy.core.store.step_files import NODE, STATE
 from argosy.model.train.config import ContinueConfig, TrainConfig
 from argosy.model.train.config.engine import FLAT, EngineConfig
 from argosy.model.train.engines.base import Engine
-from argosy.model.train.engines.parts import Parts
+from argosy.model.train.engines.parts import Parts, deferred
+from argosy.model.train.memory import Memory
 from argosy.model.train.parallelism import Group
 
+LOOP = "loop.pt"
 COMPLETE = "complete"  # {file: bytes}; written last
 PREFIX = "step-"
 KEPT = 2  # the newest, and the one before: what goes on where the newest is damaged
@@ -34,43 +40,87 @@ class Savable(Protocol):
 
     @property
     def group(self) -> Group: ...
+    @property
+    def holds_parts(self) -> bool: ...
     def save(self, directory: Path) -> None: ...
     def load(self, directory: Path) -> None: ...
 
 
 class StateStore:
-    """States of a step in its directory `out`, each renamed into place when all of it is on the disk."""
+    """States of a step in its directory `out`, each renamed into place when all of it is on the disk; on their way
+    there they are in shared memory, where there is room."""
 
     def __init__(self, config: EngineConfig, out: Path, engine: Savable) -> None:
         self._config, self._out, self._directory = config, out, out / STATE
         self._engine, self._group = engine, engine.group
+        self._memory = Memory(self._directory, self._group)
 
-    def save(self, step: int, extra: dict[str, Any]) -> None:
-        """Keep the state after `step` steps, with the tensors and numbers of `extra`, and drop the older ones."""
-        target = self._directory / f"{PREFIX}{step:08d}"
+    def save(self, step: int, extra: dict[str, Any], *, kept: bool = True) -> None:
+        """Keep the state after `step` steps, with the tensors and numbers of `extra`, and drop the older ones; in
+        shared memory alone where it is not `kept`."""
+        self._memory.flush()
+        buffer = BytesIO()
+        torch.save({"step": step, "rng": torch.get_rng_state(), **extra}, buffer)
+        name, loop = f"{PREFIX}{step:08d}", buffer.getvalue()
+        if self._memory.folder is not None and self._engine.holds_parts:
+            temporary = self._prepare(self._memory.folder / name)
+            with deferred() as jobs:
+                self._engine.save(temporary)
+            if self._memory.has_room(sum(self._group.gathered(sum(job.nbytes for job in jobs)))):
+                self._memory.start(temporary, [job.run for job in jobs], partial(self._carry, temporary, loop, kept))
+                return
+            self._memory.folder = None
+        if kept:
+            temporary = self._prepare(self._directory / name)
+            self._engine.save(temporary)
+            self._group.barrier()
+            if self._group.rank == 0:
+                self._publish(temporary, name, loop)
+            self._group.barrier()
+
+    def _prepare(self, target: Path) -> Path:
         temporary = self._group.agreed(temporary_of(target))
         if self._group.rank == 0:
             temporary.mkdir(parents=True)
         self._group.barrier()
-        self._engine.save(temporary)
-        self._group.barrier()
-        if self._group.rank == 0:
-            torch.save({"step": step, "rng": torch.get_rng_state(), **extra}, temporary / "loop.pt")
-            _mark_complete(temporary)
-            publish(temporary, target)
-            for old in _states(self._directory)[:-KEPT]:
-                _remove(old)
-        self._group.barrier()
+        return temporary
+
+    def _carry(self, temporary: Path, loop: bytes, kept: bool) -> None:
+        """Complete a state in memory, and copy it into the store if it is to be kept there."""
+        (temporary / LOOP).write_bytes(loop)
+        _mark_complete(temporary)
+        name = temporary.name.removeprefix(".").partition(".")[0]
+        target = temporary.with_name(name)
+        temporary.rename(target)
+        for old in _states(target.parent)[:-1]:
+            _remove(old)
+        if kept:
+            copy = temporary_of(self._directory / name)
+            shutil.copytree(target, copy, ignore=shutil.ignore_patterns(COMPLETE))
+            self._publish(copy, name, loop)
+
+    def _publish(self, temporary: Path, name: str, loop: bytes) -> None:
+        (temporary / LOOP).write_bytes(loop)
+        _mark_complete(temporary)
+        publish(temporary, self._directory / name)
+        for old in _states(self._directory)[:-KEPT]:
+            _remove(old)
+
+    def close(self) -> None:
+        """Wait for what is on its way to the store, and free the memory."""
+        self._memory.close()
 
     def newest(self, step: int) -> int | None:
         """Return the steps of the newest whole state of this run that has at most `step`; None: there is none."""
+        self._memory.flush()
         whole = [number for path in _states(self._directory) if (number := _step(path)) <= step and not damage(path)]
         return self._group.agreed(max(whole, default=None))
 
     def forget(self, step: int) -> None:
         """Drop the states of more than `step` steps; every process calls this."""
+        self._memory.flush()
         if self._group.rank == 0:
-            for path in _states(self._directory):
+            for path in self._everywhere():
                 if _step(path) > step:
                     _remove(path)
         self._group.barrier()
@@ -78,26 +128,31 @@ class StateStore:
     def load(self) -> dict[str, Any] | None:
         """Bring the engine to the newest whole state, else to the one that `config.resume` names; returns its `extra`
         and `step`, or None where there is none."""
-        newest = _latest(self._directory, self._group.rank) or _of_a_different_run(self._config, self._out)
+        newest = self._group.agreed(_latest(self._everywhere()) if self._group.rank == 0 else None)
+        newest = newest or _of_a_different_run(self._config, self._out)
         if newest is None:
             return None
         self._engine.load(newest)
         with torch.serialization.safe_globals([np.ndarray]):
-            loop: dict[str, Any] = torch.load(newest / "loop.pt", weights_only=True)
+            loop: dict[str, Any] = torch.load(newest / LOOP, weights_only=True)
         torch.set_rng_state(loop.pop("rng"))
         return loop
 
+    def _everywhere(self) -> list[Path]:
+        """List the states in the store and in memory, the oldest first; of equal ones that of memory is last."""
+        there = [_states(folder) for folder in (self._directory, self._memory.folder) if folder]
+        return sorted(chain.from_iterable(there), key=_step)
 
-def _latest(directory: Path, rank: int) -> Path | None:
-    """Return the newest whole state, or None; rank 0 deletes what a crash left half written or a disk has damaged, and
-    says which file it was."""
-    for path in reversed(_states(directory)):
+
+def _latest(states: Sequence[Path]) -> Path | None:
+    """Return the newest whole state, or None. What a crash left half written or a disk has damaged is deleted, and its
+    file named."""
+    for path in reversed(states):
         problem = damage(path)
         if not problem:
             return path
-        if rank == 0:
-            print(f"{problem}: continuing from the state before, or the beginning", flush=True)
-            _remove(path)
+        print(f"{problem}: continuing from the state before, or the beginning", flush=True)
+        _remove(path)
     return None
 
 

@@ -197,6 +197,10 @@ class Networks:
             (directory / name).mkdir(parents=True, exist_ok=True)
             engine.save(directory / name)
 
+    @property
+    def holds_parts(self) -> bool:
+        return all(engine.holds_parts for _, engine in self._engines())
+
     def load(self, directory: Path) -> None:
         for name, engine in self._engines():
             engine.load(directory / name)

@@ -186,8 +186,14 @@ class Engine(ABC):
 
     def save(self, directory: Path, *, weights: bool = True) -> None:
         """Write the optimizer below `directory`, and the `weights` unless that is false; every process calls it."""
-        write_parts(directory, self.group, (each for each in self._state()
-                                            if weights or not each[0].startswith(f"{WEIGHT}/")))
+        held = (each for each in self._state() if weights or not each[0].startswith(f"{WEIGHT}/"))
+        write_parts(directory, self.group, held)
+
+    @property
+    def holds_parts(self) -> bool:
+        """Whether what is saved lies in this process as it is, so that it can be written while gradients are computed.
+        """
+        return True
 
     def load(self, directory: Path) -> None:
         """Read back what an engine of any kind and number of processes wrote. Raises StepError: it is no state."""

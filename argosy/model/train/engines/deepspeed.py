@@ -86,6 +86,10 @@ class DeepSpeedEngine(Engine):
         return torch.as_tensor(self._engine.get_global_grad_norm()) if norm is None else norm
 
     @property
+    def holds_parts(self) -> bool:
+        return False
+
+    @property
     def _states(self) -> dict[Any, Any]:
         """Return the state of torch's optimizer, which has DeepSpeed's flat partitions for parameters."""
         optimizer = self._engine.optimizer

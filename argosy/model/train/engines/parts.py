@@ -6,6 +6,9 @@ ever holds the model. Of processes that hold the same piece one writes it."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,22 +43,55 @@ Held = tuple[str, Place, Callable[[], Tensor]]
 calls it, in the same order."""
 
 
+_later: ContextVar[list["Write"] | None] = ContextVar("later", default=None)
+_SMALL = 4096  # numbers of a tensor that is copied at once: engines may change it before the optimizer steps
+
+
+class Write(NamedTuple):
+    """A write that is due later: this process's bytes, and the call that does it."""
+
+    nbytes: int
+    run: Callable[[], None]
+
+
+@contextmanager
+def deferred() -> Iterator[list[Write]]:
+    """Collect what `write_parts` would write, to be written before the optimizer steps again."""
+    jobs: list[Write] = []
+    token = _later.set(jobs)
+    try:
+        yield jobs
+    finally:
+        _later.reset(token)
+
+
 def write_parts(directory: Path, group: Group, held: Iterable[Held]) -> None:
-    """Write the pieces that the processes hold below `directory`; every process calls it."""
+    """Write the pieces that the processes hold below `directory`, or have it written later where it is `deferred`;
+    every process calls it."""
     every = list(held)
     owners = _owners(group.gathered([(name, place.start) for name, place, _ in every]))
+    own = ((name, place, tensor) for name, place, make in every
+           if (tensor := make().detach()) is not None and owners[name, place.start] == group.rank)  # fmt: skip
+    if (jobs := _later.get()) is None:
+        _write_all(directory, group.rank, own)
+        return
+    there = [(name, place, each if each.numel() > _SMALL else each.clone()) for name, place, each in own]
+    jobs.append(Write(sum(each.nbytes for *_, each in there), partial(_write_all, directory, group.rank, there)))
+
+
+def _write_all(directory: Path, rank: int, pieces: Iterable[tuple[str, Place, Tensor]]) -> None:
+    """Write the tensors of one process into files of PART_BYTES or a little more."""
     kept: dict[str, Tensor] = {}
     places: dict[str, Place] = {}
     number = 0
-    for name, place, make in every:
-        tensor = make().detach()
-        if owners[name, place.start] == group.rank and (tensor.numel() or not tensor.ndim):
+    for name, place, tensor in pieces:
+        if tensor.numel() or not tensor.ndim:
             kept[name], places[name] = tensor, place
         if sum(each.nbytes for each in kept.values()) >= PART_BYTES:
-            _write(directory, group.rank, number, kept, places)
+            _write(directory, rank, number, kept, places)
             kept, number = {}, number + 1
     if kept:
-        _write(directory, group.rank, number, kept, places)
+        _write(directory, rank, number, kept, places)
 
 
 def _owners(keys: Sequence[Sequence[Any]]) -> dict[Any, int]:

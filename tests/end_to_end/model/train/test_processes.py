@@ -113,14 +113,19 @@ def equal(found: dict[tuple[str, int], float], expected: dict[tuple[str, int], f
         assert value == pytest.approx(expected[metric, step], rel=1e-3 if wide else 1e-5, abs=1e-5), (metric, step)
 
 
-def test_killed_and_started_again_is_the_same(given: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("saves", [{}, {"save_every": 10**6, "memory_every": 4}], ids=["store", "memory"])
+def test_killed_and_started_again_is_the_same(given: Path, tmp_path: Path, saves: dict[str, int]) -> None:
     name, fields = "sft", LONG
-    process = start(given, name, tmp_path, **fields)
-    until(lambda: any((tmp_path / "state").glob("step-*")) or any((tmp_path / "state").glob("*/complete")), 240)
+    process = start(given, name, tmp_path, **fields | saves)
+    token = tmp_path / "state/memory"
+    until(lambda: any((tmp_path / "state").glob("step-*/complete")) if not saves else token.is_file() and any(
+        Path("/dev/shm", f"argosy-{token.read_text()}").glob("step-*/complete")), 60)  # fmt: skip
     process.kill()
     process.end(-signal.SIGKILL)
     assert not (tmp_path / "outputs.json").exists()
-    start(given, name, tmp_path, **fields).end()
+    assert bool(saves) != any((tmp_path / "state").glob("step-*"))
+    start(given, name, tmp_path, **fields | saves).end()
+    assert "continuing after step " in (tmp_path / "log-rank0.txt").read_text()
     undisturbed = whole(given, name, **fields)
     assert digests(tmp_path) == digests(undisturbed)
     assert outputs(tmp_path) == outputs(undisturbed)

@@ -86,5 +86,6 @@ def test_the_same_bytes_whether_generation_runs_beside_the_update(root: Path, tm
     assert logs[True].logged == logs[False].logged
     assert min(logs[True].logged["train/grad_norm", step] for step in (1, 2, 3)) > 0  # so that weights change
     assert [logs[True].logged["rlhf/staleness", step] for step in (1, 2, 3, 4)] == [0, 1, 2, 2]
-    assert logs[True].watched["time/overlap_ms", 3] > logs[False].watched["time/overlap_ms", 3] == 0
+    beside = {over: [logs[over].watched["time/overlap_ms", step] for step in (2, 3, 4)] for over in logs}
+    assert max(beside[True]) > max(beside[False]) == 0
     assert logs[True].watched["perf/generated_tokens_per_second", 4] > 0

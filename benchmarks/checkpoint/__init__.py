@@ -1,0 +1,1 @@
+"""Saves of states, beside a save that training waits for."""
