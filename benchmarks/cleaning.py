@@ -28,9 +28,8 @@ from argosy.corpus.cleaning.batch import Batch, batches
 from argosy.corpus.cleaning.dedup import About, Workspace
 from argosy.corpus.cleaning.dedup.near_dedup import NearDedup, NearDedupConfig
 from argosy.corpus.cleaning.filter import Filter, Resources
-from argosy.corpus.cleaning.filters import make_filters, parse_filters
+from argosy.corpus.cleaning.filters import RECIPES, make_filters, parse_filters
 from argosy.corpus.cleaning.kept import KeptCorpus
-from argosy.corpus.cleaning.recipes import GOPHER_QUALITY
 from argosy.corpus.cleaning.scoring import KEPT, decide, score
 from argosy.corpus.data.schemas import Document
 from benchmarks.peers import datatrove as peer
@@ -40,7 +39,7 @@ from steps.score import ScoreConfig
 
 PAPERS: Mapping[str, Mapping[str, Any]] = {
     "gopher_repetition": {"lettered_pieces": False},
-    "gopher_quality": GOPHER_QUALITY,
+    "gopher_quality": next(each for each in RECIPES["gopher"] if isinstance(each, dict) and "min_words" in each),
     "c4_quality": {"line_ends": ".?!\"'"},
     "c4_paragraphs": {},
     "fineweb_quality": {"chinese_short_line": 30}

@@ -3,19 +3,23 @@
     python -m evals.heldout_texts --seed 7 > mine.jsonl        # the suite general has those of seed 0
 
 Names are invented and numbers drawn, so a new seed is in no training data. A model that follows a text can predict
-much of it: facts are repeated, conclusions follow, and what programs print and sums are is right.
-"""
+much of it: facts are repeated, conclusions follow, and what programs print and sums are is right."""
 
 import argparse
 import contextlib
 import io
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from itertools import pairwise
+from pathlib import Path
 from random import Random
+from typing import Any
 
+import yaml
+
+_WORDS: dict[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 BYTES = 24_000  # UTF-8 bytes of a channel
 _SYLLABLES = {"en": ("ba", "del", "fir", "gon", "hal", "ki", "lor", "mun", "nes", "dov", "pra", "quil", "ras", "sto",
                      "tul"),
@@ -42,84 +46,28 @@ def _names(rng: Random, lang: str, count: int) -> list[str]:
     return list(found)
 
 
-def _entry(rng: Random, lang: str, sentences: Mapping[str, Sequence[Sequence[str]]], **values: object) -> str:
+def _entry(rng: Random, sentences: Sequence[Sequence[str]], lang: str, **values: object) -> str:
     """Write one of the forms of each sentence."""
     joint = "" if lang == "zh" else " "
-    return joint.join(rng.choice(forms).format(**values) for forms in sentences[lang])
-
-
-_TOWN = {
-    "en": (
-        ("{a} is a town on the river {b}, in the {side} of {c}.", "{a}, a town in the {side} of {c}, lies on the {b}."),
-        ("It was founded in {year} by {d} and has {people:,} inhabitants.",
-         "{d} founded it in {year}; {people:,} people live there now."),
-        ("For {span} years, until {end}, the town lived from {trade}.",
-         "Until {end}, {span} years after it was founded, {trade} fed the town."),
-        ("Of its {people:,} inhabitants {part:,} work in {other} today, and the other {rest:,} do not.",
-         "Today {part:,} of the {people:,} inhabitants work in {other}, and {rest:,} elsewhere or not at all."),
-        ("A stone bridge with {arches} arches crosses the {b}, and a statue on it shows {d}, the founder of {a}.",
-         "The founder, {d}, stands as a statue on the bridge over the {b}, which has {arches} arches."),
-        ("Every year on the first Sunday in May the people of {a} remember that {trade} ended in {end}.",
-         "A small museum of {trade} shows how people lived in {a} between {year} and {end}.")),
-    "zh": (
-        ("{a}是{c}{side}部的一座城镇，位于{b}河畔。", "{a}位于{c}{side}部，{b}河从城中流过。"),
-        ("该镇由{d}于{year}年建立，现有居民{people}人。", "{year}年，{d}在这里建城；如今城里住着{people}人。"),
-        ("此后{span}年间，直到{end}年，当地居民一直以{trade}为生。", "到{end}年为止的{span}年里，{trade}养活了全城。"),
-        ("今天，{people}名居民中有{part}人从事{other}，其余{rest}人不从事这一行。",
-         "在{people}名居民里，{part}人如今从事{other}，另外{rest}人则不然。"),
-        ("一座有{arches}个桥孔的石桥横跨{b}河，桥上立着建城者{d}的雕像。",
-         "{b}河上的石桥有{arches}个桥孔，建城者{d}的雕像就立在桥头。"),
-        ("每年五月的第一个星期日，{a}人都会纪念{end}年结束的{trade}。",
-         "城里有一座小博物馆，讲述{year}年到{end}年间{a}人怎样靠{trade}生活。")),
-}
-_TRADES = {"en": ("salt mining", "weaving", "bell making", "shipbuilding", "glass blowing", "bee keeping", "printing"),
-           "zh": ("采盐", "纺织", "铸钟", "造船", "吹制玻璃", "养蜂", "印刷")}
-_SIDES = {"en": ("north", "south", "east", "west"), "zh": "北南东西"}
+    return joint.join(rng.choice(forms).format(**values) for forms in sentences)
 
 
 def _town(rng: Random, lang: str) -> str:
     a, b, c, d = _names(rng, lang, 4)
-    trade, other = rng.sample(_TRADES[lang], 2)
+    trade, other = rng.sample(_WORDS["trades"][lang], 2)
     year, span, people = rng.randint(1100, 1700), rng.randint(60, 280), rng.randint(2_000, 90_000)
-    part, side = rng.randint(people // 9, people // 2), rng.choice(_SIDES[lang])
-    return _entry(rng, lang, _TOWN, a=a, b=b, c=c, d=d, trade=trade, other=other, year=year, span=span, end=year + span,
-                  people=people, part=part, rest=people - part, arches=rng.randint(3, 12), side=side)
-
-
-_SCHOLAR = {
-    "en": (
-        ("{a} (born {year} in {b}, died {end} in {c}) was a scholar of {field}.",
-         "{a}, a scholar of {field}, was born in {b} in {year} and died in {c} in {end}."),
-        ("The child of a miller, {a} learned to read at the age of {age} and left {b} for {c} in {left}.",
-         "At {age} {a} could read; in {left} the young scholar moved from {b} to {c}."),
-        ("In {c} {a} met {d}, with whom {count} books on {field} were written over {years} years.",
-         "There {a} and {d} wrote {count} books on {field} in {years} years."),
-        ("The best known of the {count} books describes {objects} {things} and names each of them after a star.",
-         "One of these {count} books lists {objects} {things}, each with a drawing by {d}."),
-        ("When {a} died at the age of {life}, {d} gave the {objects} {things} to the library of {b}.",
-         "{a} lived to the age of {life}; the library of {b} keeps the {objects} {things} to this day.")),
-    "zh": (
-        ("{a}（{year}年生于{b}，{end}年卒于{c}）是一位研究{field}的学者。",
-         "{a}是研究{field}的学者，{year}年出生于{b}，{end}年在{c}去世。"),
-        ("{a}出身磨坊主家庭，{age}岁学会识字，{left}年离开{b}前往{c}。", "{a}{age}岁便能读书，{left}年从{b}迁往{c}。"),
-        ("在{c}，{a}结识了{d}，两人用{years}年合写了{count}部关于{field}的著作。",
-         "{a}与{d}在那里共事{years}年，写成{count}部讨论{field}的书。"),
-        ("这{count}部书中最著名的一部记载了{objects}种{things}，并用星星的名字为它们命名。",
-         "其中一部列出{objects}种{things}，每一种都配有{d}画的插图。"),
-        ("{a}去世时享年{life}岁，{d}把这{objects}种{things}赠给了{b}的图书馆。",
-         "{a}活到{life}岁；{b}的图书馆至今保存着那{objects}种{things}。")),
-}
-_FIELDS = {"en": (("minerals", "stones"), ("insects", "beetles"), ("plants", "ferns"), ("the sea", "shells")),
-           "zh": (("矿物", "石头"), ("昆虫", "甲虫"), ("植物", "蕨类"), ("海洋", "贝壳"))}
+    part, side = rng.randint(people // 9, people // 2), rng.choice(_WORDS["sides"][lang])
+    return _entry(rng, _WORDS["town"][lang], lang, a=a, b=b, c=c, d=d, trade=trade, other=other, year=year, span=span,
+                  end=year + span, people=people, part=part, rest=people - part, arches=rng.randint(3, 12), side=side)
 
 
 def _scholar(rng: Random, lang: str) -> str:
     a, b, c, d = _names(rng, lang, 4)
-    field, things = rng.choice(_FIELDS[lang])
+    field, things = rng.choice(_WORDS["fields"][lang])
     year, life, age = rng.randint(1400, 1850), rng.randint(48, 95), rng.randint(3, 9)
-    return _entry(rng, lang, _SCHOLAR, a=a, b=b, c=c, d=d, field=field, things=things, year=year, life=life, age=age,
-                  end=year + life, left=year + rng.randint(16, 30), count=rng.randint(2, 14), years=rng.randint(3, 17),
-                  objects=rng.randint(40, 900))
+    return _entry(rng, _WORDS["scholar"][lang], lang, a=a, b=b, c=c, d=d, field=field, things=things, year=year,
+                  life=life, age=age, end=year + life, left=year + rng.randint(16, 30), count=rng.randint(2, 14),
+                  years=rng.randint(3, 17), objects=rng.randint(40, 900))
 
 
 def _syllogisms(rng: Random, lang: str) -> str:
@@ -152,13 +100,9 @@ def _truth_table(rng: Random, lang: str) -> str:
     return "\n".join(lines)
 
 
-_RANKS = {"en": (("older", "oldest", "youngest"), ("taller", "tallest", "shortest")),
-          "zh": (("年长", "年长", "年轻"), ("高", "高", "矮"))}
-
-
 def _order(rng: Random, lang: str) -> str:
     names = _names(rng, lang, 5)
-    more, most, least = rng.choice(_RANKS[lang])
+    more, most, least = rng.choice(_WORDS["ranks"][lang])
     pairs = [*pairwise(names)]
     rng.shuffle(pairs)
     if lang == "en":
@@ -170,34 +114,17 @@ def _order(rng: Random, lang: str) -> str:
             f"最{least}的是{names[-1]}，{names[2]}排在中间。{names[1]}比{names[3]}{more}。")
 
 
-_PROGRAMS = (
-    ("Adds the multiples of {n} in a list.", "把列表中{n}的倍数相加。",
-     "def {f}({v}):\n    total = 0\n    for number in {v}:\n        if number % {n} == 0:\n"
-     "            total += number\n    return total\n\n\nprint({f}({list}))\n"),
-    ("Counts how often each letter occurs in a word.", "统计一个单词中每个字母出现的次数。",
-     "def {f}(word):\n    counts = {{}}\n    for letter in word:\n        counts[letter] = counts.get(letter, 0) + 1\n"
-     "    return counts\n\n\nprint({f}(\"{v}{f}\"))\n"),
-    ("Returns the numbers that are larger than the one before, times {n}.", "返回比前一个数大的数，并乘以{n}。",
-     "def {f}({v}):\n    return [b * {n} for a, b in zip({v}, {v}[1:]) if b > a]\n\n\nprint({f}({list}))\n"),
-    ("Repeats a step until the number is below {n}.", "重复同一步骤，直到数字小于{n}。",
-     "def {f}(start):\n    steps = [start]\n    while steps[-1] >= {n}:\n        steps.append(steps[-1] // 2)\n"
-     "    return steps\n\n\nfor {v} in ({big}, {n} + 1):\n    print({v}, {f}({v}))\n"),
-    ("Sorts words by their length and joins them with a dash.", "按长度排列单词，并用短横线连接。",
-     "def {f}({v}):\n    return \"-\".join(sorted({v}, key=len))\n\n\nprint({f}({words}))\n"),
-)
-
-
 def _program(rng: Random, lang: str) -> str:
     """Write a program, with what it prints as a comment."""
     f, v, *words = (name.lower() for name in _names(rng, "en", 6))
-    english, chinese, code = rng.choice(_PROGRAMS)
+    english, chinese, code = rng.choice(_WORDS["programs"])
     numbers = [rng.randint(1, 60) for _ in range(rng.randint(5, 8))]
     values = {"f": f"{f}_{v}", "v": v, "n": rng.randint(2, 9), "list": numbers, "big": rng.randint(90, 900),
               "words": words}
     source = code.format(**values)
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        exec(source, {})  # of _PROGRAMS
+        exec(source, {})  # of our own file
     about = (english if lang == "en" else chinese).format(**values)
     says = "Prints:" if lang == "en" else "输出："
     return f"# {about}\n{source}\n# {says}\n" + "".join(f"# {line}\n" for line in printed.getvalue().splitlines())

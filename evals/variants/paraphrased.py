@@ -3,9 +3,11 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from random import Random
 from typing import Literal
 
+import yaml
 from pydantic import Field
 
 from evals.question import Draft
@@ -112,20 +114,8 @@ ZH = (
     ),
 )
 
-_WRAPS = {
-    "en": {
-        "question": ("Here is a question. {}", "Answer this: {}", "Let me ask you something. {}"),
-        "sentence": ("Complete this sentence. {}", "How does this sentence go on? {}"),
-        "task": ("Here is a task. {}", "Do this. {}"),
-        "blank": ("Fill in the blank. {}", "What belongs in the blank? {}"),
-    },
-    "zh": {
-        "question": ("请回答：{}", "请看这个问题：{}", "有这样一个问题：{}"),
-        "sentence": ("请把话说完整：{}", "请接着说：{}"),
-        "task": ("请完成这道题：{}", "有这样一道题：{}"),
-        "blank": ("请填空：{}", "请在空白处填上答案：{}"),
-    },
-}
+_FILE = Path(__file__).with_suffix(".yaml")
+_WRAPS: dict[str, dict[str, list[str]]] = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
 
 
 def stems(question: str, lang: str) -> list[str]:

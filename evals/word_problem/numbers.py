@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
 from operator import add, mul, sub, truediv
+from pathlib import Path
+
+import yaml
 
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 NUMBER = re.compile(r"\d{1,3}(?:,\d{3})+(?![\d])(?:\.\d+)?|\d+\.\d+|(?<!\d)\.\d+|\d+")
@@ -148,44 +151,8 @@ _TENS = {f"{word}teen": 13 + n for n, word in enumerate(("thir", "four", "fif", 
 _TY = ("twen", "thir", "for", "fif", "six", "seven", "eigh", "nine")
 _TENS |= {f"{word}ty": 20 + 10 * n for n, word in enumerate(_TY)}
 _TEN = re.compile(rf"\b({'|'.join(_TENS)})(?:-({'|'.join(WORDS[1:10])}))?\b", re.IGNORECASE)
-# Values that words imply without a number: (words of which one is in the text, for each of these), values.
-_IMPLIED = (
-    (("half|halves|halved|halfway",), "2 0.5 50 1.5"),
-    (("thirds?",), "3"),
-    (("quarters?|fourths?",), "4 0.25 0.75 25 75"),
-    (("fifths?",), "5 0.2 20"),
-    (("sixths?|cubes?|hexagons?",), "6"),
-    (("sevenths?",), "7"),
-    (("eighths?|octagons?",), "8"),
-    (("ninths?",), "9"),
-    (("tenths?|decades?|dimes?",), "10 0.1"),
-    (("twice|doubles?|doubled|doubling|couples?|pairs?|both|twins?|again|another|other|others|round[ -]?trip|siblings?"
-      "|parents?|average|weekends?|back|bi\\w+|spouse|husband|wife",), "2"),
-    (("triples?|tripled|thrice|triplets?|average",), "3"),
-    (("quadrupled?|average",), "4"),
-    (("squares?|rectangles?|rectangular|triangles?|perimeter|circumference|fence|sides?",), "2 3 4"),
-    (("pentagons?|weekdays?|work|school|business",), "5"),
-    (("dozens?",), "12"),
-    (("weeks?|weekly|every day|daily|each day|day",), "7"),
-    (("months?|monthly|legs?|legged|cows?|dogs?|cats?|horses?|cars?|wheels?|seasons?",), "4"),
-    (("weeks?|weekly", "years?|yearly|annual|annually"), "52"),
-    (("days?|daily", "months?|monthly"), "30 31 28"),
-    (("days?|daily", "years?|yearly|annual|annually"), "365 366"),
-    (("months?|monthly|years?|yearly|annual|annually|am|pm|a\\.m|p\\.m|noon|midnight|o'clock",), "12"),
-    (("days?|daily|noon|midnight|am|pm",), "24"),
-    (("hours?|hourly|hrs?|minutes?|mins?|mph",), "60"),
-    (("seconds?|secs?",), "60 3600"),
-    (("foot|feet|ft|inch|inches|yards?",), "12 3 36"),
-    (("miles?",), "5280"),
-    (("pounds?|lbs?|ounces?|oz|tons?",), "16 2000"),
-    (("gallons?|quarts?|pints?|cups?|ounces?",), "4 2 16 8 32 128"),
-    (("dollars?|cents?|percent|percentage|\\$|%|centimeters?|cm|hundreds?|centur(?:y|ies)|meters?",), "100"),
-    (("kilo\\w+|kg|km|grams?|liters?|ml|milli\\w+|thousands?",), "1000"),
-    (("millions?",), "1000000"),
-    (("nickels?",), "5 0.05"),
-    (("quarters?",), "25"),
-    (("penny|pennies|cents?",), "0.01"),
-)  # fmt: skip
+# Values that words imply without a number.
+_IMPLIED: list[tuple[list[str], str]] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 _IMPLIED_BY = [
     ([re.compile(rf"\b(?:{words})\b", re.IGNORECASE) for words in all_of], [Fraction(v) for v in values.split()])
     for all_of, values in _IMPLIED

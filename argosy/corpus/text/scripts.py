@@ -9,6 +9,9 @@ import unicodedata
 from collections import Counter
 from functools import cache, lru_cache
 from importlib import resources
+from pathlib import Path
+
+import yaml
 
 HAN = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _HAN_RUNS = re.compile(f"[{HAN}]+")
@@ -75,27 +78,7 @@ _SCRIPTS = {
     "hi": re.compile("[\u0900-\u097f]"), "th": re.compile("[\u0e00-\u0e7f]")
 }
 _LATIN_WORD = re.compile(r"[a-zA-Z\u00c0-\u024f\u1e00-\u1eff]+")
-_FUNCTION_WORDS = {
-    "en": "the of and to in is that it for was with as are this be by on not from or have at an which you "
-    "but they were has its can will if would there their been when who what all one more how should",
-    "fr": "le la les des et est une dans que qui pour pas sur avec du au ce il elle sont plus par ne cette vous "
-    "nous ont mais aux son ses leur être été comme ou où très fait",
-    "de": "der die das und ist nicht ein eine mit von den dem zu auf für im des sich auch als wird wurde bei nach "
-    "werden oder sind aus es ich wir haben durch über einer einen dass",
-    "es": "el los las una que por con para del se es no su al lo más como pero sus este ha está son muy fue "
-    "entre cuando también desde todo nos hay sobre ser y",
-    "it": "il che di la gli una per non sono con del della è nel alla dei delle come più anche ma si questo ha "
-    "al dal nella suo lo le essere stato",
-    "pt": "o os as uma que não com para por dos das do da em se mais como foi ao são também pelo pela isso seu "
-    "sua ele mas está ser muito nos já",
-    "nl": "de het een van en is dat niet op te zijn voor met die aan er ook als bij naar worden door maar uit "
-    "wordt deze nog om heeft over hun",
-    "sv": "och att det som en är på av för med den till inte har ett var jag om men från vi kan sig",
-    "pl": "nie się na jest że to jak do ale przez który tym był są po dla oraz ich tego",
-    "tr": "bir ve bu için ile de da olarak daha çok gibi kadar olan sonra değil ne en ancak",
-    "id": "yang dan di dengan untuk pada ini dari itu adalah tidak dalam akan oleh juga ke sebagai",
-    "vi": "và của là có được trong cho không với các một này người những đã khi để",
-}
+_FUNCTION_WORDS: dict[str, str] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 # Single letters stand in formulas, and what is English too tells nothing against English.
 _ENGLISH = frozenset(_FUNCTION_WORDS["en"].split())
 LISTED = {

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+import yaml
+
 from argosy.core.errors import InputError
 from argosy.corpus.text.scripts import is_han
 from argosy.evidence.judging.metrics import Verdict
@@ -21,38 +23,7 @@ from argosy.model.infer.work import Journal, key_of
 
 LETTERS = ("A", "B")
 CUE = "\n"
-_EN = """Two assistants answered the same request. Decide which answer helps the user more: it is right, it does what \
-was asked, and it is clear. Do not prefer an answer for its length or for the place where it stands.
-
-[Request]
-{prompt}
-
-[Answer A]
-{first}
-
-[Answer B]
-{second}
-
-Which answer is better? Reply with one letter, A or B{tie}."""
-_ZH = """两个助手回答了同一个请求。请判断哪个回答对用户更有帮助：内容正确，按要求作答，表达清楚。\
-不要因为回答较长或位置在前而偏向它。
-
-【请求】
-{prompt}
-
-【回答A】
-{first}
-
-【回答B】
-{second}
-
-哪个回答更好？只回复一个字母：A 或 B{tie}。"""
-# For a judge that writes its reply, and may reason first.
-_TIE = {"en": ", or C if they are equally good", "zh": "；如果一样好，回复 C"}
-_REASON = {
-    "en": ' If you have to reason first, end with a line "Verdict: " and the letter.',
-    "zh": "需要先分析的话，最后一行写“结论：”和这个字母。",
-}
+_WORDS: dict[str, dict[str, str]] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 # A letter inside a sentence is no verdict: "A is worse than B" ends in B and means B, "A is better than B" does not.
 _BARE = re.compile(r"[\W_]*([ABC])[\W_]*")
 _VERDICT = re.compile(
@@ -100,11 +71,11 @@ class Judge(Protocol):
 def question(comparison: Comparison, *, writes: bool) -> str:
     """Write the judge's prompt. One that `writes` its verdict may call the answers equal, and say why first."""
     lang = "zh" if is_han(comparison.prompt) else "en"
-    text = {"en": _EN, "zh": _ZH}[lang].format(
+    text = _WORDS["prompt"][lang].format(
         prompt=comparison.prompt, first=comparison.first.strip(), second=comparison.second.strip(),
-        tie=_TIE[lang] if writes else ""
+        tie=_WORDS["tie"][lang] if writes else ""
     )
-    return text + (_REASON[lang] if writes else "")
+    return text + (_WORDS["reason"][lang] if writes else "")
 
 
 def read_verdict(reply: str) -> float | None:

@@ -1,18 +1,21 @@
 """Filters, one a file: a module here, or in `dedup`, that defines a `Filter` is found by its config's `name`."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
+import yaml
 from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationError
 
 from argosy.core.config.explain import config_error
 from argosy.core.plugins import Folder, unknown
 from argosy.corpus.cleaning import dedup
 from argosy.corpus.cleaning.filter import Filter, FilterConfig, Resources
-from argosy.corpus.cleaning.recipes import RECIPES
 from argosy.corpus.cleaning.scoring import labels
 
 FILTERS: Folder[type[Filter[Any]]] = Folder("filter", Filter, __name__, dedup.__name__)
+RECIPES: dict[str, list[str | dict[str, Any]]] = yaml.safe_load(
+    Path(__file__).parent.with_name("recipes.yaml").read_text(encoding="utf-8"))  # fmt: skip
 
 
 def parse_filters(value: object) -> object:

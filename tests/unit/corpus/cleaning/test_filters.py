@@ -8,8 +8,7 @@ from pydantic import ValidationError
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.classifier.model_paths import ModelFilterConfig
 from argosy.corpus.cleaning.filter import Resources
-from argosy.corpus.cleaning.filters import FILTERS, make_filters
-from argosy.corpus.cleaning.recipes import RECIPES
+from argosy.corpus.cleaning.filters import FILTERS, RECIPES, make_filters
 from argosy.corpus.cleaning.scoring import labels
 from steps.clean import CleanConfig
 from tests.cleaning_fixtures import CHINESE, PROSE, document, fates, make, outcome
