@@ -15,6 +15,7 @@ from argosy.evidence.compare.test import Contrast
 from argosy.evidence.compare.traces import Suspect
 from argosy.evidence.report import page
 from argosy.evidence.results.contamination import LIKELY, Seen, summary
+from argosy.evidence.results.headline import form_text
 
 
 @dataclass(frozen=True)
@@ -208,7 +209,7 @@ def render(name: str, **values: Any) -> str:
     filters: dict[str, Callable[..., Any]] = {
         "points": lambda value: f"{100 * value:+.1f}", "score_x": _score_x, "p": words.p_text, "seen_rows": _seen_rows,
         "seen_summary": summary, "value": words.value_text, "difference": words.difference_text,
-        "meaning": words.meaning, "task": lambda c: task_of(c)[0],
+        "meaning": words.meaning, "task": lambda c: task_of(c)[0], "form_text": form_text,
         "unit": words.unit_of, "channel": lambda c: c.name.removeprefix(HELDOUT), "form": lambda c: task_of(c)[1],
     }  # fmt: skip
     return page.render(name, filters, hint=hint, table_method=NAMES[TABLE], decision_method=NAMES[DECISION], **values)

@@ -3,7 +3,7 @@
 from random import Random
 from statistics import fmean, stdev
 
-from argosy.evidence.results.headline import best_forms, half_of, headline, metric_of
+from argosy.evidence.results.headline import best_forms, form_text, half_of, headline, metric_of
 from argosy.evidence.results.rows import Rows
 
 
@@ -51,6 +51,7 @@ def test_options_in_words_count_by_the_better_of_whole_text_and_character() -> N
     assert found.forms("t", ["cloze", "cloze/acc_norm"]) == ["cloze", "cloze/acc_norm"]
     assert metric_of("t", "cloze/acc_norm") == "bench/t/cloze/acc_norm"
     assert metric_of("t", "letters") == "bench/t/letters/acc"
+    assert [form_text(each) for each in ("cloze/acc_norm", "none_own")] == ["cloze by character", "none own"]
 
 
 def test_each_half_is_reported_in_the_form_that_is_best_on_the_other() -> None:
