@@ -18,7 +18,7 @@ from argosy.corpus.text.display import columns
 
 FEW_EPOCHS = 4.0  # up to so many, a repeated token teaches nearly as much as a new one (Muennighoff et al. 2023)
 
-Beyond = Literal["warn", "refuse", "redistribute"]
+Beyond = Literal["warn", "refuse"]
 
 
 def _by_channel(given: Any) -> Any:
@@ -52,11 +52,6 @@ class Caps:
         phase, in_all = self.phase.get(channel), self.in_all.get(channel)
         return phase, FEW_EPOCHS if phase is None and in_all is None else in_all
 
-    def left(self, channel: str, before: float) -> float:
-        """Return the epochs that are left of a channel of which the phases before have seen `before`."""
-        phase, in_all = self[channel]
-        return max(0.0, min(math.inf if phase is None else phase, math.inf if in_all is None else in_all - before))
-
 
 def _of_each(caps: Mapping[str, float], channels: Collection[str], where: str) -> dict[str, float]:
     """Return the cap of each channel that has one, by its name or as one of the others."""
@@ -78,7 +73,7 @@ class ChannelEpochs:
     weight: float
     """Weight in the mixture; without a mixture the tokens."""
     share: float
-    """Share of the samples: by the weight, or less or more where weights are redistributed."""
+    """Share of the samples."""
     samples: float
     epochs: float
     epochs_in_all: float
@@ -119,7 +114,7 @@ def planned_tables(index: Mapping[str, Any], phases: Mapping[str, Mapping[str, A
         index: `index.json` of a tokenize step.
         phases: fields of their configs by name, in their order.
 
-    Raises InputError: mixture or caps name a channel that is absent, or what they leave is too little."""
+    Raises InputError: mixture or caps name a channel that is absent."""
     counts = {name: splits.get("train", {}) for name, splits in index["channels"].items()}
     found: dict[str, list[ChannelEpochs]] = {}
     before: dict[str, float] = {}
@@ -134,7 +129,7 @@ def planned_tables(index: Mapping[str, Any], phases: Mapping[str, Mapping[str, A
 
 def _planned(channels: Mapping[str, Mapping[str, int]], phase: Mapping[str, Any],
              before: Mapping[str, float]) -> list[ChannelEpochs]:
-    from argosy.corpus.tokens.mixture import PERIOD, most_of_a_period, quotas
+    from argosy.corpus.tokens.mixture import PERIOD, quotas
 
     tokens = {name: counts["tokens"] for name, counts in channels.items() if counts.get("tokens")}
     weights = weights_of(phase["mixture"], tokens)
@@ -145,11 +140,7 @@ def _planned(channels: Mapping[str, Mapping[str, int]], phase: Mapping[str, Any]
     windows = {name: max(1, tokens[name] - channels[name].get("documents", 0)) / length for name in weights}
     names = sorted(weights)
     wanted = np.array([weights[name] for name in names]) / sum(weights.values())
-    most = None
-    if caps.beyond == "redistribute":
-        left = [caps.left(name, before.get(name, 0.0)) * windows[name] for name in names]
-        most = most_of_a_period(np.array(left), samples)
-    shares = dict(zip(names, (quotas(wanted, most) / PERIOD).tolist(), strict=True))
+    shares = dict(zip(names, (quotas(wanted) / PERIOD).tolist(), strict=True))
     return epoch_table(tokens, weights, shares, samples, windows, caps, before)
 
 
@@ -158,11 +149,9 @@ def refuse_beyond(rows: Sequence[ChannelEpochs]) -> None:
     over = [f"{row.channel} ({row.alarm})" for row in rows if row.alarm]
     if over:
         raise InputError(f"over_max_epochs=refuse: the mixture repeats channels more than their caps: "
-                         f"{', '.join(over)}; lower their weights or tokens, raise max_epochs or max_epochs_in_all, "
-                         "or set over_max_epochs=redistribute")
+                         f"{', '.join(over)}; lower their weights or tokens, or raise max_epochs or max_epochs_in_all")
 
 
-_ROUNDED = 0.0015  # of a share: what whole samples of a period make of it
 HEAD = ("CHANNEL", "TOKENS", "WEIGHT", "SHARE", "SAMPLES", "EPOCHS", "IN ALL", "AT MOST", "")
 
 
@@ -180,12 +169,8 @@ def _caps(row: ChannelEpochs) -> str:
 
 
 def in_words(rows: Sequence[ChannelEpochs]) -> str:
-    """Return the table, and where weights were redistributed a line with those that hold instead."""
-    total = sum(row.weight for row in rows)
-    changed = [f"{row.channel} {row.weight / total:.1%} -> {row.share:.1%}" for row in rows
-               if abs(row.weight / total - row.share) > _ROUNDED]
-    table = columns([HEAD, *table_rows(rows)], right=range(1, 7))
-    return table + (f"\nshares that caps on epochs have changed: {', '.join(changed)}" if changed else "")
+    """Return the table."""
+    return columns([HEAD, *table_rows(rows)], right=range(1, 7))
 
 
 def tokens_identity(tokenized: str | Path) -> str:

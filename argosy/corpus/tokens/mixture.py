@@ -41,14 +41,6 @@ class Samples(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Limit:
-    """Epochs of each channel at most, by name, within the first `samples` samples."""
-
-    samples: int
-    epochs: Mapping[str, float]
-
-
 class Mixture:
     """Samples of `sequence_length` tokens from weighted channels.
 
@@ -58,16 +50,12 @@ class Mixture:
             sample of PERIOD, however small its share (`deviations` names those).
         sequence_length: tokens of a sample.
         seed: names the order.
-        limit: a channel that would exceed it gets fewer samples, down to none, and the others share out the rest in
-            proportion.
 
     Raises:
-        InputError: a weight names a channel that is absent or empty, or a channel has none; or the limit leaves too
-            few samples."""
+        InputError: a weight names a channel that is absent or empty, or a channel has none."""
 
     def __init__(
-        self, channels: Mapping[str, TokenizedChannel], weights: Mapping[str, float], sequence_length: int, seed: int,
-        limit: Limit | None = None,
+        self, channels: Mapping[str, TokenizedChannel], weights: Mapping[str, float], sequence_length: int, seed: int
     ) -> None:
         if not channels:
             raise InputError("mixture: the tokenized data holds no document to train on; look at the reports of clean")
@@ -76,9 +64,7 @@ class Mixture:
         self.weights = {name: float(weights[name]) for name in self.names}
         self._windows = [ChannelWindows(channels[name], sequence_length, seed) for name in self.names]
         self._exact = np.array([weights[name] for name in self.names]) / sum(weights[name] for name in self.names)
-        most = most_of_a_period(np.array([limit.epochs[name] * size for name, size in self.windows.items()]),
-                                limit.samples) if limit else None
-        self._quota = quotas(self._exact, most)
+        self._quota = quotas(self._exact)
         self._seed = seed
         self._period = lru_cache(maxsize=8)(self._arrange)
 
@@ -137,35 +123,12 @@ class Mixture:
         return channels[order], ranks[order]
 
 
-def most_of_a_period(samples: npt.NDArray[np.float64], of: float) -> npt.NDArray[np.int64]:
-    """Return how many samples of a period each channel may have, so that `of` samples have at most `samples` of it."""
-    return np.floor(np.minimum(samples * PERIOD / of, PERIOD) + 1e-9).astype(np.int64)
-
-
-def quotas(shares: npt.NDArray[np.float64], most: npt.NDArray[np.int64] | None = None) -> npt.NDArray[np.int64]:
-    """Return the samples of each channel in a period: largest remainders, at least one each.
-
-    `most`: bounds of them, in samples; what a channel has above its bound is shared out to the others in proportion.
-    Raises InputError: the bounds are less than a period in all."""
-    most = np.full(len(shares), PERIOD) if most is None else most
-    if most.sum() < PERIOD:
-        raise InputError(f"caps on epochs leave samples for {most.sum() / PERIOD:.1%} of the phase: lower its tokens, "
-                         "raise max_epochs or max_epochs_in_all, or add channels to the mixture")
-    exact = _bounded(shares, most)
-    quota = np.maximum(np.minimum(1, most), np.floor(exact + 1e-9).astype(np.int64))
+def quotas(shares: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    """Return the samples of each channel in a period: largest remainders, at least one each."""
+    exact = shares * PERIOD
+    quota = np.maximum(1, np.floor(exact + 1e-9).astype(np.int64))
     while quota.sum() != PERIOD:
         step = 1 if quota.sum() < PERIOD else -1
-        eligible = np.where(quota < most if step > 0 else quota > 1, (exact - quota) * step, -np.inf)
+        eligible = exact - quota if step > 0 else np.where(quota > 1, quota - exact, -np.inf)
         quota[int(np.argmax(eligible))] += step
     return quota
-
-
-def _bounded(shares: npt.NDArray[np.float64], most: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """Return the exact samples of a period by share, none above its bound."""
-    exact = shares * PERIOD
-    bound = np.zeros(len(shares), bool)
-    while (over := ~bound & (exact > most)).any():
-        bound |= over
-        rest = PERIOD - most[bound].sum()
-        exact = np.where(bound, most, shares * rest / max(shares[~bound].sum(), 1e-300))
-    return exact

@@ -12,7 +12,7 @@ from argosy.core.store.step_files import given_directory
 from argosy.corpus.data.split import derive_seed
 from argosy.corpus.tokens import epochs
 from argosy.corpus.tokens.amounts import check_batch
-from argosy.corpus.tokens.mixture import Limit, Mixture
+from argosy.corpus.tokens.mixture import Mixture
 from argosy.corpus.tokens.reader import read_channels, read_index
 from argosy.model.train.config import ContinueConfig, TrainConfig, TrainOutputs
 from argosy.model.train.config.model import ModelConfig
@@ -104,12 +104,9 @@ def _data(config: TrainConfig, context: StepContext, stage: str) -> tuple[Mixtur
     train = read_channels(config.tokenized, "train")
     caps, samples = epochs.Caps.of(config.model_dump(), train), config.steps * config.global_batch_size
     before, note = epochs.epochs_before(getattr(config, "checkpoint", ""), config.tokenized)
-    limit = None
-    if caps.beyond == "redistribute":
-        limit = Limit(samples, {name: caps.left(name, before.get(name, 0.0)) for name in train})
     # Phases of one run have one seed: with the stage's name in it, a phase does not begin with what the last one began.
     seed = derive_seed("sampling", config.seed, stage)
-    mixture = Mixture(train, config.mixture, config.sequence_length, seed, limit)
+    mixture = Mixture(train, config.mixture, config.sequence_length, seed)
     whole = sum(mixture.windows.values())
     check_batch("global_batch_size", config.global_batch_size, whole,
                 f"samples of sequence_length={config.sequence_length} that the channels of the mixture have")
@@ -117,7 +114,7 @@ def _data(config: TrainConfig, context: StepContext, stage: str) -> tuple[Mixtur
     rows = epochs.epoch_table(tokens, mixture.weights, mixture.shares, samples, mixture.windows, caps, before)
     if context.rank == 0:
         report = epochs.as_report(rows, before, config.tokenized)
-        _tell(rows, context, report, note, "" if limit else mixture.deviations(samples))
+        _tell(rows, context, report, note, mixture.deviations(samples))
     if caps.beyond == "refuse":
         epochs.refuse_beyond(rows)
     scored = read_channels(config.tokenized, "heldout")

@@ -58,8 +58,7 @@ class TrainConfig(NumericsConfig, DistilConfig):
     max_epochs_in_all: Annotated[EpochCaps, ADDED] = Field({})
     """The same over this phase and all before it; 4 for a channel that neither of the two names."""
     over_max_epochs: Annotated[Beyond, ADDED] = "warn"
-    """Treatment of a channel beyond its cap: warn; refuse the mixture; or redistribute: it gets fewer samples, and the
-    others the rest in proportion."""
+    """Treatment of a channel beyond its cap: warn, or refuse the mixture."""
     seed: Seed = 0
     """Seed of the samples' order, the initial weights and all else that is drawn."""
     sequence_length: Annotated[int, Field(ge=2)] = 128

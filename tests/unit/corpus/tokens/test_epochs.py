@@ -1,4 +1,4 @@
-"""Caps on epochs: what a table says is what is sampled, and what is shared out keeps every cap."""
+"""Caps on epochs: what a table says is what is sampled."""
 
 from collections import Counter
 from pathlib import Path
@@ -12,7 +12,7 @@ from argosy.core.step.contract import Progress, StepContext
 from argosy.core.store.files import read_json
 from argosy.corpus.data.sources import weights_of
 from argosy.corpus.tokens.epochs import REPORT, Caps, planned_tables
-from argosy.corpus.tokens.mixture import PERIOD, most_of_a_period, quotas
+from argosy.corpus.tokens.mixture import PERIOD, quotas
 from argosy.model.train.config import ContinueConfig, TrainConfig
 from argosy.model.train.phase import _data
 from tests.training_fixtures import Recorder, write_tokenized
@@ -77,25 +77,6 @@ def test_epochs_add_up_over_phases_on_the_same_tokens(tokenized: Path, tmp_path:
     assert "trained on other tokens" in capsys.readouterr().out
 
 
-def test_redistributed_weights_keep_every_cap_over_the_phases(tokenized: Path, tmp_path: Path,
-                                                             capsys: pytest.CaptureFixture[str]) -> None:
-    given: dict[str, Any] = {"mixture": {"code": 2.0, "en": 1.0, "zh": 1.0}, "over_max_epochs": "redistribute",
-                             "max_epochs_in_all": {"code": 1.2, "*": 3}}
-    mixture, _ = phase(tokenized, tmp_path / "a", **given)
-    found = table(tmp_path / "a")
-    sampled = Counter(mixture.names[mixture.locate(k)[0]] for k in range(2 * PERIOD))
-    assert sampled["code"] <= 1.2 * mixture.windows["code"] < sampled["code"] + 3
-    assert sampled["en"] == sampled["zh"]  # by their weights
-    assert [row["alarm"] for row in found.values()] == [""] * 3
-    assert "shares that caps on epochs have changed: code 50.0% -> 30" in capsys.readouterr().out
-    mixture, _ = phase(tokenized, tmp_path / "b", ContinueConfig, checkpoint=str(tmp_path / "a"), **given)
-    assert mixture.shares["code"] == 0
-    assert len(mixture.batch(range(PERIOD)).inputs) == PERIOD
-    given["mixture"] = {"code": 1, "other": 0}
-    with pytest.raises(InputError, match="lower its tokens, raise max_epochs"):
-        phase(tokenized, tmp_path / "c", ContinueConfig, checkpoint=str(tmp_path / "b"), **given)
-
-
 def test_a_mixture_beyond_its_caps_is_refused_where_that_is_asked_for(tokenized: Path, tmp_path: Path) -> None:
     phase(tokenized, tmp_path, max_epochs=4, over_max_epochs="refuse")
     with pytest.raises(InputError, match=r"refuse: .* code \(.* epochs in this phase are above 0\.5\); lower"):
@@ -123,19 +104,12 @@ def test_one_word_names_the_others_in_a_mixture_and_in_caps() -> None:
         caps({"other": 3, "*": 1}, "a b")
 
 
-def test_quotas_are_in_proportion_below_their_bounds() -> None:
+def test_quotas_are_in_proportion_to_a_sample() -> None:
     rng = np.random.default_rng(0)
     for _ in range(300):
-        count = int(rng.integers(1, 9))
-        shares = rng.dirichlet(np.ones(count))
-        most = most_of_a_period(rng.uniform(0, 2 * PERIOD / count, count), PERIOD)
-        if most.sum() < PERIOD:
-            with pytest.raises(InputError, match="caps on epochs leave"):
-                quotas(shares, most)
-            continue
-        found = quotas(shares, most)
+        shares = rng.dirichlet(np.ones(int(rng.integers(1, 9))))
+        found = quotas(shares)
         assert found.sum() == PERIOD
-        assert (found <= most).all()
-        free = (found < most) & (found > 1)
-        if free.sum() > 1:  # those below their bounds share the rest by weight, to a sample
-            assert np.abs(found[free] - shares[free] / shares[free].sum() * found[free].sum()).max() <= 1
+        assert found.min() >= 1
+        if (shares * PERIOD >= 1).all():
+            assert np.abs(found - shares * PERIOD).max() < 1
