@@ -1,4 +1,5 @@
-"""The command line `argosy`. A command is one module of this package with a `COMMAND`; nothing else lists it."""
+"""The command line `argosy`. A command is one module of this package with a `COMMAND`; nothing else lists it. The end
+of its --help, where it has one, is a text file of its name beside it."""
 
 import argparse
 import os
@@ -139,10 +140,15 @@ def parser() -> argparse.ArgumentParser:
     for command in commands():
         sub = choices.add_parser(
             command.name, help=command.help, description=f"{command.help[0].upper()}{command.help[1:]}.",
-            epilog=command.more, formatter_class=shown)
+            epilog="\n\n".join(filter(None, (_end(command.name), command.more))), formatter_class=shown)
         command.configure(sub)
         sub.set_defaults(run=command.run)
     return root
+
+
+def _end(command: str) -> str:
+    file = Path(__file__).with_name(f"{command}.txt")
+    return file.read_text(encoding="utf-8").rstrip("\n") if file.is_file() else ""
 
 
 def commands() -> list[Command]:

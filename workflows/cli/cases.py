@@ -17,11 +17,6 @@ if TYPE_CHECKING:
     from argosy.evidence.compare.entries import Entry
     from argosy.evidence.results.rows import Group
 
-MORE = """examples:
-  argosy cases sft rlhf --task mmlu --open                  # as `argosy compare` names checkpoints
-  argosy cases line:base line:mixed --task 'arc*' --form plain --form generative --html arc.html
-In the page: filters, search, keys to go through them, and marks. What is marked is downloaded as a suite of probes:
-  argosy evaluate sft --suite marked.yaml"""
 _NOT_IN_A_NAME = re.compile(r"[^\w.-]+")
 _FEW = 8
 
@@ -85,4 +80,4 @@ def _groups(entries: "Sequence[Entry]", tasks: Sequence[str], forms: Sequence[st
     return sorted(both, key=lambda group: (group[0], group[1] != "plain", group[1]))
 
 
-COMMAND = Command("cases", "browse the questions that two checkpoints answer differently", 72, configure, run, MORE)
+COMMAND = Command("cases", "browse the questions that two checkpoints answer differently", 72, configure, run)

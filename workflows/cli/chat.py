@@ -7,9 +7,6 @@ from argosy.core.errors import InputError
 from workflows.cli.command import Command
 from workflows.cli.generate import add_sampling, open_model, say
 
-MORE = """A checkpoint is named as in 'argosy generate'. A line is a turn; /new begins a new conversation, /quit or
-Ctrl-D ends. Of a conversation that gets longer than the model's context the first turns are left out, which is said."""
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_sampling(parser, temperature=0.7)
@@ -54,4 +51,4 @@ def _line() -> str | None:
         return None
 
 
-COMMAND = Command("chat", "talk with a checkpoint in its chat template", 62, configure, run, MORE)
+COMMAND = Command("chat", "talk with a checkpoint in its chat template", 62, configure, run)

@@ -28,7 +28,7 @@ class Command:
     run: Callable[[argparse.Namespace], int]
     """Does it; returns the exit code."""
     more: str = ""
-    """Text at the end of its --help."""
+    """Text at the end of its --help that other commands share."""
 
 
 def checked(convert: Callable[[str], T], allowed: str, holds: Callable[[T], bool]) -> Callable[[str], T]:

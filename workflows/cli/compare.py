@@ -16,19 +16,6 @@ if TYPE_CHECKING:
     from workflows.stored.names import Names
 
 WIDE = 200  # of what is no terminal
-MORE = """A CHECKPOINT is one of
-  sft, pretrain/p050         a stage of the last run (its last checkpoint), or STAGE/EXPORT
-  runs/sft-0123456789ab      a step's directory, or a checkpoint in it, of any store
-  line:NAME                  a model line: its last checkpoint, with the curves that led to it
-  runs:/ID                   an MLflow run: of a training step, an evaluation, a line's curves, or any other
-  models:/NAME@ALIAS         what the registry's alias names; @ALIAS is of the store's own line
-  models:/NAME/VERSION, models:/m-ID
-
-examples:
-  argosy compare sft dpo rlhf --html compare.html
-  argosy compare line:base line:mixed --by tokens          at the most tokens that both have seen
-  argosy compare @reference sft --metrics 'bench/*/plain/*' --metrics 'heldout/*'
-"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -92,4 +79,4 @@ def publish(found: "Compared", names: "Names", html: Path) -> Iterator[str]:
 
 
 COMMAND = Command("compare", "what got better from one checkpoint to others, what was forgotten, what is noise", 70,
-                  configure, run, MORE)
+                  configure, run)

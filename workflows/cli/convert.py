@@ -8,10 +8,6 @@ from argosy.core.errors import InputError
 from workflows.cli.command import Command, add_store, positive
 
 FORMATS = ("megatron", "torchtitan", "hf")
-MORE = """examples:
-  argosy convert anneal --to megatron --tensor 2 --out megatron      # a checkpoint's name, or a directory
-  argosy convert megatron --to hf --out back                         # the same bytes as before
-llama, mistral, qwen2, qwen3; docs/generation.md says what is in the files and how the others load them."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -50,5 +46,4 @@ def _directory(args: argparse.Namespace) -> Path:
     return find_checkpoint(model_directory(args.store, args.checkpoint)).path
 
 
-COMMAND = Command("convert", "a checkpoint in the layout of Megatron-Core or torchtitan, or back", 64, configure, run,
-                  MORE)
+COMMAND = Command("convert", "a checkpoint in the layout of Megatron-Core or torchtitan, or back", 64, configure, run)

@@ -27,14 +27,6 @@ from workflows.cli.trial import beginning, table, tried
 from workflows.stored.last_run import last_run
 from workflows.stored.lineage import Lineage
 
-MORE = """examples:
-  argosy data explain corpus/a.jsonl:17            what the last run's cleaning made of a document, and why
-  argosy data try gopher_quality corpus/a.jsonl    scores and decisions of one filter, at once
-  argosy data try '{name: gopher_quality, min_words: 50}' corpus/
-  argosy data diff runs/clean-1f0 runs/clean-2a7   what the second drops more, and less, than the first
-  argosy data dropped gopher_quality               documents that a filter has dropped in the last run
-  argosy data export --out cleaned --format jsonl.zst    what the last run's cleaning kept, as files for others"""
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
@@ -183,5 +175,4 @@ def _export(args: argparse.Namespace) -> Iterator[str]:
     yield f"{out}: {found['documents']:,} documents; counts and hashes are in {MANIFEST}"
 
 
-COMMAND = Command("data", "what happened to documents; a filter on a file; cleaned text as files", 75, configure, run,
-                  MORE)
+COMMAND = Command("data", "what happened to documents; a filter on a file; cleaned text as files", 75, configure, run)

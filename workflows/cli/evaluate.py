@@ -12,14 +12,6 @@ from argosy.evidence.results.evaluation import SuiteConfig
 from workflows.cli.command import Command, add_store, as_typed, positive
 from workflows.stored.last_run import model_directory, node_of, nodes
 
-MORE = """A checkpoint is named by a stage of the last run (sft, pretrain/p050), or is the directory of a model that
-transformers loads, or a GGUF file. --data is the folder of published benchmarks (mmlu/, ceval/, ...; docs/tasks.md
-says where each is from), or `huggingface`, or the directory of a data step; without it ARGOSY_BENCHMARKS says where
-they are.
-The same checkpoint, suite and files are not evaluated twice. A part that failed and may pass by itself (a
-network that was down) is retried, in at most three runs; --again retries whatever failed. Until a retry
-succeeds, the earlier results stay. A new evaluation computes only scores that the store's .scores does not
-hold."""
 SUITE_FIELDS = ("evaluate.suite_file", "evaluate.suites")
 SCORES = ".scores"  # below the store: scores by checkpoint and request
 # of a benchmark; results.json has all
@@ -206,4 +198,4 @@ def _of_one_language(name: str, metrics: Mapping[str, float], counts: Mapping[st
     return task.endswith(("_en", "_zh")) and metrics.get(whole) == metrics[name] and counts[whole] == counts[name]
 
 
-COMMAND = Command("evaluate", "evaluate a checkpoint, or any model, with suites", 65, configure, run, MORE)
+COMMAND = Command("evaluate", "evaluate a checkpoint, or any model, with suites", 65, configure, run)

@@ -10,12 +10,6 @@ from argosy.model.weights.exports import EXPORTS
 from workflows.cli.command import Command, add_store, as_typed
 from workflows.stored.last_run import line_of_model, model_directory
 
-MORE = """examples:
-  argosy export sft --to onnx --out model      # model/model.onnx, its weights and the tokenizer
-  argosy export sft --to gguf --dtype int8     # by llama.cpp's converter (LLAMA_CPP=its folder)
-  argosy export sft --to hub --licence apache-2.0 --push my-team/my-model
-'argosy convert' writes the layouts of other trainers, and reads them back; docs/export.md tells more."""
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("checkpoint", metavar="CHECKPOINT", help="a checkpoint's name, or a directory")
@@ -75,4 +69,4 @@ def _config(args: argparse.Namespace) -> dict[str, Any]:
     return config
 
 
-COMMAND = Command("export", "a checkpoint as ONNX or GGUF, or with a model card for the hub", 64, configure, run, MORE)
+COMMAND = Command("export", "a checkpoint as ONNX or GGUF, or with a model card for the hub", 64, configure, run)

@@ -10,13 +10,6 @@ from workflows.cli.command import Command, add_store, checked, user_path
 
 NO_GATE = ("the model line {line!r} has no gate: give --rules FILE, or write the rules below `gate` in the run's "
            "config (docs/gate.md)")
-MORE = """A rules file:
-  rules:
-    - no_channel_worse: {beyond: noise}
-    - not_worse: {on: [bench/*/headline/acc], beyond: 0.02}
-    - at_least: {bench/facts/cloze/acc: 0.3}
-    - contamination: {below: 0.5}
-docs/gate.md has all rules."""
 
 
 _ALIAS = re.compile(r"(?!(?i:latest|v\d+)$)[\w-]+")  # as MLflow takes them
@@ -75,4 +68,4 @@ def run(args: argparse.Namespace) -> int:
     return 0 if verdict.holds else 1
 
 
-COMMAND = Command("gate", "hold a checkpoint against the rules of promotion", 96, configure, run, MORE)
+COMMAND = Command("gate", "hold a checkpoint against the rules of promotion", 96, configure, run)

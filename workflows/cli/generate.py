@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from argosy.model.infer.model import LanguageModel
     from argosy.model.weights.checkpoint import Checkpoint
 
-MORE = """A checkpoint is named by a stage of the last run (pretrain, sft/final), or is the directory of a model that
-transformers loads, or a GGUF file. Without PROMPT the text of stdin is the prompt."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -92,4 +90,4 @@ def say(model: "LanguageModel", prompt: str, args: argparse.Namespace, turn: int
     return text
 
 
-COMMAND = Command("generate", "continue prompts with a checkpoint", 63, configure, run, MORE)
+COMMAND = Command("generate", "continue prompts with a checkpoint", 63, configure, run)

@@ -8,10 +8,6 @@ from argosy.core.errors import InputError
 from workflows.cli.command import Command, add_store, as_typed, positive
 from workflows.stored.last_run import checkpoint_directory, line_of_model
 
-MORE = """A checkpoint is named as in 'argosy compare' (sft, pretrain/p050, a directory), or is a JSONL file of answers
-(id, answer). The judge is a checkpoint, or the URL of an OpenAI-compatible API with --judge-model; its key is read from
-OPENAI_API_KEY. What the numbers mean: docs/evaluation.md"""
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("first", metavar="A", help="a checkpoint, or a .jsonl of answers")
@@ -72,4 +68,4 @@ def _checkpoint(store: Path, field: str, name: str) -> dict[str, str]:
         raise InputError(f"{name!r} is neither a directory nor a checkpoint of the store: {error}") from None
 
 
-COMMAND = Command("judge", "let a judge say which of two checkpoints answers better", 75, configure, run, MORE)
+COMMAND = Command("judge", "let a judge say which of two checkpoints answers better", 75, configure, run)

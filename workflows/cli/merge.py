@@ -8,12 +8,6 @@ from steps.merge import METHODS
 from workflows.cli.command import Command, add_store, as_typed
 from workflows.stored.last_run import line_of_model, model_directory
 
-MORE = """examples:
-  argosy merge anneal/p050 anneal/p075 anneal        # their mean
-  argosy merge sft dpo --by slerp --weights 2 1
-  argosy merge sft dpo --by ties --base anneal --density 0.3
-  argosy evaluate DIR && argosy compare sft DIR      # DIR is printed"""
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("checkpoints", metavar="CHECKPOINT", nargs="+",
@@ -49,4 +43,4 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-COMMAND = Command("merge", "the mean of checkpoints, or SLERP or TIES, taken like any other", 63, configure, run, MORE)
+COMMAND = Command("merge", "the mean of checkpoints, or SLERP or TIES, taken like any other", 63, configure, run)

@@ -17,12 +17,6 @@ if TYPE_CHECKING:
     from argosy.evidence.report.probe import Probed
     from probes.kinds.next_token import Case
 
-MORE = """examples:
-  argosy probe 'Prob("北京" | "中国的首都是")' sft rlhf
-  argosy probe 'Prob(" Paris", " paris" | "The capital of France is")' rlhf --line --html capital.html
-Probabilities of several texts add up. MASS is the probability that the next bytes are the text's, however they are cut
-into tokens: it compares across tokenizers. PROB is that of the text's own tokens; RANK that of its first one. A space
-between prefix and text is written in the text; \\n is a line's end."""
 _TEXT = r'"(?:[^"\\]|\\.)*"' + r"|'(?:[^'\\]|\\.)*'|“[^”]*”"
 _PROB = re.compile(rf"\s*(?:Prob|P)\(\s*((?:{_TEXT})(?:\s*,\s*(?:{_TEXT}))*)\s*\|\s*({_TEXT})\s*\)\s*", re.DOTALL)
 
@@ -149,4 +143,4 @@ def _table(found: "list[Probed]") -> str:
     return columns(rows, right=(2, 3, 4, 5))
 
 
-COMMAND = Command("probe", "the probability of a text after a prefix, over checkpoints", 77, configure, run, MORE)
+COMMAND = Command("probe", "the probability of a text after a prefix, over checkpoints", 77, configure, run)

@@ -9,12 +9,6 @@ from argosy.model.weights.quantize import GROUPS, METHODS
 from workflows.cli.command import Command, add_store, as_typed, positive
 from workflows.stored.last_run import directory_of, line_of_model, model_directory, node_of
 
-MORE = """examples:
-  argosy quantize sft --to int8
-  argosy quantize sft --to awq --tokens runs/tokenize-0123456789ab
-  argosy evaluate DIR && argosy compare sft DIR      # what it lost, with its interval; DIR is printed
-vLLM and SGLang compute with the packed weights; transformers unpacks them as it loads (docs/export.md)."""
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("checkpoint", metavar="CHECKPOINT", help="a checkpoint's name, or a directory")
@@ -59,4 +53,4 @@ def _tokens(args: argparse.Namespace) -> Path:
     return directory_of(args.store, "tokenize")
 
 
-COMMAND = Command("quantize", "a checkpoint in 8 or 4 bits, taken like any other", 64, configure, run, MORE)
+COMMAND = Command("quantize", "a checkpoint in 8 or 4 bits, taken like any other", 64, configure, run)

@@ -9,14 +9,6 @@ from argosy.core.errors import InputError
 from workflows.cli.command import Command, add_store, user_path
 
 FORMATS = ("lm-eval", "lighteval", "inspect")
-MORE = """examples:
-  argosy results export sft --as lm-eval --out sft-lm-eval        # results_*.json and samples_*.jsonl
-  argosy results export sft --as inspect --out logs               # then: inspect view --log-dir logs
-  argosy results import lm-eval-out/ --name Qwen3-0.6B            # then: argosy compare sft import:Qwen3-0.6B
-  argosy results import results_2026.json --checkpoint sft        # their numbers of sft, beside ours
-Their metrics are bench/<task>/<form>/<metric>; the form is lm_eval or lighteval (with the filter's name, or the number
-of examples), so that no number of theirs is taken for one of another prompt. --form plain stands beside what
-benchmarks.lm_eval of a suite asked: with samples_*.jsonl beside, questions are paired one by one."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -97,5 +89,4 @@ def _checkpoint(store: Path, name: str) -> tuple[Mapping[str, Any], str]:
     return label, trained.digest if trained else str(Identities().of_path(path, "checkpoint"))
 
 
-COMMAND = Command("results", "results as files of lm-eval, lighteval and Inspect; and theirs in", 73, configure, run,
-                  MORE)
+COMMAND = Command("results", "results as files of lm-eval, lighteval and Inspect; and theirs in", 73, configure, run)

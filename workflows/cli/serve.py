@@ -15,11 +15,6 @@ from workflows.stored.last_run import model_directory
 if TYPE_CHECKING:
     from argosy.model.weights.checkpoint import Checkpoint
 
-MORE = """A checkpoint is named as in 'argosy generate', and requests name it as "model". Any OpenAI client works:
-base_url http://HOST:PORT/v1. http://HOST:PORT/ is a page to try it; with two checkpoints and --votes it shows two
-answers side by side without names, and votes become preference pairs: argosy run
-data.preferences=DIR/preferences.jsonl. SIGTERM or Ctrl-C: requests in flight are answered first. /health and /metrics
-(Prometheus) ask for no key."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -110,5 +105,4 @@ def _keys(file: Path) -> dict[str, str]:
     return found
 
 
-COMMAND = Command("serve", "answer requests in OpenAI's protocol, and a page to try a checkpoint", 64, configure, run,
-                  MORE)
+COMMAND = Command("serve", "answer requests in OpenAI's protocol, and a page to try a checkpoint", 64, configure, run)

@@ -18,12 +18,6 @@ if TYPE_CHECKING:
     from argosy.model.train.sizing.layouts import Proposals
     from workflows.lifecycle import LifecycleConfig
 
-MORE = f"""examples:
-  argosy size --model-dir ~/llama-3-8b pretrain.sequence_length=4096 pretrain.global_batch_size=512 pretrain.tokens=1e12
-  argosy size pretrain.processes=8 pretrain.engine=fsdp      # the config's own layout, whether it fits or not
-docs/sizing.md has the formulas and their sources.
-
-{OVERRIDES}"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -99,4 +93,4 @@ def _hints(args: argparse.Namespace, found: "Proposals") -> dict[str, str]:
     return hints
 
 
-COMMAND = Command("size", "what training a model takes: memory, layouts, time and cost", 22, configure, run, MORE)
+COMMAND = Command("size", "what training a model takes: memory, layouts, time and cost", 22, configure, run, OVERRIDES)

@@ -16,14 +16,6 @@ from workflows.cli.options import add_config, config_file, config_parameters
 from workflows.plan import Plan, PlannedNode, check_inputs, describe, plan
 from workflows.sweep import NAME, Question, Sweep, read_sweep, sweep_nodes
 
-HELP = f"""fields with several values are the axes of the grid; all others are as in argosy run:
-  argosy sweep pretrain.learning_rate=1e-3,3e-3,1e-2 pretrain.weight_decay=0.1,0.01 --seeds 3
-  argosy sweep pretrain.learning_rate=1e-3,3e-3,1e-2 pretrain.model.hidden_size=64,128,256 --target-parameters 1e9
-  argosy sweep 'pretrain.model=[{{hidden_size: 64, num_hidden_layers: 4}}, {{hidden_size: 128}}]' --seeds 3
-Add values, and run it again: points that have run are reused, and only the new ones cost. docs/sizing.md tells more.
-
-{MORE}"""
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_config(parser)
@@ -128,4 +120,4 @@ def _submit(args: argparse.Namespace, sweep: Sweep) -> int:
     return 0
 
 
-COMMAND = Command("sweep", "small models side by side: the setting that a large one takes", 24, configure, run, HELP)
+COMMAND = Command("sweep", "small models side by side: the setting that a large one takes", 24, configure, run, MORE)
