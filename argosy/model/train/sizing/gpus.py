@@ -2,6 +2,10 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import yaml
 
 from argosy.core.config.explain import likely
 from argosy.core.errors import InputError
@@ -10,7 +14,6 @@ from argosy.model.train.sizing.job import Job, Layout
 
 GIB = 2.0**30
 RESERVE = 0.08  # of the memory: the allocator's gaps, and what nobody counted
-LATENCY = 2e-5  # of a collective of NCCL's within a node: an assumption
 MFU = 0.4  # Llama 3 (Dubey et al. 2024, table 4) reaches 0.38 to 0.43 with fused kernels
 
 
@@ -18,6 +21,8 @@ MFU = 0.4  # Llama 3 (Dubey et al. 2024, table 4) reaches 0.38 to 0.43 with fuse
 class Gpu:
     """A type of GPU."""
 
+    latency: ClassVar[float] = 2e-5
+    """Seconds that a message to others takes, however short, by NCCL within a node: an assumption."""
     name: str
     memory: float
     """Bytes that a driver shows."""
@@ -29,8 +34,6 @@ class Gpu:
     """Bytes a second that it sends to others of its node."""
     network: float
     """Bytes a second that it sends to other nodes, as such nodes are usually built."""
-    latency: float
-    """Seconds that a message to others takes, however short."""
     price: float
     """Dollars an hour, in round numbers of rented ones: an assumption that --price replaces."""
 
@@ -45,27 +48,9 @@ class Gpu:
         return self.flops / self.bandwidth
 
 
-def _gpu(name: str, gib: float, tera: float, giga: float, link: float, network: float, price: float) -> Gpu:
-    """`gib` of memory, 1e12 operations, 1e9 bytes of bandwidth, of links and of network, a second."""
-    return Gpu(name, gib * GIB, tera * 1e12, giga * 1e9, link * 1e9, network * 1e9, LATENCY, price)
-
-
-# NVLink's and PCIe's data sheets count both directions: links here are one.
-GPUS = {gpu.name: gpu for gpu in (
-    _gpu("h100", 79.6, 989.4, 3350, 450, 50, 2.5),
-    _gpu("h200", 140.4, 989.4, 4800, 450, 50, 3.5),
-    _gpu("h800", 79.6, 989.4, 3350, 200, 50, 2.0),
-    _gpu("h20", 95.6, 148, 4000, 450, 50, 1.3),
-    _gpu("b200", 179, 2250, 8000, 900, 50, 5.0),
-    _gpu("a100", 80, 312, 2039, 300, 25, 1.6),
-    _gpu("a100-40", 40, 312, 1555, 300, 25, 1.2),
-    _gpu("a800", 80, 312, 2039, 200, 25, 1.4),
-    _gpu("mi300x", 192, 1307.4, 5300, 448, 50, 2.5),
-    _gpu("l40s", 45, 362, 864, 32, 25, 1.0),
-    _gpu("l4", 22.5, 121, 300, 32, 12.5, 0.6),
-    _gpu("a10", 22.5, 125, 600, 32, 12.5, 0.75),
-    _gpu("rtx4090", 24, 165.2, 1008, 32, 12.5, 0.4),
-)}  # fmt: skip
+_DATA: dict[str, dict[str, Any]] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+GPUS = {name: Gpu(name, gib * GIB, tera * 1e12, bandwidth * 1e9, link * 1e9, network * 1e9, price)
+        for name, (gib, tera, bandwidth, link, network, price) in _DATA["gpus"].items()}  # fmt: skip
 
 
 def find_gpu(name: str) -> Gpu:
@@ -75,18 +60,9 @@ def find_gpu(name: str) -> Gpu:
     return GPUS[name.lower()]
 
 
-_DEVICES = {
-    "NVIDIA H100 80GB HBM3": "h100", "NVIDIA H200": "h200", "NVIDIA H800": "h800", "NVIDIA H20": "h20",
-    "NVIDIA B200": "b200", "NVIDIA A100-SXM4-80GB": "a100", "NVIDIA A100 80GB PCIe": "a100",
-    "NVIDIA A100-SXM4-40GB": "a100-40", "NVIDIA A100-PCIE-40GB": "a100-40", "NVIDIA A800-SXM4-80GB": "a800",
-    "NVIDIA A800 80GB PCIe": "a800", "AMD Instinct MI300X": "mi300x", "NVIDIA L40S": "l40s", "NVIDIA L4": "l4",
-    "NVIDIA A10": "a10", "NVIDIA GeForce RTX 4090": "rtx4090",
-}  # whole names: an H100 PCIe or an A10G has another peak
-
-
 def gpu_of(device: str) -> Gpu | None:
     """Return the type of the GPU that its driver calls `device`; None where its peak is not known here."""
-    return GPUS[_DEVICES[device]] if device in _DEVICES else None
+    return GPUS.get(_DATA["devices"].get(device, ""))
 
 
 def divisors(number: int, among: Iterable[int]) -> list[int]:
