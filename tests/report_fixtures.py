@@ -13,6 +13,7 @@ from typing import Any
 
 from argosy.core.statistics.intervals import balanced_weights
 from argosy.core.store.files import read_json, write_json
+from argosy.core.store.goodput import REPEATED, SAVING, STARTUP, WAITING, WORDS
 from argosy.core.tracking.tracker import Tracker
 from argosy.evidence.results.contamination import contamination_metrics
 from argosy.evidence.results.items import read_items, write_items
@@ -138,13 +139,23 @@ def _training(root: Path, exports: Sequence[Model], digests: dict[str, str], lin
         outputs["metrics"] = {"heldout/instruction_loss/before": 4.2, "heldout/instruction_loss/after": 1.1}
     upstream = {"checkpoint": [digests[last.source]]} if last.source in digests else {}
     step = {"twin": "sft", "dpo": "preference"}.get(last.stage, last.stage)
-    directory = node(root, last.stage, step, config, outputs, upstream=upstream)
+    run = {"history": _attempts()} if last.stage == "sft" else None
+    directory = node(root, last.stage, step, config, outputs, upstream=upstream, run=run)
     digests[last.stage] = directory.name.rpartition("-")[2]
     if not (directory / "tracking").exists():
         tracker = Tracker(directory / "tracking")
         tracker.header(node=last.stage, part="", step=step, digest=digests[last.stage], pipeline="", line=line)
         _curves(tracker, last)
     return directory
+
+
+def _attempts() -> list[dict[str, Any]]:
+    """Attempts of 100 s at a step, each but the last of which failed in its way and lost 20 s of its work."""
+    causes = (*(cause for cause in WORDS if cause not in (STARTUP, REPEATED, SAVING, WAITING)), "")
+    return [{"started": 110.0 * n, "ended": 110.0 * n + 100, "exit": int(bool(cause)), "cause": cause, "gpus": 8,
+             "price": 2.5, "runs": [{"started": 110.0 * n, "began": 110.0 * n + 10, "at": 110.0 * n + 92, "stalled": 2,
+                                     "undone": 0, "from": 60 * n, "done": 60 * n + 80}]}
+            for n, cause in enumerate(causes)]
 
 
 def _curves(tracker: Tracker, last: Model) -> None:

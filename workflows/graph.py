@@ -32,6 +32,8 @@ class Resources:
     gpus: int | None = None
     """Devices of its own, hidden from others; None: as many as `processes`, where there are any and the step needs the
     image with torch."""
+    gpu_hour_price: float | None = None
+    """Price of a GPU for an hour, if the pipeline's config names one."""
 
 
 @dataclass(frozen=True)

@@ -57,6 +57,8 @@ class LifecycleConfig(Further):
     """Seed of every stage that does not set its own."""
     resources: Mapping[str, StageResources] = Field(default_factory=dict)
     """Cores, memory_gb and gpus by stage; torch's threads and the processes are fields of the stage itself."""
+    gpu_hour_price: float | None = Field(None, gt=0)
+    """Price of a GPU for an hour, in any currency, from which the cost of each step follows; null: none is shown."""
     stages: tuple[str, ...] = ()
     """The stages to have, such as [sft, evaluate], with the data and the model of `start` where they need them; empty:
     all of a new model, or all but tokenizer and pretrain with `start`."""
@@ -124,7 +126,7 @@ def lifecycle(config: LifecycleConfig) -> list[Node]:
     """Build the nodes of `config`, each after those that it depends on.
 
     Raises InputError: a stage lacks what it needs; says what to add."""
-    stage = Stages(config.seed, config.resources, config.known(), config.chosen())
+    stage = Stages(config.seed, config.resources, config.known(), config.chosen(), config.gpu_hour_price)
     _pipeline(stage, config)
     used = {id(other) for node in stage.nodes for others in node.upstream.values() for other in others}
     wanted = config.stages or config.known()

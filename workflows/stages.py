@@ -39,16 +39,17 @@ class Stages:
         resources: by stage; one that is not named gets the defaults of StageResources.
         known: names of all stages that there are; None: those that are named.
         chosen: names of the stages to collect; None: all.
+        price: of a GPU for an hour.
 
     Attributes:
         named: steps of the stages that were named, collected or not.
         known: as given."""
 
     def __init__(self, seed: int, resources: Mapping[str, StageResources], known: Collection[str] | None,
-                 chosen: Collection[str] | None = None) -> None:
+                 chosen: Collection[str] | None = None, price: float | None = None) -> None:
         self.nodes: list[Node] = []
         self.named: dict[str, str] = {}
-        self.seed, self.resources, self.known, self._chosen = seed, resources, known, chosen
+        self.seed, self.resources, self.known, self._chosen, self._price = seed, resources, known, chosen, price
 
     def has(self, name: str) -> bool:
         """Tell whether a stage is among the chosen ones. Raises InputError: there is no such stage."""
@@ -75,7 +76,7 @@ class Stages:
             config = config.model_copy(update={"threads": max(1, usable_cores() // processes)})  # a digest has it
         cores = given.cores if isinstance(given.cores, int) else int(getattr(config, "threads", 1)) * processes
         memory_gb = float(processes) if given.memory_gb is None else given.memory_gb
-        resources = Resources(cores, memory_gb, processes, given.gpus)
+        resources = Resources(cores, memory_gb, processes, given.gpus, self._price)
         node = Node(name, step, config, inputs={key: value for key, value in inputs.items() if value is not None},
                     part=part, resources=resources, batch=batch, of=of)
         self.nodes.append(node)

@@ -11,6 +11,7 @@ from typing import Any
 from argosy.core.config.explain import first_of
 from argosy.core.errors import InputError
 from argosy.core.store.files import read_record
+from argosy.core.store.goodput import WORDS, attempts_of, goodput
 from argosy.core.store.step_files import LOG, PROGRESS, RUN, read_done
 from argosy.corpus.data.counts import remedy
 from argosy.corpus.text.display import columns, duration
@@ -89,6 +90,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
                         help="workflow on a cluster (default: the newest)")
     add_store(parser)
     add_cluster(parser)
+    parser.add_argument("--goodput", action="store_true",
+                        help="also how much of each stage's time moved it forward, and its GPU-hours")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -100,12 +103,13 @@ def run(args: argparse.Namespace) -> int:
     if args.name:
         raise InputError(f"status does not take {args.name} without --on argo")
     planned = plan(lifecycle(last_config(args.store, LifecycleConfig)), args.store)
-    print(describe(planned))
+    print(describe(planned, every=args.goodput))
     return int(any(node.state == "failed" for node in planned.nodes))
 
 
-def describe(planned: Plan) -> str:
-    """Describe state, time and peak memory of each stage; progress of running nodes; the log of failed ones."""
+def describe(planned: Plan, *, every: bool = False) -> str:
+    """Describe state, time and peak memory of each stage; progress of running nodes; the log of failed ones; goodput of
+    training that was interrupted, or of `every` stage."""
     failed = {node.id for node in planned.nodes if node.state == "failed"}
     blocked = blocked_by({node.id: node.upstream for node in planned.nodes if node.state == "pending"}, failed)
     rows = [("NODE", "STATE", "TIME", "MEMORY", "")]
@@ -113,7 +117,22 @@ def describe(planned: Plan) -> str:
         rows += _stage(name, [node for node in planned.nodes if node.name == name], blocked)
     total = _states(planned.nodes, blocked)
     lines = [columns(rows, right=(2, 3)), f"{len(planned.nodes)} nodes: {total}; store {planned.store}"]
+    lines += _goodputs(planned, every)
     return "\n".join([*lines, *kept_aside({node.id: node.dir for node in planned.nodes})])
+
+
+def _goodputs(planned: Plan, every: bool) -> Iterator[str]:
+    for node in planned.nodes:
+        attempts = attempts_of(node.dir, now=time.time() if node.state == "running" else None)
+        found = goodput(attempts)
+        if not (found.trains and (every or len(attempts) > 1)) and not (every and found.gpu_hours):
+            continue
+        causes = [f"{WORDS[cause]} {duration(found.lost[cause])}" for cause in WORDS if cause in found.lost]
+        yield f"{node.id}: " + "; ".join(filter(None, (
+            f"goodput {found.share:.1%} of {duration(found.wall)}" if found.trains else "",
+            f"lost: {', '.join(causes)}" if causes and found.trains else "",
+            f"{found.gpu_hours:,.3f} GPU-hours" if found.gpu_hours else "",
+            f"cost {found.cost:,.2f}" if found.cost is not None else "")))
 
 
 def _states(nodes: Sequence[PlannedNode], blocked: Mapping[str, str]) -> str:

@@ -15,7 +15,9 @@ from typing import IO, Any
 
 from argosy.core.step.machine import GPUS
 from argosy.core.step.process import DIE_WITH_PARENT, EVENTS, thread_environment
+from argosy.core.store.goodput import MEMORY, PRICE
 from argosy.core.store.step_files import LOG
+from workflows.graph import Resources
 from workflows.local.scheduler import Share
 from workflows.plan import PlannedNode
 
@@ -75,7 +77,7 @@ class StepProcess:
             passed.append(batch.fileno())
             command = [*command[:3], "--batch", f"/dev/fd/{batch.fileno()}"]
         return subprocess.Popen(
-            [sys.executable, *command[1:]], cwd=ROOT, env=_environment(first.resources.cores, self.share.gpus, events),
+            [sys.executable, *command[1:]], cwd=ROOT, env=_environment(first.resources, self.share.gpus, events),
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=passed, start_new_session=True)
 
     def _watch(self) -> None:
@@ -116,11 +118,13 @@ class StepProcess:
             self._on_event(self, json.loads(line))
 
 
-def _environment(cores: int, gpus: Sequence[str] | None, events: int) -> dict[str, str]:
+def _environment(given: Resources, gpus: Sequence[str] | None, events: int) -> dict[str, str]:
     without_plugins = {"PYDANTIC_DISABLE_PLUGINS": "__all__"}  # 20 ms a process to look for them
     devices = {} if gpus is None else {GPUS: ",".join(gpus)}
-    return {**without_plugins, **os.environ, **thread_environment(cores), **devices, "PYTHONUNBUFFERED": "1",
-            DIE_WITH_PARENT: str(os.getpid()), EVENTS: str(events)}
+    price = {} if given.gpu_hour_price is None else {PRICE: str(given.gpu_hour_price)}
+    return {**without_plugins, **os.environ, **thread_environment(given.cores), **devices, **price,
+            MEMORY: str(given.memory_gb), "PYTHONUNBUFFERED": "1", DIE_WITH_PARENT: str(os.getpid()),
+            EVENTS: str(events)}
 
 
 def _batch_file(nodes: Sequence[PlannedNode]) -> IO[bytes]:

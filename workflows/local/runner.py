@@ -13,6 +13,7 @@ from argosy.core.step.command import parse_config
 from argosy.core.step.process import grace, output_to
 from argosy.core.step.runner import Item, run_item
 from argosy.core.store.files import explain, make_directory
+from argosy.core.store.goodput import note_end
 from argosy.core.store.provenance import provenance_of
 from argosy.core.store.step_files import LOG, RETRY_FAILED, parts_to_retry, read_done
 from workflows.graph import definition
@@ -159,12 +160,14 @@ class _Run:
             in_vain = f"{RETRY_FAILED}: {_how(code)}"
             self._succeeded(node, "ran", in_vain if parts_to_retry(done) else "done")
         else:
+            note_end(node.dir, time.time(), 128 - code if code < 0 else code)
             self._failed(node, code if code < 0 or code == 2 else 1, _how(code))
 
     def _stopped(self, node: PlannedNode) -> None:
         if (done := read_done(node.dir)) is not None and not parts_to_retry(done):
             self._succeeded(node, "ran", "done")
         else:
+            note_end(node.dir, time.time(), 128 + self._result.signal)
             self._scheduler.failed(node)
             self._finish(node, "stopped", message="stopped; continues when run again")
 

@@ -17,7 +17,7 @@ from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
 from argosy.core.lazy import torch
 from argosy.core.statistics.metric import Metric
-from argosy.core.store.files import write_json
+from argosy.core.store.files import read_record, write_json
 from argosy.core.tracking.tracker import Tracker
 
 _INTERVAL_S = 0.5  # at most so often, so that a fast loop may report every item
@@ -77,7 +77,11 @@ class Progress:
 
     update(done, total, unit, note): `done` of `total` units ("tokens", "documents", "items"); `note` is a
     short text such as "loss 2.31". Failing to write is ignored: a view is not worth a run. `check` is called now and
-    then, and raises where what the step makes would be refused at its end."""
+    then, and raises where what the step makes would be refused at its end.
+
+    Attributes:
+        stalled: seconds that saving has held up training, where it says so; its goodput follows from what is kept then
+            (core/store/goodput.py)."""
 
     def __init__(self, path: Path | None, check: Callable[[], None] = lambda: None) -> None:
         self._path, self._check = path, check
@@ -86,14 +90,28 @@ class Progress:
         self._last = float("-inf")
         self._main: dict[str, Any] = {"done": 0.0, "total": 0.0, "unit": "", "note": "", "rate": 0.0}
         self._part: Part | None = None
+        self.stalled: float | None = None
+        self._started = time.time()
+        self._runs: list[dict[str, float]] = read_record(path).get("runs", []) if path else []  # of processes before
+        self._run: dict[str, float] = {}
 
     def update(self, done: float, total: float, unit: str = "", note: str = "", *, force: bool = False) -> None:
         """Report that `done` of `total` units are done; the rate is that since the first report."""
+        if self.stalled is not None:
+            self._note_run(done, self.stalled)
         now = time.monotonic()
         first, since = self._first = self._first or (done, now)
         rate = (done - first) / max(now - since, 1e-9)
         self._main = {"done": done, "total": total, "unit": unit, "note": note, "rate": rate}
         self._write(force or done >= total)
+
+    def _note_run(self, done: float, stalled: float) -> None:
+        now = time.time()
+        if not self._run:
+            self._run = {"started": self._started, "began": now, "from": done, "done": done, "undone": 0.0}
+            self._runs.append(self._run)
+        self._run["undone"] += max(0.0, self._run["done"] - done)
+        self._run |= {"done": done, "at": now, "stalled": stalled}
 
     @contextlib.contextmanager
     def during(self, name: str) -> Iterator[None]:
@@ -117,6 +135,7 @@ class Progress:
             self._checked = now
             self._check()
         record = {**self._main, "part": self._part and self._part.record(), "time": time.time()}
+        record |= {"runs": self._runs} if self._runs else {}
         with contextlib.suppress(OSError):
             write_json(self._path, record, durable=False)
 

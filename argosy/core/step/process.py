@@ -143,6 +143,11 @@ def peak_rss_mb() -> float:
     return round(max(_own_peak_kb(), children) / 1024, 1)
 
 
+def cpu_seconds() -> float:
+    """Return the time of cores that this process has used, and those of its children that have ended."""
+    return sum(os.times()[:4])
+
+
 def memory_mb() -> dict[str, float]:
     """Return this process's resident memory in MiB: `resident` is now (Linux alone), `peak` its highest."""
     now = _status_kb("VmRSS")

@@ -18,7 +18,9 @@ from argosy.core.errors import ArgosyError, InputError, Stopped
 from argosy.core.statistics.metric import as_records
 from argosy.core.step import process
 from argosy.core.step.contract import Progress, Step, StepContext
+from argosy.core.step.machine import usable_gpus
 from argosy.core.step.ranks import run_ranks
+from argosy.core.store import goodput as history
 from argosy.core.store import step_files as records
 from argosy.core.store.files import (
     RESERVE,
@@ -30,7 +32,7 @@ from argosy.core.store.files import (
     use_reserve,
     write_json,
 )
-from argosy.core.store.lease import LEASE, Lease, LeaseLost, live_holder
+from argosy.core.store.lease import LEASE, Lease, LeaseLost, last_sign, live_holder
 from argosy.core.store.provenance import (
     IDENTITIES,
     Stamps,
@@ -68,7 +70,7 @@ def run_item(
     is left so that a next start continues."""
     try:
         make_directory(item.out)
-        before_reading = stamps(item.config)
+        before_reading, sign = stamps(item.config), last_sign(item.out)
         record = provenance_of(step.name, step.version, item.config, item.node)
         before = _stamp(item.out)
         if _is_done(item.out, record, repeat):
@@ -87,7 +89,7 @@ def run_item(
         return process.Outcome(known.exit_code, str(known))
     process.when_resumed(lease.check)
     try:
-        return _DONE_BY_OTHER if finished() else _Attempt(step, item, record, lease, before_reading).run()
+        return _DONE_BY_OTHER if finished() else _Attempt(step, item, record, lease, before_reading, sign).run()
     finally:
         lease.release()
 
@@ -132,13 +134,15 @@ def _is_empty(out: Path) -> bool:
 class _Attempt:
     """One run of a step in a directory whose lease is held."""
 
-    def __init__(self, step: Step[Any], item: Item, record: dict[str, Any], lease: Lease, inputs: Stamps) -> None:
+    def __init__(self, step: Step[Any], item: Item, record: dict[str, Any], lease: Lease, inputs: Stamps,
+                 sign: float) -> None:
         self._step, self._item, self._record, self._lease, self._inputs = step, item, record, lease, inputs
-        self._out = item.out
+        self._out, self._sign = item.out, sign
         if read_record(self._out / records.NODE).get("digest", record["digest"]) != record["digest"]:
             shutil.rmtree(self._out / records.TRACKING, ignore_errors=True)  # of another config, which made nothing
+            (self._out / records.RUN).unlink(missing_ok=True)
         self._tracker = Tracker(self._out / records.TRACKING)
-        self._started = time.time()
+        self._started, self._cpu_s = time.time(), process.cpu_seconds()
         self._before, self._stamp = records.read_whole(self._out), _stamp(self._out)  # it stays until it is replaced
         self._run = read_record(self._out / records.RUN)
         self._computed_with: Mapping[str, str] = {}
@@ -152,10 +156,10 @@ class _Attempt:
             self._check_unchanged()
             with self._lease.held():
                 retry = records.retry_after_success(self._run, self._item.config, outputs)
+                self._end(0, retry)
                 self._tracker.status("FINISHED")
                 self._tracker.close()  # what it logged is on the disk before anything says done
                 (self._out / records.ERROR).unlink(missing_ok=True)
-                self._end(0, retry)
                 made = retry.record(outputs, self._record, records.result_files(self._out))
                 write_json(self._out / records.OUTPUTS, made)
             # Not before: a step that ends between its last work and `outputs.json` goes on from its state, and so does
@@ -168,8 +172,8 @@ class _Attempt:
             if records.read_whole(self._out) is not None and _stamp(self._out) != self._stamp:
                 return process.Outcome(0, "done", ran=True)  # the signal came after the last byte
             with self._lease.held():
-                self._tracker.status("FINISHED" if self._before else "KILLED")
                 self._end(stopped.exit_code)
+                self._tracker.status("FINISHED" if self._before else "KILLED")
             raise
         except Exception as error:
             with self._lease.held():
@@ -205,12 +209,14 @@ class _Attempt:
     def _begin(self) -> None:
         remove_temporaries(self._out)
         process.reset_peak_rss()
+        earlier = history.attempts_of(self._out, sign=min(self._sign, self._started))
         (self._out / records.PROGRESS).unlink(missing_ok=True)
         reserve(self._out)
         write_json(self._out / records.NODE, self._record, durable=False)
         run = read_record(self._out / records.RUN)
         run |= {"attempts": run.get("attempts", 0) + 1, "started": self._started, "host": socket.gethostname(),
-                "pid": os.getpid(), "exit": None, "config": self._item.config.model_dump(mode="json")}
+                "pid": os.getpid(), "exit": None, "config": self._item.config.model_dump(mode="json"),
+               history.HISTORY: [*earlier, self._asked()]}
         write_json(self._out / records.RUN, run, durable=False)
         self._log(f"{process.timestamp()} attempt {run['attempts']} of {self._out.name} on {run['host']}, process "
                   f"{run['pid']}")
@@ -222,14 +228,26 @@ class _Attempt:
         self._tracker.params({key: value for key, value in flat(self._record["config"]) if value not in (None, "", {})})
         self._tracker.status("RUNNING")
 
-    def _end(self, code: int, retry: records.Retry | None = None) -> None:
+    def _asked(self) -> dict[str, Any]:
+        """Return what this attempt begins with: the devices and the memory that it was given, and their price."""
+        given = {key: os.environ.get(name) for key, name in (("memory_gb", history.MEMORY), ("price", history.PRICE))}
+        return {"started": self._started, "gpus": len(usable_gpus()) if self._step.needs == "train" else 0,
+                "processes": getattr(self._item.config, "processes", 1),
+                **{key: float(value) for key, value in given.items() if value}}
+
+    def _end(self, code: int, retry: records.Retry | None = None, cause: str | None = None) -> None:
         """Write how it ended, if that is possible: a full disk must not hide what went wrong."""
         use_reserve(self._out)
-        ended = time.time()
+        ended, peak = time.time(), process.peak_rss_mb()
         run = read_record(self._out / records.RUN) | {"ended": ended, "seconds": round(ended - self._started, 3),
-                                              "exit": code, "peak_rss_mb": process.peak_rss_mb(),
+                                              "exit": code, "peak_rss_mb": peak,
                                               "computed_with": self._computed_with or process.computed_with()}
         run |= {records.TRIED: retry.runs} if retry and retry.runs else {}
+        if attempts := run.get(history.HISTORY):
+            cores = round((process.cpu_seconds() - self._cpu_s) / max(ended - self._started, 1e-3), 2)
+            attempts[-1] = history.closed(attempts[-1], ended, code, read_record(self._out / records.PROGRESS),
+                                          cause=cause, peak_rss_mb=peak, cores=cores)
+            self._tracker.metrics(history.goodput(attempts).metrics(), step=len(attempts))
         with suppress(OSError):
             write_json(self._out / records.RUN, run, durable=False)
 
@@ -242,8 +260,8 @@ class _Attempt:
         if not isinstance(error, ArgosyError):
             self._log("".join(traceback.format_exception(error)))
         retry = records.retry_after_failure(self._run, before) if before else None
+        self._end(code, retry, str(record.get("cause", "")) or ("hang" if "no sign of life" in message else None))
         self._tracker.status("FINISHED" if before else "FAILED")
-        self._end(code, retry)
         try:
             if before and retry:
                 kept = retry.record(before["outputs"], before["made_from"], before.get("files"))

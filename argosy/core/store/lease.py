@@ -197,6 +197,14 @@ class Lease:
                 continue  # a store that stalls; `held` is what decides in the end
 
 
+def last_sign(directory: Path) -> float:
+    """Return when a holder of the lease last gave a sign of life; 0 where it was given back."""
+    try:
+        return (directory / LEASE).stat().st_mtime
+    except OSError:
+        return 0.0
+
+
 def live_holder(directory: str | Path) -> Holder | None:
     """Return who is writing `directory` now, for showing; None if nobody."""
     try:

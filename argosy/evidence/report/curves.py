@@ -236,7 +236,8 @@ def _times(step: str, same: Sequence[Stage]) -> Iterator[Chart]:
     """A chart a stage that measures the parts of its steps."""
     for stage in same:
         series = [Series(name.removeprefix("time/").removesuffix("_ms"), [(float(x), y) for x, y in points])
-                  for name, points in sorted(stage.curves.items()) if name.startswith("time/") and len(points) > 1]
+                  for name, points in sorted(stage.curves.items())
+                  if name.startswith("time/") and name.endswith("_ms") and len(points) > 1]
         if series:
             yield Chart(f"{step}: Time of a step by part: {stage.name}", "milliseconds, means since the last log",
                         "steps", series)

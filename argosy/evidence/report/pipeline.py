@@ -9,6 +9,7 @@ from typing import Any
 
 from argosy.core.statistics.metric import find
 from argosy.core.store.files import read_record
+from argosy.core.store.goodput import WORDS, Goodput, attempts_of, goodput
 from argosy.core.store.provenance import flat
 from argosy.core.store.step_files import RUN, read_done
 from argosy.core.tracking.spool import kinds, read
@@ -109,6 +110,13 @@ def _cost(group: Sequence[Stage], out: Path) -> dict[str, Any]:
         "megabytes": sum(_size(s.directory) for s in group) / 1e6, "settings": shared,
         "key_settings": [(key, value) for key, value in shared if key.rpartition(".")[2] in KEY_SETTINGS],
     }  # fmt: skip
+
+
+def goodputs(stages: Sequence[Stage]) -> tuple[list[tuple[str, Goodput]], dict[str, str]]:
+    """Return each stage that trains or has GPUs with its goodput, and the causes by which any of them lost time."""
+    found = [(stage.name, goodput(attempts_of(stage.directory))) for stage in stages]
+    return ([(name, each) for name, each in found if each.trains or each.gpu_hours],
+            {cause: name for cause, name in WORDS.items() if any(cause in each.lost for _, each in found)})
 
 
 def _size(directory: Path) -> int:

@@ -21,7 +21,7 @@ from argosy.evidence.report.curves import axis, curves, spark, stage_curves
 from argosy.evidence.report.items import Asked, Differing, Key, differing, embedded
 from argosy.evidence.report.ledger import Scale, overview, rows, scoreboard
 from argosy.evidence.report.page import as_script
-from argosy.evidence.report.pipeline import Stage, costs
+from argosy.evidence.report.pipeline import Stage, costs, goodputs
 from argosy.evidence.report.tables import Table, accuracy_table, glance, measures_table, prefix_tables, render
 
 FEW = 6  # lines of a list before the rest is folded
@@ -82,6 +82,7 @@ def render_report(page: Page) -> str:
         sentences=stage_sentences(found), glance=glance(found), tables=_tables(found),
         curves=[(title, [draw(chart) for chart in charts]) for title, charts in stage_curves(found, page.stages)],
         cleaning=cleaning(page.cleaned), much=MUCH, costs=costs(page.stages, page.out),
+        goodput=goodputs(page.stages),
         epochs=[(stage.name, table) for stage in page.stages if (table := read_table(stage.directory))],
         tokens=[(stage.name, read_record(stage.directory / "report.json").get("channels", {}))
                 for stage in page.stages if stage.made_from["step"] == "tokenize"],

@@ -15,6 +15,7 @@ LOSS = Metric("lower", "nats a token", BITS)
 NEITHER = Metric("neither")
 
 RUN: dict[str, Metric] = {  # how a run went, which is not how good its model is
+    "time/lost_*": Metric("neither", "s"),
     "time/*": Metric("neither", "ms"),
     "perf/*": NEITHER,
     "memory/*": Metric("neither", "MiB"),

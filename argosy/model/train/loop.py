@@ -72,6 +72,7 @@ class Loop:
 
     def _tell(self, step: int, note: str = "", *, force: bool = False) -> None:
         size = self.updates.size
+        self.context.progress.stalled = self._states.stalled
         self.context.progress.update(step * size, self.steps * size, self.updates.unit, note, force=force)
 
     def _resume(self) -> int:

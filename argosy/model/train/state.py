@@ -4,6 +4,7 @@ the state of a different run, on other processes or by another engine, and from 
 import json
 import re
 import shutil
+import time
 from collections.abc import Sequence
 from functools import partial
 from io import BytesIO
@@ -55,10 +56,20 @@ class StateStore:
         self._engine, self._group = engine, engine.group
         self._memory = Memory(self._directory, self._group)
 
+    @property
+    def stalled(self) -> float:
+        """Seconds that training has waited for states."""
+        return self._memory.waited
+
     def save(self, step: int, extra: dict[str, Any], *, kept: bool = True) -> None:
         """Keep the state after `step` steps, with the tensors and numbers of `extra`, and drop the older ones; in
         shared memory alone where it is not `kept`."""
         self._memory.flush()
+        start = time.perf_counter()
+        self._save(step, extra, kept)
+        self._memory.waited += time.perf_counter() - start
+
+    def _save(self, step: int, extra: dict[str, Any], kept: bool) -> None:
         buffer = BytesIO()
         torch.save({"step": step, "rng": torch.get_rng_state(), **extra}, buffer)
         name, loop = f"{PREFIX}{step:08d}", buffer.getvalue()

@@ -13,6 +13,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from argosy.core.store.goodput import attempts_of
 from argosy.core.store.step_files import LOG, OUTPUTS, RUN
 from steps.noop import NoopConfig
 from tests.processes import alive, until
@@ -121,6 +122,8 @@ def test_a_step_killed_in_the_middle_fails_alone_and_continues(tmp_path: Path) -
         assert process.wait() == 1
     assert "killed by SIGKILL" in text
     assert "4 ran, 1 failed, 1 blocked" in text  # the other part of its process ran in a new one
+    ends = [attempts_of(node.dir)[-1] for node in planned.nodes if node.name == "part"]
+    assert sorted((end["cause"], end["memory_gb"]) for end in ends) == [("", 0.1)] * 3 + [("oom", 0.1)]
     ends_as_untouched(fan(parts=4), tmp_path)
 
 

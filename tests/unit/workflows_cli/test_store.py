@@ -67,6 +67,22 @@ def test_a_folder_does_not_hide_the_stage_of_its_name(argosy: Argosy) -> None:
     assert str(model_directory(Path("runs"), "elsewhere")) == "elsewhere"
 
 
+def test_status_tells_what_an_interrupted_stage_lost(argosy: Argosy) -> None:
+    argosy("run", "--plain")
+    path = _directories("sft")[0] / "run.json"
+    run = json.loads(path.read_text())
+    first = {"started": 0.0, "ended": 600.0, "exit": 137, "cause": "oom", "gpus": 2, "price": 3.0,
+             "runs": [{"started": 0.0, "began": 60.0, "from": 0, "done": 10, "at": 500, "undone": 0, "stalled": 40}]}
+    last = {"started": 630.0, "ended": 1200.0, "exit": 0, "cause": "", "gpus": 2, "price": 3.0,
+            "runs": [{"started": 630.0, "began": 660.0, "from": 5, "done": 20, "at": 1180, "undone": 0, "stalled": 0}]}
+    line = "sft: goodput 61.7% of 20m 00s; lost: start-up 1m 30s, work done again 3m 20s, saving 40s, "
+    for history in ([first, last], [last]):
+        path.write_text(json.dumps(run | {"history": history}))
+        assert (line in argosy("status").out) == (len(history) > 1)
+    assert "sft: goodput 94.7% of 9m 30s; lost: start-up 30s; 0.317 GPU-hours; cost 0.95" in argosy(
+        "status", "--goodput").out
+
+
 def test_a_node_that_has_not_run_is_said_to_be_so(argosy: Argosy) -> None:
     argosy("run", "--plain", "--to", "data")
     error = argosy("why", "sft", code=2).err

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from argosy.core.store.files import read_record
-from argosy.core.tracking.spool import OF_THE_RUN
+from argosy.core.store.goodput import attempts_of, goodput
+from argosy.core.tracking.spool import OF_THE_RUN, read
 from tests import posttraining_fixtures
 from tests.processes import until
 from tests.training_fixtures import digests, make_data
@@ -130,6 +131,32 @@ def test_killed_and_started_again_is_the_same(given: Path, tmp_path: Path, saves
     assert digests(tmp_path) == digests(undisturbed)
     assert outputs(tmp_path) == outputs(undisturbed)
     assert metrics(tmp_path) == metrics(undisturbed)
+
+
+@pytest.mark.parametrize(("name", "fields"), [
+    ("pretrain", {"tokens": 200 * 256, "save_every": 30}), ("sft", {"max_steps": 200, "save_every": 30})])
+def test_what_a_kill_cost_is_told(given: Path, tmp_path: Path, name: str, fields: dict[str, Any]) -> None:
+    process = start(given, name, tmp_path, **fields)
+    until(lambda: (far := read_record(tmp_path / "progress.json")).get("done", 0) > far.get("total", 1) / 5, 240)
+    process.kill()
+    process.end(-signal.SIGKILL)
+    [killed] = attempts_of(tmp_path)
+    start(given, name, tmp_path, **fields).end()
+    first, second = attempts_of(tmp_path)
+    found, resumed = goodput([first, second]), second["runs"][0]["from"]
+    assert first["runs"] == killed["runs"]
+    assert (first["cause"], second["exit"]) == ("node", 0)
+    assert 0 < resumed < second["runs"][0]["done"]
+    run = first["runs"][0]
+    again = (run["at"] - run["began"] - run["stalled"]) * max(0, run["done"] - resumed) / run["done"]
+    assert found.lost.get("repeated", 0.0) == pytest.approx(again)
+    assert found.lost["startup"] == pytest.approx(sum(each["runs"][0]["began"] - each["started"]
+                                                      for each in (first, second)))
+    assert found.productive + sum(found.lost.values()) == pytest.approx(second["ended"] - first["started"])
+    assert 0 < found.share < 1
+    logged = {name: points[-1] for name, points in read(tmp_path).items()}
+    assert logged["perf/goodput"] == (2, pytest.approx(found.share))
+    assert logged["time/lost_waiting_s"][1] == pytest.approx(second["started"] - first["ended"])
 
 
 @pytest.mark.parametrize(("name", "fields"), [
