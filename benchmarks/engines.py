@@ -21,6 +21,9 @@ import tempfile
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from argosy.core.step.contract import Progress, StepContext
 from argosy.core.step.machine import free_port
@@ -32,51 +35,9 @@ from workflows.lifecycle import lifecycle
 from workflows.plan import PlannedNode, plan
 
 Logged = dict[tuple[str, int], float]
-COMMON = ("stages=[clean,tokenizer,tokenize,pretrain,sft,dpo,rlhf]",
-          "pretrain.model.max_position_embeddings=256", "rlhf.rewards={ended: 1.0, language: {language: en}}")
-_PRETRAIN = ("pretrain.global_batch_size=8", "pretrain.micro_batch_size=2", "pretrain.model.num_hidden_layers=4",
-             "pretrain.model.num_key_value_heads=2", "pretrain.learning_rate=1e-3", "pretrain.warmup_tokens=4096",
-             "pretrain.save_every=1000", "pretrain.log_every=4")
-_POST = ("dtype=float32", "batch_size=8", "micro_batch_size=2", "save_every=1000", "log_every=1", "heldout_limit=8")
-STAGES: dict[str, tuple[str, tuple[str, ...]]] = {  # the field of the config, and its overrides
-    "pretrain": ("pretrain", _PRETRAIN),
-    "experts": ("pretrain", (*_PRETRAIN, "pretrain.model.model_type=qwen3_moe", "pretrain.model.experts.count=4",
-                             "pretrain.model.experts.per_token=2")),
-    "sft": ("sft", tuple(f"sft.{each}" for each in _POST)),
-    "dpo": ("dpo", tuple(f"dpo.{each}" for each in _POST)),
-    "kto": ("dpo", tuple(f"dpo.{each}" for each in (*_POST, "method=kto"))),
-    "grpo": ("rlhf", tuple(f"rlhf.{each}" for each in (
-        *_POST, "batch_size=16", "micro_batch_size=4", "method=grpo", "minibatches=2", "learning_rate=1e-3"))),
-}
-ENGINES: dict[str, str] = {
-    "torch": "processes=2", "torch4": "processes=4", "ddp": "processes=2 engine=ddp", "ddp4": "processes=4 engine=ddp",
-    "fsdp": "processes=2 engine=fsdp", "fsdp4": "processes=4 engine=fsdp",
-    "fsdp_hybrid": "processes=4 engine.name=fsdp engine.shard_size=2",
-    "zero0": "processes=2 engine.name=zero engine.stage=0",
-    **{f"zero{stage}": f"processes=2 engine.name=zero engine.stage={stage}" for stage in (1, 2, 3)},
-    **{f"zero{stage}_4": f"processes=4 engine.name=zero engine.stage={stage}" for stage in (1, 2, 3)},
-    "zero2_offload": "processes=2 engine.name=zero engine.stage=2 engine.offload=optimizer",
-    "zero3_offload": "processes=2 engine.name=zero engine.stage=3 engine.offload=all",
-    "zero3_nvme": "processes=2 engine.name=zero engine.stage=3 engine.offload=all engine.nvme_path={scratch}",
-    "zero3_hpz": "processes=4 engine.name=zero engine.stage=3 engine.partition=2",
-}
-DIVISIONS: dict[str, str] = {  # of stages whose samples have one length
-    "tp2": "processes=2 tensor_parallel=2", "pp2": "processes=2 pipeline_parallel=2",
-    "pp2_interleaved": "processes=2 pipeline_parallel=2 pipeline_interleave=2",
-    "sp2": "processes=2 sequence_parallel=2", "tp2_pp2": "processes=4 tensor_parallel=2 pipeline_parallel=2",
-    "tp2_fsdp2": "processes=4 tensor_parallel=2 engine=fsdp",
-    "sp2_fsdp4": "processes=4 sequence_parallel=2 engine=fsdp",
-    "pp2_dp2": "processes=4 pipeline_parallel=2 micro_batch_size=1",
-    "pp2_fsdp2": "processes=4 pipeline_parallel=2 micro_batch_size=1 engine=fsdp",
-    "pp2_ddp2_interleaved": "processes=4 pipeline_parallel=2 pipeline_interleave=2 micro_batch_size=1 engine=ddp",
-    "tp2_pp2_fsdp2": "processes=8 tensor_parallel=2 pipeline_parallel=2 micro_batch_size=1 engine=fsdp",
-}
-OF_EXPERTS: dict[str, str] = {
-    "ep2": "processes=2 expert_parallel=2", "ep2_tp2": "processes=4 expert_parallel=2 tensor_parallel=2",
-    "ep2_dp2": "processes=4 expert_parallel=2", "ep2_fsdp4": "processes=4 expert_parallel=2 engine=fsdp",
-    "ep2_tp2_fsdp4": "processes=8 expert_parallel=2 tensor_parallel=2 engine=fsdp",
-    "micro4": "processes=1 micro_batch_size=4",  # whose balance is another
-}
+_DATA: dict[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+STAGES = _DATA["stages"]
+ENGINES, DIVISIONS, OF_EXPERTS = (_DATA[name] for name in ("engines", "divisions", "experts"))
 _FLOOR = 0.01
 
 
@@ -100,10 +61,10 @@ class Recorder(Tracker):
 
 def planned(stage: str, fields: str, store: Path, steps: int) -> PlannedNode:
     """Plan a stage with the `fields` of a layout."""
-    field, overrides = STAGES[stage]
+    field, own = STAGES[stage]["field"], " ".join(STAGES[stage]["overrides"])
     long = f"tokens={steps * 8 * 128}" if field == "pretrain" else f"max_steps={steps}"
-    words = [f"{field}.{each}" for each in (long, *fields.format(scratch=store / "nvme").split())]
-    nodes = plan(lifecycle(compose("tiny", overrides=(*COMMON, *overrides, *words))), store, None, field).nodes
+    words = [f"{field}.{each}" for each in f"{own} {long} {fields.format(scratch=store / 'nvme')}".split()]
+    nodes = plan(lifecycle(compose("tiny", overrides=(*_DATA["common"], *words))), store, None, field).nodes
     return next(node for node in nodes if node.name == field)
 
 
@@ -155,7 +116,7 @@ def difference(one: Logged, other: Logged) -> dict[str, float]:
 def prepare(store: Path) -> None:
     """Make what the stages start from, and import what they need. Raises CalledProcessError: it failed."""
     command = [sys.executable, "-c", "from workflows.cli import main; raise SystemExit(main())", "run", "--preset",
-               "tiny", "--store", str(store), "--to", "sft", *COMMON]
+               "tiny", "--store", str(store), "--to", "sft", *_DATA["common"]]
     subprocess.run(command, cwd=ROOT, env={**os.environ, "MLFLOW_TRACKING_URI": ""}, stdout=subprocess.DEVNULL,
                    check=True)
     (store / "nvme").mkdir(exist_ok=True)
