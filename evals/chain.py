@@ -27,7 +27,6 @@ from evals.variants import (
     options_refer_to_options,
 )
 
-_RENAMED = {"teach_then_ask": "reading"}
 _SPARE = 4  # more examples than are needed, drawn at a time: one of them may be the item of the question
 _UNUSED = Random(0)  # seeding one takes longer than most variants
 _SEVERAL = "has several right options (single_answers or generative ask for them)"
@@ -148,8 +147,6 @@ def _parse(part: object) -> Variant:
     if not isinstance(part, Mapping) or len(part) != 1:
         raise InputError(f"variant {part!r}: write a name, or {{name: {{parameter: value}}}}")
     ((name, parameters),) = part.items()
-    if now := _RENAMED.get(str(name)):
-        raise InputError(f"variant {name!r} is called {now!r} now, as it states the answer in the prompt: write that")
     variant = VARIANTS.pick(str(name))
     return validated(variant, parameters or {}, {(): f"variant {variant.name}"})
 

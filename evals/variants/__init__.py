@@ -5,8 +5,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from pathlib import Path
 from random import Random
 from typing import ClassVar
+
+import yaml
 
 from argosy.core.config.schema import Config
 from argosy.core.plugins import Folder
@@ -67,47 +70,11 @@ class Variant(Config):
 
 VARIANTS: Folder[type[Variant]] = Folder("variant", Variant, __name__)
 
-_OPTION = re.compile(
-    r"\b(all|none|neither|both|any|either|each|two|some)\b[^.]{0,20}\b(above|below|these|those|them|others?|following|options|choices|answers)\b"
-    r"|\bof the (above|others)\b|^(all|none|neither|both)\.?$"
-    r"|\b(both|neither|either|only|and|or)\s+\(?[A-J]\)?(\s*(and|or|nor|,|&|\.|$))"
-    r"|^\(?[A-J]\)?\s*(and|or|&|,)\s*\(?[A-J]\)?\.?$"
-    r"|以上|上述|都对|都不对|都正确|都错|全错|全对|皆是|皆非|均(是|不|对|正确|错)|没有正确(答案|选项)"
-    r"|其[他它余](选项|答案|各项|几项|[两三四]个?(选项|答案|项))\s*(均|都|全|皆)"
-    r"|^(二者|两者|三者|四者|全部)?(都|均|皆|全)(可以?|是|不是|不对|有可能|有|没有|无|不可以?)。?$"
-    r"|(?<![A-Z])[A-J]\s*[和与或及、]\s*[A-J](?![A-Z])"
-    r"|^[A-J](\s*[,，]\s*[A-J])+\s*(均|都|全|皆)(可以?|是|不是|对|不对|正确)?。?$",
-    re.IGNORECASE,
-)
+_PATTERNS = yaml.safe_load(Path(__file__).with_name("patterns.yaml").read_text(encoding="utf-8"))
+_OPTION, _STEM, _RELATIVE, _JUDGED, _NEGATED, _ANY_TRUTH = (
+    re.compile("|".join(_PATTERNS[name]), re.IGNORECASE)
+    for name in ("option", "stem", "relative", "judged", "negated", "any_truth"))
 _ABOVE = re.compile(r"\babove\b|以上|上述", re.IGNORECASE)
-_STEM = re.compile(
-    r"\b(which|one|what|select|choose)\b[^?]{0,40}\b(following|these|below|options?|choices|statements?)\b"
-    r"|\bexcept\b|以下|下列|下面|哪一?项|哪个选项",
-    re.IGNORECASE,
-)
-# Right is what is best of those shown.
-_RELATIVE = re.compile(
-    r"\b(best|least|most|greatest|largest|smallest|highest|lowest|primarily|mainly|worst|closest|nearest|\w{3,}est)\b"
-    r"|最|主要|更",
-    re.IGNORECASE,
-)
-_JUDGED = re.compile(
-    r"\b(best|primarily|mainly|most (likely|probable|probably|appropriate|suitable|important|accurate|accurately"
-    r"|commonly|common|closely|directly|effective|nearly|often)|least (likely|appropriate|important|common))\b"
-    r"|最(可能|恰当|合适|适合|适宜|佳|好|符合|准确|贴切|直接)|主要",
-    re.IGNORECASE,
-)
-# Right is what is not so, which most of what comes from elsewhere is not either.
-_NEGATED = re.compile(
-    r"\b(not|except|never|cannot|false|incorrect|untrue|wrong|lack|unlikely|least|no)\b|n't\b|exclud|without"
-    r"|不|非|无|错误|有误|除|没有|未",
-    re.IGNORECASE,
-)
-# Right is any true statement, which what comes from elsewhere may be too.
-_ANY_TRUTH = re.compile(
-    r"\b(true|correct|accurate|valid|statements?|right)\b|说法|叙述|表述|正确|判断|描述|推断|分析",
-    re.IGNORECASE,
-)
 
 
 @lru_cache(maxsize=1 << 16)  # every variant of an item asks again

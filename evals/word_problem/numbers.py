@@ -134,36 +134,19 @@ def _evaluate(tokens: Sequence[Fraction | str], at: int = 0, least: int = 1) -> 
 
 NUMBER_WORD = re.compile(rf"(?<!ty-)\b(?:{'|'.join(WORDS[2:])})\b", re.IGNORECASE)
 _FRACTION = re.compile(r"(?:(\d+)[\s-]+(?:and\s+)?)?(?<![\d.,/])(\d+)\s*/\s*(\d+)(?![\d/])")
-# A number that these follow or precede is part of a name, a time, an ordinal, a greater number.
-_FIXED_AFTER = re.compile(
-    r"^(?:st|nd|rd|th)\b|^\s*(?:am|pm|a\.m|p\.m|o'clock|dozens?|hundreds?|thousands?|millions?|billions?|thirds?"
-    r"|halves|quarters?|fourths?|fifths?|sixths?|eighths?|tenths?|-?dimensional|pairs?)\b|^:\d|^\s*[-–/]\s*\d"
-    r"|^-(?:thirds?|fourths?|fifths?|quarters?|fold)|^\s*x\s*\d|^\s*by\s+\d|^\s*(?:1/2|½)|^D\b|^\s*of\s+(?:the|them|those|these|which|whom)\b"
-    r"|^\s*times\b(?=\s+(?:a|per|each|every)\s+(?:day|week|month|year)\b)?(?!.)",
-    re.IGNORECASE,
-)
-_FIXED_BEFORE = re.compile(
-    r"(?:#|[:/x×]|\d\s*[-–]|\bby|\b(?:an|the|these|those|his|her|their|its|other|both|between|first|last|next|room|number"
-    r"|level|grade|chapter|(?:jan|febr)uary|march|april|may|june|july|august|(?:sept|nov|dec)ember|october))\s*$",
-    re.IGNORECASE,
-)
+_WORDS = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+_FIXED_AFTER = re.compile("|".join(_WORDS["after"]), re.IGNORECASE)
+_FIXED_BEFORE = re.compile(rf"(?:{'|'.join(_WORDS['before'])})\s*$", re.IGNORECASE)
 _TENS = {f"{word}teen": 13 + n for n, word in enumerate(("thir", "four", "fif", "six", "seven", "eigh", "nine"))}
 _TY = ("twen", "thir", "for", "fif", "six", "seven", "eigh", "nine")
 _TENS |= {f"{word}ty": 20 + 10 * n for n, word in enumerate(_TY)}
 _TEN = re.compile(rf"\b({'|'.join(_TENS)})(?:-({'|'.join(WORDS[1:10])}))?\b", re.IGNORECASE)
-# Values that words imply without a number.
-_IMPLIED: list[tuple[list[str], str]] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 _IMPLIED_BY = [
     ([re.compile(rf"\b(?:{words})\b", re.IGNORECASE) for words in all_of], [Fraction(v) for v in values.split()])
-    for all_of, values in _IMPLIED
+    for all_of, values in _WORDS["implied"]
 ]
-# How often a solution's words take something, which would be wrong with another number.
-_TIMES = {
-    2: "twice|doubl\\w+|half|halves|halv\\w+|couples?|pairs?|both|second", 3: "thrice|tripl\\w+|thirds?|trio",
-    4: "quadrupl\\w+|quarters?|fourths?", 5: "quintupl\\w+|fifths?", 6: "sixths?", 7: "sevenths?", 8: "eighths?",
-    9: "ninths?", 10: "tenths?|tens", 12: "dozens?",
-}  # fmt: skip
-_TIMES_BY = {Fraction(value): re.compile(rf"\b(?:{words})\b", re.IGNORECASE) for value, words in _TIMES.items()}
+_TIMES_BY = {Fraction(value): re.compile(rf"\b(?:{words})\b", re.IGNORECASE)
+             for value, words in _WORDS["times"].items()}
 
 
 @dataclass(frozen=True)

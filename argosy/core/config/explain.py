@@ -3,9 +3,11 @@
 import difflib
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import yaml
 from pydantic import BaseModel, ValidationError
 
 from argosy.core.config.schema import (
@@ -26,34 +28,10 @@ if TYPE_CHECKING:
 C = TypeVar("C", bound=BaseModel)
 _LONGEST = 80  # characters of a value that are shown
 _FIELDS = 6  # fields of a mapping that are named
-_NUMBER = "a number"
-_WHOLE = "a whole number"
 _LIST = "a list"
-_MAPPING = "a mapping, such as {name: value}"
-_KINDS = {
-    "int_type": _WHOLE, "int_parsing": _WHOLE, "int_from_float": _WHOLE, "int_parsing_size": "a smaller whole number",
-    "float_type": _NUMBER, "float_parsing": _NUMBER, "finite_number": "a finite number",
-    "bool_type": "true or false", "bool_parsing": "true or false", "none_required": "null",
-    "list_type": _LIST, "tuple_type": _LIST, "set_type": _LIST, "iterable_type": _LIST,
-    "dict_type": _MAPPING, "mapping_type": _MAPPING, "string_type": "text",
-    "recursion_loop": "a value that does not contain itself",
-}  # fmt: skip
-_BOUNDS: Mapping[str, Callable[[dict[str, Any]], str]] = {
-    "literal_error": lambda c: str(c["expected"]),
-    "enum": lambda c: str(c["expected"]),
-    "greater_than": lambda c: f"a number above {c['gt']:g}",
-    "greater_than_equal": lambda c: f"{c['ge']:g} or more",
-    "less_than": lambda c: f"a number below {c['lt']:g}",
-    "less_than_equal": lambda c: f"{c['le']:g} or less",
-    "multiple_of": lambda c: f"a multiple of {c['multiple_of']}",
-    "too_short": lambda c: f"a list of {c['min_length']} or more",
-    "too_long": lambda c: f"a list of {c['max_length']} or less",
-    "string_too_short": lambda c: f"text of {c['min_length']} characters or more",
-    "string_too_long": lambda c: f"text of {c['max_length']} characters or less",
-    "string_pattern_mismatch": lambda c: f"text that matches {c['pattern']}",
-}
+_ALLOWED: dict[str, str] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 _MODELS = ("model_type", "model_attributes_type")
-_EXAMPLE = (_NUMBER, _WHOLE)
+_EXAMPLE = ("a number", "a whole number")
 
 
 def allowed(cls: type[BaseModel], path: KeyPath, details: "list[ErrorDetails]") -> str:
@@ -80,12 +58,12 @@ def _one(cls: type[BaseModel], path: KeyPath, detail: "ErrorDetails") -> str:
     kind = detail["type"]
     if kind in _MODELS:
         return _fields(cls, path)
-    if kind in _BOUNDS:
-        return _BOUNDS[kind](detail.get("ctx", {}))
-    if _KINDS.get(kind) == _LIST:
+    if kind not in _ALLOWED:
+        return detail["msg"].removeprefix("Input should be ")
+    text = _ALLOWED[kind].format(**detail.get("ctx", {}))
+    if text == _LIST:
         value = detail["input"]
         return f"{_LIST}, such as [{value}]" if isinstance(value, str | int | float) else f"{_LIST}, such as [a, b]"
-    text = _KINDS.get(kind) or detail["msg"].removeprefix("Input should be ")
     example = default_at(cls, path) if text in _EXAMPLE else None
     return text if not isinstance(example, int | float) else f"{text}, such as {shown(example)}"
 

@@ -213,33 +213,21 @@ def chunks(draws: int, width: int) -> list[int]:
     return [min(size, draws - start) for start in range(0, draws, size)]
 
 
-_STEPS = 100  # of Newton's method
-
-
 def platt(values: Floats, labels: Floats, weights: Floats | None = None) -> tuple[float, float]:
     """Return slope and offset of the logit in `values` that are likeliest for `labels` of 0 and 1, all (scores,),
-    against targets that are never quite certain (Platt 1999, by Newton's method as Lin, Lin and Weng 2007)."""
+    against targets that are never quite certain (Platt 1999)."""
+    from scipy.optimize import minimize
+    from scipy.special import expit
+
     ahead, behind = float((labels > 0).sum()), float((labels <= 0).sum())
     targets = np.where(labels > 0, (ahead + 1) / (ahead + 2), 1 / (behind + 2))
     counts = np.ones_like(values) if weights is None else weights
-    slope, offset = 0.0, float(np.log((ahead + 1) / (behind + 1)))
+    inputs = np.stack([values, np.ones_like(values)])
 
-    def loss(a: float, b: float) -> float:
-        logits = a * values + b
-        return float((counts * (np.logaddexp(0, logits) - targets * logits)).sum())
+    def loss(line: Floats) -> tuple[float, Floats]:
+        logits = line @ inputs
+        lost = (counts * (np.logaddexp(0, logits) - targets * logits)).sum() / counts.sum()
+        return float(lost), inputs @ (counts * (expit(logits) - targets)) / counts.sum()
 
-    for _ in range(_STEPS):
-        chance = 1 / (1 + np.exp(-np.clip(slope * values + offset, -500, 500)))
-        rest, spread = counts * (chance - targets), counts * chance * (1 - chance)
-        first, second = float((rest * values).sum()), float(rest.sum())
-        aa, ab, bb = (float((spread * each).sum()) + 1e-12 * both
-                      for each, both in ((values * values, 1), (values, 0), (np.ones_like(values), 1)))
-        scale = aa * bb - ab * ab
-        steps = (-(bb * first - ab * second) / scale, -(aa * second - ab * first) / scale)
-        if max(map(abs, steps)) < 1e-9:
-            break
-        share, now = 1.0, loss(slope, offset)
-        while share > 1e-10 and loss(slope + share * steps[0], offset + share * steps[1]) > now:
-            share /= 2
-        slope, offset = slope + share * steps[0], offset + share * steps[1]
-    return slope, offset
+    found = minimize(loss, [0.0, np.log((ahead + 1) / (behind + 1))], jac=True, method="BFGS", options={"gtol": 1e-9})
+    return float(found.x[0]), float(found.x[1])

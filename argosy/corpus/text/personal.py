@@ -9,46 +9,25 @@ from collections.abc import Callable, Iterator
 from datetime import date
 from ipaddress import AddressValueError, IPv4Address, IPv6Address, ip_network
 from math import log2
+from pathlib import Path
+from typing import Any
+
+import yaml
 
 KINDS = ("key", "email", "resident_id", "ssn", "card", "phone", "ip")  # where two overlap, the first counts
 Span = tuple[int, int, str]
 
-_EMAIL = re.compile(
-    r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9][A-Za-z0-9._%+-]{0,63}@(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,62}\.)){1,4}"
-    r"([A-Za-z]{2,18})(?![A-Za-z0-9]|\.[A-Za-z])")
-_DOMAINS = re.compile(
-    "com|org|net|edu|gov|mil|int|info|biz|name|pro|app|dev|cloud|tech|online|site|xyz|top|shop|store|club|vip|wang|email"
-    "|asia|mobi|work|live|news|blog|world|today|global|network|digital|agency|life|wiki|space|website|link|ltd")
+_DATA: dict[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+_EMAIL, _DOMAINS = re.compile(_DATA["email"]), re.compile(_DATA["domains"])
+_RESIDENT_ID, _SSN, _CARD, _IPV4, _IPV6 = (
+    re.compile(_DATA[name], re.ASCII) for name in ("resident_id", "ssn", "card", "ipv4", "ipv6"))
+_NETWORKS = re.compile(rf"(?:{'|'.join(_DATA['networks'])})$")
+_PHONE = re.compile("|".join(_DATA["phone"]), re.ASCII)
 _FILES = frozenset(("js", "py", "rs", "md", "ts", "so", "gz", "sh", "pl", "rb", "go", "cs", "ps"))  # no countries here
-_RESIDENT_ID = re.compile(
-    r"(?<![0-9A-Za-z])[1-9]\d{5}(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])\d{3}[\dXx](?![0-9A-Za-z])",
-    re.ASCII)
-_SSN = re.compile(r"(?<![\d.\w-])(?!000|666)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\d\w-])", re.ASCII)
-_CARD = re.compile(
-    r"(?<![\d.\w-])(?:\d{13,19}|\d{4}([ -])\d{4}\1\d{4}\1\d{4}(?:\1\d{1,3})?|\d{4}([ -])\d{6}\2\d{4,5})"
-    r"(?![\d\w-]|[. ]\d)", re.ASCII)
-_NETWORKS = re.compile(
-    r"(?:4(?:\d{12}|\d{15}|\d{18})|5[1-5]\d{14}|2(?:2[2-9]|[3-6]\d|7[01])\d{13}|2720\d{12}|220[0-4]\d{12}"
-    r"|3[47]\d{13}|3(?:0[0-5]|[68]\d)\d{11}|35\d{14}|6(?:011|4[4-9]\d|5\d{2})\d{12}|62\d{14,17}|50\d{14}"
-    r"|5[6-8]\d{14}|6[37]\d{14})$")
-_IPV4 = re.compile(r"(?<![\d.\w-])(?:\d{1,3}\.){3}\d{1,3}(?![\d\w]|\.\d|-\w)", re.ASCII)
-_IPV6 = re.compile(r"(?<![\w:.])[23][0-9A-Fa-f]{3}:(?:[0-9A-Fa-f]{0,4}:){1,6}[0-9A-Fa-f]{0,4}(?![\w:])", re.ASCII)
-_PHONE = re.compile(
-    # Mainland China: mobile, fixed line, service line.
-    r"(?<![\d.\w-])(?:(?:\+|00)?86[ -]?)?1[3-9]\d[ .-]?\d{4}[ .-]?\d{4}(?![\d\w]|[.-]\d)"
-    r"|(?<![\d.\w-])(?:[(（]0(?:10|2\d|[3-9]\d{2})[)）] ?|(?:\+?86[ -]?)?0(?:10|2\d|[3-9]\d{2})[-－ ])[2-8]\d{6,7}"
-    r"(?![\d\w])"
-    r"|(?<![\d.\w-])[48]00[- ]\d{3}[- ]?\d{4}(?![\d\w])"
-    # North America, and international.
-    r"|(?<![\d.\w-])(?:\+?1[ .-]?)?(?:\([2-9]\d{2}\) ?|[2-9]\d{2}([.-]))[2-9]\d{2}(?:\1|[.-])\d{4}(?![\d\w]|-\d)"
-    r"|(?<![\d.\w-])(?:\+|00)(?!86|1\b)[1-9]\d{0,2}[ .-]?(?:\(0\) ?)?(?:\(?\d{1,4}\)?[ .-]?){2,4}\d{2,4}(?![\d\w])",
-    re.ASCII)
-# The word before a number that says that it is none of a person's.
 _OTHER_NUMBER = re.compile(
-    r"(?:订单|單號|单号|编号|編號|流水|运单|快递|批号|序列|型号|书号|合同|发票|版本|第|\b(?:isbn|issn|doi|sku|order"
-    r"|invoice|tracking|serial|part|batch|lot|model|version|ver|release|build|firmware|section|chapter|figure|table"
-    r"|commit|ticket|issue|case|patent|timestamp|oid|grant|v))[号號码碼]?[.:：=#\s]*(?:no\.?|number|num|id|#|为|是|is)?"
-    r"[.:：=#\s]*$", re.IGNORECASE)
+    rf"(?:{'|'.join(_DATA['other_number'])})[号號码碼]?[.:：=#\s]*(?:no\.?|number|num|id|#|为|是|is)?[.:：=#\s]*$",
+    re.IGNORECASE)
+_VALUE = re.compile(_DATA["value"], re.IGNORECASE)
 _MARKS = " \t#*"  # before a heading
 _MOST_MARKS = 80
 _MOST_SECTIONS = 40  # of a heading's number, which an address is not
@@ -56,36 +35,13 @@ _TITLE = re.compile(r"[ \t]+[^\W\d]")
 _WEIGHTS = (7, 9, 10, 5, 8, 4, 2, 1, 6, 3, 7, 9, 10, 5, 8, 4, 2)
 _PROVINCES = re.compile("1[1-5]|2[1-3]|3[1-7]|4[1-6]|5[0-4]|6[1-5]|71|8[1-3]|9[19]")  # 91: abroad, 99: made up
 _EXAMPLES = tuple(map(ip_network, ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32")))
-
-# What a key begins with (the compiled scan looks for these) and the whole of it. No key begins within another: where
-# one may have any length, each beginning in it would be a look at all the rest.
-_KEYS = {
-    ("AKIA", "ASIA"): r"(?<![A-Za-z0-9])A[KS]IA[A-Z2-7]{16}(?![A-Za-z0-9])(?<!EXAMPLE)",
-    ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"): r"(?<![A-Za-z0-9_])gh[pousr]_[A-Za-z0-9]{36,251}(?![A-Za-z0-9_])",
-    ("github_pat_",): r"(?<![A-Za-z0-9_])github_pat_[A-Za-z0-9_]{60,}",
-    ("glpat-",): r"(?<![A-Za-z0-9_-])glpat-[A-Za-z0-9_-]{20,}",
-    ("sk-",): r"(?<![A-Za-z0-9_-])sk-(?:proj-|svcacct-|ant-(?:api|admin)\d\d-)?(?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{20,}",
-    ("hf_",): r"(?<![A-Za-z0-9_])hf_[A-Za-z0-9]{30,}(?![A-Za-z0-9_])",
-    ("xoxa-", "xoxb-", "xoxp-", "xoxr-", "xoxs-"): r"(?<![A-Za-z0-9_-])xox[abprs]-(?=[A-Za-z-]*\d)[A-Za-z0-9-]{20,}",
-    ("AIza",): r"(?<![A-Za-z0-9_])AIza[A-Za-z0-9_-]{35}(?![A-Za-z0-9_-])",
-    ("sk_live_", "rk_live_", "sk_test_"): r"(?<![A-Za-z0-9_])[rs]k_(?:live|test)_[A-Za-z0-9]{16,}",
-    ("npm_",): r"(?<![A-Za-z0-9_])npm_[A-Za-z0-9]{36}(?![A-Za-z0-9_])",
-    ("pypi-",): r"(?<![A-Za-z0-9_-])pypi-AgE[A-Za-z0-9_-]{50,}",
-    ("eyJ",): r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{10,}",
-    ("-----BEGIN ",): r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----[^-]{20,}"
-                      r"(?:-----END (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----)?",
-}
-_NAMES = ("api_key", "api-key", "apikey", "secret", "token", "access_key", "accesskey", "bearer ", "password", "passwd")
-_VALUE = re.compile(
-    r"(?:bearer |(?:api[_-]?key|secret|token|access_?key|password|passwd)[a-z_-]{0,12}[\"']?\s{0,4}(?:=>|:=|[:=])"
-    r"\s{0,4}[\"']?)([A-Za-z0-9+/_=-]{16,200})(?![A-Za-z0-9+/_=.(\[-])", re.IGNORECASE)
 _LEAST_ENTROPY = 3.2  # bits a character: words and `0000` have less, drawn characters more
 
 
 def triggers() -> dict[str, re.Pattern[str]]:
     """Return the pattern to try where each beginning of a key stands; cases of letters do not matter to the scan."""
-    found = {begin: re.compile(pattern) for begins, pattern in _KEYS.items() for begin in begins}
-    return found | dict.fromkeys(_NAMES, _VALUE)
+    found = {begin: re.compile(key["pattern"]) for key in _DATA["keys"] for begin in key["begins"]}
+    return found | dict.fromkeys(_DATA["names"], _VALUE)
 
 
 def valid_resident_id(number: str) -> bool:

@@ -248,11 +248,6 @@ def test_each_example_is_made(name: str, lang: str) -> None:
     assert f"{indent(question.prompt, '    ')}   → {right}" in PAGE
 
 
-def test_the_old_name_of_reading_is_refused_with_the_new_one() -> None:
-    with pytest.raises(InputError, match="'teach_then_ask' is called 'reading' now"):
-        parse_chain("read", ["teach_then_ask", "labels"])
-
-
 def test_the_word_problem_is_made_and_each_variant_is_named() -> None:
     [draft] = parse_chain("changed_numbers").drafts(HEN, 1)
     for text in (HEN.question, HEN.solution, draft.question, draft.solution):

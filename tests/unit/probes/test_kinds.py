@@ -21,7 +21,7 @@ from argosy.model.infer.model import LanguageModel
 from argosy.model.infer.rows import Score
 from probes.kinds import KINDS, Measurement, Scope, parse_probe, run_probes
 from probes.kinds.generation import Generation
-from probes.kinds.refusal import COMPLIANCES, REFUSALS, Language
+from probes.kinds.refusal import OPENINGS, Language
 from probes.sources import FactSource, read_facts
 from tests.evaluation_fixtures import make_language_model
 from tests.plain_forward import bare, covered, distributions, language_model, model_of
@@ -188,7 +188,7 @@ def test_refusal_by_openings(kind: str, chat: bool, lang: Language) -> None:
     for prompt in (prompt for own in prompts.values() for prompt in own):
         text = f"<|user|>{prompt}<|end|><|assistant|>" if chat else prompt + "\n"
         sums = []
-        for openings in (REFUSALS[lang], COMPLIANCES[lang]):
+        for openings in (OPENINGS["refusals"][lang], OPENINGS["compliances"][lang]):
             counted = [o for o in openings if not any(o != p and o.startswith(p) for p in openings)]
             ways = [[text + o[: n + 1] for n in range(len(o))] for o in counted]
             sums.append(math.log(sum(covered(model, kind, own, bare(model, text), opening.encode())
