@@ -57,6 +57,8 @@ class LifecycleConfig(Further):
     """Seed of every stage that does not set its own."""
     resources: Mapping[str, StageResources] = Field(default_factory=dict)
     """Cores, memory_gb and gpus by stage; torch's threads and the processes are fields of the stage itself."""
+    learn_resources: bool = False
+    """Schedule each stage by what earlier runs of it used, with a margin; `argosy plan` shows what that comes to."""
     gpu_hour_price: float | None = Field(None, gt=0)
     """Price of a GPU for an hour, in any currency, from which the cost of each step follows; null: none is shown."""
     stages: tuple[str, ...] = ()

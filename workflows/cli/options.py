@@ -16,6 +16,7 @@ from workflows.amounts import Ahead, amounts, describe_amounts
 from workflows.cli.command import checked, user_path
 from workflows.compose import DEFAULT_PRESET, compose, preset_names, preset_of
 from workflows.graph import Node
+from workflows.learnt import describe_learnt, learn
 from workflows.lifecycle import LifecycleConfig
 from workflows.plan import Plan, check_inputs, describe, plan
 
@@ -103,7 +104,8 @@ def describe_all(planned: Plan, config: LifecycleConfig, ahead: Sequence[Ahead])
         training = f"{phase_rows(trained_model(config), phases)}\n\n" if phases else ""
     except InputError:
         training = ""
-    return training + describe_amounts(ahead) + _epochs(planned) + describe(planned)
+    learnt = describe_learnt(learn(planned), apply=config.learn_resources)
+    return training + describe_amounts(ahead) + _epochs(planned) + learnt + describe(planned)
 
 
 def _epochs(planned: Plan) -> str:

@@ -12,6 +12,7 @@ from workflows.cli.command import Command, add_budget, add_store
 from workflows.cli.options import OVERRIDES, add_config, add_range, checked_plan, describe_all
 from workflows.cli.report import REPORT
 from workflows.cli.status import kept_aside
+from workflows.learnt import applied, learn
 from workflows.lifecycle import LifecycleConfig, lifecycle
 from workflows.plan import Plan
 from workflows.stored import last_run
@@ -31,6 +32,7 @@ def run(args: argparse.Namespace) -> int:
         print(describe_all(planned, config, found))
         return 0
     make_directory(args.store.absolute())
+    planned = applied(planned, learn(planned)) if config.learn_resources else planned
     code = execute(planned, config, args)
     for line in kept_aside({node.id: node.dir for node in planned.nodes}):
         print(line)

@@ -83,6 +83,23 @@ def test_status_tells_what_an_interrupted_stage_lost(argosy: Argosy) -> None:
         "status", "--goodput").out
 
 
+def test_requests_learnt_from_earlier_runs_are_shown_and_apply_where_wanted(argosy: Argosy) -> None:
+    argosy("run", "--plain")
+    path = _directories("data")[0] / "run.json"
+    run = json.loads(path.read_text())
+    run["history"][-1]["peak_rss_mb"] = 100.0  # whatever the interpreter takes
+    path.write_text(json.dumps(run))
+    assert "would do" not in argosy("plan").out  # nothing is to run
+    told = argosy("plan", "seed=5").out
+    assert told.startswith("data: asked 1 GB, measured peak 0.1 GB: 0.25 GB would do\n")
+    assert "\nlearn_resources=true applies them" in told
+    assert "\nthese requests apply (learn_resources)" in argosy("plan", "seed=5", "learn_resources=true").out
+    for seed, given, asked in ((5, "true", 0.25), (6, "false", 1.0)):
+        argosy("run", "--plain", f"seed={seed}", f"learn_resources={given}", "--to", "data")
+        newest = max(_directories("data"), key=lambda path: (path / "run.json").stat().st_mtime)
+        assert json.loads((newest / "run.json").read_text())["history"][-1]["memory_gb"] == asked
+
+
 def test_a_node_that_has_not_run_is_said_to_be_so(argosy: Argosy) -> None:
     argosy("run", "--plain", "--to", "data")
     error = argosy("why", "sft", code=2).err

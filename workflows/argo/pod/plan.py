@@ -26,6 +26,7 @@ from workflows.argo.profile.profile import TEMPLATE_STORE, Profile, check_store,
 from workflows.branches import branch_steps
 from workflows.compose import compose, every_stage
 from workflows.graph import definition
+from workflows.learnt import applied, learn
 from workflows.lifecycle import lifecycle
 from workflows.local.shipping import WORKFLOW, pipeline_of, plan_digest, start_pipeline
 from workflows.plan import Plan, PlannedNode, describe, plan
@@ -58,6 +59,7 @@ def _plan_lifecycle(profile: Profile, arguments: argparse.Namespace) -> int:
         config = compose(arguments.preset or None, file, overrides)  # as it is recorded: the devices are the profile's
     nodes = lifecycle(with_devices(config, profile))
     planned = plan(nodes, profile.storage.root, vars(arguments)["from"] or None, arguments.to or None)
+    planned = applied(planned, learn(planned)) if config.learn_resources else planned
     compared = any(node.name == "compare" and (node.to_run or node.state == "done") for node in planned.nodes)
     if arguments.promote != "no" and not compared:  # a person would be asked for nothing
         raise InputError(
