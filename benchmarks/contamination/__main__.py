@@ -11,12 +11,9 @@ models with 4 exposures or more against the clean cases; `peer`: that of plain a
 
 import argparse
 import json
-import os
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from multiprocessing import get_context
-from random import Random
 from typing import Any
 
 from argosy.core.statistics.contamination import DEFAULT, Calibration, Evidence, Gap, calibrate, score
@@ -26,7 +23,6 @@ from benchmarks.contamination import models
 from benchmarks.contamination.models import EXPOSURES, KNOWING, Recipe
 from evals.items import Item
 
-WORKERS = 2
 LEAST = 4  # exposures from which the score must tell
 ALPHA = 0.05
 _SHARED: dict[str, Any] = {}
@@ -80,22 +76,14 @@ def main() -> None:
 def _recipes(scale: float) -> Iterable[Recipe]:
     pools: dict[str, Sequence[Item]] = {"calibration": models.openbookqa(), "test": models.mmlu()}
     text = models.prose()
-    asked = [f"{item.question} {' '.join(item.choices)}" for pool in pools.values() for item in pool[:500]]
-    _SHARED["tokenizer"] = models.make_tokenizer([*Random(0).sample(text, 1000), *asked])
+    _SHARED["tokenizer"] = models.tokenizer_for(pools.values(), text)
     return models.recipes(scale, pools, text)
 
 
 def trained(todo: Sequence[Recipe]) -> list[Case]:
-    """The cases of all models, two models at a time."""
-    order = sorted(range(len(todo)), key=lambda n: (todo[n].kind != "strong", todo[n].exposures))  # it takes longest
-    os.environ["OMP_NUM_THREADS"] = "1"
-    os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    found: dict[int, list[Case]] = {}
-    with get_context("fork").Pool(WORKERS) as pool:
-        for n, cases in zip(order, pool.imap(_cases, [todo[n] for n in order]), strict=True):
-            found[n] = cases
-            print(f"{len(found)} of {len(todo)} models: {todo[n].role} {todo[n].kind} {todo[n].exposures}", flush=True)
-    return [case for n in range(len(todo)) for case in found[n]]
+    """The cases of all models; the last one, which takes longest, is trained first."""
+    found = list(models.in_pairs(_cases, todo[::-1]))
+    return [case for cases in reversed(found) for case in cases]
 
 
 def _cases(recipe: Recipe) -> list[Case]:

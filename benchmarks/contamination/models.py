@@ -1,11 +1,13 @@
 """Small models whose training text is known: with a benchmark's items, without, or with their knowledge alone. The
 items and the text are real ones of ../shared/data."""
 
+import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from multiprocessing import get_context
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 from argosy.core.lazy import torch
 from argosy.core.statistics.contamination import Equals, Evidence, Gap
@@ -21,6 +23,7 @@ from evals.question import SEPARATOR
 from evals.section import Memorisation
 
 DATA = shared("")
+T = TypeVar("T")
 LONGEST, PIECE = 130, 400  # characters of an item, as the models' context is short, and of prose
 
 
@@ -93,6 +96,22 @@ class Recipe:
     others: tuple[Item, ...]  # what the form of questions is learnt from, by every model
     prose: tuple[str, ...]
     unseen: tuple[tuple[Item, ...], ...] = ()
+
+
+def in_pairs(work: Callable[[Recipe], T], todo: Sequence[Recipe]) -> Iterator[T]:
+    """Yield the results of the work on each recipe, in their order, two at a time."""
+    os.environ |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+    with get_context("fork").Pool(2) as pool:
+        for number, found in enumerate(pool.imap(work, todo), 1):
+            recipe = todo[number - 1]
+            print(f"{number} of {len(todo)} models: {recipe.role} {recipe.kind} {recipe.exposures}", flush=True)
+            yield found
+
+
+def tokenizer_for(pools: Iterable[Sequence[Item]], prose: Sequence[str]) -> Any:
+    """Make the tokenizer of models that read prose and items of these benchmarks."""
+    asked = [f"{item.question} {' '.join(item.choices)}" for pool in pools for item in pool[:500]]
+    return make_tokenizer([*Random(0).sample(prose, 1000), *asked])
 
 
 def make_tokenizer(texts: Sequence[str], vocabulary: int = 1024) -> Any:

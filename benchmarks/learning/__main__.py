@@ -12,12 +12,10 @@ models against clean ones, 0.5 where memorised letters are worth nothing. The la
 import argparse
 import contextlib
 import json
-import os
 import resource
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from multiprocessing import get_context
 from pathlib import Path
 from random import Random
 from statistics import mean, stdev
@@ -36,7 +34,6 @@ KNOWING = "informed"
 LEARN = {"epochs": 4, "learning_rate": 1e-3}
 VARIANTS = {"cloze": None, "open": [{"learn_then_ask": {**LEARN, "among": 60}}, "cloze"],
             "closed": [{"learn_then_ask": LEARN}, "cloze"]}  # fmt: skip
-WORKERS = 2
 _SHARED: dict[str, Any] = {}
 
 
@@ -58,7 +55,7 @@ def main() -> None:
     args = parser.parse_args()
     if not models.DATA.is_dir():
         parser.error(f"{models.DATA} is absent: the benchmark trains on its text and items")
-    cases = list(trained(list(recipes(args.seeds, args.items))))
+    cases = list(models.in_pairs(_case, list(recipes(args.seeds, args.items))))
     print(table(cases))
     print(json.dumps({"name": "learning", "unit": "AUC", **summary(cases), "processor_seconds": processor_seconds()}))
 
@@ -66,22 +63,12 @@ def main() -> None:
 def recipes(seeds: int, size: int) -> Iterator[Recipe]:
     """A model of each kind for each seed: of one seed, all have the same items, and the same prose beside them."""
     pool, prose = models.mmlu(), models.prose()
-    asked = [f"{item.question} {' '.join(item.choices)}" for item in pool[:500]]
-    _SHARED["tokenizer"] = models.make_tokenizer([*Random(0).sample(prose, 1000), *asked])
+    _SHARED["tokenizer"] = models.tokenizer_for([pool], prose)
     for seed in range(seeds):
         items = Random(f"learning/{seed}").sample(pool, 3 * size)
         own, others = tuple(items[:size]), tuple(items[size:])
         for kind, exposures in KINDS.items():
             yield Recipe("test", kind, exposures, 2000 + seed, own, others, tuple(prose[seed::seeds][: 3 * size // 2]))
-
-
-def trained(todo: Sequence[Recipe]) -> Iterator[Case]:
-    """The cases, two models at a time."""
-    os.environ |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
-    with get_context("fork").Pool(WORKERS) as pool:
-        for number, case in enumerate(pool.imap(_case, todo), 1):
-            print(f"{number} of {len(todo)} models: {case}", flush=True)
-            yield case
 
 
 def _case(recipe: Recipe) -> Case:

@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+import yaml
+
 from argosy.core.errors import InputError
 from argosy.corpus.data.jsonl import JSONL, MOST_BYTES, JsonlWriters, Reject, parse_or_reject
 from argosy.corpus.data.schemas import Document, parse_record
@@ -45,19 +47,7 @@ class Tally:
             )
 
 
-_REMEDIES = {
-    "no field": "Name the field that holds the text as data.source.text_field, or take the file out",
-    "invalid UTF-8": "Convert it to UTF-8 (as iconv -f gb18030 -t utf-8 does), which records such as data.instructions "
-                     "must be; or, of data.inputs alone, name its encoding as data.source.encoding (such as gb18030; "
-                     "auto: as it seems), or take it out",
-    "NUL byte": "It is no text, or UTF-16: convert it to UTF-8, or, of data.inputs, set data.source.encoding=utf-16, "
-                "or take it out",
-    "UTF-8 and not": "Set data.source.encoding=auto where files differ, or utf-8",
-    "NaN or Infinity": "Write null for it",
-    "longer than": "Take it out, or, of data.inputs alone, raise data.source.record_bytes",
-    "cut off": "Copy or make it anew, or take it out",
-    "damaged": "Copy or make it anew, or take it out"
-}
+_REMEDIES: dict[str, str] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 
 
 def remedy(why: str) -> str:

@@ -7,16 +7,9 @@ from pydantic import Field
 
 from argosy.core.lazy import Flags, Floats, np
 from argosy.corpus.cleaning.batch import Batch
-from argosy.corpus.cleaning.filter import Filter, FilterConfig, Rule, Scores
+from argosy.corpus.cleaning.filter import Filter, FilterConfig, Rule, Scores, read_words
 
-_ENGLISH_STOP_WORDS = (
-    "the", "be", "to", "of", "and", "that", "have", "with", "is", "are", "in", "a", "an", "for", "as", "it", "by",
-    "on", "or"
-)  # fmt: skip
-_CHINESE_STOP_WORDS = tuple(
-    "的是在了和不有为以这与之于也而就中上"  # modern, then also classical
-    "為這與於無无其何所此若如自相未莫且乃者乎矣焉哉兮亦谁誰"
-)
+_CHINESE_STOP_WORDS = tuple(read_words("stop_words_zh.txt"))
 _FEW = 20  # characters below which a Chinese sentence may well do without a stop word
 
 
@@ -46,7 +39,7 @@ class GopherQualityConfig(FilterConfig):
     """Smallest share of words with a letter."""
     min_stop_words: Annotated[int, Field(ge=0)] = 2
     """Fewest different stop words."""
-    stop_words: tuple[str, ...] = _ENGLISH_STOP_WORDS
+    stop_words: tuple[str, ...] = tuple(read_words("stop_words_en.txt"))
     """Stop words of texts that are not Chinese."""
     bullets: Annotated[str, Field(min_length=1)] = "•-*·●"
     """Signs that are bullets at the beginning of a line."""

@@ -5,8 +5,10 @@ Scripts and function words decide about most documents; those that they leave in
 
 from collections.abc import Sequence
 from functools import cache, lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+import yaml
 from pydantic import Field
 
 from argosy.core.lazy import Array, Flags, Floats, np
@@ -20,15 +22,8 @@ if TYPE_CHECKING:
 # Whose shares are scores; what else the library knows is "other".
 LANGUAGES = ("zh", "en", "ja", "ko", "ru", "el", "ar", "he", "hi", "th", "fr", "de", "es", "it", "pt", "nl", "sv", "pl",
              "tr", "id", "vi", "uk", "cs", "da", "fi", "hu", "ro", "no", "bg", "fa", "other")
-# Of ISO 639-2 and 639-3, and what has two codes of two letters.
-_CODES = {long: short for short, longs in {
-    "zh": ("zho", "chi", "cmn"), "en": ("eng",), "ja": ("jpn",), "ko": ("kor",), "ru": ("rus",), "el": ("ell", "gre"),
-    "ar": ("ara", "arb"), "he": ("heb", "iw"), "hi": ("hin",), "th": ("tha",), "fr": ("fra", "fre"),
-    "de": ("deu", "ger"), "es": ("spa",), "it": ("ita",), "pt": ("por",), "nl": ("nld", "dut"), "sv": ("swe",),
-    "pl": ("pol",), "tr": ("tur",), "id": ("ind",), "vi": ("vie",), "uk": ("ukr",), "cs": ("ces", "cze"),
-    "da": ("dan",), "fi": ("fin",), "hu": ("hun",), "ro": ("ron", "rum"), "no": ("nor", "nob", "nb"),
-    "bg": ("bul",), "fa": ("fas", "per", "pes")
-}.items() for long in longs}  # fmt: skip
+_CODES = {long: short for short, longs in yaml.safe_load(
+    Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")).items() for long in longs}  # fmt: skip
 _SEVERAL = ("ru", "ar", "hi")  # scripts that several languages write
 _MIXED = 0.1  # Chinese about programs may be mostly English words, but no English text has so much Chinese
 _SCRIPT_LETTERS = 10  # of a script beside Latin words that are no prose

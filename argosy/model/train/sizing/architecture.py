@@ -6,32 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import yaml
+
 from argosy.core.config.explain import likely
 from argosy.core.errors import InputError
 
 Part = Literal["embedding", "head", "attention", "mlp", "experts", "router", "norm"]
 
-# What transformers takes where a config says nothing; None: derived from the others.
-_LLAMA: dict[str, Any] = {
-    "vocab_size": 32000, "hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32,
-    "num_attention_heads": 32, "num_key_value_heads": None, "head_dim": None, "tie_word_embeddings": False,
-    "attention_bias": False, "mlp_bias": False,
-}  # fmt: skip
-_QWEN = {**_LLAMA, "vocab_size": 151936, "intermediate_size": 22016, "num_key_value_heads": 32}
-_MISTRAL = {**_LLAMA, "intermediate_size": 14336, "num_key_value_heads": 8}
-DEFAULTS: Mapping[str, Mapping[str, Any]] = {
-    "llama": _LLAMA,
-    "mistral": _MISTRAL,
-    "qwen2": _QWEN,
-    "qwen3": {**_QWEN, "head_dim": 128},
-    "gpt_neox": {**_LLAMA, "vocab_size": 50432, "hidden_size": 6144, "intermediate_size": 24576,
-                 "num_hidden_layers": 44, "num_attention_heads": 64, "attention_bias": True, "hidden_dropout": 0.0,
-                 "attention_dropout": 0.0, "use_parallel_residual": True},
-    "mixtral": {**_MISTRAL, "num_experts": 8, "num_experts_per_tok": 2},
-    "qwen3_moe": {**_QWEN, "hidden_size": 2048, "intermediate_size": 6144, "num_hidden_layers": 24,
-                  "num_key_value_heads": 4, "moe_intermediate_size": 768, "num_experts": 128, "num_experts_per_tok": 8,
-                  "decoder_sparse_step": 1, "mlp_only_layers": None},
-}  # fmt: skip
+DEFAULTS: Mapping[str, Mapping[str, Any]] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
 MIXTURES = ("mixtral", "qwen3_moe")  # types with experts
 _UNSET = {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"}
 _DERIVED = {"num_key_value_heads", "head_dim"}  # where they are null

@@ -10,9 +10,11 @@ Shoeybi et al. 2019, "Megatron-LM"."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
+import yaml
 from torch import Tensor
 
 from argosy.core.errors import InputError
@@ -102,23 +104,8 @@ def renamed(weights: Weights, names: Mapping[str, str], layers: int) -> dict[str
     return {new: weights[old] for old, new in every.items() if old in weights}
 
 
-_LAYER = "model.layers.{}."
-_ATTENTION = "layers.{}.attention."
-_TITAN = {
-    EMBEDDING: "tok_embeddings.weight",
-    HEAD: "lm_head.weight",
-    "model.norm.weight": "norm.weight",
-    **{f"{name}.weight": f"{_ATTENTION}qkv_linear.w{letter}.weight" for name, letter in zip((Q, K, V), "qkv",
-                                                                                          strict=True)},
-    f"{_LAYER}self_attn.o_proj.weight": f"{_ATTENTION}wo.weight",
-    f"{_LAYER}self_attn.q_norm.weight": f"{_ATTENTION}q_norm.weight",
-    f"{_LAYER}self_attn.k_norm.weight": f"{_ATTENTION}k_norm.weight",
-    f"{_LAYER}mlp.gate_proj.weight": "layers.{}.feed_forward.w1.weight",
-    f"{_LAYER}mlp.down_proj.weight": "layers.{}.feed_forward.w2.weight",
-    f"{_LAYER}mlp.up_proj.weight": "layers.{}.feed_forward.w3.weight",
-    f"{_LAYER}input_layernorm.weight": "layers.{}.attention_norm.weight",
-    f"{_LAYER}post_attention_layernorm.weight": "layers.{}.ffn_norm.weight",
-}
+_NAMES: dict[str, dict[str, str]] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+_TITAN, _MEGATRON = _NAMES["torchtitan"], _NAMES["megatron"]
 _TITAN_BACK = {new: old for old, new in _TITAN.items()}
 
 
@@ -178,20 +165,8 @@ def _rotated(weights: Weights, shape: Shape, *, back: bool) -> dict[str, Tensor]
     return found
 
 
-_BLOCK = "decoder.layers.{}."
-_MEGATRON = {
-    EMBEDDING: "embedding.word_embeddings.weight",
-    HEAD: "output_layer.weight",
-    "model.norm.weight": "decoder.final_layernorm.weight",
-    f"{_LAYER}input_layernorm.weight": f"{_BLOCK}self_attention.linear_qkv.layer_norm_weight",
-    f"{_LAYER}self_attn.o_proj.weight": f"{_BLOCK}self_attention.linear_proj.weight",
-    f"{_LAYER}self_attn.q_norm.weight": f"{_BLOCK}self_attention.q_layernorm.weight",
-    f"{_LAYER}self_attn.k_norm.weight": f"{_BLOCK}self_attention.k_layernorm.weight",
-    f"{_LAYER}post_attention_layernorm.weight": f"{_BLOCK}mlp.linear_fc1.layer_norm_weight",
-    f"{_LAYER}mlp.down_proj.weight": f"{_BLOCK}mlp.linear_fc2.weight",
-}
-_QKV, _FC1 = f"{_BLOCK}self_attention.linear_qkv", f"{_BLOCK}mlp.linear_fc1.weight"
-_GATE, _UP = f"{_LAYER}mlp.gate_proj.weight", f"{_LAYER}mlp.up_proj.weight"
+_QKV, _FC1 = "decoder.layers.{}.self_attention.linear_qkv", "decoder.layers.{}.mlp.linear_fc1.weight"
+_GATE, _UP = (f"model.layers.{{}}.mlp.{name}_proj.weight" for name in ("gate", "up"))
 _CUT_ROWS = ("word_embeddings.weight", "output_layer.weight", "linear_qkv.weight", "linear_qkv.bias")
 _CUT_COLUMNS = ("linear_proj.weight", "linear_fc2.weight")
 
