@@ -17,6 +17,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+import yaml
 
 from argosy.core.step.runner import Item, run_item
 from argosy.core.store.files import read_record
@@ -29,31 +30,8 @@ from steps import preference, pretrain, sft
 BATCH, LENGTH = 8, 64  # samples of a step, tokens of one
 CLEAN_STEPS = 1000
 AT, STEPS = 250, 400  # the batch from which on there is trouble, of a run of so many
-CHANNELS = {"play": "en_tinyshakespeare/*.txt", "rust": "en_rustbook/*.md", "rust_zh": "zh_rustbook/*.md",
-            "d2l": "zh_d2l/*.md", "json": "dolma_fixtures/*.json*", "tables": "zh_csl/*.tsv",
-            "exams": "mmlu/*test*.csv"}  # fmt: skip
-MODEL = {"hidden_size": 48, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4,
-         "num_key_value_heads": 4, "max_position_embeddings": 256}  # fmt: skip
-PRETRAIN: dict[str, Any] = {
-    "model": MODEL, "sequence_length": LENGTH, "global_batch_size": BATCH, "learning_rate": 3e-3, "dtype": "float32",
-    "warmup_tokens": 20 * BATCH * LENGTH, "heldout_points": 1, "heldout_tokens": 6_000, "save_every": 50,
-    "mixture": {"play": 1, "rust": 1, "other": 0}}  # fmt: skip
-TUNING: dict[str, Any] = {"max_length": 256, "dtype": "float32", "heldout_limit": 64,
-                          "learning_rate": 1e-3, "save_every": 50}  # fmt: skip
-EVERY: dict[str, Any] = {"mixture": {"play": 2, "rust": 1, "rust_zh": 1, "d2l": 3, "other": 0}}
-NOISY: dict[str, Any] = {"mixture": {"play": 3, "rust": 3, "json": 1, "tables": 1, "exams": 1, "other": 0}}
-RARE: dict[str, Any] = {"mixture": {"play": 20, "d2l": 20, "json": 1, "tables": 2, "exams": 1, "other": 0}, "seed": 2}
-CLEAN: dict[str, tuple[Any, dict[str, Any]]] = {
-    "base": (pretrain, {}), "channels": (pretrain, EVERY), "seed": (pretrain, {**EVERY, "seed": 1}),
-    "fast": (pretrain, {**EVERY, "learning_rate": 1e-2, "schedule": "wsd"}),
-    "constant": (pretrain, {"schedule": "constant", "learning_rate": 5e-3, "warmup_tokens": 0}),
-    "muon": (pretrain, {**EVERY, "optimizer": "muon", "learning_rate": 2e-2}),
-    "noisy": (pretrain, NOISY), "rare": (pretrain, RARE), "sft": (sft, {"prompt_weight": 0.1}),
-    "dpo": (preference, {"batch_size": 8, "micro_batch_size": 8}),
-}  # fmt: skip
-BACK = {"spike": "back", "collapse": "back"}
-TROUBLE: dict[str, tuple[Any, dict[str, str]]] = {"corrupt": (pretrain, BACK), "nan": (pretrain, {}), "rate_30": (
-    pretrain, BACK), "rate_100": (pretrain, BACK), "repeated": (pretrain, BACK), "labels": (sft, BACK)}  # fmt: skip
+RUNS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("runs.yaml").read_text(encoding="utf-8"))
+STEPS_OF = {"pretrain": pretrain, "sft": sft, "preference": preference}
 
 
 def main() -> None:
@@ -61,8 +39,9 @@ def main() -> None:
     with TemporaryDirectory() as folder:
         root = Path(folder)
         write_data(root)
-        alarms = [len(told(run(root, name, *given, CLEAN_STEPS))) for name, given in CLEAN.items()]
-        found = [compared(root, name, *given) for name, given in TROUBLE.items()]
+        alarms = [len(told(run(root, name, STEPS_OF[step], fields, CLEAN_STEPS)))
+                  for name, (step, fields) in RUNS["clean"].items()]
+        found = [compared(root, name, STEPS_OF[step], policy) for name, (step, policy) in RUNS["trouble"].items()]
     print(json.dumps({
         "name": "watch", "unit": "share", "clean_runs": len(alarms), "false_alarms": sum(alarms), "planted": len(found),
         "latest": max(each["late"] for each in found), "worst": max(each["distance"] for each in found),
@@ -84,10 +63,10 @@ def compared(root: Path, name: str, step: Any, policy: Mapping[str, str]) -> dic
 
 def run(root: Path, name: str, step: Any, fields: Mapping[str, Any], steps: int, trouble: str = "") -> Path:
     """Return the directory of a run, which is done; post-training goes on from the first clean one."""
-    given = {**PRETRAIN, "tokenized": str(root / "tokens"), "tokenizer": str(root / "trained"),
+    given = {**RUNS["pretrain"], "tokenized": str(root / "tokens"), "tokenizer": str(root / "trained"),
              "tokens": steps * BATCH * LENGTH}  # fmt: skip
     if step is not pretrain:
-        given = {**TUNING, "checkpoint": str(root / "base"), "data": str(root / "data"), "max_steps": steps}
+        given = {**RUNS["tuning"], "checkpoint": str(root / "base"), "data": str(root / "data"), "max_steps": steps}
         given |= {"max_new_tokens": 1} if step is sft else {}
     with planted(trouble), contextlib.redirect_stdout(None):
         outcome = run_item(step.STEP, Item(step.STEP.config.model_validate({**given, **fields}), root / name))
@@ -154,7 +133,7 @@ def write_data(root: Path) -> None:
     from argosy.corpus.tokens.tokenizer import save_tokenizer, train_tokenizer
     from argosy.model.weights.pretrained import load_tokenizer
 
-    texts = {name: pieces(*pattern.split("/")) for name, pattern in CHANNELS.items()}
+    texts = {name: pieces(*pattern.split("/")) for name, pattern in RUNS["channels"].items()}
     folder = needed("llms_from_scratch")
     rows = json.loads((folder / "ch07__01_main-chapter-code__instruction-data.json").read_text(encoding="utf-8"))
     every = [piece for some in texts.values() for piece in some[::4]] + [row["output"] for row in rows]

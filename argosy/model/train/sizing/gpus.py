@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import yaml
 
@@ -21,8 +21,6 @@ MFU = 0.4  # Llama 3 (Dubey et al. 2024, table 4) reaches 0.38 to 0.43 with fuse
 class Gpu:
     """A type of GPU."""
 
-    latency: ClassVar[float] = 2e-5
-    """Seconds that a message to others takes, however short, by NCCL within a node: an assumption."""
     name: str
     memory: float
     """Bytes that a driver shows."""
@@ -36,6 +34,8 @@ class Gpu:
     """Bytes a second that it sends to other nodes, as such nodes are usually built."""
     price: float
     """Dollars an hour, in round numbers of rented ones: an assumption that --price replaces."""
+    latency: float = 2e-5
+    """Seconds that a message to others takes, however short, by NCCL within a node: an assumption."""
 
     @property
     def usable(self) -> float:
