@@ -1,5 +1,5 @@
 """Decisions about differences: equivalence within a margin, what could have been found, many comparisons at once; and
-which metrics to watch: the trend over training (Kendall's rank correlation), and signal over noise.
+which metrics to watch, by signal over noise.
 
 Holm (1979) where a decision hangs on it: no false alarm at all, in 95 of 100 families. Benjamini and Hochberg (1995)
 for tables to look through: of what they mark, 5 % are false alarms on average, where tests are independent or rise
@@ -64,16 +64,6 @@ def one_sided_quantile(level: float, degrees: int) -> float:
     return _NORMAL.inv_cdf(level) if degrees >= LARGE else t_quantile(2 * level - 1, degrees)
 
 
-def power(effect: float, stderr: float, alpha: float = 0.05) -> float:
-    """The share of comparisons that call a true difference of `effect` one, with this standard error (two-sided z).
-
-    Raises ValueError: stderr is not positive."""
-    if not stderr > 0:
-        raise ValueError(f"stderr is {stderr}; allowed: above 0")
-    z, shift = _NORMAL.inv_cdf(1 - alpha / 2), effect / stderr
-    return _NORMAL.cdf(shift - z) + _NORMAL.cdf(-shift - z)
-
-
 def minimum_detectable_effect(stderr: float, alpha: float = 0.05, wanted: float = 0.8, degrees: int = LARGE) -> float:
     """The true difference that is found in `wanted` of comparisons: what "no difference" does not exclude. Of few
     items or documents it is large: `degrees` are those of the error."""
@@ -123,34 +113,6 @@ def correct(p_values: Mapping[K, float], method: Method = TABLE) -> dict[K, floa
         found = list(accumulate((p_values[key] * n / (at + 1) for at, key in down), min))[::-1]
     adjusted = dict(zip(ordered, found, strict=True))
     return {key: adjusted[key] for key in p_values}
-
-
-_EXACT = 60  # points up to which the p-value is counted out, where there are no ties
-
-
-@dataclass(frozen=True)
-class Trend:
-    """Kendall's tau-b (-1 to 1) and its two-sided p-value; tau is 0 where one of both never changes."""
-
-    tau: float
-    p_value: float
-    n: int
-
-
-def kendall(x: Sequence[float], y: Sequence[float]) -> Trend:
-    """Kendall's tau-b (1945) of paired values, such as tokens and a metric; the p-value is exact without ties (up to 60
-    points), else of the normal distribution.
-
-    Raises ValueError: lengths differ."""
-    from scipy.stats import kendalltau
-
-    if len(x) != len(y):
-        raise ValueError(f"{len(x)} and {len(y)} values; give pairs")
-    if len(set(x)) < 2 or len(set(y)) < 2:
-        return Trend(0.0, 1.0, len(x))
-    exact = len(x) <= _EXACT and len(set(x)) == len(set(y)) == len(x)
-    found = kendalltau(x, y, method="exact" if exact else "asymptotic")
-    return Trend(float(found.statistic), float(found.pvalue), len(x))
 
 
 LEAST_DEGREES = 3

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from argosy.core.statistics.decisions import Curve, Point, SignalToNoise, Trend, kendall, signal_to_noise
+from argosy.core.statistics.decisions import Curve, Point, SignalToNoise, signal_to_noise
 from argosy.core.statistics.intervals import quantile
 from argosy.evidence.compare.checkpoints import Checkpoint
 from argosy.evidence.compare.entries import Compared, place_in, value_at
@@ -45,8 +45,6 @@ class Watched:
     chance: float | None
     """the score of guessing; None where nothing is guessed"""
     found: SignalToNoise
-    trend: Trend
-    """trend of the run with the most checkpoints, as `last`; its p-value is for a metric that does not move"""
     apart: bool
     """whether two models, or the first and last checkpoint of a run, differ beyond their intervals"""
     verdict: str
@@ -68,14 +66,13 @@ def worth_watching(lines: Mapping[str, Sequence[Line]], kinds: Mapping[str, Kind
 def _watched(name: str, lines: Sequence[Line], better: int) -> Watched:
     found = signal_to_noise(lines)
     longest = max(lines, key=lambda line: (len(line.points), line.points[-1].tokens))
-    trend = kendall([p.tokens for p in longest.points], [p.value for p in longest.points])
     guessed = [line for line in lines if line.chance is not None]
     best = max(guessed, key=lambda line: (better or 1) * line.points[-1].value) if guessed else longest
     apart = _apart(lines, found.noise)
     verdict, why = _unfit(best, better) or _verdict(found, best, better, apart)
     end = best.points[-1]
     return Watched(name, sum(len(line.points) for line in lines), end.value, end.label, best.interval, best.chance,
-                   found, trend, apart, verdict, why)  # fmt: skip
+                   found, apart, verdict, why)  # fmt: skip
 
 
 def _apart(lines: Sequence[Line], noise: float) -> bool:

@@ -20,8 +20,6 @@ from argosy.model.serve.upstream import UpstreamModel
 from argosy.model.serve.votes import Votes
 from argosy.model.weights.checkpoint import Checkpoint
 
-ENGINES = ("argosy", "vllm", "sglang")
-
 
 @dataclass(frozen=True)
 class Serving:
