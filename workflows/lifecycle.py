@@ -41,7 +41,7 @@ from workflows.branches import Branch, add_branches, add_default_tree, add_expor
 from workflows.cleaning import FILTERS, cleaning
 from workflows.evaluation import Evaluation, benchmark_suites, decontaminated, evaluations, with_heldout_texts
 from workflows.graph import LINE, Node, definition
-from workflows.stages import Further, StageResources, Stages, add_further
+from workflows.stages import Further, Spending, StageResources, Stages, add_further
 
 _NEW = ("tokenizer", "pretrain")  # of a model that begins with nothing
 
@@ -61,6 +61,9 @@ class LifecycleConfig(Further):
     """Schedule each stage by what earlier runs of it used, with a margin; `argosy plan` shows what that comes to."""
     gpu_hour_price: float | None = Field(None, gt=0)
     """Price of a GPU for an hour, in any currency, from which the cost of each step follows; null: none is shown."""
+    budget: Spending = Spending()
+    """The most that it may spend, such as {gpu_hours: 100}; it is refused where that is known not to be enough, and
+    stops when it is spent, with the state of its training kept."""
     stages: tuple[str, ...] = ()
     """The stages to have, such as [sft, evaluate], with the data and the model of `start` where they need them; empty:
     all of a new model, or all but tokenizer and pretrain with `start`."""

@@ -25,6 +25,13 @@ def check_resources(config: Any) -> None:
             raise ValueError(f"resources.{name}: there is no such stage; {likely(name, config.known())}")
 
 
+def check_budget(config: Any) -> None:
+    """Check that a budget in money has a price. Raises ValueError: it has none."""
+    if config.budget.cost is not None and config.gpu_hour_price is None:
+        raise ValueError(f"budget.cost is {config.budget.cost:g}, and nothing says what a GPU costs: set "
+                         "gpu_hour_price, or budget.gpu_hours instead")
+
+
 def check_suites(config: Any) -> None:
     """Check that suites name stages that make checkpoints. Raises ValueError: one names another."""
     for suite, which in config.evaluate.suites.items():
@@ -124,5 +131,5 @@ def check_carried(config: Any) -> None:
 
 RULES: tuple[Callable[[Any], None], ...] = (
     check_posttraining, check_resources, check_suites, check_files, check_wired, check_start, check_parallelism,
-    check_stages, check_carried, check_teachers,
+    check_stages, check_carried, check_teachers, check_budget,
 )  # fmt: skip

@@ -13,6 +13,7 @@ from argosy.core.store.files import read_record
 from argosy.corpus.text.display import columns
 from argosy.model.weights.checkpoint import stage_of
 from workflows.amounts import Ahead, amounts, describe_amounts
+from workflows.budget import accounts, check_budget
 from workflows.cli.command import checked, user_path
 from workflows.compose import DEFAULT_PRESET, compose, preset_names, preset_of
 from workflows.graph import Node
@@ -90,6 +91,7 @@ def checked_plan(args: argparse.Namespace, build: Callable[[LifecycleConfig], li
     nodes = build(config)
     planned = plan(nodes, args.store, args.first, args.last)
     check_inputs(nodes, {node.name for node in planned.to_run})
+    check_budget(accounts(planned, config), planned)
     return planned, config, amounts(planned, config.data)
 
 
@@ -105,7 +107,8 @@ def describe_all(planned: Plan, config: LifecycleConfig, ahead: Sequence[Ahead])
     except InputError:
         training = ""
     learnt = describe_learnt(learn(planned), apply=config.learn_resources)
-    return training + describe_amounts(ahead) + _epochs(planned) + learnt + describe(planned)
+    spending = "".join(f"{each.describe()}\n\n" for each in accounts(planned, config))
+    return training + describe_amounts(ahead) + _epochs(planned) + learnt + spending + describe(planned)
 
 
 def _epochs(planned: Plan) -> str:

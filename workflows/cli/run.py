@@ -8,6 +8,7 @@ from pathlib import Path
 
 from argosy.core.store.files import make_directory, read_record
 from steps.compare import COMPARISON
+from workflows.budget import Meter
 from workflows.cli.command import Command, add_budget, add_store
 from workflows.cli.options import OVERRIDES, add_config, add_range, checked_plan, describe_all
 from workflows.cli.report import REPORT
@@ -59,7 +60,8 @@ def execute(planned: Plan, config: LifecycleConfig, args: argparse.Namespace) ->
     last_run.record(Path(planned.store), nodes, planned.stages, config)
     with Shipping(planned, config.name, config) as shipping:
         budget = Budget(args.cores, args.memory)
-        result = run_plan(planned, budget=budget, observers=[shipping], plain=args.plain)
+        result = run_plan(planned, budget=budget, observers=[shipping], plain=args.plain,
+                          spent=Meter(planned, config))
     return 1 if result.signal else result.exit_code
 
 

@@ -123,7 +123,7 @@ def describe(planned: Plan, *, every: bool = False) -> str:
 
 def _goodputs(planned: Plan, every: bool) -> Iterator[str]:
     for node in planned.nodes:
-        attempts = attempts_of(node.dir, now=time.time() if node.state == "running" else None)
+        attempts = attempts_of(node.dir, alive=True)
         found = goodput(attempts)
         if not (found.trains and (every or len(attempts) > 1)) and not (every and found.gpu_hours):
             continue

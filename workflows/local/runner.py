@@ -4,7 +4,8 @@ import asyncio
 import signal
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -25,27 +26,30 @@ from workflows.plan import Plan, PlannedNode
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _TICK_S = 0.25
+_TICKS = 8  # between two looks at what is spent
 
 
 def run_plan(plan: Plan, *, budget: Budget | None = None, observers: Sequence[RunObserver] = (),
-             plain: bool = False, grace_s: float | None = None) -> RunResult:
+             plain: bool = False, grace_s: float | None = None, spent: Callable[[], str] = str) -> RunResult:
     """Run the nodes of `plan` that are to run. It belongs into the main thread, which gets signals and has children.
 
     Args:
         observers: called at each event, beside the view in the terminal.
         plain: timestamped lines even where stdout is a terminal.
         grace_s: seconds between SIGTERM and SIGKILL when the run is stopped; ARGOSY_GRACE_SECONDS, 10, by default.
+        spent: says why the run is over, such as a budget that is spent; "": go on.
 
     Raises InputError, StepError: the store cannot be written; a node asks for GPUs that are not there."""
     budget = budget or Budget()
     budget.check(plan.to_run)
     make_directory(Path(plan.store))
-    return asyncio.run(_Run(plan, budget, [make_view(plain), *observers], grace_s or grace()).run())
+    return asyncio.run(_Run(plan, budget, [make_view(plain), *observers], grace_s or grace(), spent).run())
 
 
 class _Run:
-    def __init__(self, plan: Plan, budget: Budget, observers: list[RunObserver], grace_s: float) -> None:
-        self._plan, self._observers, self._grace_s = plan, observers, grace_s
+    def __init__(self, plan: Plan, budget: Budget, observers: list[RunObserver], grace_s: float,
+                 spent: Callable[[], str]) -> None:
+        self._plan, self._observers, self._grace_s, self._spent = plan, observers, grace_s, spent
         self._scheduler = Scheduler(plan, budget)
         self._processes: set[StepProcess] = set()
         self._current: dict[StepProcess, PlannedNode] = {}
@@ -98,8 +102,11 @@ class _Run:
         self._idle.set()
 
     async def _tick(self) -> None:
-        while True:
+        for number in count():
             self._tell("on_tick")
+            if number % _TICKS == 0 and not self._result.signal and (why := self._spent()):
+                self._result.why = why
+                self._stop(signal.SIGTERM)
             await asyncio.sleep(_TICK_S)
 
     def _fill(self) -> None:

@@ -45,6 +45,7 @@ class RunResult:
 
     results: dict[str, NodeResult] = field(default_factory=dict)
     signal: int = 0  # SIGINT or SIGTERM that stopped the run
+    why: str = ""  # it was stopped, where nobody sent a signal
     seconds: float = 0.0
 
     def having(self, status: Status) -> list[NodeResult]:
@@ -94,7 +95,7 @@ def summary(result: RunResult) -> list[str]:
         fix = "Correct the config or the input" if result.exit_code == 2 else "Fix the cause"
         lines += ["", f"{fix} and run the same command again; finished steps are not repeated."]
     elif result.having("stopped"):
-        lines += ["", "Stopped. Run the same command again to go on from here."]
+        lines += ["", result.why or "Stopped. Run the same command again to go on from here."]
     return lines
 
 

@@ -5,6 +5,7 @@ while it lives: `started`, `began` (its first step), `at` (the end of its last o
 and that it had `done`, those `undone` by going back, and the seconds `stalled` by saving; `cause` says why the process
 before it ended, where an attempt starts processes again."""
 
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from argosy.core.store.files import read_record, write_json
+from argosy.core.store.lease import live_holder
 from argosy.core.store.step_files import PROGRESS, RUN
 
 HISTORY = "history"  # key of run.json: the attempts, the oldest first
@@ -92,13 +94,13 @@ def _runs(attempts: Sequence[Attempt]) -> Iterator[tuple[float, str, Mapping[str
             started = end
 
 
-def attempts_of(directory: Path | str, *, now: float | None = None, sign: float = 0.0) -> list[Attempt]:
-    """List the attempts at a step. The last one runs until `now`; None: it does not run any more, and where it died
-    without a word its end is its last sign of life, such as that of its lease (`sign`)."""
+def attempts_of(directory: Path | str, *, alive: bool = False, sign: float = 0.0) -> list[Attempt]:
+    """List the attempts at a step. One that died without a word ended at its last sign of life, such as that of its
+    lease (`sign`); one whose process lives (`alive`: look) has not ended but now."""
     run, progress = read_record(Path(directory, RUN)), read_record(Path(directory, PROGRESS))
     found: list[Attempt] = [*run.get(HISTORY, [])]
     if found and "ended" not in found[-1]:
-        last = found.pop()
+        last, now = found.pop(), time.time() if alive and live_holder(directory) else None
         ended = max(last["started"], progress.get("time", 0.0), sign) if now is None else now
         found.append(closed(last, ended, None, progress, cause=None if now is None else ""))
     return found

@@ -139,6 +139,18 @@ def test_a_killed_runner_takes_its_steps_with_it_and_the_next_one_continues(tmp_
     ends_as_untouched(fan(), tmp_path)
 
 
+def test_a_run_whose_budget_is_spent_stops_says_so_and_continues(tmp_path: Path,
+                                                                capsys: pytest.CaptureFixture[str]) -> None:
+    planned = plan(fan(seconds=30), tmp_path / "s")
+    result = run_plan(planned, budget=Budget(2, 4), spent=lambda: "it is spent" if pids(planned, tmp_path) else "")
+    assert {found.node.id for found in result.having("stopped")} == {"part/0", "part/1", "part/2"}
+    assert result.exit_code == 128 + signal.SIGTERM
+    assert capsys.readouterr().out.endswith("\nit is spent\n")
+    assert {attempts_of(node.dir)[-1]["cause"] for node in planned.nodes if Path(node.dir, RUN).exists()} == {
+        "", "preemption"}
+    ends_as_untouched(fan(), tmp_path)
+
+
 @pytest.mark.parametrize(("number", "frozen"), [(signal.SIGTERM, True), (signal.SIGINT, False)])
 def test_a_stopped_runner_leaves_no_process_and_continues(tmp_path: Path, number: signal.Signals, frozen: bool) -> None:
     """A step that does not react is killed after the grace."""
