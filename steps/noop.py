@@ -4,7 +4,9 @@ It writes `data.bin` slice by slice, and continues after a kill from the slices 
 
 import hashlib
 import os
+import signal
 import time
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -30,8 +32,8 @@ class NoopConfig(ParallelConfig):
     """bytes to write"""
     seconds: Annotated[float, RUNTIME] = Field(0.0, ge=0)
     """Duration of the step."""
-    fail: Annotated[Literal["", "error", "input", "crash", "exit"], RUNTIME] = ""
-    """fail with exit code 1, with exit code 2, with a traceback, or without a word"""
+    fail: Annotated[Literal["", "error", "input", "crash", "exit", "kill", "hang"], RUNTIME] = ""
+    """fail with exit code 1, with exit code 2, with a traceback, without a word, killed, or not end at all"""
     fail_rank: Annotated[int, RUNTIME] = Field(0, ge=0)
     """the rank that fails"""
 
@@ -50,13 +52,23 @@ def run(config: NoopConfig, context: StepContext) -> NoopOutputs:
     slices = max(1, round(config.seconds / _SLICE_S))
     with open(path, "ab") as file:
         for k in range(file.tell() * slices // config.size if config.size else 0, slices):
-            file.write(data[file.tell(): config.size * (k + 1) // slices])
-            file.flush()
+            with context.progress.watched:
+                file.write(data[file.tell(): config.size * (k + 1) // slices])
+                file.flush()
+                if context.rank == config.fail_rank and config.fail == "hang" and 2 * k > slices:
+                    _hang(context.out / "hung")
             context.progress.update(k + 1, slices, "slices", f"{file.tell()} bytes")
             time.sleep(config.seconds / slices)
     if context.rank == config.fail_rank:
         _fail(config.fail)
     return NoopOutputs(size=config.size, sha256=hashlib.sha256(path.read_bytes()).hexdigest())
+
+
+def _hang(once: Path) -> None:
+    """Wait for ever, the first time."""
+    if not once.exists():
+        once.touch()
+        time.sleep(10**6)
 
 
 def _fail(how: str) -> None:
@@ -68,6 +80,8 @@ def _fail(how: str) -> None:
         raise ValueError("crashed on request")
     if how == "exit":
         os._exit(3)
+    if how == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 STEP = Step("noop", NoopConfig, run)

@@ -22,7 +22,7 @@ _NAME, _LONGEST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*"), 200  # of a di
 
 @dataclass(frozen=True)
 class Resources:
-    """The share of one machine that a node may use, of all its processes together."""
+    """The share of a machine that a node may use, of all its processes together."""
 
     cores: int = 1
     """Also its threads (ARGOSY_THREADS), but for torch's."""
@@ -30,10 +30,12 @@ class Resources:
     processes: int = 1
     """Number of processes that the step runs as."""
     gpus: int | None = None
-    """Devices of its own, hidden from others; None: as many as `processes`, where there are any and the step needs the
-    image with torch."""
+    """Devices of its own on each machine, hidden from others; None: as many as `processes`, where there are any and the
+    step needs the image with torch."""
     gpu_hour_price: float | None = None
     """Price of a GPU for an hour, if the pipeline's config names one."""
+    nodes: int = 1
+    """Number of machines that share the processes."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ class Node:
     @property
     def gpus(self) -> int:
         """Number of devices that it will see."""
-        return len(usable_gpus()) if self.resources.gpus is None else self.resources.gpus
+        return len(usable_gpus()) if self.resources.gpus is None else self.resources.gpus * self.resources.nodes
 
     @property
     def definition(self) -> Step[Any]:

@@ -25,10 +25,13 @@ class StageResources(Config):
     memory_gb: float | None = Field(None, gt=0)
     """10^9 bytes, for scheduling; by default 1 for each process"""
     gpus: int | None = Field(None, ge=0)
-    """devices of its own, one for each of a training stage's `processes`. 0: it sees none; null: one for each process
-    that uses torch, if there are any"""
-    nodes: Literal[1] = 1
-    """machines; a stage on several of them is refused so far"""
+    """devices of its own on each node, one for each of a training stage's `processes` there. 0: it sees none; null: one
+    for each process that uses torch, if there are any"""
+    nodes: int = Field(1, ge=1)
+    """machines that share a stage's `processes`, with one file system: groups of processes on a laptop, the pods of a
+    JobSet on a cluster"""
+    min_nodes: int = Field(0, ge=0)
+    """nodes with which the stage goes on where others are lost, until they are back; 0: all of them"""
 
 
 class Spending(Config):
@@ -79,34 +82,43 @@ class Stages:
         given = self.resources.get(name, StageResources())
         if "seed" in type(config).model_fields and "seed" not in config.model_fields_set:
             config = config.model_copy(update={"seed": self.seed})
-        config = _with_processes(name, config, given.gpus).settled(gpu=has_gpu(given.gpus))
+        config = _with_processes(name, config, given).settled(gpu=has_gpu(given.gpus))
         processes: int = getattr(config, "processes", 1)
         if given.cores == "all" and "threads" in type(config).model_fields.keys() - config.model_fields_set:
             config = config.model_copy(update={"threads": max(1, usable_cores() // processes)})  # a digest has it
         cores = given.cores if isinstance(given.cores, int) else int(getattr(config, "threads", 1)) * processes
         memory_gb = float(processes) if given.memory_gb is None else given.memory_gb
-        resources = Resources(cores, memory_gb, processes, given.gpus, self._price)
+        resources = Resources(cores, memory_gb, processes, given.gpus, self._price, given.nodes)
         node = Node(name, step, config, inputs={key: value for key, value in inputs.items() if value is not None},
                     part=part, resources=resources, batch=batch, of=of)
         self.nodes.append(node)
         return node
 
 
-def _with_processes(name: str, config: Config, gpus: int | None) -> Config:
-    """`config` with one process for each GPU, where it can run as several."""
-    if not gpus or not isinstance(config, ParallelConfig):
+def _with_processes(name: str, config: Config, resources: StageResources) -> Config:
+    """`config` with one process for each GPU, on the nodes that it is given, where it can run as several."""
+    nodes, gpus = resources.nodes, resources.gpus
+    if not isinstance(config, ParallelConfig):
+        if nodes > 1:
+            raise InputError(f"resources.{name}.nodes is {nodes}, allowed: 1, as {name} runs as one process")
         return config
-    processes = max(1, gpus - int(getattr(config, "server_gpus", 0)))
+    if nodes == 1 and not gpus:
+        return config
+    given = {field: getattr(config, field) for field in config.model_fields_set}
+    given |= {"nodes": nodes, "min_nodes": resources.min_nodes}
+    if not gpus:
+        given.setdefault("processes", nodes)
+        return validated(type(config), given)
+    processes = nodes * max(1, gpus - int(getattr(config, "server_gpus", 0)))
     if "processes" in config.model_fields_set and config.processes != processes:
         raise InputError(f"{name}.processes is {config.processes} and resources.{name}.gpus is {gpus}, allowed: as "
                          f"many processes as GPUs, but a server's; leave {name}.processes out, or set gpus=0 to "
                          "train on the CPU")
-    given = {field: getattr(config, field) for field in config.model_fields_set}
     try:
         return validated(type(config), {**given, "processes": processes})
     except InputError as error:
         raise InputError(f"{name} runs as one process for each GPU, of which resources.{name}.gpus (or the cluster "
-                         f"profile) gives it {gpus}: {error}") from None
+                         f"profile) gives it {gpus} on each of {nodes} nodes: {error}") from None
 
 
 @cache

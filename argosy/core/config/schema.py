@@ -116,8 +116,21 @@ class ParallelConfig(Config):
     """Base of the config of a step that may run as several processes."""
 
     processes: Annotated[int, ADDED] = Field(1, ge=1)
-    """ranks of the step, on one machine; sums are taken in another order with more of them, so their number counts as
+    """ranks of the step, on all its nodes; sums are taken in another order with more of them, so their number counts as
     `threads` does. With `resources.STAGE.gpus` above 0 there is one for each GPU."""
+    nodes: Annotated[int, RUNTIME] = Field(1, ge=1)
+    """groups of ranks, one for each machine, that share a file system; `resources.STAGE.nodes` sets it"""
+    min_nodes: Annotated[int, RUNTIME] = Field(0, ge=0)
+    """number of nodes with which the step goes on where others are lost; 0: all of them"""
+    restarts: Annotated[int, RUNTIME] = Field(2, ge=0)
+    """times that the ranks start again in place, without progress between, after a failure that may pass: a rank that
+    was killed, is frozen or hangs, a lost node, a fault of the network or a device"""
+
+    def check_fields(self) -> None:
+        if self.processes % self.nodes:
+            raise ValueError(f"nodes={self.nodes} does not divide processes={self.processes}; choose a divisor")
+        if self.min_nodes > self.nodes:
+            raise ValueError(f"min_nodes={self.min_nodes} is above nodes={self.nodes}; lower it")
 
 
 def joined(base: type[C], parts: Iterable[type[Config]]) -> type[C]:

@@ -27,7 +27,10 @@ from argosy.core.errors import ArgosyError, InputError, Stopped
 from argosy.core.step import process
 from argosy.core.step.contract import Step
 from argosy.core.step.machine import usable_gpus
-from argosy.core.step.ranks import RANKS, refuse_foreign_launcher, run_rank
+from argosy.core.step.ranks import RANKS
+from argosy.core.step.ranks.launcher import JOIN
+from argosy.core.step.ranks.member import join
+from argosy.core.step.ranks.rank import refuse_foreign_launcher, run_rank
 from argosy.core.step.runner import Item, run_item
 from argosy.core.store.files import make_directory, read_json
 from argosy.core.store.step_files import LOG
@@ -121,10 +124,13 @@ def main(step: Step[Any], argv: Sequence[str] | None = None) -> NoReturn:
     if folder := os.environ.pop(RANKS, ""):
         process.limit_threads()
         sys.exit(run_rank(step, Path(folder)))
+    record = os.environ.pop(JOIN, "")
     with process.reader_may_leave():
-        arguments = _arguments(step, argv)
+        arguments = argparse.Namespace() if record else _arguments(step, argv)
     try:
         process.limit_threads()
+        if record:
+            sys.exit(join(step.name, Path(record)))
         refuse_foreign_launcher()
         code = _run_batch(step, arguments.batch) if arguments.batch else _run_single(step, arguments)
     except ArgosyError as error:

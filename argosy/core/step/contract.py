@@ -7,6 +7,7 @@ hosts and the MLflow run are in `run.json` beside it), so a laptop's and a clust
 import contextlib
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from argosy.core.tracking.tracker import Tracker
 _INTERVAL_S = 0.5  # at most so often, so that a fast loop may report every item
 _CHECK_S = 60.0
 _SAY_S = 60.0
+_TIMED, _LATE = 3, 10  # steps before one may count as late, and times the slowest of the last
 B = TypeVar("B", bound=Sized)
 
 
@@ -72,18 +74,46 @@ def counted(batches: Iterable[B], total: int, unit: str) -> Iterator[B]:
     return part.count(batches, total, unit) if part else iter(batches)
 
 
+class Watched:
+    """The training steps of a process, timed: one that takes far longer than those before it hangs.
+
+    `with watched:` is around a step. `least`: seconds that a step may take in any case."""
+
+    def __init__(self, least: float = float("inf")) -> None:
+        self._least, self._since = least, float("inf")
+        self._took: deque[float] = deque(maxlen=20)
+
+    def __enter__(self) -> None:
+        self._since = time.monotonic()
+
+    def __exit__(self, *_: object) -> None:
+        self._took.append(time.monotonic() - self._since)
+        self._since = float("inf")
+
+    def late(self) -> str:
+        """Say that the step at work hangs; "" where it does not, or where too few have been timed to tell."""
+        took = time.monotonic() - self._since
+        slowest = max(self._took, default=0.0)
+        if len(self._took) < _TIMED or took <= max(self._least, _LATE * slowest):
+            return ""
+        return f"a training step has taken {took:.0f} s, and the slowest of the last {len(self._took)} {slowest:.1f} s"
+
+
 class Progress:
     """Writer of `progress.json`: atomic, and at most twice a second.
 
     update(done, total, unit, note): `done` of `total` units ("tokens", "documents", "items"); `note` is a
     short text such as "loss 2.31". Failing to write is ignored: a view is not worth a run. `check` is called now and
-    then, and raises where what the step makes would be refused at its end.
+    then, and raises where what the step makes would be refused at its end. `watched`: its training steps. `cause`:
+    why the processes before this one ended, where they are started again.
 
     Attributes:
         stalled: seconds that saving has held up training, where it says so; its goodput follows from what is kept then
             (core/store/goodput.py)."""
 
-    def __init__(self, path: Path | None, check: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, path: Path | None, check: Callable[[], None] = lambda: None, watched: Watched | None = None,
+                 cause: str = "") -> None:
+        self.watched = watched or Watched()
         self._path, self._check = path, check
         self._checked = time.monotonic()
         self._first: tuple[float, float] | None = None  # units done at the first update, and when that was
@@ -92,8 +122,9 @@ class Progress:
         self._part: Part | None = None
         self.stalled: float | None = None
         self._started = time.time()
-        self._runs: list[dict[str, float]] = read_record(path).get("runs", []) if path else []  # of processes before
-        self._run: dict[str, float] = {}
+        self._runs: list[dict[str, Any]] = read_record(path).get("runs", []) if path else []  # of processes before
+        self._run: dict[str, Any] = {}
+        self._cause = cause
 
     def update(self, done: float, total: float, unit: str = "", note: str = "", *, force: bool = False) -> None:
         """Report that `done` of `total` units are done; the rate is that since the first report."""
@@ -109,6 +140,7 @@ class Progress:
         now = time.time()
         if not self._run:
             self._run = {"started": self._started, "began": now, "from": done, "done": done, "undone": 0.0}
+            self._run |= {"cause": self._cause} if self._cause else {}
             self._runs.append(self._run)
         self._run["undone"] += max(0.0, self._run["done"] - done)
         self._run |= {"done": done, "at": now, "stalled": stalled}

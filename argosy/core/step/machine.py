@@ -39,6 +39,12 @@ def free_memory() -> int:
     return min(free, int(limit) - int(used) + int(pages.get("inactive_file", 0)))
 
 
+def memory_kills() -> int:
+    """Count the processes of this one's cgroup that the kernel killed for want of memory."""
+    counts = dict(line.split() for line in _cgroup("memory.events").splitlines())
+    return int(counts.get("oom_kill", 0))
+
+
 def _cgroup(name: str) -> str:
     """Read a value of this process's cgroup (version 2), "" where there is none."""
     try:

@@ -214,7 +214,7 @@ def failure(error: Exception, out: Path) -> dict[str, Any]:
     """Make the record of an error: `exit_code`, `kind`, `message`, `time`."""
     known = error if isinstance(error, ArgosyError) else explain(error, out)
     return {"exit_code": known.exit_code if known else 1, "kind": type(error).__name__, "time": time.time(),
-            "message": str(known) if known else f"{type(error).__name__}: {error}"}
+            "message": str(known) if known else f"{type(error).__name__}: {error}", **getattr(error, "about", {})}
 
 
 class Events:

@@ -19,7 +19,7 @@ from argosy.core.statistics.metric import as_records
 from argosy.core.step import process
 from argosy.core.step.contract import Progress, Step, StepContext
 from argosy.core.step.machine import usable_gpus
-from argosy.core.step.ranks import run_ranks
+from argosy.core.step.ranks.rounds import run_ranks
 from argosy.core.store import goodput as history
 from argosy.core.store import step_files as records
 from argosy.core.store.files import (
@@ -195,12 +195,19 @@ class _Attempt:
             return self._step.run(config, context).model_dump(mode="json")
         self._tracker.close()  # rank 0 writes it meanwhile
         try:
-            end = run_ranks(self._step, config, self._out, self._lease.token)
+            end = run_ranks(self._step, config, self._out, self._lease.token, self._note_restart)
         finally:
             self._tracker = Tracker(self._out / records.TRACKING)
         self._computed_with = end["computed_with"]
         outputs: dict[str, Any] = end["outputs"]
         return outputs
+
+    def _note_restart(self, why: str, about: dict[str, Any]) -> None:
+        """Record that the ranks start again within this attempt."""
+        self._log(f"{process.timestamp()} {why}")
+        run = read_record(self._out / records.RUN)
+        run["restarts"] = [*run.get("restarts", []), {"time": time.time(), "why": why, **about}]
+        write_json(self._out / records.RUN, run, durable=False)
 
     def _check_unchanged(self) -> None:
         if stamps(self._item.config) != self._inputs:
@@ -260,7 +267,7 @@ class _Attempt:
         if not isinstance(error, ArgosyError):
             self._log("".join(traceback.format_exception(error)))
         retry = records.retry_after_failure(self._run, before) if before else None
-        self._end(code, retry, str(record.get("cause", "")) or ("hang" if "no sign of life" in message else None))
+        self._end(code, retry, record.get("cause"))
         self._tracker.status("FINISHED" if before else "FAILED")
         try:
             if before and retry:

@@ -22,6 +22,7 @@ STARTUP, REPEATED, SAVING, WAITING, OOM = "startup", "repeated", "saving", "wait
 WORDS = {STARTUP: "start-up", REPEATED: "work done again", SAVING: "saving", WAITING: "waiting between attempts",
          OOM: "out of memory", "hang": "hang", "node": "lost node", "preemption": "preemption", "stopped": "stopped",
          "error": "error"}
+_OF = {"killed": OOM, "frozen": "hang", "membership": "node", "memory of the machine": OOM, "memory of the device": OOM}
 _CODES = {0: "", 130: "stopped", 137: OOM, 143: "preemption"}
 Attempt = dict[str, Any]
 
@@ -81,6 +82,11 @@ def goodput(attempts: Sequence[Attempt]) -> Goodput:
                    any(each.get("runs") for each in attempts))
 
 
+def category(cause: str) -> str:
+    """Return the name under which time that a failure took is counted, by the cause that a diagnosis gave."""
+    return cause if cause in WORDS else _OF.get(cause, "error")
+
+
 def _runs(attempts: Sequence[Attempt]) -> Iterator[tuple[float, str, Mapping[str, float]]]:
     """Yield each process's end, the cause of it ("": none) and what it did; the time of an attempt is all its runs'."""
     for attempt in attempts:
@@ -88,7 +94,7 @@ def _runs(attempts: Sequence[Attempt]) -> Iterator[tuple[float, str, Mapping[str
         none = {"began": started if attempt["exit"] == 0 else ended, "at": ended, "from": 0, "done": 0, "undone": 0,
                 "stalled": 0.0}
         runs = attempt.get("runs") or [none]
-        ends = [(run["started"], run.get("cause", "error")) for run in runs[1:]] + [(ended, attempt["cause"])]
+        ends = [(run["started"], category(run.get("cause", "error"))) for run in runs[1:]] + [(ended, attempt["cause"])]
         for (end, cause), run in zip(ends, runs, strict=True):
             yield end, cause, {**run, "started": started}
             started = end
@@ -108,7 +114,9 @@ def attempts_of(directory: Path | str, *, alive: bool = False, sign: float = 0.0
 
 def closed(attempt: Attempt, ended: float, code: int | None, progress: Mapping[str, Any], **more: Any) -> Attempt:
     """Return an attempt that has ended with `code` (None: without a word, such as by the loss of its machine)."""
-    cause = "node" if code is None else _CODES.get(code, "error")
+    told = more.pop("cause", None)
+    cause = category(told) if told else "node" if code is None else _CODES.get(code, "error")
+    cause = "" if told == "" else cause
     return {**attempt, "ended": ended, "seconds": round(ended - attempt["started"], 3), "exit": code, "cause": cause,
             "runs": progress.get("runs", []), **{key: value for key, value in more.items() if value is not None}}
 

@@ -58,8 +58,9 @@ class Loop:
         """Take step `step` (1, 2, ...); returns the steps done."""
         with self._trace.step(step):
             turn = self._decisions.turn(step)
-            self.updates.take(turn)
-            readings = self.updates.readings()
+            with self.context.progress.watched:
+                self.updates.take(turn)
+                readings = self.updates.readings()
             trouble = self._watch.see(step, readings, turn.lowered)
             back = self._treat(step, trouble, readings) if trouble else None
             if back is None and (step % self.config.log_every == 0 or step == self.steps):

@@ -40,7 +40,9 @@ class Memory:
     def __init__(self, states: Path, group: Group) -> None:
         root = os.environ.get(PLACE, "/dev/shm")
         usable = bool(root) and os.access(root, os.W_OK)
-        self.folder: Path | None = group.agreed(_folder(states, Path(root)) if usable and group.rank == 0 else None)
+        folder = group.agreed(_folder(states, Path(root)) if usable and group.rank == 0 else None)
+        shared = all(group.gathered(folder is not None and folder.is_dir()))  # nodes have memory of their own
+        self.folder: Path | None = folder if shared else None
         self.waited = 0.0
         self._group, self._told = group, False
         self._copy: Thread | None = None

@@ -75,6 +75,9 @@ class MeshConfig(ParallelConfig):
             given = " and ".join(f"{name}={size}" for name, size in above.items())
             raise ValueError(f"{given} need a multiple of {product} processes, and processes={self.processes}: set "
                              f"processes={-(-self.processes // product) * product}")
+        if (local := self.processes // self.nodes) % self.tensor_parallel:
+            raise ValueError(f"tensor_parallel={self.tensor_parallel} does not divide the {local} processes of each of "
+                             f"nodes={self.nodes}: its messages stay inside a node")
         if self.pipeline_interleave > 1 and self.pipeline_parallel == 1:
             raise ValueError(f"pipeline_interleave={self.pipeline_interleave} needs pipeline_parallel above 1: "
                              "leave it out")

@@ -30,7 +30,7 @@ def test_help_shows_every_field_with_type_default_and_meaning() -> None:
     text = noop("--help").stdout
     assert "for tests and for measuring" in text
     assert "size: int = 0\n      bytes to write" in text
-    assert 'fail: "" | "error" | "input" | "crash" | "exit" = ""' in text
+    assert 'fail: "" | "error" | "input" | "crash" | "exit" | "kill" | "hang" = ""' in text
 
 
 def undescribed(cls: type[Config], where: str) -> Iterator[str]:

@@ -12,7 +12,7 @@ from argosy.core.config.schema import Config
 from argosy.core.errors import StepError, Stopped
 from argosy.core.step import contract, runner
 from argosy.core.step.contract import Step, StepContext
-from argosy.core.step.ranks import RankKilled
+from argosy.core.step.ranks.diagnosis import RankFailed, RankKilled
 from argosy.core.step.runner import Item, run_item
 from argosy.core.store.goodput import attempts_of, goodput
 from argosy.core.tracking.spool import read
@@ -21,7 +21,7 @@ BEGAN, HOURS_2, FAIL_S, PAUSE_S = 1_000_000.0, 7200, 180, 7
 START_S, STEP_S, SAVE_S, SAVE_EVERY, NOTICE_S, EXPORT_S = 20, 10, 2, 4, 3, 4
 ENDS: list[tuple[str, Callable[[], BaseException]]] = [
     ("oom", lambda: RankKilled("rank 1 was killed by SIGKILL")),
-    ("hang", lambda: StepError("rank 0 gave no sign of life for 60 s")),
+    ("hang", lambda: RankFailed("rank 0 gave no sign of life for 60 s", {"cause": "frozen"})),
     ("preemption", lambda: Stopped("stopped by SIGTERM", 143)),
     ("error", lambda: StepError("the loss is not finite")),
     ("node", KeyboardInterrupt)]  # nothing is written any more

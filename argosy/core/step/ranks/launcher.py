@@ -1,0 +1,175 @@
+"""The launcher of a step on several nodes: it tells each node's group of ranks when a round begins, with whom, and when
+to end. It computes nothing. On one machine it starts the groups itself; on a cluster they are pods of a JobSet.
+
+They meet through `state/launcher.json` below the step's directory, which all nodes share, and a TCPStore."""
+
+import json
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from argosy.core.errors import StepError
+from argosy.core.step.machine import GPUS, usable_gpus
+from argosy.core.step.process import DIE_WITH_PARENT, THREADS, grace, timestamp
+from argosy.core.step.ranks.diagnosis import GroupEnd
+from argosy.core.store.files import write_json
+from argosy.core.store.lease import seconds_from
+from argosy.core.store.step_files import LOG, STATE
+
+ADDRESS = "launcher.json"
+JOIN, NODE = "ARGOSY_JOIN", "ARGOSY_NODE"
+"""The launcher's record, and the number of the node, of a process that runs a group."""
+EXTERNAL = "ARGOSY_NODES_ELSEWHERE"
+"""Set where the groups are not this process's to start."""
+NODE_WAIT, NODE_TIMEOUT = "ARGOSY_NODE_WAIT", "ARGOSY_NODE_TIMEOUT"
+_POLL_S = 0.2
+_AGAIN_S = 5.0  # before a group on this machine that has ended starts again
+_FIRST_WAIT_S = 600.0  # for all nodes to come, at the start
+
+
+def own_address() -> str:
+    """Return the address by which other nodes reach this one."""
+    if EXTERNAL not in os.environ and NODE not in os.environ:
+        return "127.0.0.1"
+    return os.environ.get("ARGOSY_ADDRESS") or socket.gethostbyname(socket.gethostname())
+
+
+@dataclass
+class _Group:
+    """A group as the launcher sees it: its last count of signs of life, and when that changed."""
+
+    beat: int = 0
+    seen: float = float("-inf")
+    incarnation: str = ""
+
+
+class Launcher:
+    """The groups of a step on `nodes` nodes, with `local` ranks each."""
+
+    def __init__(self, step: str, out: Path, nodes: int, local: int) -> None:
+        from torch.distributed import TCPStore  # type: ignore[attr-defined]
+
+        self._step, self._out, self._nodes, self._local = step, out, nodes, local
+        self._address = "127.0.0.1" if EXTERNAL not in os.environ else own_address()
+        self._store = TCPStore(self._address, 0, is_master=True, wait_for_workers=False)
+        self._wait = seconds_from(NODE_WAIT, 60)
+        self._timeout = seconds_from(NODE_TIMEOUT, 30)
+        self._groups = [_Group() for _ in range(nodes)]
+        self._round, self._closed = 0, threading.Event()
+        record = out / STATE / ADDRESS
+        record.parent.mkdir(exist_ok=True)
+        write_json(record, {"host": self._address, "port": self._store.port, "token": secrets.token_hex(8)})
+        if EXTERNAL not in os.environ:
+            for node in range(nodes):
+                threading.Thread(target=self._keep_group, args=(node, record), daemon=True).start()
+
+    def gather(self, least: int) -> int:
+        """Wait for the groups: some minutes at the start, a short while later where `least` are there."""
+        began, said = time.monotonic(), False
+        while (there := len(self._members())) < self._nodes:
+            waited = time.monotonic() - began
+            if there >= least and waited > self._wait:
+                break
+            if there < least and waited > max(self._wait, _FIRST_WAIT_S):
+                raise StepError(f"{there} of {self._nodes} nodes are there after {waited:.0f} s, and {least} are "
+                                "needed (resources.STAGE.min_nodes): see whether their pods were admitted")
+            if waited > 10 and not said:
+                said = True
+                print(f"{timestamp()} waiting for nodes: {there} of {self._nodes} are there", flush=True)
+            time.sleep(_POLL_S)
+        return there
+
+    def run(self, task: dict[str, Any], nodes: int) -> tuple[GroupEnd, bool]:
+        """Run a round on `nodes` of the groups that are there."""
+        members = self._members()[:nodes]
+        if len(members) < nodes:
+            return GroupEnd(), True  # one went since it was counted
+        self._round += 1
+        ready = {node: json.loads(self._store.get(f"group/{node}")) for node in members}
+        first = ready[members[0]]
+        self._store.set(f"round/{self._round}", json.dumps({
+            "task": task, "members": {node: [place, ready[node]["incarnation"]] for place, node in enumerate(members)},
+            "endpoint": f"{first['address']}:{first['port']}", "local": self._local
+        }))
+        self._store.set("round", str(self._round))
+        return self._until_ended(members)
+
+    def _until_ended(self, members: list[int]) -> tuple[GroupEnd, bool]:
+        """Wait for the members' ends. The first that fails, or is lost, ends the others."""
+        end, waiting, lost, grows = GroupEnd(), set(members), [], False
+        while waiting:
+            time.sleep(_POLL_S)
+            there = self._members()
+            for node in sorted(waiting):
+                key = f"end/{self._round}/{node}"
+                if self._store.check([key]):
+                    found = GroupEnd.read(json.loads(self._store.get(key)))
+                    end.add(found)
+                    waiting.discard(node)
+                    if found.exits or found.frozen or found.late:
+                        self._stop("stacks" if found.late else "kill")
+                elif node not in there:
+                    waiting.discard(node)
+                    lost.append(node)
+                    self._stop("kill")
+            if not grows and len(there) > len(members) and not lost and len(waiting) == len(members):
+                grows = True
+                self._stop("save")
+        if lost and not end.late:
+            rank = members.index(lost[0]) * self._local
+            end.frozen = {rank: f"node {lost[0]} was lost: its group of ranks gave no sign of life for "
+                                f"{self._timeout:g} s ({NODE_TIMEOUT})"}
+        failed = end.frozen or end.late or any(code not in (143, -15) for code, _ in end.exits.values())
+        return end, grows and not failed and "outputs" not in end.ends.get(0, {})
+
+    def _stop(self, how: str) -> None:
+        key = f"stop/{self._round}"
+        if not self._store.check([key]) or (how != "save" and self._store.get(key) == b"save"):
+            self._store.set(key, how)
+
+    def _members(self) -> list[int]:
+        """List the groups that are ready or at work, as they give signs of life."""
+        now = time.monotonic()
+        for node, group in enumerate(self._groups):
+            beat = self._store.add(f"beat/{node}", 0)
+            if beat != group.beat:
+                group.beat, group.seen = beat, now
+                incarnation = json.loads(self._store.get(f"group/{node}"))["incarnation"]
+                if group.incarnation not in ("", incarnation):
+                    group.seen = float("-inf")  # the one before is lost, whoever came in its place
+                group.incarnation = incarnation
+        return [node for node, group in enumerate(self._groups) if now - group.seen < self._timeout]
+
+    def _keep_group(self, node: int, record: Path) -> None:
+        """Run a group on this machine, and start it again where it has ended, as a cluster would its pod."""
+        gpus = usable_gpus()
+        own = gpus[node * self._local : (node + 1) * self._local]
+        cores = max(1, int(os.environ.get(THREADS, self._nodes)) // self._nodes)
+        environment = {**os.environ, JOIN: str(record), NODE: str(node), DIE_WITH_PARENT: str(os.getpid()),
+                       THREADS: str(cores), **({GPUS: ",".join(own)} if gpus else {})}
+        with open(self._out / LOG, "a", encoding="utf-8") as log:
+            while not self._closed.is_set():
+                process = subprocess.Popen([sys.executable, "-m", f"steps.{self._step}"], env=environment,
+                                           stdout=log, stderr=log)
+                process.wait()
+                self._closed.wait(_AGAIN_S)
+
+    def close(self) -> None:
+        """Tell the groups that all is over, and wait until their ranks have saved, as far as the grace goes."""
+        self._closed.set()
+        self._stop("save")
+        self._store.set("over", "1")
+        deadline = time.monotonic() + grace(0.8)
+        while time.monotonic() < deadline and self._store.add("left", 0) < len(self._members()):
+            time.sleep(_POLL_S)
+        self._stop("kill")
+        with suppress(OSError):
+            (self._out / STATE / ADDRESS).unlink()

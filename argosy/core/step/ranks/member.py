@@ -1,0 +1,119 @@
+"""A node's group of ranks, as a process that obeys a launcher: `python -m steps.NAME` with ARGOSY_JOIN."""
+
+import json
+import os
+import shutil
+import socket
+import threading
+import time
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from argosy.core.errors import StepError
+from argosy.core.step.machine import free_port
+from argosy.core.step.process import timestamp
+from argosy.core.step.ranks import TASK
+from argosy.core.step.ranks.group import Place, Stop, run_group
+from argosy.core.step.ranks.launcher import NODE, own_address
+from argosy.core.store.files import read_record, temporary_of, write_json
+from argosy.core.store.lease import seconds_from
+
+JOIN_WAIT = "ARGOSY_JOIN_SECONDS"
+_POLL_S, _BEAT_S = 0.2, 1.0
+
+
+def join(step: str, record: Path) -> int:
+    """Run the ranks of this node whenever the launcher that `record` names says so; returns 0 once it says that all is
+    over. Raises StepError: there is no launcher for ARGOSY_JOIN_SECONDS (600)."""
+    patience, last = seconds_from(JOIN_WAIT, 600), time.monotonic()
+    while time.monotonic() - last < patience:
+        if address := read_record(record):
+            try:
+                member = _Member(step, address)
+            except RuntimeError:  # nobody listens there any more
+                time.sleep(_BEAT_S)
+                continue
+            if member.serve():
+                return 0
+            last = time.monotonic()
+        time.sleep(_BEAT_S)
+    raise StepError(f"{record} names no launcher that answers for {patience:g} s ({JOIN_WAIT})")
+
+
+class _Member:
+    """A group of ranks that has joined a launcher."""
+
+    def __init__(self, step: str, address: dict[str, Any]) -> None:
+        from datetime import timedelta
+
+        from torch.distributed import TCPStore  # type: ignore[attr-defined]
+
+        self._step, self._node = step, int(os.environ[NODE])
+        self._store = TCPStore(address["host"], int(address["port"]), is_master=False, wait_for_workers=False,
+                               timeout=timedelta(seconds=30))
+        self._address, self._incarnation = own_address(), uuid4().hex
+        self._gone = threading.Event()
+        self._register()
+        threading.Thread(target=self._beat, name="beat", daemon=True).start()
+
+    def _register(self) -> None:
+        """Say that this group is ready, at a port on which ranks of a round may meet."""
+        self._store.set(f"group/{self._node}", json.dumps({
+            "incarnation": self._incarnation, "address": self._address, "port": free_port(),
+            "host": socket.gethostname()
+        }))
+
+    def _beat(self) -> None:
+        try:
+            while not self._gone.wait(_BEAT_S):
+                self._store.add(f"beat/{self._node}", 1)
+        except RuntimeError:
+            self._gone.set()
+
+    def serve(self) -> bool:
+        """Take part in rounds; tells whether all is over, and not the launcher gone."""
+        number, finished = 0, False
+        try:
+            self._store.add(f"beat/{self._node}", 1)
+            while not (finished := bool(self._store.check(["over"]))):
+                last = int(self._store.get("round")) if self._store.check(["round"]) else 0
+                if last > number:
+                    number = last
+                    self._take_part(number, json.loads(self._store.get(f"round/{number}")))
+                time.sleep(_POLL_S)
+            self._store.add("left", 1)
+        except RuntimeError:  # the launcher is gone
+            pass
+        self._gone.set()
+        return finished
+
+    def _take_part(self, number: int, round_: dict[str, Any]) -> None:
+        place, incarnation = round_["members"].get(str(self._node), (0, ""))
+        if incarnation != self._incarnation:
+            return
+        task = round_["task"]
+        out = Path(task["out"])
+        folder = temporary_of(out / f"ranks-{self._node}")
+        folder.mkdir(parents=True)
+        print(f"{timestamp()} node {self._node} is number {place} of {len(round_['members'])} in round {number}",
+              flush=True)
+        try:
+            write_json(folder / TASK, task, durable=False)
+            where = Place(place, len(round_["members"]), round_["local"], round_["endpoint"], self._address)
+            end = run_group(self._step, where, folder, out, int(task["config"].get("threads", 1)),
+                            lambda: self._asked(number))
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        self._register()
+        self._store.set(f"end/{number}/{self._node}", json.dumps(end.record()))
+
+    def _asked(self, number: int) -> Stop:
+        """Return how the round is to end early, if it is; a launcher that is gone ends it too."""
+        if self._gone.is_set():
+            return "kill"
+        try:
+            key = f"stop/{number}"
+            return self._store.get(key).decode() if self._store.check([key]) else ""  # type: ignore[return-value]
+        except RuntimeError:
+            return "kill"

@@ -1,0 +1,132 @@
+"""Rounds of a step's ranks: who takes part in each, what follows a failure, and when the step gives up."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from argosy.core.config.explain import validated
+from argosy.core.config.schema import ParallelConfig
+from argosy.core.errors import ArgosyError, InputError, StepError
+from argosy.core.step.contract import Step
+from argosy.core.step.machine import memory_kills
+from argosy.core.step.ranks import TASK
+from argosy.core.step.ranks.diagnosis import GroupEnd, RankFailed, RankKilled, first_failure
+from argosy.core.step.ranks.group import Place, run_group
+from argosy.core.store.files import read_record, remove_temporaries, temporary_of, write_json
+from argosy.core.store.step_files import PROGRESS
+
+Note = Callable[[str, dict[str, Any]], None]
+
+
+class Groups(Protocol):
+    """The groups of ranks that a step has, one for each node."""
+
+    def gather(self, least: int) -> int:
+        """Wait for the groups; returns the number that takes part, at least `least`. Raises StepError: too few came."""
+
+    def run(self, task: dict[str, Any], nodes: int) -> tuple[GroupEnd, bool]:
+        """Run a round; returns how it ended, and whether it ended early so that more groups may take part."""
+
+    def close(self) -> None:
+        """End the groups."""
+
+
+class Alone:
+    """The one group of a step on one node, in this process."""
+
+    def __init__(self, step: str, out: Path, local: int) -> None:
+        self._step, self._out, self._local = step, out, local
+
+    def gather(self, least: int) -> int:
+        return 1
+
+    def run(self, task: dict[str, Any], nodes: int) -> tuple[GroupEnd, bool]:
+        folder = temporary_of(self._out / "ranks")
+        folder.mkdir()
+        try:
+            write_json(folder / TASK, task, durable=False)
+            threads = int(task["config"].get("threads", 1))
+            return run_group(self._step, Place(local=self._local), folder, self._out, threads, lambda: ""), False
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def close(self) -> None:
+        return
+
+
+def run_ranks(step: Step[Any], config: ParallelConfig, out: Path, lease: str, note: Note) -> dict[str, Any]:
+    """Run `step` as `config.processes` ranks; returns `outputs` and `computed_with` of rank 0.
+
+    What a failure leaves starts again from the newest state, `config.restarts` times without progress between, and
+    with fewer groups, down to `config.min_nodes`, where some do not come back. `lease`: token of this process's lease
+    on `out`. The ranks renew it too, since they may work on while this process is suspended, and stop when another has
+    taken the directory over. `note` records each restart. Raises InputError, StepError: names the rank that failed
+    first; Stopped: a signal arrived; the ranks have ended."""
+    local = config.processes // config.nodes
+    groups: Groups = Alone(step.name, out, local)
+    if config.nodes > 1:
+        from argosy.core.step.ranks.launcher import Launcher
+
+        groups = Launcher(step.name, out, config.nodes, local)
+    try:
+        return _Rounds(step, config, out, lease, groups, note).run()
+    finally:
+        groups.close()
+
+
+class _Rounds:
+    """The rounds of one attempt at a step."""
+
+    def __init__(self, step: Step[Any], config: ParallelConfig, out: Path, lease: str, groups: Groups, note: Note
+                 ) -> None:
+        self._step, self._config, self._out, self._lease = step, config, out, lease
+        self._groups, self._note = groups, note
+        self._tries, self._farthest, self._cause = 0, -1.0, ""
+        self._kills = memory_kills()
+
+    def run(self) -> dict[str, Any]:
+        """Run rounds until one ends well. Raises what the last one failed by."""
+        while True:
+            config = self._config_of(self._groups.gather(self._config.min_nodes or self._config.nodes))
+            task = {"config": config.model_dump(mode="json"), "out": str(self._out), "lease": self._lease,
+                    "cause": self._cause}
+            end, grows = self._groups.run(task, config.nodes)
+            if grows:
+                self._restart("more nodes are there: the step goes on with them", {"cause": "membership"})
+            elif not (end.exits or end.frozen or end.late) and "outputs" in end.ends.get(0, {}):
+                return end.ends[0]
+            else:
+                self._treat(first_failure(end, self._out))
+            remove_temporaries(self._out)
+
+    def _restart(self, why: str, about: dict[str, Any]) -> None:
+        self._cause = str(about.get("cause", "error"))
+        self._note(why, about)
+
+    def _config_of(self, there: int) -> ParallelConfig:
+        """Return the config for the largest number of groups, of those there, that the layout allows."""
+        local = self._config.processes // self._config.nodes
+        for nodes in range(there, 0, -1):
+            if nodes == self._config.nodes:
+                return self._config
+            given = self._config.model_dump(mode="json", exclude_unset=True)
+            try:
+                return validated(type(self._config), {**given, "nodes": nodes, "processes": nodes * local,
+                                                      "min_nodes": min(nodes, self._config.min_nodes)})
+            except InputError:
+                continue
+        raise StepError(f"{there} nodes are there, and no layout of fewer than {self._config.nodes} fits the config")
+
+    def _treat(self, error: ArgosyError) -> None:
+        """Let the step go on after a failure that may pass. Raises it where it does not."""
+        done = float(read_record(self._out / PROGRESS).get("done", 0.0))
+        self._tries = 1 if done > self._farthest else self._tries + 1
+        self._farthest = max(done, self._farthest)
+        if not isinstance(error, RankFailed) or not error.again or self._tries > self._config.restarts:
+            raise error
+        if isinstance(error, RankKilled) and memory_kills() > self._kills:
+            raise error  # by the kernel, for want of memory, which a restart would want again
+        often = f"restart {self._tries} of {self._config.restarts} without progress between"
+        self._restart(f"{error}; {often}", error.about)
+

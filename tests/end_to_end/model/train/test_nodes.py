@@ -1,0 +1,97 @@
+"""Training on several nodes and without anybody watching: the same bytes on two groups of processes, after a rank that
+was killed or frozen, and the same samples while a node is lost."""
+
+import os
+import re
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from argosy.core.store.files import read_record
+from tests.end_to_end.model.train.test_processes import given, metrics, outputs, start, whole  # noqa: F401
+from tests.processes import until
+from tests.training_fixtures import digests
+
+LONG = {"pretrain": {"tokens": 60 * 256, "exports": [1.0]}, "sft": {"max_steps": 40}, "grpo": {"max_steps": 16}}
+TWO = {"pretrain": {"processes": 2, "micro_batch_size": 1}, "sft": {"processes": 2}, "grpo": {"processes": 2,
+                                                                                              "micro_batch_size": 16}}
+
+
+def ranks(out: Path, world: int) -> list[int]:
+    """The newest process of each rank."""
+    logs = [out / f"log-rank{rank}.txt" for rank in range(world)]
+    return [int(re.findall(r"rank \d+ of \d+, process (\d+)", log.read_text())[-1]) for log in logs]
+
+
+def states(out: Path) -> Callable[[], bool]:
+    return lambda: any((out / "state").glob("step-*/complete"))
+
+
+@pytest.mark.parametrize("name", ["pretrain", "sft", "grpo"])
+def test_two_nodes_of_one_process_are_one_node_of_two(given: Path, tmp_path: Path, name: str) -> None:  # noqa: F811
+    start(given, name, tmp_path, **TWO[name], nodes=2).end()
+    expected = whole(given, name, **TWO[name])
+    assert digests(tmp_path) == digests(expected)
+    assert metrics(tmp_path) == metrics(expected)
+    assert "node 1 is number 1 of 2 in round 1" in (tmp_path / "log.txt").read_text()
+    assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.parametrize("name", ["pretrain", "sft", "grpo"])
+def test_a_rank_that_is_killed_starts_again_in_place(given: Path, tmp_path: Path, name: str) -> None:  # noqa: F811
+    fields: dict[str, Any] = {**TWO[name], **LONG[name]}
+    process = start(given, name, tmp_path, **fields)
+    until(states(tmp_path))
+    os.kill(ranks(tmp_path, 2)[1], signal.SIGKILL)
+    process.end()
+    expected = whole(given, name, **fields)
+    assert digests(tmp_path) == digests(expected)
+    assert metrics(tmp_path) == metrics(expected)
+    run = read_record(tmp_path / "run.json")
+    assert run["attempts"] == 1
+    assert [(each["rank"], each["cause"]) for each in run["restarts"]] == [(1, "killed")]
+
+
+def test_a_frozen_rank_is_named_with_its_state_and_training_goes_on(given: Path, tmp_path: Path,  # noqa: F811
+                                                                    monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ARGOSY_HANG_SECONDS", "5")
+    fields: dict[str, Any] = {**TWO["pretrain"], **LONG["pretrain"]}
+    process = start(given, "pretrain", tmp_path, **fields)
+    until(states(tmp_path))
+    os.kill(ranks(tmp_path, 2)[1], signal.SIGSTOP)
+    process.end()
+    expected = whole(given, "pretrain", **fields)
+    assert digests(tmp_path) == digests(expected)
+    assert metrics(tmp_path) == metrics(expected)
+    restart, = read_record(tmp_path / "run.json")["restarts"]
+    assert restart["rank"] == 1
+    assert re.match(r"a training step has taken \d+ s, and the slowest of the last \d+ \d\.\d s: rank 1: stopped "
+                    r"\(SIGSTOP, or a debugger\); other ranks: waiting in all_reduce \(torch/distributed/",
+                    restart["why"])
+    assert any(frame.startswith("train_step (") for frame in restart["stacks"]["0"])
+    assert "most recent call first" in (tmp_path / "log-rank0.txt").read_text()
+
+
+def test_a_lost_node_is_done_without_until_it_is_back(given: Path, tmp_path: Path,  # noqa: F811
+                                                      monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, seconds in (("WAIT", "0.5"), ("TIMEOUT", "4")):
+        monkeypatch.setenv(f"ARGOSY_NODE_{name}", seconds)
+    fields = {"processes": 4, "global_batch_size": 12, "micro_batch_size": 1, "tokens": 250 * 384, "exports": [1.0],
+              "save_every": 10, "log_every": 1, "learning_rate": 1e-3}
+    process = start(given, "pretrain", tmp_path, **fields, nodes=4, min_nodes=3)
+    until(states(tmp_path), 120)
+    lost = ranks(tmp_path, 4)[2]
+    os.kill(int(Path(f"/proc/{lost}/stat").read_text().rpartition(")")[2].split()[1]), signal.SIGKILL)
+    process.end()
+    log = (tmp_path / "log.txt").read_text()
+    assert [max(map(int, re.findall(rf"of (\d) in round {number}", log))) for number in (1, 2, 3)] == [4, 3, 4]
+    assert [each["cause"] for each in read_record(tmp_path / "run.json")["restarts"]][-1] == "membership"
+    expected = whole(given, "pretrain", **fields)
+    assert metrics(tmp_path).keys() == metrics(expected).keys()  # each step once
+    losses = {key: value for key, value in metrics(tmp_path).items() if "loss" in key[0] or "bpb" in key[0]}
+    assert len(losses) > 250
+    assert losses == pytest.approx({key: metrics(expected)[key] for key in losses}, rel=1e-4)
+    assert outputs(tmp_path)["steps"] == outputs(expected)["steps"]
