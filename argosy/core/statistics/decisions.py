@@ -15,48 +15,17 @@ from typing import Literal, TypeVar
 
 import numpy as np
 
-from argosy.core.statistics.intervals import t_quantile, t_two_sided
+from argosy.core.statistics.intervals import t_quantile
 
 _NORMAL = NormalDist()
 LARGE = 400  # degrees of freedom from which the normal distribution is used: t differs by less than 0.3%
 
 
-@dataclass(frozen=True)
-class Equivalence:
-    """Whether a difference is within -margin to margin."""
-
-    value: float
-    low: float
-    """interval of level 1 - 2 alpha, with `high`, that the decision rests on (Schuirmann, 1987)"""
-    high: float
-    margin: float
-    p_value: float
-    """larger one of the two one-sided tests: below alpha, the difference is within the margin"""
-    verdict: str
-    """`equivalent` (within the margin), `different` (beyond it: the interval is wholly outside), or `cannot tell`"""
-
-
-def tost(value: float, stderr: float, margin: float, degrees: int, alpha: float = 0.05) -> Equivalence:
-    """Two one-sided t tests (TOST) of an estimate with its standard error.
-
-    Raises ValueError: the margin is not positive."""
-    if not margin > 0:
-        raise ValueError(f"margin is {margin}; allowed: above 0")
+def tost(value: float, stderr: float, degrees: int, alpha: float = 0.05) -> tuple[float, float]:
+    """The interval that two one-sided t tests of an estimate (TOST) rest on, of level 1 - 2 alpha (Schuirmann, 1987):
+    what is wholly within a margin is equivalent, what is wholly outside is different."""
     half = one_sided_quantile(1 - alpha, degrees) * stderr
-    low, high = value - half, value + half
-    p_value = max(upper_tail(value + margin, stderr, degrees), upper_tail(margin - value, stderr, degrees))
-    inside, outside = -margin < low and high < margin, low > margin or high < -margin
-    verdict = "equivalent" if inside else "different" if outside else "cannot tell"
-    return Equivalence(value, low, high, margin, p_value, verdict)
-
-
-def upper_tail(value: float, stderr: float, degrees: int) -> float:
-    """One-sided p-value of `value` being above 0."""
-    if stderr == 0:
-        return 0.0 if value > 0 else 1.0
-    t = value / stderr
-    both = math.erfc(abs(t) / math.sqrt(2)) if degrees >= LARGE else t_two_sided(t, degrees)
-    return both / 2 if t > 0 else 1 - both / 2
+    return value - half, value + half
 
 
 def one_sided_quantile(level: float, degrees: int) -> float:

@@ -140,8 +140,7 @@ class Contrast:
         t = self.tested
         if not math.isfinite(t.stderr):
             return math.inf
-        found = tost(t.difference.value, t.stderr, 1.0, t.degrees)
-        most = max(abs(found.low), abs(found.high))
+        most = max(map(abs, tost(t.difference.value, t.stderr, t.degrees)))
         return min(1.0, most) if self.kind.share else most
 
     @property

@@ -33,12 +33,12 @@ def not_worse(name: str, new: Subject, reference: Subject, margin: float | None,
         text = f"{change(found)}; a loss of {amount(found, could)} is found in 80 of 100{known}"
         return Finding(name, HOLDS, text, {**numbers, "detectable": could}, found.tested.p_value,
                        FAILS if loss > 0 else HOLDS, found.tested.least)
-    bounds = tost(loss, found.tested.stderr, margin, found.tested.degrees, alpha)
-    status = HOLDS if bounds.high < margin else FAILS if bounds.low > margin else CANNOT_TELL
-    worst = amount(found, max(0.0, bounds.high))
+    low, high = tost(loss, found.tested.stderr, found.tested.degrees, alpha)
+    status = HOLDS if high < margin else FAILS if low > margin else CANNOT_TELL
+    worst = amount(found, max(0.0, high))
     text = f"{change(found)}; may be worse by {worst}, allowed {amount(found, margin)}"
     more = ("; more items would tell" if status == CANNOT_TELL else "") + known
-    return Finding(name, status, text + more, {**numbers, "worst": bounds.high, "margin": margin})
+    return Finding(name, status, text + more, {**numbers, "worst": high, "margin": margin})
 
 
 def decidable(name: str, new: Subject, reference: Subject) -> Contrast | Finding:
