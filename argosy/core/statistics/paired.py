@@ -24,16 +24,8 @@ class Interval:
     high: float
 
 
-@dataclass(frozen=True)
-class Difference:
-    """A difference and its two-sided p-value."""
-
-    value: float
-    p_value: float
-
-
-def mcnemar(first: Sequence[bool | float], second: Sequence[bool | float]) -> Difference:
-    """McNemar's exact test (1947) of two lists of right (1) and wrong (0) answers.
+def mcnemar(first: Sequence[bool | float], second: Sequence[bool | float]) -> float:
+    """The two-sided p-value of McNemar's exact test (1947) of two lists of right (1) and wrong (0) answers.
 
     Only the items on which they differ count; under the null hypothesis each goes either way with probability 1/2.
     Raises ValueError: lengths differ, are zero, or a value is neither 0 nor 1."""
@@ -43,20 +35,19 @@ def mcnemar(first: Sequence[bool | float], second: Sequence[bool | float]) -> Di
     if not np.isin(np.concatenate([a, b]), (0.0, 1.0)).all():
         raise ValueError("McNemar's test is of answers that are right (1) or wrong (0); use paired_permutation")
     only_first, only_second = int(np.sum(a > b)), int(np.sum(b > a))
-    p_value = min(1.0, 2 * float(bdtr(min(only_first, only_second), only_first + only_second, 0.5)))
-    return Difference(float((a - b).mean()), p_value)
+    return min(1.0, 2 * float(bdtr(min(only_first, only_second), only_first + only_second, 0.5)))
 
 
 def paired_permutation(
     first: Sequence[float], second: Sequence[float], seed: int = 0, draws: int = 10_000, clusters: Clusters = None
-) -> Difference:
-    """Sign-flip permutation test of a mean difference; the p-value counts the observed one too (never 0).
+) -> float:
+    """The p-value of a sign-flip permutation test of a mean difference; the observed one counts too (never 0).
 
     `clusters`: of each item, what related ones share (a passage, a fact in two languages): signs are flipped by
     cluster, since related items err together."""
     a, b = _columns(first, second)
     sums, _ = intervals.totals(a - b, clusters)
-    return Difference(float((a - b).mean()), intervals.flipped_at_least(sums, seed, draws))
+    return intervals.flipped_at_least(sums, seed, draws)
 
 
 def paired_bootstrap(
@@ -158,12 +149,8 @@ class Paired:
     p_value: float
     """two-sided; of McNemar's exact test or of sign flips, as `test` says"""
     test: str
-    items: int
     clusters: int
     """number of groups of related items (the number of items where none are related)"""
-    gained: int
-    """items that the second answers right more often (`lost`: less often)"""
-    lost: int
 
 
 def compare_items(
@@ -180,11 +167,8 @@ def compare_items(
     groups = len(set(clusters)) if clusters is not None else len(differences)
     own = clusters if groups < len(differences) else None
     binary = own is None and all(value in (0.0, 1.0) for value in (*first, *second))
-    found = mcnemar(second, first) if binary else paired_permutation(second, first, seed, draws, own)
+    p_value = mcnemar(second, first) if binary else paired_permutation(second, first, seed, draws, own)
     interval = paired_bootstrap(second, first, level, seed, draws, own)
     stderr = math.hypot(intervals.mean(differences, own).stderr, 1 / groups)
-    return Paired(
-        value=found.value, low=interval.low, high=interval.high, stderr=stderr, p_value=found.p_value,
-        test="McNemar" if binary else "sign flips", items=len(differences), clusters=groups,
-        gained=sum(d > 0 for d in differences), lost=sum(d < 0 for d in differences),
-    )  # fmt: skip
+    return Paired(interval.value, interval.low, interval.high, stderr, p_value, "McNemar" if binary else "sign flips",
+                  groups)

@@ -170,7 +170,7 @@ def _gap(c: Checkpoint, task: str) -> Trace | None:
     b = [other[item] * weight for item, weight in zip(items, weights, strict=True)]
     clusters = [published.clusters[item] for item in items]
     gap = paired_bootstrap(a, b, draws=DRAWS, clusters=clusters)
-    p_value = paired_permutation(a, b, draws=DRAWS, clusters=clusters).p_value
+    p_value = paired_permutation(a, b, draws=DRAWS, clusters=clusters)
     return Trace("order gap", gap.value, 0.0, gap.low, gap.high, len(items), p_value)
 
 
