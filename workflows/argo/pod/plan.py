@@ -24,6 +24,7 @@ from workflows.argo.pod.finish import FINISHED
 from workflows.argo.pod.outputs import with_devices, write_output, write_outputs
 from workflows.argo.profile.profile import TEMPLATE_STORE, Profile, check_store, placement_stage
 from workflows.branches import branch_steps
+from workflows.budget import accounts, check_budget
 from workflows.compose import compose, every_stage
 from workflows.graph import definition
 from workflows.learnt import applied, learn
@@ -59,6 +60,7 @@ def _plan_lifecycle(profile: Profile, arguments: argparse.Namespace) -> int:
         config = compose(arguments.preset or None, file, overrides)  # as it is recorded: the devices are the profile's
     nodes = lifecycle(with_devices(config, profile))
     planned = plan(nodes, profile.storage.root, vars(arguments)["from"] or None, arguments.to or None)
+    check_budget(accounts(planned, config), planned)
     planned = applied(planned, learn(planned)) if config.learn_resources else planned
     compared = any(node.name == "compare" and (node.to_run or node.state == "done") for node in planned.nodes)
     if arguments.promote != "no" and not compared:  # a person would be asked for nothing

@@ -1,8 +1,11 @@
 """Goodput of a step that fails again and again, against a sum by hand."""
 
+import json
+import os
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,7 +18,10 @@ from argosy.core.step.contract import Step, StepContext
 from argosy.core.step.ranks.diagnosis import RankFailed, RankKilled
 from argosy.core.step.runner import Item, run_item
 from argosy.core.store.goodput import attempts_of, goodput
+from argosy.core.store.lease import LEASE, Holder
+from argosy.core.store.step_files import PROGRESS, RUN
 from argosy.core.tracking.spool import read
+from steps.noop import STEP, NoopConfig
 
 BEGAN, HOURS_2, FAIL_S, PAUSE_S = 1_000_000.0, 7200, 180, 7
 START_S, STEP_S, SAVE_S, SAVE_EVERY, NOTICE_S, EXPORT_S = 20, 10, 2, 4, 3, 4
@@ -103,6 +109,20 @@ def test_two_hours_with_a_failure_every_three_minutes_add_up(tmp_path: Path, mon
     assert logged["perf/goodput"] == (number + 1, pytest.approx(found.productive / found.wall))
     assert logged["time/lost_repeated_s"][1] == pytest.approx(training.by_hand["repeated"])
     assert logged["perf/cost"][1] == pytest.approx(found.cost)
+
+
+def test_an_attempt_that_died_without_a_word_ended_with_its_last_heartbeat(tmp_path: Path) -> None:
+    first = {"started": 100.0, "gpus": 0, "processes": 1}
+    (tmp_path / RUN).write_text(json.dumps({"attempts": 1, "history": [first]}))
+    (tmp_path / PROGRESS).write_text(json.dumps({"time": 150.0, "runs": [run_of(100, 110, 0, 150, 9)]}))
+    (tmp_path / LEASE).write_text(json.dumps(asdict(replace(Holder.me(), pid=2**22 + 1))))
+    os.utime(tmp_path / LEASE, (170, 170))
+    assert run_item(STEP, Item(NoopConfig(size=4), tmp_path)).ran
+    died, second = attempts_of(tmp_path)
+    assert (died["ended"], died["cause"], died["runs"][0]["done"]) == (170, "node", 9)
+    found = goodput([died, second])
+    assert found.lost["node"] == 20
+    assert found.lost["waiting"] == second["started"] - 170
 
 
 def run_of(started: float, began: float, first: int, at: float, done: int, **more: float) -> dict[str, float]:
