@@ -89,7 +89,7 @@ def _gpus(node: PlannedNode) -> int:
     """Return the number of GPUs that a node gets here."""
     given = node.resources
     if given.gpus is not None or definition(node.step).needs != "train":
-        return given.gpus or 0
+        return (given.gpus or 0) * given.nodes
     return min(given.processes, len(usable_gpus()))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from argosy.core.store.files import read_record
-from argosy.core.store.goodput import OOM, Attempt, attempts_of
+from argosy.core.store.goodput import Attempt, attempts_of
 from argosy.core.store.step_files import NODE, RUN
 from argosy.core.tracking.spool import read
 from argosy.model.train.sizing.gpus import gpu_of
@@ -105,9 +105,10 @@ def _needed(attempts: Sequence[Attempt]) -> tuple[float, float, float]:
     peak = cores = failed = 0.0
     for attempt in attempts:
         if attempt["exit"] == 0:
-            peak = attempt.get("peak_rss_mb", 0.0) * attempt.get("processes", 1) * 2**20 / 1e9
+            here = attempt.get("processes", 1) / attempt.get("nodes", 1)
+            peak = attempt.get("peak_rss_mb", 0.0) * here * 2**20 / 1e9
             cores, failed = attempt.get("cores", 0.0), 0.0
-        elif attempt["cause"] == OOM:
+        elif attempt["exit"] == 137:  # of the machine's memory, and not of a GPU's
             failed = max(failed, attempt.get("memory_gb", 0.0))
     return peak, cores, failed
 

@@ -238,9 +238,10 @@ class _Attempt:
     def _asked(self) -> dict[str, Any]:
         """Return what this attempt begins with: the devices and the memory that it was given, and their price."""
         given = {key: os.environ.get(name) for key, name in (("memory_gb", history.MEMORY), ("price", history.PRICE))}
-        return {"started": self._started, "gpus": len(usable_gpus()) if self._step.needs == "train" else 0,
-                "processes": getattr(self._item.config, "processes", 1),
-                **{key: float(value) for key, value in given.items() if value}}
+        here = len(usable_gpus()) if self._step.needs == "train" else 0
+        processes, nodes = (getattr(self._item.config, name, 1) for name in ("processes", "nodes"))
+        return {"started": self._started, "gpus": here and max(here, processes),  # those of all nodes
+                "processes": processes, "nodes": nodes, **{key: float(value) for key, value in given.items() if value}}
 
     def _end(self, code: int, retry: records.Retry | None = None, cause: str | None = None) -> None:
         """Write how it ended, if that is possible: a full disk must not hide what went wrong."""
