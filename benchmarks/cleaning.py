@@ -32,10 +32,10 @@ from argosy.corpus.cleaning.filters import RECIPES, make_filters, parse_filters
 from argosy.corpus.cleaning.kept import KeptCorpus
 from argosy.corpus.cleaning.scoring import KEPT, decide, score
 from argosy.corpus.data.schemas import Document
-from benchmarks.peers import datatrove as peer
-from benchmarks.peers.datatrove import BANDS, CHAIN, COMPRESSION, ROWS, SHINGLE
 from benchmarks.side_by_side import in_turns
 from steps.score import ScoreConfig
+from tests import datatrove_peer as peer
+from tests.datatrove_peer import BANDS, CHAIN, COMPRESSION, ROWS, SHINGLE
 
 PAPERS: Mapping[str, Mapping[str, Any]] = {
     "gopher_repetition": {"lettered_pieces": False},

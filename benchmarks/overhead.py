@@ -31,31 +31,7 @@ from workflows.plan import plan
 WORKERS = 2
 PEER = "luigi==3.8.1"
 BARE = (sys.executable, "-c", "import argosy.core.step.command, argosy.core.step.runner, steps.noop")
-LUIGI = """
-import sys, luigi
-from pathlib import Path
-from luigi.contrib.external_program import ExternalProgramTask
-
-FOLDER, COUNT, WORKERS, *COMMAND = sys.argv[1:]
-
-class Noop(ExternalProgramTask):
-    index = luigi.IntParameter()
-
-    def program_args(self):
-        return COMMAND
-
-    def output(self):
-        return luigi.LocalTarget(str(Path(FOLDER) / str(self.index)))
-
-    def run(self):
-        super().run()
-        self.output().open("w").close()
-
-if __name__ == "__main__":
-    tasks = [Noop(index=index) for index in range(int(COUNT))]
-    done = luigi.build(tasks, workers=int(WORKERS), local_scheduler=True, log_level="WARNING")
-    sys.exit(0 if done and len(list(Path(FOLDER).iterdir())) == int(COUNT) else 1)
-"""
+LUIGI = Path(__file__).with_name("overhead_luigi.txt")
 
 
 def main() -> None:
@@ -132,7 +108,7 @@ def luigi_s(scratch: Path, count: int) -> float:
     install = [uv, "pip", "install", "--python", python] if uv else [python, "-m", "pip", "install"]
     for command in ([*make, str(venv)], [*install, "--quiet", PEER]):
         subprocess.run(command, check=True)
-    script.write_text(LUIGI)
+    script.write_text(LUIGI.read_text())
     started = time.perf_counter()
     command = [python, str(script), str(scratch / "luigi"), str(count), str(WORKERS), *BARE]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)

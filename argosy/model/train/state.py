@@ -21,7 +21,7 @@ from argosy.core.store.files import publish, read_record, sync, temporary_of, wr
 from argosy.core.store.provenance import differences
 from argosy.core.store.step_files import NODE, STATE
 from argosy.model.train.config import ContinueConfig, TrainConfig
-from argosy.model.train.config.engine import FLAT, EngineConfig
+from argosy.model.train.config.engine import EngineConfig
 from argosy.model.train.engines.base import Engine
 from argosy.model.train.engines.parts import Parts, deferred
 from argosy.model.train.memory import Memory
@@ -33,7 +33,7 @@ PREFIX = "step-"
 KEPT = 2  # the newest, and the one before: what goes on where the newest is damaged
 _FORM = re.compile(rf"[^/]+-[0-9a-f]+/{STATE}/step-\d+")
 OPTIMIZER, ABOUT = "optimizer", "optimizer.json"  # of a phase that keeps it
-COMPUTED = {*EngineConfig.model_fields, *FLAT, "threads", "micro_batch_size"}  # say how, not what
+COMPUTED = {*EngineConfig.model_fields, "threads", "micro_batch_size"}  # say how, not what
 
 
 class Savable(Protocol):

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from math import prod
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, field_serializer, model_validator
+from pydantic import BeforeValidator, Field, field_serializer
 
 from argosy.core.config.schema import ADDED, RUNTIME, Config, ParallelConfig
 
@@ -171,9 +171,6 @@ class Zero(EngineOptions):
 
 
 _ENGINES: Mapping[str, type[EngineOptions]] = {"auto": Auto, "torch": Torch, "ddp": DDP, "fsdp": FSDP, "zero": Zero}
-_OLD = {"zero_stage": "stage", "shard_size": "shard_size", "offload": "offload", "nvme_path": "nvme_path",
-        "zero_partition": "partition", "quantized_communication": "quantized_communication"}
-FLAT = {*_OLD, "offload_to"}  # fields of a phase before each engine had its own
 
 
 def _named(given: Any) -> Any:
@@ -222,16 +219,6 @@ class EngineConfig(MeshConfig):
     def _short(self, engine: EngineOptions) -> str | dict[str, Any]:
         options = engine.model_dump(exclude_defaults=True)
         return {"name": engine.name, **options} if options else engine.name
-
-    @model_validator(mode="before")
-    @classmethod
-    def _refuse_flat(cls, data: Any) -> Any:
-        if isinstance(data, Mapping) and (flat := [name for name in (*_OLD, "offload_to") if name in data]):
-            options = {_OLD[name]: data[name] for name in flat if name in _OLD}
-            named = {"name": "fsdp" if "shard_size" in flat else "zero", **options}
-            written = ", ".join(f"{name}: {value}" for name, value in named.items())
-            raise ValueError(f"{flat[0]} is an option of an engine: write engine={{{written}}}")
-        return data
 
     def check_fields(self) -> None:
         if problem := self.engine.problem(self):

@@ -10,7 +10,7 @@ import numpy as np
 from argosy.corpus.cleaning.dedup.near_dedup import NearDedup
 from argosy.corpus.text.scripts import words
 from benchmarks.cleaning import deduplicated
-from benchmarks.peers.datatrove import deduplicated_by_peer
+from tests.datatrove_peer import deduplicated_by_peer
 from tests.dedup_fixtures import Corpus, books, like_pairs, make, roots, same, shingles, short
 
 

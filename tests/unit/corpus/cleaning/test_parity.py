@@ -9,7 +9,7 @@ from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.scoring import KEPT, decide, score
 from argosy.corpus.data.schemas import Document
 from benchmarks.cleaning import PAPERS, our_filters
-from benchmarks.peers.datatrove import RegexWords, peer_filter, real_texts
+from tests.datatrove_peer import RegexWords, peer_filter, real_texts
 
 COUNT_CHINESE_IN_CHARACTERS = {"c4_quality", "gopher_quality", "gopher_repetition"}
 

@@ -1,13 +1,13 @@
-"""Seconds that training waits for a state, beside a save that it waits for; states that kills leave behind.
+"""Seconds that training waits for a state, beside a save that it waits for.
 
-    python -m benchmarks.checkpoint [--hidden 768] [--rounds 3] [--kills 100] [--folder DIR]
+    python -m benchmarks.checkpoint [--hidden 768] [--rounds 3] [--folder DIR]
 
 A Llama of 113 M parameters, AdamW, float32. In turns: steps alone, steps after a save through shared memory, a save
 into the store that training waits for. `stall_ratio`: the seconds that the first kind of save takes of training (the
 call, and the optimizer's wait for the copy) over those of the second kind; `slowdown`: a step beside the copy over a
 step alone, which shares the processor with it. `restart_ratio`: reading a state from shared memory over reading it from
-the disk, whose pages are dropped first. `torn`: of states that claim to be whole after a process was killed at random
-moments of its saves, those whose numbers are not all of one step. The last line is JSON."""
+the disk, whose pages are dropped first. The last line is JSON. (tests/end_to_end/model/train/test_torn.py counts the
+states that kills leave behind.)"""
 
 import argparse
 import json
@@ -16,6 +16,7 @@ import statistics
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,6 @@ from argosy.corpus.tokens.mixture import Batch
 from argosy.model.train.config import TrainConfig
 from argosy.model.train.config.model import ModelConfig
 from argosy.model.train.parallelism import Group
-from benchmarks.checkpoint.kills import kills, store_at
 
 VOCABULARY, LENGTH = 8192, 256
 FIELDS = {"tokenized": "", "tokens": LENGTH * 10, "sequence_length": LENGTH, "global_batch_size": 1, "threads": 2,
@@ -37,11 +37,10 @@ def main() -> None:
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--hidden", type=int, default=768)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--folder", help="where the store is (default: a temporary one)")
     args = parser.parse_args()
     with TemporaryDirectory(dir=args.folder) as folder:
-        found = stalls(Path(folder), args.hidden, args.rounds) | kills(Path(folder), args.kills)
+        found = stalls(Path(folder), args.hidden, args.rounds)
     print(json.dumps({"name": "checkpoint", **found}))
 
 
@@ -80,6 +79,15 @@ def stalls(folder: Path, hidden: int, rounds: int) -> dict[str, float]:
             "slowdown": round(median[1] / median[0], 3), "stall_s": round(median[2], 4), "save_s": round(median[3], 3),
             "stall_ratio": round(median[2] / median[3], 4), "restart_s": round(memory, 2),
             "restart_ratio": round(memory / disk, 3)}  # fmt: skip
+
+
+def store_at(out: Path, engine: Any, place: str) -> Any:
+    """Return the store of an engine's states in `out`, with shared memory at `place`."""
+    from argosy.model.train.memory import PLACE
+    from argosy.model.train.state import StateStore
+
+    os.environ[PLACE] = place
+    return StateStore(SimpleNamespace(resume=""), out, engine)  # type: ignore[arg-type]
 
 
 def _step(engine: Any) -> float:

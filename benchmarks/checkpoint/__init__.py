@@ -1,1 +1,0 @@
-"""Saves of states, beside a save that training waits for."""

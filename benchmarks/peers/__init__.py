@@ -1,1 +1,0 @@
-"""Other projects at the work of a benchmark, beside ours."""
