@@ -53,7 +53,7 @@ def start(store: Path, *arguments: str, popen: type[Any] = subprocess.Popen) -> 
         return popen(command, cwd=ROOT, stdout=log, stderr=log, env={**os.environ, **ours})
 
 
-def run(store: Path, *arguments: str) -> str:
+def run(store: Path, *arguments: str, popen: type[Any] = Popen) -> str:
     """The same to its end; returns what it printed.
 
     Raises:
@@ -61,7 +61,7 @@ def run(store: Path, *arguments: str) -> str:
     """
     log = Path(f"{store}.log")
     before = log.stat().st_size if log.exists() else 0
-    code = start(store, *arguments, popen=Popen).wait()
+    code = start(store, *arguments, popen=popen).wait()
     text = log.read_bytes()[before:].decode()
     if code:
         raise RuntimeError(f"argosy run ended with {code}:\n{text[-3000:]}")

@@ -21,7 +21,7 @@ INSTALL = ("install Argo 4.1: kubectl apply --server-side -k argo-install/overla
            "docs/install.md says how to come from 3.4")
 WANTED = (("create", "workflows"), ("get", "workflows"), ("list", "workflows"), ("patch", "workflows"),
           ("get", "workflowtemplates"), ("get", "pods/log"))  # verb and resource
-SHARED = "ReadWriteMany"
+SHARED, _QUEUE = "ReadWriteMany", "/apis/kueue.x-k8s.io/v1beta1/namespaces/{}/localqueues/{}"
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
 
@@ -207,6 +207,19 @@ def _claim(cluster: Cluster, name: str) -> Found:
     return Found("ok", f"the claim {name} is bound, {SHARED}")
 
 
+def nodes(cluster: Cluster) -> Iterator[Found]:
+    """Check that JobSet is there for stages on several nodes, and the queue that is to admit them."""
+    wanted = cluster.profile.nodes
+    if wanted and cluster.get("/apis/jobset.x-k8s.io/v1alpha2") is None:
+        yield Found("FAIL", "there is no JobSet, and a stage on several nodes would wait for ever",
+                    "install JobSet (https://jobset.sigs.k8s.io), or take `nodes` out of the profile")
+    elif wanted and wanted.queue and cluster.get(_QUEUE.format(cluster.namespace, wanted.queue)) is None:
+        yield Found("FAIL", f"there is no LocalQueue {wanted.queue} of Kueue: a JobSet would not be admitted",
+                    "make it (https://kueue.sigs.k8s.io), or leave nodes.queue of the profile empty")
+    elif wanted:
+        yield Found("ok", "JobSet is there" + (f", and the LocalQueue {wanted.queue}" if wanted.queue else ""))
+
+
 def named(cluster: Cluster) -> Iterator[Found]:
     """Check what the profile names: PriorityClasses, semaphores (keys of ConfigMaps that hold how many may work at a
     time) and Secrets, by their metadata alone: nobody needs their content."""
@@ -268,8 +281,8 @@ def artifacts(cluster: Cluster) -> Iterator[Found]:
 
 CHECKS: dict[str, Callable[[Cluster], Iterator[Found]]] = {
     "api": reachable, "resources": resources, "controller": controller, "installed": installed, "profiles": profiles,
-    "rights": rights, "store": store, "named": named, "mlflow": mlflow,
-    "artifacts": artifacts,
+    "rights": rights, "store": store, "nodes": nodes, "named": named,
+    "mlflow": mlflow, "artifacts": artifacts,
 }  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import Field
 
-from argosy.core.config.schema import Config
+from argosy.core.config.schema import Config, ParallelConfig
 from argosy.core.errors import InputError
 from argosy.core.store.files import make_directory, read_json, read_record, write_json
 from workflows.graph import Node, definition
@@ -43,6 +43,8 @@ class Task:
     """The image that its step needs."""
     parts: bool = True
     """Whether its nodes are parts, which are dealt to pods; else it is one node."""
+    several: bool = False
+    """Whether its step may run on several nodes."""
     place: str = ""
     """The stage of the profile whose settings its pods take; empty: its own."""
 
@@ -65,14 +67,17 @@ def tasks_of(nodes: Iterable[Node]) -> list[Task]:
     upstream: dict[Key, dict[Key, None]] = {}
     needs: dict[Key, str] = {}
     parts: dict[Key, bool] = {}
-    for node in nodes:
+    given = [*nodes]
+    for node in given:
         key = _key(node)
         upstream.setdefault(key, {}).update((_key(other), None) for each in node.upstream.values() for other in each)
         needs[key], parts[key] = definition(node.step).needs, bool(node.part)
+    several = {node.name for node in given if issubclass(definition(node.step).config, ParallelConfig)}
     own = {key: key[1] - frozenset.intersection(*(before for stage, before in upstream if stage == key[0]))
            for key in upstream}  # fmt: skip
     return [
-        Task(_name(key, own), key[0], own[key], tuple(_name(other, own) for other in before), needs[key], parts[key])
+        Task(_name(key, own), key[0], own[key], tuple(_name(other, own) for other in before), needs[key], parts[key],
+             several=not parts[key] and key[0] in several)
         for key, before in upstream.items()
     ]
 

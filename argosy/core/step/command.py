@@ -123,7 +123,11 @@ def main(step: Step[Any], argv: Sequence[str] | None = None) -> NoReturn:
     process.stop_on_signals()
     if folder := os.environ.pop(RANKS, ""):
         process.limit_threads()
-        sys.exit(run_rank(step, Path(folder)))
+        try:
+            sys.exit(run_rank(step, Path(folder)))
+        except Stopped as stopped:  # wherever the signal came
+            print(stopped, flush=True)
+            sys.exit(stopped.exit_code)
     record = os.environ.pop(JOIN, "")
     with process.reader_may_leave():
         arguments = argparse.Namespace() if record else _arguments(step, argv)

@@ -19,6 +19,7 @@ from argosy.core.statistics.metric import as_records
 from argosy.core.step import process
 from argosy.core.step.contract import Progress, Step, StepContext
 from argosy.core.step.machine import usable_gpus
+from argosy.core.step.ranks.launcher import EXTERNAL
 from argosy.core.step.ranks.rounds import run_ranks
 from argosy.core.store import goodput as history
 from argosy.core.store import step_files as records
@@ -238,7 +239,7 @@ class _Attempt:
     def _asked(self) -> dict[str, Any]:
         """Return what this attempt begins with: the devices and the memory that it was given, and their price."""
         given = {key: os.environ.get(name) for key, name in (("memory_gb", history.MEMORY), ("price", history.PRICE))}
-        here = len(usable_gpus()) if self._step.needs == "train" else 0
+        here = int(os.environ.get(EXTERNAL, len(usable_gpus()))) if self._step.needs == "train" else 0
         processes, nodes = (getattr(self._item.config, name, 1) for name in ("processes", "nodes"))
         return {"started": self._started, "gpus": here and max(here, processes),  # those of all nodes
                 "processes": processes, "nodes": nodes, **{key: float(value) for key, value in given.items() if value}}

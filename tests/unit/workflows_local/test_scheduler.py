@@ -7,7 +7,6 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-from pydantic import ValidationError
 
 from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
@@ -132,8 +131,12 @@ def test_a_stage_has_a_process_for_each_gpu_and_cores_for_all_of_them() -> None:
     assert stage(NoopConfig(processes=2), gpus=0).resources == Resources(2, 2.0, 2, 0)
     with pytest.raises(InputError, match=r"s\.processes is 2 and resources\.s\.gpus is 4, allowed: as many"):
         stage(NoopConfig(processes=2), gpus=4)
-    with pytest.raises(ValidationError, match="nodes"):
-        stage(NoopConfig(), nodes=2)
+    two = stage(NoopConfig(), gpus=4, nodes=2)
+    assert (two.config, two.resources.gpus, two.resources.nodes) == (NoopConfig(processes=8, nodes=2), 4, 2)
+    assert two.config.identity() == NoopConfig(processes=8).identity()
+    assert stage(NoopConfig(), nodes=2).config == NoopConfig(processes=2, nodes=2)
+    with pytest.raises(InputError, match="nodes=3 does not divide processes=4"):
+        stage(NoopConfig(processes=4), nodes=3)
 
 
 def test_all_cores_are_threads_that_the_digest_counts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,9 @@ from workflows.argo.profile.profile import Profile, config_map
 
 RECONCILER = "argosy-reconciler"
 EXECUTOR_RULES = [{"apiGroups": ["argoproj.io"], "resources": ["workflowtaskresults"], "verbs": ["create", "patch"]}]
+JOBSET_RULES = [
+    {"apiGroups": ["jobset.x-k8s.io"], "resources": ["jobsets"], "verbs": ["create", "get", "list", "watch"]}
+]
 RECONCILER_RULES = [{"apiGroups": ["argoproj.io"], "resources": ["workflows"], "verbs": ["get", "list"]}]
 PROFILE = "argosy/profile"  # label of the ConfigMaps with profiles
 
@@ -19,7 +22,8 @@ PROFILE = "argosy/profile"  # label of the ConfigMaps with profiles
 def rights(profile: Profile) -> Iterator[Manifest]:
     """Yield service accounts, and the roles of those that have one."""
     api = "rbac.authorization.k8s.io"
-    accounts = {profile.service_account: None, profile.executor_account: EXECUTOR_RULES, RECONCILER: RECONCILER_RULES}
+    executor = EXECUTOR_RULES + (JOBSET_RULES if profile.nodes else [])
+    accounts = {profile.service_account: None, profile.executor_account: executor, RECONCILER: RECONCILER_RULES}
     for name, rules in accounts.items():
         yield document(profile, "v1", "ServiceAccount", name, automountServiceAccountToken=False)
         if rules:

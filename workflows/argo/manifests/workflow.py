@@ -1,22 +1,25 @@
 """A WorkflowTemplate whose first pod plans, whose tasks run batches, and whose exit handler reports the end."""
 
 import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hera.workflows import DAG, Container, Parameter, Task, WorkflowTemplate
+from hera.workflows import DAG, Container, Parameter, Resource, RetryStrategy, Task, WorkflowTemplate
 from hera.workflows import models as m
 
 from workflows.argo.attempts import LATE, cause, memory_factors, memory_step, stopped
 from workflows.argo.handoff import COMMON, GIVEN, OUTPUTS, nearest_upstream
 from workflows.argo.handoff import Task as StageTask
 from workflows.argo.manifests.containers import WORKFLOW, Tail, container, parameter, retry, volumes
-from workflows.argo.pod.outputs import MEMORY
+from workflows.argo.pod.jobset import ATTEMPT
+from workflows.argo.pod.outputs import JOBSETS, MEMORY
 from workflows.argo.profile.profile import TEMPLATE_STORE, Profile
 
 STEP = "step"
 MAIN, PLAN, END, FINISH = "main", "plan", "end", "finish"
+NODES, JOBSET = "nodes", "jobset"
 PATCHES, MEMORIES = "patches", "memory"  # outputs of the plan, by task
 GIVEN_NAMES = "{{=sprig.join(' ', keys(workflow.parameters))}}"  # not the values: a config may be long
 FINISH_S = 1800  # seconds that the exit handler has, at least
@@ -103,7 +106,7 @@ def workflow_template(profile: Profile, planned: Planned) -> WorkflowTemplate:
                      "workflows.argoproj.io/description": planned.description},
         entrypoint=MAIN, on_exit=END, arguments=list(planned.fields),
         templates=[_dag(profile, planned), _plan(profile, planned), *steps(profile, planned.tasks),
-                   *planned.after.templates, end, finish],
+                   *([nodes_template(profile)] if profile.nodes else []), *planned.after.templates, end, finish],
         workflow_metadata=m.WorkflowMetadata(labels={"argosy/pipeline": planned.name}),
         **_settings(profile),
     )  # fmt: skip
@@ -146,9 +149,33 @@ def _dag(profile: Profile, planned: Planned) -> DAG:
             how, batch = {"when": f"{{{{={joined} != ''}}}}"}, f"{{{{={joined}}}}}"
         given = {"batch": batch, "patch": _of_task(PATCHES, task), "memory": _of_task(MEMORIES, task)}
         arguments = [Parameter(name=name, value=value) for name, value in given.items()]
+        if profile.nodes and task.several:
+            tasks.append(_nodes_task(planned, task))
         tasks.append(Task(name=task.name, template=template_of(profile, task.placed), arguments=arguments,
                           depends=after(planned.tasks, task), **how))  # fmt: skip
     return DAG(name=MAIN, fail_fast=False, target=planned.target, tasks=[*tasks, *planned.after.tasks])
+
+
+def _nodes_task(planned: Planned, task: StageTask) -> Task:
+    """Make the task of a stage's further nodes, beside the task of its own pod, where the plan has some."""
+    wanted = f"fromJSON({_output_of(JOBSETS)})"
+    manifest = Parameter(name=JOBSET, value=f"{{{{={wanted}['{task.name}'] ?? ''}}}}")
+    return Task(name=f"{task.name}-{NODES}", template=NODES, arguments=[manifest], depends=after(planned.tasks, task),
+                when=f"{{{{='{task.name}' in {wanted}}}}}")
+
+
+# Argo's init container writes the manifest below /tmp, which its root file system does not let it.
+_OWN_TMP = {"initContainers": [{"name": "init", "volumeMounts": [
+    {"name": "tmp-dir-argo", "mountPath": "/tmp", "subPath": "0"}]}]}
+
+
+def nodes_template(profile: Profile) -> Resource:
+    """Make the template that creates a JobSet and waits for its end. One that fails is made again, as another."""
+    manifest = f"{{{{=sprig.replace('{ATTEMPT}', string(retries), inputs.parameters.{JOBSET})}}}}"
+    return Resource(name=NODES, inputs=[Parameter(name=JOBSET)], action="create", set_owner_reference=True,
+                    manifest=manifest, success_condition="status.terminalState == Completed",
+                    failure_condition="status.terminalState == Failed", pod_spec_patch=json.dumps(_OWN_TMP),
+                    retry_strategy=RetryStrategy(limit=str(profile.retry.interruptions), retry_policy="Always"))
 
 
 def after(tasks: Sequence[StageTask], task: StageTask) -> str:
@@ -166,7 +193,7 @@ def _of_task(output: str, task: StageTask) -> str:
 
 
 def _plan(profile: Profile, planned: Planned) -> Container:
-    outputs = [*(task.parameter for task in planned.tasks), PATCHES, MEMORIES, "summary", COMMON,
+    outputs = [*(task.parameter for task in planned.tasks), PATCHES, MEMORIES, JOBSETS, "summary", COMMON,
                *planned.plan_outputs, FINISH]  # fmt: skip
     seen = (FINISH, *planned.seen_by_all)
     args = [PLAN, planned.name, "--profile", parameter("profile"), "--workflow", WORKFLOW,

@@ -12,6 +12,7 @@ from argosy.core.errors import InputError
 from argosy.core.step.process import GRACE, thread_environment
 from workflows.argo.handoff import FOLDER, Batch, Task, report_directory
 from workflows.argo.objectstore.pods import reporting
+from workflows.argo.pod.jobset import check_nodes, jobset, launcher_resources, of_node
 from workflows.argo.profile.profile import Profile, placement_stage
 from workflows.argo.profile.settings import amount
 from workflows.graph import Resources, definition
@@ -20,6 +21,7 @@ from workflows.plan import Plan, PlannedNode
 from workflows.stages import StageResources
 
 MEMORY = "__MEMORY__"  # filled in by the template, which knows whether the last attempt ran out of it
+JOBSETS = "jobsets"  # output of the plan: the JobSet of each task on several nodes
 SHM = "shm"
 REPORT_PAGE = "report.html"
 MOST_SUMMARY = 8000  # characters; a parameter is part of the Workflow object
@@ -28,15 +30,17 @@ MOST_SUMMARY = 8000  # characters; a parameter is part of the Workflow object
 def with_devices(config: LifecycleConfig, profile: Profile) -> LifecycleConfig:
     """Give each stage the GPUs of its pods, so that a training stage runs as one process for each.
 
-    Where the config sets `resources.STAGE.gpus`, or a stage's `processes`, the pod gets so many."""
+    Where the config sets `resources.STAGE.gpus`, or a stage's `processes`, the pods get so many."""
     resources = dict(config.resources)
-    for stage, node in {node.name: node for node in lifecycle(config)}.items():
+    alone = {stage: each.model_copy(update={"nodes": 1, "min_nodes": 0}) for stage, each in resources.items()}
+    nodes = lifecycle(config.model_copy(update={"resources": alone}))
+    for stage, node in {node.name: node for node in nodes}.items():
         gpus = profile.of_stage(placement_stage(stage, node.step)).devices.gpus
         own = resources.get(stage, StageResources())
         if not gpus or own.gpus is not None:
             continue
         if isinstance(node.config, ParallelConfig) and "processes" in node.config.model_fields_set:
-            gpus = node.config.processes
+            gpus = max(1, node.config.processes // own.nodes)
         resources[stage] = own.model_copy(update={"gpus": gpus})
     return config.model_copy(update={"resources": resources})
 
@@ -85,25 +89,35 @@ def memory_mb(profile: Profile, stage: str, resources: Resources) -> int:
 
 def write_outputs(planned: Plan, tasks: list[Task], batches: Mapping[str, Mapping[str, Batch]], profile: Profile,
                   arguments: argparse.Namespace, summary: str) -> None:
-    """Write each task's batches, its pods' patch and memory, and the `summary` that the UI shows of the plan."""
+    """Write each task's batches, its pods' patch and memory, the JobSets, and the `summary` that the UI shows."""
     resources = {stage: _largest([node.resources for node in planned.nodes if node.name == stage])
                  for stage in {node.name for node in planned.nodes}}
     check_deadlines(planned.to_run, profile)
+    check_nodes(planned.to_run, tasks, profile)
     needs = {node.name: definition(node.step).needs for node in planned.nodes}
-    patches, memory = {}, {}
+    patches, memory, jobsets = {}, {}, {}
     for task in tasks:
-        given = resources.get(task.stage, Resources())
-        patch: dict[str, Any] = pod_patch(
-            profile, task.placed, needs.get(task.stage, task.needs), given, arguments.image_tag
-        )
-        if arguments.priority:
-            patch["priorityClassName"] = arguments.priority
-        patches[task.name] = json.dumps(patch)
-        memory[task.name] = str(memory_mb(profile, task.placed, given))
+        given, image = resources.get(task.stage, Resources()), needs.get(task.stage, task.needs)
+        placed = task.placed
+        if given.nodes > 1:
+            for batch in batches[task.name]:
+                pod = _patch(profile, placed, image, of_node(given), arguments)
+                size = memory_mb(profile, placed, of_node(given))
+                own = profile.images.of(image, arguments.image_tag)
+                jobsets[task.name] = json.dumps(jobset(profile, task, batch, given.nodes, pod, size,
+                                                       arguments.workflow, own))
+            placed, given = "", launcher_resources(given)  # of no stage: it needs neither devices nor their nodes
+        patches[task.name] = json.dumps(_patch(profile, placed, image, given, arguments))
+        memory[task.name] = str(memory_mb(profile, placed, given))
         write_output(arguments.outputs, task.parameter, json.dumps(list(batches[task.name])))
-    write_output(arguments.outputs, "patches", json.dumps(patches))
-    write_output(arguments.outputs, "memory", json.dumps(memory))
+    for name, content in (("patches", patches), ("memory", memory), (JOBSETS, jobsets)):
+        write_output(arguments.outputs, name, json.dumps(content))
     write_output(arguments.outputs, "summary", summary[:MOST_SUMMARY])
+
+
+def _patch(profile: Profile, stage: str, needs: str, given: Resources, arguments: argparse.Namespace) -> dict[str, Any]:
+    patch = pod_patch(profile, stage, needs, given, arguments.image_tag)
+    return patch | ({"priorityClassName": arguments.priority} if arguments.priority else {})
 
 
 def check_deadlines(nodes: Sequence[PlannedNode], profile: Profile) -> None:
@@ -122,7 +136,8 @@ def _largest(given: Sequence[Resources]) -> Resources:
     """Size a pod for any of a stage's nodes, which may be of several model lines."""
     gpus = [each.gpus for each in given if each.gpus is not None]
     return Resources(max(each.cores for each in given), max(each.memory_gb for each in given),
-                     max(each.processes for each in given), max(gpus, default=None))
+                     max(each.processes for each in given), max(gpus, default=None),
+                     nodes=max(each.nodes for each in given))
 
 
 def write_output(folder: Path, name: str, text: str) -> None:

@@ -7,11 +7,14 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from argosy.core.errors import InputError
+from argosy.core.step.ranks.launcher import EXTERNAL, end_groups
 from argosy.core.store.files import read_record
 from argosy.core.store.step_files import LOG, PROGRESS, rank_log, read_done
-from workflows.argo.attempts import RETRY, earlier_attempts, exit_code
+from workflows.argo.attempts import FAILED, RETRY, earlier_attempts, exit_code
 from workflows.argo.handoff import FOLDER, read_handoff
 from workflows.argo.objectstore.pods import running
+from workflows.argo.pod.jobset import launcher_resources
 from workflows.argo.profile.profile import Profile
 from workflows.local.runner import run_plan
 from workflows.local.scheduler import Budget
@@ -50,7 +53,8 @@ class Echo(RunObserver):
 
 def _logs(node: PlannedNode) -> list[Path]:
     """List the logs of a node: its own, and those of its ranks where it has several processes."""
-    ranks = range(node.resources.processes if node.resources.processes > 1 else 0)
+    several = node.resources.nodes > 1  # pods of their own
+    ranks = range(1 if several else node.resources.processes if node.resources.processes > 1 else 0)
     return [Path(node.dir, name) for name in (LOG, *map(rank_log, ranks))]
 
 
@@ -85,6 +89,9 @@ def run(profile: Profile, arguments: argparse.Namespace) -> int:
         if earlier.lack_memory:
             return RETRY
         nodes = handoff.of(arguments.batch)
+        if nodes[0].resources.nodes > 1:
+            os.environ[EXTERNAL] = str(nodes[0].resources.nodes * (nodes[0].resources.gpus or 0))
+            nodes = [node.model_copy(update={"resources": launcher_resources(node.resources)}) for node in nodes]
         # What they depend on was done before this task.
         alone = Plan(store=handoff.store, stages=tuple(dict.fromkeys(node.name for node in nodes)),
                      nodes=tuple(node.model_copy(update={"upstream": ()}) for node in nodes))
@@ -95,7 +102,10 @@ def run(profile: Profile, arguments: argparse.Namespace) -> int:
         with sending(nodes, *handoff.pipeline_of(arguments.batch), earlier=done) as sender:
             result = run_plan(alone, budget=budget, plain=True,
                               observers=[sender, Echo(), ArgoProgress(len(nodes)), *observers])  # fmt: skip
-        return exit_code(result, earlier, profile.retry, path, arguments.batch)
+        code = exit_code(result, earlier, profile.retry, path, arguments.batch)
+        if nodes[0].resources.nodes > 1 and code in (FAILED, InputError.exit_code):
+            end_groups(Path(nodes[0].dir))
+        return code
 
 
 @contextlib.contextmanager

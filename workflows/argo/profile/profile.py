@@ -13,7 +13,7 @@ from argosy.core.config.explain import likely, nearest
 from argosy.core.config.load import load
 from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
-from workflows.argo.profile.settings import FROM_SECRETS, Images, Placement, Storage, has_password
+from workflows.argo.profile.settings import FROM_SECRETS, Images, Nodes, Placement, Storage, has_password
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$", max_length=63)]
 Label = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=63)]  # a namespace has no dot
@@ -98,6 +98,8 @@ class Profile(Config):
     keep: Keep = Keep()
     tracking: Tracking = Tracking()
     nightly: Nightly = Nightly()
+    nodes: Nodes | None = None
+    """Pods of stages on several nodes, as JobSets, which the cluster must have; null: such a stage is refused."""
     artifacts: bool = False
     """The report also as Argo artifact; needs an artifact repository."""
     parallelism: int = Field(10, ge=1)

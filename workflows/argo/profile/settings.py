@@ -83,6 +83,17 @@ class Devices(Config):
     """Size of /dev/shm, which NCCL and data loaders use."""
 
 
+class Nodes(Config):
+    """The pods of a stage on several nodes, as a JobSet beside the stage's own pod."""
+
+    queue: str = Field("", pattern=r"^[a-z0-9.-]*$")
+    """LocalQueue of Kueue, which admits all pods of a stage or none; empty: none."""
+    labels: Mapping[str, str] = Field(default_factory=dict)
+    """Labels of the JobSet and its pods."""
+    annotations: Mapping[str, str] = Field(default_factory=dict)
+    """Annotations, such as Kueue's of topology, or of a second network."""
+
+
 class Placement(Config):
     """The pods of a stage beside their cores and memory. Raw Kubernetes objects where the key is Kubernetes' own."""
 

@@ -117,7 +117,7 @@ def hang(late: Mapping[int, str], stacks: Mapping[int, Stack]) -> RankFailed:
     """Name the rank that others wait for: it is stopped, or does not wait, or stands where no other does."""
     odd = [rank for rank, stack in stacks.items() if stack.state in "TD" or not stack.frames]
     odd = odd or [rank for rank, stack in stacks.items() if not stack.waits]
-    if len(odd) in (0, len(stacks)):
+    if len(odd) in (0, len(stacks)) and len(stacks) > 1:
         often = Counter(stack.place for stack in stacks.values()).most_common(1)
         odd = [rank for rank, stack in stacks.items() if often and stack.place != often[0][0]]
     said = next(iter(late.values()), "a training step hangs")

@@ -25,6 +25,7 @@ from argosy.core.store.step_files import rank_log
 Stop = Literal["", "save", "stacks", "kill"]
 _START_S = 60  # more patience until a rank's first sign of life: its interpreter starts and imports
 _SIGNALS = "TORCHELASTIC_SIGNALS_TO_HANDLE"
+_MEET_S = 60  # until the groups of a round have met; one may be lost on its way
 _STACK_S = 5.0  # until every rank has written its stacks
 
 
@@ -66,7 +67,8 @@ def _run_agent(
 
     for logger in [each for each in logging.root.manager.loggerDict if each.startswith("torch.distributed.elastic")]:
         logging.getLogger(logger).setLevel(logging.CRITICAL + 1)  # what it has to say is said in one line
-    kind, more = ("static", {"rank": place.node}) if place.nodes > 1 else ("c10d", {"local_addr": place.address})
+    own: dict[str, Any] = {"local_addr": place.address}
+    kind, more = ("static", {"rank": place.node, "timeout": _MEET_S}) if place.nodes > 1 else ("c10d", own)
     rendezvous = RendezvousParameters(kind, place.endpoint or f"{place.address}:0", run_id="ranks",
                                       min_nodes=place.nodes, max_nodes=place.nodes, **more)
     spec = WorkerSpec(role="rank", local_world_size=place.local, entrypoint=sys.executable,
@@ -81,6 +83,9 @@ def _run_agent(
         return watch, agent.run().failures
     except SignalException as error:
         raise Stopped(f"stopped by {error.sigval.name}", 128 + error.sigval) from None
+    except RuntimeError as error:  # DistStoreError, DistNetworkError
+        watch.end.frozen[place.ranks[0]] = f"the nodes did not meet within {_MEET_S} s: {str(error).splitlines()[0]}"
+        return watch, {}
     finally:
         watch.done.set()
         watch.join()

@@ -24,15 +24,21 @@ from argosy.core.store.files import write_json
 from argosy.core.store.lease import seconds_from
 from argosy.core.store.step_files import LOG, STATE
 
-ADDRESS = "launcher.json"
+ADDRESS, OVER = "launcher.json", "over"
 JOIN, NODE = "ARGOSY_JOIN", "ARGOSY_NODE"
 """The launcher's record, and the number of the node, of a process that runs a group."""
 EXTERNAL = "ARGOSY_NODES_ELSEWHERE"
-"""Set where the groups are not this process's to start."""
+"""Set where the groups are not this process's to start: to the number of GPUs that they have together."""
 NODE_WAIT, NODE_TIMEOUT = "ARGOSY_NODE_WAIT", "ARGOSY_NODE_TIMEOUT"
 _POLL_S = 0.2
 _AGAIN_S = 5.0  # before a group on this machine that has ended starts again
 _FIRST_WAIT_S = 600.0  # for all nodes to come, at the start
+
+
+def end_groups(out: Path) -> None:
+    """Tell groups elsewhere that no launcher follows, once the step in `out` has failed for good."""
+    if (out / STATE).is_dir():
+        write_json(out / STATE / ADDRESS, {OVER: True})
 
 
 def own_address() -> str:
@@ -64,6 +70,7 @@ class Launcher:
         self._timeout = seconds_from(NODE_TIMEOUT, 30)
         self._groups = [_Group() for _ in range(nodes)]
         self._round, self._closed = 0, threading.Event()
+        self._waiting: set[int] = set()  # members of the round that have not ended
         record = out / STATE / ADDRESS
         record.parent.mkdir(exist_ok=True)
         write_json(record, {"host": self._address, "port": self._store.port, "token": secrets.token_hex(8)})
@@ -72,17 +79,18 @@ class Launcher:
                 threading.Thread(target=self._keep_group, args=(node, record), daemon=True).start()
 
     def gather(self, least: int) -> int:
-        """Wait for the groups: some minutes at the start, a short while later where `least` are there."""
-        began, said = time.monotonic(), False
+        """Wait for the groups, a short while where `least` are there, else for minutes; on a cluster, whose queue may
+        hold them, without an end."""
+        began, said = time.monotonic(), 10.0
         while (there := len(self._members())) < self._nodes:
             waited = time.monotonic() - began
             if there >= least and waited > self._wait:
                 break
-            if there < least and waited > max(self._wait, _FIRST_WAIT_S):
+            if there < least and waited > max(self._wait, _FIRST_WAIT_S) and EXTERNAL not in os.environ:
                 raise StepError(f"{there} of {self._nodes} nodes are there after {waited:.0f} s, and {least} are "
                                 "needed (resources.STAGE.min_nodes): see whether their pods were admitted")
-            if waited > 10 and not said:
-                said = True
+            if waited > said:
+                said = waited + _FIRST_WAIT_S
                 print(f"{timestamp()} waiting for nodes: {there} of {self._nodes} are there", flush=True)
             time.sleep(_POLL_S)
         return there
@@ -104,7 +112,8 @@ class Launcher:
 
     def _until_ended(self, members: list[int]) -> tuple[GroupEnd, bool]:
         """Wait for the members' ends. The first that fails, or is lost, ends the others."""
-        end, waiting, lost, grows = GroupEnd(), set(members), [], False
+        end, lost, grows = GroupEnd(), list[int](), False
+        waiting = self._waiting = set(members)
         while waiting:
             time.sleep(_POLL_S)
             there = self._members()
@@ -166,10 +175,14 @@ class Launcher:
         """Tell the groups that all is over, and wait until their ranks have saved, as far as the grace goes."""
         self._closed.set()
         self._stop("save")
-        self._store.set("over", "1")
         deadline = time.monotonic() + grace(0.8)
-        while time.monotonic() < deadline and self._store.add("left", 0) < len(self._members()):
+        while self._waiting and time.monotonic() < deadline:
+            self._waiting -= {node for node in self._waiting if self._store.check([f"end/{self._round}/{node}"])}
             time.sleep(_POLL_S)
         self._stop("kill")
+        if EXTERNAL not in os.environ:  # where others start them, another launcher may follow
+            self._store.set(OVER, "1")
+            while time.monotonic() < deadline and self._store.add("left", 0) < len(self._members()):
+                time.sleep(_POLL_S)
         with suppress(OSError):
             (self._out / STATE / ADDRESS).unlink()

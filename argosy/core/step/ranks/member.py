@@ -15,9 +15,10 @@ from argosy.core.step.machine import free_port
 from argosy.core.step.process import timestamp
 from argosy.core.step.ranks import TASK
 from argosy.core.step.ranks.group import Place, Stop, run_group
-from argosy.core.step.ranks.launcher import NODE, own_address
+from argosy.core.step.ranks.launcher import NODE, OVER, own_address
 from argosy.core.store.files import read_record, temporary_of, write_json
 from argosy.core.store.lease import seconds_from
+from argosy.core.store.step_files import read_done
 
 JOIN_WAIT = "ARGOSY_JOIN_SECONDS"
 _POLL_S, _BEAT_S = 0.2, 1.0
@@ -28,7 +29,10 @@ def join(step: str, record: Path) -> int:
     over. Raises StepError: there is no launcher for ARGOSY_JOIN_SECONDS (600)."""
     patience, last = seconds_from(JOIN_WAIT, 600), time.monotonic()
     while time.monotonic() - last < patience:
-        if address := read_record(record):
+        address = read_record(record)
+        if address.get(OVER) or read_done(record.parent.parent):
+            return 0
+        if address:
             try:
                 member = _Member(step, address)
             except RuntimeError:  # nobody listens there any more
@@ -76,7 +80,7 @@ class _Member:
         number, finished = 0, False
         try:
             self._store.add(f"beat/{self._node}", 1)
-            while not (finished := bool(self._store.check(["over"]))):
+            while not (finished := bool(self._store.check([OVER]))):
                 last = int(self._store.get("round")) if self._store.check(["round"]) else 0
                 if last > number:
                     number = last

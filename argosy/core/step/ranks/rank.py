@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from argosy.core.errors import ArgosyError, InputError, StepError, Stopped
+from argosy.core.errors import ArgosyError, InputError, StepError
 from argosy.core.step import process
 from argosy.core.step.contract import Progress, Step, StepContext, Watched
 from argosy.core.step.process import computed_with, failure, output_to
@@ -49,16 +49,12 @@ def run_rank(step: Step[Any], folder: Path) -> int:
         tracker = Tracker(out / TRACKING if rank == 0 else None)
         progress = Progress(out / PROGRESS if rank == 0 else None, watched=watched, cause=task["cause"])
         context = StepContext(out, tracker, progress, rank, world, local)
-        try:
-            end = _ended(step, task["config"], context)
-            if end["exit_code"]:
-                _write(folder, rank, end, out)  # before a signal may come, as others fail too
-            tracker.close()
-            if not end["exit_code"]:
-                _write(folder, rank, end, out)
-        except Stopped as stopped:
-            print(stopped, flush=True)
-            return stopped.exit_code
+        end = _ended(step, task["config"], context)
+        if end["exit_code"]:
+            _write(folder, rank, end, out)  # before a signal may come, as others fail too
+        tracker.close()
+        if not end["exit_code"]:
+            _write(folder, rank, end, out)
     return int(end["exit_code"])
 
 

@@ -32,6 +32,7 @@ READS = Stack("S", ["read (model/corpus/windows.py:20)"])
     ({0: WAITS, 1: WAITS}, [], "all ranks: waiting in all_reduce"),
     ({0: WAITS, 1: WAITS, 2: Stack("S", ["broadcast (torch/distributed/distributed_c10d.py:2900)"])}, [2],
      "rank 2: waiting in broadcast"),
+    ({1: READS}, [1], "rank 1: in read"),
     ({0: READS, 1: Stack("R", [])}, [1], "rank 1: no stack"),
 ])
 def test_the_rank_that_others_wait_for_is_named(stacks: dict[int, Stack], odd: list[int], words: str) -> None:

@@ -1,0 +1,123 @@
+"""A stage on two nodes, as a JobSet: the weights of two groups of processes on the laptop, whatever happens to its
+pods, and nothing left behind."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from argosy.core.store.files import read_record
+from argosy.core.store.step_files import RUN, rank_log
+from tests.cluster.cluster import GROUP, VERSION, Cluster
+from tests.cluster.test_faults import processes
+from tests.end_to_end.crash import run
+from tests.store_comparison import differences
+
+pytestmark = pytest.mark.cluster
+TWO = ("resources.pretrain.nodes=2", "pretrain.processes=2", "pretrain.tokens=40_000", "pretrain.restarts=5")
+RANGE = {"to": "pretrain", "overrides": "\n".join(TWO)}
+JOBSETS = ("jobset.x-k8s.io", "v1alpha2")
+
+
+@pytest.fixture(scope="module")
+def two_groups(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store in which two groups of processes pretrained on this machine."""
+    path = tmp_path_factory.mktemp("laptop") / "store"
+    run(path, "--to", "pretrain", *TWO, popen=subprocess.Popen)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def with_jobset(cluster: Cluster) -> Iterator[None]:
+    """Skips where the cluster or the profile has no JobSet; nothing is left after a test."""
+    from kubernetes import client
+
+    names = [each.metadata.name for each in client.ApiextensionsV1Api().list_custom_resource_definition().items]
+    if cluster.profile.nodes is None or f"jobsets.{JOBSETS[0]}" not in names:
+        pytest.skip("the cluster has no JobSet, or the profile no `nodes`")
+    yield
+    cluster.until(lambda: not living(cluster), "the end of all pods of JobSets")
+
+
+def pods(cluster: Cluster) -> list[Any]:
+    from kubernetes import client
+
+    found = client.CoreV1Api().list_namespaced_pod(cluster.namespace, label_selector="jobset.sigs.k8s.io/jobset-name")
+    return list(found.items)
+
+
+def living(cluster: Cluster) -> list[str]:
+    return [pod.metadata.name for pod in pods(cluster) if pod.status.phase in ("Pending", "Running")]
+
+
+def in_the_middle(cluster: Cluster, store: Path) -> None:
+    cluster.until(lambda: list(store.glob("pretrain-*/state/step-*/complete")), "a state of pretraining")
+
+
+def rank(cluster: Cluster, number: int) -> int:
+    """The process of a rank, on this machine."""
+    found = [pid for pid in processes("steps.pretrain")
+             if b"RANK=%d" % number in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")]
+    if not found:
+        pytest.skip("the pods' processes are not this machine's, or it was too fast")
+    return found[-1]
+
+
+def check(cluster: Cluster, name: str, store: Path, laptop: Path, attempts: int = 1) -> dict[str, Any]:
+    ended = cluster.wait(name)
+    assert ended["status"]["phase"] == "Succeeded", ended["status"].get("message")
+    assert differences(store, laptop) == []
+    [directory] = store.glob("pretrain-*")
+    record = read_record(directory / RUN)
+    assert record["attempts"] == attempts
+    return record
+
+
+def test_two_pods_give_the_weights_of_two_groups_of_processes(cluster: Cluster, store: Path, two_groups: Path) -> None:
+    name = cluster.submit(**RANGE)
+    record = check(cluster, name, store, two_groups)
+    assert record.get("restarts", []) == []
+    jobset, = cluster.custom().list_namespaced_custom_object(*JOBSETS, cluster.namespace, "jobsets")["items"]
+    assert jobset["metadata"]["ownerReferences"][0]["name"] == name
+    assert jobset["status"]["terminalState"] == "Completed"
+    assert len({pod.status.pod_ip for pod in pods(cluster)}) == 2
+    [directory] = store.glob("pretrain-*")
+    assert (directory / rank_log(1)).is_file()
+
+
+def test_a_deleted_pod_a_killed_rank_and_a_frozen_one(cluster: Cluster, store: Path, two_groups: Path) -> None:
+    name = cluster.submit(**RANGE)
+    in_the_middle(cluster, store)
+    os.kill(rank(cluster, 1), signal.SIGKILL)
+    [directory] = store.glob("pretrain-*")
+    cluster.until(lambda: len(read_record(directory / RUN).get("restarts", [])) == 1, "the restart")
+    cluster.delete_pod(living(cluster)[-1])
+    record = check(cluster, name, store, two_groups)
+    assert len(record["restarts"]) >= 2
+
+
+def test_a_launcher_that_is_deleted(cluster: Cluster, store: Path, two_groups: Path) -> None:
+    name = cluster.submit(**RANGE)
+    in_the_middle(cluster, store)
+    before = living(cluster)
+    cluster.delete_pod(cluster.running(name, "pretrain"))
+    check(cluster, name, store, two_groups, attempts=2)
+    assert {pod.metadata.name for pod in pods(cluster)} == {*before}  # they waited for the next launcher
+
+
+@pytest.mark.parametrize("how", ["stopped", "terminated", "deleted"])
+def test_nothing_is_left(cluster: Cluster, store: Path, how: str) -> None:
+    name = cluster.submit(**RANGE)
+    in_the_middle(cluster, store)
+    if how == "deleted":
+        cluster.custom().delete_namespaced_custom_object(GROUP, VERSION, cluster.namespace, "workflows", name)
+    else:
+        cluster.patch(name, {"spec": {"shutdown": {"stopped": "Stop"}.get(how, "Terminate")}})
+        assert cluster.wait(name)["status"]["phase"] == "Failed"
+    cluster.until(lambda: not living(cluster), "the end of its pods")
+    cluster.reconcile()
+    assert read_record(store / ".argo" / name / "finished.json") == {"status": "KILLED"}

@@ -1,0 +1,92 @@
+"""A stage on several nodes as a JobSet: what its pods, its launcher and the template are, and what is refused."""
+
+import json
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from argosy.core.errors import InputError
+from workflows.argo.handoff import assign, deal, tasks_of
+from workflows.argo.manifests.documents import manifests
+from workflows.argo.pod.outputs import with_devices, write_outputs
+from workflows.argo.profile.profile import Profile, load_profile
+from workflows.compose import compose, every_stage
+from workflows.lifecycle import lifecycle
+from workflows.plan import plan
+
+
+@pytest.fixture
+def profile(tmp_path: Path) -> Profile:
+    path = tmp_path / "team.yaml"
+    path.write_text(yaml.safe_dump({
+        "storage": {"claim": "shared"}, "nodes": {"queue": "training", "annotations": {"net": "rail"}},
+        "stages": {"pretrain": {"cpu": "32", "memory": "256Gi", "devices": {"gpus": 8, "rdma": {"rdma/hca": 1}},
+                                "node_selector": {"gpu": "h100"}}}}))  # fmt: skip
+    return load_profile(str(path))
+
+
+def outputs(profile: Profile, folder: Path, *overrides: str) -> dict[str, Any]:
+    """The plan's output parameters."""
+    planned = plan(lifecycle(with_devices(compose("tiny", None, overrides), profile)), folder, None, "pretrain")
+    tasks = tasks_of(every_stage())
+    batches = {task: deal(task, [node for node in nodes if node.to_run], "p", 10)
+               for task, nodes in assign(planned.nodes, tasks).items()}  # fmt: skip
+    arguments = Namespace(outputs=folder / "o", image_tag="v1", workflow="lifecycle-abcde", priority="high")
+    write_outputs(planned, tasks, batches, profile, arguments, "")
+    return {path.name: json.loads(path.read_text()) for path in (folder / "o").iterdir() if path.name != "summary"}
+
+
+def test_each_node_has_a_pod_with_the_stages_devices_and_the_launcher_has_none(profile: Profile, tmp_path: Path
+                                                                               ) -> None:
+    given = outputs(profile, tmp_path, "resources.pretrain.nodes=4", "pretrain.global_batch_size=32")
+    jobset = json.loads(given["jobsets"]["pretrain"])
+    assert jobset["metadata"]["name"] == "lifecycle-abcde-pretrain-__ATTEMPT__"
+    assert jobset["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "training"
+    job = jobset["spec"]["replicatedJobs"][0]["template"]["spec"]
+    assert (job["parallelism"], job["completions"], job["completionMode"]) == (4, 4, "Indexed")
+    pod, main = job["template"]["spec"], job["template"]["spec"]["containers"][0]
+    assert main["resources"]["limits"] == {"memory": f"{256 * 1024}Mi", "nvidia.com/gpu": "8", "rdma/hca": "1"}
+    assert (pod["nodeSelector"], pod["priorityClassName"]) == ({"gpu": "h100"}, "high")
+    assert job["template"]["metadata"]["annotations"] == {"net": "rail"}
+    assert main["securityContext"]["capabilities"] == {"add": ["IPC_LOCK"], "drop": ["ALL"]}
+    launcher = json.loads(given["patches"]["pretrain"])
+    assert "nvidia.com/gpu" not in launcher["containers"][0]["resources"]["limits"]
+    assert "nodeSelector" not in launcher
+    assert int(given["memory"]["pretrain"]) < 1024
+    assert list(given["jobsets"]) == ["pretrain"]
+
+
+def test_a_stage_has_a_process_for_each_gpu_of_each_node(profile: Profile, tmp_path: Path) -> None:
+    config = compose("tiny", None, ("resources.pretrain.nodes=2", "pretrain.global_batch_size=32"))
+    pretrain = next(node for node in lifecycle(with_devices(config, profile)) if node.name == "pretrain")
+    assert (pretrain.config.processes, pretrain.config.nodes) == (16, 2)  # type: ignore[attr-defined]
+    config = compose("tiny", None, ("resources.pretrain.nodes=2", "pretrain.processes=4"))
+    pretrain = next(node for node in lifecycle(with_devices(config, profile)) if node.name == "pretrain")
+    assert (pretrain.resources.gpus, pretrain.resources.nodes) == (2, 2)
+
+
+def test_the_template_waits_for_the_jobset_and_may_make_it(profile: Profile) -> None:
+    made = manifests(profile)
+    templates = {each["name"]: each for each in made["lifecycle"][0]["spec"]["templates"]}
+    assert templates["nodes"]["resource"]["successCondition"] == "status.terminalState == Completed"
+    tasks = {task["name"]: task for task in templates["main"]["dag"]["tasks"]}
+    assert {"pretrain-nodes", "sft-nodes"} <= tasks.keys()
+    assert tasks["pretrain-nodes"]["depends"] == tasks["pretrain"]["depends"]
+    assert "clean-nodes" not in tasks
+    rules = {each["metadata"]["name"]: each["rules"] for each in made["rights"] if each["kind"] == "Role"}
+    assert any("jobsets" in rule["resources"] for rule in rules[profile.executor_account])
+
+
+@pytest.mark.parametrize(("change", "overrides", "words"), [
+    ({"nodes": None}, (), "has no `nodes`: install JobSet"),
+    ({"storage": {"uri": "s3://bucket/x"}, "tracking": {"uri": "http://mlflow:5000"}}, (), "a claim that many pods"),
+    ({}, ("resources.clean.nodes=2",), r"resources\.clean\.nodes is 2, allowed: 1, as clean runs as one process"),
+])
+def test_what_a_cluster_cannot_do_is_refused_by_the_plan(change: dict[str, Any], overrides: tuple[str, ...], words: str,
+                                                         profile: Profile, tmp_path: Path) -> None:
+    changed = Profile.model_validate({**profile.model_dump(exclude_unset=True), **change})
+    with pytest.raises(InputError, match=words):
+        outputs(changed, tmp_path, "resources.pretrain.nodes=2", "pretrain.global_batch_size=32", *overrides)

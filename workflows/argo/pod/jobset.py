@@ -1,0 +1,120 @@
+"""The JobSet of a stage on several nodes: a pod for each, which joins the launcher in the stage's own pod.
+
+That pod holds the lease, logs, reports progress and is retried as any other; it needs no device. The JobSet is made by
+a resource template beside it and belongs to the workflow. Its pods are replaced one by one, and wait for a launcher
+that is started again; without one for JOIN_S they fail, and with them the JobSet."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from argosy.core.errors import InputError
+from argosy.core.step.ranks.launcher import ADDRESS, JOIN, NODE
+from argosy.core.step.ranks.member import JOIN_WAIT
+from argosy.core.store.step_files import STATE
+from workflows.argo.handoff import FOLDER, Task, read_handoff
+from workflows.argo.profile.profile import Profile, config_map
+from workflows.graph import Resources
+from workflows.plan import PlannedNode
+
+ATTEMPT = "__ATTEMPT__"  # filled in by the template
+JOIN_S, KEPT_S = 120, 300
+_QUEUE = "kueue.x-k8s.io/queue-name"
+Manifest = dict[str, Any]
+
+
+def launcher_resources(given: Resources) -> Resources:
+    """Return what the stage's own pod asks for where others compute."""
+    return replace(given, cores=1, memory_gb=1.0, gpus=0)
+
+
+def of_node(given: Resources) -> Resources:
+    """Return what the pod of one node asks for."""
+    return replace(given, cores=-(-given.cores // given.nodes), memory_gb=given.memory_gb / given.nodes,
+                   processes=given.processes // given.nodes)
+
+
+def check_nodes(nodes: Sequence[PlannedNode], tasks: Sequence[Task], profile: Profile) -> None:
+    """Raise InputError where a stage that is to run asks for several nodes and this cluster cannot give them."""
+    alone = {task.stage for task in tasks if task.several}
+    for node in nodes:
+        if node.resources.nodes == 1:
+            continue
+        field = f"resources.{node.name}.nodes is {node.resources.nodes}"
+        if profile.nodes is None:
+            raise InputError(f"{field}, and the profile {profile.name!r} has no `nodes`: install JobSet, set "
+                             "`nodes: {}` there and install its manifests again, or leave it at 1")
+        if profile.storage.uri:
+            raise InputError(f"{field}, and the store is an object store: ranks write one directory together, so the "
+                             "profile's storage must be a claim that many pods can write (ReadWriteMany)")
+        if node.name not in alone:
+            raise InputError(f"{field}, allowed: 1, as {node.name} is an item of posttraining or has parts")
+
+
+def jobset(profile: Profile, task: Task, batch: str, nodes: int, patch: Manifest, memory_mb: int, workflow: str,
+           image: str) -> Manifest:
+    """Make the JobSet of a task's batch. `patch`: of the pods of one node; `memory_mb`: theirs."""
+    assert profile.nodes is not None
+    metadata = {"labels": {"app.kubernetes.io/part-of": "argosy", "argosy/workflow": workflow, **profile.nodes.labels},
+                "annotations": dict(profile.nodes.annotations)}
+    pod = {"metadata": metadata, "spec": _pod(profile, task, batch, patch, memory_mb, workflow, image)}
+    job = {"parallelism": nodes, "completions": nodes, "completionMode": "Indexed",
+           "backoffLimit": profile.retry.interruptions,
+           "podFailurePolicy": {"rules": [
+               {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]},
+               {"action": "FailJob", "onExitCodes": {"containerName": "main", "operator": "In", "values": [1, 2]}}]},
+           "template": pod}
+    queue = {_QUEUE: profile.nodes.queue} if profile.nodes.queue else {}
+    name = f"{workflow[:40].rstrip('-.')}-{task.name[:12].rstrip('-')}-{ATTEMPT}"
+    return {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet",
+            "metadata": {"name": name, "namespace": profile.namespace, **metadata,
+                         "labels": {**metadata["labels"], **queue}},
+            "spec": {"ttlSecondsAfterFinished": KEPT_S, "failurePolicy": {"maxRestarts": 0},
+                     "replicatedJobs": [{"name": "node", "replicas": 1, "template": {"spec": job}}]}}
+
+
+def _pod(profile: Profile, task: Task, batch: str, patch: Manifest, memory_mb: int, workflow: str, image: str
+         ) -> Manifest:
+    """Make the pod's spec: that of a step's pod, which the template's container and its patch make together."""
+    storage = profile.storage
+    env = {"HOME": "/tmp", "ARGOSY_PROFILES": "/etc/argosy/profiles", JOIN_WAIT: str(JOIN_S), **profile.defaults.env}
+    mounts = [{"name": "store", "mountPath": storage.mount_path}, {"name": "scratch", "mountPath": "/tmp"},
+              {"name": "profiles", "mountPath": "/etc/argosy/profiles", "readOnly": True}]
+    store = ({"persistentVolumeClaim": {"claimName": storage.claim}} if storage.claim
+             else {"hostPath": {"path": storage.node_directory, "type": "DirectoryOrCreate"}})
+    volumes = [{"name": "store", **store}, {"name": "scratch", "emptyDir": {}},
+               {"name": "profiles", "configMap": {"name": config_map(profile.name), "optional": True}}]
+    (own,) = patch["containers"]
+    limits = own["resources"]["limits"] | {"memory": f"{memory_mb}Mi"}
+    security = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "runAsNonRoot": True,
+                "capabilities": {"drop": ["ALL"]}, **own.get("securityContext", {})}
+    args = ["join", "--workflow", workflow, "--profile", profile.name, "--batch", batch]
+    main = {**own, "image": image, "imagePullPolicy": profile.images.pull_policy, "args": args,
+            "command": ["python", "-m", "workflows.argo.pod"], "securityContext": security,
+            "env": [*({"name": key, "value": value} for key, value in env.items()), *own["env"]],
+            "resources": {"limits": limits, "requests": own["resources"]["requests"] | {"memory": f"{memory_mb}Mi"}},
+            "volumeMounts": [*mounts, *map(dict, profile.defaults.volume_mounts), *own.get("volumeMounts", [])]}
+    ids = profile.user
+    return {"restartPolicy": "Never", "serviceAccountName": profile.service_account,
+            "automountServiceAccountToken": False,
+            "securityContext": {"runAsNonRoot": True, "runAsUser": ids, "runAsGroup": ids, "fsGroup": ids,
+                                "fsGroupChangePolicy": "OnRootMismatch", "seccompProfile": {"type": "RuntimeDefault"}},
+            **({"schedulerName": profile.scheduler} if profile.scheduler else {}),
+            **({"imagePullSecrets": [{"name": each} for each in profile.images.pull_secrets]}
+               if profile.images.pull_secrets else {}),
+            **patch, "containers": [main],
+            "volumes": [*volumes, *map(dict, profile.defaults.volumes), *patch.get("volumes", [])]}
+
+
+def join(profile: Profile, arguments: argparse.Namespace) -> int:
+    """Become the group of ranks of this pod's node, until the launcher says that all is over."""
+    path = Path(profile.storage.root) / FOLDER / arguments.workflow / "plan.json"
+    (node,) = read_handoff(path).of(arguments.batch)
+    environment = {**os.environ, JOIN: str(Path(node.dir, STATE, ADDRESS)),
+                   NODE: os.environ.get("JOB_COMPLETION_INDEX", "0"), "PYTHONUNBUFFERED": "1"}
+    os.execve(sys.executable, [sys.executable, "-m", f"steps.{node.step}"], environment)
+
