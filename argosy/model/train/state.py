@@ -1,19 +1,21 @@
 """Resumable states of a step: directories `step-<n>` with the sizes of their files, which show damage. Going on from
 the state of a different run, on other processes or by another engine, and from the optimizer of a phase before."""
 
+import hashlib
 import json
 import re
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from io import BytesIO
 from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 import torch
+import xxhash
 
 from argosy.core.config.explain import first_of
 from argosy.core.errors import InputError
@@ -28,7 +30,7 @@ from argosy.model.train.memory import Memory
 from argosy.model.train.parallelism import Group
 
 LOOP = "loop.pt"
-COMPLETE = "complete"  # {file: bytes}; written last
+COMPLETE = "complete"  # {file: bytes, or bytes and checksum}; written last
 PREFIX = "step-"
 KEPT = 2  # the newest, and the one before: what goes on where the newest is damaged
 _FORM = re.compile(rf"[^/]+-[0-9a-f]+/{STATE}/step-\d+")
@@ -99,7 +101,8 @@ class StateStore:
     def _carry(self, temporary: Path, loop: bytes, kept: bool) -> None:
         """Complete a state in memory, and copy it into the store if it is to be kept there."""
         (temporary / LOOP).write_bytes(loop)
-        _mark_complete(temporary)
+        sums = {file.name: _checksum(file) for file in temporary.iterdir()}  # of memory, before they travel
+        _mark_complete(temporary, sums)
         name = temporary.name.removeprefix(".").partition(".")[0]
         target = temporary.with_name(name)
         temporary.rename(target)
@@ -108,11 +111,11 @@ class StateStore:
         if kept:
             copy = temporary_of(self._directory / name)
             shutil.copytree(target, copy, ignore=shutil.ignore_patterns(COMPLETE))
-            self._publish(copy, name, loop)
+            self._publish(copy, name, loop, sums)
 
-    def _publish(self, temporary: Path, name: str, loop: bytes) -> None:
+    def _publish(self, temporary: Path, name: str, loop: bytes, sums: Mapping[str, str] | None = None) -> None:
         (temporary / LOOP).write_bytes(loop)
-        _mark_complete(temporary)
+        _mark_complete(temporary, sums or {})
         publish(temporary, self._directory / name)
         for old in _states(self._directory)[:-KEPT]:
             _remove(old)
@@ -159,7 +162,7 @@ def _latest(states: Sequence[Path]) -> Path | None:
     """Return the newest whole state, or None. What a crash left half written or a disk has damaged is deleted, and its
     file named."""
     for path in reversed(states):
-        problem = damage(path)
+        problem = damage(path, read=True)
         if not problem:
             return path
         print(f"{problem}: continuing from the state before, or the beginning", flush=True)
@@ -167,12 +170,13 @@ def _latest(states: Sequence[Path]) -> Path | None:
     return None
 
 
-def _mark_complete(path: Path) -> None:
+def _mark_complete(path: Path, sums: Mapping[str, str]) -> None:
     """Declare the state in `path` complete, its bytes on the disk before the mark."""
-    sizes = {}
+    sizes: dict[str, Any] = {}
     for file in sorted(file for file in path.rglob("*") if file.is_file()):
         sync(file)
-        sizes[file.relative_to(path).as_posix()] = file.stat().st_size
+        name, size = file.relative_to(path).as_posix(), file.stat().st_size
+        sizes[name] = [size, sums[name]] if name in sums else size
     (path / COMPLETE).write_text(json.dumps(sizes))
     sync(path / COMPLETE)
     sync(path)
@@ -192,16 +196,23 @@ def _remove(path: Path) -> None:
     shutil.rmtree(path)
 
 
-def damage(path: Path) -> str:
-    """Say what a state lacks; "" where it is whole."""
+def _checksum(file: Path) -> str:
+    with open(file, "rb") as opened:
+        return str(hashlib.file_digest(opened, cast(Any, xxhash.xxh3_64)).hexdigest())
+
+
+def damage(path: Path, *, read: bool = False) -> str:
+    """Say what a state lacks; "" where it is whole. `read`: compare checksums too, of files that have one."""
     sizes = read_record(path / COMPLETE)
     if not sizes:
         return f"{path} was not written to its end"
-    for name, size in sizes.items():
-        file = path / name
+    for name, known in sizes.items():
+        file, (size, checksum) = path / name, known if isinstance(known, list) else (known, "")
         if not file.is_file() or file.stat().st_size != size:
             found = f"{file.stat().st_size} bytes" if file.is_file() else "absent"
             return f"{file} is damaged ({found}, {size} were written)"
+        if read and checksum and _checksum(file) != checksum:
+            return f"{file} is damaged (it has not the bytes that were written)"
     return ""
 
 

@@ -90,14 +90,17 @@ def test_a_phase_that_died_ends_in_the_same_bytes_and_metrics(data: Path, pretra
         assert ("heldout/bpb/en", 0) not in again.logged  # it went on and did not start anew
 
 
+@pytest.mark.parametrize("flipped", [False, True], ids=["cut", "flipped"])
 def test_a_damaged_or_half_written_state_gives_way_to_the_one_before(
-    data: Path, pretrained: tuple[Path, Any, Recorder], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    data: Path, pretrained: tuple[Path, Any, Recorder], tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    flipped: bool
 ) -> None:
     with pytest.raises(KeyboardInterrupt):
         train(data, tmp_path, Recorder(crash_at=10))
     assert sorted(path.name for path in (tmp_path / "state").glob("step-*")) == ["step-00000004", "step-00000008"]
     newest = tmp_path / "state/step-00000008/tensors-00000-00000.safetensors"
-    newest.write_bytes(newest.read_bytes()[:-100])
+    content = newest.read_bytes()
+    newest.write_bytes(content[:-100] + (bytes([content[-100] ^ 1]) + content[-99:] if flipped else b""))
     (tmp_path / "state/.step-00000099.tmp").mkdir()
     (tmp_path / "state/step-00000010").mkdir()
     train(data, tmp_path)
