@@ -15,6 +15,7 @@ from argosy.core.tracking.spool import OF_THE_RUN
 # What tells of a process: times, attempts, host. The page shows times too; comparison.json has its numbers.
 OF_THE_PROCESS = {RUN, LOG, PROGRESS, ERROR, LEASE, TRACKING, STATE, "report.html"}
 NODE = re.compile(r".+-[0-9a-f]{12}")
+OF_ATTEMPTS = ("perf/goodput", "perf/gpu_hours", "perf/cost", "time/lost_")  # at the number of the attempt
 Points = dict[tuple[str, str, int], list[float | None]]  # (node's digest or curve, metric, step): values
 ONCE = {
     "select name, status from runs where status != 'FINISHED'": "a run that did not end well,",
@@ -56,7 +57,8 @@ def _metrics(store: Path, untouched: Path) -> Iterator[str]:
                 yield f"MLflow: {what} {name}: {found}"
         counts, expected = _points(database), _points(other)
     owners = {owner for owner, _, _ in counts}
-    for point in sorted({*counts, *(point for point in expected if point[0] in owners)}):
+    points = {*counts, *(point for point in expected if point[0] in owners)}
+    for point in sorted(point for point in points if not point[1].startswith(OF_ATTEMPTS)):
         ours, theirs = counts.get(point, []), expected.get(point, [])
         if len(ours) != 1 or (ours != theirs and not point[1].startswith(OF_THE_RUN)):
             yield "MLflow: {}: {} at step {}".format(*point) + f" has the values {ours}, untouched {theirs}"

@@ -43,11 +43,11 @@ def with_jobset(cluster: Cluster) -> Iterator[None]:
     cluster.until(lambda: not living(cluster), "the end of all pods of JobSets")
 
 
-def pods(cluster: Cluster) -> list[Any]:
+def pods(cluster: Cluster, workflow: str = "") -> list[Any]:
     from kubernetes import client
 
-    found = client.CoreV1Api().list_namespaced_pod(cluster.namespace, label_selector="jobset.sigs.k8s.io/jobset-name")
-    return list(found.items)
+    selector = f"argosy/workflow={workflow}" if workflow else "argosy/workflow"
+    return list(client.CoreV1Api().list_namespaced_pod(cluster.namespace, label_selector=selector).items)
 
 
 def living(cluster: Cluster) -> list[str]:
@@ -81,10 +81,10 @@ def test_two_pods_give_the_weights_of_two_groups_of_processes(cluster: Cluster, 
     name = cluster.submit(**RANGE)
     record = check(cluster, name, store, two_groups)
     assert record.get("restarts", []) == []
-    jobset, = cluster.custom().list_namespaced_custom_object(*JOBSETS, cluster.namespace, "jobsets")["items"]
-    assert jobset["metadata"]["ownerReferences"][0]["name"] == name
+    found = cluster.custom().list_namespaced_custom_object(*JOBSETS, cluster.namespace, "jobsets")["items"]
+    jobset, = (each for each in found if each["metadata"]["ownerReferences"][0]["name"] == name)
     assert jobset["status"]["terminalState"] == "Completed"
-    assert len({pod.status.pod_ip for pod in pods(cluster)}) == 2
+    assert len({pod.status.pod_ip for pod in pods(cluster, name)}) == 2
     [directory] = store.glob("pretrain-*")
     assert (directory / rank_log(1)).is_file()
 
@@ -106,7 +106,7 @@ def test_a_launcher_that_is_deleted(cluster: Cluster, store: Path, two_groups: P
     before = living(cluster)
     cluster.delete_pod(cluster.running(name, "pretrain"))
     check(cluster, name, store, two_groups, attempts=2)
-    assert {pod.metadata.name for pod in pods(cluster)} == {*before}  # they waited for the next launcher
+    assert {pod.metadata.name for pod in pods(cluster, name)} == {*before}  # they waited for the next launcher
 
 
 @pytest.mark.parametrize("how", ["stopped", "terminated", "deleted"])

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from argosy.core.errors import ArgosyError, Stopped
 from argosy.core.step.process import stop_on_signals
+from argosy.core.step.ranks.launcher import end_groups
 from argosy.core.store.files import read_record, write_json
 from argosy.core.store.lease import live_holder, stale_after
 from argosy.core.store.step_files import TRACKING, parts_to_retry, read_done
@@ -52,13 +53,14 @@ def final_status(phase: str, *, stopped: bool) -> str | None:
 
 
 def conclude(path: Path, status: str) -> None:
-    """Give the pipeline's run its final status, and killed nodes, which had no time to, theirs.
+    """Give the pipeline's run its final status, and killed nodes, which had no time to, theirs; end their pods.
 
     Both the exit handler and the reconciler end here. What MLflow does not take stays in the store, and the reconciler
     sends it later."""
     handoff = read_handoff(path)
     deadline = time.monotonic() + stale_after() + 1
-    for directory in (Path(node["dir"]) for node in handoff.nodes.values()):
+    for node in handoff.nodes.values():
+        directory = Path(node["dir"])
         done = read_done(directory)
         finished = done and not parts_to_retry(done)
         if not (directory / TRACKING).is_dir() or finished:
@@ -67,6 +69,8 @@ def conclude(path: Path, status: str) -> None:
             time.sleep(0.5)  # a pod that was just killed looks alive for a while
         if not holder:  # else another workflow runs this node
             end_run(directory / TRACKING, "FINISHED" if done else KILLED)
+            if node.get("resources", {}).get("nodes", 1) > 1:
+                end_groups(directory)
     for pipeline, line in handoff.pipelines.items():
         PipelineTracker(Path(handoff.store), pipeline, line).finish(status)
     print(f"{path.parent.name}: {status}", flush=True)
