@@ -269,9 +269,9 @@ def _action(node: PlannedNode) -> str:
         return "done"
     if not node.selected:
         return "left out"
-    gpus, processes = node.resources.gpus, node.resources.processes
-    return ", ".join(filter(None, (
-        "run", f"{gpus} GPUs" if gpus else f"{processes} processes" if processes > 1 else "", training_limit(node))))
+    gpus, processes, nodes = node.resources.gpus, node.resources.processes, node.resources.nodes
+    size = f"{gpus * nodes} GPUs" if gpus else f"{processes} processes" if processes > 1 else ""
+    return ", ".join(filter(None, ("run", size + (f" on {nodes} nodes" if nodes > 1 else ""), training_limit(node))))
 
 
 def training_limit(*nodes: PlannedNode) -> str:

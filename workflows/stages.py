@@ -97,28 +97,47 @@ class Stages:
 
 def _with_processes(name: str, config: Config, resources: StageResources) -> Config:
     """`config` with one process for each GPU, on the nodes that it is given, where it can run as several."""
-    nodes, gpus = resources.nodes, resources.gpus
+    nodes, gpus, least = resources.nodes, resources.gpus, resources.min_nodes
     if not isinstance(config, ParallelConfig):
         if nodes > 1:
             raise InputError(f"resources.{name}.nodes is {nodes}, allowed: 1, as {name} runs as one process")
         return config
+    if least > nodes:
+        raise InputError(f"resources.{name}.min_nodes is {least}, allowed: up to resources.{name}.nodes, which is "
+                         f"{nodes}")
     if nodes == 1 and not gpus:
         return config
     given = {field: getattr(config, field) for field in config.model_fields_set}
-    given |= {"nodes": nodes, "min_nodes": resources.min_nodes}
-    if not gpus:
-        given.setdefault("processes", nodes)
-        return validated(type(config), given)
-    processes = nodes * max(1, gpus - int(getattr(config, "server_gpus", 0)))
-    if "processes" in config.model_fields_set and config.processes != processes:
+    given |= {"nodes": nodes, "min_nodes": least}
+    processes = nodes * max(1, (gpus or 0) - int(getattr(config, "server_gpus", 0)))
+    if gpus and "processes" in config.model_fields_set and config.processes != processes:
         raise InputError(f"{name}.processes is {config.processes} and resources.{name}.gpus is {gpus}, allowed: as "
                          f"many processes as GPUs, but a server's; leave {name}.processes out, or set gpus=0 to "
                          "train on the CPU")
+    given["processes"] = processes if gpus else given.get("processes", nodes)
     try:
-        return validated(type(config), {**given, "processes": processes})
+        made = validated(type(config), given)
     except InputError as error:
-        raise InputError(f"{name} runs as one process for each GPU, of which resources.{name}.gpus (or the cluster "
-                         f"profile) gives it {gpus} on each of {nodes} nodes: {error}") from None
+        of = (f"resources.{name}.gpus (or the cluster profile) gives it {gpus} on each of {nodes} nodes, and it runs "
+              "as one process for each GPU" if gpus else f"resources.{name}.nodes is {nodes}, which share "
+              f"{given['processes']} processes ({name}.processes; one for each node by default)")
+        raise InputError(f"{of}: {error}") from None
+    if 0 < least < nodes and not any(_fits(made, few) for few in range(least, nodes)):
+        raise InputError(f"resources.{name}.min_nodes is {least}, and no number of nodes from {least} to {nodes - 1} "
+                         f"fits: {made.processes // nodes} processes a node must divide the batch and the layout; "
+                         "lower it, or leave it out")
+    return made
+
+
+def _fits(config: ParallelConfig, nodes: int) -> bool:
+    """Tell whether fewer nodes, with as many processes each, could go on with the work."""
+    given = config.model_dump(mode="json", exclude_unset=True)
+    try:
+        validated(type(config), {**given, "nodes": nodes, "min_nodes": 0,
+                                 "processes": config.processes // config.nodes * nodes})
+    except InputError:
+        return False
+    return True
 
 
 @cache

@@ -9,7 +9,7 @@ from pathlib import Path
 from argosy.core.config.explain import first_of, likely
 from argosy.core.errors import InputError
 from argosy.core.store.lease import live_holder
-from argosy.core.store.step_files import LOG
+from argosy.core.store.step_files import LOG, rank_log
 from workflows.argo.client.api import ApiError, ArgoClient
 from workflows.argo.client.view import EXECUTOR, OVER, Json, Unit, View, view
 from workflows.cli.cluster import MORE, add_cluster, connected, on_argo
@@ -39,7 +39,10 @@ def run(args: argparse.Namespace) -> int:
         time.sleep(POLL_S)
     if not path.exists():
         raise InputError(unfinished(args.store, args.node, directory))
-    _copy(path, directory if args.follow else None)
+    first = directory / rank_log(0)
+    _copy(path, directory if args.follow and not first.exists() else None)
+    if first.exists():  # of several processes: the training
+        _copy(first, directory if args.follow else None)
     return 0
 
 

@@ -5,6 +5,7 @@ import json
 import os
 from pathlib import Path
 
+from argosy.core.errors import InputError
 from argosy.core.nodes.check import SIDE, Place, Verdict, check
 from argosy.core.nodes.hardware import look
 from argosy.core.store.files import write_json
@@ -35,6 +36,11 @@ def parser() -> argparse.ArgumentParser:
 def check_nodes(args: argparse.Namespace) -> int:
     """Run the check; returns the exit code, 1 where a machine is bad or not cleared."""
     place, failed = Place.of_environment(os.environ), False
+    for name, seconds in (("wait", args.wait), ("patience", args.patience)):
+        if not seconds > 0:
+            raise InputError(f"--{name} is {seconds:g}, allowed: seconds above 0")
+    if place.rank >= place.world:
+        raise InputError(f"RANK is {place.rank} and WORLD_SIZE {place.world}, allowed: 0 to {place.world - 1}")
     for found in look(args.storage):
         failed = failed or found.state == "FAIL"
         print(f"{found.state:4}  {found.name:10}  {found.what}", flush=True)

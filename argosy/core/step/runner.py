@@ -147,6 +147,7 @@ class _Attempt:
         self._before, self._stamp = records.read_whole(self._out), _stamp(self._out)  # it stays until it is replaced
         self._run = read_record(self._out / records.RUN)
         self._computed_with: Mapping[str, str] = {}
+        self._launches = getattr(item.config, "nodes", 1) > 1  # and its own memory is not the stage's
 
     def run(self) -> process.Outcome:
         try:
@@ -255,7 +256,8 @@ class _Attempt:
         if attempts := run.get(history.HISTORY):
             cores = round((process.cpu_seconds() - self._cpu_s) / max(ended - self._started, 1e-3), 2)
             attempts[-1] = history.closed(attempts[-1], ended, code, read_record(self._out / records.PROGRESS),
-                                          cause=cause, peak_rss_mb=peak, cores=cores)
+                                          cause=cause, **({} if self._launches else {
+                                              "peak_rss_mb": peak, "cores": cores}))
             self._tracker.metrics(history.goodput(attempts).metrics(), step=len(attempts))
         with suppress(OSError):
             write_json(self._out / records.RUN, run, durable=False)

@@ -21,8 +21,8 @@ PRICE, MEMORY = "ARGOSY_GPU_HOUR_PRICE", "ARGOSY_MEMORY_GB"  # what the runner a
 STARTUP, REPEATED, SAVING, WAITING, OOM = "startup", "repeated", "saving", "waiting", "oom"
 WORDS = {STARTUP: "start-up", REPEATED: "work done again", SAVING: "saving", WAITING: "waiting between attempts",
          OOM: "out of memory", "hang": "hang", "node": "lost node", "preemption": "preemption", "stopped": "stopped",
-         "error": "error"}
-_OF = {"killed": OOM, "frozen": "hang", "membership": "node", "memory of the machine": OOM, "memory of the device": OOM}
+         "killed": "killed", "error": "error"}
+_OF = {"frozen": "hang", "membership": "node", "memory of the machine": OOM, "memory of the device": OOM}
 _CODES = {0: "", 130: "stopped", 137: OOM, 143: "preemption"}
 Attempt = dict[str, Any]
 
@@ -75,7 +75,8 @@ def goodput(attempts: Sequence[Attempt]) -> Goodput:
         resumed = min(resumed, run["from"])
     hours = [(each["ended"] - each["started"]) * each.get("gpus", 0) / 3600 for each in attempts]
     prices = [each.get("price") for each in attempts]
-    cost = sum(hour * (price or 0.0) for hour, price in zip(hours, prices, strict=True)) if any(prices) else None
+    priced = any(prices) and sum(hours) > 0
+    cost = sum(hour * (price or 0.0) for hour, price in zip(hours, prices, strict=True)) if priced else None
     return Goodput(attempts[-1]["ended"] - attempts[0]["started"] if attempts else 0.0,
                    {cause: seconds for cause, seconds in lost.items() if cause and seconds},
                    {cause: count for cause, count in failures.items() if cause}, sum(hours), cost,

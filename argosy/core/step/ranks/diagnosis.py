@@ -19,6 +19,7 @@ _WAITED = re.compile(r"Timed out waiting \d+ms|collective operation timeout")  #
 _FRAME = re.compile(r'File "(.+?)", line (\d+) in (\S+)')
 _WAITS = ("torch/distributed/", "torch/autograd/graph.py", "deepspeed/comm/")  # files of ranks that wait for others
 _ENDED = (-signal.SIGTERM, 128 + signal.SIGTERM)
+_MEMORY = "see the kernel's log; if memory was short, raise resources.STAGE.memory_gb"
 LOST = "lost process"  # in causes.yaml
 _TAIL = 20_000  # characters of a log
 
@@ -145,7 +146,8 @@ def first_failure(group: GroupEnd, out: Path) -> ArgosyError:
         return hang(group.late, group.stacks)
     if group.frozen:
         rank, text = next(iter(group.frozen.items()))
-        return RankFailed(text, {"rank": rank, "cause": "frozen"}, again=True)
+        cause = "node" if text.startswith("node") else "frozen"
+        return RankFailed(text, {"rank": rank, "cause": cause}, again=True)
     found: list[tuple[float, int, ArgosyError]] = []
     for rank in group.ends.keys() | group.exits.keys():
         end, (code, ended) = group.ends.get(rank, {}), group.exits.get(rank, (0, 0.0))
@@ -181,7 +183,7 @@ def _silent(rank: int, code: int, out: Path) -> RankFailed:
     log = f"its log is {rank_log(rank)}"
     if code == -signal.SIGKILL:
         return RankKilled(f"rank {rank} was killed by SIGKILL (out of memory?); {log}",
-                          {"rank": rank, "cause": "killed"}, again=True)
+                          {"rank": rank, "cause": "killed", "advice": _MEMORY}, again=True)
     killed, ended = code < 0 and f"was killed by {signal.Signals(-code).name}", f"ended with exit code {code}"
     text = killed or f"{ended} before it was done"
     return _explained(f"rank {rank} {text}; {log}", rank, "", out, again=code < 0)

@@ -70,6 +70,7 @@ class Launcher:
         self._timeout = seconds_from(NODE_TIMEOUT, 30)
         self._groups = [_Group() for _ in range(nodes)]
         self._round, self._closed = 0, threading.Event()
+        self._ended: dict[str, int] = {}  # exit codes of groups on this machine, by incarnation
         self._waiting: set[int] = set()  # members of the round that have not ended
         record = out / STATE / ADDRESS
         record.parent.mkdir(exist_ok=True)
@@ -134,8 +135,10 @@ class Launcher:
                 self._stop("save")
         if lost and not end.late:
             rank = members.index(lost[0]) * self._local
-            end.frozen = {rank: f"node {lost[0]} was lost: its group of ranks gave no sign of life for "
-                                f"{self._timeout:g} s ({NODE_TIMEOUT})"}
+            code = self._ended.get(self._groups[lost[0]].incarnation)
+            end.frozen = {rank: f"node {lost[0]} was lost: its process " + (
+                f"gave no sign of life for {self._timeout:g} s ({NODE_TIMEOUT}), or began anew" if code is None
+                else f"ended with exit code {code}")}  # fmt: skip
         failed = end.frozen or end.late or any(code not in (143, -15) for code, _ in end.exits.values())
         return end, grows and not failed and "outputs" not in end.ends.get(0, {})
 
@@ -155,7 +158,8 @@ class Launcher:
                 if group.incarnation not in ("", incarnation):
                     group.seen = float("-inf")  # the one before is lost, whoever came in its place
                 group.incarnation = incarnation
-        return [node for node, group in enumerate(self._groups) if now - group.seen < self._timeout]
+        return [node for node, group in enumerate(self._groups)
+                if now - group.seen < self._timeout and group.incarnation not in self._ended]
 
     def _keep_group(self, node: int, record: Path) -> None:
         """Run a group on this machine, and start it again where it has ended, as a cluster would its pod."""
@@ -168,7 +172,9 @@ class Launcher:
             while not self._closed.is_set():
                 process = subprocess.Popen([sys.executable, "-m", f"steps.{self._step}"], env=environment,
                                            stdout=log, stderr=log)
-                process.wait()
+                code = process.wait()
+                if self._store.check([f"group/{node}"]):
+                    self._ended[json.loads(self._store.get(f"group/{node}"))["incarnation"]] = code
                 self._closed.wait(_AGAIN_S)
 
     def close(self) -> None:

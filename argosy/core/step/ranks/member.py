@@ -100,11 +100,12 @@ class _Member:
         out = Path(task["out"])
         folder = temporary_of(out / f"ranks-{self._node}")
         folder.mkdir(parents=True)
-        print(f"{timestamp()} node {self._node} is number {place} of {len(round_['members'])} in round {number}",
-              flush=True)
+        count, local = len(round_["members"]), round_["local"]
+        print(f"{timestamp()} round {number} on {count} nodes: ranks {place * local} to {(place + 1) * local - 1} on "
+              f"node {self._node}", flush=True)
         try:
             write_json(folder / TASK, task, durable=False)
-            where = Place(place, len(round_["members"]), round_["local"], round_["endpoint"], self._address)
+            where = Place(place, count, local, round_["endpoint"], self._address)
             end = run_group(self._step, where, folder, out, int(task["config"].get("threads", 1)),
                             lambda: self._asked(number))
         finally:

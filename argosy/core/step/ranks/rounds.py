@@ -10,7 +10,7 @@ from argosy.core.config.schema import ParallelConfig
 from argosy.core.errors import ArgosyError, InputError, StepError
 from argosy.core.step.contract import Step
 from argosy.core.step.machine import memory_kills
-from argosy.core.step.ranks import TASK
+from argosy.core.step.ranks import TASK, hang_timeout, rank_timeout
 from argosy.core.step.ranks.diagnosis import GroupEnd, RankFailed, RankKilled, first_failure
 from argosy.core.step.ranks.group import Place, run_group
 from argosy.core.store.files import read_record, remove_temporaries, temporary_of, write_json
@@ -63,6 +63,7 @@ def run_ranks(step: Step[Any], config: ParallelConfig, out: Path, lease: str, no
     on `out`. The ranks renew it too, since they may work on while this process is suspended, and stop when another has
     taken the directory over. `note` records each restart. Raises InputError, StepError: names the rank that failed
     first; Stopped: a signal arrived; the ranks have ended."""
+    rank_timeout(), hang_timeout()  # refuses wrong values before anything starts
     local = config.processes // config.nodes
     groups: Groups = Alone(step.name, out, local)
     if config.nodes > 1:
@@ -123,10 +124,14 @@ class _Rounds:
         done = float(read_record(self._out / PROGRESS).get("done", 0.0))
         self._tries = 1 if done > self._farthest else self._tries + 1
         self._farthest = max(done, self._farthest)
-        if not isinstance(error, RankFailed) or not error.again or self._tries > self._config.restarts:
+        if not isinstance(error, RankFailed) or not error.again:
             raise error
         if isinstance(error, RankKilled) and memory_kills() > self._kills:
-            raise error  # by the kernel, for want of memory, which a restart would want again
+            error.about["cause"] = "memory of the machine"  # which a restart would want again
+            raise error
+        if self._tries > self._config.restarts:
+            often = f"given up after {self._config.restarts} restarts without progress between (field restarts)"
+            raise type(error)(f"{error}; {often}" if self._config.restarts else str(error), error.about)
         often = f"restart {self._tries} of {self._config.restarts} without progress between"
         self._restart(f"{error}; {often}", error.about)
 

@@ -36,7 +36,7 @@ def test_two_nodes_of_one_process_are_one_node_of_two(given: Path, tmp_path: Pat
     expected = whole(given, name, **TWO[name])
     assert digests(tmp_path) == digests(expected)
     assert metrics(tmp_path) == metrics(expected)
-    assert "node 1 is number 1 of 2 in round 1" in (tmp_path / "log.txt").read_text()
+    assert "round 1 on 2 nodes: ranks 1 to 1 on node 1" in (tmp_path / "log.txt").read_text()
     assert not (tmp_path / "state").exists()
 
 
@@ -87,7 +87,7 @@ def test_a_lost_node_is_done_without_until_it_is_back(given: Path, tmp_path: Pat
     os.kill(int(Path(f"/proc/{lost}/stat").read_text().rpartition(")")[2].split()[1]), signal.SIGKILL)
     process.end()
     log = (tmp_path / "log.txt").read_text()
-    assert [max(map(int, re.findall(rf"of (\d) in round {number}", log))) for number in (1, 2, 3)] == [4, 3, 4]
+    assert [max(map(int, re.findall(rf"round {number} on (\d) nodes", log))) for number in (1, 2, 3)] == [4, 3, 4]
     assert [each["cause"] for each in read_record(tmp_path / "run.json")["restarts"]][-1] == "membership"
     expected = whole(given, "pretrain", **fields)
     assert metrics(tmp_path).keys() == metrics(expected).keys()  # each step once
