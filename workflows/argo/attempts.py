@@ -118,7 +118,8 @@ def exit_code(result: "RunResult", earlier: "Attempts", retry: "Retry", plan: Pa
     if not failed:
         return 0
     why = "\n".join(f"{each.node.id}: {each.message}" for each in failed)
-    if any(each.code == -signal.SIGKILL for each in failed):  # in a pod, the kernel lacked memory and left us alone
+    # In a pod, the kernel lacked memory and left us alone; of several processes, one was killed again and again.
+    if any(each.code in (-signal.SIGKILL, KILLED) for each in failed):
         count = earlier.counted(OUT_OF_MEMORY).write(plan, batch).out_of_memory
         enough = count > retry.out_of_memory
         say_why(f"{why}\n{_TOO_LITTLE.format(count)}" if enough else f"{NEEDS.format(count)} {why}")

@@ -126,7 +126,6 @@ def main(step: Step[Any], argv: Sequence[str] | None = None) -> NoReturn:
         try:
             sys.exit(run_rank(step, Path(folder)))
         except Stopped as stopped:  # wherever the signal came
-            print(stopped, flush=True)
             sys.exit(stopped.exit_code)
     record = os.environ.pop(JOIN, "")
     with process.reader_may_leave():

@@ -59,8 +59,14 @@ class Memory:
         if not fits and not self._told and self._group.rank == 0:
             print(f"shared memory has {free / 1e9:.1f} GB free and a state takes {nbytes / 1e9:.1f}: training waits "
                   f"until each state is in the store (docker run --shm-size; {PLACE} names another folder)", flush=True)
-        self._told = True
+        self._told = self._told or not fits
         return fits
+
+    def leave(self) -> None:
+        """Give shared memory up, with what is in it."""
+        if self.folder is not None and self._group.rank == 0:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder = None
 
     def start(self, temporary: Path, jobs: Sequence[Job], finish: Job) -> None:
         """Write into `temporary` by `jobs` from now on, and call `finish` in rank 0 once all processes have."""
@@ -86,8 +92,7 @@ class Memory:
     def close(self) -> None:
         """Wait for what is on its way, and free the memory."""
         self.flush()
-        if self.folder is not None and self._group.rank == 0:
-            shutil.rmtree(self.folder, ignore_errors=True)
+        self.leave()
 
     def _before_update(self, *_: Any) -> None:
         """Wait until the tensors that an update changes are copied."""

@@ -82,7 +82,7 @@ class StateStore:
             if self._memory.has_room(sum(self._group.gathered(sum(job.nbytes for job in jobs)))):
                 self._memory.start(temporary, [job.run for job in jobs], partial(self._carry, temporary, loop, kept))
                 return
-            self._memory.folder = None
+            self._memory.leave()
         if kept:
             temporary = self._prepare(self._directory / name)
             self._engine.save(temporary)
@@ -101,7 +101,8 @@ class StateStore:
     def _carry(self, temporary: Path, loop: bytes, kept: bool) -> None:
         """Complete a state in memory, and copy it into the store if it is to be kept there."""
         (temporary / LOOP).write_bytes(loop)
-        sums = {file.name: _checksum(file) for file in temporary.iterdir()}  # of memory, before they travel
+        files = [file for file in temporary.rglob("*") if file.is_file()]
+        sums = {file.relative_to(temporary).as_posix(): _checksum(file) for file in files}  # before they travel
         _mark_complete(temporary, sums)
         name = temporary.name.removeprefix(".").partition(".")[0]
         target = temporary.with_name(name)

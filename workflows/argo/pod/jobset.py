@@ -69,7 +69,7 @@ def jobset(profile: Profile, task: Task, batch: str, nodes: int, patch: Manifest
                {"action": "FailJob", "onExitCodes": {"containerName": "main", "operator": "In", "values": [1, 2]}}]},
            "template": pod}
     queue = {_QUEUE: profile.nodes.queue} if profile.nodes.queue else {}
-    name = f"{workflow[:40].rstrip('-.')}-{task.name[:12].rstrip('-')}-{ATTEMPT}"
+    name = f"{workflow[-40:].lstrip('-.')}-{task.name[:12].rstrip('-')}-{ATTEMPT}"
     return {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet",
             "metadata": {"name": name, "namespace": profile.namespace, **metadata,
                          "labels": {**metadata["labels"], **queue}},

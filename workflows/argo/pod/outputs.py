@@ -10,6 +10,8 @@ from typing import Any
 from argosy.core.config.schema import ParallelConfig
 from argosy.core.errors import InputError
 from argosy.core.step.process import GRACE, thread_environment
+from argosy.core.step.ranks.launcher import ADDRESS
+from argosy.core.store.step_files import STATE
 from workflows.argo.handoff import FOLDER, Batch, Task, report_directory
 from workflows.argo.objectstore.pods import reporting
 from workflows.argo.pod.jobset import check_nodes, jobset, launcher_resources, of_node
@@ -106,6 +108,9 @@ def write_outputs(planned: Plan, tasks: list[Task], batches: Mapping[str, Mappin
                 own = profile.images.of(image, arguments.image_tag)
                 jobsets[task.name] = json.dumps(jobset(profile, task, batch, given.nodes, pod, size,
                                                        arguments.workflow, own))
+            for node in planned.to_run:  # a record of an earlier attempt that failed for good
+                if node.name == task.stage:
+                    Path(node.dir, STATE, ADDRESS).unlink(missing_ok=True)
             placed, given = "", launcher_resources(given)  # of no stage: it needs neither devices nor their nodes
         patches[task.name] = json.dumps(_patch(profile, placed, image, given, arguments))
         memory[task.name] = str(memory_mb(profile, placed, given))

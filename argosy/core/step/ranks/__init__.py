@@ -14,6 +14,7 @@ RANKS = "ARGOSY_RANKS"
 TASK = "task.json"
 TIMEOUT = "ARGOSY_RANK_TIMEOUT"
 HANG = "ARGOSY_HANG_SECONDS"
+NODE_TIMEOUT = "ARGOSY_NODE_TIMEOUT"
 
 
 def rank_timeout() -> float:
@@ -26,9 +27,19 @@ def hang_timeout() -> float:
     return seconds_from(HANG, 60)
 
 
+def node_timeout() -> float:
+    """Return the seconds without a sign of life after which a node counts as lost (ARGOSY_NODE_TIMEOUT, 30)."""
+    return seconds_from(NODE_TIMEOUT, 30)
+
+
 def beat_of(folder: Path, rank: int) -> Path:
     """Name the file that the rank touches as long as it lives."""
     return folder / f"beat-{rank}"
+
+
+def group_of(folder: Path) -> Path:
+    """Name the file that the watch over the ranks touches as long as it lives."""
+    return folder / "group"
 
 
 def late_of(folder: Path, rank: int) -> Path:

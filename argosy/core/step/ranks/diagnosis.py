@@ -63,12 +63,14 @@ class GroupEnd:
     Attributes:
         ends: what ranks wrote last, by rank; nothing of one that was killed.
         exits: exit code, and time, of ranks that failed, by rank.
+        starved: ranks that the kernel killed for want of memory.
         frozen: what is said of ranks that gave no sign of life.
         late: what is said of ranks whose training step hung.
         stacks: where ranks stood then."""
 
     ends: dict[int, dict[str, Any]] = field(default_factory=dict)
     exits: dict[int, tuple[int, float]] = field(default_factory=dict)
+    starved: dict[int, bool] = field(default_factory=dict)
     frozen: dict[int, str] = field(default_factory=dict)
     late: dict[int, str] = field(default_factory=dict)
     stacks: dict[int, Stack] = field(default_factory=dict)
@@ -154,7 +156,7 @@ def first_failure(group: GroupEnd, out: Path) -> ArgosyError:
         if end.get("exit_code"):
             found.append((float(end["time"]), rank, _told(rank, end, out)))
         elif not end and code not in (0, *_ENDED):
-            found.append((ended - _SILENT_S, rank, _silent(rank, code, out)))
+            found.append((ended - _SILENT_S, rank, _silent(rank, code, out, starved=rank in group.starved)))
     if not found:
         return RankFailed(f"the ranks ended before they were done; their logs are {rank_log(0)}, ...", again=True)
     # Whoever lost another process was not the first; times are of whole seconds.
@@ -179,8 +181,11 @@ def _told(rank: int, end: Mapping[str, Any], out: Path) -> ArgosyError:
     return _explained(message, rank, str(end["message"]), out)
 
 
-def _silent(rank: int, code: int, out: Path) -> RankFailed:
+def _silent(rank: int, code: int, out: Path, *, starved: bool) -> RankFailed:
     log = f"its log is {rank_log(rank)}"
+    if starved:
+        return RankKilled(f"rank {rank} was killed, as its machine or container was out of memory; {log}",
+                          {"rank": rank, "cause": "memory of the machine", "advice": _MEMORY})
     if code == -signal.SIGKILL:
         return RankKilled(f"rank {rank} was killed by SIGKILL (out of memory?); {log}",
                           {"rank": rank, "cause": "killed", "advice": _MEMORY}, again=True)

@@ -14,9 +14,9 @@ from typing import Any, Literal
 
 from argosy.core.errors import Stopped
 from argosy.core.step import process
-from argosy.core.step.machine import usable_cores
+from argosy.core.step.machine import memory_kills, usable_cores
 from argosy.core.step.process import DIE_WITH_PARENT, THREADS
-from argosy.core.step.ranks import RANKS, TIMEOUT, beat_of, end_of, late_of, rank_timeout, stack_of
+from argosy.core.step.ranks import RANKS, TIMEOUT, beat_of, end_of, group_of, late_of, rank_timeout, stack_of
 from argosy.core.step.ranks.diagnosis import GroupEnd, read_stack
 from argosy.core.store.files import read_record
 from argosy.core.store.lease import process_start
@@ -50,10 +50,13 @@ def run_group(step: str, place: Place, folder: Path, out: Path, threads: int, as
     Raises Stopped: a signal came; the ranks have ended."""
     for rank in place.ranks:
         beat_of(folder, rank).touch()
+    kills = memory_kills()
     with _environment(folder, place.local, threads):
         watch, failures = _run_agent(step, place, folder, out, asked)
     watch.end.ends = {rank: end for rank in place.ranks if (end := read_record(end_of(folder, rank)))}
     watch.end.exits = {rank: (each.exitcode, float(each.timestamp)) for rank, each in failures.items()}
+    if memory_kills() > kills:
+        watch.end.starved = {rank: True for rank, (code, _) in watch.end.exits.items() if code == -signal.SIGKILL}
     return watch.end
 
 
@@ -84,7 +87,7 @@ def _run_agent(
     except SignalException as error:
         raise Stopped(f"stopped by {error.sigval.name}", 128 + error.sigval) from None
     except RuntimeError as error:  # DistStoreError, DistNetworkError
-        watch.end.frozen[place.ranks[0]] = f"the nodes did not meet within {_MEET_S} s: {str(error).splitlines()[0]}"
+        watch.end.frozen[place.ranks[0]] = f"the ranks of node {place.node} did not start: {str(error).splitlines()[0]}"
         return watch, {}
     finally:
         watch.done.set()
@@ -138,6 +141,8 @@ class _Watch(threading.Thread):
             if now - looked > self._timeout / 2:
                 self._beats.clear()  # this process was suspended itself, and perhaps the ranks with it
             looked = now
+            with suppress(OSError):
+                group_of(self._folder).touch()
             self._note_processes()
             asked = self._asked()
             if asked in ("stacks", "kill") or self._is_late():

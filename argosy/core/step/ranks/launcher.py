@@ -5,12 +5,12 @@ They meet through `state/launcher.json` below the step's directory, which all no
 
 import json
 import os
-import secrets
 import socket
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Any
 from argosy.core.errors import StepError
 from argosy.core.step.machine import GPUS, usable_gpus
 from argosy.core.step.process import DIE_WITH_PARENT, THREADS, grace, timestamp
+from argosy.core.step.ranks import NODE_TIMEOUT, node_timeout
 from argosy.core.step.ranks.diagnosis import GroupEnd
 from argosy.core.store.files import write_json
 from argosy.core.store.lease import seconds_from
@@ -29,10 +30,10 @@ JOIN, NODE = "ARGOSY_JOIN", "ARGOSY_NODE"
 """The launcher's record, and the number of the node, of a process that runs a group."""
 EXTERNAL = "ARGOSY_NODES_ELSEWHERE"
 """Set where the groups are not this process's to start: to the number of GPUs that they have together."""
-NODE_WAIT, NODE_TIMEOUT = "ARGOSY_NODE_WAIT", "ARGOSY_NODE_TIMEOUT"
+NODE_WAIT = "ARGOSY_NODE_WAIT"
 _POLL_S = 0.2
 _AGAIN_S = 5.0  # before a group on this machine that has ended starts again
-_FIRST_WAIT_S = 600.0  # for all nodes to come, at the start
+_FIRST_WAIT_S, _QUEUED_S = 600.0, 86_400.0  # for enough nodes to come; on a cluster, whose queue may hold them
 
 
 def end_groups(out: Path) -> None:
@@ -65,39 +66,47 @@ class Launcher:
 
         self._step, self._out, self._nodes, self._local = step, out, nodes, local
         self._address = "127.0.0.1" if EXTERNAL not in os.environ else own_address()
-        self._store = TCPStore(self._address, 0, is_master=True, wait_for_workers=False)
+        with socket.socket() as listener:  # on this address alone
+            listener.bind((self._address, 0))
+            listener.listen()
+            port = int(listener.getsockname()[1])
+            self._store = TCPStore(self._address, port, is_master=True, wait_for_workers=False,
+                                   master_listen_fd=listener.detach())
         self._wait = seconds_from(NODE_WAIT, 60)
-        self._timeout = seconds_from(NODE_TIMEOUT, 30)
+        self._timeout = node_timeout()
         self._groups = [_Group() for _ in range(nodes)]
         self._round, self._closed = 0, threading.Event()
         self._ended: dict[str, int] = {}  # exit codes of groups on this machine, by incarnation
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}  # of groups on this machine
         self._waiting: set[int] = set()  # members of the round that have not ended
         record = out / STATE / ADDRESS
         record.parent.mkdir(exist_ok=True)
-        write_json(record, {"host": self._address, "port": self._store.port, "token": secrets.token_hex(8)})
+        write_json(record, {"host": self._address, "port": port})
         if EXTERNAL not in os.environ:
             for node in range(nodes):
                 threading.Thread(target=self._keep_group, args=(node, record), daemon=True).start()
 
     def gather(self, least: int) -> int:
         """Wait for the groups, a short while where `least` are there, else for minutes; on a cluster, whose queue may
-        hold them, without an end."""
+        hold them, for a day."""
         began, said = time.monotonic(), 10.0
+        limit, where = ((_QUEUED_S, "see whether their pods were admitted") if EXTERNAL in os.environ
+                        else (_FIRST_WAIT_S, f"{LOG} says why the groups do not start"))
         while (there := len(self._members())) < self._nodes:
             waited = time.monotonic() - began
             if there >= least and waited > self._wait:
                 break
-            if there < least and waited > max(self._wait, _FIRST_WAIT_S) and EXTERNAL not in os.environ:
+            if there < least and waited > max(self._wait, limit):
                 raise StepError(f"{there} of {self._nodes} nodes are there after {waited:.0f} s, and {least} are "
-                                "needed (resources.STAGE.min_nodes): see whether their pods were admitted")
+                                f"needed (resources.STAGE.min_nodes): {where}")
             if waited > said:
                 said = waited + _FIRST_WAIT_S
                 print(f"{timestamp()} waiting for nodes: {there} of {self._nodes} are there", flush=True)
             time.sleep(_POLL_S)
         return there
 
-    def run(self, task: dict[str, Any], nodes: int) -> tuple[GroupEnd, bool]:
-        """Run a round on `nodes` of the groups that are there."""
+    def run(self, task: dict[str, Any], nodes: int, grows: Callable[[int], bool]) -> tuple[GroupEnd, bool]:
+        """Run a round on `nodes` of the groups that are there, until `grows` tells that more are of use."""
         members = self._members()[:nodes]
         if len(members) < nodes:
             return GroupEnd(), True  # one went since it was counted
@@ -109,9 +118,9 @@ class Launcher:
             "endpoint": f"{first['address']}:{first['port']}", "local": self._local
         }))
         self._store.set("round", str(self._round))
-        return self._until_ended(members)
+        return self._until_ended(members, grows)
 
-    def _until_ended(self, members: list[int]) -> tuple[GroupEnd, bool]:
+    def _until_ended(self, members: list[int], of_use: Callable[[int], bool]) -> tuple[GroupEnd, bool]:
         """Wait for the members' ends. The first that fails, or is lost, ends the others."""
         end, lost, grows = GroupEnd(), list[int](), False
         waiting = self._waiting = set(members)
@@ -130,7 +139,9 @@ class Launcher:
                     waiting.discard(node)
                     lost.append(node)
                     self._stop("kill")
-            if not grows and len(there) > len(members) and not lost and len(waiting) == len(members):
+                    if node in self._processes:  # it may be frozen, and write again later
+                        self._processes[node].kill()
+            if not grows and of_use(len(there)) and not lost and len(waiting) == len(members):
                 grows = True
                 self._stop("save")
         if lost and not end.late:
@@ -166,14 +177,15 @@ class Launcher:
         gpus = usable_gpus()
         own = gpus[node * self._local : (node + 1) * self._local]
         cores = max(1, int(os.environ.get(THREADS, self._nodes)) // self._nodes)
-        environment = {**os.environ, JOIN: str(record), NODE: str(node), DIE_WITH_PARENT: str(os.getpid()),
-                       THREADS: str(cores), **({GPUS: ",".join(own)} if gpus else {})}
+        environment = {**os.environ, "ARGOSY_ADDRESS": self._address, JOIN: str(record), NODE: str(node),
+                       DIE_WITH_PARENT: str(os.getpid()), THREADS: str(cores),
+                       **({GPUS: ",".join(own)} if gpus else {})}
+        command = [sys.executable, "-m", f"steps.{self._step}"]
         with open(self._out / LOG, "a", encoding="utf-8") as log:
             while not self._closed.is_set():
-                process = subprocess.Popen([sys.executable, "-m", f"steps.{self._step}"], env=environment,
-                                           stdout=log, stderr=log)
+                process = self._processes[node] = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
                 code = process.wait()
-                if self._store.check([f"group/{node}"]):
+                if not self._closed.is_set() and self._store.check([f"group/{node}"]):
                     self._ended[json.loads(self._store.get(f"group/{node}"))["incarnation"]] = code
                 self._closed.wait(_AGAIN_S)
 

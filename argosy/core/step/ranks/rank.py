@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from argosy.core.errors import ArgosyError, InputError, StepError
-from argosy.core.step import process
+from argosy.core.step import process, ranks
 from argosy.core.step.contract import Progress, Step, StepContext, Watched
 from argosy.core.step.process import computed_with, failure, output_to
-from argosy.core.step.ranks import TASK, beat_of, end_of, hang_timeout, late_of, rank_timeout, stack_of
+from argosy.core.step.ranks import TASK, beat_of, end_of, group_of, late_of, stack_of
 from argosy.core.store.files import read_json, use_reserve, write_json
 from argosy.core.store.lease import Lease, LeaseLost
 from argosy.core.store.step_files import PROGRESS, TRACKING, rank_log
@@ -43,8 +43,10 @@ def run_rank(step: Step[Any], folder: Path) -> int:
         lease = Lease(out, token=task["lease"])
         _renew(lease)
         process.when_resumed(lease.check)
-        watched = Watched(hang_timeout())
-        threading.Thread(target=_keep_beating, args=(folder, rank, lease, os.getppid(), watched), daemon=True).start()
+        watched = Watched(ranks.hang_timeout())
+        several = task["config"].get("nodes", 1) > 1
+        threading.Thread(target=_keep_beating, args=(folder, rank, lease, os.getppid(), watched, several),
+                         daemon=True).start()
         print(f"{process.timestamp()} rank {rank} of {world}, process {os.getpid()}", flush=True)
         tracker = Tracker(out / TRACKING if rank == 0 else None)
         progress = Progress(out / PROGRESS if rank == 0 else None, watched=watched, cause=task["cause"])
@@ -81,11 +83,12 @@ def _write(folder: Path, rank: int, end: dict[str, Any], out: Path) -> None:
         write_json(end_of(folder, rank), end, durable=False)
 
 
-def _keep_beating(folder: Path, rank: int, lease: Lease, parent: int, watched: Watched) -> None:
+def _keep_beating(folder: Path, rank: int, lease: Lease, parent: int, watched: Watched, several: bool) -> None:
     """Touch the beat for as long as this process lives, and say when a training step hangs; end it where its parent is
-    gone, or the step is another's."""
-    pause = min(1.0, rank_timeout() / 10)
-    while os.getppid() == parent:
+    gone, or the step is not its own any more, such as where a frozen node counts as lost."""
+    pause, silent = min(1.0, ranks.rank_timeout() / 10), 0.0
+    while os.getppid() == parent and silent < 0.7 * ranks.node_timeout():
+        silent = silent + pause if several and _age(group_of(folder)) > 3 * pause else 0.0
         with suppress(OSError):  # a store that stalls
             os.utime(beat_of(folder, rank))
             if late := watched.late():
@@ -93,6 +96,13 @@ def _keep_beating(folder: Path, rank: int, lease: Lease, parent: int, watched: W
         _renew(lease)
         time.sleep(pause)
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _age(path: Path) -> float:
+    try:
+        return time.time() - path.stat().st_mtime
+    except OSError:
+        return 0.0  # not yet, or a store that stalls
 
 
 def _renew(lease: Lease) -> None:

@@ -2,38 +2,26 @@
 
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from argosy.core.config.explain import validated
 from argosy.core.config.schema import ParallelConfig
 from argosy.core.errors import ArgosyError, InputError, StepError
 from argosy.core.step.contract import Step
-from argosy.core.step.machine import memory_kills
 from argosy.core.step.ranks import TASK, hang_timeout, rank_timeout
-from argosy.core.step.ranks.diagnosis import GroupEnd, RankFailed, RankKilled, first_failure
+from argosy.core.step.ranks.diagnosis import GroupEnd, RankFailed, first_failure
 from argosy.core.step.ranks.group import Place, run_group
+from argosy.core.step.ranks.launcher import Launcher
 from argosy.core.store.files import read_record, remove_temporaries, temporary_of, write_json
 from argosy.core.store.step_files import PROGRESS
 
 Note = Callable[[str, dict[str, Any]], None]
 
 
-class Groups(Protocol):
-    """The groups of ranks that a step has, one for each node."""
-
-    def gather(self, least: int) -> int:
-        """Wait for the groups; returns the number that takes part, at least `least`. Raises StepError: too few came."""
-
-    def run(self, task: dict[str, Any], nodes: int) -> tuple[GroupEnd, bool]:
-        """Run a round; returns how it ended, and whether it ended early so that more groups may take part."""
-
-    def close(self) -> None:
-        """End the groups."""
-
-
 class Alone:
-    """The one group of a step on one node, in this process."""
+    """The one group of a step on one node, in this process; it does what a launcher does of several."""
 
     def __init__(self, step: str, out: Path, local: int) -> None:
         self._step, self._out, self._local = step, out, local
@@ -41,7 +29,7 @@ class Alone:
     def gather(self, least: int) -> int:
         return 1
 
-    def run(self, task: dict[str, Any], nodes: int) -> tuple[GroupEnd, bool]:
+    def run(self, task: dict[str, Any], nodes: int, grows: Callable[[int], bool]) -> tuple[GroupEnd, bool]:
         folder = temporary_of(self._out / "ranks")
         folder.mkdir()
         try:
@@ -65,11 +53,7 @@ def run_ranks(step: Step[Any], config: ParallelConfig, out: Path, lease: str, no
     first; Stopped: a signal arrived; the ranks have ended."""
     rank_timeout(), hang_timeout()  # refuses wrong values before anything starts
     local = config.processes // config.nodes
-    groups: Groups = Alone(step.name, out, local)
-    if config.nodes > 1:
-        from argosy.core.step.ranks.launcher import Launcher
-
-        groups = Launcher(step.name, out, config.nodes, local)
+    groups = Launcher(step.name, out, config.nodes, local) if config.nodes > 1 else Alone(step.name, out, local)
     try:
         return _Rounds(step, config, out, lease, groups, note).run()
     finally:
@@ -79,12 +63,11 @@ def run_ranks(step: Step[Any], config: ParallelConfig, out: Path, lease: str, no
 class _Rounds:
     """The rounds of one attempt at a step."""
 
-    def __init__(self, step: Step[Any], config: ParallelConfig, out: Path, lease: str, groups: Groups, note: Note
-                 ) -> None:
+    def __init__(self, step: Step[Any], config: ParallelConfig, out: Path, lease: str, groups: Alone | Launcher,
+                 note: Note) -> None:
         self._step, self._config, self._out, self._lease = step, config, out, lease
         self._groups, self._note = groups, note
         self._tries, self._farthest, self._cause = 0, -1.0, ""
-        self._kills = memory_kills()
 
     def run(self) -> dict[str, Any]:
         """Run rounds until one ends well. Raises what the last one failed by."""
@@ -92,14 +75,18 @@ class _Rounds:
             config = self._config_of(self._groups.gather(self._config.min_nodes or self._config.nodes))
             task = {"config": config.model_dump(mode="json"), "out": str(self._out), "lease": self._lease,
                     "cause": self._cause}
-            end, grows = self._groups.run(task, config.nodes)
+            end, grows = self._groups.run(task, config.nodes, partial(self._grows, config.nodes))
             if grows:
-                self._restart("more nodes are there: the step goes on with them", {"cause": "membership"})
+                self._restart("other nodes are there than before: the ranks start on them", {"cause": "membership"})
             elif not (end.exits or end.frozen or end.late) and "outputs" in end.ends.get(0, {}):
                 return end.ends[0]
             else:
                 self._treat(first_failure(end, self._out))
             remove_temporaries(self._out)
+
+    def _grows(self, nodes: int, there: int) -> bool:
+        """Tell whether the layout takes more nodes than `nodes`, of those there."""
+        return there > nodes and self._config_of(there).nodes > nodes
 
     def _restart(self, why: str, about: dict[str, Any]) -> None:
         self._cause = str(about.get("cause", "error"))
@@ -125,9 +112,6 @@ class _Rounds:
         self._tries = 1 if done > self._farthest else self._tries + 1
         self._farthest = max(done, self._farthest)
         if not isinstance(error, RankFailed) or not error.again:
-            raise error
-        if isinstance(error, RankKilled) and memory_kills() > self._kills:
-            error.about["cause"] = "memory of the machine"  # which a restart would want again
             raise error
         if self._tries > self._config.restarts:
             often = f"given up after {self._config.restarts} restarts without progress between (field restarts)"
