@@ -123,7 +123,8 @@ def test_pods_with_a_bucket_make_a_laptop_s_bytes_though_two_of_them_are_ended_i
     assert cluster.run("wf", training) == 0
 
     there = cluster.remote.list()
-    assert json.loads(cluster.remote.read(f"{training}/{RUN}") or b"")["attempts"] == 3
+    # The record of the first, which was killed, may not have reached the bucket.
+    assert json.loads(cluster.remote.read(f"{training}/{RUN}") or b"")["attempts"] in (2, 3)
     assert not [name for name in there if "/state/" in name]
     log = (cluster.remote.read(f"{training}/log.txt") or b"").decode()
     first, second = (int(step) for step in re.findall(r"continuing after step (\d+)", log))
