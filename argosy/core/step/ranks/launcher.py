@@ -32,7 +32,7 @@ EXTERNAL = "ARGOSY_NODES_ELSEWHERE"
 """Set where the groups are not this process's to start: to the number of GPUs that they have together."""
 NODE_WAIT = "ARGOSY_NODE_WAIT"
 _POLL_S = 0.2
-_AGAIN_S = 5.0  # before a group on this machine that has ended starts again
+_AGAIN_S = 2.0  # before a group on this machine that has ended starts again
 _FIRST_WAIT_S, _QUEUED_S = 600.0, 86_400.0  # for enough nodes to come; on a cluster, whose queue may hold them
 
 
