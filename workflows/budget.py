@@ -70,7 +70,8 @@ class Meter:
 
     def __init__(self, planned: Plan, config: LifecycleConfig) -> None:
         self._planned, self._config = planned, config
-        self._wanted = [node for node in planned.to_run if _gpus(node)]
+        limited = (config.budget.gpu_hours, config.budget.cost) != (None, None)
+        self._wanted = [node for node in planned.to_run if _gpus(node)] if limited else []
 
     def __call__(self) -> str:
         """Say that a budget is spent while a stage with GPUs runs; "" where none is."""
@@ -89,7 +90,7 @@ def _gpus(node: PlannedNode) -> int:
     """Return the number of GPUs that a node gets here."""
     given = node.resources
     if given.gpus is not None or definition(node.step).needs != "train":
-        return (given.gpus or 0) * given.nodes
+        return given.all_gpus or 0
     return min(given.processes, len(usable_gpus()))
 
 

@@ -37,6 +37,11 @@ class Resources:
     nodes: int = 1
     """Number of machines that share the processes."""
 
+    @property
+    def all_gpus(self) -> int | None:
+        """Devices on all machines together; None as `gpus`."""
+        return None if self.gpus is None else self.gpus * self.nodes
+
 
 @dataclass(frozen=True)
 class Finished:
@@ -83,7 +88,7 @@ class Node:
     @property
     def gpus(self) -> int:
         """Number of devices that it will see."""
-        return len(usable_gpus()) if self.resources.gpus is None else self.resources.gpus * self.resources.nodes
+        return len(usable_gpus()) if self.resources.all_gpus is None else self.resources.all_gpus
 
     @property
     def definition(self) -> Step[Any]:

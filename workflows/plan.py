@@ -269,8 +269,8 @@ def _action(node: PlannedNode) -> str:
         return "done"
     if not node.selected:
         return "left out"
-    gpus, processes, nodes = node.resources.gpus, node.resources.processes, node.resources.nodes
-    size = f"{gpus * nodes} GPUs" if gpus else f"{processes} processes" if processes > 1 else ""
+    gpus, processes, nodes = node.resources.all_gpus, node.resources.processes, node.resources.nodes
+    size = f"{gpus} GPUs" if gpus else f"{processes} processes" if processes > 1 else ""
     return ", ".join(filter(None, ("run", size + (f" on {nodes} nodes" if nodes > 1 else ""), training_limit(node))))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, create_model
 
-from argosy.core.config.explain import likely, validated
+from argosy.core.config.explain import likely, on_nodes, validated
 from argosy.core.config.schema import Config, ParallelConfig, needed_by
 from argosy.core.errors import InputError
 from argosy.core.step.contract import Step
@@ -130,11 +130,8 @@ def _with_processes(name: str, config: Config, resources: StageResources) -> Con
 
 
 def _fits(config: ParallelConfig, nodes: int) -> bool:
-    """Tell whether fewer nodes, with as many processes each, could go on with the work."""
-    given = config.model_dump(mode="json", exclude_unset=True)
     try:
-        validated(type(config), {**given, "nodes": nodes, "min_nodes": 0,
-                                 "processes": config.processes // config.nodes * nodes})
+        on_nodes(config, nodes)
     except InputError:
         return False
     return True

@@ -41,7 +41,7 @@ class Budget:
         there = len(self._all.gpus or ())
         machine = f"this machine has {there} (by CUDA_VISIBLE_DEVICES, else /dev/nvidia*)"
         for node in nodes:
-            asked, processes, field = _gpus(node), node.resources.processes, f"resources.{node.name}.gpus"
+            asked, processes, field = node.resources.all_gpus, node.resources.processes, f"resources.{node.name}.gpus"
             field += f" times {node.resources.nodes} nodes" if node.resources.nodes > 1 else ""
             if (asked or 0) > there:
                 raise InputError(f"{field} is {asked}, and for {node.id} {machine}: lower it, or run where there are "
@@ -85,7 +85,7 @@ class Budget:
 
     def _devices(self, node: PlannedNode) -> tuple[str, ...] | None:
         there = self._all.gpus or ()
-        wanted = _gpus(node)
+        wanted = node.resources.all_gpus
         if wanted is None:
             if not self._wants_gpus(node):
                 return None
@@ -95,11 +95,6 @@ class Budget:
 
     def _wants_gpus(self, node: PlannedNode) -> bool:
         return bool(self._all.gpus) and definition(node.step).needs == "train"
-
-
-def _gpus(node: PlannedNode) -> int | None:
-    """Return the devices that a node asks for on this machine, which plays all of its nodes."""
-    return None if node.resources.gpus is None else node.resources.gpus * node.resources.nodes
 
 
 Group = tuple[str, str, Resources]  # name, step, resources: what may share a process

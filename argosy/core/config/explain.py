@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from argosy.core.config.schema import (
     KeyPath,
+    ParallelConfig,
     Role,
     alternatives,
     default_at,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails, InitErrorDetails
 
 C = TypeVar("C", bound=BaseModel)
+P = TypeVar("P", bound=ParallelConfig)
 _LONGEST = 80  # characters of a value that are shown
 _FIELDS = 6  # fields of a mapping that are named
 _LIST = "a list"
@@ -120,6 +122,15 @@ def validated(
         return cls.model_validate(data)
     except ValidationError as error:
         raise config_error(cls, error, origins, typed) from None
+
+
+def on_nodes(config: P, nodes: int) -> P:
+    """Return the config of a step on another number of nodes, with as many processes on each.
+
+    Raises InputError: the batch or the layout does not take them."""
+    given = config.model_dump(mode="json", exclude_unset=True)
+    return validated(type(config), {**given, "nodes": nodes, "processes": config.processes // config.nodes * nodes,
+                                    "min_nodes": min(nodes, config.min_nodes)})
 
 
 def _no_numbers(cls: type[BaseModel], value: Any, path: KeyPath) -> "Iterator[InitErrorDetails]":

@@ -90,7 +90,7 @@ def run(profile: Profile, arguments: argparse.Namespace) -> int:
             return RETRY
         nodes = handoff.of(arguments.batch)
         if nodes[0].resources.nodes > 1:
-            os.environ[EXTERNAL] = str(nodes[0].resources.nodes * (nodes[0].resources.gpus or 0))
+            os.environ[EXTERNAL] = str(nodes[0].resources.all_gpus or 0)
             nodes = [node.model_copy(update={"resources": launcher_resources(node.resources)}) for node in nodes]
         # What they depend on was done before this task.
         alone = Plan(store=handoff.store, stages=tuple(dict.fromkeys(node.name for node in nodes)),

@@ -88,8 +88,8 @@ class GroupEnd:
 
     def add(self, other: "GroupEnd") -> None:
         """Take the ranks of another node in."""
-        for name in asdict(self):
-            getattr(self, name).update(getattr(other, name))
+        for name, ranks in vars(self).items():
+            ranks.update(getattr(other, name))
 
 
 @dataclass(frozen=True)

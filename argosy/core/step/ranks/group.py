@@ -2,6 +2,7 @@
 
 import logging
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -16,9 +17,9 @@ from argosy.core.errors import Stopped
 from argosy.core.step import process
 from argosy.core.step.machine import memory_kills, usable_cores
 from argosy.core.step.process import DIE_WITH_PARENT, THREADS
-from argosy.core.step.ranks import RANKS, TIMEOUT, beat_of, end_of, group_of, late_of, rank_timeout, stack_of
+from argosy.core.step.ranks import RANKS, TASK, TIMEOUT, beat_of, end_of, group_of, late_of, rank_timeout, stack_of
 from argosy.core.step.ranks.diagnosis import GroupEnd, read_stack
-from argosy.core.store.files import read_record
+from argosy.core.store.files import read_record, temporary_of, write_json
 from argosy.core.store.lease import process_start
 from argosy.core.store.step_files import rank_log
 
@@ -44,10 +45,21 @@ class Place:
         return range(self.node * self.local, (self.node + 1) * self.local)
 
 
-def run_group(step: str, place: Place, folder: Path, out: Path, threads: int, asked: Callable[[], Stop]) -> GroupEnd:
-    """Run the ranks of a node to their end. `folder` holds their task; `asked` tells whether they are to end earlier.
+def run_group(step: str, place: Place, task: dict[str, Any], asked: Callable[[], Stop]) -> GroupEnd:
+    """Run the ranks of a node to their end; `asked` tells whether they are to end earlier.
 
     Raises Stopped: a signal came; the ranks have ended."""
+    out = Path(task["out"])
+    folder = temporary_of(out / f"ranks-{place.node}")
+    folder.mkdir(parents=True)
+    try:
+        write_json(folder / TASK, task, durable=False)
+        return _run(step, place, folder, out, int(task["config"].get("threads", 1)), asked)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _run(step: str, place: Place, folder: Path, out: Path, threads: int, asked: Callable[[], Stop]) -> GroupEnd:
     for rank in place.ranks:
         beat_of(folder, rank).touch()
     kills = memory_kills()

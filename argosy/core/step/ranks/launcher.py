@@ -65,7 +65,7 @@ class Launcher:
         from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
         self._step, self._out, self._nodes, self._local = step, out, nodes, local
-        self._address = "127.0.0.1" if EXTERNAL not in os.environ else own_address()
+        self._address = own_address()
         with socket.socket() as listener:  # on this address alone
             listener.bind((self._address, 0))
             listener.listen()

@@ -2,8 +2,6 @@
 
 import json
 import os
-import shutil
-import socket
 import threading
 import time
 from pathlib import Path
@@ -13,10 +11,9 @@ from uuid import uuid4
 from argosy.core.errors import StepError
 from argosy.core.step.machine import free_port
 from argosy.core.step.process import timestamp
-from argosy.core.step.ranks import TASK
 from argosy.core.step.ranks.group import Place, Stop, run_group
 from argosy.core.step.ranks.launcher import NODE, OVER, own_address
-from argosy.core.store.files import read_record, temporary_of, write_json
+from argosy.core.store.files import read_record
 from argosy.core.store.lease import seconds_from
 from argosy.core.store.step_files import read_done
 
@@ -64,8 +61,7 @@ class _Member:
     def _register(self) -> None:
         """Say that this group is ready, at a port on which ranks of a round may meet."""
         self._store.set(f"group/{self._node}", json.dumps({
-            "incarnation": self._incarnation, "address": self._address, "port": free_port(),
-            "host": socket.gethostname()
+            "incarnation": self._incarnation, "address": self._address, "port": free_port()
         }))
 
     def _beat(self) -> None:
@@ -96,20 +92,11 @@ class _Member:
         place, incarnation = round_["members"].get(str(self._node), (0, ""))
         if incarnation != self._incarnation:
             return
-        task = round_["task"]
-        out = Path(task["out"])
-        folder = temporary_of(out / f"ranks-{self._node}")
-        folder.mkdir(parents=True)
         count, local = len(round_["members"]), round_["local"]
         print(f"{timestamp()} round {number} on {count} nodes: ranks {place * local} to {(place + 1) * local - 1} on "
               f"node {self._node}", flush=True)
-        try:
-            write_json(folder / TASK, task, durable=False)
-            where = Place(place, count, local, round_["endpoint"], self._address)
-            end = run_group(self._step, where, folder, out, int(task["config"].get("threads", 1)),
-                            lambda: self._asked(number))
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        where = Place(place, count, local, round_["endpoint"], self._address)
+        end = run_group(self._step, where, round_["task"], lambda: self._asked(number))
         self._register()
         self._store.set(f"end/{number}/{self._node}", json.dumps(end.record()))
 

@@ -1,20 +1,20 @@
 """Rounds of a step's ranks: who takes part in each, what follows a failure, and when the step gives up."""
 
-import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from argosy.core.config.explain import validated
+from argosy.core.config.explain import on_nodes
 from argosy.core.config.schema import ParallelConfig
 from argosy.core.errors import ArgosyError, InputError, StepError
 from argosy.core.step.contract import Step
-from argosy.core.step.ranks import TASK, hang_timeout, rank_timeout
+from argosy.core.step.ranks import hang_timeout, rank_timeout
 from argosy.core.step.ranks.diagnosis import GroupEnd, RankFailed, first_failure
 from argosy.core.step.ranks.group import Place, run_group
 from argosy.core.step.ranks.launcher import Launcher
-from argosy.core.store.files import read_record, remove_temporaries, temporary_of, write_json
+from argosy.core.store.files import read_record, remove_temporaries
 from argosy.core.store.step_files import PROGRESS
 
 Note = Callable[[str, dict[str, Any]], None]
@@ -23,21 +23,14 @@ Note = Callable[[str, dict[str, Any]], None]
 class Alone:
     """The one group of a step on one node, in this process; it does what a launcher does of several."""
 
-    def __init__(self, step: str, out: Path, local: int) -> None:
-        self._step, self._out, self._local = step, out, local
+    def __init__(self, step: str, local: int) -> None:
+        self._step, self._local = step, local
 
     def gather(self, least: int) -> int:
         return 1
 
     def run(self, task: dict[str, Any], nodes: int, grows: Callable[[int], bool]) -> tuple[GroupEnd, bool]:
-        folder = temporary_of(self._out / "ranks")
-        folder.mkdir()
-        try:
-            write_json(folder / TASK, task, durable=False)
-            threads = int(task["config"].get("threads", 1))
-            return run_group(self._step, Place(local=self._local), folder, self._out, threads, lambda: ""), False
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        return run_group(self._step, Place(local=self._local), task, lambda: ""), False
 
     def close(self) -> None:
         return
@@ -53,7 +46,7 @@ def run_ranks(step: Step[Any], config: ParallelConfig, out: Path, lease: str, no
     first; Stopped: a signal arrived; the ranks have ended."""
     rank_timeout(), hang_timeout()  # refuses wrong values before anything starts
     local = config.processes // config.nodes
-    groups = Launcher(step.name, out, config.nodes, local) if config.nodes > 1 else Alone(step.name, out, local)
+    groups = Launcher(step.name, out, config.nodes, local) if config.nodes > 1 else Alone(step.name, local)
     try:
         return _Rounds(step, config, out, lease, groups, note).run()
     finally:
@@ -94,16 +87,11 @@ class _Rounds:
 
     def _config_of(self, there: int) -> ParallelConfig:
         """Return the config for the largest number of groups, of those there, that the layout allows."""
-        local = self._config.processes // self._config.nodes
         for nodes in range(there, 0, -1):
             if nodes == self._config.nodes:
                 return self._config
-            given = self._config.model_dump(mode="json", exclude_unset=True)
-            try:
-                return validated(type(self._config), {**given, "nodes": nodes, "processes": nodes * local,
-                                                      "min_nodes": min(nodes, self._config.min_nodes)})
-            except InputError:
-                continue
+            with suppress(InputError):
+                return on_nodes(self._config, nodes)
         raise StepError(f"{there} nodes are there, and no layout of fewer than {self._config.nodes} fits the config")
 
     def _treat(self, error: ArgosyError) -> None:

@@ -10,33 +10,8 @@ import time
 from pathlib import Path
 
 from argosy.core.lazy import torch
-from argosy.model.train.parallelism import Group
 from benchmarks.checkpoint import store_at
-
-
-class Counter:
-    """An engine of one weight, all of whose numbers are its step."""
-
-    group, holds_parts = Group(), True
-
-    def __init__(self) -> None:
-        self.weight = torch.nn.Parameter(torch.zeros(1_000_000))
-        self.optimizer = torch.optim.SGD([self.weight], lr=1.0)
-
-    def step(self) -> None:
-        self.weight.grad = -torch.ones_like(self.weight)
-        self.optimizer.step()
-
-    def save(self, directory: Path) -> None:
-        from argosy.model.train.engines.parts import everywhere, write_parts
-
-        write_parts(directory, self.group, [("weight/w", everywhere(self.weight.shape), lambda: self.weight)])
-
-    def load(self, directory: Path) -> None:
-        from argosy.model.train.engines.parts import Parts
-
-        with torch.no_grad():
-            self.weight.copy_(Parts(directory)["weight/w"])
+from tests.one_weight import OneWeight
 
 
 def test_no_state_is_torn_whenever_a_process_is_killed(tmp_path: Path) -> None:
@@ -49,7 +24,7 @@ def test_no_state_is_torn_whenever_a_process_is_killed(tmp_path: Path) -> None:
         time.sleep(0.3 + rng.random())
         os.kill(process.pid, signal.SIGKILL)  # type: ignore[arg-type]
         process.join()
-        engine = Counter()
+        engine = OneWeight(1_000_000)
         store = store_at(tmp_path, engine, "/dev/shm")
         found = store.load()
         newest = max((int(each.name[5:]) for each in (tmp_path / "state").glob("step-*")), default=0)
@@ -65,7 +40,7 @@ def test_no_state_is_torn_whenever_a_process_is_killed(tmp_path: Path) -> None:
 
 def _save_always(out: Path) -> None:
     torch.set_num_threads(1)
-    engine = Counter()
+    engine = OneWeight(1_000_000)
     store = store_at(out, engine, "/dev/shm")
     found = store.load()
     step = int(found["step"]) if found else 0

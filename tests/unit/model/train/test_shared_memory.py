@@ -6,34 +6,11 @@ from threading import Event
 from typing import Any
 
 import pytest
-import torch
 
 from argosy.model.train import memory, state
-from argosy.model.train.engines.parts import everywhere, write_parts
 from argosy.model.train.memory import PLACE
-from argosy.model.train.parallelism import Group
 from argosy.model.train.state import StateStore
-
-
-class Small:
-    """An engine of one weight, whose optimizer adds one to it."""
-
-    group, holds_parts = Group(), True
-
-    def __init__(self, numbers: int = 100_000) -> None:
-        self.weight = torch.nn.Parameter(torch.zeros(numbers))
-        self._optimizer = torch.optim.SGD([self.weight], lr=1.0)
-
-    def step(self) -> None:
-        self.weight.grad = -torch.ones_like(self.weight)
-        self._optimizer.step()
-
-    def save(self, directory: Path) -> None:
-        write_parts(directory, self.group, [("weight/w", everywhere(self.weight.shape), lambda: self.weight)])
-
-    def load(self, directory: Path) -> None:
-        with torch.no_grad():
-            self.weight.copy_(state.Parts(directory)["weight/w"])
+from tests.one_weight import OneWeight
 
 
 @pytest.fixture
@@ -43,7 +20,7 @@ def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "shm"
 
 
-def _store(out: Path, engine: Small) -> StateStore:
+def _store(out: Path, engine: OneWeight) -> StateStore:
     class Config:
         resume = ""
 
@@ -59,7 +36,7 @@ def test_a_state_is_that_of_its_step_however_late_it_is_written(
 ) -> None:
     held, write = Event(), state.publish
     monkeypatch.setattr(state, "publish", lambda *paths: held.wait(60) and write(*paths))
-    engine = Small()
+    engine = OneWeight()
     store = _store(tmp_path / "step-a", engine)
     for _ in range(3):
         engine.step()
@@ -71,7 +48,7 @@ def test_a_state_is_that_of_its_step_however_late_it_is_written(
     assert float(state.Parts(tmp_path / "step-a/state/step-00000003")["weight/w"].sum()) == 3 * 100_000
     assert list(shared.iterdir()) == []
     monkeypatch.setenv(PLACE, "")
-    other = Small()
+    other = OneWeight()
     for _ in range(3):
         other.step()
     _store(tmp_path / "step-b", other).save(3, {})
@@ -79,24 +56,24 @@ def test_a_state_is_that_of_its_step_however_late_it_is_written(
 
 
 def test_who_is_started_again_goes_on_from_memory_where_that_is_newer(tmp_path: Path, shared: Path) -> None:
-    engine = Small()
+    engine = OneWeight()
     store = _store(tmp_path / "x", engine)
     for step in range(1, 4):
         engine.step()
         store.save(step, {"note": step}, kept=step == 1)
     store._memory.flush()
     assert [path.name for path in sorted((tmp_path / "x/state").glob("step-*"))] == ["step-00000001"]
-    again = Small()
+    again = OneWeight()
     found: Any = _store(tmp_path / "x", again).load()
     assert (found["step"], found["note"], again.weight[0].item()) == (3, 3, 3.0)
     broken = next(shared.glob("*/step-*/tensors-*"))
     broken.write_bytes(broken.read_bytes()[:-1])
-    found = _store(tmp_path / "x", again := Small()).load()
+    found = _store(tmp_path / "x", again := OneWeight()).load()
     assert (found["step"], again.weight[0].item()) == (1, 1.0)  # of the store
 
 
 def test_a_step_that_is_begun_anew_has_no_memory_of_the_one_before(tmp_path: Path, shared: Path) -> None:
-    engine = Small()
+    engine = OneWeight()
     store = _store(tmp_path / "x", engine)
     store.save(5, {}, kept=False)
     store._memory.flush()
@@ -109,7 +86,7 @@ def test_without_room_training_waits_for_the_store_and_says_so(
     tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(memory.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 64_000})())
-    store = _store(tmp_path / "x", Small())
+    store = _store(tmp_path / "x", OneWeight())
     store.save(1, {})
     store.save(2, {}, kept=False)  # nowhere
     store.save(3, {})
@@ -124,14 +101,14 @@ def test_a_state_that_cannot_be_written_is_an_error_of_the_next_save(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(state, "publish", full)
-    store = _store(tmp_path / "x", Small())
+    store = _store(tmp_path / "x", OneWeight())
     store.save(1, {})
     with pytest.raises(OSError, match="No space left"):
         store.save(2, {})
 
 
 def test_the_optimizer_waits_for_the_copy_and_says_how_long(tmp_path: Path, shared: Path) -> None:
-    engine = Small()
+    engine = OneWeight()
     store = _store(tmp_path / "x", engine)
     store._memory.start(shared / ".step-00000001.x.tmp", [lambda: time.sleep(0.2)], lambda: None)
     engine.step()
