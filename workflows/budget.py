@@ -3,7 +3,7 @@
 What the rest takes is known of a stage that was begun, by its speed, and of one that has run before in this store with
 the same settings, but for those that no time follows from. Of others nothing is assumed."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ from argosy.core.store.files import read_record
 from argosy.core.store.goodput import attempts_of, goodput
 from argosy.core.store.lease import live_holder
 from argosy.core.store.step_files import NODE, PROGRESS
-from workflows.graph import definition
+from workflows.graph import Spending, definition
 from workflows.learnt import runs_of
 from workflows.lifecycle import LifecycleConfig
 from workflows.plan import Plan, PlannedNode
@@ -53,7 +53,7 @@ def accounts(planned: Plan, config: LifecycleConfig) -> list[Account]:
     for node in planned.to_run:
         known[node.name] = known.get(node.name, 0.0) + (hours[node.id] or 0.0)
     unknown = tuple(dict.fromkeys(node.name for node in planned.to_run if hours[node.id] is None))
-    spent = dict(zip(("gpu_hours", "cost"), _spent(planned, price), strict=True))
+    spent = dict(zip(("gpu_hours", "cost"), _spent([node.dir for node in planned.nodes], price), strict=True))
     return [Account(field, limit, spent[field], {name: rate * value for name, value in known.items()}, unknown)
             for field, limit, rate in limits if limit is not None]
 
@@ -66,20 +66,25 @@ def check_budget(found: list[Account], planned: Plan) -> None:
 
 
 class Meter:
-    """Watch over what a running pipeline spends."""
+    """Watch over what a running pipeline spends.
 
-    def __init__(self, planned: Plan, config: LifecycleConfig) -> None:
-        self._planned, self._config = planned, config
-        limited = (config.budget.gpu_hours, config.budget.cost) != (None, None)
-        self._wanted = [node for node in planned.to_run if _gpus(node)] if limited else []
+    Args:
+        price: of a GPU for an hour, where an attempt has none of its own.
+        directories: of all nodes of the pipeline, whoever runs them.
+        running: the nodes that this process runs."""
+
+    def __init__(self, limits: Spending, price: float | None, directories: Iterable[str],
+                 running: Iterable[PlannedNode]) -> None:
+        self._limits, self._price, self._directories = limits, price or 0.0, tuple(directories)
+        limited = (limits.gpu_hours, limits.cost) != (None, None)
+        self._wanted = [node for node in running if _gpus(node)] if limited else []
 
     def __call__(self) -> str:
         """Say that a budget is spent while a stage with GPUs runs; "" where none is."""
-        limits, price = self._config.budget, self._config.gpu_hour_price or 0.0
         if not any(live_holder(node.dir) for node in self._wanted):
             return ""
-        for field, spent in zip(("gpu_hours", "cost"), _spent(self._planned, price), strict=True):
-            limit = getattr(limits, field)
+        for field, spent in zip(("gpu_hours", "cost"), _spent(self._directories, self._price), strict=True):
+            limit = getattr(self._limits, field)
             if limit is not None and spent >= limit:
                 return (f"budget.{field} is {limit:g} and {spent:,.4g} are spent: training was stopped and keeps its "
                         f"state. Raise budget.{field} and run the same command to go on from there.")
@@ -94,9 +99,9 @@ def _gpus(node: PlannedNode) -> int:
     return min(given.processes, len(usable_gpus()))
 
 
-def _spent(planned: Plan, price: float) -> tuple[float, float]:
+def _spent(directories: Iterable[str], price: float) -> tuple[float, float]:
     """Return GPU-hours, and their cost at the price that each attempt had, else at `price`."""
-    found = [goodput(attempts_of(node.dir, alive=True)) for node in planned.nodes]
+    found = [goodput(attempts_of(directory, alive=True)) for directory in directories]
     return sum(each.gpu_hours for each in found), sum(
         each.gpu_hours * price if each.cost is None else each.cost for each in found)
 

@@ -9,6 +9,8 @@ from functools import cache, cached_property
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
+from pydantic import Field
+
 from argosy.core.config.schema import Config, Role, role_of
 from argosy.core.errors import InputError
 from argosy.core.plugins import names
@@ -18,6 +20,15 @@ from argosy.core.store.provenance import Identities, made_from
 
 FINAL, LINE = "final", "demo"  # last export of a training step; model line of a config that names none
 _NAME, _LONGEST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*"), 200  # of a directory; file systems allow 255
+
+
+class Spending(Config):
+    """The most that a pipeline may spend, over all its stages and attempts in a store; no digest has it."""
+
+    gpu_hours: float | None = Field(None, gt=0)
+    """hours of one GPU each"""
+    cost: float | None = Field(None, gt=0)
+    """money, in the currency of `gpu_hour_price`, which must be set"""
 
 
 @dataclass(frozen=True)

@@ -40,8 +40,8 @@ from workflows import rules
 from workflows.branches import Branch, add_branches, add_default_tree, add_export
 from workflows.cleaning import FILTERS, cleaning
 from workflows.evaluation import Evaluation, benchmark_suites, decontaminated, evaluations, with_heldout_texts
-from workflows.graph import LINE, Node, definition
-from workflows.stages import Further, Spending, StageResources, Stages, add_further
+from workflows.graph import LINE, Node, Spending, definition
+from workflows.stages import Further, StageResources, Stages, add_further
 
 _NEW = ("tokenizer", "pretrain")  # of a model that begins with nothing
 

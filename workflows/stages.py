@@ -34,15 +34,6 @@ class StageResources(Config):
     """nodes with which the stage goes on where others are lost, until they are back; 0: all of them"""
 
 
-class Spending(Config):
-    """The most that a pipeline may spend, over all its stages and attempts in a store; no digest has it."""
-
-    gpu_hours: float | None = Field(None, gt=0)
-    """hours of one GPU each"""
-    cost: float | None = Field(None, gt=0)
-    """money, in the currency of `gpu_hour_price`, which must be set"""
-
-
 class Stages:
     """A collector of nodes.
 

@@ -112,6 +112,9 @@ def earlier_attempts(plan: Path, batch: str, retry: "Retry") -> "Attempts":
 
 def exit_code(result: "RunResult", earlier: "Attempts", retry: "Retry", plan: Path, batch: str) -> int:
     """Choose the pod's exit code, which says whether another attempt follows; count this attempt, give its reason."""
+    if result.why:
+        say_why(result.why)
+        return FAILED
     if result.signal:
         return 128 + result.signal
     failed = result.having("failed")

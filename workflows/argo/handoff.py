@@ -16,7 +16,7 @@ from pydantic import Field
 from argosy.core.config.schema import Config, ParallelConfig
 from argosy.core.errors import InputError
 from argosy.core.store.files import make_directory, read_json, read_record, write_json
-from workflows.graph import Node, definition
+from workflows.graph import Node, Spending, definition
 from workflows.plan import PlannedNode
 
 FOLDER = ".argo"
@@ -145,6 +145,10 @@ class Handoff(Config):
     namespace: str = ""
     """The workflow's; a store may be of several namespaces and clusters."""
     cluster: str = ""
+    budget: Spending = Spending()
+    gpu_hour_price: float | None = None
+    directories: tuple[str, ...] = ()
+    """Directories of all nodes, done ones too, where there is a budget."""
 
     def write(self, workflow: str) -> Path:
         """Write it into the store; returns its path."""

@@ -61,7 +61,8 @@ def execute(planned: Plan, config: LifecycleConfig, args: argparse.Namespace) ->
     with Shipping(planned, config.name, config) as shipping:
         budget = Budget(args.cores, args.memory)
         result = run_plan(planned, budget=budget, observers=[shipping], plain=args.plain,
-                          spent=Meter(planned, config))
+                          spent=Meter(config.budget, config.gpu_hour_price,
+                                       [node.dir for node in planned.nodes], planned.to_run))
     return 1 if result.signal else result.exit_code
 
 

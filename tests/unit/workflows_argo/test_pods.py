@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from argosy.core.store.step_files import OUTPUTS, PROGRESS
+from argosy.core.store.step_files import OUTPUTS, PROGRESS, STATE
 from argosy.evidence.sweep.grid import DIVERGED
 from tests.argo_fixtures import batches, plan_pod, pod, run_batches, write_profile
+from workflows.argo.attempts import FAILED
 from workflows.argo.handoff import GIVEN, tasks_of
 from workflows.argo.manifests.templates import evaluate_template, lifecycle_template, sweep_template
 from workflows.argo.pod.outputs import MEMORY, pod_patch, with_devices, write_outputs
@@ -53,6 +54,21 @@ def test_pods_in_the_order_of_the_tasks_make_the_laptop_s_nodes_once(profiles: P
     env = {"ARGOSY_OVERRIDES": "tokenizer.vocab_size=600"}
     assert plan_pod(profiles, tmp_path / "changed", *RANGE, workflow="wf-3", env=env).returncode == 0
     assert [task for task, given in batches(tmp_path / "changed").items() if given] == ["tokenize", "tokenizer"]
+
+
+def test_a_pod_whose_pipeline_has_spent_its_budget_saves_and_is_not_tried_again(profiles: Path, tmp_path: Path) -> None:
+    overrides = ("budget.gpu_hours=0.0002",  # 0.7 s
+                 "resources.pretrain.gpus=1", "pretrain.tokens=51200000")
+    env = {"CUDA_VISIBLE_DEVICES": "0", "ARGOSY_OVERRIDES": "\n".join(overrides)}
+    assert plan_pod(profiles, tmp_path / "out", "--to", "pretrain", env=env).returncode == 0
+    given = batches(tmp_path / "out")
+    before = [name for task in tasks_of(every_stage()) for name in given[task.name] if task.name != "pretrain"]
+    assert run_batches(profiles, before, **env) == [0] * len(before)
+    [batch] = given["pretrain"]
+    stopped = pod(profiles, "run", "--workflow", "wf", "--profile", "here", "--batch", batch, env=env)
+    assert stopped.returncode == FAILED
+    assert "budget.gpu_hours is 0.0002" in stopped.stderr
+    assert list((tmp_path / "store" / batch / STATE).glob("step-*"))
 
 
 def test_a_pod_tells_argo_its_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,7 +77,8 @@ def running(profile: Profile, workflow: str, batch: str) -> Iterator[Sequence[Ru
     mirror, folder = mirror_of(profile), f"{FOLDER}/{workflow}"
     try:
         mirror.pull_below(folder, wanted=lambda name: name.endswith(("/plan.json", f"/attempts/{batch}.json")))
-        nodes = read_handoff(mirror.root / folder / "plan.json").of(batch)
+        handoff = read_handoff(mirror.root / folder / "plan.json")
+        nodes = handoff.of(batch)
         names = [Path(node.dir).name for node in nodes]
         every_s = profile.storage.push_s
         with Leases(mirror.remote, names, f"{workflow}/{batch}", every_s, is_over=last_is_over()) as leases:
@@ -85,6 +86,8 @@ def running(profile: Profile, workflow: str, batch: str) -> Iterator[Sequence[Ru
             with _timed(mirror, f"{len(nodes)} nodes and what they read"):
                 each(lambda directory: directory.pull(), directories)
                 pull_upstream(mirror, nodes)
+                others = {Path(directory).name for directory in handoff.directories}.difference(names)
+                mirror.pull_below(*others, wanted=lambda name: name.endswith(f"/{RUN}"))  # what they spent
             pusher = Pusher(directories, every_s, lambda: mirror.push(f"{folder}/attempts"))
             pusher.start()
             try:

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from argosy.core.config.explain import likely
-from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
 from argosy.core.store.files import make_directory, write_json
 from workflows.argo.handoff import COMMON, EVALUATE, GIVEN, Batch, Handoff, Task, assign, deal, tasks_of
@@ -26,9 +25,9 @@ from workflows.argo.profile.profile import TEMPLATE_STORE, Profile, check_store,
 from workflows.branches import branch_steps
 from workflows.budget import accounts, check_budget
 from workflows.compose import compose, every_stage
-from workflows.graph import definition
+from workflows.graph import Spending, definition
 from workflows.learnt import applied, learn
-from workflows.lifecycle import lifecycle
+from workflows.lifecycle import LifecycleConfig, lifecycle
 from workflows.local.shipping import WORKFLOW, pipeline_of, plan_digest, start_pipeline
 from workflows.plan import Plan, PlannedNode, describe, plan
 from workflows.sweep import NAME, Question, every_sweep_stage, read_sweep, sweep_nodes
@@ -99,7 +98,7 @@ def _number(arguments: argparse.Namespace, name: str) -> float:
     return found
 
 
-def hand_over(planned: Plan, config: Config, line: str, tasks: list[Task], profile: Profile,
+def hand_over(planned: Plan, config: LifecycleConfig, line: str, tasks: list[Task], profile: Profile,
               arguments: argparse.Namespace, alike: Sequence[Task] = ()) -> dict[str, dict[str, Batch]]:
     """Write the handoff, start the pipeline's run, write the output parameters; return the batches by task.
 
@@ -114,7 +113,9 @@ def hand_over(planned: Plan, config: Config, line: str, tasks: list[Task], profi
         store=planned.store, line=line, pipeline=pipeline,
         nodes={node.id: node.model_dump(mode="json") for node in planned.to_run},
         batches={name: batch for dealt in batches.values() for name, batch in dealt.items()}, report=compare,
-        namespace=profile.namespace, cluster=profile.cluster
+        namespace=profile.namespace, cluster=profile.cluster, budget=config.budget,
+        gpu_hour_price=config.gpu_hour_price,
+        directories=tuple(node.dir for node in planned.nodes) if config.budget != Spending() else ()
     )
     path = handoff.write(arguments.workflow)
     tracker = start_pipeline(planned, pipeline, line, config, **{WORKFLOW: arguments.workflow})

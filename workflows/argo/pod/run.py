@@ -16,6 +16,7 @@ from workflows.argo.handoff import FOLDER, read_handoff
 from workflows.argo.objectstore.pods import running
 from workflows.argo.pod.jobset import launcher_resources
 from workflows.argo.profile.profile import Profile
+from workflows.budget import Meter
 from workflows.local.runner import run_plan
 from workflows.local.scheduler import Budget
 from workflows.local.shipping import Sender, pipeline_environment
@@ -89,6 +90,7 @@ def run(profile: Profile, arguments: argparse.Namespace) -> int:
         if earlier.lack_memory:
             return RETRY
         nodes = handoff.of(arguments.batch)
+        spent = Meter(handoff.budget, handoff.gpu_hour_price, handoff.directories, nodes)
         if nodes[0].resources.nodes > 1:
             os.environ[EXTERNAL] = str(nodes[0].resources.all_gpus or 0)
             nodes = [node.model_copy(update={"resources": launcher_resources(node.resources)}) for node in nodes]
@@ -100,7 +102,7 @@ def run(profile: Profile, arguments: argparse.Namespace) -> int:
         done = [directory for directory in others if read_done(directory)]
         budget = Budget(nodes[0].resources.cores, max(node.resources.memory_gb for node in nodes))
         with sending(nodes, *handoff.pipeline_of(arguments.batch), earlier=done) as sender:
-            result = run_plan(alone, budget=budget, plain=True,
+            result = run_plan(alone, budget=budget, plain=True, spent=spent,
                               observers=[sender, Echo(), ArgoProgress(len(nodes)), *observers])  # fmt: skip
         code = exit_code(result, earlier, profile.retry, path, arguments.batch)
         if nodes[0].resources.nodes > 1 and code in (FAILED, InputError.exit_code):
