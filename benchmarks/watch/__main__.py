@@ -1,14 +1,18 @@
-"""Watch over training (python -m benchmarks.watch): planted trouble, and clean runs, of small models on real text.
+"""Watch over training: planted trouble, and clean runs, on real text (python -m benchmarks.watch [--model DIR]).
 
-`latest`: steps until the last of the planted troubles was found; `worst`: largest relative distance of a final held-out
-loss from that of the run without trouble; `false_alarms`: of clean runs, two of which have noisy channels (JSON and
-tables as they lie on the disk); `replayed`: each run with trouble ends in the same bytes again. The last line is JSON.
+Small new models, or the one of DIR (a chat model as transformers saves it) in continued pretraining and SFT. `latest`:
+steps until the last of the planted troubles was found; `worst`: largest relative distance of a final held-out loss from
+that of the run without trouble; `false_alarms`: of clean runs, two of which have noisy channels (JSON and tables as
+they lie on the disk); `replayed`: each run with trouble ends in the same bytes again (new models). The last line is
+JSON.
 """
 
+import argparse
 import contextlib
 import gzip
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from statistics import fmean
@@ -22,57 +26,36 @@ import yaml
 from argosy.core.step.runner import Item, run_item
 from argosy.core.store.files import read_record
 from argosy.core.store.step_files import WATCH, read_outputs
+from argosy.corpus.tokens.mixture import Mixture
 from argosy.corpus.tokens.shards import TokensWriter
+from argosy.corpus.tokens.tokenizer import save_tokenizer, train_tokenizer
 from argosy.corpus.tokens.windows import IGNORED
+from argosy.model.post.sft import Rows
+from argosy.model.weights.pretrained import load_tokenizer
 from benchmarks.side_by_side import needed
-from steps import preference, pretrain, sft
+from steps import preference, pretrain, sft, start
 
-BATCH, LENGTH = 8, 64  # samples of a step, tokens of one
-CLEAN_STEPS = 1000
-AT, STEPS = 250, 400  # the batch from which on there is trouble, of a run of so many
 RUNS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("runs.yaml").read_text(encoding="utf-8"))
 STEPS_OF = {"pretrain": pretrain, "sft": sft, "preference": preference}
 
 
 def main() -> None:
     """Run, print."""
+    parser = argparse.ArgumentParser("python -m benchmarks.watch", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", default="", help="directory of a real model, such as SmolLM2-135M-Instruct")
+    parser.add_argument("--out", type=Path, help="keep the runs here, where the same command goes on with them")
+    args = parser.parse_args()
     with TemporaryDirectory() as folder:
-        root = Path(folder)
-        write_data(root)
-        alarms = [len(told(run(root, name, STEPS_OF[step], fields, CLEAN_STEPS)))
-                  for name, (step, fields) in RUNS["clean"].items()]
-        found = [compared(root, name, STEPS_OF[step], policy) for name, (step, policy) in RUNS["trouble"].items()]
+        runs = Runs(args.out or Path(folder), args.model, RUNS["real" if args.model else "new"])
+        runs.write_data()
+        alarms = [len(told(runs.run(name, step, fields, runs.plan["clean_steps"])))
+                  for name, (step, fields) in runs.plan["clean"].items()]
+        found = [runs.compared(name, step, policy) for name, (step, policy) in runs.plan["trouble"].items()]
     print(json.dumps({
         "name": "watch", "unit": "share", "clean_runs": len(alarms), "false_alarms": sum(alarms), "planted": len(found),
         "latest": max(each["late"] for each in found), "worst": max(each["distance"] for each in found),
-        "replayed": all(each["replayed"] for each in found)}))  # fmt: skip
-
-
-def compared(root: Path, name: str, step: Any, policy: Mapping[str, str]) -> dict[str, Any]:
-    """Return how late planted trouble was found, how far the run ends from one without, and whether it does so again.
-    """
-    out, again = (run(root, each, step, {"watch": policy}, STEPS, name) for each in (name, f"{name}-again"))
-    plain, made = run(root, f"{step.STEP.name}-plain", step, {}, STEPS), told(out)
-    first, second = ([read_record(each / WATCH), *(path.read_bytes() for path in sorted(each.glob(
-        "checkpoints/*/*.safetensors")))] for each in (out, again))  # fmt: skip
-    found = {"late": made[0]["step"] - AT - 1 if made else STEPS, "replayed": first == second,
-             "distance": round(abs(loss(out) / loss(plain) - 1), 5)}  # fmt: skip
-    print(f"    {found}", flush=True)
-    return found
-
-
-def run(root: Path, name: str, step: Any, fields: Mapping[str, Any], steps: int, trouble: str = "") -> Path:
-    """Return the directory of a run, which is done; post-training goes on from the first clean one."""
-    given = {**RUNS["pretrain"], "tokenized": str(root / "tokens"), "tokenizer": str(root / "trained"),
-             "tokens": steps * BATCH * LENGTH}  # fmt: skip
-    if step is not pretrain:
-        given = {**RUNS["tuning"], "checkpoint": str(root / "base"), "data": str(root / "data"), "max_steps": steps}
-        given |= {"max_new_tokens": 1} if step is sft else {}
-    with planted(trouble), contextlib.redirect_stdout(None):
-        outcome = run_item(step.STEP, Item(step.STEP.config.model_validate({**given, **fields}), root / name))
-    if outcome.code:
-        raise SystemExit(f"{name}: {outcome.message}")
-    return root / name
+        "replayed": None if args.model else all(each["replayed"] for each in found)}))  # fmt: skip
 
 
 def told(out: Path) -> list[dict[str, Any]]:
@@ -89,21 +72,101 @@ def loss(out: Path) -> float:
         value for name, value in found["metrics"].items() if name.endswith("loss/after")])  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Runs:
+    """Runs below `root` of a real model (its directory), or of new ones, by a plan of runs.yaml."""
+
+    root: Path
+    model: str
+    plan: Mapping[str, Any]
+
+    def compared(self, name: str, step: str, policy: Mapping[str, str]) -> dict[str, Any]:
+        """Return how late planted trouble was found, how far the run ends from one without, and whether it does so
+        again."""
+        at, steps = self.plan["at"], self.plan["steps"]
+        outs = [self.run(each, step, {"watch": policy}, steps, name) for each in (name, f"{name}-again")[
+            : 1 if self.model else 2]]  # fmt: skip
+        plain, made = self.run(f"{step}-plain", step, {}, steps), told(outs[0])
+        bytes_of = [[read_record(out / WATCH), *(path.read_bytes() for path in sorted(out.glob(
+            "checkpoints/*/*.safetensors")))] for out in outs]  # fmt: skip
+        found = {"late": made[0]["step"] - at - 1 if made else steps, "replayed": bytes_of[0] == bytes_of[-1],
+                 "distance": round(abs(loss(outs[0]) / loss(plain) - 1), 5)}  # fmt: skip
+        print(f"    {found}", flush=True)
+        return found
+
+    def run(self, name: str, step: str, fields: Mapping[str, Any], steps: int, trouble: str = "") -> Path:
+        """Return the directory of a run, which is done; post-training of new models goes on from the first clean one.
+        """
+        out, batch = self.root / name, self.plan["batch"]
+        base = str(self.root / ("start" if self.model else "base"))
+        given = {**self.plan["pretrain"], "tokenized": str(self.root / "tokens"), "global_batch_size": batch}
+        given |= {"tokens": steps * batch * given["sequence_length"]}
+        given |= {"checkpoint": base} if self.model else {"tokenizer": str(self.root / "trained")}
+        if step != "pretrain":
+            given = {**self.plan["tuning"], "checkpoint": base, "data": str(self.root / "data"), "max_steps": steps}
+            given |= {"max_new_tokens": 1, "batch_size": batch} if step == "sft" else {}
+        with planted(trouble, Rows if step == "sft" else Mixture, self.plan), contextlib.redirect_stdout(None):
+            done(STEPS_OF[step], {**given, **fields}, out)
+        return out
+
+    def write_data(self) -> None:
+        """Write the model or a new tokenizer, tokens by channel, and the files of a data step, in which the worse
+        answer of a pair is that to another question."""
+        folder = needed("llms_from_scratch")
+        texts = {name: pieces(RUNS["channels"][name], self.plan["piece"]) for name in self.plan["channels"]}
+        rows = json.loads((folder / "ch07__01_main-chapter-code__instruction-data.json").read_text(encoding="utf-8"))
+        if self.model:
+            done(start, {"model": self.model}, self.root / "start")
+        elif not (self.root / "trained").exists():
+            every = [piece for some in texts.values() for piece in some[::4]] + [row["output"] for row in rows]
+            save_tokenizer(train_tokenizer(every, 1024, split_han=False), self.root / "trained/tokenizer")
+        tokenizer = load_tokenizer(self.root / ("start" if self.model else "trained") / "tokenizer")
+        if not (self.root / "tokens").exists():
+            write_tokens(self.root / "tokens", tokenizer, texts)
+        (self.root / "data").mkdir(exist_ok=True)
+        turns = [[[{"role": "user", "content": f"{row['instruction']}\n{row['input']}".strip()}],
+                  [{"role": "assistant", "content": row["output"]}]] for row in rows]  # fmt: skip
+        for name, chosen in (("", turns[100:]), ("_heldout", turns[:100])):
+            pairs = [{"prompt": asked, "chosen": good, "rejected": bad}
+                     for (asked, good), (_, bad) in zip(chosen, chosen[-1:] + chosen[:-1], strict=True)]  # fmt: skip
+            lines = {"instructions": [{"messages": asked + good} for asked, good in chosen], "preferences": pairs}
+            for kind, records in lines.items():
+                (self.root / "data" / f"{kind}{name}.jsonl").write_text(
+                    "".join(json.dumps(each) + "\n" for each in records), encoding="utf-8")  # fmt: skip
+
+
+def write_tokens(out: Path, tokenizer: Any, texts: Mapping[str, Sequence[str]]) -> None:
+    """Write documents by channel as a tokenize step does; each tenth is held out."""
+    with TokensWriter(out, len(tokenizer)) as writer:
+        for channel, some in texts.items():
+            writer.open(channel)
+            for number, piece in enumerate(some):
+                ids = tokenizer(piece, add_special_tokens=False)["input_ids"]
+                writer.add(channel, "train" if number % 10 else "heldout",
+                           [tokenizer.bos_token_id, *ids, tokenizer.eos_token_id], len(piece.encode()))  # fmt: skip
+
+
+def done(step: Any, config: Mapping[str, Any], out: Path) -> None:
+    """Run a step, or what is left of it. Raises SystemExit: it failed."""
+    outcome = run_item(step.STEP, Item(step.STEP.config.model_validate(config), out))
+    if outcome.code:
+        raise SystemExit(f"{out.name}: {outcome.message}")
+
+
 @contextlib.contextmanager
-def planted(trouble: str) -> Iterator[None]:
-    """Plant trouble: in the data from batch AT on, or in the learning rate of the steps from AT on."""
-    from argosy.corpus.tokens.mixture import Mixture
-    from argosy.model.post.sft import Rows
+def planted(name: str, kind: Any, plan: Mapping[str, Any]) -> Iterator[None]:
+    """Plant the trouble of a name: in the data, which `kind` reads, from a batch on, or in the rates from there on."""
     from argosy.model.train import optim, updates
     from argosy.model.train.engines.base import Engine
 
-    kind: Any = Rows if trouble == "labels" else Mixture
     read, train, rate, last = kind.batch, Engine.train_step, optim.learning_rate, [0]
+    trouble, factor = [*name.split("_"), ""][:2]
+    at, size = plan["at"], plan["batch"]
 
     def batch(self: Any, positions: range) -> Any:
-        last[0] = positions.start // BATCH - AT
+        last[0] = positions.start // size - at
         if trouble == "repeated" and 0 <= last[0] < 20:
-            positions = range(positions.start - BATCH * last[0], positions.stop - BATCH * last[0])
+            positions = range(positions.start - size * last[0], positions.stop - size * last[0])
         found, noise = read(self, positions), np.random.default_rng(positions.start)
         scored = found.targets != IGNORED
         if trouble == "corrupt" and 0 <= last[0] < 4:  # half of the samples are noise
@@ -114,57 +177,28 @@ def planted(trouble: str) -> Iterator[None]:
 
     def step(self: Any, given: Any, rate: float) -> Any:
         found = train(self, given, rate)
-        factor = float("nan") if trouble == "nan" and not last[0] else 1.0
+        broken = float("nan") if trouble == "nan" and not last[0] else 1.0
         for each in self.module.parameters():
-            each.data *= factor
-        return found[0] * factor, *found[1:]
+            each.data *= broken
+        return found[0] * broken, *found[1:]
 
     def spiked(config: Any, step: int) -> float:
-        return rate(config, step) * (int(trouble[5:]) if trouble[:5] == "rate_" and AT <= step < AT + 3 else 1)
+        return rate(config, step) * (int(factor) if trouble == "rate" and at <= step < at + 3 else 1)
 
     with patch.object(kind, "batch", batch), patch.object(Engine, "train_step", step), patch.object(
             updates, "learning_rate", spiked):  # fmt: skip
         yield
 
 
-def write_data(root: Path) -> None:
-    """Write a tokenizer, tokens by channel, and the files of a data step, in which the worse answer of a pair is that
-    to another question."""
-    from argosy.corpus.tokens.tokenizer import save_tokenizer, train_tokenizer
-    from argosy.model.weights.pretrained import load_tokenizer
-
-    texts = {name: pieces(*pattern.split("/")) for name, pattern in RUNS["channels"].items()}
-    folder = needed("llms_from_scratch")
-    rows = json.loads((folder / "ch07__01_main-chapter-code__instruction-data.json").read_text(encoding="utf-8"))
-    every = [piece for some in texts.values() for piece in some[::4]] + [row["output"] for row in rows]
-    save_tokenizer(train_tokenizer(every, 1024, split_han=False), root / "trained/tokenizer")
-    tokenizer = load_tokenizer(root / "trained/tokenizer")
-    with TokensWriter(root / "tokens", len(tokenizer)) as writer:
-        for channel, some in texts.items():
-            writer.open(channel)
-            for number, piece in enumerate(some):
-                ids = tokenizer(piece, add_special_tokens=False)["input_ids"]
-                writer.add(channel, "train" if number % 10 else "heldout",
-                           [tokenizer.bos_token_id, *ids, tokenizer.eos_token_id], len(piece.encode()))  # fmt: skip
-    (root / "data").mkdir()
-    turns = [[[{"role": "user", "content": f"{row['instruction']}\n{row['input']}".strip()}],
-              [{"role": "assistant", "content": row["output"]}]] for row in rows]  # fmt: skip
-    for name, chosen in (("", turns[100:]), ("_heldout", turns[:100])):
-        pairs = [{"prompt": asked, "chosen": good, "rejected": bad}
-                 for (asked, good), (_, bad) in zip(chosen, chosen[-1:] + chosen[:-1], strict=True)]  # fmt: skip
-        lines = {"instructions": [{"messages": asked + good} for asked, good in chosen], "preferences": pairs}
-        for kind, records in lines.items():
-            (root / "data" / f"{kind}{name}.jsonl").write_text("".join(json.dumps(each) + "\n" for each in records))
-
-
-def pieces(folder: str, pattern: str) -> list[str]:
-    """Return the files' text in pieces of different sizes, in a random order."""
+def pieces(where: str, most: int) -> list[str]:
+    """Return the files' text in pieces of different sizes, of `most` characters at most, in a random order."""
+    folder, pattern = where.split("/")
     drawn, found = Random(folder), []
     for path in sorted(needed(folder).glob(pattern)):
         data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
         text, at = data.decode(errors="replace")[:400_000], 0
         while at < len(text):
-            size = drawn.randrange(100, 900)
+            size = drawn.randrange(100, most)
             found.append(text[at : at + size])
             at += size
     drawn.shuffle(found)
