@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from os.path import expanduser
-from typing import Annotated, Any, ClassVar, Self, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, Union, get_args, get_origin
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model, model_validator
 from pydantic.fields import FieldInfo
@@ -125,6 +125,10 @@ class ParallelConfig(Config):
     restarts: Annotated[int, RUNTIME] = Field(2, ge=0)
     """times that the ranks start again in place, without progress between, after a failure that may pass: a rank that
     was killed, is frozen or hangs, a lost node, a fault of the network or a device"""
+    preflight: Annotated[Literal["auto", "on", "off"], RUNTIME] = "auto"
+    """check of the machines before several ranks begin, and after a failure of hardware, as `argosy doctor nodes`
+    measures them; auto: where they are several, or have GPUs. A bad one is left out where `min_nodes` allows it, else
+    the step fails and names it."""
 
     def check_fields(self) -> None:
         if self.processes % self.nodes:

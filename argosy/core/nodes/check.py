@@ -1,6 +1,7 @@
 """A check that all processes of a job run together, through a store that the first of them serves."""
 
 import json
+import os
 import socket
 import time
 from collections.abc import Mapping, Sequence
@@ -27,6 +28,8 @@ class Place:
     local: int = 0
     served: bool = False
     """whether the launcher serves a store there already, as torchrun does"""
+    each: int = 1
+    """processes of a machine, which are not paired with each other but where there is one machine"""
 
     @classmethod
     def of_environment(cls, environment: Mapping[str, str]) -> "Place":
@@ -46,7 +49,7 @@ class Place:
                              "(MASTER_ADDR=node1 MASTER_PORT=29400)")
         return cls(number("RANK", "SLURM_PROCID", default=0), world, environment.get("MASTER_ADDR", "127.0.0.1"),
                    number("MASTER_PORT", default=29400), number("LOCAL_RANK", "SLURM_LOCALID", default=0),
-                   environment.get("TORCHELASTIC_USE_AGENT_STORE") == "True")
+                   environment.get("TORCHELASTIC_USE_AGENT_STORE") == "True", number("LOCAL_WORLD_SIZE", default=1))
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,37 @@ class Verdict:
     rounds: int
     skew: dict[int, float] = field(default_factory=dict)
     """seconds that clocks are ahead of the first process's, with the time of a message in them"""
+
+
+class BadRanks(StepError):
+    """The ranks of a step that a check found bad: `about` has why, by rank; none where it cannot tell which."""
+
+    def __init__(self, verdict: Verdict) -> None:
+        said = [_in_words(verdict, *each) for each in sorted((verdict.bad or verdict.suspects).items())]
+        super().__init__(f"the check before the step found {'; '.join(said)}" + (
+            "" if verdict.bad else ": one of them is bad, and no good rank was left to tell which"))
+        self.about = {"cause": "node", "bad": verdict.bad, "rank": min(verdict.bad, default=None), "advice": (
+            "replace the machine, or set resources.STAGE.min_nodes to go on without it; preflight=off checks nothing")}
+
+
+def _in_words(verdict: Verdict, rank: int, why: str) -> str:
+    reading = verdict.readings.get(rank)
+    link = f", exchange {reading.exchange:.3f} s" if reading and reading.exchange else ""
+    return f"rank {rank}" + (f" on {reading.name}" if reading else "") + f": {why}" + (
+        f" (product {reading.product:.3f} s{link})" if reading and reading.product else "")
+
+
+def preflight(wait: float) -> None:
+    """Check the ranks of a step together, from each of them. Raises BadRanks: some are bad, or not cleared."""
+    import torch
+
+    place, began = Place.of_environment(os.environ), time.monotonic()
+    verdict = check(place, wait)
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    print(f"{place.world} ranks checked in {time.monotonic() - began:.1f} s, {verdict.rounds} rounds", flush=True)
+    if verdict.bad or verdict.suspects:
+        raise BadRanks(verdict)
 
 
 def check(place: Place, wait: float = 60.0, patience: float = 30.0) -> Verdict:
@@ -77,7 +111,7 @@ def check(place: Place, wait: float = 60.0, patience: float = 30.0) -> Verdict:
                         f"process 0 listens: {str(error).splitlines()[0]}") from error
     store = PrefixStore("argosy-nodes", base)
     store.set(f"here/{place.rank}", _name(place))
-    leader = _Leader(store, place.world, wait, patience) if place.rank == 0 else None
+    leader = _Leader(store, place, wait, patience) if place.rank == 0 else None
     most = 4 * (wait + patience)  # of a whole round, until the first process must have spoken
     number = 0
     while True:
@@ -106,11 +140,12 @@ def check(place: Place, wait: float = 60.0, patience: float = 30.0) -> Verdict:
 class _Leader:
     """The part of process 0: it forms groups, gathers readings and judges."""
 
-    def __init__(self, store: Any, world: int, wait: float, patience: float) -> None:
+    def __init__(self, store: Any, place: Place, wait: float, patience: float) -> None:
         self.store, self.wait, self.patience = store, wait, patience
-        deadline = time.monotonic() + wait
-        self.there = [rank for rank in range(world) if _has(store, f"here/{rank}", deadline - time.monotonic())]
-        self.absent = {rank: f"did not arrive within {wait:g} s" for rank in range(world) if rank not in self.there}
+        deadline, each = time.monotonic() + wait, place.each
+        ranks = sorted(range(place.world), key=lambda rank: (rank % each, rank))  # neighbours are of two machines
+        self.there = [rank for rank in ranks if _has(store, f"here/{rank}", deadline - time.monotonic())]
+        self.absent = {rank: f"did not arrive within {wait:g} s" for rank in ranks if rank not in self.there}
         self.rounds: list[Round] = []
 
     def lead(self, number: int) -> None:
@@ -231,8 +266,6 @@ def exchange(store: Any, rank: int, size: int, patience: float, local: int = 0) 
 
 
 def _read(record: Mapping[str, Any]) -> Verdict:
-    def by_rank(name: str) -> dict[int, Any]:
-        return {int(rank): value for rank, value in record[name].items()}
-
-    readings = {rank: Reading(**reading) for rank, reading in by_rank("readings").items()}
-    return Verdict(by_rank("bad"), by_rank("suspects"), readings, record["rounds"], by_rank("skew"))
+    bad, suspects, readings, skew = ({int(rank): value for rank, value in record[name].items()}
+                                     for name in ("bad", "suspects", "readings", "skew"))
+    return Verdict(bad, suspects, {rank: Reading(**each) for rank, each in readings.items()}, record["rounds"], skew)

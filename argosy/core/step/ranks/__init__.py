@@ -4,8 +4,8 @@
 the groups of several, which are a `member` each; `rank` is what each process does; `diagnosis` says which one is to
 blame."""
 
-
 from pathlib import Path
+from typing import Literal
 
 from argosy.core.store.lease import seconds_from
 
@@ -15,6 +15,7 @@ TASK = "task.json"
 TIMEOUT = "ARGOSY_RANK_TIMEOUT"
 HANG = "ARGOSY_HANG_SECONDS"
 NODE_TIMEOUT = "ARGOSY_NODE_TIMEOUT"
+Name = Literal["beat", "late", "stack", "end"]
 
 
 def rank_timeout() -> float:
@@ -32,26 +33,12 @@ def node_timeout() -> float:
     return seconds_from(NODE_TIMEOUT, 30)
 
 
-def beat_of(folder: Path, rank: int) -> Path:
-    """Name the file that the rank touches as long as it lives."""
-    return folder / f"beat-{rank}"
+def file_of(folder: Path, name: Name, rank: int) -> Path:
+    """Name a file of a rank: `beat`, which it touches as long as it lives; `late`, in which it says that its training
+    step hangs; `stack`, for its stacks on SIGUSR2; `end`, the record of what it returned, or of how it failed."""
+    return folder / f"{name}-{rank}{'.json' if name == 'end' else ''}"
 
 
 def group_of(folder: Path) -> Path:
     """Name the file that the watch over the ranks touches as long as it lives."""
     return folder / "group"
-
-
-def late_of(folder: Path, rank: int) -> Path:
-    """Name the file in which the rank says that its training step hangs."""
-    return folder / f"late-{rank}"
-
-
-def stack_of(folder: Path, rank: int) -> Path:
-    """Name the file into which the rank writes its stacks on SIGUSR2."""
-    return folder / f"stack-{rank}"
-
-
-def end_of(folder: Path, rank: int) -> Path:
-    """Name the record of what the rank returned, or of how it failed."""
-    return folder / f"end-{rank}.json"

@@ -150,6 +150,8 @@ def first_failure(group: GroupEnd, out: Path) -> ArgosyError:
         rank, text = next(iter(group.frozen.items()))
         cause = "node" if text.startswith("node") else "frozen"
         return RankFailed(text, {"rank": rank, "cause": cause}, again=True)
+    if checked := next((end for end in group.ends.values() if "bad" in end), None):
+        return RankFailed(checked["message"], {name: checked[name] for name in ("cause", "bad", "rank", "advice")})
     found: list[tuple[float, int, ArgosyError]] = []
     for rank in group.ends.keys() | group.exits.keys():
         end, (code, ended) = group.ends.get(rank, {}), group.exits.get(rank, (0, 0.0))

@@ -17,7 +17,7 @@ from argosy.core.errors import Stopped
 from argosy.core.step import process
 from argosy.core.step.machine import memory_kills, usable_cores
 from argosy.core.step.process import DIE_WITH_PARENT, THREADS
-from argosy.core.step.ranks import RANKS, TASK, TIMEOUT, beat_of, end_of, group_of, late_of, rank_timeout, stack_of
+from argosy.core.step.ranks import RANKS, TASK, TIMEOUT, file_of, group_of, rank_timeout
 from argosy.core.step.ranks.diagnosis import GroupEnd, read_stack
 from argosy.core.store.files import read_record, temporary_of, write_json
 from argosy.core.store.lease import process_start
@@ -61,11 +61,11 @@ def run_group(step: str, place: Place, task: dict[str, Any], asked: Callable[[],
 
 def _run(step: str, place: Place, folder: Path, out: Path, threads: int, asked: Callable[[], Stop]) -> GroupEnd:
     for rank in place.ranks:
-        beat_of(folder, rank).touch()
+        file_of(folder, "beat", rank).touch()
     kills = memory_kills()
     with _environment(folder, place.local, threads):
         watch, failures = _run_agent(step, place, folder, out, asked)
-    watch.end.ends = {rank: end for rank in place.ranks if (end := read_record(end_of(folder, rank)))}
+    watch.end.ends = {rank: end for rank in place.ranks if (end := read_record(file_of(folder, "end", rank)))}
     watch.end.exits = {rank: (each.exitcode, float(each.timestamp)) for rank, each in failures.items()}
     if memory_kills() > kills:
         watch.end.starved = {rank: True for rank, (code, _) in watch.end.exits.items() if code == -signal.SIGKILL}
@@ -143,7 +143,7 @@ class _Watch(threading.Thread):
         self._agent, self._ranks, self._folder, self._out, self._asked = agent, place.ranks, folder, out, asked
         self._timeout = rank_timeout()
         self._processes: dict[int, tuple[int, str]] = {}
-        self._first = {rank: beat_of(folder, rank).stat().st_mtime_ns for rank in self._ranks}
+        self._first = {rank: file_of(folder, "beat", rank).stat().st_mtime_ns for rank in self._ranks}
         self._beats: dict[int, tuple[int, float]] = {}
 
     def run(self) -> None:
@@ -175,7 +175,7 @@ class _Watch(threading.Thread):
 
     def _has_failed(self) -> bool:
         """Tell whether a rank died before it was done: the agent then ends the others, which may be silent."""
-        return any(process_start(pid) != started and read_record(end_of(self._folder, rank)).get("exit_code", 1)
+        return any(process_start(pid) != started and read_record(file_of(self._folder, "end", rank)).get("exit_code", 1)
                    for rank, (pid, started) in self._processes.items())
 
     def _note_processes(self) -> None:
@@ -187,14 +187,14 @@ class _Watch(threading.Thread):
     def _is_frozen(self, rank: int, now: float) -> bool:
         """Tell whether a rank that lives, and has not ended, gives no sign of it."""
         try:
-            beat = beat_of(self._folder, rank).stat().st_mtime_ns
+            beat = file_of(self._folder, "beat", rank).stat().st_mtime_ns
         except OSError:
             return False  # a store that stalls
         patience = self._timeout if beat != self._first[rank] else self._timeout + _START_S
         if rank not in self._beats or self._beats[rank][0] != beat:
             self._beats[rank] = beat, now
             return False
-        silent = now - self._beats[rank][1] > patience and not end_of(self._folder, rank).exists()
+        silent = now - self._beats[rank][1] > patience and not file_of(self._folder, "end", rank).exists()
         return silent and self._lives(rank)
 
     def _lives(self, rank: int) -> bool:
@@ -202,7 +202,7 @@ class _Watch(threading.Thread):
         return bool(started) and process_start(pid) == started
 
     def _is_late(self) -> bool:
-        self.end.late = {rank: text for rank in self._ranks if (text := _text(late_of(self._folder, rank)))}
+        self.end.late = {rank: text for rank in self._ranks if (text := _text(file_of(self._folder, "late", rank)))}
         return bool(self.end.late)
 
     def _dump_stacks(self) -> None:
@@ -211,11 +211,11 @@ class _Watch(threading.Thread):
         for rank in living:
             os.kill(self._processes[rank][0], signal.SIGUSR2)
         deadline = time.monotonic() + _STACK_S
-        while time.monotonic() < deadline and not all(_text(stack_of(self._folder, rank)) for rank in living):
+        while time.monotonic() < deadline and not all(_text(file_of(self._folder, "stack", rank)) for rank in living):
             time.sleep(0.1)
         time.sleep(0.2)  # the last lines
         for rank in living:
-            text = _text(stack_of(self._folder, rank))
+            text = _text(file_of(self._folder, "stack", rank))
             self.end.stacks[rank] = read_stack(self._processes[rank][0], text)
             with suppress(OSError), open(self._out / rank_log(rank), "a", encoding="utf-8") as log:
                 log.write(f"{process.timestamp()} stacks, as a training step hangs:\n{text or 'none was given'}\n")

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,6 +79,8 @@ class Launcher:
         self._ended: dict[str, int] = {}  # exit codes of groups on this machine, by incarnation
         self._processes: dict[int, subprocess.Popen[bytes]] = {}  # of groups on this machine
         self._waiting: set[int] = set()  # members of the round that have not ended
+        self._taking: list[int] = []  # its members, in the order of their ranks
+        self._bad: set[str] = set()  # incarnations that no round has any more
         record = out / STATE / ADDRESS
         record.parent.mkdir(exist_ok=True)
         write_json(record, {"host": self._address, "port": port})
@@ -92,7 +94,7 @@ class Launcher:
         began, said = time.monotonic(), 10.0
         limit, where = ((_QUEUED_S, "see whether their pods were admitted") if EXTERNAL in os.environ
                         else (_FIRST_WAIT_S, f"{LOG} says why the groups do not start"))
-        while (there := len(self._members())) < self._nodes:
+        while (there := len(self._members())) < sum(group.incarnation not in self._bad for group in self._groups):
             waited = time.monotonic() - began
             if there >= least and waited > self._wait:
                 break
@@ -105,12 +107,18 @@ class Launcher:
             time.sleep(_POLL_S)
         return there
 
+    def leave_out(self, ranks: Iterable[int]) -> int:
+        """Have no more rounds with the nodes of these ranks of the last one, until other processes come in their place;
+        returns how many are left."""
+        self._bad |= {self._groups[self._taking[rank // self._local]].incarnation for rank in ranks}
+        return len(self._members())
+
     def run(self, task: dict[str, Any], nodes: int, grows: Callable[[int], bool]) -> tuple[GroupEnd, bool]:
         """Run a round on `nodes` of the groups that are there, until `grows` tells that more are of use."""
         members = self._members()[:nodes]
         if len(members) < nodes:
             return GroupEnd(), True  # one went since it was counted
-        self._round += 1
+        self._round, self._taking = self._round + 1, members
         ready = {node: json.loads(self._store.get(f"group/{node}")) for node in members}
         first = ready[members[0]]
         self._store.set(f"round/{self._round}", json.dumps({
@@ -170,7 +178,7 @@ class Launcher:
                     group.seen = float("-inf")  # the one before is lost, whoever came in its place
                 group.incarnation = incarnation
         return [node for node, group in enumerate(self._groups)
-                if now - group.seen < self._timeout and group.incarnation not in self._ended]
+                if now - group.seen < self._timeout and group.incarnation not in self._bad | self._ended.keys()]
 
     def _keep_group(self, node: int, record: Path) -> None:
         """Run a group on this machine, and start it again where it has ended, as a cluster would its pod."""

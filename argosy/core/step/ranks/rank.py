@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from argosy.core.errors import ArgosyError, InputError, StepError
+from argosy.core.nodes.check import preflight
 from argosy.core.step import process, ranks
 from argosy.core.step.contract import Progress, Step, StepContext, Watched
 from argosy.core.step.process import computed_with, failure, output_to
-from argosy.core.step.ranks import TASK, beat_of, end_of, group_of, late_of, stack_of
+from argosy.core.step.ranks import TASK, file_of, group_of
 from argosy.core.store.files import read_json, use_reserve, write_json
 from argosy.core.store.lease import Lease, LeaseLost
 from argosy.core.store.step_files import PROGRESS, TRACKING, rank_log
@@ -38,7 +39,7 @@ def run_rank(step: Step[Any], folder: Path) -> int:
     rank, world, local = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
     task = read_json(folder / TASK)
     out = Path(task["out"])
-    with output_to(out / rank_log(rank)), open(stack_of(folder, rank), "w", encoding="utf-8") as stacks:
+    with output_to(out / rank_log(rank)), open(file_of(folder, "stack", rank), "w", encoding="utf-8") as stacks:
         faulthandler.register(signal.SIGUSR2, file=stacks)
         lease = Lease(out, token=task["lease"])
         _renew(lease)
@@ -51,7 +52,7 @@ def run_rank(step: Step[Any], folder: Path) -> int:
         tracker = Tracker(out / TRACKING if rank == 0 else None)
         progress = Progress(out / PROGRESS if rank == 0 else None, watched=watched, cause=task["cause"])
         context = StepContext(out, tracker, progress, rank, world, local)
-        end = _ended(step, task["config"], context)
+        end = _ended(step, task, context)
         if end["exit_code"]:
             _write(folder, rank, end, out)  # before a signal may come, as others fail too
         tracker.close()
@@ -60,10 +61,12 @@ def run_rank(step: Step[Any], folder: Path) -> int:
     return int(end["exit_code"])
 
 
-def _ended(step: Step[Any], config: dict[str, Any], context: StepContext) -> dict[str, Any]:
+def _ended(step: Step[Any], task: dict[str, Any], context: StepContext) -> dict[str, Any]:
     """Run the step; returns the record of how it ended."""
     try:
-        outputs = step.run(step.config.model_validate(config), context)
+        if task["preflight"]:
+            preflight(wait=ranks.rank_timeout())
+        outputs = step.run(step.config.model_validate(task["config"]), context)
         torch = sys.modules.get("torch.distributed")
         if torch and torch.is_available() and torch.is_initialized():
             torch.destroy_process_group()
@@ -75,12 +78,12 @@ def _ended(step: Step[Any], config: dict[str, Any], context: StepContext) -> dic
 
 def _write(folder: Path, rank: int, end: dict[str, Any], out: Path) -> None:
     try:
-        write_json(end_of(folder, rank), end, durable=False)
+        write_json(file_of(folder, "end", rank), end, durable=False)
     except (ArgosyError, OSError) as error:  # outputs that are no JSON, such as a NaN; a full disk
         end.clear()
         end |= failure(error, out)
         use_reserve(out)
-        write_json(end_of(folder, rank), end, durable=False)
+        write_json(file_of(folder, "end", rank), end, durable=False)
 
 
 def _keep_beating(folder: Path, rank: int, lease: Lease, parent: int, watched: Watched, several: bool) -> None:
@@ -90,9 +93,9 @@ def _keep_beating(folder: Path, rank: int, lease: Lease, parent: int, watched: W
     while os.getppid() == parent and silent < 0.7 * ranks.node_timeout():
         silent = silent + pause if several and _age(group_of(folder)) > 3 * pause else 0.0
         with suppress(OSError):  # a store that stalls
-            os.utime(beat_of(folder, rank))
+            os.utime(file_of(folder, "beat", rank))
             if late := watched.late():
-                late_of(folder, rank).write_text(late, encoding="utf-8")
+                file_of(folder, "late", rank).write_text(late, encoding="utf-8")
         _renew(lease)
         time.sleep(pause)
     os.kill(os.getpid(), signal.SIGKILL)

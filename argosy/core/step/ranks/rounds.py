@@ -1,5 +1,6 @@
 """Rounds of a step's ranks: who takes part in each, what follows a failure, and when the step gives up."""
 
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -10,13 +11,16 @@ from argosy.core.config.explain import on_nodes
 from argosy.core.config.schema import ParallelConfig
 from argosy.core.errors import ArgosyError, InputError, StepError
 from argosy.core.step.contract import Step
+from argosy.core.step.machine import usable_gpus
 from argosy.core.step.ranks import hang_timeout, rank_timeout
 from argosy.core.step.ranks.diagnosis import GroupEnd, RankFailed, first_failure
 from argosy.core.step.ranks.group import Place, run_group
-from argosy.core.step.ranks.launcher import Launcher
+from argosy.core.step.ranks.launcher import EXTERNAL, Launcher
 from argosy.core.store.files import read_record, remove_temporaries
 from argosy.core.store.step_files import PROGRESS
 
+# Causes after which the machines are checked again; "" is none, at the start
+_OF_HARDWARE = {"", "ECC", "NVLink", "Xid", "CUDA", "NCCL", "node", "membership"}
 Note = Callable[[str, dict[str, Any]], None]
 
 
@@ -67,7 +71,7 @@ class _Rounds:
         while True:
             config = self._config_of(self._groups.gather(self._config.min_nodes or self._config.nodes))
             task = {"config": config.model_dump(mode="json"), "out": str(self._out), "lease": self._lease,
-                    "cause": self._cause}
+                    "cause": self._cause, "preflight": self._checks(config)}
             end, grows = self._groups.run(task, config.nodes, partial(self._grows, config.nodes))
             if grows:
                 self._restart("other nodes are there than before: the ranks start on them", {"cause": "membership"})
@@ -80,6 +84,12 @@ class _Rounds:
     def _grows(self, nodes: int, there: int) -> bool:
         """Tell whether the layout takes more nodes than `nodes`, of those there."""
         return there > nodes and self._config_of(there).nodes > nodes
+
+    def _checks(self, config: ParallelConfig) -> bool:
+        """Tell whether the machines are checked first: as an attempt begins, or where one may have failed or is new."""
+        several = EXTERNAL in os.environ or bool(usable_gpus())  # on a CPU all ranks of a laptop have the same machine
+        wanted = config.preflight == "on" or (config.preflight == "auto" and several)
+        return wanted and self._cause in _OF_HARDWARE
 
     def _restart(self, why: str, about: dict[str, Any]) -> None:
         self._cause = str(about.get("cause", "error"))
@@ -99,11 +109,21 @@ class _Rounds:
         done = float(read_record(self._out / PROGRESS).get("done", 0.0))
         self._tries = 1 if done > self._farthest else self._tries + 1
         self._farthest = max(done, self._farthest)
-        if not isinstance(error, RankFailed) or not error.again:
+        if not isinstance(error, RankFailed) or not (error.again or error.about.get("bad")):
             raise error
+        if not error.again:
+            self._go_on_without([int(rank) for rank in error.about["bad"]], error)
+            return
         if self._tries > self._config.restarts:
             often = f"given up after {self._config.restarts} restarts without progress between (field restarts)"
             raise type(error)(f"{error}; {often}" if self._config.restarts else str(error), error.about)
         often = f"restart {self._tries} of {self._config.restarts} without progress between"
         self._restart(f"{error}; {often}", error.about)
 
+    def _go_on_without(self, ranks: list[int], error: RankFailed) -> None:
+        """Leave the nodes of bad ranks out, where enough others are there. Raises the error where they are not."""
+        least, nodes = self._config.min_nodes, self._config.nodes
+        left = self._groups.leave_out(ranks) if isinstance(self._groups, Launcher) and 0 < least < nodes else 0
+        if left < max(least, 1):
+            raise error
+        self._restart(f"{error}; the step goes on with {left} of {nodes} nodes", error.about)

@@ -1,0 +1,75 @@
+"""The check of machines before the ranks of a step begin, with a bad one planted among them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from argosy.core.store.files import read_record
+from tests.end_to_end.core.step.test_ranks import ended, start
+
+PLANT = """
+import os, time
+if os.environ.get("RANK") == "{rank}" and os.environ.get("LOCAL_WORLD_SIZE"):
+    import torch
+    right = torch.Tensor.__matmul__
+    def planted(a, b):
+        c = right(a, b)
+        if c.dtype == torch.float32:
+            {what}
+        return c
+    torch.Tensor.__matmul__ = planted
+"""
+SLOW, WRONG = "time.sleep(0.6)", "c[17, 5] += 1"
+
+
+@pytest.fixture
+def plant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder whose sitecustomize.py every process of a step runs first."""
+    folder = tmp_path / "plant"
+    folder.mkdir()
+    monkeypatch.setenv("PYTHONPATH", str(folder), prepend=":")
+    return folder
+
+
+def test_good_ranks_are_checked_and_the_step_goes_on(tmp_path: Path) -> None:
+    code, text = ended(start(tmp_path, processes=3, preflight="on"))
+    assert code == 0, text
+    assert "3 ranks checked in " in (tmp_path / "log-rank2.txt").read_text()
+    assert "restarts" not in read_record(tmp_path / "run.json")
+    again = tmp_path / "again"
+    assert ended(start(again, processes=3))[0] == 0  # by default not on a CPU of one machine
+    assert "ranks checked" not in (again / "log-rank2.txt").read_text()
+
+
+@pytest.mark.parametrize(("what", "why"), [(WRONG, "wrong result of a matrix product"),
+                                           (SLOW, "its matrix product took ")])
+def test_a_bad_rank_is_named_with_what_it_measured_and_nothing_is_computed(
+    tmp_path: Path, plant: Path, what: str, why: str
+) -> None:
+    (plant / "sitecustomize.py").write_text(PLANT.format(rank=1, what=what))
+    out = tmp_path / "out"
+    code, text = ended(start(out, processes=3, preflight="on", restarts=2))
+    assert code == 1
+    assert "the check before the step found rank 1 on " in text
+    assert f": {why}" in text
+    error = json.loads((out / "error.json").read_text())
+    assert (error["cause"], error["rank"], list(error["bad"])) == ("node", 1, ["1"])
+    assert "(product 0." in error["message"]
+    assert "min_nodes" in error["advice"]
+    assert not (out / "data.bin").exists()
+
+
+def test_a_bad_node_is_left_out_where_enough_others_are_there(tmp_path: Path, plant: Path) -> None:
+    (plant / "sitecustomize.py").write_text(PLANT.format(rank=1, what=WRONG).replace(
+        'os.environ.get("RANK") == "1"', 'os.environ.get("ARGOSY_NODE") == "1"'))
+    out = tmp_path / "out"
+    code, text = ended(start(out, processes=3, nodes=3, min_nodes=2, preflight="on", restarts=0))
+    assert code == 0, text
+    restart, = read_record(out / "run.json")["restarts"]
+    assert restart["why"].startswith("the check before the step found rank 1 on ")
+    assert restart["why"].endswith("the step goes on with 2 of 3 nodes")
+    log = (out / "log.txt").read_text()
+    assert ["round 2 on 2 nodes: ranks 0 to 0 on node 0" in log, "round 2 on 2 nodes: ranks 1 to 1 on node 2" in log] \
+        == [True, True]
+    assert (out / "data-1.bin").read_bytes() == (out / "data.bin").read_bytes()
