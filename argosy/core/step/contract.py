@@ -109,7 +109,8 @@ class Progress:
 
     Attributes:
         stalled: seconds that saving has held up training, where it says so; its goodput follows from what is kept then
-            (core/store/goodput.py)."""
+            (core/store/goodput.py).
+        save_every: steps between two of its states, where it says so."""
 
     def __init__(self, path: Path | None, check: Callable[[], None] = lambda: None, watched: Watched | None = None,
                  cause: str = "") -> None:
@@ -121,6 +122,7 @@ class Progress:
         self._main: dict[str, Any] = {"done": 0.0, "total": 0.0, "unit": "", "note": "", "rate": 0.0}
         self._part: Part | None = None
         self.stalled: float | None = None
+        self.save_every = 0
         self._started = time.time()
         self._runs: list[dict[str, Any]] = read_record(path).get("runs", []) if path else []  # of processes before
         self._run: dict[str, Any] = {}
@@ -143,7 +145,7 @@ class Progress:
             self._run |= {"cause": self._cause} if self._cause else {}
             self._runs.append(self._run)
         self._run["undone"] += max(0.0, self._run["done"] - done)
-        self._run |= {"done": done, "at": now, "stalled": stalled}
+        self._run |= {"done": done, "at": now, "stalled": stalled, "save_every": self.save_every}
 
     @contextlib.contextmanager
     def during(self, name: str) -> Iterator[None]:

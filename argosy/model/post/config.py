@@ -68,7 +68,6 @@ def make_method(config: Any, methods: Mapping[str, type[M]]) -> M:
 
 
 PositiveInt = Annotated[int, Field(gt=0)]
-NonNegativeInt = Annotated[int, Field(ge=0)]
 
 
 class PosttrainingConfig(NumericsConfig):
@@ -124,11 +123,6 @@ class PosttrainingConfig(NumericsConfig):
     """Treatment of trouble: numbers that are not finite, spikes, repeated data."""
     log_every: Annotated[PositiveInt, RUNTIME] = 5
     """Optimizer steps between two logged metrics."""
-    save_every: Annotated[PositiveInt, RUNTIME] = 50
-    """Optimizer steps between two resumable states."""
-    memory_every: Annotated[NonNegativeInt, RUNTIME] = 0
-    """Steps between two states in shared memory alone, which a process that is started again on this machine goes on
-    from; 0: there are those on their way to the store."""
 
     def check_fields(self) -> None:
         if problem := micro_batch_problem(self, "batch_size"):
@@ -142,10 +136,6 @@ class PosttrainingConfig(NumericsConfig):
         if divided and not self.rows_of_one_length:
             raise ValueError(f"{divided}={getattr(self, divided)} is not for this step, whose examples are of several "
                              f"lengths: set {divided}=1 (engine=fsdp shards the weights)")
-        for name in ("save_every", "memory_every"):
-            if (steps := getattr(self, name)) % self.log_every:
-                raise ValueError(f"{name}={steps} is not a multiple of log_every={self.log_every}: a resumed run would "
-                                 "average its metrics over other steps")
 
     def _lora_problem(self) -> str:
         if not self.lora:

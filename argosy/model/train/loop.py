@@ -1,6 +1,8 @@
 """One loop under pretraining, SFT, preferences and RL: optimizer steps from the newest state to the end, with logs,
 held-out losses, states and exports."""
 
+import math
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,9 +15,65 @@ from argosy.model.train.config import TrainConfig
 from argosy.model.train.config.watch import GOES_BACK
 from argosy.model.train.decisions import Decisions
 from argosy.model.train.monitoring import Events, Trace
+from argosy.model.train.parallelism import Group
 from argosy.model.train.state import Savable, StateStore
 from argosy.model.train.updates import Updates, check_finite
 from argosy.model.train.watch import Reading, Trouble, Watch
+
+MONTH_S = 30 * 86_400.0
+FIRST = 10  # steps of a process before its first state, which tells what saving costs
+LEAST_S, MOST_S = 30.0, 1800.0  # between two states
+CHEAP = 1e-3  # share of the time that saving may take however rare failures are: a person ends a process too
+
+
+def best_interval(save_s: float, between_s: float) -> float:
+    """Return the seconds of training between two states that lose the least to saving, `save_s` each, and to failures,
+    one in `between_s`: sqrt(2 save_s between_s) (Young 1974) with Daly's higher orders (2006, equation 37)."""
+    if save_s >= 2 * between_s:
+        return between_s
+    ratio = save_s / (2 * between_s)
+    return math.sqrt(2 * save_s * between_s) * (1 + math.sqrt(ratio) / 3 + ratio / 9) - save_s
+
+
+class Due:
+    """The steps after which a state is due: each `save_every`, or as often as failures and the cost of saving say.
+
+    Attributes:
+        every: steps between two states; 0: not known yet.
+        saves: states of this process, those in memory alone too."""
+
+    def __init__(self, config: TrainConfig, group: Group) -> None:
+        self.saves, self.every = 0, 0 if config.save_every == "auto" else config.save_every
+        devices = config.nodes if group.device.type == "cpu" else group.world
+        self._config, self._group, self._least = config, group, config.watch.before + 1
+        self._between = MONTH_S / (config.failure_rate * devices)
+
+    def begin(self, step: int) -> None:
+        """Count from here: `step` steps are done."""
+        self._begun, self._since = step, time.monotonic()
+        self._last, self._next = 0, step + max(FIRST, self._least)
+
+    def at(self, step: int) -> bool:
+        """Tell whether a state is due after this step."""
+        if self._config.save_every != "auto":
+            return step % self._config.save_every == 0
+        due = step >= self._next
+        self._last = step if due else self._last
+        return due
+
+    def follow(self, step: int, stalled: float) -> bool:
+        """Set the interval by what states have cost, `stalled` seconds in all, in the step after one: training has
+        waited for all of it by then. Every process calls this; tells whether the interval is a new one."""
+        if self._config.save_every != "auto" or not self._last or step != self._last + 1:
+            return False
+        save_s, step_s = stalled / self.saves, (time.monotonic() - self._since - stalled) / (step - self._begun)
+        seconds = max(LEAST_S, min(best_interval(save_s, self._between), save_s / CHEAP, MOST_S))
+        before, self.every = self.every, self._group.agreed(max(self._least, round(seconds / step_s)))
+        self._next = self._last + self.every
+        if self._group.rank == 0 and self.every != before:
+            print(f"a state each {self.every} steps ({seconds:.0f} s), as one takes {save_s:.3f} s of training, a step "
+                  f"{step_s:.3f} s, and a failure is expected each {self._between / 3600:,.0f} h", flush=True)
+        return self.every != before
 
 
 class Loop:
@@ -31,7 +89,7 @@ class Loop:
         self._states = StateStore(config, context.out, engine)
         self._trace, self._events = Trace(config.profile, context), Events(config.tensorboard, context)
         self._watch, self._decisions = Watch(config.watch), Decisions(config.watch, context)
-        self._group, self._note = engine.group, ""
+        self._group, self._note, self._due = engine.group, "", Due(config, engine.group)
         self._first = 1  # step that this process takes first
         self._told = -1  # last step whose metrics were logged, before the phase went back
 
@@ -73,7 +131,7 @@ class Loop:
 
     def _tell(self, step: int, note: str = "", *, force: bool = False) -> None:
         size = self.updates.size
-        self.context.progress.stalled = self._states.stalled
+        self.context.progress.stalled, self.context.progress.save_every = self._states.stalled, self._due.every
         self.context.progress.update(step * size, self.steps * size, self.updates.unit, note, force=force)
 
     def _resume(self) -> int:
@@ -87,6 +145,7 @@ class Loop:
             print(f"continuing after step {step}", flush=True)
         self._decisions.restore(saved["watch"]["decisions"] if saved and "watch" in saved else [], step)
         self._first = step + 1
+        self._due.begin(step)
         return step
 
     def _restore(self, saved: dict[str, Any]) -> None:
@@ -95,6 +154,7 @@ class Loop:
 
     def _save(self, step: int, *, kept: bool = True) -> None:
         watch = {"series": self._watch.state(), "decisions": self._decisions.made}
+        self._due.saves += 1
         self._states.save(step, {**self.updates.state(), "watch": watch}, kept=kept)
 
     def _treat(self, step: int, trouble: Trouble, readings: Mapping[str, Reading]) -> int | None:
@@ -137,8 +197,10 @@ class Loop:
         """Evaluate, export and save at the steps that are due."""
         self._metrics(self.updates.evaluate(step), step)
         self.updates.export(step)
+        if self._due.follow(step, self._states.stalled):
+            self._metrics({"perf/save_every": float(self._due.every)}, step)
         first = step == self._first and self.config.watch.acts  # to have one to go back to
-        kept = first or step % self.config.save_every == 0
+        kept = self._due.at(step) or first
         if step < self.steps and (kept or (self.config.memory_every and step % self.config.memory_every == 0)):
             self._save(step, kept=kept)
 

@@ -14,7 +14,6 @@ from argosy.model.train.config.watch import WatchConfig
 from argosy.model.weights.export import Export
 
 PositiveInt = Annotated[int, Field(gt=0)]
-NonNegativeInt = Annotated[int, Field(ge=0)]
 Fraction = Annotated[float, Field(gt=0, le=1)]
 
 
@@ -109,11 +108,6 @@ class TrainConfig(NumericsConfig, DistilConfig):
     """Treatment of trouble: numbers that are not finite, spikes, repeated data."""
     log_every: Annotated[PositiveInt, RUNTIME] = 10
     """Steps between two logged training losses."""
-    save_every: Annotated[PositiveInt, RUNTIME] = 200
-    """Steps between two resumable states."""
-    memory_every: Annotated[NonNegativeInt, RUNTIME] = 0
-    """Steps between two states in shared memory alone, which a process that is started again on this machine goes on
-    from; 0: there are those on their way to the store."""
     profile: Annotated[ProfileConfig | None, RUNTIME] = None
     """Steps that torch's profiler traces, such as `{steps: [10, 15]}`."""
     tensorboard: Annotated[bool, RUNTIME] = False

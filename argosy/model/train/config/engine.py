@@ -205,6 +205,15 @@ class EngineConfig(MeshConfig):
     """State to go on from, `STAGE-DIGEST/state/step-N` of the same store, of a run that differs in the fields above,
     `processes`, `threads` and `micro_batch_size` alone; its digest and step count as input."""
 
+    save_every: Annotated[Annotated[int, Field(gt=0)] | Literal["auto"], RUNTIME] = "auto"
+    """Steps between two resumable states; auto: the number after which failures and saving cost the least together."""
+    failure_rate: Annotated[float, Field(gt=0), RUNTIME] = 0.08
+    """Failures in a month of a GPU, or on CPUs of a node, which `save_every: auto` expects; of a machine that may be
+    taken away, such as a spot instance, about 30 / (days that it stays) / (its GPUs)."""
+    memory_every: Annotated[int, Field(ge=0), RUNTIME] = 0
+    """Steps between two states in shared memory alone, which a process that is started again on this machine goes on
+    from; 0: there are those on their way to the store."""
+
     @property
     def zero(self) -> Zero:
         """Return the options of ZeRO; stage 0 for an engine that is not."""

@@ -121,7 +121,6 @@ def test_a_reward_model_must_be_named_where_it_is_weighed(tmp_path: Path) -> Non
         ({"processes": 3}, "processes=3 does not divide batch_size=64"),
         ({"method": "grpo", "processes": 16, "group": {"size": 8}}, "processes=16 is not a multiple of group.size=8"),
         ({"processes": 64, "minibatches": 2}, "minibatches=2 does not divide batch_size=64 / processes=64"),
-        ({"save_every": 7, "log_every": 5}, "save_every=7 is not a multiple of log_every=5"),
         ({"minibatches": 7}, "minibatches=7 does not divide"),
         ({"method": "gpro"}, "method='gpro' is not there; nearest: grpo"),
         ({"dynamic_sampling": 2}, "method=ppo has one answer to each"),
