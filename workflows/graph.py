@@ -122,7 +122,8 @@ class Node:
         if self.finished:
             return self.finished.exports
         steps: Mapping[str, int] = getattr(self.config, "export_steps", dict)()
-        return (*list(steps)[:-1], FINAL)
+        last = None if getattr(self.config, "final_by", "") else -1  # which the final one may not be
+        return (*list(steps)[:last], FINAL)
 
     @property
     def helps(self) -> bool:

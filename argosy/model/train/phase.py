@@ -65,8 +65,9 @@ def train_phase(
         keep_optimizer(config, engine, context.out)
     exports = [exporter.describe(name, step, step * config.tokens_per_step)
                for name, step in config.export_steps().items()]
+    final = exporter.path(updates.best())
     return TrainOutputs(
-        exports=exports, final=exports[-1].path, heldout=updates.results["after"],
+        exports=exports, final=final, heldout=updates.results["after"],
         heldout_before=updates.results["before"], epochs=mixture.epochs(config.steps * config.global_batch_size),
     )
 
@@ -118,6 +119,9 @@ def _data(config: TrainConfig, context: StepContext, stage: str) -> tuple[Mixtur
     if caps.beyond == "refuse":
         epochs.refuse_beyond(rows)
     scored = read_channels(config.tokenized, "heldout")
+    if (named := config.final_by.split("/", 2)[2:]) and named[0] not in scored:
+        raise InputError(f"final_by={config.final_by}: no channel of the held-out data has this name; "
+                         f"{likely(named[0], scored)}")
     return mixture, HeldoutLoss(scored, config.sequence_length, config.heldout_tokens)
 
 

@@ -228,10 +228,29 @@ class Sampled(Updates):
         with self.context.progress.during("held-out loss"):
             result = self.heldout.by_channel(self.engine.module)
         self.results["after" if step else "before"] = result
+        if self.config.final_by and step in self._exports.values():
+            self.results[str(step)] = result
         channels = " ".join(f"{name} {loss.bpb:.3f}" for name, loss in result.items())
         print(f"step {step}/{self.config.steps}  held-out bits per byte: {channels}", flush=True)
         return {f"heldout/{kind}/{name}": value for name, loss in result.items()
                 for kind, value in loss.model_dump().items()}
+
+    def best(self) -> str:
+        """Name the export that is the final one, and let its losses be those of the end."""
+        _, *by = self.config.final_by.split("/", 2)  # kind and channel
+        if not by:
+            return list(self._exports)[-1]
+
+        def loss(name: str) -> float:
+            found = self.results[str(self._exports[name])]
+            each = [getattr(found[one], by[0]) for one in by[1:] or found]
+            return math.fsum(each) / len(each)
+
+        best = min(self._exports, key=loss)
+        self.results["after"] = self.results[str(self._exports[best])]
+        print(f"{best} is the final export: its {self.config.final_by} is {loss(best):.4f}, that of the last one "
+              f"{loss(list(self._exports)[-1]):.4f}", flush=True)
+        return best
 
     def export(self, step: int) -> None:
         for name in (name for name, at in self._exports.items() if at == step):

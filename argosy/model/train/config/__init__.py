@@ -100,6 +100,9 @@ class TrainConfig(NumericsConfig, DistilConfig):
     a parameter."""
     exports: tuple[Fraction, ...] = (1.0,)
     """Shares of the budget at which a checkpoint is exported; the last one is always 1."""
+    final_by: Annotated[str, Field(pattern=r"^(heldout/(nats|ppl|bpb)(/.+)?)?$"), ADDED] = ""
+    """Held-out loss by which the best of `exports` is the final one, as it is logged, such as heldout/bpb/wiki, or
+    heldout/bpb for the mean over channels; empty: the last one is."""
     heldout_points: PositiveInt = 4
     """Number of evenly spaced held-out evaluations, besides the one at the start."""
     heldout_tokens: PositiveInt = 20_000
@@ -123,6 +126,9 @@ class TrainConfig(NumericsConfig, DistilConfig):
         if not self.exports or self.exports[-1] != 1.0 or list(self.exports) != sorted(set(self.exports)):
             raise ValueError(f"exports={list(self.exports)} must rise and end with 1.0, such as [0.5, 1.0]")
         self._check_exports()
+        if self.final_by and self.keep_optimizer:
+            raise ValueError("keep_optimizer=true keeps that of the last step, and final_by may choose an earlier one: "
+                             "leave one of them out")
         if self.warmup_tokens >= self.tokens:
             raise ValueError(f"warmup_tokens={self.warmup_tokens} is not below tokens={self.tokens}, so that the "
                              "learning rate would never be reached: lower it")
@@ -187,7 +193,8 @@ class TrainConfig(NumericsConfig, DistilConfig):
     def heldout_steps(self) -> set[int]:
         """Return the steps after which held-out data are evaluated; the last is one of them."""
         points = self.heldout_points
-        return {max(1, round(self.steps * n / points)) for n in range(1, points + 1)}
+        compared = self.export_steps().values() if self.final_by else ()
+        return {*compared, *(max(1, round(self.steps * n / points)) for n in range(1, points + 1))}
 
 
 class ContinueConfig(TrainConfig):
@@ -216,7 +223,7 @@ class TrainOutputs(Measured):
     exports: list[Export]
     final: str
     heldout: dict[str, ChannelLoss]
-    """Loss at the end, by channel."""
+    """Loss of the final export, by channel."""
     heldout_before: dict[str, ChannelLoss]
     """Loss at the start."""
     epochs: dict[str, float]

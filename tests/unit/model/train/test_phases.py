@@ -111,6 +111,29 @@ def test_a_damaged_or_half_written_state_gives_way_to_the_one_before(
     assert digests(tmp_path) == digests(pretrained[0])
 
 
+OVERFITTED: dict[str, Any] = {"tokens": 60 * 256, "learning_rate": 3e-2, "schedule": "constant",
+                              "mixture": {"zh": 1, "en": 0}, "exports": (0.1, 0.2, 0.5, 1.0),
+                              "final_by": "heldout/nats/en", "heldout_points": 1}
+
+
+@pytest.mark.parametrize("crash_at", [20, 35, 60])
+def test_a_phase_whose_loss_rises_exports_the_best_and_a_crash_loses_no_loss(data: Path, tmp_path: Path,
+                                                                            crash_at: int) -> None:
+    tracker = Recorder()
+    outputs = train(data, tmp_path / "whole", tracker, **OVERFITTED)
+    losses = {step: value for (name, step), value in tracker.logged.items() if name == OVERFITTED["final_by"] and step}
+    assert list(losses) == [6, 12, 30, 60]  # evaluated at each export
+    best = min(losses, key=lambda step: losses[step])
+    assert 0 < best < 60
+    final = next(each for each in outputs.exports if each.step == best)
+    assert (outputs.final, outputs.heldout["en"].nats) == (final.path, losses[best])
+    assert len(outputs.exports) == 4
+    with pytest.raises(KeyboardInterrupt):
+        train(data, tmp_path / "died", Recorder(crash_at), **OVERFITTED)
+    assert train(data, tmp_path / "died", **OVERFITTED) == outputs
+    assert digests(tmp_path / "died") == digests(tmp_path / "whole")
+
+
 def test_long_context_then_anneal(data: Path, pretrained: tuple[Path, Any, Recorder], tmp_path: Path,
                                   capsys: pytest.CaptureFixture[str]) -> None:
     fields = {**BASE, "tokenized": data, "checkpoint": pretrained[0], "exports": (1.0,)}
@@ -143,6 +166,7 @@ def test_long_context_then_anneal(data: Path, pretrained: tuple[Path, Any, Recor
     ({"model": {**MODEL, "model_type": "olmoe"}}, r"olmoe.* 64 experts.*mixtral or qwen3_moe, or a dense"),
     ({"resume": "pretrain-ab/state/step-00000004"}, r"resume=.*was not written"),
     ({"mixture": {"fr": 1.0}}, r"mixture\.fr.*en, zh"),
+    ({"final_by": "heldout/bpb/fr"}, r"final_by=heldout/bpb/fr: no channel .*en, zh"),
     ({"tokenizer": "/nowhere"}, r"tokenizer\.json.*train_tokenizer"),
     ({"tokenized": ""}, r"tokenized is empty"),
 ])
