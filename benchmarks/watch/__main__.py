@@ -45,16 +45,21 @@ def main() -> None:
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="", help="directory of a real model, such as SmolLM2-135M-Instruct")
     parser.add_argument("--out", type=Path, help="keep the runs here, where the same command goes on with them")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="names of runs.yaml, such as corrupt (default: all)")
+    parser.add_argument("--tell", action="store_true", help="tell of trouble and do nothing else about it")
     args = parser.parse_args()
     with TemporaryDirectory() as folder:
         runs = Runs(args.out or Path(folder), args.model, RUNS["real" if args.model else "new"])
+        clean, trouble = ({name: run for name, run in runs.plan[kind].items() if not args.only or name in args.only}
+                          for kind in ("clean", "trouble"))  # fmt: skip
         runs.write_data()
         alarms = [len(told(runs.run(name, step, fields, runs.plan["clean_steps"])))
-                  for name, (step, fields) in runs.plan["clean"].items()]
-        found = [runs.compared(name, step, policy) for name, (step, policy) in runs.plan["trouble"].items()]
+                  for name, (step, fields) in clean.items()]
+        found = [runs.compared(name, step, {} if args.tell else policy) for name, (step, policy) in trouble.items()]
     print(json.dumps({
         "name": "watch", "unit": "share", "clean_runs": len(alarms), "false_alarms": sum(alarms), "planted": len(found),
-        "latest": max(each["late"] for each in found), "worst": max(each["distance"] for each in found),
+        "latest": max((each["late"] for each in found), default=None),
+        "worst": max((each["distance"] for each in found), default=None),
         "replayed": None if args.model else all(each["replayed"] for each in found)}))  # fmt: skip
 
 
@@ -103,6 +108,7 @@ class Runs:
         given |= {"tokens": steps * batch * given["sequence_length"]}
         given |= {"checkpoint": base} if self.model else {"tokenizer": str(self.root / "trained")}
         if step != "pretrain":
+            _ = self.model or self.run("base", "pretrain", {}, self.plan["clean_steps"])
             given = {**self.plan["tuning"], "checkpoint": base, "data": str(self.root / "data"), "max_steps": steps}
             given |= {"max_new_tokens": 1, "batch_size": batch} if step == "sft" else {}
         with planted(trouble, Rows if step == "sft" else Mixture, self.plan), contextlib.redirect_stdout(None):

@@ -9,7 +9,7 @@ from argosy.core.step.contract import StepContext
 from argosy.core.store.files import read_record, write_json
 from argosy.core.store.step_files import WATCH
 from argosy.model.train.config.watch import GOES_BACK, WatchConfig
-from argosy.model.train.watch import LOSS, NORM, RATE, Reading, Trouble
+from argosy.model.train.watch import LOSS, NORM, RATE, REPEATED, Reading, Trouble
 
 MOST_TOLD = 100  # decisions that only tell, of which the oldest go
 _LARGE = 3.0  # norm of a gradient
@@ -17,6 +17,7 @@ _ADVICE = {
     "drift": "lower learning_rate, or see whether the data change on the way",
     "collapse": "see whether data repeat: the documents in watch.json, the epochs of their channels, duplicates",
     "early": "early spikes with large gradients: lower beta2 or learning_rate, or lengthen the warm-up",
+    RATE: "see what sets the learning rate: the schedule, its warm-up, a state of other settings",
     "late": "see the documents in watch.json; where they are sound, lower learning_rate or max_grad_norm",
 }
 Decision = dict[str, Any]
@@ -113,19 +114,20 @@ class Decisions:
     def _words(self, found: Decision) -> str:
         value, expected, far = (f"{found[name]:.4g}" if isinstance(found[name], float) else found[name]
                                 for name in ("value", "expected", "deviations"))
-        course = (", which is not a finite number" if found["kind"] == "nonfinite" else
-                  f", where {expected} was expected ({far} robust standard deviations)")
+        course = ("which is not a finite number" if found["kind"] == "nonfinite" else f"where {expected} was expected" +
+                  ("" if found["reading"] == RATE else f" ({far} robust standard deviations)"))
+        what = (f"{found['reading']} is {value}, {course}" if found["reading"] != REPEATED else
+                "the batch is the same as one of the 8 before it")
         batches, times, back = ", ".join(map(str, found["passed"])), self._times(), found["back"]
         how = f"without batches {batches}" if batches else f"at {(found['rate'] or [1.0])[-1]:.3g} of the learning rate"
         ends = f": the step ends after going back {times} times (watch.most)" if times else ": the step ends"
         nowhere = ": there is no state to go back to, and the next start of this step begins anew, "
         goes = f"{nowhere if back is None else f': back to step {back}, and on '}{how}"
-        return f"step {found['step']}: {found['kind']}, {found['reading']} is {value}{course}" + {
-            "tell": "", "stop": ends}.get(found["action"], goes)
+        return f"step {found['step']}: {found['kind']}, {what}" + {"tell": "", "stop": ends}.get(found["action"], goes)
 
     def _advice(self, step: int, trouble: Trouble, readings: Mapping[str, Reading]) -> str:
-        if trouble.kind in _ADVICE:
-            return _ADVICE[trouble.kind]
+        if known := _ADVICE.get(trouble.name) or _ADVICE.get(trouble.kind):
+            return known
         if trouble.name.startswith(f"{LOSS}/"):
             return f"see the documents of {trouble.name.removeprefix(f'{LOSS}/')} in watch.json"
         early = step <= self._config.early and readings.get(NORM, (0.0, 0.0))[0] > _LARGE
