@@ -4,6 +4,7 @@ held-out losses, states and exports."""
 import math
 import time
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -105,15 +106,18 @@ class Loop:
         self._tell(step, force=True)
         with ends_by_itself() as stopped:
             while step < self.steps:
-                step = self._step(step + 1)
-                asked = torch.tensor([float(stopped() is not None)], device=self._group.device)
-                if bool(self._group.sum(asked)):  # in any process
+                step, apart = self._step(step + 1)
+                with nullcontext() if apart else self.context.progress.watched:
+                    asked = torch.tensor([float(stopped() is not None)], device=self._group.device)
+                    ends = bool(self._group.sum(asked))  # in any process
+                if ends:
                     if self._states.newest(step) != step:
                         self._save(step)
                     raise stopped() or Stopped()
 
-    def _step(self, step: int) -> int:
-        """Take step `step` (1, 2, ...); returns the steps done."""
+    def _step(self, step: int) -> tuple[int, bool]:
+        """Take step `step` (1, 2, ...); returns the steps done, and whether processes may come minutes apart from it.
+        """
         with self._trace.step(step):
             turn = self._decisions.turn(step)
             with self.context.progress.watched:
@@ -122,12 +126,13 @@ class Loop:
             trouble = self._watch.see(step, readings, turn.lowered)
             back = self._treat(step, trouble, readings) if trouble else None
             if back is None and (step % self.config.log_every == 0 or step == self.steps):
-                self._note = self._log(step)
+                with self.context.progress.watched:
+                    self._note = self._log(step)
             self.updates.end()
-        if back is None:
-            self._tell(step, self._note)
-            self._after(step)
-        return step if back is None else back
+        if back is not None:
+            return back, True
+        self._tell(step, self._note)
+        return step, self._after(step)
 
     def _tell(self, step: int, note: str = "", *, force: bool = False) -> None:
         size = self.updates.size
@@ -193,16 +198,19 @@ class Loop:
         print(f"step {step}/{self.steps}  {text}", flush=True)
         return note
 
-    def _after(self, step: int) -> None:
-        """Evaluate, export and save at the steps that are due."""
-        self._metrics(self.updates.evaluate(step), step)
-        self.updates.export(step)
+    def _after(self, step: int) -> bool:
+        """Evaluate, export and save at the steps that are due; tells whether there was any."""
+        values = self.updates.evaluate(step)
+        self._metrics(values, step)
+        exported = self.updates.export(step)
         if self._due.follow(step, self._states.stalled):
             self._metrics({"perf/save_every": float(self._due.every)}, step)
         first = step == self._first and self.config.watch.acts  # to have one to go back to
         kept = self._due.at(step) or first
-        if step < self.steps and (kept or (self.config.memory_every and step % self.config.memory_every == 0)):
+        saves = step < self.steps and (kept or bool(self.config.memory_every and step % self.config.memory_every == 0))
+        if saves:
             self._save(step, kept=kept)
+        return saves or exported or bool(values)
 
     def _metrics(self, values: Mapping[str, float], step: int) -> None:
         if values and step > self._told:

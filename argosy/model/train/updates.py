@@ -75,9 +75,9 @@ class Updates(Protocol):
         """Return held-out results where they are due after `step` steps; 0 is before the first."""
         return {}
 
-    def export(self, step: int) -> None:
-        """Write the checkpoints that are due after `step` steps."""
-        return
+    def export(self, step: int) -> bool:
+        """Write the checkpoints that are due after `step` steps; tells whether there are any."""
+        return False
 
     @abstractmethod
     def state(self) -> dict[str, Any]:
@@ -252,9 +252,11 @@ class Sampled(Updates):
               f"{loss(list(self._exports)[-1]):.4f}", flush=True)
         return best
 
-    def export(self, step: int) -> None:
-        for name in (name for name, at in self._exports.items() if at == step):
+    def export(self, step: int) -> bool:
+        due = [name for name, at in self._exports.items() if at == step]
+        for name in due:
             self.exporter.write(name, self.engine.module.model, step, step * self.size, self.engine.weights())
+        return bool(due)
 
     def state(self) -> dict[str, Any]:
         heldout = {when: {name: loss.model_dump() for name, loss in result.items()}
