@@ -21,7 +21,7 @@ INSTALL = ("install Argo 4.1: kubectl apply --server-side -k argo-install/overla
            "docs/install.md says how to come from 3.4")
 WANTED = (("create", "workflows"), ("get", "workflows"), ("list", "workflows"), ("patch", "workflows"),
           ("get", "workflowtemplates"), ("get", "pods/log"))  # verb and resource
-SHARED, _QUEUE = "ReadWriteMany", "/apis/kueue.x-k8s.io/v1beta1/namespaces/{}/localqueues/{}"
+SHARED = "ReadWriteMany"
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
 
@@ -67,8 +67,7 @@ class Cluster:
 
 def reachable(cluster: Cluster) -> Iterator[Found]:
     """Ask the API server for its version."""
-    version = cluster.api.ask("GET", "/version").get("gitVersion", "?")
-    yield Found("ok", f"{cluster.api.where}: Kubernetes {version}")
+    yield Found("ok", f"{cluster.api.where}: Kubernetes {cluster.api.ask('GET', '/version').get('gitVersion', '?')}")
 
 
 def resources(cluster: Cluster) -> Iterator[Found]:
@@ -166,9 +165,9 @@ def rights(cluster: Cluster) -> Iterator[Found]:
         resource, _, subresource = named.partition("/")
         attributes = {"namespace": cluster.namespace, "verb": verb, "resource": resource, "subresource": subresource,
                       "group": "" if subresource else "argoproj.io"}
-        kind = "SelfSubjectAccessReview"
-        review = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": {"resourceAttributes": attributes}}
-        found = cluster.api.ask("POST", f"/apis/authorization.k8s.io/v1/{kind.lower()}s", review)
+        review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+                  "spec": {"resourceAttributes": attributes}}
+        found = cluster.api.ask("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)
         lacking += [] if found["status"].get("allowed") else [f"{verb} {named}"]
     if lacking:
         yield Found("FAIL", f"you may not {', '.join(lacking)}",
@@ -207,17 +206,19 @@ def _claim(cluster: Cluster, name: str) -> Found:
     return Found("ok", f"the claim {name} is bound, {SHARED}")
 
 
-def nodes(cluster: Cluster) -> Iterator[Found]:
-    """Check that JobSet is there for stages on several nodes, and the queue that is to admit them."""
-    wanted = cluster.profile.nodes
-    if wanted and cluster.get("/apis/jobset.x-k8s.io/v1alpha2") is None:
-        yield Found("FAIL", "there is no JobSet, and a stage on several nodes would wait for ever",
-                    "install JobSet (https://jobset.sigs.k8s.io), or take `nodes` out of the profile")
-    elif wanted and wanted.queue and cluster.get(_QUEUE.format(cluster.namespace, wanted.queue)) is None:
-        yield Found("FAIL", f"there is no LocalQueue {wanted.queue} of Kueue: a JobSet would not be admitted",
-                    "make it (https://kueue.sigs.k8s.io), or leave nodes.queue of the profile empty")
-    elif wanted:
-        yield Found("ok", "JobSet is there" + (f", and the LocalQueue {wanted.queue}" if wanted.queue else ""))
+def operators(cluster: Cluster) -> Iterator[Found]:
+    """Check that the operators are there that the profile stands on, and their objects that it names."""
+    nodes, queue = cluster.profile.nodes, cluster.profile.nodes.queue if cluster.profile.nodes else ""
+    for wanted, name, path, remedy in (
+        (nodes, "JobSet", "/apis/jobset.x-k8s.io/v1alpha2", "install it, or take `nodes` out of the profile"),
+        (queue, f"LocalQueue {queue} of Kueue", f"/apis/kueue.x-k8s.io/v1beta1/namespaces/{{}}/localqueues/{queue}",
+         "make it, or leave nodes.queue of the profile empty: a JobSet would not be admitted"),
+        (cluster.profile.events, "EventBus of Argo Events", "/apis/argoproj.io/v1alpha1/namespaces/{}/eventbus/default",
+         "install the component events, or take `events` out of the profile"),
+    ):
+        if wanted:
+            lacks = cluster.get(path.format(cluster.namespace)) is None
+            yield Found("FAIL", f"there is no {name}", remedy) if lacks else Found("ok", f"{name} is there")
 
 
 def named(cluster: Cluster) -> Iterator[Found]:
@@ -236,6 +237,7 @@ def named(cluster: Cluster) -> Iterator[Found]:
             wrong = f"semaphore {slot} is {value or 'not there'}: workflows would wait for it for ever"
             lacks.append(Found("FAIL", wrong, f"{create} configmap {name} --from-literal={key}=1"))
     secrets = {name for each in placements for name in each.secrets} | {*profile.images.pull_secrets}
+    secrets |= {name for event in profile.events.values() for name in event.secrets}
     for name in sorted(secrets | {profile.nightly.webhook_secret.partition("/")[0]} - {""}):
         if cluster.get(f"/api/v1/namespaces/{cluster.namespace}/secrets/{name}", accept=METADATA) is None:
             wrong = f"there is no Secret {name}: pods that need it would not start"
@@ -261,8 +263,7 @@ def mlflow(cluster: Cluster) -> Iterator[Found]:
 
 
 def artifacts(cluster: Cluster) -> Iterator[Found]:
-    """Check for a repository, the namespace's or the controller's: with `artifacts: true`, pods that have some fail
-    without one."""
+    """Check for a repository, the namespace's or the controller's, which `artifacts: true` needs."""
     if not cluster.profile.artifacts:
         yield Found("ok", "the profile asks for none: the report is in the store")
         return
@@ -275,13 +276,12 @@ def artifacts(cluster: Cluster) -> Iterator[Found]:
         yield Found("ok", f"a repository: {', '.join(yaml.safe_load(texts[0]) or {})}")
     else:
         yield Found("FAIL", "the profile asks for artifacts, and no repository is configured",
-                    f"a ConfigMap artifact-repositories in {cluster.namespace} (argo-install has one), or artifacts: "
-                    "false")  # fmt: skip
+                    "make a ConfigMap artifact-repositories (argo-install has one), or set artifacts: false")
 
 
 CHECKS: dict[str, Callable[[Cluster], Iterator[Found]]] = {
     "api": reachable, "resources": resources, "controller": controller, "installed": installed, "profiles": profiles,
-    "rights": rights, "store": store, "nodes": nodes, "named": named,
+    "rights": rights, "store": store, "operators": operators, "named": named,
     "mlflow": mlflow, "artifacts": artifacts,
 }  # fmt: skip
 

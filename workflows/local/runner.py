@@ -23,6 +23,7 @@ from workflows.local.scheduler import Budget, Scheduler
 from workflows.local.shipping import Sender
 from workflows.local.view import NodeResult, RunObserver, RunResult, Status, make_view
 from workflows.plan import Plan, PlannedNode
+from workflows.stored.events import CHECKPOINTS, note_event
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _TICK_S = 0.25
@@ -179,6 +180,8 @@ class _Run:
             self._finish(node, "stopped", message="stopped; continues when run again")
 
     def _succeeded(self, node: PlannedNode, status: Status, message: str) -> None:
+        if definition(node.step).makes_model and status == "ran":
+            note_event(Path(self._plan.store), CHECKPOINTS, Path(node.dir).name, {"stage": node.name, "dir": node.dir})
         self._scheduler.succeeded(node)
         self._finish(node, status, message=message)
 

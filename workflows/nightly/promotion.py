@@ -27,6 +27,7 @@ from workflows.nightly.candidates import (
     hold,
     reference_of,
 )
+from workflows.stored.events import ALIASES, note_event
 from workflows.stored.lineage import ASIDE
 
 if TYPE_CHECKING:
@@ -171,7 +172,7 @@ def promote(registry: Registry, candidate: Candidate, store: Path, grounds: Grou
         tags |= {"gate": verdict.status if verdict else "none", "forced": grounds.force, "evidence": str(path)}
         now = registry.move(name, alias, line, candidate.key,
                             {f"argosy.promoted.{key}": value for key, value in tags.items()}, path, named)
-        keep(store, evidence, "moved", path)
+        _moved(store, evidence, path)
         return before, now
 
 
@@ -185,8 +186,15 @@ def undo(registry: Registry, line: str, store: Path, *, alias: str = ALIAS, by: 
         evidence = _evidence("undo", registered_name(line), alias, back, away, Grounds(by))
         path = keep(store, evidence, "begun") if away else None
         now = registry.undo(line, alias)
-        keep(store, evidence, "moved", path)
+        _moved(store, evidence, path)
         return now
+
+
+def _moved(store: Path, evidence: Mapping[str, Any], path: Path | None) -> None:
+    """Keep the evidence of an alias that has moved, and note the event."""
+    keep(store, evidence, "moved", path)
+    parts = f"{evidence['model']}@{evidence['alias']}", evidence["checkpoint"] or "nothing", evidence["at"]
+    note_event(store, ALIASES, "-".join(parts), evidence)
 
 
 def _evidence(kind: str, model: str, alias: str, checkpoint: str, before: str, grounds: Grounds) -> dict[str, Any]:

@@ -17,6 +17,7 @@ PROFILE = {
     "name": "team", "storage": {"claim": "store"}, "artifacts": True, "priorities": ["high"],
     "defaults": {"secrets": ["hub"], "slot": "slots/training"}, "tracking": {"uri": "http://mlflow:5000"},
     "nightly": {"webhook_secret": "hooks/url"}, "nodes": {"queue": "train"},
+    "events": {"hook": {"webhook": {"secret": "hub/token"}}},
 }  # fmt: skip
 DEPLOYMENTS = "/apis/apps/v1/deployments"
 SELF = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
@@ -24,6 +25,7 @@ SELF = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 JOBSET = "/apis/jobset.x-k8s.io/v1alpha2"
 QUEUE = "/apis/kueue.x-k8s.io/v1beta1/namespaces/argosy/localqueues/train"
+BUS = f"{CUSTOM}/eventbus/default"
 
 
 @pytest.fixture
@@ -45,7 +47,7 @@ def healthy() -> dict[str, Any]:
         "/version": {"gitVersion": "v1.34.0"},
         "/apis/argoproj.io/v1alpha1": {"resources": [{"name": kind} for kind in kinds]},
         DEPLOYMENTS: {"items": [controller("v4.1.2")]},
-        JOBSET: {"resources": []}, QUEUE: {"metadata": {"name": "train"}},
+        JOBSET: {"resources": []}, QUEUE: {"metadata": {"name": "train"}}, BUS: {},
         SELF: lambda _, __: {"status": {"allowed": True}},
         f"{CORE}/persistentvolumeclaims/store": claim(),
         "/apis/scheduling.k8s.io/v1/priorityclasses/high": {"value": 1},
@@ -92,6 +94,7 @@ LACKS: list[tuple[str, Any, str, str]] = [
     (f"{CORE}/configmaps/artifact-repositories", None, "FAIL", "no repository is configured"),
     (f"{CORE}/secrets/hub", None, "FAIL", "there is no Secret hub"),
     (JOBSET, None, "FAIL", "there is no JobSet"), (QUEUE, None, "FAIL", "there is no LocalQueue train"),
+    (BUS, None, "FAIL", "there is no EventBus of Argo Events"),
 ]  # fmt: skip
 
 

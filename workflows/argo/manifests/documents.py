@@ -7,6 +7,7 @@ import yaml
 
 from argosy.core.store.files import make_directory, write_atomic
 from workflows.argo.manifests.containers import Manifest, document
+from workflows.argo.manifests.events import SENSOR, SENSOR_RULES, events
 from workflows.argo.manifests.templates import evaluate_template, lifecycle_template, nightly_template, sweep_template
 from workflows.argo.profile.profile import Profile, config_map
 
@@ -23,9 +24,11 @@ def rights(profile: Profile) -> Iterator[Manifest]:
     """Yield service accounts, and the roles of those that have one."""
     api = "rbac.authorization.k8s.io"
     executor = EXECUTOR_RULES + (JOBSET_RULES if profile.nodes else [])
-    accounts = {profile.service_account: None, profile.executor_account: executor, RECONCILER: RECONCILER_RULES}
+    accounts = {profile.service_account: None, profile.executor_account: executor, RECONCILER: RECONCILER_RULES,
+                **({SENSOR: SENSOR_RULES} if profile.events else {})}
     for name, rules in accounts.items():
-        yield document(profile, "v1", "ServiceAccount", name, automountServiceAccountToken=False)
+        # Of the sensor's pod the account alone can say that it gets a token.
+        yield document(profile, "v1", "ServiceAccount", name, automountServiceAccountToken=name == SENSOR)
         if rules:
             yield document(profile, f"{api}/v1", "Role", name, rules=rules)
             subjects = [{"kind": "ServiceAccount", "name": name, "namespace": profile.namespace}]
@@ -45,10 +48,12 @@ def manifests(profile: Profile) -> dict[str, list[Manifest]]:
     text = yaml.safe_dump(profile.model_dump(mode="json", exclude_unset=True), sort_keys=False)
     held = document(profile, "v1", "ConfigMap", config_map(profile.name), data={f"{profile.name}.yaml": text})
     held["metadata"]["labels"][PROFILE] = profile.name
+    forms = {each["metadata"]["name"]: each["spec"]["arguments"]["parameters"] for each in templates[:3]}
+    made_of_events = {"events": events(profile, forms)} if profile.events else {}
     return {
         "rights": list(rights(profile)),
         "profile": [held],  # for the pods of workflows that name it
-        **{each["metadata"]["name"]: [each] for each in templates},
+        **{each["metadata"]["name"]: [each] for each in templates}, **made_of_events,
     }
 
 

@@ -22,6 +22,7 @@ from workflows.argo.objectstore.pods import concluding, mirror_of
 from workflows.argo.objectstore.records import pull_spools
 from workflows.argo.profile.profile import Profile
 from workflows.local.shipping import PipelineTracker, ship
+from workflows.stored.events import watch_events
 
 if TYPE_CHECKING:
     from workflows.argo.client.api import ArgoClient
@@ -195,6 +196,8 @@ def reconcile(profile: Profile, arguments: argparse.Namespace) -> int:
     """Reconcile; return 1 where something is left (with --once), 143 when stopped."""
     from workflows.argo.client.api import connect
 
+    if profile.watches_store:
+        watch_events(Path(profile.storage.root))
     client = connect(profile.namespace)
     keep = max(profile.keep.success_s, profile.keep.failure_s)
     reconciler = (RemoteReconciler(profile, client, keep) if profile.storage.uri

@@ -30,6 +30,7 @@ from workflows.learnt import applied, learn
 from workflows.lifecycle import LifecycleConfig, lifecycle
 from workflows.local.shipping import WORKFLOW, pipeline_of, plan_digest, start_pipeline
 from workflows.plan import Plan, PlannedNode, describe, plan
+from workflows.stored.events import watch_events
 from workflows.sweep import NAME, Question, every_sweep_stage, read_sweep, sweep_nodes
 
 SWEEP_FIELDS = ("seeds", "channel", "target-parameters", "target-width")  # of the template `sweep`, beside the common
@@ -47,6 +48,8 @@ def run(profile: Profile, arguments: argparse.Namespace) -> int:
                              f"{likely(name, fields)}")
     check_store(profile, os.environ.get(TEMPLATE_STORE, profile.storage.description))
     with planning(profile, arguments.workflow):
+        if profile.watches_store:
+            watch_events(Path(profile.storage.root))
         if arguments.template == "evaluate":
             from workflows.argo.pod.nightly import plan_night
 

@@ -13,10 +13,12 @@ from argosy.core.config.explain import likely, nearest
 from argosy.core.config.load import load
 from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
+from workflows.argo.profile.events import Event
 from workflows.argo.profile.settings import FROM_SECRETS, Images, Nodes, Placement, Storage, has_password
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$", max_length=63)]
 Label = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=63)]  # a namespace has no dot
+EventName = Annotated[str, Field(pattern=r"^[a-z]([a-z0-9-]*[a-z0-9])?$", max_length=40)]
 SHIPPED = Path(__file__).parent / "profiles"
 FOLDER = "ARGOSY_PROFILES"  # further profiles: in pods, the ConfigMap of the one that the workflow was given
 TEMPLATE_STORE = "ARGOSY_TEMPLATE_STORE"  # the plan's pod is told for which store its template was made
@@ -100,6 +102,8 @@ class Profile(Config):
     nightly: Nightly = Nightly()
     nodes: Nodes | None = None
     """Pods of stages on several nodes, as JobSets, which the cluster must have; null: such a stage is refused."""
+    events: Mapping[EventName, Event] = Field(default_factory=dict)
+    """Events that submit workflows, by name, which Argo Events must be there for."""
     artifacts: bool = False
     """The report also as Argo artifact; needs an artifact repository."""
     parallelism: int = Field(10, ge=1)
@@ -120,10 +124,18 @@ class Profile(Config):
                 "tracking.uri is empty, which means an SQLite file in the store: give an MLflow server's URI, since "
                 "storage.uri is an object store, where no SQLite can be"
             )
+        if self.watches_store and self.storage.uri:
+            raise ValueError("events with checkpoint or alias watch files of the store, and storage.uri is an object "
+                             "store: take an event of its bucket, such as {prefix: runs/sft-, suffix: /outputs.json}")
         known = stage_names() if self.stages else ()  # a pod of a step needs the graph for nothing else
         for stage in self.stages:
             if stage not in known:
                 raise ValueError(f"stages has {stage!r}, which is no stage; {likely(stage, known)}")
+
+    @property
+    def watches_store(self) -> bool:
+        """Whether an event is something that happens in the store."""
+        return any(event.checkpoint or event.alias for event in self.events.values())
 
     def of_stage(self, stage: str) -> Placement:
         """Place a stage: its own settings on top of the defaults; lists and maps are joined."""

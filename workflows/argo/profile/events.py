@@ -1,0 +1,87 @@
+"""Events that submit a workflow, through Argo Events: where each comes from, and the workflow's parameters."""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from argosy.core.config.schema import Config
+
+Key = Annotated[str, Field(pattern=r"^[a-z0-9.-]+/[A-Za-z0-9._-]+$")]  # SECRET/KEY
+NAME = "{name}"  # in the value of a parameter: what the event is about
+SAFE = r"[A-Za-z0-9._/@=+-]+"  # names that may stand in a parameter
+
+
+class Webhook(Config):
+    """A POST of JSON to `/<event>` of the service argosy-hooks-eventsource-svc, port 12000. Requests with equal `id`
+    are one event."""
+
+    secret: Key
+    """SECRET/KEY with the token that a request gives as `Authorization: Bearer TOKEN`."""
+    accepts: tuple[str, ...] = ()
+    """Parameters that the request may set, by the names of the form."""
+
+
+class Push(Config):
+    """A push to a branch on GitHub, whose webhook calls `/<event>` of that service, port 12001. {name}: the commit."""
+
+    repository: str = Field(pattern=r"^[A-Za-z0-9._-]+/[A-Za-z0-9._-]+$")
+    """OWNER/NAME"""
+    secret: Key
+    """SECRET/KEY with the webhook's secret, which signs each call."""
+    branch: str = "main"
+
+
+class Bucket(Config):
+    """A new object in a bucket whose server sends notifications, as MinIO does. {name}: its key."""
+
+    endpoint: str = Field(pattern=r"^[^/:]+(:\d+)?$")
+    """HOST:PORT"""
+    bucket: str
+    secret: str = Field(pattern=r"^[a-z0-9.-]+$")
+    """Secret with `accesskey` and `secretkey`."""
+    prefix: str = ""
+    suffix: str = ""
+    insecure: bool = False
+    """Without TLS."""
+
+
+class Folder(Config):
+    """A new file in a folder of the store's volume; move it there whole, as it is read at once. {name}: its name."""
+
+    path: str = Field(pattern=r"^/")
+    """The folder as pods see it; it must be there."""
+    files: str = r"[^.].*"
+    """Regular expression of the names."""
+
+
+class Event(Config):
+    """One of `webhook`, `push`, `bucket`, `folder`, `checkpoint`, `alias`, and the workflow that it submits."""
+
+    webhook: Webhook | None = None
+    push: Push | None = None
+    bucket: Bucket | None = None
+    folder: Folder | None = None
+    checkpoint: tuple[str, ...] = ()
+    """Stages of which a new checkpoint is an event. {name}: its directory in the store."""
+    alias: str = ""
+    """Alias of the registry; that `promote` moves it is an event. {name}: MODEL@ALIAS, CHECKPOINT and time."""
+    template: Literal["lifecycle", "evaluate", "sweep"] = "lifecycle"
+    parameters: Mapping[str, str] = Field(default_factory=dict)
+    """Parameters of the workflow, by the names of the form; others have the form's defaults."""
+
+    @property
+    def secrets(self) -> list[str]:
+        """The Secrets that its source reads."""
+        given = (each.secret for each in (self.webhook, self.push, self.bucket) if each)
+        return [each.partition("/")[0] for each in given]
+
+    def check_fields(self) -> None:
+        kinds = [name for name in ("webhook", "push", "bucket", "folder", "checkpoint", "alias") if getattr(self, name)]
+        if len(kinds) != 1:
+            raise ValueError(f"an event comes from one of webhook, push, bucket, folder, checkpoint and alias; given: "
+                             f"{', '.join(kinds) or 'none'}")
+        used = [name for name, value in self.parameters.items() if NAME in value]
+        if used and self.webhook:
+            raise ValueError(f"parameters.{used[0]} has {NAME}, and a webhook has none: let the request set the "
+                             f"parameter (webhook.accepts: [{used[0]}])")
