@@ -87,8 +87,9 @@ class StateStore:
             temporary = self._prepare(self._directory / name)
             self._engine.save(temporary)
             self._group.barrier()
+            sums = self._sums(temporary)
             if self._group.rank == 0:
-                self._publish(temporary, name, loop)
+                self._publish(temporary, name, loop, sums)
             self._group.barrier()
 
     def _prepare(self, target: Path) -> Path:
@@ -97,6 +98,12 @@ class StateStore:
             temporary.mkdir(parents=True)
         self._group.barrier()
         return temporary
+
+    def _sums(self, state: Path) -> dict[str, str]:
+        """Return the checksums of a state's files; each process reads its share of them."""
+        files = sorted(file for file in state.rglob("*") if file.is_file())[self._group.rank :: self._group.world]
+        own = {file.relative_to(state).as_posix(): _checksum(file) for file in files}
+        return {name: checksum for part in self._group.gathered(own) for name, checksum in part.items()}
 
     def _carry(self, temporary: Path, loop: bytes, kept: bool) -> None:
         """Complete a state in memory, and copy it into the store if it is to be kept there."""
@@ -114,9 +121,9 @@ class StateStore:
             shutil.copytree(target, copy, ignore=shutil.ignore_patterns(COMPLETE))
             self._publish(copy, name, loop, sums)
 
-    def _publish(self, temporary: Path, name: str, loop: bytes, sums: Mapping[str, str] | None = None) -> None:
+    def _publish(self, temporary: Path, name: str, loop: bytes, sums: Mapping[str, str]) -> None:
         (temporary / LOOP).write_bytes(loop)
-        _mark_complete(temporary, sums or {})
+        _mark_complete(temporary, {LOOP: _checksum(temporary / LOOP), **sums})
         publish(temporary, self._directory / name)
         for old in _states(self._directory)[:-KEPT]:
             _remove(old)

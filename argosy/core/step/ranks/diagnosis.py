@@ -129,9 +129,9 @@ def hang(late: Mapping[int, str], stacks: Mapping[int, Stack]) -> RankFailed:
     rest = f"{'other ranks' if odd else 'all ranks'}: {' or '.join(others)}"
     about = {"rank": odd[0] if odd else None, "cause": "hang", "ranks": odd,
              "stacks": {rank: stack.frames[:12] for rank, stack in stacks.items()}}
-    logs = ", ".join(map(rank_log, odd or stacks))
-    return RankFailed(f"{said}: {'; '.join([*where, *([rest] if others else [])])}; all stacks are in {logs}", about,
-                      again=True)
+    log = rank_log(next(iter(odd or stacks), 0))
+    seen = "; ".join([*where, *([rest] if others else [])])
+    return RankFailed(f"{said}: {seen}; each rank's stacks are in its log, such as {log}", about, again=True)
 
 
 def _where(stack: Stack) -> str:

@@ -94,6 +94,27 @@ def test_without_room_training_waits_for_the_store_and_says_so(
     assert capsys.readouterr().out.count("shared memory has 0.0 GB free and a state takes 0.0") == 1
 
 
+@pytest.mark.parametrize("through_memory", [True, False])
+@pytest.mark.parametrize("name", ["tensors-*", "loop.pt"])
+def test_a_state_with_one_bit_changed_is_named_and_passed_over(
+    tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str, *,
+    through_memory: bool
+) -> None:
+    monkeypatch.setenv(PLACE, str(shared) if through_memory else "")
+    store = _store(tmp_path / "x", engine := OneWeight())
+    for step in (1, 2):
+        engine.step()
+        store.save(step, {})
+    store.close()
+    broken = next((tmp_path / "x/state/step-00000002").glob(name))
+    held = bytearray(broken.read_bytes())
+    held[len(held) // 2] ^= 1
+    broken.write_bytes(held)
+    found: Any = _store(tmp_path / "x", again := OneWeight()).load()
+    assert (found["step"], again.weight[0].item()) == (1, 1.0)
+    assert f"{broken} is damaged (it has not the bytes that were written)" in capsys.readouterr().out
+
+
 def test_a_state_that_cannot_be_written_is_an_error_of_the_next_save(
     tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
