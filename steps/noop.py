@@ -52,7 +52,7 @@ def run(config: NoopConfig, context: StepContext) -> NoopOutputs:
     slices = max(1, round(config.seconds / _SLICE_S))
     with open(path, "ab") as file:
         for k in range(file.tell() * slices // config.size if config.size else 0, slices):
-            with context.progress.watched:
+            with context.progress.watched():
                 file.write(data[file.tell(): config.size * (k + 1) // slices])
                 file.flush()
                 if context.rank == config.fail_rank and config.fail == "hang" and 2 * k > slices:

@@ -75,28 +75,36 @@ def counted(batches: Iterable[B], total: int, unit: str) -> Iterator[B]:
 
 
 class Watched:
-    """The training steps of a process, timed: one that takes far longer than those before it hangs.
+    """Sections of a process's work, timed by name: one that takes far longer than those before it hangs.
 
-    `with watched:` is around a step. `least`: seconds that a step may take in any case."""
+    `with watched():` is around a training step, `with watched(name):` around what is done between some of them.
+    `least`, `between`: seconds that the one, and the other, may take in any case."""
 
-    def __init__(self, least: float = float("inf")) -> None:
-        self._least, self._since = least, float("inf")
-        self._took: deque[float] = deque(maxlen=20)
+    def __init__(self, least: float = float("inf"), between: float = float("inf")) -> None:
+        self._least, self._between = least, between
+        self._took: dict[str, deque[float]] = {}
+        self._open: list[tuple[str, float]] = []  # a section may have others in it
 
-    def __enter__(self) -> None:
-        self._since = time.monotonic()
-
-    def __exit__(self, *_: object) -> None:
-        self._took.append(time.monotonic() - self._since)
-        self._since = float("inf")
+    @contextlib.contextmanager
+    def __call__(self, name: str = "") -> Iterator[None]:
+        section = name, time.monotonic()
+        self._open.append(section)
+        try:
+            yield
+        finally:
+            self._open.remove(section)
+            self._took.setdefault(name, deque(maxlen=20)).append(time.monotonic() - section[1])
 
     def late(self) -> str:
-        """Say that the step at work hangs; "" where it does not, or where too few have been timed to tell."""
-        took = time.monotonic() - self._since
-        slowest = max(self._took, default=0.0)
-        if len(self._took) < _TIMED or took <= max(self._least, _LATE * slowest):
-            return ""
-        return f"a training step has taken {took:.0f} s, and the slowest of the last {len(self._took)} {slowest:.1f} s"
+        """Say that a section at work hangs; "" where none does, or where too few have been timed to tell."""
+        for name, since in list(self._open):
+            took, known = time.monotonic() - since, list(self._took.get(name, ()))
+            slowest = max(known, default=0.0)
+            few, least = (1, self._between) if name else (_TIMED, self._least)
+            if len(known) >= few and took > max(least, _LATE * slowest):
+                return (f"{name or 'a training step'} has taken {took:.0f} s, and the slowest of the last {len(known)} "
+                        f"{slowest:.1f} s")
+        return ""
 
 
 class Progress:
@@ -149,12 +157,13 @@ class Progress:
 
     @contextlib.contextmanager
     def during(self, name: str) -> Iterator[None]:
-        """Show the part `name` beside the main count; what is `counted` inside is how far it is."""
+        """Show the part `name` beside the main count; what is `counted` inside is how far it is. It is `watched`."""
         before, self._part = self._part, Part(name, self._write)
         token = _PART.set(self._part)
         self._write(True)
         try:
-            yield
+            with self.watched(name):
+                yield
         finally:
             _PART.reset(token)
             self._part = before

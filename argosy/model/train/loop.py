@@ -107,7 +107,7 @@ class Loop:
         with ends_by_itself() as stopped:
             while step < self.steps:
                 step, apart = self._step(step + 1)
-                with nullcontext() if apart else self.context.progress.watched:
+                with self.context.progress.watched("the end of a step" if apart else ""):
                     asked = torch.tensor([float(stopped() is not None)], device=self._group.device)
                     ends = bool(self._group.sum(asked))  # in any process
                 if ends:
@@ -120,13 +120,13 @@ class Loop:
         """
         with self._trace.step(step):
             turn = self._decisions.turn(step)
-            with self.context.progress.watched:
+            with self.context.progress.watched():
                 self.updates.take(turn)
                 readings = self.updates.readings()
             trouble = self._watch.see(step, readings, turn.lowered)
             back = self._treat(step, trouble, readings) if trouble else None
             if back is None and (step % self.config.log_every == 0 or step == self.steps):
-                with self.context.progress.watched:
+                with self.context.progress.watched():
                     self._note = self._log(step)
             self.updates.end()
         if back is not None:
@@ -160,7 +160,8 @@ class Loop:
     def _save(self, step: int, *, kept: bool = True) -> None:
         watch = {"series": self._watch.state(), "decisions": self._decisions.made}
         self._due.saves += 1
-        self._states.save(step, {**self.updates.state(), "watch": watch}, kept=kept)
+        with self.context.progress.watched("saving") if kept else nullcontext():
+            self._states.save(step, {**self.updates.state(), "watch": watch}, kept=kept)
 
     def _treat(self, step: int, trouble: Trouble, readings: Mapping[str, Reading]) -> int | None:
         """Act on trouble in step `step`; returns the steps done of the state that it goes back to, or None.

@@ -255,7 +255,9 @@ class Sampled(Updates):
     def export(self, step: int) -> bool:
         due = [name for name, at in self._exports.items() if at == step]
         for name in due:
-            self.exporter.write(name, self.engine.module.model, step, step * self.size, self.engine.weights())
+            with self.context.progress.during("export"):
+                self.exporter.write(name, self.engine.module.model, step, step * self.size, self.engine.weights())
+                self.engine.group.barrier()  # others wait for rank 0 here, and not where less patience is
         return bool(due)
 
     def state(self) -> dict[str, Any]:

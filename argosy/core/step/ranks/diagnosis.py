@@ -17,6 +17,7 @@ from argosy.core.store.step_files import rank_log
 _SILENT_S = 2.5  # a rank that died without a word did so up to this long before it was noticed
 _WAITED = re.compile(r"Timed out waiting \d+ms|collective operation timeout")  # gloo's words, NCCL's
 _FRAME = re.compile(r'File "(.+?)", line (\d+) in (\S+)')
+_LIBRARY = re.compile(r"\((torch|deepspeed|transformers|lib/python[\d.]*)/")
 _WAITS = ("torch/distributed/", "torch/autograd/graph.py", "deepspeed/comm/")  # files of ranks that wait for others
 _ENDED = (-signal.SIGTERM, 128 + signal.SIGTERM)
 _MEMORY = "see the kernel's log; if memory was short, raise resources.STAGE.memory_gb"
@@ -46,9 +47,14 @@ class Stack:
     frames: list[str] = field(default_factory=list)
 
     @property
-    def place(self) -> str:
-        """The innermost frame, without its line."""
-        return re.sub(r":\d+\)", ")", self.frames[0]) if self.frames else ""
+    def caller(self) -> str:
+        """The innermost frame that is not a library's."""
+        return next((frame for frame in self.frames if not _LIBRARY.search(frame)), "")
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """The innermost frame, without its line, and the caller."""
+        return (re.sub(r":\d+\)", ")", self.frames[0]) if self.frames else "", self.caller)
 
     @property
     def waits(self) -> bool:
@@ -102,14 +108,18 @@ class Cause:
     again: bool
 
 
+def read_state(pid: int) -> str:
+    """Return the state of a process's main thread as the kernel names it; "" where there is none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
+
+
 def read_stack(pid: int, text: str) -> Stack:
     """Read what faulthandler wrote of a process; the main thread is the last one."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        state = ""
     main = re.split(r"^.*\(most recent call first\):\n", text, flags=re.MULTILINE)[-1]
-    return Stack(state, [f"{name} ({_short(path)}:{line})" for path, line, name in _FRAME.findall(main)])
+    return Stack(read_state(pid), [f"{name} ({_short(path)}:{line})" for path, line, name in _FRAME.findall(main)])
 
 
 def _short(path: str) -> str:
@@ -117,17 +127,18 @@ def _short(path: str) -> str:
 
 
 def hang(late: Mapping[int, str], stacks: Mapping[int, Stack]) -> RankFailed:
-    """Name the rank that others wait for: it is stopped, or does not wait, or stands where no other does."""
+    """Name the rank that others wait for: it is stopped, or does not wait, or stands where most do not; all of them
+    where no place has most."""
     odd = [rank for rank, stack in stacks.items() if stack.state in "TD" or not stack.frames]
     odd = odd or [rank for rank, stack in stacks.items() if not stack.waits]
     if len(odd) in (0, len(stacks)) and len(stacks) > 1:
-        often = Counter(stack.place for stack in stacks.values()).most_common(1)
-        odd = [rank for rank, stack in stacks.items() if often and stack.place != often[0][0]]
+        [(often, count)] = Counter(stack.place for stack in stacks.values()).most_common(1)
+        odd = [rank for rank, stack in stacks.items() if stack.place != often or 2 * count <= len(stacks)]
     said = next(iter(late.values()), "a training step hangs")
     where = [f"rank {rank}: {_where(stacks[rank])}" for rank in odd]
     others = sorted({_where(stack) for rank, stack in stacks.items() if rank not in odd})
     rest = f"{'other ranks' if odd else 'all ranks'}: {' or '.join(others)}"
-    about = {"rank": odd[0] if odd else None, "cause": "hang", "ranks": odd,
+    about = {"rank": odd[0] if 0 < len(odd) < max(2, len(stacks)) else None, "cause": "hang", "ranks": odd,
              "stacks": {rank: stack.frames[:12] for rank, stack in stacks.items()}}
     log = rank_log(next(iter(odd or stacks), 0))
     seen = "; ".join([*where, *([rest] if others else [])])
@@ -139,7 +150,10 @@ def _where(stack: Stack) -> str:
         return "stopped (SIGSTOP, or a debugger)"
     if stack.state == "D":
         return "waiting for a disk or a network file system" + (f" in {stack.frames[0]}" if stack.frames else "")
-    return f"{'waiting ' if stack.waits else ''}in {stack.frames[0]}" if stack.frames else "no stack"
+    if not stack.frames:
+        return "no stack"
+    called = f" of {stack.caller}" if stack.caller not in ("", stack.frames[0]) else ""
+    return f"{'waiting ' if stack.waits else ''}in {stack.frames[0]}{called}"
 
 
 def first_failure(group: GroupEnd, out: Path) -> ArgosyError:

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from argosy.core.errors import Stopped
-from argosy.core.step import process
+from argosy.core.step import process, ranks
 from argosy.core.step.machine import memory_kills, usable_cores
 from argosy.core.step.process import DIE_WITH_PARENT, THREADS
-from argosy.core.step.ranks import RANKS, TASK, TIMEOUT, file_of, group_of, rank_timeout
-from argosy.core.step.ranks.diagnosis import GroupEnd, read_stack
+from argosy.core.step.ranks import RANKS, TASK, TIMEOUT, file_of, group_of
+from argosy.core.step.ranks.diagnosis import GroupEnd, read_stack, read_state
 from argosy.core.store.files import read_record, temporary_of, write_json
 from argosy.core.store.lease import process_start
 from argosy.core.store.step_files import rank_log
@@ -141,7 +141,8 @@ class _Watch(threading.Thread):
         super().__init__(name="ranks", daemon=True)
         self.end, self.done = GroupEnd(), threading.Event()
         self._agent, self._ranks, self._folder, self._out, self._asked = agent, place.ranks, folder, out, asked
-        self._timeout = rank_timeout()
+        self._timeout, self._hang = ranks.rank_timeout(), ranks.hang_timeout()
+        self._stopped: dict[int, float] = {}  # since when the kernel has had a rank stopped
         self._processes: dict[int, tuple[int, str]] = {}
         self._first = {rank: file_of(folder, "beat", rank).stat().st_mtime_ns for rank in self._ranks}
         self._beats: dict[int, tuple[int, float]] = {}
@@ -152,12 +153,13 @@ class _Watch(threading.Thread):
             now = time.monotonic()
             if now - looked > self._timeout / 2:
                 self._beats.clear()  # this process was suspended itself, and perhaps the ranks with it
+                self._stopped.clear()
             looked = now
             with suppress(OSError):
                 group_of(self._folder).touch()
             self._note_processes()
             asked = self._asked()
-            if asked in ("stacks", "kill") or self._is_late():
+            if asked in ("stacks", "kill") or self._is_late(now):
                 if asked != "kill":
                     self._dump_stacks()
                 self._signal(signal.SIGKILL)
@@ -201,8 +203,13 @@ class _Watch(threading.Thread):
         pid, started = self._processes.get(rank, (0, ""))
         return bool(started) and process_start(pid) == started
 
-    def _is_late(self) -> bool:
+    def _is_late(self, now: float) -> bool:
+        """Tell whether a rank says that it hangs, or is stopped for so long that the others do soon."""
         self.end.late = {rank: text for rank in self._ranks if (text := _text(file_of(self._folder, "late", rank)))}
+        for rank, (pid, _) in self._processes.items():
+            since = self._stopped.setdefault(rank, now) if read_state(pid) == "T" else self._stopped.pop(rank, now)
+            if now - since > self._hang:
+                self.end.late[rank] = f"rank {rank} has been stopped for {self._hang:g} s"
         return bool(self.end.late)
 
     def _dump_stacks(self) -> None:
@@ -218,7 +225,7 @@ class _Watch(threading.Thread):
             text = _text(file_of(self._folder, "stack", rank))
             self.end.stacks[rank] = read_stack(self._processes[rank][0], text)
             with suppress(OSError), open(self._out / rank_log(rank), "a", encoding="utf-8") as log:
-                log.write(f"{process.timestamp()} stacks, as a training step hangs:\n{text or 'none was given'}\n")
+                log.write(f"{process.timestamp()} stacks, as a rank hangs:\n{text or 'none was given'}\n")
 
     def _signal(self, number: int) -> None:
         for rank in filter(self._lives, self._processes):

@@ -44,7 +44,7 @@ def run_rank(step: Step[Any], folder: Path) -> int:
         lease = Lease(out, token=task["lease"])
         _renew(lease)
         process.when_resumed(lease.check)
-        watched = Watched(ranks.hang_timeout())
+        watched = Watched(ranks.hang_timeout(), ranks.rank_timeout())
         several = task["config"].get("nodes", 1) > 1
         threading.Thread(target=_keep_beating, args=(folder, rank, lease, os.getppid(), watched, several),
                          daemon=True).start()

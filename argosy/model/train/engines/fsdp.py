@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
 
@@ -45,6 +45,14 @@ class FSDPEngine(TorchEngine):
             if hasattr(each, "set_gradient_divide_factor"):
                 each.set_gradient_divide_factor(1.0)  # the loss is a share of the global batch's already
                 each.set_force_sum_reduction_for_comms(True)  # gloo knows sums alone
+
+    @property
+    def _parameters(self) -> list[tuple[str, Any]]:
+        """List the shards by name: an evaluation leaves some weights gathered, which are neither saved nor updated."""
+        for each in self.module.modules():
+            if isinstance(each, FSDPModule):
+                each.reshard()
+        return super()._parameters
 
     @property
     def _policy(self) -> MixedPrecisionPolicy:

@@ -61,10 +61,13 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Started(Popen):
     """A step's process, with what it printed."""
 
-    def __init__(self, step: str, config: Any, out: Path, environment: dict[str, str], warm: bool) -> None:
+    def __init__(self, step: str, config: Any, out: Path, environment: dict[str, str], warm: bool,
+                 fault: tuple[Any, ...] = ()) -> None:
         self._log = out.with_name(f"{out.name}.log")
+        what, given = f"steps.{step}", (*fault, str(out.with_name(f"{out.name}.fault")))
+        begun = ["-c", f"import tests.faults; tests.faults.run{(what, *given)}"] if fault else ["-m", what]
         with self._log.open("ab") as log:
-            super().__init__([sys.executable, "-m", f"steps.{step}", "--config", json.dumps(config), "--out", out],
+            super().__init__([sys.executable, *begun, "--config", json.dumps(config), "--out", out],
                              cwd=ROOT, env=environment, stdout=log, warm=warm)
 
     def end(self, code: int = 0) -> str:
@@ -73,7 +76,8 @@ class Started(Popen):
         return self._log.read_text()
 
 
-def start(given: Path, name: str, out: Path, warm: bool = True, **fields: Any) -> Started:
+def start(given: Path, name: str, out: Path, warm: bool = True, fault: tuple[Any, ...] = (), **fields: Any) -> Started:
+    """Start a step; `fault`: what tests/faults.py plants, up to `once`."""
     step, config = STEPS[name]
     wired = {"checkpoint": given / "base", "data": given / "data"}
     if step == "pretrain":
@@ -84,7 +88,7 @@ def start(given: Path, name: str, out: Path, warm: bool = True, **fields: Any) -
         wired = {"tokenized": given, "checkpoint": whole(given, "short")}
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "ARGOSY_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
     given_paths = {field: str(path) for field, path in wired.items()}
-    return Started(step, {**config, **given_paths, **fields}, out, environment, warm)
+    return Started(step, {**config, **given_paths, **fields}, out, environment, warm, fault)
 
 
 def whole(given: Path, name: str, **fields: Any) -> Path:

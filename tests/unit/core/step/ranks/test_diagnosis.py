@@ -32,6 +32,11 @@ READS = Stack("S", ["read (model/corpus/windows.py:20)"])
     ({0: WAITS, 1: WAITS}, [], "all ranks: waiting in all_reduce"),
     ({0: WAITS, 1: WAITS, 2: Stack("S", ["broadcast (torch/distributed/distributed_c10d.py:2900)"])}, [2],
      "rank 2: waiting in broadcast"),
+    ({0: WAITS, 1: Stack("S", [WAITS.frames[0], "end (engines/base.py:130)"]), 2: WAITS}, [1],
+     "rank 1: waiting in all_reduce (torch/distributed/distributed_c10d.py:3252) of end (engines/base.py:130)"),
+    ({0: WAITS, 1: Stack("S", ["barrier (torch/distributed/distributed_c10d.py:5356)"])}, [0, 1],
+     "rank 0: waiting in all_reduce (torch/distributed/distributed_c10d.py:3252) of train_step (engines/base.py:119); "
+     "rank 1: waiting in barrier"),
     ({1: READS}, [1], "rank 1: in read"),
     ({0: READS, 1: Stack("R", [])}, [1], "rank 1: no stack"),
 ])

@@ -1,0 +1,56 @@
+"""Faults of a rank, planted in the process that starts it: a rank of a warm process is a fork of that one."""
+
+import os
+import runpy
+import signal
+import time
+from collections.abc import Callable
+from importlib import import_module
+from itertools import count
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+_LONG_S = 10**6
+
+
+def run(module: str, place: str, rank: int, at: int, fault: str, once: str) -> None:
+    """Run a module in which `rank` has a fault before call `at` (0, 1, ...) of the function at `place`
+    (`module:Class.name`), the first time alone: `once` is the file that says so."""
+    owner, _, name = place.partition(":")[2].rpartition(".")
+    within: Any = attrgetter(owner)(import_module(place.partition(":")[0]))
+    whole, calls = getattr(within, name), count()
+
+    def faulty(*given: Any, **named: Any) -> Any:
+        here = int(os.environ.get("RANK", "-1")) == rank and next(calls) == at
+        if here and not Path(once).exists():
+            Path(once).touch()
+            FAULTS[fault](*given)
+        return whole(*given, **named)
+
+    setattr(within, name, faulty)
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+def asleep(*_: Any) -> None:
+    time.sleep(_LONG_S)
+
+
+def busy(*_: Any) -> None:
+    end = time.monotonic() + _LONG_S
+    while time.monotonic() < end:
+        pass
+
+
+def elsewhere(*_: Any) -> None:
+    """Enter a collective that no other rank enters."""
+    import torch.distributed as dist
+
+    dist.barrier()
+
+
+def stopped(*_: Any) -> None:
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+FAULTS: dict[str, Callable[..., None]] = {each.__name__: each for each in (asleep, busy, elsewhere, stopped)}
