@@ -12,6 +12,7 @@ from argosy.core.store.files import read_record
 from argosy.core.store.step_files import NODE, OUTPUTS, RUN, given_directory, read_outputs
 from argosy.model.weights.pretrained import is_gguf
 
+EXPORTS = "checkpoints"  # below a training step's directory
 ABOUT = "argosy.json"  # of an export of ours
 ABOUT_GGUF = "gguf.json"  # of weights that were dequantized: the file that they are from
 
@@ -55,6 +56,8 @@ def find_checkpoint(directory: str | Path, export: str = "final") -> Checkpoint:
         path, name = _export_of(root, export)
     elif adapter := adapter_alone(root):
         raise InputError(f"checkpoint {root} is {adapter}")
+    elif export != "final" and (root / EXPORTS / export / "config.json").is_file():
+        path, name = root / EXPORTS / export, export  # of a step that still trains: each appears whole
     elif (root / "config.json").is_file():
         path, name = root, root.name
     else:

@@ -13,6 +13,7 @@ from argosy.core.lazy import torch
 from argosy.core.step.contract import StepContext
 from argosy.core.store.files import publish, temporary_of, write_json
 from argosy.model.weights.adapters.files import write_adapter
+from argosy.model.weights.checkpoint import EXPORTS
 
 ADAPTER = "adapter"  # the folder of the adapter in a merged export
 FILE_BYTES = 2**28
@@ -81,7 +82,7 @@ class Exporter:
 
     @staticmethod
     def path(name: str) -> str:
-        return f"checkpoints/{name}"
+        return f"{EXPORTS}/{name}"
 
 
 def _save(model: Any, directory: Path, place: Path, weights: Weights | None, dtype: str) -> None:
