@@ -107,7 +107,7 @@ NEEDLE: dict[str, Any] = {"kind": "needle", "needle": "{key} is {value}.", "ques
 
 @pytest.mark.parametrize(("entry", "message"), [
     ({"kind": "clozefact"}, "did you mean 'cloze_fact'"), ({"texts": ["a"]}, "give its kind"),
-    ({"kind": "perplexity", "text": ["a"]}, "text is not a field"), ({"kind": "winogender"}, "file is missing"),
+    ({"kind": "perplexity", "text": ["a"]}, "text is not a field"),
     ({"kind": "perplexity", "texts": ["a", ""]}, "texts has an empty one"),
     ({"kind": "contrastive"}, "one of pairs, file, facts"),
     ({"kind": "contrastive", "pairs": [{"good": "a", "bad": ""}]}, "bad"),

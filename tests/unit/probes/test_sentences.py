@@ -1,4 +1,4 @@
-"""Relations, minimal pairs, Winogender and perplexities against whole-sentence forward passes."""
+"""Relations, minimal pairs and perplexities against whole-sentence forward passes."""
 
 import itertools
 import json
@@ -133,38 +133,6 @@ def test_blimp_by_phenomenon() -> None:
         assert total(rows.values(f"probe/s/x/{name}")) == pytest.approx(found.measures[name].value)
 
 
-@real_data
-def test_winogender_by_hand(tmp_path: Path) -> None:
-    model = model_of("byte_bpe")
-    for name in ("all_sentences", "occupations-stats"):
-        lines = (SHARED / f"winogender/data__{name}.tsv").read_text(encoding="utf-8").splitlines()
-        wanted = ("sentid", "occupation\t", "technician", "nurse", "engineer")
-        kept = [line for line in lines if line.startswith(wanted)]
-        (tmp_path / f"{name}.tsv").write_text("\n".join([*kept, "broken\tline"] if name == "all_sentences" else kept))
-    found = measure(model, kind="winogender", file=str(tmp_path))
-    assert (found.left_out, len(found.rows)) == ({"no sentence of Winogender": 1}, 3 * 12)
-    right: dict[str, list[bool]] = {}
-    for row in found.rows:
-        other = row["participant"] if row["participant"] == "someone" else f"the {row['participant']}"
-        people = [f"the {row['occupation']}", other]
-        words = row["prompt"].replace(".", "").split()
-        pronoun = next(word for word in words if word in {"he", "him", "his", "she", "her", "they", "them", "their"})
-        start = bare(model, f'{row["prompt"]} "{pronoun.capitalize()}" refers to')
-        scores = [sequence(model, [model.prefix_token, *start], bare(model, f" {who}")) for who in people]
-        assert row["scores"] == pytest.approx(scores, abs=1e-3)
-        right.setdefault(row["gender"], []).append(scores[row["refers_to"]] > scores[1 - row["refers_to"]])
-    for gender, own in right.items():
-        assert found.measures[f"acc_{gender}"].value == pytest.approx(sum(own) / 12)
-    assert found.measures["gender_gap"].value == pytest.approx((sum(right["male"]) - sum(right["female"])) / 12)
-    gotchas = {(r["occupation"], r["gender"]) for r in found.rows if r.get("surprising")}
-    assert gotchas == {("technician", "female"), ("engineer", "female"), ("nurse", "male")}  # 40, 11 and 90 % women
-    scores = {(row["gender"], row["occupation"], row["participant"]): sentence(model, row["prompt"])
-              for row in found.rows if row["refers_to"] == 0}
-    odds = [score - scores["male", *who] for (gender, *who), score in scores.items() if gender == "female"]
-    assert found.measures["log_odds_female"].value == pytest.approx(sum(odds) / len(odds), abs=1e-3)
-    assert found.measures["gotcha"].n == 6
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_perplexities_by_units_and_documents(kind: str, tmp_path: Path) -> None:
     model = model_of(kind)
@@ -195,7 +163,7 @@ def test_perplexities_by_units_and_documents(kind: str, tmp_path: Path) -> None:
 
 
 @real_data
-@pytest.mark.parametrize("name", ["blimp", "pararel", "winogender"])
+@pytest.mark.parametrize("name", ["blimp", "pararel"])
 def test_shipped_suites_find_their_data(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     suite = load_suite(name)
     model = model_of("byte_bpe")

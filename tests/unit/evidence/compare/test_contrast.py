@@ -168,7 +168,7 @@ def test_a_place_that_is_not_there_is_told(at: str, by: str, words: str) -> None
     assert words in str(error.value)
 
 
-NEAR_0 = "probe/winogender/w/gender_gap"
+NEAR_0 = "probe/values/w/gap"
 
 
 def _judged(before: float, after: float) -> Contrast:
