@@ -112,5 +112,5 @@ def is_packed(path: str) -> bool:
     return path.lower().endswith(PACKED)
 
 
-ALLOWED = ("text (.txt .md .rst), JSON and JSONL, parquet, CSV and TSV, HTML, WARC, ARC and WET, Arrow and Hugging "
+ALLOWED = ("text (.txt .md .rst), JSON and JSONL, parquet, CSV and TSV, HTML, WARC and WET, Arrow and Hugging "
            "Face datasets, source code; docs/documents.md lists the suffixes")

@@ -226,11 +226,11 @@ def test_a_dataset_of_the_hub_is_read_by_its_card(tmp_path: Path) -> None:
 
 
 WARCIO = {  # documents, rejects with a fault, rejects of other content
-    "bad.arc": (0, 3, 0), "example-bad-non-chunked.warc.gz": (1, 0, 0), "example-bad.warc.gz.bad": (1, 0, 1),
+    "example-bad-non-chunked.warc.gz": (1, 0, 0), "example-bad.warc.gz.bad": (1, 0, 1),
     "example-digest.warc": (0, 0, 0), "example-iana.org-chunked.warc": (1, 0, 0), "example-resource.warc.gz": (1, 0, 0),
-    "example-space-in-target-uri.warc.gz": (0, 0, 1), "example-space-in-url.arc": (1, 0, 0),
+    "example-space-in-target-uri.warc.gz": (0, 0, 1),
     "example-trunc.warc": (1, 1, 0), "example-wget-bad-target-uri.warc.gz": (1, 0, 2),
-    "example-wrong-chunks.warc.gz": (1, 0, 0), "example.arc": (1, 0, 0), "example.arc.gz": (1, 0, 0),
+    "example-wrong-chunks.warc.gz": (1, 0, 0),
     "example.warc": (1, 0, 0), "example.warc.gz": (1, 0, 0), "post-test.warc.gz": (0, 0, 3),
 }  # fmt: skip
 
