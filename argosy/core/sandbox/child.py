@@ -17,15 +17,10 @@ if TYPE_CHECKING:
     from typing import Any
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
-# unshare: user, mount, pid, network, IPC and host names of its own. Where they are forbidden, as in most pods, the
-# filter of system calls and Landlock hold alone; where there is no Landlock, the namespace of mounts is in its place.
-_NAMESPACES = 0x10000000 | 0x00020000 | 0x20000000 | 0x40000000 | 0x08000000 | 0x04000000
 _PDEATHSIG, _NO_NEW_PRIVS, _SECCOMP, _CAPBSET_DROP = 1, 38, 22, 24
 _RULESET, _RULE, _RESTRICT = 444, 445, 446  # system calls of Landlock, on every machine
 _FILES = {1: 13, 2: 14, 3: 15, 5: 16}  # rights to files that versions of Landlock know
 _READ_FILE, _READ_DIR, _EXECUTE = 1 << 2, 1 << 3, 1 << 0
-_PRIVATE, _BIND, _REMOUNT, _NOSUID, _NODEV = 0x44000, 0x5000, 0x20, 2, 4  # flags of mount; the first two are recursive
-_ROOT = "/proc"  # is there everywhere, and nothing below it is to be read
 _KILL = 9  # the signal
 _TOKEN = 32  # bytes
 _LONGEST = 160  # characters of an error that is told
@@ -45,7 +40,7 @@ def main() -> None:
     os.close(nothing)
     token = _bytes(channel, _TOKEN)
     try:
-        _restrict(job, out)
+        _restrict(job)
     except Missing as missing:
         os.write(out, token + str(missing).encode() + b"\n")
         os._exit(0)
@@ -73,22 +68,14 @@ def _read(number: int, exactly: "Callable[[int, int], bytes]" = _bytes) -> bytes
     return exactly(number, int(size))
 
 
-def _restrict(job: "dict[str, Any]", out: int) -> None:
+def _restrict(job: "dict[str, Any]") -> None:
     """Give up everything but computing and reading Python's library. Raises Missing: the kernel cannot."""
     os.environ.clear()
     os.umask(0o077)
     _die_with(job["parent"])
-    user, group = os.getuid(), os.getgid()
-    walled = job["walled"]  # by bubblewrap, which has begun this process in namespaces and a root of its own
-    apart = job["namespaces"] and not _LIBC.unshare(_NAMESPACES)
-    if apart:
-        _begin(out)
     version = _syscall(_RULESET, 0, 0, 1)
-    if version < 1 and not walled:
-        lacking = _error()
-        if not apart:
-            raise Missing(f"Landlock ({lacking}) and no namespaces")
-        _own_root(job["readable"], user, group)
+    if version < 1 and not job["walled"]:  # by bubblewrap, which has begun this process in a root of its own
+        raise Missing(f"Landlock ({_error()}) and no bubblewrap")
     _limit(job["seconds"], job["memory_mb"] * 2**20)
     _drop_capabilities()
     if _LIBC.prctl(_NO_NEW_PRIVS, *_longs(1, 0, 0, 0)):
@@ -103,20 +90,6 @@ def _die_with(parent: int) -> None:
     _LIBC.prctl(_PDEATHSIG, *_longs(_KILL, 0, 0, 0))
     if os.getppid() != parent:
         os._exit(3)
-
-
-def _begin(out: int) -> None:
-    """Go on as the first process of the new namespace of processes, which ends with it; this one ends as that does."""
-    child = os.fork()
-    if child == 0:
-        _LIBC.prctl(_PDEATHSIG, *_longs(_KILL, 0, 0, 0))
-        return
-    os.close(out)
-    _, status = os.waitpid(child, 0)
-    if os.WIFSIGNALED(status):
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        os.kill(os.getpid(), os.WTERMSIG(status))
-    os._exit(os.waitstatus_to_exitcode(status))
 
 
 def _limit(seconds: int, memory: int) -> None:
@@ -134,34 +107,6 @@ def _drop_capabilities() -> None:
     header, none = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
     if _LIBC.capset(header, none):
         raise Missing(f"dropping capabilities ({_error()})")
-
-
-def _own_root(readable: list[str], user: int, group: int) -> None:
-    """Take a root that has nothing but these paths, read-only: in a namespace of mounts, where there is no Landlock."""
-    for name, line in ("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1"):
-        with open(f"/proc/self/{name}", "w") as file:
-            file.write(line)
-    _mount("/", "/", _PRIVATE)
-    _mount("tmpfs", _ROOT, _NOSUID | _NODEV, "tmpfs")
-    for path in readable:
-        place = _ROOT + path
-        if os.path.lexists(place) or not os.path.lexists(path):
-            continue
-        os.makedirs(os.path.dirname(place), 0o755, exist_ok=True)
-        if os.path.islink(path):
-            os.symlink(os.readlink(path), place)
-            continue
-        os.mkdir(place) if os.path.isdir(path) else os.mknod(place)
-        _mount(path, place, _BIND)
-        locked = os.statvfs(place).f_flag & (_NOSUID | _NODEV | os.ST_NOEXEC)  # the kernel lets nobody take these off
-        _mount(path, place, _BIND | _REMOUNT | os.ST_RDONLY | locked)
-    os.chroot(_ROOT)
-    os.chdir("/")
-
-
-def _mount(source: str, target: str, flags: int, kind: str = "") -> None:
-    if _LIBC.mount(source.encode(), target.encode(), kind.encode() or None, *_longs(flags, 0)):
-        raise Missing(f"Landlock and no mount of {target} ({_error()})")
 
 
 def _restrict_files(readable: list[str], version: int) -> None:

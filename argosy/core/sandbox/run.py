@@ -68,18 +68,16 @@ class Sandbox:
     """A place where nobody's code is run.
 
     Args:
-        wall: what holds processes besides Landlock and the filter of system calls: "bubblewrap", "namespaces" that they
-            take themselves where the kernel allows it, "" nothing; None: the first of them that there is.
+        bubblewrap: whether that holds processes too, where it is installed and may start.
 
     Attributes:
         held_by: what holds processes here, for people, with what that cannot hold.
 
     Raises StepError: the kernel lacks what is promised; it names what, and what to do."""
 
-    def __init__(self, limits: Limits = Limits(), wall: str | None = None) -> None:
+    def __init__(self, limits: Limits = Limits(), bubblewrap: bool = True) -> None:
         self.limits = limits
-        self._outer = _bubblewrap() if wall in (None, "bubblewrap") else []
-        self._namespaces = wall in (None, "namespaces") and not self._outer
+        self._outer = _bubblewrap() if bubblewrap else []
         self.held_by = "bubblewrap" if self._outer else _OURS
         if not sys.platform.startswith("linux") or platform.machine() not in MACHINES:
             raise StepError(f"no sandbox for code on {sys.platform} {platform.machine()}: it needs Linux on "
@@ -120,7 +118,7 @@ class Sandbox:
             if reports and reports[0]:
                 raise StepError(f"the kernel gives no {reports[0]}, and code is not run without: the sandbox needs "
                                 "Linux with seccomp filters, with Landlock (5.13, among its security modules) or else "
-                                "user namespaces, and a container runtime that lets these calls through; run the step "
+                                "bubblewrap, and a container runtime that lets these calls through; run the step "
                                 "there, or leave code out of rewards")
             if reports:
                 return _outcome(reports[1:], len(job.tests), death, self.limits)
@@ -131,8 +129,8 @@ class Sandbox:
         """Run a job in a process; returns its reports, and how the process ended."""
         tokens = [secrets.token_hex(_TOKEN).encode() for _ in range(len(job.tests) + 2)]
         given = {"code": job.code, "tests": len(job.tests), "parent": 0 if self._outer else os.getpid(),
-                 "namespaces": self._namespaces, "walled": bool(self._outer), "seconds": self.limits.seconds,
-                 "memory_mb": self.limits.memory_mb, "filter": self._filter, "readable": _readable()}  # fmt: skip
+                 "walled": bool(self._outer), "seconds": self.limits.seconds, "memory_mb": self.limits.memory_mb,
+                 "filter": self._filter, "readable": _readable()}  # fmt: skip
         parts = [_measured(marshal.dumps(given)), *tokens[:2]]
         for test, token in zip(job.tests, tokens[2:], strict=True):
             parts += [_measured(test.encode()), token]
