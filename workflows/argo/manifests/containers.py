@@ -20,7 +20,8 @@ from hera.workflows import models as m
 
 from workflows.argo.handoff import OUTPUTS
 from workflows.argo.pod.outputs import REPORT_PAGE
-from workflows.argo.profile.profile import Profile, config_map
+from workflows.argo.profile.pods import COMMAND, NO_RIGHTS, Manifest, environment, mounts
+from workflows.argo.profile.profile import Profile
 
 WORKFLOW = "{{workflow.name}}"
 # Failed for good, wrong input, no such command. Not 128: the container runtime could not start the container, for want
@@ -28,8 +29,6 @@ WORKFLOW = "{{workflow.name}}"
 NO_RETRY = ("1", "2", "126", "127")
 # No pod was made, since a policy of the cluster refused it: a webhook, Pod Security, a ValidatingAdmissionPolicy.
 REFUSED = "lastRetry.exitCode == '-1' && lastRetry.message matches 'denied (the )?request|violates PodSecurity'"
-STORE, SCRATCH, PROFILES, CACHE = "store", "scratch", "profiles", "near"
-PROFILES_AT = "/etc/argosy/profiles"
 # What a pod asks for that only plans or reports; a step's pod gets its stage's resources.
 LIGHT = m.ResourceRequirements(
     requests={"cpu": "100m", "memory": "256Mi"},
@@ -38,7 +37,6 @@ LIGHT = m.ResourceRequirements(
 REPORT, SHOW = "report", "show"
 # Argo's executor could not send an artifact, after attempts of its own: the workflow does not wait for more of them.
 UNSENT = "lastRetry.message matches '^(wait|supervisor): '"
-Manifest = dict[str, Any]
 
 
 def document(profile: Profile, api: str, kind: str, name: str, **content: Any) -> Manifest:
@@ -50,21 +48,16 @@ def document(profile: Profile, api: str, kind: str, name: str, **content: Any) -
 def container(name: str, profile: Profile, args: Sequence[str], *, env: Sequence[tuple[str, str]] = (),
               secret_env: Sequence[SecretEnv] = (), inputs: Sequence[str] = (), **more: Any) -> Container:
     """Make a template `name` that runs `python -m workflows.argo.pod ARGS` in the data image."""
-    own = {"HOME": "/tmp", "ARGOSY_PROFILES": PROFILES_AT, "MLFLOW_DISABLE_TELEMETRY": "true"}
-    own |= {"MLFLOW_TRACKING_URI": profile.tracking.uri} if profile.tracking.uri else {}
-    given = [*own.items(), *profile.defaults.env.items(), *env]
+    given = [*environment(profile).items(), *env]
     return Container(
         name=name, image=profile.images.of("data", parameter("image-tag")),
-        image_pull_policy=profile.images.pull_policy, command=["python", "-m", "workflows.argo.pod"], args=list(args),
+        image_pull_policy=profile.images.pull_policy, command=list(COMMAND), args=list(args),
         env=[*(Env(name=key, value=value) for key, value in given), *secret_env],
         # Of an object store; steps' pods get theirs by their patch.
         env_from=[SecretEnvFrom(name=name) for name in profile.defaults.secrets] if profile.storage.uri else None,
         inputs=[Parameter(name=each) for each in inputs], resources=more.pop("resources", LIGHT),
-        volume_mounts=mounts(profile),
-        security_context=m.SecurityContext(
-            allow_privilege_escalation=False, read_only_root_filesystem=True, run_as_non_root=True,
-            capabilities=m.Capabilities(drop=["ALL"])
-        ),
+        volume_mounts=[m.VolumeMount.model_validate(each) for each in mounts(profile)],
+        security_context=m.SecurityContext.model_validate(NO_RIGHTS),
         termination_message_policy="FallbackToLogsOnError", **more,
     )  # fmt: skip
 
@@ -101,39 +94,6 @@ def retry(profile: Profile, *unless: str) -> RetryStrategy:
 def worth_retrying() -> str:
     """Expression: whether an attempt ended in a way that another one may fix."""
     return f"lastRetry.exitCode not in [{', '.join(map(repr, NO_RETRY))}] && not ({REFUSED})"
-
-
-def mounts(profile: Profile) -> list[m.VolumeMount]:
-    return [
-        m.VolumeMount(name=STORE, mount_path=profile.storage.mount_path),
-        m.VolumeMount(name=SCRATCH, mount_path="/tmp"),
-        m.VolumeMount(name=PROFILES, mount_path=PROFILES_AT, read_only=True),
-        *([m.VolumeMount(name=CACHE, mount_path=cache.path)] if (cache := profile.storage.cache) else []),
-        *(m.VolumeMount.model_validate(each) for each in profile.defaults.volume_mounts),
-    ]
-
-
-def volumes(profile: Profile) -> list[m.Volume]:
-    """List the volumes of every pod: the store, a place for temporary files, the profile that the workflow names."""
-    storage, named = profile.storage, config_map(parameter("profile"))
-    if storage.claim:
-        claim = m.PersistentVolumeClaimVolumeSource(claim_name=storage.claim)
-        store = m.Volume(name=STORE, persistent_volume_claim=claim)
-    elif storage.uri:  # of which it holds a part
-        store = m.Volume(name=STORE, empty_dir=m.EmptyDirVolumeSource(size_limit=storage.scratch))
-    else:
-        store = m.Volume(name=STORE, host_path=_directory(storage.node_directory))
-    return [
-        store,
-        m.Volume(name=SCRATCH, empty_dir=m.EmptyDirVolumeSource()),
-        m.Volume(name=PROFILES, config_map=m.ConfigMapVolumeSource(name=named, optional=True)),
-        *([m.Volume(name=CACHE, host_path=_directory(storage.cache.host_path))] if storage.cache else []),
-        *(m.Volume.model_validate(each) for each in profile.defaults.volumes),
-    ]
-
-
-def _directory(path: str) -> m.HostPathVolumeSource:
-    return m.HostPathVolumeSource(path=path, type="DirectoryOrCreate")
 
 
 def report_task(profile: Profile, after: str, *how: str) -> Tail:

@@ -6,9 +6,10 @@ from pathlib import Path
 import yaml
 
 from argosy.core.store.files import make_directory, write_atomic
-from workflows.argo.manifests.containers import Manifest, document
+from workflows.argo.manifests.containers import document
 from workflows.argo.manifests.events import SENSOR, SENSOR_RULES, events
 from workflows.argo.manifests.templates import evaluate_template, lifecycle_template, nightly_template, sweep_template
+from workflows.argo.profile.pods import Manifest
 from workflows.argo.profile.profile import Profile, config_map
 
 RECONCILER = "argosy-reconciler"

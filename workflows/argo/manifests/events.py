@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hera.workflows import models as m
-
 from argosy.core.config.explain import likely
 from argosy.core.errors import InputError
-from workflows.argo.manifests.containers import STORE, Manifest, document, volumes
+from workflows.argo.manifests.containers import document
 from workflows.argo.profile.events import NAME, SAFE, Event
+from workflows.argo.profile.pods import Manifest, mounts, volumes
 from workflows.argo.profile.profile import Profile
 from workflows.stored.events import ALIASES, CHECKPOINTS, events_folder
 
@@ -127,13 +126,11 @@ def _filled(event: str, at: str, source: Mapping[str, str], operation: str = "ov
 def _pod(profile: Profile, *, files: bool = False) -> dict[str, Any]:
     """Make what the pods of Argo Events are: without rights on their node, the store for reading where they watch it.
     """
-    store, path = volumes(profile)[0], profile.storage.mount_path
     user = {"runAsNonRoot": True, "runAsUser": profile.user, "seccompProfile": {"type": "RuntimeDefault"}}
     own = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
     resources = {"requests": {"cpu": "20m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}}
     mounted = files and not profile.storage.uri
-    held = {"volumes": [store.model_dump(mode="json", by_alias=True, exclude_none=True)]} if mounted else {}
-    mount = {"volumeMounts": [m.VolumeMount(name=STORE, mount_path=path, read_only=True).model_dump(
-        mode="json", by_alias=True, exclude_none=True)]} if mounted else {}  # fmt: skip
+    held = {"volumes": volumes(profile, profile.name)[:1]} if mounted else {}
+    mount = {"volumeMounts": [{**mounts(profile)[0], "readOnly": True}]} if mounted else {}
     return {"metadata": {"labels": {"app.kubernetes.io/name": "argosy-events"}}, "securityContext": user,
             "container": {"resources": resources, "securityContext": own, **mount}, **held}

@@ -12,7 +12,6 @@ from workflows.argo.handoff import Task as StageTask
 from workflows.argo.manifests.containers import (
     REPORT,
     WORKFLOW,
-    Manifest,
     Tail,
     container,
     document,
@@ -32,6 +31,7 @@ from workflows.argo.manifests.workflow import (
     workflow_template,
 )
 from workflows.argo.pod.plan import BATCHES, GROUPS, NEXT, PATCH_OF_EVALUATIONS, SWEEP_FIELDS, TREE
+from workflows.argo.profile.pods import Manifest
 from workflows.argo.profile.profile import Profile, placement_stage
 from workflows.branches import branch_steps
 from workflows.compose import DEFAULT_PRESET, every_stage, preset_names

@@ -12,9 +12,10 @@ from hera.workflows import models as m
 from workflows.argo.attempts import LATE, cause, memory_factors, memory_step, stopped
 from workflows.argo.handoff import COMMON, GIVEN, OUTPUTS, nearest_upstream
 from workflows.argo.handoff import Task as StageTask
-from workflows.argo.manifests.containers import WORKFLOW, Tail, container, parameter, retry, volumes
+from workflows.argo.manifests.containers import WORKFLOW, Tail, container, parameter, retry
 from workflows.argo.pod.jobset import ATTEMPT
 from workflows.argo.pod.outputs import JOBSETS, MEMORY
+from workflows.argo.profile.pods import settings, volumes
 from workflows.argo.profile.profile import TEMPLATE_STORE, Profile
 
 STEP = "step"
@@ -113,21 +114,17 @@ def workflow_template(profile: Profile, planned: Planned) -> WorkflowTemplate:
 
 
 def _settings(profile: Profile) -> dict[str, Any]:
-    keep, ids = profile.keep, profile.user
+    keep, own = profile.keep, settings(profile)
     return {
-        "service_account_name": profile.service_account,
-        # The executor's container has a token; what steps run has none.
-        "automount_service_account_token": False,
-        "executor": m.ExecutorConfig(service_account_name=profile.executor_account),
-        "security_context": m.PodSecurityContext(
-            run_as_non_root=True, run_as_user=ids, run_as_group=ids, fs_group=ids,
-            fs_group_change_policy="OnRootMismatch", seccomp_profile=m.SeccompProfile(type="RuntimeDefault")
-        ),
-        "volumes": volumes(profile),
+        "service_account_name": own["serviceAccountName"],
+        "automount_service_account_token": own["automountServiceAccountToken"],
+        "executor": m.ExecutorConfig(service_account_name=profile.executor_account),  # which has a token
+        "security_context": m.PodSecurityContext.model_validate(own["securityContext"]),
+        "volumes": [m.Volume.model_validate(each) for each in volumes(profile, parameter("profile"))],
         "parallelism": profile.parallelism,
         "active_deadline_seconds": profile.deadline_s,
-        "scheduler_name": profile.scheduler,
-        "image_pull_secrets": [m.LocalObjectReference(name=each) for each in profile.images.pull_secrets] or None,
+        "scheduler_name": own.get("schedulerName"),
+        "image_pull_secrets": list(map(m.LocalObjectReference.model_validate, own.get("imagePullSecrets", ()))) or None,
         "ttl_strategy": m.TTLStrategy(seconds_after_success=keep.success_s, seconds_after_failure=keep.failure_s),
         "pod_gc": m.PodGC(strategy=keep.pods, delete_delay_duration="60s"),
         "archive_logs": keep.archive_logs or None,

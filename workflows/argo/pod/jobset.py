@@ -10,21 +10,20 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from argosy.core.errors import InputError
 from argosy.core.step.ranks.launcher import ADDRESS, JOIN, NODE
 from argosy.core.step.ranks.member import JOIN_WAIT
 from argosy.core.store.step_files import STATE
 from workflows.argo.handoff import FOLDER, Task, read_handoff
-from workflows.argo.profile.profile import Profile, config_map
+from workflows.argo.profile.pods import COMMAND, NO_RIGHTS, Manifest, environment, mounts, settings, volumes
+from workflows.argo.profile.profile import Profile
 from workflows.graph import Resources
 from workflows.plan import PlannedNode
 
 ATTEMPT = "__ATTEMPT__"  # filled in by the template
 JOIN_S, KEPT_S = 120, 300
 _QUEUE = "kueue.x-k8s.io/queue-name"
-Manifest = dict[str, Any]
 
 
 def launcher_resources(given: Resources) -> Resources:
@@ -80,34 +79,17 @@ def jobset(profile: Profile, task: Task, batch: str, nodes: int, patch: Manifest
 def _pod(profile: Profile, task: Task, batch: str, patch: Manifest, memory_mb: int, workflow: str, image: str
          ) -> Manifest:
     """Make the pod's spec: that of a step's pod, which the template's container and its patch make together."""
-    storage = profile.storage
-    env = {"HOME": "/tmp", "ARGOSY_PROFILES": "/etc/argosy/profiles", JOIN_WAIT: str(JOIN_S), **profile.defaults.env}
-    mounts = [{"name": "store", "mountPath": storage.mount_path}, {"name": "scratch", "mountPath": "/tmp"},
-              {"name": "profiles", "mountPath": "/etc/argosy/profiles", "readOnly": True}]
-    store = ({"persistentVolumeClaim": {"claimName": storage.claim}} if storage.claim
-             else {"hostPath": {"path": storage.node_directory, "type": "DirectoryOrCreate"}})
-    volumes = [{"name": "store", **store}, {"name": "scratch", "emptyDir": {}},
-               {"name": "profiles", "configMap": {"name": config_map(profile.name), "optional": True}}]
+    env = {**environment(profile), JOIN_WAIT: str(JOIN_S)}
     (own,) = patch["containers"]
     limits = own["resources"]["limits"] | {"memory": f"{memory_mb}Mi"}
-    security = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "runAsNonRoot": True,
-                "capabilities": {"drop": ["ALL"]}, **own.get("securityContext", {})}
     args = ["join", "--workflow", workflow, "--profile", profile.name, "--batch", batch]
     main = {**own, "image": image, "imagePullPolicy": profile.images.pull_policy, "args": args,
-            "command": ["python", "-m", "workflows.argo.pod"], "securityContext": security,
+            "command": list(COMMAND), "securityContext": {**NO_RIGHTS, **own.get("securityContext", {})},
             "env": [*({"name": key, "value": value} for key, value in env.items()), *own["env"]],
             "resources": {"limits": limits, "requests": own["resources"]["requests"] | {"memory": f"{memory_mb}Mi"}},
-            "volumeMounts": [*mounts, *map(dict, profile.defaults.volume_mounts), *own.get("volumeMounts", [])]}
-    ids = profile.user
-    return {"restartPolicy": "Never", "serviceAccountName": profile.service_account,
-            "automountServiceAccountToken": False,
-            "securityContext": {"runAsNonRoot": True, "runAsUser": ids, "runAsGroup": ids, "fsGroup": ids,
-                                "fsGroupChangePolicy": "OnRootMismatch", "seccompProfile": {"type": "RuntimeDefault"}},
-            **({"schedulerName": profile.scheduler} if profile.scheduler else {}),
-            **({"imagePullSecrets": [{"name": each} for each in profile.images.pull_secrets]}
-               if profile.images.pull_secrets else {}),
-            **patch, "containers": [main],
-            "volumes": [*volumes, *map(dict, profile.defaults.volumes), *patch.get("volumes", [])]}
+            "volumeMounts": [*mounts(profile), *own.get("volumeMounts", [])]}
+    return {"restartPolicy": "Never", **settings(profile), **patch, "containers": [main],
+            "volumes": [*volumes(profile, profile.name), *patch.get("volumes", [])]}
 
 
 def join(profile: Profile, arguments: argparse.Namespace) -> int:

@@ -1,0 +1,58 @@
+"""Parts of every pod of a profile, in plain data: Hera checks those of templates, JobSets take them as they are."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from workflows.argo.profile.profile import Profile, config_map
+
+Manifest = dict[str, Any]
+COMMAND = ("python", "-m", "workflows.argo.pod")
+PROFILES_AT = "/etc/argosy/profiles"
+STORE, SCRATCH, PROFILES, CACHE = "store", "scratch", "profiles", "near"
+NO_RIGHTS: Mapping[str, Any] = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "runAsNonRoot": True,
+                                "capabilities": {"drop": ["ALL"]}}  # fmt: skip
+
+
+def environment(profile: Profile) -> dict[str, str]:
+    """Return the variables of every container."""
+    tracking = {"MLFLOW_TRACKING_URI": profile.tracking.uri} if profile.tracking.uri else {}
+    return {"HOME": "/tmp", "ARGOSY_PROFILES": PROFILES_AT, "MLFLOW_DISABLE_TELEMETRY": "true", **tracking,
+            **profile.defaults.env}
+
+
+def mounts(profile: Profile) -> list[Manifest]:
+    """List the places of the volumes in every container."""
+    cache = profile.storage.cache
+    return [{"name": STORE, "mountPath": profile.storage.mount_path}, {"name": SCRATCH, "mountPath": "/tmp"},
+            {"name": PROFILES, "mountPath": PROFILES_AT, "readOnly": True},
+            *([{"name": CACHE, "mountPath": cache.path}] if cache else []),
+            *map(dict, profile.defaults.volume_mounts)]  # fmt: skip
+
+
+def volumes(profile: Profile, named: str) -> list[Manifest]:
+    """List the volumes of every pod: the store, a place for temporary files, the profile of the name `named`."""
+    storage, cache = profile.storage, profile.storage.cache
+    if storage.claim:
+        store: Manifest = {"persistentVolumeClaim": {"claimName": storage.claim}}
+    elif storage.uri:  # of which it holds a part
+        store = {"emptyDir": {"sizeLimit": storage.scratch} if storage.scratch else {}}
+    else:
+        store = _directory(storage.node_directory)
+    return [{"name": STORE, **store}, {"name": SCRATCH, "emptyDir": {}},
+            {"name": PROFILES, "configMap": {"name": config_map(named), "optional": True}},
+            *([{"name": CACHE, **_directory(cache.host_path)}] if cache else []),
+            *map(dict, profile.defaults.volumes)]  # fmt: skip
+
+
+def _directory(path: str) -> Manifest:
+    return {"hostPath": {"path": path, "type": "DirectoryOrCreate"}}
+
+
+def settings(profile: Profile) -> Manifest:
+    """Return the account, the user and the scheduler of every pod. What steps run has no token."""
+    ids, secrets = profile.user, profile.images.pull_secrets
+    return {"serviceAccountName": profile.service_account, "automountServiceAccountToken": False,
+            "securityContext": {"runAsNonRoot": True, "runAsUser": ids, "runAsGroup": ids, "fsGroup": ids,
+                                "fsGroupChangePolicy": "OnRootMismatch", "seccompProfile": {"type": "RuntimeDefault"}},
+            **({"schedulerName": profile.scheduler} if profile.scheduler else {}),
+            **({"imagePullSecrets": [{"name": each} for each in secrets]} if secrets else {})}  # fmt: skip
