@@ -19,7 +19,6 @@ PREFERENCES: dict[str, Metric] = {
 }
 RL: dict[str, Metric] = {
     "rlhf/reward*": Metric("higher"),
-    "rlhf/kl_coef": NEITHER,
     "rlhf/kl*": Metric("lower", "nats a token"),
     "rlhf/truncated": share("lower"),
     "rlhf/groups_of_equal_reward": share("lower"),

@@ -252,9 +252,6 @@ class RLHFConfig(_WithMethods):
         if self.length.soft_tokens > self.max_new_tokens:
             return (f"length.soft_tokens={self.length.soft_tokens} is more than max_new_tokens={self.max_new_tokens}; "
                     "lower it")
-        if self.ppo.kl_target and not (self.kl_coef and self.choice("kl") == "reward"):
-            return (f"ppo.kl_target={self.ppo.kl_target} steers the divergence's weight in the reward: raise kl_coef "
-                    "above 0, with loss.kl=reward, or leave it out")
         for name in ("kl_token", "kl_answer"):
             if getattr(self.guards, name) and not self.kl_coef:
                 return (f"guards.{name}={getattr(self.guards, name)} needs a reference, which kl_coef=0 has none of: "

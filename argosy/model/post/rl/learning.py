@@ -39,21 +39,6 @@ WATCHED = (NORM, "rlhf/kl", "rlhf/reward", "rlhf/length", "rlhf/entropy")
 PROBE = 8  # one of so many answers of a rollout, by which the policy checks the log-probabilities of a server
 
 
-@dataclass
-class KLController:
-    """The KL coefficient; steered to `target` nats a token if that is above 0 (Ziegler et al. 2019, sec. 2.2)."""
-
-    coef: float
-    target: float
-    horizon: int
-
-    def update(self, kl: float, answers: int) -> None:
-        """Move the coefficient after a batch of `answers` whose mean divergence is `kl`."""
-        if self.target:
-            error = min(max(kl / self.target - 1, -0.2), 0.2)
-            self.coef *= 1 + error * answers / self.horizon
-
-
 @dataclass(frozen=True)
 class Experience:
     """A rollout as an update needs it: (answers, longest answer) each, on the CPU, the same in every process.
@@ -76,7 +61,6 @@ class Learner:
                  guards: Guards | None = None) -> None:
         config = stage.config
         self.stage, self.networks, self.collector, self.steps = stage, networks, collector, steps
-        self.controller = KLController(config.kl_coef, config.ppo.kl_target, config.ppo.kl_horizon)
         self.ahead = Ahead(collector, config, steps)
         self.tokens = self.passed = 0  # rollouts that the watch passed over
         self._turn, self._rollout = Turn(0, 0), Rollout()  # the last ones
@@ -94,13 +78,12 @@ class Learner:
     def carried(self) -> Mapping[str, Any]:
         """Return what a resumable state has besides the networks."""
         pending = self.ahead.state()  # first: prompts are taken from the stream until they are made
-        return {"kl_coef": self.controller.coef, "next": self.collector.stream.next, "tokens": self.tokens,
-                "passed": self.passed, "guards": self.guards.state(), "samples": self.table.rows, "pending": pending}
+        return {"next": self.collector.stream.next, "tokens": self.tokens, "passed": self.passed,
+                "guards": self.guards.state(), "samples": self.table.rows, "pending": pending}
 
     def restore(self, carried: Mapping[str, Any]) -> None:
-        self.controller.coef, self.tokens = carried["kl_coef"], carried["tokens"]
+        self.tokens, self.passed = carried["tokens"], carried["passed"]
         self.collector.stream.next, self.table.rows = carried["next"], list(carried["samples"])
-        self.passed = carried.get("passed", 0)
         self.guards.restore(carried["guards"])
         self.ahead.restore(carried["pending"])
 
@@ -121,7 +104,6 @@ class Learner:
         experience, values = self.experience(rollout)
         values |= judged | self.guards.check(number, values, rollout.answers)
         values |= self.learn(experience, number)
-        self.controller.update(values.get("rlhf/kl_k1", 0.0), len(rollout.scores))
         self.tokens += sum(len(prompt) + len(answer) for prompt, answer in experience.rows)
         done, tokens = time.perf_counter(), sum(map(len, rollout.answers))
         return values | {"rlhf/staleness": float(number - rollout.version), "time/update_ms": 1000 * (done - ready),
@@ -147,7 +129,7 @@ class Learner:
         ended, scores = torch.tensor(rollout.ended), torch.tensor(rollout.scores)
         scores = scores - deductions(config, mask.sum(1), ended)
         kl = k1(sampled, reference) if networks.reference and config.choice("kl") == "reward" else 0 * sampled
-        advantages, returns = advantages_of(Outcome(scores, kl, mask, values), config, self.controller.coef)
+        advantages, returns = advantages_of(Outcome(scores, kl, mask, values), config)
         weights, total = token_weights(config, mask, (1 - ended) * config.length.masked)
         facts = torch.stack([old, sampled, reference, advantages, weights])
         valued = None if values is None else torch.stack([values, returns, mask])
@@ -184,8 +166,7 @@ class Learner:
         if self.networks.reference:
             found |= {"rlhf/kl": float(masked_mean(k3(sampled, reference), mask)),
                       "rlhf/kl_k1": float(masked_mean(k1(sampled, reference), mask)),
-                      "rlhf/kl_answer": float((k1(sampled, reference) * mask).sum(1).mean()),
-                      "rlhf/kl_coef": self.controller.coef}
+                      "rlhf/kl_answer": float((k1(sampled, reference) * mask).sum(1).mean())}
         return found
 
     def learn(self, experience: Experience, number: int) -> Values:

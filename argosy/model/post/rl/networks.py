@@ -29,14 +29,14 @@ from argosy.model.train.parallelism import Group
 from argosy.model.weights.adapters.layers import without_adapters
 
 
-def advantages_of(outcome: Outcome, config: RLHFConfig, kl_coef: float) -> tuple[Any, Any]:
+def advantages_of(outcome: Outcome, config: RLHFConfig) -> tuple[Any, Any]:
     """Return the scaled advantages, (answers, T), and the returns, (answers, T), or None without a value model."""
-    found, returns = config.chosen.advantages(outcome, config, kl_coef)
+    found, returns = config.chosen.advantages(outcome, config)
     scale = config.choice("scale")
     if scale == "batch":
         return whiten(found, outcome.mask), returns
     if scale == "group":
-        groups = outcome.by_group(config.copies, kl_coef)
+        groups = outcome.by_group(config.copies, config.kl_coef)
         found = found / (groups.std(1, keepdim=True).repeat_interleave(groups.shape[1], 1).reshape(-1, 1) + 1e-4)
     return found, returns
 

@@ -126,7 +126,6 @@ def test_a_reward_model_must_be_named_where_it_is_weighed(tmp_path: Path) -> Non
         ({"dynamic_sampling": 2}, "method=ppo has one answer to each"),
         ({"loss": {"clip_high": 0.1}}, "loss.clip_high=0.1 is below loss.clip=0.2"),
         ({"loss": {"scale": "group"}}, "method=ppo has none: choose batch or none"),
-        ({"kl_coef": 0, "ppo": {"kl_target": 0.1}}, "raise kl_coef above 0"),
         ({"length": {"soft_tokens": 33}}, "length.soft_tokens=33 is more than max_new_tokens=32"),
         ({"tensor_parallel": 2, "processes": 2}, "tensor_parallel=2 is not for this step"),
     ],

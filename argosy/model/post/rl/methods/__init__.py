@@ -47,7 +47,7 @@ class Method(Config):
     grouped: ClassVar[bool] = False
     valued: ClassVar[bool] = False
 
-    def advantages(self, outcome: Outcome, config: Any, kl_coef: float) -> tuple[Any, Any]:
+    def advantages(self, outcome: Outcome, config: Any) -> tuple[Any, Any]:
         """Return the advantages, (answers, T), before `loss.scale`; and the returns that a value model learns, or None.
         """
         raise NotImplementedError(f"the method {self.name} has no advantages")
@@ -61,12 +61,11 @@ def masked_mean(values: Any, mask: Any) -> Any:
     return (values * mask).sum() / mask.sum().clamp(min=1)
 
 
-def whiten(values: Any, mask: Any, *, shift_mean: bool = True) -> Any:
-    """Scale to variance 1, and shift to mean 0 if `shift_mean`, over the masked positions; 0 elsewhere."""
+def whiten(values: Any, mask: Any) -> Any:
+    """Shift to mean 0 and scale to variance 1 over the masked positions; 0 elsewhere."""
     mean = masked_mean(values, mask)
     variance = masked_mean((values - mean) ** 2, mask)
-    whitened = (values - mean) * (variance + 1e-8).rsqrt()
-    return (whitened if shift_mean else whitened + mean) * mask
+    return (values - mean) * (variance + 1e-8).rsqrt() * mask
 
 
 def token_rewards(scores: Any, kl: Any, mask: Any, kl_coef: float) -> Any:

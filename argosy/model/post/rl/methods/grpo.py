@@ -14,6 +14,6 @@ class GRPO(Method):
     kl: ClassVar[str] = "loss"
     grouped: ClassVar[bool] = True
 
-    def advantages(self, outcome: Outcome, config: Any, kl_coef: float) -> tuple[Any, Any]:
-        groups = outcome.by_group(config.copies, kl_coef)
+    def advantages(self, outcome: Outcome, config: Any) -> tuple[Any, Any]:
+        groups = outcome.by_group(config.copies, config.kl_coef)
         return (groups - groups.mean(1, keepdim=True)).reshape(-1, 1) * outcome.mask, None

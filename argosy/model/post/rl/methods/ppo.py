@@ -6,7 +6,7 @@ from pydantic import Field
 
 from argosy.core.config.schema import Config, Rate
 from argosy.core.lazy import torch
-from argosy.model.post.rl.methods import Method, Outcome, token_rewards, whiten
+from argosy.model.post.rl.methods import Method, Outcome, token_rewards
 
 
 class PPOConfig(Config):
@@ -21,12 +21,6 @@ class PPOConfig(Config):
     """Largest move of a value from its old one."""
     value_learning_rate: Rate = 1e-3
     """Learning rate of the value model."""
-    kl_target: float = Field(default=0.0, ge=0)
-    """Nats a token that the KL coefficient is steered to (Ziegler et al. 2019); 0 keeps it fixed."""
-    kl_horizon: int = Field(default=10_000, gt=0)
-    """Answers over which the coefficient adapts."""
-    whiten_rewards: bool = False
-    """Scale the rewards of a rollout to variance 1, keeping their mean."""
 
 
 class PPO(Method):
@@ -35,10 +29,8 @@ class PPO(Method):
     name: ClassVar[str] = "ppo"
     valued: ClassVar[bool] = True
 
-    def advantages(self, outcome: Outcome, config: Any, kl_coef: float) -> tuple[Any, Any]:
-        rewards = token_rewards(outcome.scores, outcome.kl, outcome.mask, kl_coef)
-        if config.ppo.whiten_rewards:
-            rewards = whiten(rewards, outcome.mask, shift_mean=False)
+    def advantages(self, outcome: Outcome, config: Any) -> tuple[Any, Any]:
+        rewards = token_rewards(outcome.scores, outcome.kl, outcome.mask, config.kl_coef)
         return generalized_advantages(rewards, outcome.values, outcome.mask, config.ppo.gamma, config.ppo.lam)
 
 

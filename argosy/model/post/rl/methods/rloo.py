@@ -14,7 +14,7 @@ class RLOO(Method):
     scale: ClassVar[str] = "none"
     grouped: ClassVar[bool] = True
 
-    def advantages(self, outcome: Outcome, config: Any, kl_coef: float) -> tuple[Any, Any]:
-        groups = outcome.by_group(config.copies, kl_coef)
+    def advantages(self, outcome: Outcome, config: Any) -> tuple[Any, Any]:
+        groups = outcome.by_group(config.copies, config.kl_coef)
         others = (groups.sum(1, keepdim=True) - groups) / (groups.shape[1] - 1)
         return (groups - others).reshape(-1, 1) * outcome.mask, None
