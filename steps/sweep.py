@@ -41,8 +41,6 @@ class SweepConfig(Config):
     """Held-out channel whose bits a byte are compared; `all` is the mean over channels."""
     target_parameters: float = Field(0.0, ge=0)
     """Parameters of the large model, embedding and output layer aside; 0: not given."""
-    target_width: int = Field(0, ge=0)
-    """Its hidden_size, by which the learning rate scales where one size was swept; 0: not given."""
 
 
 class SweepOutputs(Config):
@@ -60,7 +58,7 @@ def run(config: SweepConfig, context: StepContext) -> SweepOutputs:
     from pathlib import Path
 
     from argosy.evidence.report.sweep import page, record
-    from argosy.evidence.sweep.advice import Target, study
+    from argosy.evidence.sweep.advice import study
     from argosy.evidence.sweep.points import Point, Runs, check_channel, read_point
 
     if not config.points:
@@ -69,7 +67,7 @@ def run(config: SweepConfig, context: StepContext) -> SweepOutputs:
     points = [read_point(Path(path)) for path in config.points]
     check_channel(points, config.channel)
     points += [Point(each.name, each.config, {}) for each in config.diverged]
-    found = study(Runs(points, config.axes, config.channel), Target(config.target_parameters, config.target_width))
+    found = study(Runs(points, config.axes, config.channel), config.target_parameters)
     write_json(context.out / RECORD, record(found))
     write_atomic(context.out / REPORT, page(found, os.environ.get("ARGOSY_LINE", "")))
     verdict = [sentence.text for sentence in found.sentences]

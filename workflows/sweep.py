@@ -34,7 +34,6 @@ class Question:
 
     channel: str = "all"
     target_parameters: float = 0.0
-    target_width: int = 0
 
 
 @dataclass(frozen=True)
@@ -118,7 +117,7 @@ def sweep_nodes(sweep: Sweep, question: Question, store: Path, together: int = T
     asked = SweepConfig(
         axes=tuple(axis.field for axis in sweep.grid.axes), channel=question.channel,
         diverged=tuple(Diverged(name=part, config=parts[part].config.model_dump(mode="json")) for part in sorted(gone)),
-        target_parameters=question.target_parameters, target_width=question.target_width)
+        target_parameters=question.target_parameters)
     return [*shared.values(), *left, Node(NAME, NAME, asked, inputs={"points": left})]
 
 

@@ -27,8 +27,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target-parameters", type=amount, default=0.0, metavar="N",
                         help="of the large model, embedding and output layer aside, such as 1e9: the power law over "
                              "sizes gives its learning rate")
-    parser.add_argument("--target-width", type=positive, default=0, metavar="N",
-                        help="its hidden_size: where one size was swept, the learning rate scales as 1 / width (muP)")
     parser.add_argument("--dry-run", action="store_true", help="show points, tokens and the plan alone")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     add_store(parser)
@@ -39,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     file = config_file(args)
     sweep = read_sweep(args.preset, file, args.overrides, args.seeds)
-    question = Question(args.channel, args.target_parameters, args.target_width)
+    question = Question(args.channel, args.target_parameters)
     if on_argo(args):
         return _submit(args, sweep)
     nodes = sweep_nodes(sweep, question, args.store)
@@ -115,8 +113,7 @@ def _submit(args: argparse.Namespace, sweep: Sweep) -> int:
         raise InputError("--json and --dry-run are of a sweep on this machine: leave them out with --on argo")
     check_files(sweep.first)
     start(args, NAME, config_parameters(args) | {
-        "channel": args.channel, "seeds": str(args.seeds), "target-parameters": f"{args.target_parameters:g}",
-        "target-width": str(args.target_width)})  # fmt: skip
+        "channel": args.channel, "seeds": str(args.seeds), "target-parameters": f"{args.target_parameters:g}"})
     return 0
 
 

@@ -8,20 +8,11 @@ from typing import Any, Literal
 from argosy.core.statistics.paired import Interval
 from argosy.evidence.sweep import points
 from argosy.evidence.sweep.fit import LEAST, Curve, Law, Noise, fit_law, fit_optimum
-from argosy.evidence.sweep.grid import STAGE
 from argosy.evidence.sweep.points import RATE, Cell, Ranked, Runs, Setting, shown
 
 WIDE = 4.0  # factor between the ends of an interval that chooses nothing: a step of 2 either way
 FAR = 100.0  # factor of parameters beyond which a law is hardly more than a guess
 Kind = Literal["best", "note", "worse", "better"]
-
-
-@dataclass(frozen=True)
-class Target:
-    """The large model: its parameters without embeddings, its hidden_size; 0 where it is not given."""
-
-    parameters: float = 0.0
-    width: int = 0
 
 
 @dataclass(frozen=True)
@@ -52,8 +43,8 @@ class Study:
         self.sentences.append(Sentence(kind, text[0].upper() + text[1:] if plain else text))
 
 
-def study(runs: Runs, target: Target) -> Study:
-    """Rank, fit, and say what follows for `target`."""
+def study(runs: Runs, target: float = 0.0) -> Study:
+    """Rank, fit, and say what follows for a model of `target` parameters, embeddings aside; 0: nobody asks for one."""
     sizes = runs.sizes
     found = Study(runs, {size: points.rank(cells) for size, cells in sizes.items()})
     for size, ranked in found.ranked.items():
@@ -122,9 +113,9 @@ def _fit_curves(found: Study, sizes: Mapping[str, Sequence[Cell]], rest: tuple[S
     return noises
 
 
-def _advise(found: Study, noises: Mapping[str, Noise], rest: tuple[Setting, ...], target: Target) -> None:
+def _advise(found: Study, noises: Mapping[str, Noise], rest: tuple[Setting, ...], target: float) -> None:
     if len(found.curves) == 1:
-        _advise_one_size(found, rest, target)
+        _advise_one_size(found, rest)
         return
     if len(noises) < 2:
         found.say("worse", f"{len(noises)} of {len(found.curves)} sizes have a best learning rate inside the "
@@ -138,18 +129,18 @@ def _advise(found: Study, noises: Mapping[str, Noise], rest: tuple[Setting, ...]
     if law.misfit < 0.05:
         found.say("worse", f"the sizes lie off one power law by more than noise explains (p = {law.misfit:.2g}): trust "
                            "it between them, and not beyond")
-    if not target.parameters:
+    if not target:
         found.say("note", "for the learning rate of a large model, name its size: --target-parameters 1e9 (those "
                           "of its blocks and norms, which argosy size lists)")
         return
     _extrapolate(found, law, rest, target)
 
 
-def _extrapolate(found: Study, law: Law, rest: tuple[Setting, ...], target: Target) -> None:
-    at = law.at(target.parameters)
+def _extrapolate(found: Study, law: Law, rest: tuple[Setting, ...], target: float) -> None:
+    at = law.at(target)
     largest = max(curve.parameters for curve in found.curves.values())
-    far = target.parameters / largest
-    where = f"a model of {target.parameters:.3g} parameters, {far:.3g} times the largest of the sweep"
+    far = target / largest
+    where = f"a model of {target:.3g} parameters, {far:.3g} times the largest of the sweep"
     if _factor(at) > WIDE:
         found.say("worse", f"for {where}, the law gives a learning rate of {_rate(at)}: the interval is too wide "
                            f"to choose by (a factor of {_factor(at):.3g}, allowed {WIDE:g}); add sizes nearer to "
@@ -162,12 +153,8 @@ def _extrapolate(found: Study, law: Law, rest: tuple[Setting, ...], target: Targ
                            "trust it")
 
 
-def _advise_one_size(found: Study, rest: tuple[Setting, ...], target: Target) -> None:
-    """Scale by width (Yang et al. 2022, table 8: under Adam, a hidden matrix's rate falls as 1 / width)."""
-    [size] = found.curves
-    point = found.ranked[size][0].cell.points[0]
-    width, optimizer = int(point.value(f"{STAGE}.model.hidden_size") or 0), str(point.value(f"{STAGE}.optimizer"))
-    at = found.optima.get(size)
+def _advise_one_size(found: Study, rest: tuple[Setting, ...]) -> None:
+    at = next(iter(found.optima.values()), None)
     if at is None:
         found.say("worse", "no learning rate for a large model follows, since the best one at this size is not "
                            "known: it is at the grid's edge, or has too few points around it")
@@ -176,20 +163,8 @@ def _advise_one_size(found: Study, rest: tuple[Setting, ...], target: Target) ->
         found.say("worse", f"the interval of the best learning rate, {_rate(at)}, is too wide to choose by (a "
                            f"factor of {_factor(at):.3g}, allowed {WIDE:g}): add --seeds, or learning rates")
         return
-    if not target.width or target.width == width:
-        found.take = {RATE: _round(at.value), **dict(rest)}
-        found.say("best", f"at this size take {_overrides(found.take)}; for another width name --target-width "
-                          f"(this is {width}), or better, sweep three sizes")
-        return
-    if not optimizer.startswith("adamw"):
-        found.say("worse", f"the rule 1 / width is Adam's, and pretrain.optimizer is {optimizer}: sweep two "
-                           "more sizes instead")
-        return
-    found.take = {RATE: _round(at.value * width / target.width), **dict(rest)}
-    found.say("best", f"for hidden_size={target.width}, take {_overrides(found.take)}: {at.value:.3g} at {width}, "
-                      f"times {width}/{target.width}, as muP scales hidden matrices under Adam (Yang et al. 2022)")
-    found.say("note", "that is a rule, and no measurement: one learning rate is for all weights here, while muP "
-                      "leaves that of embeddings and norms as it is. Three sizes would measure it")
+    found.take = {RATE: _round(at.value), **dict(rest)}
+    found.say("best", f"at this size take {_overrides(found.take)}; for a larger model sweep three sizes")
 
 
 def _take_rest(found: Study, sizes: Mapping[str, Sequence[Cell]]) -> None:

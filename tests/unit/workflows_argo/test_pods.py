@@ -167,7 +167,7 @@ GRID = ["pretrain.learning_rate=1e-3,1e-2", "pretrain.weight_decay=0.1,0.01"]  #
 def test_the_plan_hands_each_point_to_a_pod_in_the_laptop_s_directories(tmp_path: Path) -> None:
     profiles, outputs = write_profile(tmp_path), tmp_path / "out"
     given = ["plan", "sweep", "--workflow", "wf", "--profile", "here", "--preset", "tiny", "--outputs", str(outputs),
-             "--seeds=2", "--channel=", "--target-parameters=1e9", "--target-width="]  # fmt: skip
+             "--seeds=2", "--channel=", "--target-parameters=1e9"]  # fmt: skip
     assert pod(profiles, *given, env={"ARGOSY_OVERRIDES": "\n".join(GRID)}).returncode == 0
     handed = json.loads((tmp_path / "store/.argo/wf/plan.json").read_text())
     laptop = plan(sweep_nodes(read_sweep("tiny", None, GRID, 2), Question(target_parameters=1e9), tmp_path / "store"),

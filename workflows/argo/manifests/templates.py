@@ -170,7 +170,6 @@ def sweep_template(profile: Profile) -> WorkflowTemplate:
                 form_field("seeds", "", "Seeds of each point. Empty: one, or as overrides say"),
                 form_field("channel", "", "Held-out channel to compare by. Empty: the mean over all"),
                 form_field("target-parameters", "", "Of the large model, embeddings aside, such as 1e9. Empty: none"),
-                form_field("target-width", "", "Its hidden_size, where one size is swept. Empty: none"),
                 *common_fields(profile),
             ],
             tasks=tasks_of(nodes),

@@ -14,7 +14,7 @@ from workflows.argo.attempts import say_why
 from workflows.argo.handoff import OUTPUTS
 from workflows.argo.profile.profile import load_profile
 
-_OF_PLAN = ("image-tag", "priority", "preset", "from", "to", "seeds", "channel", "target-parameters", "target-width",
+_OF_PLAN = ("image-tag", "priority", "preset", "from", "to", "seeds", "channel", "target-parameters",
             "fields")  # fmt: skip
 _OUTPUTS = {"outputs": Path(OUTPUTS)}
 # Each command's function below this package, and the options that the templates fill in: their defaults (...: it must

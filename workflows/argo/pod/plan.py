@@ -33,7 +33,7 @@ from workflows.plan import Plan, PlannedNode, describe, plan
 from workflows.stored.events import watch_events
 from workflows.sweep import NAME, Question, every_sweep_stage, read_sweep, sweep_nodes
 
-SWEEP_FIELDS = ("seeds", "channel", "target-parameters", "target-width")  # of the template `sweep`, beside the common
+SWEEP_FIELDS = ("seeds", "channel", "target-parameters")  # of the template `sweep`, beside the common
 TREE = "posttraining"  # task of the DAG
 NEXT = "next"  # task of a group, beside one for each of branch_steps() and its evaluations
 GROUPS, BATCHES = "groups", "batches"  # outputs of the plan that all templates see
@@ -79,12 +79,12 @@ def _plan_lifecycle(profile: Profile, arguments: argparse.Namespace) -> int:
 
 
 def _plan_sweep(profile: Profile, arguments: argparse.Namespace) -> int:
-    seeds, target, width = (_number(arguments, name) for name in ("seeds", "target-parameters", "target-width"))
+    seeds, target = (_number(arguments, name) for name in ("seeds", "target-parameters"))
     with _given() as (file, overrides):
         sweep = read_sweep(arguments.preset or None, file, overrides, int(seeds))
     sweep = replace(sweep, points=tuple(with_devices(point, profile) for point in sweep.points))
     root = Path(profile.storage.root)
-    question = Question(arguments.channel or "all", target, int(width))
+    question = Question(arguments.channel or "all", target)
     planned = plan(sweep_nodes(sweep, question, root, together=1), root)  # a pod for each point, up to `batches`
     hand_over(planned, sweep.first, sweep.line, tasks_of(every_sweep_stage()), profile, arguments)
     return 0

@@ -8,7 +8,7 @@ import pytest
 
 from argosy.core.errors import InputError
 from argosy.evidence.report.sweep import page, record, table
-from argosy.evidence.sweep.advice import Study, Target, study
+from argosy.evidence.sweep.advice import Study, study
 from argosy.evidence.sweep.fit import Curve, Noise, fit_law, fit_optimum, seed_noise, vertex
 from argosy.evidence.sweep.grid import Axis, read_grid
 from argosy.evidence.sweep.points import Point, Runs
@@ -117,7 +117,7 @@ def said(found: Study, kind: str = "") -> str:
 
 
 def test_the_law_gives_the_large_model_its_learning_rate() -> None:
-    found = study(Runs([*points()], [RATE, WIDTH, "pretrain.seed"]), Target(parameters=1e8))
+    found = study(Runs([*points()], [RATE, WIDTH, "pretrain.seed"]), 1e8)
     assert found.take[RATE] == pytest.approx(best_rate(1e8), rel=0.25)
     assert "take pretrain.learning_rate=" in said(found, "best")
     assert said(found, "worse") == ""
@@ -128,30 +128,27 @@ def test_the_law_gives_the_large_model_its_learning_rate() -> None:
 
 
 def test_an_edge_too_few_points_and_noise_are_said_and_nothing_is_taken() -> None:
-    edge = study(Runs([*points(SIZES[:1], RATES[:3])], [RATE]), Target(width=1000))
+    edge = study(Runs([*points(SIZES[:1], RATES[:3])], [RATE]))
     assert "is at the grid's edge, the highest that was tried: widen the range, such as with 0.0024" in said(
         edge, "worse")
     assert edge.take == {}
-    few = study(Runs([*points(SIZES[:1], RATES[2:4])], [RATE]), Target())
+    few = study(Runs([*points(SIZES[:1], RATES[2:4])], [RATE]))
     assert "a parabola needs 3: too few points" in said(few, "worse")
-    single = study(Runs([*points(SIZES[:1], RATES[2:5], seeds=1, sd=0.0)], [RATE]), Target())
+    single = study(Runs([*points(SIZES[:1], RATES[2:5], seeds=1, sd=0.0)], [RATE]))
     assert "add --seeds 3" in said(single, "worse")
-    wide = study(Runs([*points(SIZES[:2], sd=0.08)], [RATE, WIDTH]), Target(parameters=1e12))
+    wide = study(Runs([*points(SIZES[:2], sd=0.08)], [RATE, WIDTH]), 1e12)
     assert "too wide to choose by" in said(wide, "worse")
     assert wide.take == {}
 
 
-def test_one_size_scales_by_width_under_adam_alone() -> None:
-    found = study(Runs([*points(SIZES[:1])], [RATE]), Target(width=1000))
-    assert found.take[RATE] == pytest.approx(best_rate(1e6) * 250 / 1000, rel=0.15)
-    assert "Yang et al. 2022" in said(found, "best")
-    muon = study(Runs([*points(SIZES[:1], optimizer="muon")], [RATE]), Target(width=1000))
-    assert muon.take == {}
-    assert "The rule 1 / width is Adam's, and pretrain.optimizer is muon" in said(muon, "worse")
+def test_one_size_gives_its_own_learning_rate() -> None:
+    found = study(Runs([*points(SIZES[:1])], [RATE]))
+    assert found.take[RATE] == pytest.approx(best_rate(1e6), rel=0.15)
+    assert "for a larger model sweep three sizes" in said(found, "best")
 
 
 def test_a_difference_that_noise_explains_is_said_so_and_one_that_it_does_not_is_too() -> None:
-    found = study(Runs([*points(SIZES[:1], decays=(0.1, 0.01))], [RATE, DECAY]), Target())
+    found = study(Runs([*points(SIZES[:1], decays=(0.1, 0.01))], [RATE, DECAY]))
     verdicts = {(each.cell.settings[0][1], each.cell.settings[1][1]): each.verdict for each in found.ranked[""]}
     best = found.ranked[""][0].cell
     other = 0.01 if best.settings[1][1] == 0.1 else 0.1
