@@ -11,20 +11,20 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-_LONG_S = 10**6
+_LONG_S, _SHORT_S = 10**6, 0.03
 
 
 def run(module: str, place: str, rank: int, at: int, fault: str, once: str) -> None:
     """Run a module in which `rank` has a fault before call `at` (0, 1, ...) of the function at `place`
-    (`module:Class.name`), the first time alone: `once` is the file that says so."""
+    (`module:Class.name`), the first time alone: `once` is the file that says so. At -1 it has it before each call."""
     owner, _, name = place.partition(":")[2].rpartition(".")
     within: Any = attrgetter(owner)(import_module(place.partition(":")[0]))
     whole, calls = getattr(within, name), count()
 
     def faulty(*given: Any, **named: Any) -> Any:
-        here = int(os.environ.get("RANK", "-1")) == rank and next(calls) == at
-        if here and not Path(once).exists():
-            Path(once).touch()
+        if int(os.environ.get("RANK", "-1")) == rank and at in (-1, next(calls)) and not Path(once).exists():
+            if at >= 0:
+                Path(once).touch()
             FAULTS[fault](*given)
         return whole(*given, **named)
 
@@ -34,6 +34,10 @@ def run(module: str, place: str, rank: int, at: int, fault: str, once: str) -> N
 
 def asleep(*_: Any) -> None:
     time.sleep(_LONG_S)
+
+
+def short(*_: Any) -> None:
+    time.sleep(_SHORT_S)
 
 
 def busy(*_: Any) -> None:
@@ -53,4 +57,4 @@ def stopped(*_: Any) -> None:
     os.kill(os.getpid(), signal.SIGSTOP)
 
 
-FAULTS: dict[str, Callable[..., None]] = {each.__name__: each for each in (asleep, busy, elsewhere, stopped)}
+FAULTS: dict[str, Callable[..., None]] = {each.__name__: each for each in (asleep, short, busy, elsewhere, stopped)}

@@ -89,7 +89,8 @@ def render_report(page: Page) -> str:
         held=_before_and_after(page.stages),
         measured=[(stage.name, *row) for stage in page.stages for row in stage.measures],
         answers=[stage for stage in page.stages if stage.samples],
-        troubled=[(s.name, made) for s in page.stages if (made := read_record(s.directory / WATCH).get("decisions"))],
+        troubled=[(stage.name, [*made, *seen.get("stragglers", [])]) for stage in page.stages
+                  if (made := (seen := read_record(stage.directory / WATCH)).get("decisions")) is not None],
         left_out=_left_out(found.checkpoints.evaluated))
 
 

@@ -37,11 +37,14 @@ class Decisions:
     """Decisions of a phase so far, the same in every process; rank 0 writes them.
 
     Attributes:
-        made: plain records, in the order in which they were made."""
+        made: plain records, in the order in which they were made.
+        slow: records of slow ranks; nothing follows from them, so that equal runs stay equal."""
 
     def __init__(self, config: WatchConfig, context: StepContext) -> None:
         self._config, self._context, self._path = config, context, context.out / WATCH
-        self.made: list[Decision] = read_record(self._path).get("decisions", [])
+        before = read_record(self._path)
+        self.made: list[Decision] = before.get("decisions", [])
+        self.slow: list[Decision] = before.get("stragglers", [])
 
     def turn(self, step: int) -> Turn:
         """Return the turn of step `step` (1, 2, ...): batches that were passed over are never learnt from."""
@@ -93,10 +96,20 @@ class Decisions:
         self.made.append(decision)
         told = [each for each in self.made if each["action"] == "tell"][:-MOST_TOLD]
         self.made = [each for each in self.made if each not in told]
-        print(f"{decision['said']}; {decision['advice']}", flush=True)
+        self._publish(f"watch/{len(self.made)}", decision)
+
+    def warn(self, found: Decision) -> None:
+        """Add the record of a slow rank, unless there is one of it on that node."""
+        if all((each["rank"], each["node"]) != (found["rank"], found["node"]) for each in self.slow):
+            self.slow.append(found)
+            self._publish(f"straggler/{found['rank']}", found)
+
+    def _publish(self, tag: str, found: Decision) -> None:
+        said = f"{found['said']}; {found['advice']}"
+        print(said, flush=True)
         if self._context.rank == 0:
-            write_json(self._path, {"decisions": self.made})
-            self._context.tracker.tags({f"watch/{len(self.made)}": f"{decision['said']}; {decision['advice']}"})
+            write_json(self._path, {"decisions": self.made, **({"stragglers": self.slow} if self.slow else {})})
+            self._context.tracker.tags({tag: said})
             self._context.tracker.artifact(self._path)
 
     def rewind(self, step: int) -> None:

@@ -189,7 +189,9 @@ class Loop:
 
     def _log(self, step: int) -> str:
         """Log what was measured since the last time; returns a note for the live view."""
-        values, text, note = self.updates.log(step)
+        values, text, note, slow = self.updates.log(step)
+        for found in slow:
+            self._decisions.warn({"step": step, **found})
         if self._decisions.made:
             values["train/watch_decisions"] = float(len(self._decisions.made))
         # with the scaled loss of float16, a step whose gradient is not finite is left out

@@ -1,13 +1,11 @@
-"""Measurements of a phase: times of a step's parts, speed, memory, loads of experts; traces for other tools."""
+"""Measurements of a phase: speed, memory, loads of experts, losses; traces for other tools."""
 
 import csv
 import io
 import math
 import os
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from itertools import pairwise
 from typing import Any
 
 import torch
@@ -18,6 +16,7 @@ from argosy.core.step.contract import StepContext
 from argosy.core.step.process import memory_mb
 from argosy.core.store.files import write_atomic
 from argosy.core.store.step_files import TRACKING
+from argosy.model.train.clock import Clock
 from argosy.model.train.config import ProfileConfig, TrainConfig
 from argosy.model.train.parallelism import Group
 from argosy.model.train.sizing.architecture import read_architecture
@@ -26,53 +25,6 @@ from argosy.model.train.sizing.job import Layout, read_job
 from argosy.model.train.watch import LOSS, REPEATED, Reading
 
 _BATCHES = 8  # steps in which a batch that comes again is noticed
-PARTS = ("read", "collate", "forward", "loss", "backward", "sync", "optimizer", "log")
-
-
-class Clock:
-    """Stopwatch of optimizer steps: a lap gives a part the time since the lap before it.
-
-    On a GPU a lap is an event of its stream, so that a part has the time that the device works or waits in it, and
-    nothing waits for the device until the laps are read."""
-
-    def __init__(self, device: torch.device) -> None:
-        self._on_gpu = device.type == "cuda"
-        self._laps: list[tuple[str, Any]] = []  # the part that ends there, "" where a step begins
-        self._steps = 0
-        self._running = False
-
-    def start(self) -> None:
-        """Begin a step; what came before it, such as an evaluation, is no part of a step."""
-        self._running = True
-        self._steps += 1
-        self.lap("")
-
-    def stop(self) -> None:
-        """End a step: laps of the model's other uses are not counted until the next one begins."""
-        self._running = False
-
-    def lap(self, part: str) -> None:
-        if not self._running:
-            return
-        now: Any = time.perf_counter()
-        if self._on_gpu:
-            now = torch.cuda.Event(enable_timing=True)
-            now.record()
-        self._laps.append((part, now))
-
-    def take(self) -> dict[str, float]:
-        """Return the milliseconds of each of PARTS, means over the steps since the last time; waits for the device.
-
-        The time that follows is the next one's, so that `log` is the time of the logs before."""
-        if self._on_gpu:
-            self._laps[-1][1].synchronize()
-        spent = dict.fromkeys(PARTS, 0.0)
-        for (_, begun), (part, ended) in pairwise(self._laps):
-            if part:
-                spent[part] += begun.elapsed_time(ended) if self._on_gpu else 1000 * (ended - begun)
-        steps, self._steps = self._steps, 0
-        self._laps = [("", self._laps[-1][1])]
-        return {part: each / steps for part, each in spent.items()}
 
 
 class Meter:

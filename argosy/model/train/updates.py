@@ -12,6 +12,7 @@ from argosy.core.errors import StepError
 from argosy.core.step.contract import StepContext
 from argosy.corpus.tokens.mixture import Samples
 from argosy.corpus.tokens.windows import IGNORED
+from argosy.model.train.clock import Stragglers
 from argosy.model.train.config import ChannelLoss, TrainConfig
 from argosy.model.train.decisions import Turn, plain
 from argosy.model.train.engines.base import Engine
@@ -37,11 +38,13 @@ def check_finite(values: Mapping[str, float], step: int) -> None:
 
 
 class Logged(NamedTuple):
-    """The measurements since the last log: `text` for the terminal, a short `note` for the live view."""
+    """The measurements since the last log: `text` for the terminal, a short `note` for the live view, records of ranks
+    that turn out to be slow."""
 
     values: Values
     text: str
     note: str
+    slow: Sequence[dict[str, Any]] = ()
 
 
 class Updates(Protocol):
@@ -158,6 +161,7 @@ class Sampled(Updates):
         self._losses = LossWindow(samples.names, engine.group)
         self._experts = ExpertLoad(engine.module, engine.group)
         self._meter = Meter(config, engine.group, engine.module.model, engine.clock)
+        self._stragglers = Stragglers(engine.group)
         self._exports = config.export_steps() if heldout else {}
         self._evaluations = {0, *config.heldout_steps()}
         self._last = 0.0, 0.0  # learning rate and gradient's norm
@@ -219,8 +223,9 @@ class Sampled(Updates):
         channels = " ".join(f"{name.removeprefix('train/loss/')} {value:.3f}" for name, value in losses.items()
                             if name.startswith("train/loss/"))
         text = (f"{tokens:,} tokens  loss {loss:.4f}  [{channels}]  lr {rate:.2e}  grad {norm:.2f}  {speed:,.0f} tok/s")
+        slower, slow = self._stragglers.see(*self.engine.clock.last)
         mfu = f", MFU {watched['perf/mfu']:.0%}" if "perf/mfu" in watched else ""
-        return Logged({**losses, **own, **watched}, text, f"loss {loss:.3f}, {speed:,.0f} tok/s{mfu}")
+        return Logged({**losses, **own, **watched, **slower}, text, f"loss {loss:.3f}, {speed:,.0f} tok/s{mfu}", slow)
 
     def evaluate(self, step: int) -> Values:
         if self.heldout is None or step not in self._evaluations:

@@ -14,11 +14,11 @@ from argosy.core.errors import InputError
 from argosy.corpus.tokens.mixture import Batch
 from argosy.corpus.tokens.windows import IGNORED
 from argosy.model.train.blocks import compile_blocks
+from argosy.model.train.clock import Clock
 from argosy.model.train.config import TrainConfig
 from argosy.model.train.engines.fitting import MicroBatch
 from argosy.model.train.engines.parts import WEIGHT, Held, Parts, write_parts
 from argosy.model.train.layers.loss import LossModule
-from argosy.model.train.monitoring import Clock
 from argosy.model.train.parallelism import Group, local_part
 from argosy.model.train.parallelism.mesh import Mesh, divide_sequence
 from argosy.model.train.parallelism.shares import Shares
@@ -59,7 +59,7 @@ class Engine(ABC):
         model._apply(lambda each: each if each.is_meta else each.to(group.device))
         self.module: Any = wrap(model) if wrap else LossModule(model, channels, dtype, config.z_loss,
                                                                config.sequence_length, config.attention)
-        self.clock = Clock(group.device)
+        self.clock = Clock(group.device, self.alone)
         model.get_decoder().register_forward_hook(lambda *_: self.clock.lap("forward"))
         self.module.register_forward_hook(lambda *_: self.clock.lap("loss"))
         if config.sequence_parallel > 1:
@@ -179,6 +179,14 @@ class Engine(ABC):
     def holds_whole(self) -> bool:
         """Whether each process has all of the model as plain tensors, so that it can generate with it."""
         return not self.mesh.divides
+
+    @property
+    def alone(self) -> tuple[str, ...]:
+        """The parts of a step in which no process waits for another."""
+        if self.config.pipeline_parallel > 1:  # where parts overlap
+            return ("read",)
+        whole = self.holds_whole or (self.config.engine.name == "ddp" and not self.mesh.divides)
+        return ("read", "forward", "loss") if whole else ("read", "loss")
 
     def measures(self) -> dict[str, float]:
         """Return what the engine adds to the log."""

@@ -50,6 +50,10 @@ class TorchEngine(Engine):
         self._optimizer.zero_grad(set_to_none=True)
         return norm
 
+    @property
+    def alone(self) -> tuple[str, ...]:
+        return (*super().alone, "backward") if self.holds_whole else super().alone
+
     def measures(self) -> dict[str, float]:
         return self._scale.measures() if self._scale else {}
 

@@ -12,7 +12,7 @@ from transformers import AutoConfig
 from argosy.core.errors import InputError
 from argosy.core.tracking.tracker import Tracker
 from argosy.corpus.tokens.epochs import read_table
-from argosy.model.train.monitoring import PARTS
+from argosy.model.train.clock import PARTS
 from argosy.model.train.phase import open_tokenizer
 from argosy.model.weights.load import load_model
 from steps import anneal, long_context, pretrain
