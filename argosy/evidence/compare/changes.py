@@ -8,8 +8,8 @@ from itertools import combinations
 from argosy.core.statistics.decisions import DECISION, TABLE, Method
 from argosy.evidence.compare.checkpoints import HELDOUT, Checkpoint, Checkpoints, headline_of, kind_among, side_of
 from argosy.evidence.compare.metrics import HEADLINE, Kind
+from argosy.evidence.compare.suspicion import Suspect, suspicions
 from argosy.evidence.compare.test import NOTHING_IN_COMMON, OTHER_TOKENS, Contrast, alike, contrast, corrected
-from argosy.evidence.compare.traces import Suspect, suspicions
 from argosy.evidence.compare.words import listed, percent
 from argosy.evidence.results.contamination import PLAIN
 from argosy.evidence.results.headline import best_forms, headline, metric_of

@@ -12,8 +12,8 @@ from argosy.evidence.compare.changes import change
 from argosy.evidence.compare.checkpoints import headline_of, kind_among
 from argosy.evidence.compare.entries import Compared, Entry, Pair
 from argosy.evidence.compare.metrics import HEADLINE, Kind, chances, families, order
+from argosy.evidence.compare.suspicion import suspects
 from argosy.evidence.compare.test import OTHER_QUESTIONS, OTHER_TOKENS, corrected
-from argosy.evidence.compare.traces import suspects
 from argosy.evidence.compare.words import listed
 from argosy.evidence.results.headline import best_forms, form_text
 from argosy.evidence.results.values import ASKED_OTHERWISE

@@ -8,8 +8,8 @@ from argosy.core.errors import InputError
 from argosy.corpus.text.display import short
 from argosy.evidence.compare.checkpoints import Checkpoint
 from argosy.evidence.compare.metrics import Kind
+from argosy.evidence.compare.suspicion import Suspect
 from argosy.evidence.compare.test import Contrast
-from argosy.evidence.compare.traces import Suspect
 
 _SIZES = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "g": 10**9, "t": 10**12}
 _AT = re.compile(r"^(tokens|step)=([0-9]*\.?[0-9]+)([kmbgt]?)$", re.IGNORECASE)

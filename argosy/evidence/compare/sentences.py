@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from argosy.core.config.explain import first_of
 from argosy.core.statistics.decisions import DECISION, NAMES
 from argosy.core.statistics.metric import BITS
-from argosy.core.statistics.paired import Interval
 from argosy.evidence.compare.changes import Comparison, TaskComparison, is_headline, task_of
 from argosy.evidence.compare.checkpoints import HELDOUT
 from argosy.evidence.compare.entries import Compared, Pair
 from argosy.evidence.compare.metrics import HEADLINE
+from argosy.evidence.compare.suspicion import Suspicion
 from argosy.evidence.compare.test import Contrast
-from argosy.evidence.compare.traces import Suspicion
 from argosy.evidence.compare.words import amount, listed, meaning, percent, points, reverse, tested_text
 from argosy.evidence.results.contamination import CANNOT_TELL, LIKELY, NOT_SEEN, Seen, has_seen
 from argosy.evidence.results.headline import form_text
@@ -50,12 +49,8 @@ def _places(places: Iterable[tuple[str, str]], found: Mapping[str, Mapping[str, 
 
 
 def evidence(s: Suspicion, labels: dict[str, str]) -> str:
-    """The evidence that a checkpoint has seen the test: its score, what other orders cost, the lead that shrinks."""
+    """The evidence that a checkpoint has seen the test: its score, and the lead that shrinks."""
     text = f"{labels[s.checkpoint]} has likely seen the test: {s.seen.numbers}."
-    for trace in s.traces:
-        if trace.shows and trace.chance == 0:
-            gap = points(Interval(trace.value, trace.low, trace.high), sign=False)
-            text += f" Other orders of the same options cost it {gap}."
     lost = [lead for lead in s.leads if lead.lost.low > 0]
     if s.reference is None or not lost:
         return text

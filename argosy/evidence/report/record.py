@@ -11,8 +11,8 @@ from argosy.evidence.compare.changes import Comparison, TaskComparison, task_of
 from argosy.evidence.compare.checkpoints import HELDOUT, Checkpoint
 from argosy.evidence.compare.entries import Compared, Entry
 from argosy.evidence.compare.sentences import sentences, stage_sentences
+from argosy.evidence.compare.suspicion import Suspicion
 from argosy.evidence.compare.test import Contrast
-from argosy.evidence.compare.traces import Suspicion
 from argosy.evidence.results.contamination import contamination_record
 
 
@@ -101,10 +101,9 @@ def _task(task: TaskComparison) -> dict[str, Any]:
 
 
 def _suspicion(suspicion: Suspicion) -> dict[str, Any]:
-    traces, leads = ([asdict(each) for each in some] for some in (suspicion.traces, suspicion.leads))
     return {"checkpoint": suspicion.checkpoint, "task": suspicion.task,
-            **contamination_record({suspicion.task: suspicion.seen})[suspicion.task], "traces": traces,
-            "reference": suspicion.reference, "leads": leads}
+            **contamination_record({suspicion.task: suspicion.seen})[suspicion.task],
+            "reference": suspicion.reference, "leads": [asdict(each) for each in suspicion.leads]}
 
 
 def rounded(value: Any, labels: Mapping[str, str] = MappingProxyType({})) -> Any:

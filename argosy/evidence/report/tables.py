@@ -11,8 +11,8 @@ from argosy.evidence.compare import words
 from argosy.evidence.compare.changes import Comparison, TaskComparison, is_headline, task_of
 from argosy.evidence.compare.checkpoints import HELDOUT, Checkpoint
 from argosy.evidence.compare.metrics import Kind, chances
+from argosy.evidence.compare.suspicion import Suspect
 from argosy.evidence.compare.test import Contrast
-from argosy.evidence.compare.traces import Suspect
 from argosy.evidence.report import page
 from argosy.evidence.results.contamination import LIKELY, Seen, summary
 from argosy.evidence.results.headline import form_text

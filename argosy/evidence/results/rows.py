@@ -93,12 +93,6 @@ class Rows:
         found = {group: [row for row in rows if "correct" in row] for group, rows in self.groups.items()}
         return {group: Answers(rows) for group, rows in found.items() if rows}
 
-    def orders(self, task: str) -> dict[str, tuple[Place, tuple[float, ...]]]:
-        """Return by item the place of its right option in the published order, and the log-probabilities (nats) of its
-        right letter, the published order first."""
-        return {str(r["id"]): (Place(*r["place"]), tuple(r["scores"][1]))
-                for r in self.groups.get((task, "memorisation"), ()) if "place" in r and len(r["scores"]) > 1}
-
     def values(self, name: str, suite: str = "") -> dict[str, Value]:
         """Return by row's id the values that the metric `name` is made of; empty where the rows do not say.
 

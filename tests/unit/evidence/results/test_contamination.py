@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from argosy.core.statistics.contamination import Contamination
-from argosy.evidence.compare.traces import suspicions
 from argosy.evidence.gate.check import check
 from argosy.evidence.gate.config import Gate
 from argosy.evidence.gate.subject import Subject
@@ -72,4 +71,3 @@ def test_options_without_a_published_order_cannot_be_told(tmp_path: Path, form: 
     gate = Gate.model_validate({"rules": [{"contamination": {"tasks": ["t"]}}]})
     named = check(gate, Subject(checkpoint("m", by_heart)), None)
     assert [f.evidence for _, f in named.having("cannot tell")] == ["t: its options have no published order"]
-    assert suspicions([checkpoint("m", found.rows)], "t")[0].traces == []

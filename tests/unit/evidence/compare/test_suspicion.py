@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from argosy.evidence.compare.checkpoints import Checkpoint
-from argosy.evidence.compare.traces import Suspicion, Trace, suspicions
+from argosy.evidence.compare.suspicion import suspicions
 from argosy.model.infer.rows import Score
 from evals.chain import parse_chain
 from evals.items import Item
@@ -82,10 +82,6 @@ def _row(variant: str, question: Question, scores: Sequence[float]) -> dict[str,
             "correct": chosen == question.gold, "chosen": chosen, "gold": question.gold, "scores": list(scores)}
 
 
-def _of(found: Sequence[Suspicion], key: str) -> dict[str, Trace]:
-    return {trace.name: trace for s in found if s.checkpoint == key for trace in s.traces}
-
-
 @pytest.mark.parametrize("spread", SPREAD)
 def test_a_preferred_letter_leaves_no_trace(spread: str) -> None:
     items = _items(SPREAD[spread])
@@ -93,20 +89,13 @@ def test_a_preferred_letter_leaves_no_trace(spread: str) -> None:
     found = suspicions([biased, _checkpoint("noisy", _noisy, items)], "facts")
     assert "likely" not in {s.level for s in found}
     assert all(abs(part.effect) < 2.5 * part.stderr for s in found if s.seen.found for part in s.seen.found.parts)
-    traces = _of(found, "biased")
-    assert traces["order gap"].value == pytest.approx(0, abs=1e-9)
-    assert traces["published order first"].value == pytest.approx(0.25, abs=1e-9)
     assert biased.metrics["bench/facts/memorisation/answer_gap"] == pytest.approx(0, abs=1e-9)
-    for trace in _of(found, "noisy").values():
-        assert not trace.shows
-        assert trace.value == pytest.approx(trace.chance, abs=0.12)
+    assert biased.metrics["bench/facts/memorisation/answer_first"] == pytest.approx(0.25, abs=1e-9)
 
 
 @pytest.mark.parametrize("spread", SPREAD)
 def test_memorised_letters_show_through_a_preference(spread: str) -> None:
     items = _items(SPREAD[spread])
     found = suspicions([_checkpoint("twin", _memorised, items), _checkpoint("biased", _biased, items)], "facts")
-    assert {name: trace.shows for name, trace in _of(found, "twin").items()} == {
-        "order gap": True, "published order first": True}
     assert found[0].level == "likely"
     assert found[1].level != "likely"
