@@ -134,6 +134,5 @@ METRICS: dict[str, Metric] = {  # of held-out text, and the headline
     "memorisation/exact/*": share("lower"),
     "memorisation/exact_heldout/*": share("neither"),
     "memorisation/matched_heldout/*": probability("neither"),
-    "memorisation/auc_*": probability("lower", chance=0.5),
     "memorisation/*": probability("lower"),
 }

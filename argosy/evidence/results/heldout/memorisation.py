@@ -1,7 +1,6 @@
 """Memorisation of training text: verbatim continuation, and the difference between training and held-out text."""
 
 import math
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,22 +8,19 @@ from random import Random
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
-from argosy.core.lazy import torch
-from argosy.core.statistics.intervals import Estimate, auc, mean
+from argosy.core.lazy import Floats, torch
+from argosy.core.statistics.intervals import Estimate, mean
 from argosy.corpus.tokens.reader import Split, TokenizedChannel, read_channels
 from argosy.evidence.results.findings import Findings
 from argosy.evidence.results.heldout.documents import check_vocabulary
 from argosy.model.infer.model import LanguageModel
 from argosy.model.infer.rows import Query, Tokens
 
-ATTACKS = ("loss", "zlib", "min_k", "min_k_plus")
 SPLITS: tuple[Split, ...] = ("train", "heldout")
-_ROWS = 512  # outputs whose distributions are in memory in double precision
 
 
 class MemorisationProbe(Config):
@@ -36,8 +32,6 @@ class MemorisationProbe(Config):
     """tokens that are given"""
     continuation: int = Field(32, ge=1)
     """tokens that follow"""
-    min_k: float = Field(0.2, gt=0, le=1)
-    """share of the least likely tokens that min_k looks at"""
     channels: tuple[str, ...] = ()
     """empty: all that have text of both splits"""
 
@@ -49,8 +43,6 @@ class _Sample:
     document: int
     matched: int
     """tokens of the continuation that greedy generation says, up to its first other one"""
-    scores: dict[str, float]
-    """higher = rather a member"""
 
 
 def memorisation(model: LanguageModel, directory: Path, probe: MemorisationProbe, *, suite: str, seed: int) -> Findings:
@@ -62,14 +54,9 @@ def memorisation(model: LanguageModel, directory: Path, probe: MemorisationProbe
     `memorisation/{exact,matched}/<channel>`, `..._heldout/...` (the base line: text that the model has not learnt) and
     `..._gap/...` (their difference).
 
-    Membership: `memorisation/auc_<score>/<channel>`, the probability that a member scores above a held-out text (0.5:
-    cannot tell). Scores: loss (Yeom et al. 2018), zlib (log-probability a byte of the compressed text; Carlini et al.
-    2021), min_k (mean of the least likely tokens; Shi et al. 2024), min_k_plus (the same, each token against the
-    model's own distribution: Min-K%++, Zhang et al. 2025).
-
     Documents start where the training data has them; whether training came to see them depends on its mixture. `all`
     is the mean of the channels. Standard errors are over documents. Channels that are too short are named. A row a
-    document: `member`, `matched` of `tokens`, `exact`, and the scores. Raises InputError: files of another
+    document: `member`, `matched` of `tokens`, and `exact`. Raises InputError: files of another
     tokenizer, a channel that is not there, or more tokens than the model's positions."""
     check_vocabulary(model, directory)
     findings = Findings()
@@ -81,8 +68,7 @@ def memorisation(model: LanguageModel, directory: Path, probe: MemorisationProbe
         findings.rows += [
             {"task": suite, "variant": f"memorisation/{name}", "id": f"{split}/{each.document}",
              "member": split == "train", "matched": each.matched, "tokens": probe.continuation,
-             "exact": each.matched == probe.continuation,
-             "scores": [round(each.scores[attack], 5) for attack in ATTACKS]}
+             "exact": each.matched == probe.continuation}
             for split, own in scored.items() for each in own]
         if len(scored) == 2 and all(len(samples) > 1 for samples in scored.values()):
             estimates[name] = _estimates(probe, scored["train"], scored["heldout"])
@@ -126,20 +112,12 @@ def _score_channel(
     return scored
 
 
-def _statistics(logs: "torch.Tensor", query: Query) -> NDArray[np.float64]:
-    """Compute [statistic, token] of log-probabilities [token, vocabulary]: the token's own (nats), whether it was the
-    likeliest, and its z: its own less their mean under the model's distribution, over their deviation (Min-K%++)."""
-    parts: list[NDArray[np.float64]] = []
-    for start in range(0, len(query.targets), _ROWS):
-        own = logs[start : start + _ROWS].double()
-        ids = torch.tensor(query.targets[start : start + _ROWS], device=logs.device)
-        chosen = own.gather(1, ids[:, None])[:, 0]
-        probs = own.exp()
-        centre = (probs * own).sum(-1)
-        spread = ((probs * own.square()).sum(-1) - centre.square()).clamp_min(1e-12).sqrt()
-        greedy = (own.argmax(-1) == ids).double()
-        parts.append(torch.stack([chosen, greedy, (chosen - centre) / spread]).cpu().numpy())
-    return np.concatenate(parts, axis=1)
+def _said(logs: "torch.Tensor", query: Query) -> Floats:
+    """Tell of each token whether it was the likeliest, 1 or 0; NaN where the log-probabilities are not numbers."""
+    best, at = logs.max(-1)
+    same = at == torch.tensor(query.targets, device=logs.device)
+    found: Floats = same.double().masked_fill(~best.isfinite(), math.nan).cpu().numpy()
+    return found
 
 
 def _draw(channel: TokenizedChannel, probe: MemorisationProbe, seed: str) -> list[tuple[int, Tokens]]:
@@ -160,18 +138,12 @@ def _score(model: LanguageModel, probe: MemorisationProbe, samples: Sequence[tup
     if not callable(model.model):
         raise InputError("memorisation needs whole distributions, which vLLM does not give: take backend: transformers")
     queries = [Query(tokens[:-1], 0, tokens[1:]) for _, tokens in samples]
-    statistics = dict(model.scorer.distributions(list(dict.fromkeys(queries)), _statistics))
+    said = dict(model.scorer.distributions(list(dict.fromkeys(queries)), _said))
     scored = []
-    for (document, tokens), query in zip(samples, queries, strict=True):
-        logprobs, likeliest, z = statistics[query]
-        if np.isfinite(logprobs).all() and np.isfinite(z).all():
-            greedy = likeliest[probe.prefix :] > 0
-            matched = len(greedy) if greedy.all() else int(np.argmin(greedy))
-            size = len(zlib.compress(model.tokenizer.decode(tokens[1:]).encode()))
-            lowest = max(1, round(probe.min_k * (len(tokens) - 1)))
-            scored.append(_Sample(document, matched, {
-                "loss": float(logprobs.mean()), "zlib": float(logprobs.sum()) / size,
-                "min_k": float(np.sort(logprobs)[:lowest].mean()), "min_k_plus": float(np.sort(z)[:lowest].mean())}))
+    for (document, _), query in zip(samples, queries, strict=True):
+        if np.isfinite(said[query]).all():
+            greedy = said[query][probe.prefix :] > 0
+            scored.append(_Sample(document, len(greedy) if greedy.all() else int(np.argmin(greedy))))
     return scored
 
 
@@ -181,8 +153,6 @@ def _estimates(probe: MemorisationProbe, members: Sequence[_Sample], others: Seq
         a, b = (_share(samples, name, probe) for samples in (members, others))
         gap = Estimate(a.value - b.value, math.hypot(a.stderr, b.stderr), a.n + b.n)
         estimates |= {name: a, f"{name}_heldout": b, f"{name}_gap": gap}
-    for name in ATTACKS:
-        estimates[f"auc_{name}"] = auc([each.scores[name] for each in members], [each.scores[name] for each in others])
     return estimates
 
 
