@@ -122,13 +122,6 @@ class Turn:
     def _start(self) -> str:
         return self.model.answer("") if self.chat else ""
 
-    def answered(self, text: str, answer: str) -> str:
-        """Render a prompt with an answer that may go on."""
-        if not self.chat:
-            return self.prompt(text) + answer
-        messages = [{"role": "user", "content": text}, {"role": "assistant", "content": answer}]
-        return self.model.render(messages, add_generation_prompt=False)
-
 
 class PromptProbe(Probe):
     """The base of kinds that put prompts to a model."""

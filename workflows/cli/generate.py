@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from argosy.model.weights.checkpoint import Checkpoint
 
 
-
 def configure(parser: argparse.ArgumentParser) -> None:
     add_sampling(parser, temperature=0.0)
     parser.add_argument("prompts", nargs="*", metavar="PROMPT", help="text to continue; several are continued in turn")

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from argosy.model.weights.checkpoint import Checkpoint
 
 
-
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("checkpoints", nargs="+", metavar="CHECKPOINT", help="checkpoints' names, or directories")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")

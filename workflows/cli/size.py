@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from workflows.lifecycle import LifecycleConfig
 
 
-
 def configure(parser: argparse.ArgumentParser) -> None:
     add_config(parser)
     directory = checked(user_path, "a directory that is there", Path.is_dir)

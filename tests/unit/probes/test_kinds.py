@@ -244,26 +244,6 @@ def test_language_of_the_reply() -> None:
     assert found.measures["same"].value == pytest.approx(sum(row["same"] for row in found.rows) / 2)
 
 
-@pytest.mark.parametrize("chat", [True, False])
-def test_end_of_turn(chat: bool) -> None:
-    model = model_of("byte_bpe", chat=True)
-    second = {"question": "Where?", "answer": "It is in Paris", "cut": "It"}
-    cases = [{"question": "首都是哪里？", "answer": "首都是北京。"}, second]
-    found = measure(model, chat, kind="end_of_turn", cases=cases)
-    vocabulary = model.tokenizer.get_vocab()
-    ends = [vocabulary["<|eos|>"], *([vocabulary["<|end|>"]] if chat else [])]
-    for case, row, cut in zip(cases, found.rows, ("首都是", "It"), strict=True):
-        values = []
-        for answer in (case["answer"], cut):
-            if chat:
-                tokens = [*prompted(model, case["question"], True), *bare(model, answer)]
-            else:
-                tokens = [model.prefix_token, *bare(model, f"{case['question']}\n{answer}")]
-            values.append(float(np.exp(distributions(model, tokens)[-1][ends]).sum()))
-        assert [row["prob"], row["early"]] == pytest.approx(values, rel=1e-3)
-        assert row["acc"] == (values[0] > values[1])
-
-
 @pytest.mark.parametrize("name", ["probes", "behaviour", "core_probes", "values", "following", "copying", "calibration",
                                   "needle"])
 def test_shipped_suites_run_and_name_their_metrics(name: str, data: Path) -> None:
