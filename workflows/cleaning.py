@@ -48,9 +48,8 @@ def _scored(stage: Stages, source: DataConfig, clean: CleanConfig, data: Node | 
     inputs = tuple(map(absolute, source.inputs))
     parts = (ScoreConfig(inputs=inputs, source=source.source, filters=filters, word_lists=clean.word_lists,
                          models=models, shard=number, shards=clean.shards) for number in range(clean.shards))
-    asked = {"classifier": classifier} if asks else {}
     nodes = (stage("score", "score", part, part=f"{part.shard:05}", batch=TOGETHER, of="clean", data=data,
-                   **asked)
+                   classifier=classifier if asks else None)
              for part in parts)
     return [node for node in nodes if node]
 

@@ -39,6 +39,9 @@ class Evaluation(EvaluateConfig):
     together: int = Field(8, ge=1)
     """Checkpoints that one process evaluates one after the other, to start up once."""
 
+    follow: bool = False
+    """Evaluate the exports that a stage leaves on the way while it trains, where cores or GPUs are left, by `argosy
+    run`; a workflow on a cluster evaluates after the stage."""
     dtype: Literal["auto", "weights", "float32", "bfloat16"] = "auto"  # type: ignore[assignment]
     """Precision that models compute in; weights: theirs; auto: theirs, or float32 where the stage has no GPU and the
     CPU that plans has no instructions for theirs."""
@@ -68,15 +71,16 @@ def evaluations(stages: Stages, config: Evaluation, trained: Sequence[Node], **i
                 part = f"{node.name}-{export}-{suite['suite']}"
                 dtype = settled_dtype(config.dtype, _dtype_of(node, export), gpu=gpu)
                 each = EvaluateConfig.model_validate({**common, **suite, "export": export, "dtype": dtype})
+                early = config.follow and export != FINAL
                 if not (way and alone):
                     nodes.append(stages("evaluate", "evaluate", each, part=part, batch=config.together, of="evaluate",
-                                        checkpoint=node, **inputs))
+                                        early=early, checkpoint=node, **inputs))
                 if way:
                     same = {field: value for field, value in each if field in
                             each.model_fields_set & LearnConfig.model_fields.keys()}
                     learn = LearnConfig.model_validate({**same, "most_minutes": way.minutes})
                     nodes.append(stages("evaluate", "learn", learn, part=f"{part}-learn", of="evaluate",
-                                        checkpoint=node, data=inputs.get("data")))
+                                        early=early, checkpoint=node, data=inputs.get("data")))
     return [node for node in nodes if node is not None]
 
 

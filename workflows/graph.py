@@ -85,6 +85,8 @@ class Node:
     """Results to take as they are, if any; its config does not count then."""
     of: str = ""
     """The part of the pipeline's config that has its fields, where that is not called by its name."""
+    early: bool = False
+    """Whether it may start as soon as the export of its `checkpoint` is there, while that stage still trains."""
 
     @property
     def id(self) -> str:

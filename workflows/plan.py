@@ -17,6 +17,7 @@ from argosy.core.store.provenance import DIGITS, IDENTITIES, Identities, differe
 from argosy.core.store.remote import absolute
 from argosy.core.store.step_files import ERROR, NODE, OUTPUTS, RUN, cut_file, parts_to_retry, read_whole
 from argosy.corpus.text.display import columns
+from argosy.model.weights.checkpoint import EXPORTS
 from workflows.graph import Graph, Node, Resources, prefix
 
 NEVER = "never ran"
@@ -128,6 +129,8 @@ class PlannedNode(Config):
     """Ids of the nodes that it depends on."""
     resources: Resources
     batch: int
+    early: str = ""
+    """The export of one of these that is enough of it; "" where it must have ended."""
     most_minutes: float = 0.0
     """Time that its training may take; 0: nothing says."""
     state: Literal["done", "running", "failed", "pending"]
@@ -212,8 +215,12 @@ def planned(graph: Graph, node: Node, root: str, states: Store, *, selected: boo
         id=node.id, name=node.name, part=node.part, step=node.step, digest=graph.digest(node), dir=directory,
         config=_wired(graph, node, root).model_dump_json(), provenance=json.dumps(provenance, ensure_ascii=False),
         upstream=tuple(dict.fromkeys(n.id for nodes in node.upstream.values() for n in nodes)),
-        resources=node.resources, batch=node.batch, most_minutes=node.most_minutes, state=state.name,
-        reason=state.reason, selected=selected)
+        early=_export_of(graph, node, root) if node.early else "", resources=node.resources, batch=node.batch,
+        most_minutes=node.most_minutes, state=state.name, reason=state.reason, selected=selected)
+
+
+def _export_of(graph: Graph, node: Node, root: str) -> str:
+    return f"{graph.directory(node.upstream['checkpoint'][0], root)}/{EXPORTS}/{getattr(node.config, 'export', '')}"
 
 
 def _wired(graph: Graph, node: Node, root: str) -> Config:

@@ -61,7 +61,7 @@ class Stages:
         return self._chosen is None or name in self._chosen
 
     def __call__(self, name: str, step: str, config: Config | None, *, part: str = "", batch: int = 1, of: str = "",
-                 **inputs: Node | Sequence[Node] | None) -> Node | None:
+                 early: bool = False, **inputs: Node | Sequence[Node] | None) -> Node | None:
         """Add the node `name` of `steps/<step>.py`; `inputs` are its config's upstream fields. None where it is not
         among the chosen ones. Raises InputError: there is no such stage, or a required input has no producer."""
         self.named[name] = step
@@ -81,7 +81,7 @@ class Stages:
         memory_gb = float(processes) if given.memory_gb is None else given.memory_gb
         resources = Resources(cores, memory_gb, processes, given.gpus, self._price, given.nodes)
         node = Node(name, step, config, inputs={key: value for key, value in inputs.items() if value is not None},
-                    part=part, resources=resources, batch=batch, of=of)
+                    part=part, resources=resources, batch=batch, of=of, early=early)
         self.nodes.append(node)
         return node
 

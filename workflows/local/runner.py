@@ -108,6 +108,8 @@ class _Run:
             if number % _TICKS == 0 and not self._result.signal and (why := self._spent()):
                 self._result.why = why
                 self._stop(signal.SIGTERM)
+            if number % _TICKS == 0 and self._scheduler.release():
+                self._fill()
             await asyncio.sleep(_TICK_S)
 
     def _fill(self) -> None:

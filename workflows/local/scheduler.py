@@ -2,6 +2,7 @@
 
 import heapq
 import math
+import os
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -120,6 +121,7 @@ class Scheduler:
         self._priority: dict[str, int] = {}
         for key in reversed(self._nodes):
             self._priority[key] = 1 + max((self._priority[other] for other in self._downstream[key]), default=0)
+        self._early = {key for key, node in self._nodes.items() if node.early}
         self._ready: dict[Group, list[tuple[int, int, str]]] = defaultdict(list)
         self._open = set(self._nodes)  # neither ended nor blocked
         for key, upstream in self._waits_for.items():
@@ -169,6 +171,20 @@ class Scheduler:
             self._waits_for[key].discard(node.id)
             if not self._waits_for[key] and key in self._open:
                 self._push(key)
+
+    def release(self) -> bool:
+        """Make nodes ready whose checkpoint is there while its stage still trains; tells whether there are some."""
+        found = [key for key in self._early if key in self._open and os.path.isdir(self._nodes[key].early)]
+        for key in found:
+            training = next((other for other in self._waits_for[key]
+                             if self._nodes[key].early.startswith(f"{self._nodes[other].dir}/")), "")
+            self._early.remove(key)
+            if training:  # else it has ended
+                self._waits_for[key].remove(training)
+                self._downstream[training].remove(key)
+                if not self._waits_for[key]:
+                    self._push(key)
+        return bool(found)
 
     def failed(self, node: PlannedNode) -> list[PlannedNode]:
         """Take note that `node` failed; returns the nodes that depend on it and cannot run."""

@@ -73,7 +73,7 @@ class Due:
         self._next = self._last + self.every
         if self._group.rank == 0 and self.every != before:
             print(f"a state each {self.every} steps ({seconds:.0f} s), as one takes {save_s:.3f} s of training, a step "
-                  f"{step_s:.3f} s, and a failure is expected each {self._between / 3600:,.0f} h", flush=True)
+                  f"{step_s:.3f} s, and a failure is expected each {self._between / 3600:,.1f} h", flush=True)
         return self.every != before
 
 

@@ -32,16 +32,17 @@ def _results(path: Path) -> list[bytes]:
     return [(path / name).read_bytes() for name in ("results.json", "items.parquet")]
 
 
-def test_an_export_is_evaluated_while_training_goes_on(tmp_path: Path, argosy: Argosy) -> None:
+@pytest.mark.parametrize("command", [False, True], ids=["pipeline", "command"])
+def test_an_export_is_evaluated_while_training_goes_on(tmp_path: Path, argosy: Argosy, command: bool) -> None:
     store = tmp_path / "runs"
     where = ["--store", str(store)]
-    training = _argosy(*RUN, *where, "--to", "pretrain")
+    training = _argosy(*RUN, *where, *(["--to", "pretrain"] if command else ["evaluate.follow=true"]))
     until(lambda: any(store.glob("pretrain-*/checkpoints/p010")), 240)
     [trained] = store.glob("pretrain-*")
     pid = int(read_record(trained / "run.json")["pid"])
     os.kill(pid, signal.SIGSTOP)  # so that it has not ended, however fast it is
     try:
-        following = _argosy("evaluate", "pretrain", "--follow", *where)
+        following = _argosy("evaluate", "pretrain", "--follow", *where) if command else training
         until(lambda: len(_evaluations(store, "p010")) == 2, 240)
         assert not (trained / "outputs.json").exists()
         assert not _evaluations(store, "p060")
@@ -50,7 +51,7 @@ def test_an_export_is_evaluated_while_training_goes_on(tmp_path: Path, argosy: A
     assert (training.wait(240), following.wait(240)) == (0, 0)
     early = {path.name: _results(path) for export in ("p010", "p060") for path in _evaluations(store, export)}
     assert len(early) == 4  # of two suites each
-    assert not _evaluations(store, "final")
+    assert bool(_evaluations(store, "final")) != command  # which leaves it to the pipeline
     argosy(*RUN, *where)
     assert {name: read_record(store / name / "run.json")["attempts"] for name in early} == dict.fromkeys(early, 1)
     for path in list(store.glob("evaluate-*")):

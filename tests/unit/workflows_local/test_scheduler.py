@@ -13,6 +13,7 @@ from argosy.core.errors import InputError
 from argosy.core.step.machine import usable_gpus
 from argosy.core.tracking.tracker import Tracker
 from argosy.model.post.config import SFTConfig
+from steps.evaluate import EvaluateConfig
 from steps.noop import NoopConfig
 from steps.pretrain import PretrainConfig
 from steps.tokenize import TokenizeConfig
@@ -49,6 +50,25 @@ def test_critical_path_first_and_no_more_than_fits(tmp_path: Path) -> None:
     assert started(s) == ["chain", "a"]
     s.ended(Share(1, 0.1))
     assert started(s) == ["b"]
+
+
+def test_an_early_node_starts_with_its_export_and_no_failure_of_the_stage_blocks_it(tmp_path: Path) -> None:
+    train = Node("pretrain", "pretrain", PretrainConfig(exports=(0.5, 1.0)), inputs={"tokenized": node("tokens")})
+    early, late = (Node("evaluate", "evaluate", EvaluateConfig(export=export), part=export, early=export == "p050",
+                        inputs={"checkpoint": train}) for export in ("p050", "final"))
+    nodes = [*train.upstream["tokenized"], train, early, late]
+    planned = plan(nodes, tmp_path)
+    s = Scheduler(planned, Budget(8, 8))
+    tokens, training = planned.nodes[:2]
+    assert started(s) == ["tokens"]
+    s.succeeded(tokens)
+    assert started(s) == ["pretrain"]
+    assert not s.release()
+    Path(training.dir, "checkpoints/p050").mkdir(parents=True)
+    assert s.release()
+    assert started(s) == ["evaluate/p050"]
+    assert not s.release()
+    assert [each.id for each in s.failed(training)] == ["evaluate/final"]
 
 
 def test_a_node_for_the_whole_machine_is_not_starved_by_small_ones(tmp_path: Path) -> None:
