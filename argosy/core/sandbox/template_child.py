@@ -25,7 +25,7 @@ from jinja2.ext import Extension, loopcontrols
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 
-_SIZE = 8  # bytes of a length
+_SIZE = 4  # bytes of a length, as multiprocessing's connections have it
 _LONGEST = 300  # characters of an error that is shown
 _FILES = 16  # open at once: modules that are imported late
 _PR_SET_PDEATHSIG = 1

@@ -6,15 +6,15 @@ import atexit
 import json
 import marshal
 import os
-import select
 import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib.util import find_spec
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +24,6 @@ SECONDS = 30  # of CPU time for a conversation, which takes milliseconds
 MEMORY_MB = 1024
 _WALL_SECONDS = 600  # of any time, which pass sooner on a busy machine
 _CHILD = Path(__file__).with_name("template_child.py")
-_SIZE = 8  # bytes of a length
 _TEXT_MB, _TIMES = 4, 16  # MB, and multiple of its request, that a reply has at most: our process tokenizes it
 
 
@@ -61,24 +60,50 @@ def _too_much(what: str) -> InputError:
                       "correct the chat_template in the model's directory")
 
 
+class _Child(NamedTuple):
+    """The process, and the pipes to it and from it."""
+
+    process: "subprocess.Popen[bytes]"
+    requests: Connection
+    replies: Connection
+
+    def ask(self, request: bytes) -> bytes:
+        """Return the reply to a request. Raises EOFError: the process has ended; InputError: that is too long."""
+        with suppress(BrokenPipeError):  # it may have replied that it cannot read so much
+            self.requests.send_bytes(request)
+        if not self.replies.poll(_WALL_SECONDS):
+            raise StepError(f"the chat template has not ended after {_WALL_SECONDS} s, though it had little CPU time: "
+                            "run again on a machine that is less busy")
+        try:
+            return self.replies.recv_bytes(_TEXT_MB * 10**6 + _TIMES * len(request))
+        except OSError:
+            if not self.replies.closed:
+                raise EOFError from None
+            raise _too_much(f"writes more than {_TEXT_MB} MB and {_TIMES} times what it is given,") from None
+
+    def close(self) -> None:
+        self.requests.close()
+        self.replies.close()
+
+
 class _Worker:
     """The process, started when it is first needed; one that has ended is started anew for the next request."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._child: _Child | None = None
 
     def ask(self, request: bytes) -> Any:
         """Return the reply to a request: what failed, text, spans. Raises InputError, StepError: as `render`."""
         with self._lock:
-            self._process = self._process or _start()
+            child = self._child = self._child or _start()
             try:
-                reply = json.loads(_exchange(self._process, request))
+                reply = json.loads(child.ask(request))
                 if reply[0] == "memory":
                     raise _too_much(f"takes more than {MEMORY_MB} MiB of memory")
                 return reply
             except EOFError:
-                code = self._process.wait()
+                code = child.process.wait()
                 self.end()
                 raise self._ended(code) from None
             except BaseException:  # the next request must not read the reply to this one
@@ -87,18 +112,18 @@ class _Worker:
 
     def end(self) -> None:
         """Kill the process."""
-        process, self._process = self._process, None
-        if process:
-            process.kill()
-            process.wait()
-            _close(process)
+        child, self._child = self._child, None
+        if child:
+            child.process.kill()
+            child.process.wait()
+            child.close()
 
     def leave(self) -> None:
         """Leave the process to our parent, which has forked us, perhaps while one of its threads held the lock."""
-        process, self._process, self._lock = self._process, None, threading.Lock()
-        if process:
-            process.returncode = 0  # none of ours to wait for
-            _close(process)
+        child, self._child, self._lock = self._child, None, threading.Lock()
+        if child:
+            child.process.returncode = 0  # none of ours to wait for
+            child.close()
 
     def _ended(self, code: int) -> Exception:
         if code == -signal.SIGXCPU:
@@ -112,64 +137,19 @@ atexit.register(_WORKER.end)
 os.register_at_fork(after_in_child=_WORKER.leave)
 
 
-def _close(process: "subprocess.Popen[bytes]") -> None:
-    for pipe in (process.stdin, process.stdout):
-        if pipe:
-            pipe.close()
-
-
-def _start() -> "subprocess.Popen[bytes]":
+def _start() -> _Child:
     found = [spec.origin for name in ("jinja2", "markupsafe") if (spec := find_spec(name)) and spec.origin]
     environment = {"PYTHONPATH": os.pathsep.join(str(Path(each).parents[1]) for each in found), "PYTHONHASHSEED": "0"}
     environment |= {"TZ": os.environ["TZ"]} if "TZ" in os.environ else {}
+    (asked, requests), (replies, said) = Pipe(duplex=False), Pipe(duplex=False)
     try:
-        return subprocess.Popen(
-            [sys.executable, "-s", "-S", "-P", "-B", "-X", "utf8", str(_CHILD), str(MEMORY_MB), str(SECONDS),
-             str(os.getpid())],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, cwd="/",
-            bufsize=0, start_new_session=True)  # fmt: skip
+        with asked, said:
+            process = subprocess.Popen(
+                [sys.executable, "-s", "-S", "-P", "-B", "-X", "utf8", str(_CHILD), str(MEMORY_MB), str(SECONDS),
+                 str(os.getpid())],
+                stdin=asked.fileno(), stdout=said.fileno(), stderr=subprocess.DEVNULL, env=environment, cwd="/",
+                start_new_session=True)  # fmt: skip
     except OSError as error:
         raise StepError(f"no process could be started that renders chat templates ({error}): give the step more memory "
                         "and processes, and run again") from error
-
-
-def _exchange(process: "subprocess.Popen[bytes]", request: bytes) -> bytes:
-    """Send a request and return the reply. Raises EOFError: the process has ended; InputError: that is too long."""
-    assert process.stdin
-    assert process.stdout
-    deadline = time.monotonic() + _WALL_SECONDS
-    with suppress(BrokenPipeError):  # it may have replied that it cannot read so much
-        _write(process.stdin.fileno(), len(request).to_bytes(_SIZE, "big") + request, deadline)
-    size = int.from_bytes(_read(process.stdout.fileno(), _SIZE, deadline), "big")
-    if size > _TEXT_MB * 10**6 + _TIMES * len(request):
-        raise _too_much(f"writes {size / 10**6:.0f} MB, more than {_TEXT_MB} MB and {_TIMES} times what it is given,")
-    return _read(process.stdout.fileno(), size, deadline)
-
-
-def _write(file: int, data: bytes, deadline: float) -> None:
-    view = memoryview(data)
-    os.set_blocking(file, False)
-    while view:
-        _wait(file, select.POLLOUT, deadline)
-        with suppress(BlockingIOError):
-            view = view[os.write(file, view) :]
-
-
-def _read(file: int, size: int, deadline: float) -> bytes:
-    held = bytearray()
-    while len(held) < size:
-        _wait(file, select.POLLIN, deadline)
-        part = os.read(file, size - len(held))
-        if not part:
-            raise EOFError
-        held += part
-    return bytes(held)
-
-
-def _wait(file: int, event: int, deadline: float) -> None:
-    """Wait until a pipe is ready. Raises StepError: it is not by the deadline."""
-    ready = select.poll()
-    ready.register(file, event)
-    if not ready.poll(max(0.0, deadline - time.monotonic()) * 1000):
-        raise StepError(f"the chat template has not ended after {_WALL_SECONDS} s, though it had little CPU time: run "
-                        "again on a machine that is less busy")
+    return _Child(process, requests, replies)

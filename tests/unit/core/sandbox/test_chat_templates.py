@@ -61,7 +61,7 @@ def test_text_and_marks_are_those_of_transformers(template: str) -> None:
     ("{% set all = namespace(x='a') %}{% for a in range(99) %}{% set all.x = all.x ~ all.x %}{% endfor %}",
      "more than 200 MiB of memory"),
     ("{{ raise_exception('a' * 9 * 10 ** 7) }}", "more than 200 MiB of memory"),
-    ("{{ 'a ' * 2 * 10 ** 7 }}", "writes 40 MB, more than 4 MB and 16 times what it is given"),
+    ("{{ 'a ' * 2 * 10 ** 7 }}", "writes more than 4 MB and 16 times what it is given"),
 ])  # fmt: skip
 def test_a_template_that_exceeds_a_limit_ends_and_the_next_one_is_rendered(
     strict: None, template: str, said: str, monkeypatch: pytest.MonkeyPatch
@@ -72,7 +72,7 @@ def test_a_template_that_exceeds_a_limit_ends_and_the_next_one_is_rendered(
         with pytest.raises(InputError, match=said) as caught:
             ask(tokenizer)
         assert not isinstance(caught.value, TemplateRefusal)  # which would count as one record's
-        assert templates._WORKER._process is None
+        assert templates._WORKER._child is None
     assert render("{{ messages[0] }}", {"messages": ["well"]}).text == "well"
 
 
@@ -111,5 +111,5 @@ def test_the_process_has_little_to_give_away(strict: None) -> None:
 
 
 def _process() -> "subprocess.Popen[bytes]":
-    assert templates._WORKER._process
-    return templates._WORKER._process
+    assert templates._WORKER._child
+    return templates._WORKER._child.process
