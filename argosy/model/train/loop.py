@@ -25,6 +25,7 @@ MONTH_S = 30 * 86_400.0
 FIRST = 10  # steps of a process before its first state, which tells what saving costs
 LEAST_S, MOST_S = 30.0, 1800.0  # between two states
 CHEAP = 1e-3  # share of the time that saving may take however rare failures are: a person ends a process too
+BUSY = 0.1  # and the share of the time that the store is written for it
 
 
 def best_interval(save_s: float, between_s: float) -> float:
@@ -62,13 +63,15 @@ class Due:
         self._last = step if due else self._last
         return due
 
-    def follow(self, step: int, stalled: float) -> bool:
+    def follow(self, step: int, stalled: float, carried: float) -> bool:
         """Set the interval by what states have cost, `stalled` seconds in all, in the step after one: training has
-        waited for all of it by then. Every process calls this; tells whether the interval is a new one."""
+        waited for all of it by then. `carried`: seconds that the store was written for the last one, beside training.
+        Every process calls this; tells whether the interval is a new one."""
         if self._config.save_every != "auto" or not self._last or step != self._last + 1:
             return False
         save_s, step_s = stalled / self.saves, (time.monotonic() - self._since - stalled) / (step - self._begun)
-        seconds = max(LEAST_S, min(best_interval(save_s, self._between), save_s / CHEAP, MOST_S))
+        rarely = max(save_s / CHEAP, carried / BUSY)
+        seconds = max(LEAST_S, min(best_interval(save_s, self._between), rarely, MOST_S))
         before, self.every = self.every, self._group.agreed(max(self._least, round(seconds / step_s)))
         self._next = self._last + self.every
         if self._group.rank == 0 and self.every != before:
@@ -206,7 +209,7 @@ class Loop:
         values = self.updates.evaluate(step)
         self._metrics(values, step)
         exported = self.updates.export(step)
-        if self._due.follow(step, self._states.stalled):
+        if self._due.follow(step, self._states.stalled, self._states.carried):
             self._metrics({"perf/save_every": float(self._due.every)}, step)
         first = step == self._first and self.config.watch.acts  # to have one to go back to
         kept = self._due.at(step) or first

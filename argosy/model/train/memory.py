@@ -35,7 +35,8 @@ class Memory:
     It is that directory's alone: a step that is begun anew, without it, has none of the memory that was.
 
     Attributes:
-        waited: seconds that training has waited for states."""
+        waited: seconds that training has waited for states.
+        carried: seconds that the last one took to the store, while training went on."""
 
     def __init__(self, states: Path, group: Group) -> None:
         root = os.environ.get(PLACE, "/dev/shm")
@@ -43,7 +44,7 @@ class Memory:
         folder = group.agreed(_folder(states, Path(root)) if usable and group.rank == 0 else None)
         shared = all(group.gathered(folder is not None and folder.is_dir()))  # nodes have memory of their own
         self.folder: Path | None = folder if shared else None
-        self.waited = 0.0
+        self.waited = self.carried = 0.0
         self._group, self._told = group, False
         self._copy: Thread | None = None
         self._carry: Thread | None = None
@@ -125,7 +126,9 @@ class Memory:
             time.sleep(_PAUSE_S)
         for mark in marks:
             mark.unlink()
+        begun = time.perf_counter()
         finish()
+        self.carried = time.perf_counter() - begun
 
 
 def _folder(states: Path, root: Path) -> Path:

@@ -63,6 +63,11 @@ class StateStore:
         """Seconds that training has waited for states."""
         return self._memory.waited
 
+    @property
+    def carried(self) -> float:
+        """Seconds that the last state took to the store, while training went on."""
+        return self._memory.carried
+
     def save(self, step: int, extra: dict[str, Any], *, kept: bool = True) -> None:
         """Keep the state after `step` steps, with the tensors and numbers of `extra`, and drop the older ones; in
         shared memory alone where it is not `kept`."""

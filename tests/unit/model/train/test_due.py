@@ -44,7 +44,8 @@ class Clock:
         return self.now
 
 
-def states(monkeypatch: pytest.MonkeyPatch, step_s: float, save_s: float, steps: int, **fields: object) -> list[int]:
+def states(monkeypatch: pytest.MonkeyPatch, step_s: float, save_s: float, steps: int, carried: float = 0.0,
+           **fields: object) -> list[int]:
     """The steps after which a run on one node saves, whose steps and saves take so long."""
     clock = Clock()
     monkeypatch.setattr(loop, "time", clock)
@@ -54,7 +55,7 @@ def states(monkeypatch: pytest.MonkeyPatch, step_s: float, save_s: float, steps:
     for step in range(1, steps + 1):
         clock.now += step_s + (save_s if found and found[-1] == step - 1 else 0.0)
         stalled = save_s * len(found)
-        due.follow(step, stalled)
+        due.follow(step, stalled, carried)
         if due.at(step):
             due.saves += 1
             found.append(step)
@@ -72,6 +73,13 @@ def test_an_interval_has_bounds(monkeypatch: pytest.MonkeyPatch, save_s: float, 
     first, second = states(monkeypatch, 0.5, save_s, 5000, failure_rate=rate)[:2]
     assert first == FIRST
     assert second - first == round(seconds / 0.5)
+
+
+def test_a_store_that_is_written_for_long_is_written_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A state of 81 s on its way, which training does not feel, comes each 810 s; or as often as failures say."""
+    assert states(monkeypatch, 1.0, 0.05, 1700, carried=81.0) == [10, 820, 1630]
+    often = states(monkeypatch, 1.0, 0.5, 300, carried=81.0, failure_rate=MONTH_S / 10_000)
+    assert often == [10, 110, 210]
 
 
 def test_slow_steps_leave_the_watch_batches_to_go_back_over(monkeypatch: pytest.MonkeyPatch) -> None:
