@@ -57,4 +57,42 @@ def stopped(*_: Any) -> None:
     os.kill(os.getpid(), signal.SIGSTOP)
 
 
-FAULTS: dict[str, Callable[..., None]] = {each.__name__: each for each in (asleep, short, busy, elsewhere, stopped)}
+def flip(copies: Any, *_: Any) -> None:
+    """Lose a bit of a weight in this process's memory."""
+    import torch
+
+    from argosy.model.train.parallelism import local_part
+
+    part = next(local_part(each.detach()) for name, each in copies._engine._parameters if "down_proj" in name)
+    part.view(torch.int32)[0, 3] ^= 1 << 18
+
+
+def wrong(*_: Any) -> None:
+    """Compute three products wrong: queries and keys of a first position decide nothing, as it sees itself alone."""
+    _wrong_products(3)
+
+
+def broken(*_: Any) -> None:
+    """Compute all products wrong from now on, as far as the first number of each goes."""
+    _wrong_products(_LONG_S)
+
+
+def _wrong_products(left: int) -> None:
+    from torch.nn import functional
+
+    whole = functional.linear
+
+    def linear(*given: Any) -> Any:
+        nonlocal left
+        product = whole(*given)
+        if left:
+            left -= 1
+            product = product.clone()
+            product.view(-1)[0] *= 1.01
+        return product
+
+    setattr(functional, "linear", linear)  # noqa: B010  its type is narrower
+
+
+FAULTS: dict[str, Callable[..., None]] = {
+    each.__name__: each for each in (asleep, short, busy, elsewhere, stopped, flip, wrong, broken)}

@@ -162,6 +162,8 @@ class Loop:
 
     def _save(self, step: int, *, kept: bool = True) -> None:
         watch = {"series": self._watch.state(), "decisions": self._decisions.made}
+        if self.config.check_every:  # what a state has is what ranks that start again go on with
+            self.updates.check(step, computes=False)
         self._due.saves += 1
         with self.context.progress.watched("saving") if kept else nullcontext():
             self._states.save(step, {**self.updates.state(), "watch": watch}, kept=kept)
@@ -205,7 +207,9 @@ class Loop:
         return note
 
     def _after(self, step: int) -> bool:
-        """Evaluate, export and save at the steps that are due; tells whether there was any."""
+        """Check, evaluate, export and save at the steps that are due; tells whether there was any."""
+        if (every := self.config.check_every) and (step % every == 0 or step == self.steps):
+            self.updates.check(step, computes=True)
         values = self.updates.evaluate(step)
         self._metrics(values, step)
         exported = self.updates.export(step)

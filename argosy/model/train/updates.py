@@ -14,6 +14,7 @@ from argosy.corpus.tokens.mixture import Samples
 from argosy.corpus.tokens.windows import IGNORED
 from argosy.model.train.clock import Stragglers
 from argosy.model.train.config import ChannelLoss, TrainConfig
+from argosy.model.train.corruption import Copies
 from argosy.model.train.decisions import Turn, plain
 from argosy.model.train.engines.base import Engine
 from argosy.model.train.heldout import HeldoutLoss
@@ -77,6 +78,10 @@ class Updates(Protocol):
     def evaluate(self, step: int) -> Values:
         """Return held-out results where they are due after `step` steps; 0 is before the first."""
         return {}
+
+    def check(self, step: int, *, computes: bool) -> None:
+        """Raise RankFailed where a process is found to compute or hold something else than the others."""
+        return
 
     def export(self, step: int) -> bool:
         """Write the checkpoints that are due after `step` steps; tells whether there are any."""
@@ -161,7 +166,7 @@ class Sampled(Updates):
         self._losses = LossWindow(samples.names, engine.group)
         self._experts = ExpertLoad(engine.module, engine.group)
         self._meter = Meter(config, engine.group, engine.module.model, engine.clock)
-        self._stragglers = Stragglers(engine.group)
+        self._stragglers, self._copies = Stragglers(engine.group), Copies(engine, samples)
         self._exports = config.export_steps() if heldout else {}
         self._evaluations = {0, *config.heldout_steps()}
         self._last = 0.0, 0.0  # learning rate and gradient's norm
@@ -256,6 +261,9 @@ class Sampled(Updates):
         print(f"{best} is the final export: its {self.config.final_by} is {loss(best):.4f}, that of the last one "
               f"{loss(list(self._exports)[-1]):.4f}", flush=True)
         return best
+
+    def check(self, step: int, *, computes: bool) -> None:
+        self._copies.check(step * self.config.global_batch_size, computes=computes)
 
     def export(self, step: int) -> bool:
         due = [name for name, at in self._exports.items() if at == step]

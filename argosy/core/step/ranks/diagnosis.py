@@ -192,7 +192,10 @@ def _told(rank: int, end: Mapping[str, Any], out: Path) -> ArgosyError:
     message = f"rank {rank} failed: {end['message']}; its log is {rank_log(rank)}"
     if end["exit_code"] == InputError.exit_code:
         return InputError(message)
-    if end["kind"] in ("StepError", "RankFailed"):
+    if end["kind"] == "RankFailed":  # said by all of them alike
+        about = {name: end.get(name) for name in ("rank", "ranks", "cause", "advice")}
+        return RankFailed(end["message"], about, again=True)
+    if end["kind"] == "StepError":
         return RankFailed(message, {"rank": rank})
     return _explained(message, rank, str(end["message"]), out)
 

@@ -214,6 +214,11 @@ class EngineConfig(MeshConfig):
     """Steps between two states in shared memory alone, which a process that is started again on this machine goes on
     from; 0: there are those on their way to the store."""
 
+    check_every: Annotated[int, Field(ge=0), RUNTIME] = 500
+    """Steps of a training phase or of SFT between two checks for silent corruption: all processes compute the losses of
+    one micro-batch twice, and compare them and the weights that several hold, as they do before each state and at the
+    end; 0: none."""
+
     @property
     def zero(self) -> Zero:
         """Return the options of ZeRO; stage 0 for an engine that is not."""

@@ -17,7 +17,7 @@ from argosy.model.train.blocks import compile_blocks
 from argosy.model.train.clock import Clock
 from argosy.model.train.config import TrainConfig
 from argosy.model.train.engines.fitting import MicroBatch
-from argosy.model.train.engines.parts import WEIGHT, Held, Parts, write_parts
+from argosy.model.train.engines.parts import WEIGHT, Held, Parts, Place, write_parts
 from argosy.model.train.layers.loss import LossModule
 from argosy.model.train.parallelism import Group, local_part
 from argosy.model.train.parallelism.mesh import Mesh, divide_sequence
@@ -75,6 +75,19 @@ class Engine(ABC):
     def _named(self) -> list[tuple[str, Any]]:
         """List the trained parameters by name."""
         return [(name, each) for name, each in self._parameters if each.requires_grad]
+
+    def _place(self, tensor: Tensor, name: str) -> Place:
+        """Return where what this process holds of weight `name`, or of a tensor of its shape, lies in the whole."""
+        return Place(*self.shares.place(tuple(tensor.shape), name))
+
+    @torch.no_grad()
+    def checksums(self) -> dict[tuple[Any, ...], int]:
+        """Return a checksum of the part that this process holds of each weight, by its name and which part it is."""
+        held = {(name, *self._place(each, name).start, self.mesh.place["tensor"]): local_part(each.detach())
+                for name, each in self._parameters}
+        held = {key: part for key, part in held.items() if part.numel()}  # ZeRO-3 has none here
+        sums = torch.stack([torch.hash_tensor(part) for part in held.values()]).tolist() if held else []
+        return dict(zip(held, sums, strict=True))
 
     @torch.no_grad()
     def _fill(self, model: Any) -> None:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from argosy.model.train.config import TrainConfig
 from argosy.model.train.engines.base import Engine, Wrap
-from argosy.model.train.engines.parts import WEIGHT, Held, Parts, Place, everywhere
+from argosy.model.train.engines.parts import WEIGHT, Held, Parts, everywhere
 from argosy.model.train.optim import make_optimizer, make_state, plain, set_rate, wrapped
 from argosy.model.train.parallelism import Group, local_part
 from argosy.model.weights.numbers import Numbers
@@ -76,10 +76,6 @@ class TorchEngine(Engine):
 
     def _whole(self, tensor: Tensor, name: str) -> Tensor:
         return self.shares.whole(tensor, name) if tensor.ndim else tensor
-
-    def _place(self, tensor: Tensor, name: str) -> Place:
-        """Return where what this process holds of weight `name`, or of a tensor of its shape, lies in the whole."""
-        return Place(*self.shares.place(tuple(tensor.shape), name))
 
     def _take(self, parameter: Any, name: str, numbers: Numbers, key: str) -> None:
         here = local_part(parameter.detach())

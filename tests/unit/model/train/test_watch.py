@@ -27,7 +27,7 @@ MODEL = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1, "nu
          "num_key_value_heads": 1, "max_position_embeddings": 64}
 STEPS, BAD = 48, 40  # the batch that is planted
 FIELDS: dict[str, Any] = {"sequence_length": 32, "global_batch_size": 8, "tokens": STEPS * 256, "log_every": 6,
-                          "save_every": 12, "learning_rate": 1e-2, "dtype": "float32", "model": MODEL,
+                          "save_every": 12, "check_every": 0, "learning_rate": 1e-2, "dtype": "float32", "model": MODEL,
                           "heldout_points": 1}
 BACK = {"spike": "back", "before": 1, "after": 1}
 
