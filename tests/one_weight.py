@@ -9,7 +9,7 @@ from argosy.model.train.parallelism import Group
 class OneWeight:
     """What a store of states saves and loads: after n steps all numbers are n."""
 
-    group, holds_parts = Group(), True
+    group, holds_parts, settled = Group(), True, True
 
     def __init__(self, numbers: int = 100_000) -> None:
         self.weight = torch.nn.Parameter(torch.zeros(numbers))

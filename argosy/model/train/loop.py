@@ -53,12 +53,13 @@ class Due:
     def begin(self, step: int) -> None:
         """Count from here: `step` steps are done."""
         self._begun, self._since = step, time.monotonic()
-        self._last, self._next = 0, step + max(FIRST, self._least)
+        self._last, self._next, self._seen = 0, step + max(FIRST, self._least), step
 
     def at(self, step: int) -> bool:
-        """Tell whether a state is due after this step."""
+        """Tell whether a state is due after this step; asked of each step after which one can be written."""
         if self._config.save_every != "auto":
-            return step % self._config.save_every == 0
+            before, self._seen = self._seen, step
+            return step // self._config.save_every > before // self._config.save_every
         due = step >= self._next
         self._last = step if due else self._last
         return due
@@ -94,7 +95,6 @@ class Loop:
         self._trace, self._events = Trace(config.profile, context), Events(config.tensorboard, context)
         self._watch, self._decisions = Watch(config.watch), Decisions(config.watch, context)
         self._group, self._note, self._due = engine.group, "", Due(config, engine.group)
-        self._first = 1  # step that this process takes first
         self._told = -1  # last step whose metrics were logged, before the phase went back
 
     def run(self) -> None:
@@ -113,7 +113,7 @@ class Loop:
                 with self.context.progress.watched("the end of a step" if apart else ""):
                     asked = torch.tensor([float(stopped() is not None)], device=self._group.device)
                     ends = bool(self._group.sum(asked))  # in any process
-                if ends:
+                if ends and self._states.settled:
                     if self._states.newest(step) != step:
                         self._save(step)
                     raise stopped() or Stopped()
@@ -152,7 +152,6 @@ class Loop:
             self._restore(saved)
             print(f"continuing after step {step}", flush=True)
         self._decisions.restore(saved["watch"]["decisions"] if saved and "watch" in saved else [], step)
-        self._first = step + 1
         self._due.begin(step)
         return step
 
@@ -215,9 +214,10 @@ class Loop:
         exported = self.updates.export(step)
         if self._due.follow(step, self._states.stalled, self._states.carried):
             self._metrics({"perf/save_every": float(self._due.every)}, step)
-        first = step == self._first and self.config.watch.acts  # to have one to go back to
-        kept = self._due.at(step) or first
-        saves = step < self.steps and (kept or bool(self.config.memory_every and step % self.config.memory_every == 0))
+        first = not self._due.saves and self.config.watch.acts  # to have one to go back to
+        kept = self._states.settled and (self._due.at(step) or first)
+        brief = self.config.memory_every and step % self.config.memory_every == 0 and self._states.settled
+        saves = step < self.steps and bool(kept or brief)
         if saves:
             self._save(step, kept=kept)
         return saves or exported or bool(values)

@@ -45,6 +45,8 @@ class Savable(Protocol):
     def group(self) -> Group: ...
     @property
     def holds_parts(self) -> bool: ...
+    @property
+    def settled(self) -> bool: ...
     def save(self, directory: Path) -> None: ...
     def load(self, directory: Path) -> None: ...
 
@@ -57,6 +59,11 @@ class StateStore:
         self._config, self._out, self._directory = config, out, out / STATE
         self._engine, self._group = engine, engine.group
         self._memory = Memory(self._directory, self._group)
+
+    @property
+    def settled(self) -> bool:
+        """Whether one can be written now."""
+        return self._engine.settled
 
     @property
     def stalled(self) -> float:

@@ -235,7 +235,7 @@ class Sampled(Updates):
     def evaluate(self, step: int) -> Values:
         if self.heldout is None or step not in self._evaluations:
             return {}
-        with self.context.progress.during("held-out loss"):
+        with self.context.progress.during("held-out loss"), self.engine.as_agreed():
             result = self.heldout.by_channel(self.engine.module)
         self.results["after" if step else "before"] = result
         if self.config.final_by and step in self._exports.values():
@@ -263,12 +263,13 @@ class Sampled(Updates):
         return best
 
     def check(self, step: int, *, computes: bool) -> None:
-        self._copies.check(step * self.config.global_batch_size, computes=computes)
+        with self.engine.as_agreed():
+            self._copies.check(step * self.config.global_batch_size, computes=computes)
 
     def export(self, step: int) -> bool:
         due = [name for name, at in self._exports.items() if at == step]
         for name in due:
-            with self.context.progress.during("export"):
+            with self.context.progress.during("export"), self.engine.as_agreed():
                 self.exporter.write(name, self.engine.module.model, step, step * self.size, self.engine.weights())
                 self.engine.group.barrier()  # others wait for rank 0 here, and not where less patience is
         return bool(due)

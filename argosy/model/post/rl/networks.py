@@ -201,6 +201,10 @@ class Networks:
     def holds_parts(self) -> bool:
         return all(engine.holds_parts for _, engine in self._engines())
 
+    @property
+    def settled(self) -> bool:
+        return all(engine.settled for _, engine in self._engines())
+
     def load(self, directory: Path) -> None:
         for name, engine in self._engines():
             engine.load(directory / name)

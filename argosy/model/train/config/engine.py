@@ -170,7 +170,32 @@ class Zero(EngineOptions):
         return ""
 
 
-_ENGINES: Mapping[str, type[EngineOptions]] = {"auto": Auto, "torch": Torch, "ddp": DDP, "fsdp": FSDP, "zero": Zero}
+class Local(EngineOptions):
+    """Groups of processes, such as nodes or sites, train apart and go on from one model after each round (DiLoCo,
+    Douillard et al. 2023): another result than the other engines', at a fraction of their messages."""
+
+    name: Literal["local"]
+    groups: int = Field(ge=2)
+    """Number of groups, which share each global batch; a divisor of `processes`."""
+    every: Annotated[int, Field(ge=1), ADDED] = 10
+    """Steps of a round."""
+    after: Annotated[int, Field(ge=0), ADDED] = 0
+    """Steps before the first round, in which gradients are summed over all processes (Lin et al. 2018)."""
+    rate: Annotated[float, Field(gt=0), ADDED] = 0.7
+    """Learning rate of the step on what the groups have learnt in a round, which has Nesterov's momentum."""
+    momentum: Annotated[float, Field(ge=0, lt=1), ADDED] = 0.9
+
+    def problem(self, mesh: MeshConfig) -> str:
+        if mesh.divides:
+            given = next(name for name, size in mesh.divisors.items() if size > 1)
+            return f"{given}={mesh.divisors[given]} is not for engine=local, whose processes have all the model: set 1"
+        if mesh.processes % self.groups:
+            return f"engine.groups={self.groups} does not divide processes={mesh.processes}; choose a divisor"
+        return ""
+
+
+_ENGINES: Mapping[str, type[EngineOptions]] = {"auto": Auto, "torch": Torch, "ddp": DDP, "fsdp": FSDP, "zero": Zero,
+                                               "local": Local}
 
 
 def _named(given: Any) -> Any:
@@ -195,9 +220,11 @@ def _named(given: Any) -> Any:
 class EngineConfig(MeshConfig):
     """Fields of every phase that say how its processes share the work."""
 
-    engine: Annotated[Auto | Torch | DDP | FSDP | Zero, Field(discriminator="name"), BeforeValidator(_named)] = Auto()
+    engine: Annotated[Auto | Torch | DDP | FSDP | Zero | Local, Field(discriminator="name"),
+                      BeforeValidator(_named)] = Auto()
     """torch sums gradients after the backward, ddp while it runs, fsdp shards the weights too (FSDP2), zero is
-    DeepSpeed; all with equal arithmetic. A name, or a mapping with its options, such as {name: zero, stage: 2}."""
+    DeepSpeed; all with equal arithmetic. local lets groups train apart for some steps. A name, or a mapping with its
+    options, such as {name: zero, stage: 2}."""
     recompute: Annotated[Literal["none", "selective", "full"], ADDED] = "none"
     """Activations that the backward computes again to keep less: full all of a block but its input (Chen et al. 2016),
     selective all but the matrix products and the attention (Korthikanti et al. 2022)."""

@@ -52,7 +52,7 @@ class NumericsConfig(EngineConfig):
         return ""
 
     def _precision_problem(self) -> str:
-        if self.dtype == "float16" and self.engine.name == "zero":
+        if self.dtype == "float16" and self.engine.name in ("zero", "local"):
             return ("dtype=float16 scales the loss, which is done under engine=torch, ddp and fsdp alone: set one of "
                     "these, or dtype=bfloat16")
         if self.fp8 and self.dtype != "bfloat16":

@@ -35,6 +35,10 @@ def make_engine(
         from argosy.model.train.engines.deepspeed import DeepSpeedEngine
 
         return DeepSpeedEngine(model, channels, config, group, wrap)
+    if config.engine.name == "local":
+        from argosy.model.train.engines.local import LocalEngine
+
+        return LocalEngine(model, channels, config, group, wrap)
     from argosy.model.train.engines.torch import TorchEngine
 
     return TorchEngine(model, channels, config, group, wrap)

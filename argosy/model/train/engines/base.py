@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,19 @@ class Engine(ABC):
             self.module.offset = self._own_positions.start
 
     @property
+    def settled(self) -> bool:
+        """Whether all processes have one model, so that a state can be written."""
+        return True
+
+    def as_agreed(self) -> AbstractContextManager[None]:
+        """Let the module have the model inside that all processes have agreed on."""
+        return nullcontext()
+
+    def _over_samples(self, tensor: Tensor) -> Tensor:
+        """Sum over the processes whose samples make a gradient together."""
+        return self.group.sum(tensor)
+
+    @property
     def _parameters(self) -> list[tuple[str, Any]]:
         """List the parameters by name, tied ones once; an engine may have replaced them by parts."""
         return list(self.module.model.named_parameters())
@@ -125,7 +139,7 @@ class Engine(ABC):
         scored = torch.from_numpy(batch.channels[:, own][batch.targets[:, own] != IGNORED])
         counts = torch.bincount(scored, minlength=self.module.channels).double().to(self.group.device)
         counts *= self.mesh.counts
-        targets = self.group.sum((counts if self.channel_weights is None else counts * self.channel_weights).sum())
+        targets = self._over_samples((counts if self.channel_weights is None else counts * self.channel_weights).sum())
         self.clock.lap("collate")
         sums = self.micro_batch.run(lambda: self._accumulate(tensors, targets), self._forget) * self.mesh.counts
         self.clock.lap("backward")

@@ -166,7 +166,7 @@ class Parts(Numbers):
     def kinds(self, parameter: str) -> list[str]:
         """List what the optimizer keeps of a parameter, by the names that it has there."""
         kinds = [name.partition("/")[0] for name in self._pieces if name.partition("/")[2] == parameter]
-        return sorted(kind for kind in kinds if kind != WEIGHT)
+        return sorted(kind for kind in kinds if kind != WEIGHT and "@" not in kind)
 
 
 def _slices(low: Sequence[int], high: Sequence[int], start: Sequence[int]) -> tuple[slice, ...]:

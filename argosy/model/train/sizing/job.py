@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from argosy.model.train.sizing.architecture import Architecture
 
-Engine = Literal["torch", "ddp", "zero", "fsdp"]
+Engine = Literal["torch", "ddp", "zero", "fsdp", "local"]
 Recompute = Literal["none", "full"]
 Offload = Literal["none", "optimizer", "all"]
 FLOAT = 4  # bytes of weights, gradients, moments and the residual stream, which are float32

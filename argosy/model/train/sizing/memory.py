@@ -75,6 +75,8 @@ def states(job: Job, layout: Layout) -> dict[str, float]:
         kept = copy + moments(job, weight)
         for stage, name, each in ((3, "weights", FLOAT), (2, "gradients", FLOAT), (1, "optimizer", kept)):
             found[name] += each * count / (shards if layout.zero >= stage else 1)
+    if layout.engine == "local":  # the model of the last round, and the momentum of rounds
+        found["optimizer"] += 2 * FLOAT * parameters_on_gpu(job, layout)
     return found
 
 
@@ -184,7 +186,7 @@ def _buffers(job: Job, layout: Layout) -> dict[str, float]:
     count = parameters_on_gpu(job, layout)
     if layout.data == 1:
         return none
-    if layout.engine == "torch":  # all gradients as one tensor
+    if layout.engine in ("torch", "local"):  # all gradients as one tensor
         return {**none, "update": FLOAT * count}
     block = count / (-(-job.model.layers // layout.pipeline))
     if layout.engine in ("ddp", "fsdp"):  # the block at work and the next one; what is around the blocks stays
