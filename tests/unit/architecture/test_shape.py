@@ -69,8 +69,8 @@ def test_a_file_is_read_in_one_sitting() -> None:
     assert {str(path): lines(path) for path in files().values() if lines(path) > 300} == {}
 
 
-BUDGET = {"argosy/core": (58, 9_230), "argosy/corpus": (144, 16_380), "argosy/model": (152, 19_640),
-          "argosy/evidence": (60, 8_370), "argosy/planning": (2, 246)}  # files and lines
+BUDGET = {"argosy/core": (58, 9_150), "argosy/corpus": (142, 16_200), "argosy/model": (153, 19_830),
+          "argosy/evidence": (60, 8_250), "argosy/planning": (2, 246)}  # files and lines
 
 
 def test_no_wing_grows_beyond_its_budget() -> None:
