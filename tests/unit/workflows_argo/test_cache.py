@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.argo_fixtures import ROOT
-from workflows.argo.manifests.containers import mounts, volumes
 from workflows.argo.objectstore.files import Entry, Remote
 from workflows.argo.objectstore.mirror import SMALL, Mirror, NodeCache
+from workflows.argo.profile.pods import mounts, volumes
 from workflows.argo.profile.profile import Profile
 
 LARGE = SMALL + 4
@@ -156,7 +156,7 @@ def test_every_pod_mounts_the_cache_and_a_store_that_is_no_bucket_has_none() -> 
     cache = {"host_path": "/var/cache/argosy", "size": "1Gi"}
     storage = {"uri": "s3://bucket/runs", "cache": cache}
     profile = Profile.model_validate({"storage": storage, "tracking": {"uri": "http://mlflow:5000"}})
-    [host] = [each.host_path.path for each in volumes(profile) if each.host_path]
-    assert (host, "/cache") in [("/var/cache/argosy", each.mount_path) for each in mounts(profile)]
+    [host] = [each["hostPath"]["path"] for each in volumes(profile, profile.name) if "hostPath" in each]
+    assert (host, "/cache") in [("/var/cache/argosy", each["mountPath"]) for each in mounts(profile)]
     with pytest.raises(ValueError, match="cache is for a store in an object store"):
         Profile.model_validate({"storage": {"claim": "c", "cache": cache}})
