@@ -184,6 +184,7 @@ class Local(EngineOptions):
     rate: Annotated[float, Field(gt=0), ADDED] = 0.7
     """Learning rate of the step on what the groups have learnt in a round, which has Nesterov's momentum."""
     momentum: Annotated[float, Field(ge=0, lt=1), ADDED] = 0.9
+    """Momentum of that step."""
 
     def problem(self, mesh: MeshConfig) -> str:
         if mesh.divides:
