@@ -132,7 +132,7 @@ def test_a_webhook_submits_once_for_an_id_and_nothing_for_a_bad_token(eventful: 
 
 def test_a_push_to_the_branch_submits_once_and_only_signed(eventful: Cluster) -> None:
     def push(branch: str, commit: str, secret: str = TOKEN) -> int:
-        body = {"ref": f"refs/heads/{branch}", "after": commit}
+        body = {"ref": f"refs/heads/{branch}", "before": "0" * 40, "after": commit}
         signature = hmac.new(secret.encode(), json.dumps(body).encode(), hashlib.sha256).hexdigest()
         return post(eventful, "push", body, **{"X-Hub-Signature-256": f"sha256={signature}", "X-GitHub-Event": "push",
                                                "X-GitHub-Delivery": commit})[0]  # fmt: skip
@@ -152,7 +152,7 @@ def test_a_file_a_checkpoint_and_a_moved_alias_submit(eventful: Cluster) -> None
     for name in ("pretrain-0123456789ab", "sft-0123456789ab", "pretrain-0123456789ab"):
         note_event(root, CHECKPOINTS, name, {})
     for alias in ("reference", "other"):
-        note_event(root, ALIASES, f"demo@{alias}-sft/final-2026", {})
+        note_event(root, ALIASES, f"demo@{alias}@sft/final-2026", {})
     assert parameters(one_more(eventful, "arrived", 0))["overrides"] == "data.suites=new.jsonl"
     assert one_more(eventful, "trained", 0)["spec"]["workflowTemplateRef"] == {"name": "evaluate"}
     assert parameters(one_more(eventful, "moved", 0)) == ONLY

@@ -194,7 +194,7 @@ def _moved(store: Path, evidence: Mapping[str, Any], path: Path | None) -> None:
     """Keep the evidence of an alias that has moved, and note the event."""
     keep(store, evidence, "moved", path)
     parts = f"{evidence['model']}@{evidence['alias']}", evidence["checkpoint"] or "nothing", evidence["at"]
-    note_event(store, ALIASES, "-".join(parts), evidence)
+    note_event(store, ALIASES, "@".join(parts), evidence)
 
 
 def _evidence(kind: str, model: str, alias: str, checkpoint: str, before: str, grounds: Grounds) -> dict[str, Any]:

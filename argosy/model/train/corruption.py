@@ -69,7 +69,8 @@ class Copies:
 
     def _differ(self, some: Sequence[float], others: Sequence[float]) -> bool:
         most = _TOLERANCE.get(self._engine.group.device.type, _OTHER)
-        return any(not abs(one - other) <= most * abs(other) for one, other in zip(some, others, strict=True))
+        return any(repr(one) != repr(other) and not abs(one - other) <= most * abs(other)  # a NaN is not corrupt
+                   for one, other in zip(some, others, strict=True))
 
 
 def _odd(every: Sequence[Copy]) -> list[int]:

@@ -49,11 +49,11 @@ def test_names_of_notes_are_those_that_the_source_watches_for(tmp_path: Path) ->
     for name in ("sft-0123456789ab", "dpo-0123456789ab", "rlhf-0123456789ab"):
         note_event(tmp_path, CHECKPOINTS, name, {"stage": name})
     for alias in ("reference", "other"):
-        note_event(tmp_path, ALIASES, f"a line@{alias}-x/final-2026-01-01T00:00:00+00:00", {})
+        note_event(tmp_path, ALIASES, f"a line@{alias}@x/final-2026-01-01T00:00:00+00:00", {})
     seen = {}
     for name, spec in files["spec"]["file"].items():
         folder = tmp_path / Path(spec["watchPathConfig"]["directory"]).relative_to("/store/runs")
         pattern = re.compile(spec["watchPathConfig"]["pathRegexp"])
         seen[name] = sorted(path.name for path in folder.iterdir() if pattern.search(path.name))
     assert seen == {"trained": ["rlhf-0123456789ab.json", "sft-0123456789ab.json"],
-                    "moved": ["a_line@reference-x_final-2026-01-01T00_00_00_00_00.json"]}  # fmt: skip
+                    "moved": ["a_line@reference@x_final-2026-01-01T00_00_00_00_00.json"]}  # fmt: skip

@@ -23,8 +23,9 @@ _FILE = '(trimSuffix ".json" .Input.name)'
 # file that comes again by the same name, are events of their own.
 _ABOUT = {"push": ".Input.body.after", "bucket": f"{_OBJECT}.key", "folder": ".Input.name", "checkpoint": _FILE,
           "alias": _FILE}
-_IDENTITY = {**_ABOUT, "bucket": f'(printf "%v %v" {_OBJECT}.key {_OBJECT}.eTag)', "folder": ".Input.id",
-             "webhook": "(.Input.body.id | default (randAlphaNum 16) | toString)"}
+_IDENTITY = {**_ABOUT, "push": '(printf "%v %v" .Input.body.before .Input.body.after)',
+             "bucket": f'(printf "%v %v" {_OBJECT}.key {_OBJECT}.eTag)', "folder": ".Input.id",
+             "webhook": '(hasKey .Input.body "id" | ternary (toString .Input.body.id) (randAlphaNum 16))'}
 _MATCH = {"push": "body.after", "bucket": "notification.0.s3.object.key", "folder": "name"}  # paths of these
 
 
@@ -43,7 +44,7 @@ def events(profile: Profile, forms: Mapping[str, Sequence[Manifest]]) -> list[Ma
         triggers.append({"template": {"name": name, "conditions": name, "k8s": _workflow(name, event, forms)},
                          "retryStrategy": {"steps": 3, "duration": "5s", "factor": 2}})
     made = [document(profile, "argoproj.io/v1alpha1", "EventSource", source, spec={
-        "template": _pod(profile, files=source == FILES), **kinds,
+        "template": {**_pod(profile, files=source == FILES), "serviceAccountName": profile.service_account}, **kinds,
         **({"service": {"ports": [{"name": kind, "port": PORTS[kind], "targetPort": PORTS[kind]} for kind in kinds]}}
            if source == HOOKS else {})})
         for source, kinds in sources.items() if kinds]  # fmt: skip
@@ -83,7 +84,7 @@ def _source(profile: Profile, name: str, event: Event) -> tuple[str, str, dict[s
 
 def _noted(profile: Profile, event: Event) -> tuple[str, str]:
     stages, root = "|".join(map(re.escape, event.checkpoint)), Path(profile.storage.root)
-    kind, files = (CHECKPOINTS, f"({stages})-[0-9a-f]+") if stages else (ALIASES, f".+@{re.escape(event.alias)}-.+")
+    kind, files = (CHECKPOINTS, f"({stages})-[0-9a-f]+") if stages else (ALIASES, f".+@{re.escape(event.alias)}@.+")
     return str(events_folder(root, kind)), rf"{files}\.json"
 
 
@@ -92,7 +93,8 @@ def _filters(event: Event) -> dict[str, str]:
     kind = _kind(event)
     named = kind in _MATCH and any(NAME in value for value in event.parameters.values())
     return {**({_MATCH[kind]: f"^{SAFE}$"} if named else {}),
-            **({"body.ref": f"^refs/heads/{re.escape(event.push.branch)}$"} if event.push else {})}
+            **({"body.ref": f"^refs/heads/{re.escape(event.push.branch)}$",
+                "body.after": "^0*[1-9a-f][0-9a-f]*$"} if event.push else {})}  # zeros: the branch was deleted
 
 
 def _workflow(name: str, event: Event, forms: Mapping[str, Sequence[Manifest]]) -> Manifest:

@@ -64,7 +64,7 @@ class Event(Config):
     folder: Folder | None = None
     checkpoint: tuple[str, ...] = ()
     """Stages of which a new checkpoint is an event. {name}: its directory in the store."""
-    alias: str = ""
+    alias: str = Field("", pattern=r"^[A-Za-z0-9._-]*$")
     """Alias of the registry; that `promote` moves it is an event. {name}: MODEL@ALIAS, CHECKPOINT and time."""
     template: Literal["lifecycle", "evaluate", "sweep"] = "lifecycle"
     parameters: Mapping[str, str] = Field(default_factory=dict)

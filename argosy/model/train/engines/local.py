@@ -10,6 +10,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from argosy.core.errors import StepError
 from argosy.model.train.config import TrainConfig
 from argosy.model.train.config.engine import Local
 from argosy.model.train.engines.base import Wrap
@@ -103,8 +104,11 @@ class LocalEngine(TorchEngine):
             yield (name if kind == WEIGHT else self._own(kind, weight)), place, make
 
     def _restore(self, parts: Parts, *, weights: bool) -> None:
+        if weights and _STEPS not in parts:
+            raise StepError("engine=local goes on from its own states alone, which end a round, and this one is of "
+                            "another engine: leave resume out, or keep that engine")
         super()._restore(parts, weights=weights)
-        self._steps = int(parts[_STEPS]) if _STEPS in parts else 0
+        self._steps = int(parts[_STEPS]) if weights else 0  # else it is the optimizer of the phase before
         for number, (name, each) in enumerate(self._named):
             kinds = [kind for kind in parts.kinds(name) if self._own(kind, name) in parts]
             kept = {kind: self._kept(each, name, parts, self._own(kind, name)) for kind in kinds}
