@@ -22,14 +22,11 @@ STEP = "argosy.model.train.engines.torch:TorchEngine"
      r"rank 0: in busy \(\S*tests/faults.*other ranks: waiting in "),
     ({"processes": 2, "engine": "fsdp"}, (f"{STEP}._backward", 1, 19, "asleep"), 1,
      r"rank 1: in asleep \(\S*tests/faults.*other ranks: waiting in "),
-    ({"processes": 2, "engine": {"name": "zero", "stage": 2}},
-     ("argosy.model.train.engines.deepspeed:DeepSpeedEngine._backward", 1, 19, "asleep"), 1,
-     r"rank 1: in asleep \(\S*tests/faults.*other ranks: waiting in "),
     ({"processes": 3, "global_batch_size": 6}, (f"{STEP}._sum_gradients", 2, 9, "elsewhere"), 2,
      r"rank 2: waiting in barrier \(torch/distributed/\S+ of elsewhere"),
     ({"processes": 2}, (f"{STEP}._sum_gradients", 1, 9, "elsewhere"), None,
      r"rank 0: waiting in all_reduce .* of sum_gradients .*rank 1: waiting in barrier .* of elsewhere"),
-], ids=["asleep", "busy-ddp", "fsdp", "zero", "mismatch", "mismatch-of-two"])
+], ids=["asleep", "busy-ddp", "fsdp", "mismatch", "mismatch-of-two"])
 def test_the_rank_that_does_not_arrive_is_named(given: Path, tmp_path: Path, fields: dict[str, Any],  # noqa: F811
                                                 fault: tuple[Any, ...], named: int | None, words: str,
                                                 monkeypatch: pytest.MonkeyPatch) -> None:

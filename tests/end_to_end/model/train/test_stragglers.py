@@ -15,10 +15,9 @@ LOSS = "argosy.model.train.layers.loss:LossModule"
 
 
 @pytest.mark.parametrize(("fields", "place"), [
-    ({"processes": 4}, "forward"), ({"processes": 2, "engine": "ddp"}, "forward"),
-    ({"processes": 2, "engine": {"name": "zero", "stage": 2}}, "forward"),
+    ({"processes": 4}, "forward"),
     ({"processes": 2, "engine": "fsdp"}, "score"),  # where no weights are gathered
-], ids=["torch", "ddp", "zero", "fsdp"])
+], ids=["torch", "fsdp"])
 def test_a_slow_rank_is_named_once_and_changes_no_byte(given: Path, tmp_path: Path,  # noqa: F811
                                                        fields: dict[str, Any], place: str) -> None:
     start(given, "pretrain", tmp_path, fault=(f"{LOSS}.{place}", 1, -1, "short"), **LONG, **fields).end()
