@@ -27,6 +27,7 @@ HOOK = {"secret": "a/b"}
     ({}, "given: none"),
     ({"webhook": HOOK, "parameters": {"overrides": "a={name}"}}, "a webhook has none: let the request set the"),
     ({"webhook": HOOK, "parameters": {"presett": "tiny"}}, "sets 'presett', which is no parameter of lifecycle"),
+    ({"checkpoint": ["sftt"]}, "nearest: sft"), ({"folder": {"path": "/data"}}, "give a folder below /store"),
     ({"webhook": {**HOOK, "accepts": ["suites"]}}, "sets 'suites', which is no parameter of lifecycle"),
 ])  # fmt: skip
 def test_an_event_that_could_submit_nothing_is_refused(event: dict[str, Any], words: str, tmp_path: Path) -> None:

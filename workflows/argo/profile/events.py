@@ -1,5 +1,6 @@
 """Events that submit a workflow, through Argo Events: where each comes from, and the workflow's parameters."""
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
@@ -54,6 +55,12 @@ class Folder(Config):
     files: str = r"[^.].*"
     """Regular expression of the names."""
 
+    def check_fields(self) -> None:
+        try:
+            re.compile(self.files)
+        except re.error as error:
+            raise ValueError(f"files is {self.files!r}, which is no regular expression: {error}") from None
+
 
 class Event(Config):
     """One of `webhook`, `push`, `bucket`, `folder`, `checkpoint`, `alias`, and the workflow that it submits."""
@@ -81,6 +88,9 @@ class Event(Config):
         if len(kinds) != 1:
             raise ValueError(f"an event comes from one of webhook, push, bucket, folder, checkpoint and alias; given: "
                              f"{', '.join(kinds) or 'none'}")
+        for name, value in self.parameters.items():
+            if wrong := [each for each in re.findall(r"\{\w*\}", value) if each != NAME]:
+                raise ValueError(f"parameters.{name} has {wrong[0]}, allowed: {NAME}")
         used = [name for name, value in self.parameters.items() if NAME in value]
         if used and self.webhook:
             raise ValueError(f"parameters.{used[0]} has {NAME}, and a webhook has none: let the request set the "

@@ -127,6 +127,13 @@ class Profile(Config):
         if self.watches_store and self.storage.uri:
             raise ValueError("events with checkpoint or alias watch files of the store, and storage.uri is an object "
                              "store: take an event of its bucket, such as {prefix: runs/sft-, suffix: /outputs.json}")
+        for name, event in self.events.items():
+            if event.folder and not f"{event.folder.path}/".startswith(f"{self.storage.mount_path}/"):
+                raise ValueError(f"events.{name}.folder.path is {event.folder.path}, which no pod has: give a folder "
+                                 f"below {self.storage.mount_path}, where the store's volume is")
+            if wrong := next((each for each in event.checkpoint if each not in stage_names()), ""):
+                raise ValueError(f"events.{name}.checkpoint has {wrong!r}, which is no stage; "
+                                 f"{likely(wrong, stage_names())}")
         known = stage_names() if self.stages else ()  # a pod of a step needs the graph for nothing else
         for stage in self.stages:
             if stage not in known:

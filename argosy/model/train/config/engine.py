@@ -191,7 +191,8 @@ class Local(EngineOptions):
             given = next(name for name, size in mesh.divisors.items() if size > 1)
             return f"{given}={mesh.divisors[given]} is not for engine=local, whose processes have all the model: set 1"
         if mesh.processes % self.groups:
-            return f"engine.groups={self.groups} does not divide processes={mesh.processes}; choose a divisor"
+            return (f"engine.groups={self.groups} does not divide processes={mesh.processes}: set processes to a "
+                    f"multiple of {self.groups}")
         return ""
 
 
