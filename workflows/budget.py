@@ -46,7 +46,7 @@ def accounts(planned: Plan, config: LifecycleConfig) -> list[Account]:
     """Return an account for each limit that `config` sets."""
     price = config.gpu_hour_price or 0.0
     limits = [("gpu_hours", config.budget.gpu_hours, 1.0), ("cost", config.budget.cost, price)]
-    if all(limit is None for _, limit, _ in limits):
+    if not config.budget.limited:
         return []
     hours = _hours_ahead(planned)
     known: dict[str, float] = {}
@@ -76,8 +76,7 @@ class Meter:
     def __init__(self, limits: Spending, price: float | None, directories: Iterable[str],
                  running: Iterable[PlannedNode]) -> None:
         self._limits, self._price, self._directories = limits, price or 0.0, tuple(directories)
-        limited = (limits.gpu_hours, limits.cost) != (None, None)
-        self._wanted = [node for node in running if _gpus(node)] if limited else []
+        self._wanted = [node for node in running if _gpus(node)] if limits.limited else []
 
     def __call__(self) -> str:
         """Say that a budget is spent while a stage with GPUs runs; "" where none is."""

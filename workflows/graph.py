@@ -30,6 +30,11 @@ class Spending(Config):
     cost: float | None = Field(None, gt=0)
     """money, in the currency of `gpu_hour_price`, which must be set"""
 
+    @property
+    def limited(self) -> bool:
+        """Whether there is a limit."""
+        return (self.gpu_hours, self.cost) != (None, None)
+
 
 @dataclass(frozen=True)
 class Resources:

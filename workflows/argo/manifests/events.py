@@ -10,7 +10,7 @@ from argosy.core.config.explain import likely
 from argosy.core.errors import InputError
 from workflows.argo.manifests.containers import document
 from workflows.argo.profile.events import NAME, SAFE, Event
-from workflows.argo.profile.pods import Manifest, mounts, volumes
+from workflows.argo.profile.pods import NO_RIGHTS, Manifest, mounts, volumes
 from workflows.argo.profile.profile import Profile
 from workflows.stored.events import ALIASES, CHECKPOINTS, events_folder
 
@@ -53,10 +53,6 @@ def events(profile: Profile, forms: Mapping[str, Sequence[Manifest]]) -> list[Ma
         "triggers": triggers})] if triggers else []  # fmt: skip
 
 
-def _kind(event: Event) -> str:
-    return next(kind for kind in (*_ABOUT, "webhook") if getattr(event, kind))
-
-
 def _key(reference: str) -> dict[str, str]:
     return dict(zip(("name", "key"), reference.split("/"), strict=True))
 
@@ -90,7 +86,7 @@ def _noted(profile: Profile, event: Event) -> tuple[str, str]:
 
 def _filters(event: Event) -> dict[str, str]:
     """Return the regular expressions that an event's fields must match: a name stands in a parameter."""
-    kind = _kind(event)
+    kind = event.kind
     named = kind in _MATCH and any(NAME in value for value in event.parameters.values())
     return {**({_MATCH[kind]: f"^{SAFE}$"} if named else {}),
             **({"body.ref": f"^refs/heads/{re.escape(event.push.branch)}$",
@@ -100,7 +96,7 @@ def _filters(event: Event) -> dict[str, str]:
 def _workflow(name: str, event: Event, forms: Mapping[str, Sequence[Manifest]]) -> Manifest:
     """Make the trigger that creates the workflow of an event."""
     form = {each["name"]: str(each.get("value", "")) for each in forms[event.template]}
-    kind, accepted = _kind(event), event.webhook.accepts if event.webhook else ()
+    kind, accepted = event.kind, event.webhook.accepts if event.webhook else ()
     for parameter in (*event.parameters, *accepted):
         if parameter not in form:
             raise InputError(f"events.{name} sets {parameter!r}, which is no parameter of {event.template}; "
@@ -129,10 +125,9 @@ def _pod(profile: Profile, *, files: bool = False) -> dict[str, Any]:
     """Make what the pods of Argo Events are: without rights on their node, the store for reading where they watch it.
     """
     user = {"runAsNonRoot": True, "runAsUser": profile.user, "seccompProfile": {"type": "RuntimeDefault"}}
-    own = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
     resources = {"requests": {"cpu": "20m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}}
     mounted = files and not profile.storage.uri
     held = {"volumes": volumes(profile, profile.name)[:1]} if mounted else {}
     mount = {"volumeMounts": [{**mounts(profile)[0], "readOnly": True}]} if mounted else {}
     return {"metadata": {"labels": {"app.kubernetes.io/name": "argosy-events"}}, "securityContext": user,
-            "container": {"resources": resources, "securityContext": own, **mount}, **held}
+            "container": {"resources": resources, "securityContext": dict(NO_RIGHTS), **mount}, **held}

@@ -25,7 +25,7 @@ from workflows.argo.profile.profile import TEMPLATE_STORE, Profile, check_store,
 from workflows.branches import branch_steps
 from workflows.budget import accounts, check_budget
 from workflows.compose import compose, every_stage
-from workflows.graph import Spending, definition
+from workflows.graph import definition
 from workflows.learnt import applied, learn
 from workflows.lifecycle import LifecycleConfig, lifecycle
 from workflows.local.shipping import WORKFLOW, pipeline_of, plan_digest, start_pipeline
@@ -118,7 +118,7 @@ def hand_over(planned: Plan, config: LifecycleConfig, line: str, tasks: list[Tas
         batches={name: batch for dealt in batches.values() for name, batch in dealt.items()}, report=compare,
         namespace=profile.namespace, cluster=profile.cluster, budget=config.budget,
         gpu_hour_price=config.gpu_hour_price,
-        directories=tuple(node.dir for node in planned.nodes) if config.budget != Spending() else ()
+        directories=tuple(node.dir for node in planned.nodes) if config.budget.limited else ()
     )
     path = handoff.write(arguments.workflow)
     tracker = start_pipeline(planned, pipeline, line, config, **{WORKFLOW: arguments.workflow})

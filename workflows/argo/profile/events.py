@@ -10,6 +10,7 @@ from argosy.core.config.schema import Config
 
 Key = Annotated[str, Field(pattern=r"^[a-z0-9.-]+/[A-Za-z0-9._-]+$")]  # SECRET/KEY
 NAME = "{name}"  # in the value of a parameter: what the event is about
+KINDS = ("webhook", "push", "bucket", "folder", "checkpoint", "alias")
 SAFE = r"[A-Za-z0-9._/@=+-]+"  # names that may stand in a parameter
 
 
@@ -78,13 +79,18 @@ class Event(Config):
     """Parameters of the workflow, by the names of the form; others have the form's defaults."""
 
     @property
+    def kind(self) -> str:
+        """The one of KINDS that it is."""
+        return next(name for name in KINDS if getattr(self, name))
+
+    @property
     def secrets(self) -> list[str]:
         """The Secrets that its source reads."""
         given = (each.secret for each in (self.webhook, self.push, self.bucket) if each)
         return [each.partition("/")[0] for each in given]
 
     def check_fields(self) -> None:
-        kinds = [name for name in ("webhook", "push", "bucket", "folder", "checkpoint", "alias") if getattr(self, name)]
+        kinds = [name for name in KINDS if getattr(self, name)]
         if len(kinds) != 1:
             raise ValueError(f"an event comes from one of webhook, push, bucket, folder, checkpoint and alias; given: "
                              f"{', '.join(kinds) or 'none'}")

@@ -46,23 +46,24 @@ class LocalEngine(TorchEngine):
         return apart <= 0 or apart % self._options.every == 0 or self._steps == self.config.steps
 
     @property
-    def _together(self) -> bool:
-        return self._steps < self._options.after
+    def _partners(self) -> Any:
+        """The processes whose samples make this step's gradient; None where this one is alone in its group."""
+        return dist.group.WORLD if self._steps < self._options.after else self._inside
 
     def _over_samples(self, tensor: Tensor) -> Tensor:
         total = tensor.clone()
-        if self._together or self._inside is not None:
-            dist.all_reduce(total, group=None if self._together else self._inside)
+        if (partners := self._partners) is not None:
+            dist.all_reduce(total, group=partners)
         return total
 
     def _sum_gradients(self, named: dict[str, Any]) -> None:
-        if self._together or self._inside is not None:
-            self.group.sum_gradients(named.values(), None if self._together else self._inside)
+        if (partners := self._partners) is not None:
+            self.group.sum_gradients(named.values(), partners)
 
     def _update(self, learning_rate: float) -> Tensor:
-        norm, together = super()._update(learning_rate), self._together
+        norm = super()._update(learning_rate)
         self._steps += 1
-        if together:
+        if self._steps <= self._options.after:
             torch._foreach_copy_(self._met, [each.detach() for _, each in self._named])
         elif self.settled:
             self._meet()
