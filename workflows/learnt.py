@@ -105,9 +105,9 @@ def _needed(attempts: Sequence[Attempt]) -> tuple[float, float, float]:
     peak = cores = failed = 0.0
     for attempt in attempts:
         if attempt["exit"] == 0:
-            here = attempt.get("processes", 1) / attempt.get("nodes", 1)
-            peak = attempt.get("peak_rss_mb", 0.0) * here * 2**20 / 1e9
-            cores, failed = attempt.get("cores", 0.0), 0.0
+            nodes = attempt.get("nodes", 1)  # each gets as much as the largest; once processes had a record, not nodes
+            peak = attempt.get("peak_rss_mb", 0.0) * attempt.get("processes", nodes) * 2**20 / 1e9
+            cores, failed = attempt.get("cores", 0.0) * nodes, 0.0
         elif attempt["exit"] == 137:  # of the machine's memory, and not of a GPU's
             failed = max(failed, attempt.get("memory_gb", 0.0))
     return peak, cores, failed

@@ -147,7 +147,7 @@ class _Attempt:
         self._before, self._stamp = records.read_whole(self._out), _stamp(self._out)  # it stays until it is replaced
         self._run = read_record(self._out / records.RUN)
         self._computed_with: Mapping[str, str] = {}
-        self._launches = getattr(item.config, "nodes", 1) > 1  # and its own memory is not the stage's
+        self._used: tuple[float, float] | None = None  # by the processes of its largest node, where it has several
 
     def run(self) -> process.Outcome:
         try:
@@ -200,7 +200,7 @@ class _Attempt:
             end = run_ranks(self._step, config, self._out, self._lease.token, self._note_restart)
         finally:
             self._tracker = Tracker(self._out / records.TRACKING)
-        self._computed_with = end["computed_with"]
+        self._computed_with, self._used = end["computed_with"], end["used"]
         outputs: dict[str, Any] = end["outputs"]
         return outputs
 
@@ -243,21 +243,21 @@ class _Attempt:
         here = int(os.environ.get(EXTERNAL, len(usable_gpus()))) if self._step.needs == "train" else 0
         processes, nodes = (getattr(self._item.config, name, 1) for name in ("processes", "nodes"))
         return {"started": self._started, "gpus": here and max(here, processes),  # those of all nodes
-                "processes": processes, "nodes": nodes, **{key: float(value) for key, value in given.items() if value}}
+                "nodes": nodes, **{key: float(value) for key, value in given.items() if value}}
 
     def _end(self, code: int, retry: records.Retry | None = None, cause: str | None = None) -> None:
         """Write how it ended, if that is possible: a full disk must not hide what went wrong."""
         use_reserve(self._out)
-        ended, peak = time.time(), process.peak_rss_mb()
+        ended = time.time()
+        peak, cpu_s = self._used or (process.peak_rss_mb(), process.cpu_seconds() - self._cpu_s)
         run = read_record(self._out / records.RUN) | {"ended": ended, "seconds": round(ended - self._started, 3),
-                                              "exit": code, "peak_rss_mb": peak,
+                                              "exit": code, "peak_rss_mb": round(peak, 1),
                                               "computed_with": self._computed_with or process.computed_with()}
         run |= {records.TRIED: retry.runs} if retry and retry.runs else {}
         if attempts := run.get(history.HISTORY):
-            cores = round((process.cpu_seconds() - self._cpu_s) / max(ended - self._started, 1e-3), 2)
             attempts[-1] = history.closed(attempts[-1], ended, code, read_record(self._out / records.PROGRESS),
-                                          cause=cause, **({} if self._launches else {
-                                              "peak_rss_mb": peak, "cores": cores}))
+                                          cause=cause, peak_rss_mb=round(peak, 1),
+                                          cores=round(cpu_s / max(ended - self._started, 1e-3), 2))
             self._tracker.metrics(history.goodput(attempts).metrics(), step=len(attempts))
         with suppress(OSError):
             write_json(self._out / records.RUN, run, durable=False)

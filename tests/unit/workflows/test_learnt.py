@@ -44,7 +44,7 @@ def out_of(memory_gb: float) -> dict[str, Any]:
     (8, [ended(6)], ""),  # not worth a change
     (8, [ended(1.4, processes=4)], ""),
     (2, [ended(1.2, processes=4)], "asked 2 GB, measured peak 4.8 GB: 6 GB are needed"),
-    (8, [ended(2.1, processes=4, nodes=4)], "asked 8 GB, measured peak 2.1 GB: 3 GB would do"),  # one on each machine
+    (8, [ended(0.7, nodes=3)], "asked 8 GB, measured peak 2.1 GB: 3 GB would do"),  # of the largest node
     (2, [{**out_of(2), "exit": 1}], ""),  # of a GPU's memory
     (2, [out_of(2)], "asked 2 GB, 2 GB were not enough: 3 GB are needed"),
     (2, [out_of(2), out_of(3)], "asked 2 GB, 3 GB were not enough: 5 GB are needed"),

@@ -5,6 +5,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from argosy.core.errors import InputError
@@ -14,7 +15,6 @@ from argosy.core.store.step_files import LOG, PROGRESS, rank_log, read_done
 from workflows.argo.attempts import FAILED, RETRY, earlier_attempts, exit_code
 from workflows.argo.handoff import FOLDER, read_handoff
 from workflows.argo.objectstore.pods import running
-from workflows.argo.pod.jobset import launcher_resources
 from workflows.argo.profile.profile import Profile
 from workflows.budget import Meter
 from workflows.local.runner import run_plan
@@ -93,7 +93,7 @@ def run(profile: Profile, arguments: argparse.Namespace) -> int:
         spent = Meter(handoff.budget, handoff.gpu_hour_price, handoff.directories, nodes)
         if nodes[0].resources.nodes > 1:
             os.environ[EXTERNAL] = str(nodes[0].resources.all_gpus or 0)
-            nodes = [node.model_copy(update={"resources": launcher_resources(node.resources)}) for node in nodes]
+            nodes = [node.model_copy(update={"resources": replace(node.resources, cores=1, gpus=0)}) for node in nodes]
         # What they depend on was done before this task.
         alone = Plan(store=handoff.store, stages=tuple(dict.fromkeys(node.name for node in nodes)),
                      nodes=tuple(node.model_copy(update={"upstream": ()}) for node in nodes))

@@ -72,7 +72,8 @@ class GroupEnd:
         starved: ranks that the kernel killed for want of memory.
         frozen: what is said of ranks that gave no sign of life.
         late: what is said of ranks whose training step hung.
-        stacks: where ranks stood then."""
+        stacks: where ranks stood then.
+        used: peak memory in MiB and seconds of cores that a node's processes used, by its place."""
 
     ends: dict[int, dict[str, Any]] = field(default_factory=dict)
     exits: dict[int, tuple[int, float]] = field(default_factory=dict)
@@ -80,6 +81,7 @@ class GroupEnd:
     frozen: dict[int, str] = field(default_factory=dict)
     late: dict[int, str] = field(default_factory=dict)
     stacks: dict[int, Stack] = field(default_factory=dict)
+    used: dict[int, list[float]] = field(default_factory=dict)
 
     def record(self) -> dict[str, Any]:
         """Return it as JSON."""

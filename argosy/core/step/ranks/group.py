@@ -62,10 +62,12 @@ def run_group(step: str, place: Place, task: dict[str, Any], asked: Callable[[],
 def _run(step: str, place: Place, folder: Path, out: Path, threads: int, asked: Callable[[], Stop]) -> GroupEnd:
     for rank in place.ranks:
         file_of(folder, "beat", rank).touch()
-    kills = memory_kills()
+    kills, before = memory_kills(), process.cpu_seconds()
     with _environment(folder, place.local, threads):
         watch, failures = _run_agent(step, place, folder, out, asked)
     watch.end.ends = {rank: end for rank in place.ranks if (end := read_record(file_of(folder, "end", rank)))}
+    peak = process.memory_mb()["peak"] + sum(end.get("peak_rss_mb", 0.0) for end in watch.end.ends.values())
+    watch.end.used = {place.node: [peak, process.cpu_seconds() - before]}
     watch.end.exits = {rank: (each.exitcode, float(each.timestamp)) for rank, each in failures.items()}
     if memory_kills() > kills:
         watch.end.starved = {rank: True for rank, (code, _) in watch.end.exits.items() if code == -signal.SIGKILL}

@@ -52,7 +52,7 @@ def run_rank(step: Step[Any], folder: Path) -> int:
         tracker = Tracker(out / TRACKING if rank == 0 else None)
         progress = Progress(out / PROGRESS if rank == 0 else None, watched=watched, cause=task["cause"])
         context = StepContext(out, tracker, progress, rank, world, local)
-        end = _ended(step, task, context)
+        end = _ended(step, task, context) | {"peak_rss_mb": process.peak_rss_mb()}
         if end["exit_code"]:
             _write(folder, rank, end, out)  # before a signal may come, as others fail too
         tracker.close()

@@ -41,7 +41,8 @@ class Alone:
 
 
 def run_ranks(step: Step[Any], config: ParallelConfig, out: Path, lease: str, note: Note) -> dict[str, Any]:
-    """Run `step` as `config.processes` ranks; returns `outputs` and `computed_with` of rank 0.
+    """Run `step` as `config.processes` ranks; returns `outputs` and `computed_with` of rank 0, and what the
+    largest node `used`, as GroupEnd has it.
 
     What a failure leaves starts again from the newest state, `config.restarts` times without progress between, and
     with fewer groups, down to `config.min_nodes`, where some do not come back. `lease`: token of this process's lease
@@ -65,6 +66,7 @@ class _Rounds:
         self._step, self._config, self._out, self._lease = step, config, out, lease
         self._groups, self._note = groups, note
         self._tries, self._farthest, self._cause = 0, -1.0, ""
+        self._used = 0.0, 0.0
 
     def run(self) -> dict[str, Any]:
         """Run rounds until one ends well. Raises what the last one failed by."""
@@ -73,10 +75,12 @@ class _Rounds:
             task = {"config": config.model_dump(mode="json"), "out": str(self._out), "lease": self._lease,
                     "cause": self._cause, "preflight": self._checks(config)}
             end, grows = self._groups.run(task, config.nodes, partial(self._grows, config.nodes))
+            peaks, cpu_s = zip(*end.used.values(), (0.0, 0.0), strict=True)
+            self._used = max(self._used[0], *peaks), self._used[1] + max(cpu_s)
             if grows:
                 self._restart("other nodes are there than before: the ranks start on them", {"cause": "membership"})
             elif not (end.exits or end.frozen or end.late) and "outputs" in end.ends.get(0, {}):
-                return end.ends[0]
+                return end.ends[0] | {"used": self._used}
             else:
                 self._treat(first_failure(end, self._out))
             remove_temporaries(self._out)
