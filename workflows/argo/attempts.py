@@ -33,10 +33,8 @@ LATE = "lastRetry.message contains 'longer than the specified deadline'"  # the 
 _ASKED_FOR_MORE = f"lastRetry.message contains '{NEEDS.partition(' step')[0]}'"
 # Argo's words on a node that `argo stop` ended: one with a pod, and one that waited (for a person, a mutex, a retry).
 SHUTDOWN = "(?i)(workflow shutdown|stopped) with strategy"
-_TOO_LITTLE = (
-    "ran out of memory {} times, with more each time; raise the stage's memory: "
-    "resources.STAGE.memory_gb of the config, or stages.STAGE.memory of the cluster profile"
-)
+_TOO_LITTLE = ("ran out of memory {} times, with more each time; raise the stage's memory: resources.STAGE.memory_gb "
+               "of the config, or stages.STAGE.memory of the cluster profile")
 
 
 def say_why(message: str) -> None:

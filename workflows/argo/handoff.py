@@ -75,11 +75,8 @@ def tasks_of(nodes: Iterable[Node]) -> list[Task]:
     several = {node.name for node in given if issubclass(definition(node.step).config, ParallelConfig)}
     own = {key: key[1] - frozenset.intersection(*(before for stage, before in upstream if stage == key[0]))
            for key in upstream}  # fmt: skip
-    return [
-        Task(_name(key, own), key[0], own[key], tuple(_name(other, own) for other in before), needs[key], parts[key],
-             several=not parts[key] and key[0] in several)
-        for key, before in upstream.items()
-    ]
+    return [Task(_name(key, own), key[0], own[key], tuple(_name(other, own) for other in before), needs[key],
+                 parts[key], several=not parts[key] and key[0] in several) for key, before in upstream.items()]
 
 
 def nearest_upstream(tasks: Sequence[Task]) -> dict[str, list[str]]:
@@ -193,9 +190,5 @@ def deal(task: str, nodes: Sequence[PlannedNode], pipeline: str, most: int) -> d
         return {Path(node.dir).name: Batch(task=task, nodes=(node.id,)) for node in nodes}
     count = min(most, -(-len(nodes) // max(1, nodes[0].batch)))
     width = len(str(count))
-    return {
-        f"{task}-{pipeline}-{n + 1:0{width}}of{count}": Batch(
-            task=task, nodes=tuple(node.id for node in nodes[n::count])
-        )
-        for n in range(count)
-    }
+    return {f"{task}-{pipeline}-{n + 1:0{width}}of{count}": Batch(task=task, nodes=tuple(
+        node.id for node in nodes[n::count])) for n in range(count)}

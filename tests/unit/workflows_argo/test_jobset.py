@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 import yaml
 
-from argosy.core.errors import InputError
-from workflows.argo.handoff import assign, deal, tasks_of
+from argosy.core.errors import InputError, StepError
+from argosy.core.step.ranks.member import join
+from workflows.argo.client.view import view
+from workflows.argo.handoff import Handoff, assign, deal, tasks_of
 from workflows.argo.manifests.documents import manifests
+from workflows.argo.pod.jobset import remake
 from workflows.argo.pod.outputs import with_devices, write_outputs
 from workflows.argo.profile.profile import Profile, load_profile
 from workflows.compose import compose, every_stage
@@ -34,6 +37,9 @@ def outputs(profile: Profile, folder: Path, *overrides: str) -> dict[str, Any]:
     tasks = tasks_of(every_stage())
     batches = {task: deal(task, [node for node in nodes if node.to_run], "p", 10)
                for task, nodes in assign(planned.nodes, tasks).items()}  # fmt: skip
+    Handoff(store=str(folder), line="", pipeline="", nodes={node.id: node.model_dump(mode="json") for node in
+            planned.nodes}, batches={name: each for dealt in batches.values() for name, each in dealt.items()}
+            ).write("lifecycle-abcde")  # fmt: skip
     arguments = Namespace(outputs=folder / "o", image_tag="v1", workflow="lifecycle-abcde", priority="high")
     write_outputs(planned, tasks, batches, profile, arguments, "")
     return {path.name: json.loads(path.read_text()) for path in (folder / "o").iterdir() if path.name != "summary"}
@@ -71,13 +77,57 @@ def test_a_stage_has_a_process_for_each_gpu_of_each_node(profile: Profile, tmp_p
 def test_the_template_waits_for_the_jobset_and_may_make_it(profile: Profile) -> None:
     made = manifests(profile)
     templates = {each["name"]: each for each in made["lifecycle"][0]["spec"]["templates"]}
-    assert templates["nodes"]["resource"]["successCondition"] == "status.terminalState == Completed"
+    remake, create = (step[0]["template"] for step in templates["nodes"]["steps"])
+    assert templates[create]["resource"]["successCondition"] == "status.terminalState == Completed"
+    assert templates[remake]["container"]["args"][-1] == "--attempt={{inputs.parameters.attempt}}"
     tasks = {task["name"]: task for task in templates["main"]["dag"]["tasks"]}
     assert {"pretrain-nodes", "sft-nodes"} <= tasks.keys()
     assert tasks["pretrain-nodes"]["depends"] == tasks["pretrain"]["depends"]
     assert "clean-nodes" not in tasks
     rules = {each["metadata"]["name"]: each["rules"] for each in made["rights"] if each["kind"] == "Role"}
     assert any("jobsets" in rule["resources"] for rule in rules[profile.executor_account])
+
+
+def test_a_jobset_after_one_whose_pod_lacked_memory_asks_for_more(profile: Profile, tmp_path: Path,
+                                                                  monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not after one that had no launcher; a workflow that is retried begins anew."""
+    profile = profile.model_copy(update={"storage": profile.storage.model_copy(update={"path": str(tmp_path)})})
+    given = outputs(profile, tmp_path / "runs", "resources.pretrain.nodes=2", "pretrain.global_batch_size=32")
+    [batch] = given["run-pretrain"]
+    state = tmp_path / "runs" / batch / "state"
+    state.mkdir(parents=True)
+    monkeypatch.setenv("ARGOSY_JOBSET", given["jobsets"]["pretrain"])
+
+    def memory(attempt: int) -> str:
+        arguments = Namespace(workflow="lifecycle-abcde", batch=batch, attempt=str(attempt), outputs=tmp_path / "o")
+        assert remake(profile, arguments) == 0
+        made = json.loads((tmp_path / "o/jobset").read_text())
+        assert made["metadata"]["name"] == f"lifecycle-abcde-pretrain-{attempt}"
+        job = made["spec"]["replicatedJobs"][0]["template"]["spec"]
+        assert job["podFailurePolicy"]["rules"][1]["onExitCodes"]["values"] == [1, 2, 137]
+        main = job["template"]["spec"]["containers"][0]
+        assert main["args"][-2:] == ["--attempt", str(attempt)]
+        assert main["resources"]["limits"]["memory"] == main["resources"]["requests"]["memory"]
+        return str(main["resources"]["limits"]["memory"])
+
+    assert [memory(attempt) for attempt in (0, 1)] == [f"{256 * 1024}Mi", f"{384 * 1024}Mi"]
+    monkeypatch.setenv("ARGOSY_JOIN_SECONDS", "0.01")
+    monkeypatch.setenv("ARGOSY_LEFT", str(state / "left-1"))
+    with pytest.raises(StepError, match="names no launcher that answers"):
+        join("pretrain", state / "launcher.json")
+    assert [memory(attempt) for attempt in (2, 3, 4, 9)] == [
+        f"{size}Mi" for size in (384 * 1024, 576 * 1024, 864 * 1024, 864 * 1024)]
+    assert memory(0) == f"{256 * 1024}Mi"
+    assert memory(2) == f"{576 * 1024}Mi"
+
+
+def test_the_attempts_of_a_jobset_are_one_unit_to_whoever_watches() -> None:
+    kinds = {"": ("Retry", "Running"), "(0)": ("Steps", "Failed"), "(0)[1].create": ("Pod", "Failed"),
+             "(1)": ("Steps", "Running"), "(1)[0].remake": ("Pod", "Running")}
+    nodes = {name: {"id": name, "name": f"wf.pretrain-nodes{name}", "type": kind, "phase": phase,
+                    "children": ["(0)", "(1)"] if kind == "Retry" else []} for name, (kind, phase) in kinds.items()}
+    [task] = view({"metadata": {"name": "wf"}, "status": {"nodes": nodes}}).tasks
+    assert (task.name, task.state, len(task.units)) == ("pretrain-nodes", "running", 1)
 
 
 @pytest.mark.parametrize(("change", "overrides", "words"), [

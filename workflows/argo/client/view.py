@@ -168,7 +168,8 @@ class View:
         attempts = {child for node in self.nodes.values() if node["type"] == "Retry"
                     for child in node.get("children") or []}  # fmt: skip
         heads = [node for node in self.nodes.values() if node["type"] == "Retry"
-                 or (node["type"] in ("Pod", "Suspend") and node["id"] not in attempts)]  # fmt: skip
+                 or (node["type"] in ("Pod", "Suspend") and node["id"] not in attempts)]
+        heads = [node for node in heads if ")[" not in node["name"]]  # a step of an attempt, as of a JobSet's
         units = [unit_of(self.name, node, self.nodes) for node in heads]
         return tuple(sorted(units, key=lambda unit: (unit.started or float("inf"), unit.label)))
 

@@ -84,11 +84,9 @@ def retry(profile: Profile, *unless: str) -> RetryStrategy:
     `unless`: further expressions of such failures."""
     given = profile.retry
     return RetryStrategy(
-        limit=str(given.interruptions + given.failures + given.out_of_memory),
-        retry_policy="Always",
+        limit=str(given.interruptions + given.failures + given.out_of_memory), retry_policy="Always",
         expression=" && ".join((worth_retrying(), *(f"not ({each})" for each in unless))),
-        backoff=m.Backoff(duration=str(given.pause_s), factor=2, cap=str(given.longest_pause_s)),
-    )
+        backoff=m.Backoff(duration=str(given.pause_s), factor=2, cap=str(given.longest_pause_s)))
 
 
 def worth_retrying() -> str:
@@ -106,10 +104,8 @@ def report_task(profile: Profile, after: str, *how: str) -> Tail:
     ours = m.ContinueOn(error=True, failed=True)
     inner = DAG(name=REPORT, tasks=[Task(name=SHOW, template=SHOW, continue_on=ours)])
     args = [SHOW, "--workflow", WORKFLOW, "--profile", parameter("profile")]
-    tries = m.RetryStrategy(
-        limit="3", retry_policy="Always", expression=f"{worth_retrying()} && not ({UNSENT})",
-        backoff=m.Backoff(duration=str(profile.retry.pause_s), factor=2)
-    )
+    tries = m.RetryStrategy(limit="3", retry_policy="Always", expression=f"{worth_retrying()} && not ({UNSENT})",
+                            backoff=m.Backoff(duration=str(profile.retry.pause_s), factor=2))
     # As it is, so that the UI shows it in the node's panel; one that is absent is none.
     page = Artifact(name=REPORT, path=f"{OUTPUTS}/{REPORT_PAGE}", archive=m.ArchiveStrategy(none=m.NoneStrategy()),
                     optional=True)  # fmt: skip

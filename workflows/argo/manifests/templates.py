@@ -74,17 +74,10 @@ def _supplied(name: str, default: str) -> Parameter:
 def _approve() -> Suspend:
     """Wait; the UI's form asks for the decision and by whom it was made."""
     given = m.SuppliedValueFrom()
-    return Suspend(
-        name=APPROVE,
-        inputs=[
-            Parameter(name="decision", default=DECISIONS[0], enum=DECISIONS, description="After a look at the report"),
-            Parameter(name="by", default="", description="Who decides; is kept with the model's version"),
-        ],
-        outputs=[
-            Parameter(name="decision", value_from=m.ValueFrom(supplied=given, default=DECISIONS[0])),
-            Parameter(name="by", value_from=m.ValueFrom(supplied=given, default="")),
-        ],
-    )
+    asked = [Parameter(name="decision", default=DECISIONS[0], enum=DECISIONS, description="After a look at the report"),
+             Parameter(name="by", default="", description="Who decides; is kept with the model's version")]
+    return Suspend(name=APPROVE, inputs=asked, outputs=[
+        Parameter(name=each.name, value_from=m.ValueFrom(supplied=given, default=each.default)) for each in asked])
 
 
 def tree(profile: Profile, tasks: Sequence[StageTask]) -> Tail:
@@ -122,14 +115,11 @@ def lifecycle_template(profile: Profile) -> WorkflowTemplate:
     return workflow_template(
         profile,
         Planned(
-            name="lifecycle",
-            title="Argosy: the life of a language model",
+            name="lifecycle", title="Argosy: the life of a language model",
             description="Clean, tokenize, pretrain, long context, anneal, SFT, reward model, RLHF, evaluate, compare. "
             "What is done already is not run again.",
             fields=lifecycle_fields(profile, list(dict.fromkeys(node.name for node in nodes))),
-            tasks=with_tree,
-            plan_outputs=[TREE, f"run-{TREE}", GROUPS, BATCHES],
-            seen_by_all=GLOBAL,
+            tasks=with_tree, plan_outputs=[TREE, f"run-{TREE}", GROUPS, BATCHES], seen_by_all=GLOBAL,
             plan_args=["--preset", parameter("preset"), "--from", parameter("from"), "--to", parameter("to"),
                        "--promote", parameter("promote")],
             plan_env=[("ARGOSY_CONFIG", parameter("config")), ("ARGOSY_OVERRIDES", parameter("overrides"))],
@@ -159,8 +149,7 @@ def sweep_template(profile: Profile) -> WorkflowTemplate:
     return workflow_template(
         profile,
         Planned(
-            name=SWEEP,
-            title="Argosy: a sweep of small models",
+            name=SWEEP, title="Argosy: a sweep of small models",
             description="Pretrains a small model for each point of a grid, compares their held-out losses with the "
             "noise of seeds, and says which setting a large model takes. Points that have run are reused.",
             fields=[

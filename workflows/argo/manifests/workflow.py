@@ -6,21 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hera.workflows import DAG, Container, Parameter, Resource, RetryStrategy, Task, WorkflowTemplate
+from hera.workflows import DAG, Container, Parameter, Resource, RetryStrategy, Step, Steps, Task, WorkflowTemplate
 from hera.workflows import models as m
 
 from workflows.argo.attempts import LATE, cause, memory_factors, memory_step, stopped
 from workflows.argo.handoff import COMMON, GIVEN, OUTPUTS, nearest_upstream
 from workflows.argo.handoff import Task as StageTask
 from workflows.argo.manifests.containers import WORKFLOW, Tail, container, parameter, retry
-from workflows.argo.pod.jobset import ATTEMPT
+from workflows.argo.pod.jobset import JOBSET, MANIFEST
 from workflows.argo.pod.outputs import JOBSETS, MEMORY
 from workflows.argo.profile.pods import settings, volumes
 from workflows.argo.profile.profile import TEMPLATE_STORE, Profile
 
 STEP = "step"
 MAIN, PLAN, END, FINISH = "main", "plan", "end", "finish"
-NODES, JOBSET = "nodes", "jobset"
+NODES, REMAKE, CREATE = "nodes", "remake", "create"
 PATCHES, MEMORIES = "patches", "memory"  # outputs of the plan, by task
 GIVEN_NAMES = "{{=sprig.join(' ', keys(workflow.parameters))}}"  # not the values: a config may be long
 FINISH_S = 1800  # seconds that the exit handler has, at least
@@ -35,8 +35,7 @@ def common_fields(profile: Profile) -> list[Parameter]:
     return [
         form_field("profile", profile.name, "Cluster profile: images, devices and places of the pods"),
         form_field("image-tag", profile.images.tag, "Tag of the images argosy-data and argosy-train"),
-        form_field("priority", "", "PriorityClass of the pods. Empty: the cluster's default",
-                   ["", *profile.priorities]),
+        form_field("priority", "", "PriorityClass of the pods. Empty: the cluster's default", ["", *profile.priorities])
     ]
 
 
@@ -107,7 +106,7 @@ def workflow_template(profile: Profile, planned: Planned) -> WorkflowTemplate:
                      "workflows.argoproj.io/description": planned.description},
         entrypoint=MAIN, on_exit=END, arguments=list(planned.fields),
         templates=[_dag(profile, planned), _plan(profile, planned), *steps(profile, planned.tasks),
-                   *([nodes_template(profile)] if profile.nodes else []), *planned.after.templates, end, finish],
+                   *(nodes_templates(profile) if profile.nodes else []), *planned.after.templates, end, finish],
         workflow_metadata=m.WorkflowMetadata(labels={"argosy/pipeline": planned.name}),
         **_settings(profile),
     )  # fmt: skip
@@ -157,8 +156,9 @@ def _nodes_task(planned: Planned, task: StageTask) -> Task:
     """Make the task of a stage's further nodes, beside the task of its own pod, where the plan has some."""
     wanted = f"fromJSON({_output_of(JOBSETS)})"
     manifest = Parameter(name=JOBSET, value=f"{{{{={wanted}['{task.name}'] ?? ''}}}}")
-    return Task(name=f"{task.name}-{NODES}", template=NODES, arguments=[manifest], depends=after(planned.tasks, task),
-                when=f"{{{{='{task.name}' in {wanted}}}}}")
+    batch = Parameter(name="batch", value=f"{{{{=sprig.join('', fromJSON({_output_of(task.parameter)}))}}}}")
+    return Task(name=f"{task.name}-{NODES}", template=NODES, arguments=[manifest, batch],
+                depends=after(planned.tasks, task), when=f"{{{{='{task.name}' in {wanted}}}}}")
 
 
 # Argo's init container writes the manifest below /tmp, which its root file system does not let it.
@@ -166,13 +166,27 @@ _OWN_TMP = {"initContainers": [{"name": "init", "volumeMounts": [
     {"name": "tmp-dir-argo", "mountPath": "/tmp", "subPath": "0"}]}]}
 
 
-def nodes_template(profile: Profile) -> Resource:
-    """Make the template that creates a JobSet and waits for its end. One that fails is made again, as another."""
-    manifest = f"{{{{=sprig.replace('{ATTEMPT}', string(retries), inputs.parameters.{JOBSET})}}}}"
-    return Resource(name=NODES, inputs=[Parameter(name=JOBSET)], action="create", set_owner_reference=True,
-                    manifest=manifest, success_condition="status.terminalState == Completed",
-                    failure_condition="status.terminalState == Failed", pod_spec_patch=json.dumps(_OWN_TMP),
-                    retry_strategy=RetryStrategy(limit=str(profile.retry.interruptions), retry_policy="Always"))
+def nodes_templates(profile: Profile) -> list[Steps | Container | Resource]:
+    """Make the template that creates a JobSet and waits for its end. One that fails is made again, as another, by what
+    the store says of the attempts before: its pods may have more memory."""
+    names = [JOBSET, "batch", "attempt"]
+    of_this = {JOBSET: f"{{{{inputs.parameters.{JOBSET}}}}}", "batch": "{{inputs.parameters.batch}}",
+               "attempt": "{{retries}}"}
+    made = {JOBSET: f"{{{{steps.{REMAKE}.outputs.parameters.{JOBSET}}}}}"}
+    args = [REMAKE, "--workflow", WORKFLOW, "--profile", parameter("profile"),
+            *(f"--{name}={{{{inputs.parameters.{name}}}}}" for name in names[1:])]  # fmt: skip
+    return [
+        Steps(name=NODES, inputs=[Parameter(name=name) for name in names[:2]],
+              sub_steps=[Step(name=name, template=f"{NODES}-{name}", arguments=given)
+                         for name, given in ((REMAKE, of_this), (CREATE, made))],
+              retry_strategy=RetryStrategy(limit=str(profile.retry.interruptions), retry_policy="Always")),
+        container(f"{NODES}-{REMAKE}", profile, args, env=[(MANIFEST, of_this[JOBSET])], inputs=names,
+                  outputs=[Parameter(name=JOBSET, value_from=m.ValueFrom(path=f"{OUTPUTS}/{JOBSET}"))],
+                  retry_strategy=retry(profile)),
+        Resource(name=f"{NODES}-{CREATE}", inputs=[Parameter(name=JOBSET)], action="create", set_owner_reference=True,
+                 manifest=of_this[JOBSET], success_condition="status.terminalState == Completed",
+                 failure_condition="status.terminalState == Failed", pod_spec_patch=json.dumps(_OWN_TMP)),
+    ]  # fmt: skip
 
 
 def after(tasks: Sequence[StageTask], task: StageTask) -> str:
@@ -201,5 +215,4 @@ def _plan(profile: Profile, planned: Planned) -> Container:
         env=[(TEMPLATE_STORE, profile.storage.description), (GIVEN, GIVEN_NAMES), *planned.plan_env],
         outputs=[Parameter(name=name, value_from=m.ValueFrom(path=f"{OUTPUTS}/{name}"),
                            global_name=name if name in seen else None) for name in outputs],
-        active_deadline_seconds=profile.plan_deadline_s, retry_strategy=retry(profile, LATE)
-    )
+        active_deadline_seconds=profile.plan_deadline_s, retry_strategy=retry(profile, LATE))

@@ -22,7 +22,8 @@ _OUTPUTS = {"outputs": Path(OUTPUTS)}
 COMMANDS: dict[str, tuple[str, dict[str, Any]]] = {
     "plan": ("plan.run", {"promote": "no", **dict.fromkeys(_OF_PLAN, ""), **_OUTPUTS}),
     "run": ("run.run", {"batch": ...}),
-    "join": ("jobset.join", {"batch": ...}),
+    "join": ("jobset.join", {"batch": ..., "attempt": ...}),
+    "remake": ("jobset.remake", {"batch": ..., "attempt": ..., **_OUTPUTS}),
     "finish": ("finish.finish", {"status": ...}),
     "judge": ("nightly.run", {}),
     "promote": ("nightly.promote_final", {"decision": ("promote", "keep"), "by": ""}),

@@ -2,9 +2,11 @@
 
 That pod holds the lease, logs, reports progress and is retried as any other; it needs no device. The JobSet is made by
 a resource template beside it and belongs to the workflow. Its pods are replaced one by one, and wait for a launcher
-that is started again; without one for JOIN_S they fail, and with them the JobSet."""
+that is started again; without one for JOIN_S they fail, and with them the JobSet. So it does where a pod is killed for
+want of memory: the next one's have more."""
 
 import argparse
+import json
 import os
 import sys
 from collections.abc import Sequence
@@ -13,15 +15,17 @@ from pathlib import Path
 
 from argosy.core.errors import InputError
 from argosy.core.step.ranks.launcher import ADDRESS, JOIN, NODE
-from argosy.core.step.ranks.member import JOIN_WAIT
+from argosy.core.step.ranks.member import JOIN_WAIT, LEFT
+from argosy.core.store.files import make_directory
 from argosy.core.store.step_files import STATE
+from workflows.argo.attempts import KILLED
 from workflows.argo.handoff import FOLDER, Task, read_handoff
 from workflows.argo.profile.pods import COMMAND, NO_RIGHTS, Manifest, environment, mounts, settings, volumes
 from workflows.argo.profile.profile import Profile
 from workflows.graph import Resources
 from workflows.plan import PlannedNode
 
-ATTEMPT = "__ATTEMPT__"  # filled in by the template
+ATTEMPT, JOBSET, MANIFEST = "__ATTEMPT__", "jobset", "ARGOSY_JOBSET"
 JOIN_S, KEPT_S = 120, 300
 _QUEUE = "kueue.x-k8s.io/queue-name"
 
@@ -65,7 +69,8 @@ def jobset(profile: Profile, task: Task, batch: str, nodes: int, patch: Manifest
            "backoffLimit": profile.retry.interruptions,
            "podFailurePolicy": {"rules": [
                {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]},
-               {"action": "FailJob", "onExitCodes": {"containerName": "main", "operator": "In", "values": [1, 2]}}]},
+               {"action": "FailJob", "onExitCodes": {"containerName": "main", "operator": "In",
+                                                     "values": [1, 2, KILLED]}}]},
            "template": pod}
     queue = {_QUEUE: profile.nodes.queue} if profile.nodes.queue else {}
     name = f"{workflow[-40:].lstrip('-.')}-{task.name[:12].rstrip('-')}-{ATTEMPT}"
@@ -82,7 +87,7 @@ def _pod(profile: Profile, task: Task, batch: str, patch: Manifest, memory_mb: i
     env = {**environment(profile), JOIN_WAIT: str(JOIN_S)}
     (own,) = patch["containers"]
     limits = own["resources"]["limits"] | {"memory": f"{memory_mb}Mi"}
-    args = ["join", "--workflow", workflow, "--profile", profile.name, "--batch", batch]
+    args = ["join", "--workflow", workflow, "--profile", profile.name, "--batch", batch, "--attempt", ATTEMPT]
     main = {**own, "image": image, "imagePullPolicy": profile.images.pull_policy, "args": args,
             "command": list(COMMAND), "securityContext": {**NO_RIGHTS, **own.get("securityContext", {})},
             "env": [*({"name": key, "value": value} for key, value in env.items()), *own["env"]],
@@ -96,7 +101,31 @@ def join(profile: Profile, arguments: argparse.Namespace) -> int:
     """Become the group of ranks of this pod's node, until the launcher says that all is over."""
     path = Path(profile.storage.root) / FOLDER / arguments.workflow / "plan.json"
     (node,) = read_handoff(path).of(arguments.batch)
+    left = _left(node, arguments.attempt)
+    make_directory(left.parent)
     environment = {**os.environ, JOIN: str(Path(node.dir, STATE, ADDRESS)),
-                   NODE: os.environ.get("JOB_COMPLETION_INDEX", "0"), "PYTHONUNBUFFERED": "1"}
+                   LEFT: str(left), NODE: os.environ.get("JOB_COMPLETION_INDEX", "0"), "PYTHONUNBUFFERED": "1"}
     os.execve(sys.executable, [sys.executable, "-m", f"steps.{node.step}"], environment)
 
+
+def _left(node: PlannedNode, attempt: str) -> Path:
+    return Path(node.dir, STATE, f"left-{attempt}")
+
+
+def remake(profile: Profile, arguments: argparse.Namespace) -> int:
+    """Write the manifest of a JobSet's next attempt. Its pods have more memory after each attempt that failed though
+    they had a launcher: one was killed, as for want of memory; one that loses its machine is replaced."""
+    (node,) = read_handoff(Path(profile.storage.root) / FOLDER / arguments.workflow / "plan.json").of(arguments.batch)
+    earlier = [_left(node, str(number)) for number in range(int(arguments.attempt))]
+    for left in () if earlier else Path(node.dir, STATE).glob("left-*"):  # of the workflow before it was retried
+        left.unlink()
+    killed = sum(not left.exists() for left in earlier)
+    made = json.loads(os.environ[MANIFEST].replace(ATTEMPT, arguments.attempt))
+    (main,) = made["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["containers"]
+    for given in main["resources"].values():
+        factor = profile.retry.memory_factor ** min(killed, profile.retry.out_of_memory)
+        given["memory"] = f"{int(int(given['memory'].removesuffix('Mi')) * factor)}Mi"
+    print(f"{killed} of {len(earlier)} attempts lacked memory: each pod has {given['memory']}")
+    arguments.outputs.mkdir(parents=True, exist_ok=True)
+    (arguments.outputs / JOBSET).write_text(json.dumps(made), encoding="utf-8")
+    return 0

@@ -2,6 +2,8 @@
 
 import json
 import os
+import signal
+import sys
 import threading
 import time
 from pathlib import Path
@@ -18,6 +20,8 @@ from argosy.core.store.lease import seconds_from
 from argosy.core.store.step_files import read_done
 
 JOIN_WAIT = "ARGOSY_JOIN_SECONDS"
+LEFT = "ARGOSY_LEFT"
+"""Names the file by which a group in a pod says that it had no launcher; one that lacks memory says nothing."""
 _POLL_S, _BEAT_S = 0.2, 1.0
 
 
@@ -39,6 +43,8 @@ def join(step: str, record: Path) -> int:
                 return 0
             last = time.monotonic()
         time.sleep(_BEAT_S)
+    if LEFT in os.environ:
+        Path(os.environ[LEFT]).touch()
     raise StepError(f"{record} names no launcher that answers for {patience:g} s ({JOIN_WAIT})")
 
 
@@ -99,6 +105,8 @@ class _Member:
         end = run_group(self._step, where, round_["task"], lambda: self._asked(number))
         self._register()
         self._store.set(f"end/{number}/{self._node}", json.dumps(end.record()))
+        if end.starved and LEFT in os.environ:
+            sys.exit(128 + signal.SIGKILL)  # as if it had been killed itself
 
     def _asked(self, number: int) -> Stop:
         """Return how the round is to end early, if it is; a launcher that is gone ends it too."""
