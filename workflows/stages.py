@@ -2,13 +2,14 @@
 page, whose steps say after which stages they come."""
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, create_model
 
-from argosy.core.config.explain import likely, on_nodes, validated
+from argosy.core.config.explain import likely, resized, validated
 from argosy.core.config.schema import Config, ParallelConfig, needed_by
 from argosy.core.errors import InputError
 from argosy.core.step.contract import Step
@@ -97,7 +98,7 @@ def _with_processes(name: str, config: Config, resources: StageResources) -> Con
         raise InputError(f"resources.{name}.min_nodes is {least}, allowed: up to resources.{name}.nodes, which is "
                          f"{nodes}")
     if nodes == 1 and not gpus:
-        return config
+        return _that_may_shrink(name, config)
     given = {field: getattr(config, field) for field in config.model_fields_set}
     given |= {"nodes": nodes, "min_nodes": least}
     processes = nodes * max(1, (gpus or 0) - int(getattr(config, "server_gpus", 0)))
@@ -113,19 +114,23 @@ def _with_processes(name: str, config: Config, resources: StageResources) -> Con
               "as one process for each GPU" if gpus else f"resources.{name}.nodes is {nodes}, which share "
               f"{given['processes']} processes ({name}.processes; one for each node by default)")
         raise InputError(f"{of}: {error}") from None
-    if 0 < least < nodes and not any(_fits(made, few) for few in range(least, nodes)):
-        raise InputError(f"resources.{name}.min_nodes is {least}, and no number of nodes from {least} to {nodes - 1} "
-                         f"fits: {made.processes // nodes} processes a node must divide the batch and the layout; "
-                         "lower it, or leave it out")
-    return made
+    return _that_may_shrink(name, made)
 
 
-def _fits(config: ParallelConfig, nodes: int) -> bool:
-    try:
-        on_nodes(config, nodes)
-    except InputError:
-        return False
-    return True
+def _that_may_shrink(name: str, config: ParallelConfig) -> ParallelConfig:
+    """`config`. Raises InputError: it may go on with fewer nodes or processes, and no such number fits it."""
+    unit, field = ("nodes", f"resources.{name}") if config.nodes > 1 else ("processes", name)
+    least, most = getattr(config, f"min_{unit}"), getattr(config, unit)
+    if least > most:
+        raise InputError(f"{field}.min_{unit} is {least}, allowed: up to the number of its {unit}, which is {most}")
+    if least in (0, most):
+        return config
+    for count in range(least, most):
+        with suppress(InputError):
+            resized(config, count)
+            return config
+    raise InputError(f"{field}.min_{unit} is {least}, and no number of {unit} from {least} to {most - 1} fits: their "
+                     "processes must divide the batch and the layout; lower it, or leave it out")
 
 
 @cache

@@ -124,13 +124,13 @@ def validated(
         raise config_error(cls, error, origins, typed) from None
 
 
-def on_nodes(config: P, nodes: int) -> P:
-    """Return the config of a step on another number of nodes, with as many processes on each.
-
-    Raises InputError: the batch or the layout does not take them."""
+def resized(config: P, count: int) -> P:
+    """Return the config of a step on another number of nodes, with as many processes on each; of a step on one node,
+    with another number of processes. Raises InputError: the batch or the layout does not take them."""
     given = config.model_dump(mode="json", exclude_unset=True)
-    return validated(type(config), {**given, "nodes": nodes, "processes": config.processes // config.nodes * nodes,
-                                    "min_nodes": min(nodes, config.min_nodes)})
+    unit, each = ("nodes", config.processes // config.nodes) if config.nodes > 1 else ("processes", 1)
+    least = min(count, getattr(config, f"min_{unit}"))
+    return validated(type(config), {**given, unit: count, "processes": each * count, f"min_{unit}": least})
 
 
 def _no_numbers(cls: type[BaseModel], value: Any, path: KeyPath) -> "Iterator[InitErrorDetails]":

@@ -122,19 +122,24 @@ class ParallelConfig(Config):
     """groups of ranks, one for each machine, that share a file system; `resources.STAGE.nodes` sets it"""
     min_nodes: Annotated[int, RUNTIME] = Field(0, ge=0)
     """number of nodes with which the step goes on where others are lost; 0: all of them"""
+    min_processes: Annotated[int, RUNTIME] = Field(0, ge=0)
+    """number of processes with which a step on one node goes on where the GPUs of others are lost; 0: all of them"""
     restarts: Annotated[int, RUNTIME] = Field(2, ge=0)
     """times that the ranks start again in place, without progress between, after a failure that may pass: a rank that
     was killed, is frozen or hangs, a lost node, a fault of the network or a device"""
     preflight: Annotated[Literal["auto", "on", "off"], RUNTIME] = "auto"
     """check of the machines before several ranks begin, and after a failure of hardware, as `argosy doctor nodes`
-    measures them; auto: where they are several, or have GPUs. A bad one is left out where `min_nodes` allows it, else
-    the step fails and names it."""
+    measures them; auto: where they are several, or have GPUs. A bad one is left out where `min_nodes`, or on one node
+    `min_processes`, allows it, else the step fails and names it."""
 
     def check_fields(self) -> None:
         if self.processes % self.nodes:
             raise ValueError(f"nodes={self.nodes} does not divide processes={self.processes}; choose a divisor")
         if self.min_nodes > self.nodes:
             raise ValueError(f"min_nodes={self.min_nodes} is above nodes={self.nodes}; lower it")
+        if self.min_processes and self.nodes > 1:
+            raise ValueError(f"min_processes={self.min_processes} is for one node, and nodes={self.nodes}; leave it "
+                             "out, and set resources.STAGE.min_nodes")
 
 
 def joined(base: type[C], parts: Iterable[type[Config]]) -> type[C]:

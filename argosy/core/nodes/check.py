@@ -73,7 +73,8 @@ class BadRanks(StepError):
         super().__init__(f"the check before the step found {'; '.join(said)}" + (
             "" if verdict.bad else ": one of them is bad, and no good rank was left to tell which"))
         self.about = {"cause": "node", "bad": verdict.bad, "rank": min(verdict.bad, default=None), "advice": (
-            "replace the machine, or set resources.STAGE.min_nodes to go on without it; preflight=off checks nothing")}
+            "replace the machine, or set resources.STAGE.min_nodes (on one node min_processes) to go on without it; "
+            "preflight=off checks nothing")}
 
 
 def _in_words(verdict: Verdict, rank: int, why: str) -> str:

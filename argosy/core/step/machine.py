@@ -2,6 +2,10 @@
 
 import os
 import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -10,6 +14,13 @@ GIVEN_GPUS = "ARGOSY_GPUS"  # those of the step, where its process sees fewer
 _INSTRUCTIONS = {
     "bfloat16": {"amx_bf16", "bf16"}, "float16": {"avx512_fp16", "amx_fp16", "asimdhp"}
 }  # flags of /proc/cpuinfo, on x86 and ARM; with avx512_bf16 alone, torch takes 1.8 times as long as for float32
+_ANSWER_S = 30.0
+_ASK = """import ctypes, os, sys, uuid
+cuda, raw, context = ctypes.CDLL("libcuda.so.1"), (ctypes.c_char * 16)(), ctypes.c_void_p()
+failed = cuda.cuInit(0) or cuda.cuDeviceGetUuid(raw, 0) or cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
+given = os.environ["CUDA_VISIBLE_DEVICES"]
+print(f"GPU-{uuid.UUID(bytes=raw.raw)}" if given.isdigit() else given)
+sys.exit(failed != 0)"""  # without torch, to be quick
 
 
 def usable_cores() -> int:
@@ -61,6 +72,20 @@ def usable_gpus() -> tuple[str, ...]:
     if visible is not None:
         return tuple(part.strip() for part in visible.split(",") if part.strip() not in ("", "-1"))
     return tuple(str(number) for number, _ in enumerate(Path("/dev").glob("nvidia[0-9]*")))
+
+
+def answering_gpus(gpus: Sequence[str]) -> list[str]:
+    """Ask each GPU, in a process of its own, for the name that it keeps when another is lost; "" where none answers,
+    such as one that fell off the bus."""
+    asked = [subprocess.Popen([sys.executable, "-c", _ASK], env={**os.environ, GPUS: gpu}, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) for gpu in gpus]
+    deadline = time.monotonic() + _ANSWER_S
+    while any(each.poll() is None for each in asked) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    names = [each.communicate()[0].strip() if each.poll() == 0 else "" for each in asked]
+    for each in asked:
+        each.kill()  # nobody waits for it, as a driver that hangs may keep it
+    return names
 
 
 def has_gpu(given: int | None) -> bool:

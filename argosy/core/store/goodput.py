@@ -20,9 +20,10 @@ HISTORY = "history"  # key of run.json: the attempts, the oldest first
 PRICE, MEMORY = "ARGOSY_GPU_HOUR_PRICE", "ARGOSY_MEMORY_GB"  # what the runner asked for, and what a GPU costs an hour
 STARTUP, REPEATED, SAVING, WAITING, OOM = "startup", "repeated", "saving", "waiting", "oom"
 WORDS = {STARTUP: "start-up", REPEATED: "work done again", SAVING: "saving", WAITING: "waiting between attempts",
-         OOM: "out of memory", "hang": "hang", "node": "lost node", "preemption": "preemption", "stopped": "stopped",
-         "killed": "killed", "error": "error"}
-_OF = {"frozen": "hang", "membership": "node", "memory of the machine": OOM, "memory of the device": OOM}
+         OOM: "out of memory", "hang": "hang", "node": "lost node or GPU", "preemption": "preemption",
+         "stopped": "stopped", "killed": "killed", "error": "error"}
+_OF = {"frozen": "hang", "membership": "node", "ECC": "node", "Xid": "node",
+       "memory of the machine": OOM, "memory of the device": OOM}
 _CODES = {0: "", 130: "stopped", 137: OOM, 143: "preemption"}
 Attempt = dict[str, Any]
 

@@ -134,6 +134,8 @@ def test_the_attempts_of_a_jobset_are_one_unit_to_whoever_watches() -> None:
     ({"nodes": None}, (), "has no `nodes`: install JobSet"),
     ({"storage": {"uri": "s3://bucket/x"}, "tracking": {"uri": "http://mlflow:5000"}}, (), "a claim that many pods"),
     ({}, ("resources.clean.nodes=2",), r"resources\.clean\.nodes is 2, allowed: 1, as clean runs as one process"),
+    ({}, ("resources.sft.gpus=4", "sft.min_processes=3"), r"sft\.min_processes is 3, and no number of proc"),
+    ({}, ("resources.sft.gpus=4", "sft.min_processes=5"), r"sft\.min_processes is 5, allowed: up to .*, which is 4"),
 ])
 def test_what_a_cluster_cannot_do_is_refused_by_the_plan(change: dict[str, Any], overrides: tuple[str, ...], words: str,
                                                          profile: Profile, tmp_path: Path) -> None:

@@ -94,6 +94,11 @@ class GroupEnd:
         parts["stacks"] = {rank: Stack(**value) for rank, value in parts.get("stacks", {}).items()}
         return cls(**parts)
 
+    def only_saved(self) -> bool:
+        """Tell whether the ranks ended before they were done by nothing but the SIGTERM that has them save."""
+        failed = self.frozen or self.late or any(code not in (143, -15) for code, _ in self.exits.values())
+        return not failed and "outputs" not in self.ends.get(0, {})
+
     def add(self, other: "GroupEnd") -> None:
         """Take the ranks of another node in."""
         for name, ranks in vars(self).items():

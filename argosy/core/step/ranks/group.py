@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from argosy.core.errors import Stopped
 from argosy.core.step import process, ranks
-from argosy.core.step.machine import memory_kills, usable_cores
+from argosy.core.step.machine import GPUS, memory_kills, usable_cores
 from argosy.core.step.process import DIE_WITH_PARENT, THREADS
 from argosy.core.step.ranks import RANKS, TASK, TIMEOUT, file_of, group_of
 from argosy.core.step.ranks.diagnosis import GroupEnd, read_stack, read_state
@@ -39,6 +39,7 @@ class Place:
     local: int = 1  # ranks of each node
     endpoint: str = ""  # host:port of node 0, of several
     address: str = "127.0.0.1"
+    gpus: tuple[str, ...] = ()  # those of the node's ranks, where they are not to see all
 
     @property
     def ranks(self) -> range:
@@ -63,7 +64,7 @@ def _run(step: str, place: Place, folder: Path, out: Path, threads: int, asked: 
     for rank in place.ranks:
         file_of(folder, "beat", rank).touch()
     kills, before = memory_kills(), process.cpu_seconds()
-    with _environment(folder, place.local, threads):
+    with environment(folder, place, threads):
         watch, failures = _run_agent(step, place, folder, out, asked)
     watch.end.ends = {rank: end for rank in place.ranks if (end := read_record(file_of(folder, "end", rank)))}
     peak = process.memory_mb()["peak"] + sum(end.get("peak_rss_mb", 0.0) for end in watch.end.ends.values())
@@ -109,8 +110,9 @@ def _run_agent(
 
 
 @contextmanager
-def _environment(folder: Path, local: int, threads: int) -> Iterator[None]:
+def environment(folder: Path, place: Place, threads: int) -> Iterator[None]:
     """Set what the ranks inherit; the agent adds RANK, WORLD_SIZE and the like."""
+    local = place.local
     cores = max(1, int(os.environ.get(THREADS, local)) // local)
     crowded = {}
     if local * threads > usable_cores():  # they would spin on cores that the other ranks' threads need
@@ -119,7 +121,7 @@ def _environment(folder: Path, local: int, threads: int) -> Iterator[None]:
               "fewer threads or processes are faster", file=sys.stderr)
     # SIGTERM and SIGINT stay ours: they unwind the step, and the agent ends its ranks then.
     ours = {RANKS: str(folder), DIE_WITH_PARENT: str(os.getpid()), **process.thread_environment(cores), **crowded,
-            _SIGNALS: "SIGQUIT"}
+            _SIGNALS: "SIGQUIT", **({GPUS: ",".join(place.gpus)} if place.gpus else {})}
     before, quit_handler = dict(os.environ), signal.getsignal(signal.SIGQUIT)
     os.environ.update(ours)
     try:
@@ -169,7 +171,9 @@ class _Watch(threading.Thread):
             if asked == "save" and not saving:
                 saving = True
                 self._signal(signal.SIGTERM)
-            if self._has_failed():
+            if codes := self._failures():
+                if -1 in codes and not self.done.wait(process.grace(0.8)):  # torch's agent waits 30 s
+                    self._signal(signal.SIGKILL)  # they meet it yet, or wait for it where no signal reaches them
                 return
             if frozen := [rank for rank in self._ranks if self._is_frozen(rank, now)]:
                 self.end.frozen[frozen[0]] = (f"rank {frozen[0]} gave no sign of life for {self._timeout:g} s "
@@ -177,10 +181,11 @@ class _Watch(threading.Thread):
                 os.kill(self._processes[frozen[0]][0], signal.SIGKILL)
                 return
 
-    def _has_failed(self) -> bool:
-        """Tell whether a rank died before it was done: the agent then ends the others, which may be silent."""
-        return any(process_start(pid) != started and read_record(file_of(self._folder, "end", rank)).get("exit_code", 1)
-                   for rank, (pid, started) in self._processes.items())
+    def _failures(self) -> list[int]:
+        """List the exit codes of ranks that ended before they were done, -1 of those that could not say so: the agent
+        then ends the others, which may be silent."""
+        ends = [read_record(file_of(self._folder, "end", rank)) for rank in self._processes if not self._lives(rank)]
+        return [code for end in ends if (code := int(end.get("exit_code", -1)))]
 
     def _note_processes(self) -> None:
         """Note which process each rank is as soon as there is one: its id may be another's later."""

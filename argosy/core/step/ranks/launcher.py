@@ -158,8 +158,7 @@ class Launcher:
             end.frozen = {rank: f"node {lost[0]} was lost: its process " + (
                 f"gave no sign of life for {self._timeout:g} s ({NODE_TIMEOUT}), or began anew" if code is None
                 else f"ended with exit code {code}")}  # fmt: skip
-        failed = end.frozen or end.late or any(code not in (143, -15) for code, _ in end.exits.values())
-        return end, grows and not failed and "outputs" not in end.ends.get(0, {})
+        return end, grows and end.only_saved()
 
     def _stop(self, how: str) -> None:
         key = f"stop/{self._round}"

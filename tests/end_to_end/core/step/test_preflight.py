@@ -1,6 +1,7 @@
 """The check of machines before the ranks of a step begin, with a bad one planted among them."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -60,16 +61,16 @@ def test_a_bad_rank_is_named_with_what_it_measured_and_nothing_is_computed(
     assert not (out / "data.bin").exists()
 
 
-def test_a_bad_node_is_left_out_where_enough_others_are_there(tmp_path: Path, plant: Path) -> None:
-    (plant / "sitecustomize.py").write_text(PLANT.format(rank=1, what=WRONG).replace(
-        'os.environ.get("RANK") == "1"', 'os.environ.get("ARGOSY_NODE") == "1"'))
-    out = tmp_path / "out"
-    code, text = ended(start(out, processes=3, nodes=3, min_nodes=2, preflight="on", restarts=0))
+@pytest.mark.parametrize("fields", [{"nodes": 3, "min_nodes": 2}, {"min_processes": 2}], ids=["node", "place"])
+def test_a_bad_node_or_place_is_left_out_where_enough_others_are_there(tmp_path: Path, plant: Path,
+                                                                       fields: dict[str, int]) -> None:
+    (plant / "sitecustomize.py").write_text(PLANT.format(rank='1" and os.environ.get("WORLD_SIZE") == "3', what=WRONG))
+    out, unit = tmp_path / "out", "nodes" if "nodes" in fields else "processes"
+    code, text = ended(start(out, processes=3, preflight="on", restarts=0, **fields))
     assert code == 0, text
     restart, = read_record(out / "run.json")["restarts"]
     assert restart["why"].startswith("the check before the step found rank 1 on ")
-    assert restart["why"].endswith("the step goes on with 2 of 3 nodes")
-    log = (out / "log.txt").read_text()
-    assert ["round 2 on 2 nodes: ranks 0 to 0 on node 0" in log, "round 2 on 2 nodes: ranks 1 to 1 on node 2" in log] \
-        == [True, True]
+    assert restart["why"].endswith(f"without rank 1 the step goes on with 2 of 3 {unit}")
+    found = re.findall("round 2 on 2 nodes: ranks (.) to . on node (.)", (out / "log.txt").read_text())
+    assert sorted(found) == ([("0", "0"), ("1", "2")] if unit == "nodes" else [])
     assert (out / "data-1.bin").read_bytes() == (out / "data.bin").read_bytes()

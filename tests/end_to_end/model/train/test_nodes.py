@@ -31,19 +31,10 @@ def states(out: Path) -> Callable[[], bool]:
 
 
 @pytest.mark.parametrize("name", ["pretrain", "sft", "grpo"])
-def test_two_nodes_of_one_process_are_one_node_of_two(given: Path, tmp_path: Path, name: str) -> None:  # noqa: F811
-    start(given, name, tmp_path, **TWO[name], nodes=2).end()
-    expected = whole(given, name, **TWO[name])
-    assert digests(tmp_path) == digests(expected)
-    assert metrics(tmp_path) == metrics(expected)
-    assert "round 1 on 2 nodes: ranks 1 to 1 on node 1" in (tmp_path / "log.txt").read_text()
-    assert not (tmp_path / "state").exists()
-
-
-@pytest.mark.parametrize("name", ["pretrain", "sft", "grpo"])
-def test_a_rank_that_is_killed_starts_again_in_place(given: Path, tmp_path: Path, name: str) -> None:  # noqa: F811
+def test_two_nodes_are_one_also_where_a_rank_starts_again_in_place(given: Path, tmp_path: Path,  # noqa: F811
+                                                                   name: str) -> None:
     fields: dict[str, Any] = {**TWO[name], **LONG[name]}
-    process = start(given, name, tmp_path, **fields)
+    process = start(given, name, tmp_path, **fields, nodes=2)
     until(states(tmp_path))
     os.kill(ranks(tmp_path, 2)[1], signal.SIGKILL)
     process.end()
@@ -53,12 +44,13 @@ def test_a_rank_that_is_killed_starts_again_in_place(given: Path, tmp_path: Path
     run = read_record(tmp_path / "run.json")
     assert run["attempts"] == 1
     assert [(each["rank"], each["cause"]) for each in run["restarts"]] == [(1, "killed")]
+    assert "round 2 on 2 nodes: ranks 1 to 1 on node 1" in (tmp_path / "log.txt").read_text()
+    assert not (tmp_path / "state").exists()
 
 
 def test_a_frozen_rank_is_named_with_its_state_and_training_goes_on(given: Path, tmp_path: Path,  # noqa: F811
                                                                     monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ARGOSY_HANG_SECONDS", "5")
-    monkeypatch.setenv("ARGOSY_RANK_TIMEOUT", "20")  # where it is not in the middle of a training step
     fields: dict[str, Any] = {**TWO["pretrain"], **LONG["pretrain"]}
     process = start(given, "pretrain", tmp_path, **fields)
     until(states(tmp_path))
@@ -68,24 +60,31 @@ def test_a_frozen_rank_is_named_with_its_state_and_training_goes_on(given: Path,
     assert digests(tmp_path) == digests(expected)
     assert metrics(tmp_path) == metrics(expected)
     restart, = read_record(tmp_path / "run.json")["restarts"]
-    assert restart["rank"] == 1
-    if restart["cause"] == "frozen":
-        assert "rank 1 gave no sign of life for 20 s" in restart["why"]
-        return
-    assert re.match(r"a training step has taken \d+ s, and the slowest of the last \d+ \d\.\d s: rank 1: stopped "
-                    r"\(SIGSTOP, or a debugger\); other ranks: waiting in all_reduce \(torch/distributed/",
-                    restart["why"])
+    assert (restart["rank"], restart["cause"]) == (1, "hang")
+    assert re.match(r"(a training step has taken \d+ s, and the slowest of the last \d+ \d\.\d s|rank 1 has been "
+                    r"stopped for 5 s): rank 1: stopped \(SIGSTOP, or a debugger\); other ranks: ", restart["why"])
     assert len(restart["stacks"]["0"]) > 3
     assert "most recent call first" in (tmp_path / "log-rank0.txt").read_text()
+
+
+FOUR = {"processes": 4, "global_batch_size": 12, "micro_batch_size": 1, "tokens": 300 * 384, "exports": [1.0],
+        "save_every": 10, "log_every": 1, "learning_rate": 1e-4}
+
+
+def check_learnt_the_same(out: Path, given: Path) -> None:  # noqa: F811
+    """Each step once, and the losses are those of an undisturbed run."""
+    expected = metrics(whole(given, "pretrain", **FOUR))
+    assert metrics(out).keys() == expected.keys()
+    losses = {key: value for key, value in metrics(out).items() if "loss" in key[0] or "bpb" in key[0]}
+    assert len(losses) > 300
+    assert losses == pytest.approx({key: expected[key] for key in losses}, rel=1e-3)
 
 
 def test_a_lost_node_is_done_without_until_it_is_back(given: Path, tmp_path: Path,  # noqa: F811
                                                       monkeypatch: pytest.MonkeyPatch) -> None:
     for name, seconds in (("WAIT", "0.5"), ("TIMEOUT", "4")):
         monkeypatch.setenv(f"ARGOSY_NODE_{name}", seconds)
-    fields = {"processes": 4, "global_batch_size": 12, "micro_batch_size": 1, "tokens": 300 * 384, "exports": [1.0],
-              "save_every": 10, "log_every": 1, "learning_rate": 1e-4}
-    process = start(given, "pretrain", tmp_path, **fields, nodes=4, min_nodes=3)
+    process = start(given, "pretrain", tmp_path, **FOUR, nodes=4, min_nodes=3)
     until(states(tmp_path), 120)
     lost = ranks(tmp_path, 4)[2]
     os.kill(int(Path(f"/proc/{lost}/stat").read_text().rpartition(")")[2].split()[1]), signal.SIGKILL)
@@ -93,8 +92,23 @@ def test_a_lost_node_is_done_without_until_it_is_back(given: Path, tmp_path: Pat
     log = (tmp_path / "log.txt").read_text()
     assert [max(map(int, re.findall(rf"round {number} on (\d) nodes", log))) for number in (1, 2, 3)] == [4, 3, 4]
     assert [each["cause"] for each in read_record(tmp_path / "run.json")["restarts"]][-1] == "membership"
-    expected = whole(given, "pretrain", **fields)
-    assert metrics(tmp_path).keys() == metrics(expected).keys()  # each step once
-    losses = {key: value for key, value in metrics(tmp_path).items() if "loss" in key[0] or "bpb" in key[0]}
-    assert len(losses) > 300
-    assert losses == pytest.approx({key: metrics(expected)[key] for key in losses}, rel=1e-3)
+    check_learnt_the_same(tmp_path, given)
+
+
+def test_a_place_that_loses_its_process_twice_is_done_without_until_later(given: Path, tmp_path: Path,  # noqa: F811
+                                                                          monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, seconds in (("GPU_WAIT", "1"), ("GRACE_SECONDS", "2")):
+        monkeypatch.setenv(f"ARGOSY_{name}", seconds)
+    process = start(given, "pretrain", tmp_path, **FOUR, min_processes=3)
+    until(states(tmp_path), 120)
+    first = ranks(tmp_path, 4)[2]
+    os.kill(first, signal.SIGKILL)
+    until(lambda: ranks(tmp_path, 4)[2] != first)
+    os.kill(ranks(tmp_path, 4)[2], signal.SIGKILL)
+    process.end()
+    worlds = re.findall(r"rank 0 of (\d)", (tmp_path / "log-rank0.txt").read_text())
+    assert worlds == ["4", "4", "3", "4"]
+    restarts = read_record(tmp_path / "run.json")["restarts"]
+    assert [(each["cause"], each.get("processes")) for each in restarts] == [
+        ("killed", None), ("killed", 3), ("membership", None)]
+    check_learnt_the_same(tmp_path, given)

@@ -50,7 +50,7 @@ def test_the_time_of_a_stage_is_told_by_cause_and_its_gpus_are_paid(html: str) -
     assert dict(zip(cells[:half], cells[half:], strict=True)) == {
         "stage": "sft", "time from start to end": "870.0 s", "goodput": "58.4 %", "start-up": "80.0 s",
         "work done again": "140.0 s", "saving": "16.0 s", "waiting between attempts": "70.0 s",
-        **dict.fromkeys(("out of memory", "hang", "lost node", "preemption", "stopped", "killed", "error"),
+        **dict.fromkeys(("out of memory", "hang", "lost node or GPU", "preemption", "stopped", "killed", "error"),
                         "8.0 s 1 ×"),
         "GPU-hours": "1.778", "cost": "4.44"}
 
