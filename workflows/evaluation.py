@@ -40,8 +40,8 @@ class Evaluation(EvaluateConfig):
     """Checkpoints that one process evaluates one after the other, to start up once."""
 
     follow: bool = False
-    """Evaluate the exports that a stage leaves on the way while it trains, where cores or GPUs are left, by `argosy
-    run`; a workflow on a cluster evaluates after the stage."""
+    """Evaluate the exports that a stage leaves on the way while it trains: `argosy run` where cores or GPUs are left, a
+    workflow on a cluster in pods of their own."""
     dtype: Literal["auto", "weights", "float32", "bfloat16"] = "auto"  # type: ignore[assignment]
     """Precision that models compute in; weights: theirs; auto: theirs, or float32 where the stage has no GPU and the
     CPU that plans has no instructions for theirs."""

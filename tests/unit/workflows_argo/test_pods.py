@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,33 @@ def test_a_pod_whose_pipeline_has_spent_its_budget_saves_and_is_not_tried_again(
     assert stopped.returncode == FAILED
     assert "budget.gpu_hours is 0.0002" in stopped.stderr
     assert list((tmp_path / "store" / batch / STATE).glob("step-*"))
+
+
+def test_an_export_is_evaluated_beside_its_stage_and_not_again_after_it(profiles: Path, tmp_path: Path) -> None:
+    def wait(queue: list[str]) -> list[str]:
+        given = ("wait", "--workflow", "wf", "--profile", "here", "--queue", json.dumps(queue))
+        assert pod(profiles, *given, "--outputs", str(tmp_path / "wait")).returncode == 0
+        return [(tmp_path / "wait" / name).read_text() for name in ("batch", "task", "rest")]
+
+    overrides = ("evaluate.follow=true", "evaluate.suites={heldout: all}", "pretrain.exports=[0.5, 1.0]",
+                 "stages=[clean, tokenizer, tokenize, pretrain, evaluate]", "pretrain.tokens=20480")
+    planned = plan_pod(profiles, tmp_path / "out", env={"ARGOSY_OVERRIDES": "\n".join(overrides)})
+    assert planned.returncode == 0, planned.stderr
+    given = batches(tmp_path / "out")
+    [first] = queue = json.loads((tmp_path / "out/early").read_text())
+    before = [name for task in tasks_of(every_stage()) for name in given[task.name] if task.stage != "evaluate"]
+    assert run_batches(profiles, before) == [0] * len(before)
+    assert wait(queue) == [first, "evaluate-pretrain", "[]"]
+    assert run_batches(profiles, [first]) == [0]
+    [early] = (tmp_path / "store").glob("evaluate-*/outputs.json")
+    written = early.stat().st_mtime_ns
+    assert run_batches(profiles, given["evaluate-pretrain"]) == [0]
+    assert early.stat().st_mtime_ns == written
+    assert len([*(tmp_path / "store").glob("evaluate-*/outputs.json")]) == 2
+
+    shutil.rmtree(next((tmp_path / "store").glob("pretrain-*")))
+    assert pod(profiles, "end", "--workflow", "wf", "--profile", "here").returncode == 0
+    assert wait(queue) == ["", "", "[]"]  # its stage has failed for good
 
 
 def test_a_pod_tells_argo_its_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

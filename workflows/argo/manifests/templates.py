@@ -19,6 +19,7 @@ from workflows.argo.manifests.containers import (
     report_task,
     retry,
 )
+from workflows.argo.manifests.early import following
 from workflows.argo.manifests.workflow import (
     MEMORIES,
     PATCHES,
@@ -30,6 +31,7 @@ from workflows.argo.manifests.workflow import (
     template_of,
     workflow_template,
 )
+from workflows.argo.pod.early import EARLY
 from workflows.argo.pod.plan import BATCHES, GROUPS, NEXT, PATCH_OF_EVALUATIONS, SWEEP_FIELDS, TREE
 from workflows.argo.profile.pods import Manifest
 from workflows.argo.profile.profile import Profile, placement_stage
@@ -119,11 +121,12 @@ def lifecycle_template(profile: Profile) -> WorkflowTemplate:
             description="Clean, tokenize, pretrain, long context, anneal, SFT, reward model, RLHF, evaluate, compare. "
             "What is done already is not run again.",
             fields=lifecycle_fields(profile, list(dict.fromkeys(node.name for node in nodes))),
-            tasks=with_tree, plan_outputs=[TREE, f"run-{TREE}", GROUPS, BATCHES], seen_by_all=GLOBAL,
+            tasks=with_tree, plan_outputs=[TREE, f"run-{TREE}", GROUPS, BATCHES, EARLY], seen_by_all=GLOBAL,
             plan_args=["--preset", parameter("preset"), "--from", parameter("from"), "--to", parameter("to"),
                        "--promote", parameter("promote")],
             plan_env=[("ARGOSY_CONFIG", parameter("config")), ("ARGOSY_OVERRIDES", parameter("overrides"))],
-            after=tree(profile, tasks) + report_task(profile, "compare", "Succeeded") + promotion(profile),
+            after=tree(profile, tasks) + following(profile, [task.name for task in tasks if task.several] + [TREE])
+            + report_task(profile, "compare", "Succeeded") + promotion(profile),
         ),
     )
 

@@ -204,12 +204,12 @@ class RemoteNode:
             self._known.pop(name, None)
 
 
-def whole(remote: Remote, name: str) -> tuple[dict[str, Entry], set[str]]:
+def whole(remote: Remote, name: str, tries: int = 2) -> tuple[dict[str, Entry], set[str]]:
     """List all files in a step's directory by path below it, and those of them that are in its list.
 
     A directory that was copied there by other means has no list: all its files count. Of an unfinished one that
-    lacks a file of its list nothing counts, so that the step starts anew. Raises InputError: a finished one lacks a
-    file."""
+    lacks a file of its list nothing counts, so that the step starts anew, unless another of `tries` finds it: its pod
+    may have sent files and list meanwhile. Raises InputError: a finished one lacks a file."""
     start = len(name) + 1
     entries = {path[start:]: entry for path, entry in remote.list(name).items()}
     entries.pop(LEASE, None)
@@ -223,7 +223,7 @@ def whole(remote: Remote, name: str) -> tuple[dict[str, Entry], set[str]]:
                 f"{remote.uri}/{name} lacks {missing[0]}, which the finished step made ({len(missing)} files in all): "
                 f"bring it back, or delete {OUTPUTS} there and the step runs again"
             )
-        listed = set()
+        return whole(remote, name, tries - 1) if tries > 1 else (entries, set())
     return entries, listed
 
 

@@ -76,6 +76,8 @@ def _entries(remote: Remote, name: str, exports: set[str]) -> dict[str, Entry]:
     paths = {entry["name"]: os.path.normpath(entry["path"]) for entry in outputs.get("exports", ())}
     if FINAL not in paths and outputs.get("final"):
         paths[FINAL] = os.path.normpath(outputs["final"])
+    if not outputs:  # it still trains
+        paths = {export: f"{_CHECKPOINTS}/{export}" for export in exports}
     folders = {paths.get(export, ALL) for export in exports}  # ALL where the step's outputs do not say
 
     def is_wanted(path: str) -> bool:

@@ -24,6 +24,8 @@ COMMANDS: dict[str, tuple[str, dict[str, Any]]] = {
     "run": ("run.run", {"batch": ...}),
     "join": ("jobset.join", {"batch": ..., "attempt": ...}),
     "remake": ("jobset.remake", {"batch": ..., "attempt": ..., **_OUTPUTS}),
+    "wait": ("early.wait", {"queue": ..., **_OUTPUTS}),
+    "end": ("early.end", {}),
     "finish": ("finish.finish", {"status": ...}),
     "judge": ("nightly.run", {}),
     "promote": ("nightly.promote_final", {"decision": ("promote", "keep"), "by": ""}),

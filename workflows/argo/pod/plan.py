@@ -19,6 +19,7 @@ from argosy.core.errors import InputError
 from argosy.core.store.files import make_directory, write_json
 from workflows.argo.handoff import COMMON, EVALUATE, GIVEN, Batch, Handoff, Task, assign, deal, tasks_of
 from workflows.argo.objectstore.pods import planning
+from workflows.argo.pod.early import EARLY, early_batches
 from workflows.argo.pod.finish import FINISHED
 from workflows.argo.pod.outputs import with_devices, write_output, write_outputs
 from workflows.argo.profile.profile import TEMPLATE_STORE, Profile, check_store, placement_stage
@@ -109,13 +110,17 @@ def hand_over(planned: Plan, config: LifecycleConfig, line: str, tasks: list[Tas
     print(describe(planned), flush=True)
     make_directory(Path(planned.store))
     pipeline = pipeline_of(Path(planned.store), plan_digest(planned), arguments.workflow, todo=len(planned.to_run))
+    assigned = assign(planned.nodes, [*tasks, *alike])
     batches = {task: deal(task, [node for node in nodes if node.to_run], pipeline, profile.batches)
-               for task, nodes in assign(planned.nodes, [*tasks, *alike]).items()}
+               for task, nodes in assigned.items()}
+    patches = {task.name: PATCH_OF_EVALUATIONS for task in alike}
+    early = early_batches(assigned, patches, pipeline, profile.parallelism)
     compare = next((node.dir for node in planned.nodes if node.name in ("compare", NAME)), "")
     handoff = Handoff(
         store=planned.store, line=line, pipeline=pipeline,
         nodes={node.id: node.model_dump(mode="json") for node in planned.to_run},
-        batches={name: batch for dealt in batches.values() for name, batch in dealt.items()}, report=compare,
+        batches={name: batch for dealt in (*batches.values(), early) for name, batch in dealt.items()},
+        report=compare,
         namespace=profile.namespace, cluster=profile.cluster, budget=config.budget,
         gpu_hour_price=config.gpu_hour_price,
         directories=tuple(node.dir for node in planned.nodes) if config.budget.limited else ()
@@ -128,6 +133,7 @@ def hand_over(planned: Plan, config: LifecycleConfig, line: str, tasks: list[Tas
     write_outputs(planned, tasks, batches, profile, arguments, describe(planned))
     write_output(arguments.outputs, "finish", "no" if unchanged else "yes")
     write_output(arguments.outputs, COMMON, f"{pipeline}-")
+    write_output(arguments.outputs, EARLY, json.dumps([*early]))
     return batches
 
 

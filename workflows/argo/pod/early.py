@@ -1,0 +1,86 @@
+"""Evaluations of the exports that stages leave on the way, while their pods still train.
+
+One light pod of a workflow waits for the next export; then a pod evaluates it, while another waits for the one after
+that. Nothing depends on it: the evaluations after a stage hold the same nodes, and run what is missing. So waiting may
+end at any time, and does where a stage has failed for good."""
+
+import argparse
+import json
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from argosy.core.store.files import make_directory, write_json
+from argosy.model.weights.checkpoint import EXPORTS
+from workflows.argo.handoff import FOLDER, Batch, read_handoff
+from workflows.argo.objectstore.mirror import Mirror
+from workflows.argo.objectstore.node import whole
+from workflows.argo.objectstore.pods import mirror_of
+from workflows.argo.pod.outputs import write_output
+from workflows.argo.profile.profile import Profile
+from workflows.plan import PlannedNode
+
+EARLY = "early"  # output of the plan: the queue, as batches in the order in which their exports are likely to come
+FOUND, TASK, REST = "batch", "task", "rest"  # outputs of a pod that waits: "" where no export comes any more
+POLL_S = 3.0
+_OVER = "over.json"  # note in a workflow's folder: nothing trains any more, and a stage has failed for good
+
+
+def early_batches(assigned: Mapping[str, Sequence[PlannedNode]], patches: Mapping[str, str], pipeline: str,
+                  parallelism: int) -> dict[str, Batch]:
+    """Make a batch of each export that is evaluated early. Where one pod fills `parallelism`, nothing is.
+
+    `patches`: the tasks with the patches of the pods of those that have none themselves."""
+    todo = [(task, node) for task, nodes in assigned.items() for node in nodes if node.to_run]
+    running = {node.dir for _, node in todo}
+    found: dict[str, Batch] = {}
+    for task, node in todo:
+        export = Path(node.early)
+        if node.early and str(export.parents[1]) in running:
+            name = f"{task}-{pipeline}-{export.name}"
+            before = found[name].nodes if name in found else ()
+            found[name] = Batch(task=patches.get(task, task), nodes=(*before, node.id))
+    if found and parallelism < 2:
+        print("evaluate.follow: parallelism of the profile is 1: exports are evaluated after their stages", flush=True)
+        return {}
+    return found
+
+
+def wait(profile: Profile, arguments: argparse.Namespace) -> int:
+    """Wait for one of the exports of a queue of batches, and give out its batch and the rest; return 0."""
+    root, folder = Path(profile.storage.root), f"{FOLDER}/{arguments.workflow}"
+    mirror = mirror_of(profile) if profile.storage.uri else None
+    if mirror:
+        mirror.pull_below(folder, wanted=lambda name: name.endswith("/plan.json"))
+    handoff = read_handoff(root / folder / "plan.json")
+    left = {batch: Path(handoff.of(batch)[0].early) for batch in json.loads(arguments.queue)}
+    while not (found := next((batch for batch, export in left.items() if _is_there(export, mirror)), "")):
+        if _is_over(root, folder, mirror):
+            print("a stage has failed: no export comes any more")
+            break
+        time.sleep(POLL_S)
+    rest = [batch for batch in left if batch != found] if found else []
+    outputs = {FOUND: found, TASK: handoff.batches[found].task if found else "", REST: json.dumps(rest)}
+    for name, text in outputs.items():
+        write_output(arguments.outputs, name, text)
+    return 0
+
+
+def _is_there(export: Path, mirror: Mirror | None) -> bool:
+    if mirror is None:
+        return export.is_dir()
+    stage = export.parents[1].name
+    return any(file.startswith(f"{EXPORTS}/{export.name}/") for file in whole(mirror.remote, stage)[1])
+
+
+def _is_over(root: Path, folder: str, mirror: Mirror | None) -> bool:
+    return mirror.remote.read(f"{folder}/{_OVER}") is not None if mirror else (root / folder / _OVER).exists()
+
+
+def end(profile: Profile, arguments: argparse.Namespace) -> int:
+    """Note that a stage has failed for good and nothing trains any more, so that nobody waits for exports; return 0."""
+    folder = Path(profile.storage.root, FOLDER, arguments.workflow)
+    write_json(make_directory(folder) / _OVER, {})
+    if profile.storage.uri:
+        mirror_of(profile).push(f"{FOLDER}/{arguments.workflow}")
+    return 0
