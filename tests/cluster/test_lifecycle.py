@@ -196,25 +196,26 @@ def test_a_night_evaluates_the_one_new_checkpoint_and_the_next_one_does_nothing(
     assert len(list(store.glob("regressions-*"))) == 1
 
 
+FOLLOWED = ("stages=[clean, tokenizer, tokenize, pretrain, evaluate]", "evaluate.suites={heldout: all}")
+
+
 def test_exports_are_evaluated_while_their_stage_trains(cluster: Cluster, store: Path, tmp_path: Path) -> None:
-    given = ("stages=[clean, tokenizer, tokenize, pretrain, evaluate]", "pretrain.exports=[0.05, 0.1, 1.0]",
-             "pretrain.tokens=819200", "evaluate.suites={heldout: all}")
+    given = (*FOLLOWED, "pretrain.exports=[0.05, 0.1, 1.0]", "pretrain.tokens=819200")
     name = cluster.submit(overrides="\n".join((*given, "evaluate.follow=true")))
     ended = cluster.wait(name)
     assert ended["status"]["phase"] == "Succeeded"
-    nodes = {node["displayName"].partition("(")[0]: node for node in pod_nodes(ended)}
-    early = [node for node in pod_nodes(ended) if ".follow." in node["name"] and node["displayName"].startswith("evaluate(")]
-    assert len(early) == 2
-    assert all(node["finishedAt"] < nodes["pretrain"]["finishedAt"] for node in early)
-    assert "over" not in nodes
+    pods = pod_nodes(ended)
+    [pretrain] = [node for node in pods if node["displayName"].startswith("pretrain(")]
+    early = [node for node in pods if ".follow." in node["name"] and node["displayName"].startswith("evaluate(")]
+    assert [node["finishedAt"] < pretrain["finishedAt"] for node in early] == [True, True]
+    assert "over" not in ran(cluster, name)
     run(tmp_path / "laptop", *given)
     assert differences(store, tmp_path / "laptop") == []
 
 
 def test_nobody_waits_for_the_exports_of_a_stage_that_failed(cluster: Cluster, store: Path) -> None:
-    given = ("stages=[clean, tokenizer, tokenize, pretrain, evaluate]", "pretrain.exports=[0.9, 1.0]",
-             "pretrain.learning_rate=1e6", "pretrain.watch.spike=stop", "evaluate.suites={heldout: all}", "evaluate.follow=true")
+    given = (*FOLLOWED, "evaluate.follow=true", "pretrain.exports=[0.9, 1.0]", "pretrain.learning_rate=1e6",
+             "pretrain.watch={spike: stop, nonfinite: stop}")
     name = cluster.submit(overrides="\n".join(given))
-    ended = cluster.wait(name)
-    assert ended["status"]["phase"] == "Failed"
+    assert cluster.wait(name)["status"]["phase"] == "Failed"
     assert "over" in ran(cluster, name)
