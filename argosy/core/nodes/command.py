@@ -24,17 +24,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="nodes: write the outcome there too")
 
 
-def parser() -> argparse.ArgumentParser:
-    """Make the parser of `python -m argosy.core.nodes`."""
-    made = argparse.ArgumentParser("python -m argosy.core.nodes", description=(
-        "Look at this machine, then measure all processes of the job together: RANK, WORLD_SIZE, MASTER_ADDR and "
-        "MASTER_PORT, or Slurm's variables, say which. Exit code 1 on each of them where one is bad."))  # fmt: skip
-    configure(made)
-    return made
-
-
 def check_nodes(args: argparse.Namespace) -> int:
-    """Run the check; returns the exit code, 1 where a machine is bad or not cleared."""
+    """Look at this machine, then measure all processes of the job together; returns the exit code, on each of them 1
+    where one is bad or not cleared."""
     place, failed = Place.of_environment(os.environ), False
     for name, seconds in (("wait", args.wait), ("patience", args.patience)):
         if not seconds > 0:

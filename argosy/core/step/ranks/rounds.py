@@ -1,7 +1,6 @@
 """Rounds of a step's ranks: who takes part in each, what follows a failure, and when the step gives up."""
 
 import os
-import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -16,7 +15,7 @@ from argosy.core.step.contract import Step
 from argosy.core.step.machine import answering_gpus, usable_gpus
 from argosy.core.step.ranks import hang_timeout, rank_timeout
 from argosy.core.step.ranks.diagnosis import GroupEnd, RankFailed, first_failure
-from argosy.core.step.ranks.group import Place, Stop, run_group
+from argosy.core.step.ranks.group import Place, run_group
 from argosy.core.step.ranks.launcher import EXTERNAL, Launcher
 from argosy.core.store.files import read_record, remove_temporaries
 from argosy.core.store.lease import seconds_from
@@ -66,16 +65,11 @@ class Alone:
 
     def run(self, task: dict[str, Any], count: int, grows: Callable[[int], bool]) -> tuple[GroupEnd, bool]:
         """Run a round in `count` of the places that were counted, until `grows` tells that more are of use."""
-        self._taking, saves = self._taking[:count], threading.Event()
-
-        def asked() -> Stop:
-            if not saves.is_set() and grows(len(self._there())):
-                saves.set()
-            return "save" if saves.is_set() else ""
-
+        self._taking = self._taking[:count]
         gpus = [gpu for place, gpu in enumerate(self._gpus) if place in self._taking or place not in self._places]
-        end = run_group(self._step, Place(local=count, gpus=tuple(gpus)), task, asked)
-        return end, saves.is_set() and end.only_saved()
+        place = Place(local=count, gpus=tuple(gpus))
+        end = run_group(self._step, place, task, lambda: "save" if grows(len(self._there())) else "")
+        return end, end.only_saved() and grows(len(self._there()))
 
     def close(self) -> None:
         return
@@ -143,7 +137,7 @@ class _Rounds:
             self._used = max(self._used[0], *peaks), self._used[1] + max(cpu_s)
             if grows:
                 self._lost = None
-                places = "nodes" if self._unit == "nodes" else "places"
+                places = self._unit.replace("processes", "places")
                 self._restart(f"other {places} are there than before: the ranks start on them", {"cause": "membership"})
             elif not (end.exits or end.frozen or end.late) and "outputs" in end.ends.get(0, {}):
                 return end.ends[0] | {"used": self._used}

@@ -1,5 +1,6 @@
 """The check of nodes over six processes, one of which is planted to be bad."""
 
+import argparse
 import contextlib
 import ctypes
 import json
@@ -28,7 +29,7 @@ def _process(rank: int, out: Path, port: int, plant: str, host: str) -> None:
     import torch
 
     from argosy.core.nodes import hardware
-    from argosy.core.nodes.command import check_nodes, parser
+    from argosy.core.nodes.command import check_nodes, configure
 
     torch.set_num_threads(1)
     hardware.STORAGE = 1 << 20
@@ -47,9 +48,9 @@ def _process(rank: int, out: Path, port: int, plant: str, host: str) -> None:
     if plant == "cut off":
         with open(f"/run/netns/{SPACE}", "rb") as space:
             assert ctypes.CDLL(None).setns(space.fileno(), 0) == 0
-    code = check_nodes(parser().parse_args(["--storage", str(out), "--patience", "6", "--json",
-                                            str(out / f"{rank}.json")]))  # fmt: skip
-    sys.exit(code)
+    configure(parser := argparse.ArgumentParser())
+    sys.exit(check_nodes(parser.parse_args(["--storage", str(out), "--patience", "6", "--json",
+                                            str(out / f"{rank}.json")])))  # fmt: skip
 
 
 def _throttle(process: Any) -> None:

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from argosy.core.store.files import read_record
-from tests.end_to_end.model.train.test_processes import given, metrics, start, whole  # noqa: F401
-from tests.training_fixtures import digests
+from tests.end_to_end.model.train.test_processes import given, like_whole, start  # noqa: F401
 
 LONG: dict[str, Any] = {"tokens": 40 * 192, "exports": [1.0], "micro_batch_size": 1, "global_batch_size": 6}
 CHECK, LOSSES = (f"argosy.model.train.corruption:Copies.{name}" for name in ("check", "_losses"))
@@ -33,9 +32,7 @@ def test_the_rank_that_is_corrupt_is_named_and_the_run_is_as_if_it_were_not(
     assert (restart["cause"], restart["ranks"]) == ("silent corruption", ranks)
     assert restart["rank"] == (ranks[0] if len(ranks) == 1 else None)
     assert words in restart["why"]
-    expected = whole(given, "pretrain", **config)
-    assert digests(tmp_path) == digests(expected)
-    assert metrics(tmp_path) == metrics(expected)
+    expected = like_whole(tmp_path, given, "pretrain", **config)
     assert not read_record(expected / "run.json").get("restarts")
 
 

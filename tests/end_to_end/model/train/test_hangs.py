@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from argosy.core.store.files import read_record
-from tests.end_to_end.model.train.test_processes import given, metrics, start, whole  # noqa: F401
-from tests.training_fixtures import digests
+from tests.end_to_end.model.train.test_processes import given, like_whole, start  # noqa: F401
 
 LONG: dict[str, Any] = {"tokens": 60 * 256, "exports": [1.0], "micro_batch_size": 1}
 STEP = "argosy.model.train.engines.torch:TorchEngine"
@@ -35,9 +34,7 @@ def test_the_rank_that_does_not_arrive_is_named(given: Path, tmp_path: Path, fie
     restart, = read_record(tmp_path / "run.json")["restarts"]
     assert (restart["rank"], restart["cause"]) == (named, "hang")
     assert re.search(words, restart["why"])
-    expected = whole(given, "pretrain", **LONG, **fields)
-    assert digests(tmp_path) == digests(expected)
-    assert metrics(tmp_path) == metrics(expected)
+    like_whole(tmp_path, given, "pretrain", **LONG, **fields)
 
 
 @pytest.mark.parametrize("place", ["argosy.model.train.state:StateStore._save",
@@ -51,9 +48,7 @@ def test_a_hang_between_training_steps_is_named_too(given: Path, tmp_path: Path,
     assert (restart["rank"], restart["cause"]) == (1, "hang")
     assert re.match(r"(saving|held-out loss|the end of a step) has taken \d+ s, and the slowest of the last \d+ "
                     r"\d\.\d s: rank 1: in asleep ", restart["why"])
-    expected = whole(given, "pretrain", **LONG, **fields)
-    assert digests(tmp_path) == digests(expected)
-    assert metrics(tmp_path) == metrics(expected)
+    like_whole(tmp_path, given, "pretrain", **LONG, **fields)
 
 
 def test_a_rank_that_is_stopped_between_training_steps_is_named_in_time(given: Path, tmp_path: Path,  # noqa: F811

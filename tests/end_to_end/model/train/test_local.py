@@ -19,9 +19,8 @@ from argosy.corpus.tokens.reader import read_channels
 from argosy.model.train.optim import learning_rate
 from argosy.model.train.phase import lengthen
 from steps.long_context import LongContextConfig
-from tests.end_to_end.model.train.test_processes import STEPS, given, metrics, start, whole  # noqa: F401
+from tests.end_to_end.model.train.test_processes import STEPS, given, like_whole, metrics, start, whole  # noqa: F401
 from tests.processes import until
-from tests.training_fixtures import digests
 
 GROUPS, AFTER, EVERY, RATE, MOMENTUM = 2, 1, 3, 0.6, 0.8
 FIELDS: dict[str, Any] = {"processes": GROUPS, "weight_decay": 0.1, "engine": {
@@ -90,5 +89,4 @@ def test_killed_in_a_round_and_started_again_is_the_same(given: Path, tmp_path: 
     process.end(-signal.SIGKILL)
     start(given, "pretrain", out, **LONG).end()
     assert re.search(r"continuing after step \d+", (out / rank_log(0)).read_text())
-    assert digests(out) == digests(whole(given, "pretrain", **LONG))
-    assert metrics(out) == metrics(whole(given, "pretrain", **LONG))
+    like_whole(out, given, "pretrain", **LONG)

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from argosy.core.store.files import read_record
-from tests.end_to_end.model.train.test_processes import given, metrics, start, whole  # noqa: F401
+from tests.end_to_end.model.train.test_processes import given, like_whole, metrics, start, whole  # noqa: F401
 from tests.processes import until
-from tests.training_fixtures import digests
 
 LONG = {"pretrain": {"tokens": 60 * 256, "exports": [1.0]}, "sft": {"max_steps": 40}, "grpo": {"max_steps": 16}}
 TWO = {"pretrain": {"processes": 2, "micro_batch_size": 1}, "sft": {"processes": 2}, "grpo": {"processes": 2,
@@ -38,9 +37,7 @@ def test_two_nodes_are_one_also_where_a_rank_starts_again_in_place(given: Path, 
     until(states(tmp_path))
     os.kill(ranks(tmp_path, 2)[1], signal.SIGKILL)
     process.end()
-    expected = whole(given, name, **fields)
-    assert digests(tmp_path) == digests(expected)
-    assert metrics(tmp_path) == metrics(expected)
+    like_whole(tmp_path, given, name, **fields)
     run = read_record(tmp_path / "run.json")
     assert run["attempts"] == 1
     assert [(each["rank"], each["cause"]) for each in run["restarts"]] == [(1, "killed")]
@@ -56,9 +53,7 @@ def test_a_frozen_rank_is_named_with_its_state_and_training_goes_on(given: Path,
     until(states(tmp_path))
     os.kill(ranks(tmp_path, 2)[1], signal.SIGSTOP)
     process.end()
-    expected = whole(given, "pretrain", **fields)
-    assert digests(tmp_path) == digests(expected)
-    assert metrics(tmp_path) == metrics(expected)
+    like_whole(tmp_path, given, "pretrain", **fields)
     restart, = read_record(tmp_path / "run.json")["restarts"]
     assert (restart["rank"], restart["cause"]) == (1, "hang")
     assert re.match(r"(a training step has taken \d+ s, and the slowest of the last \d+ \d\.\d s|rank 1 has been "

@@ -99,6 +99,14 @@ def whole(given: Path, name: str, **fields: Any) -> Path:
     return out
 
 
+def like_whole(out: Path, given: Path, name: str, **fields: Any) -> Path:
+    """Make sure that `out` has the bytes and metrics of an undisturbed run, which is returned."""
+    expected = whole(given, name, **fields)
+    assert digests(out) == digests(expected)
+    assert metrics(out) == metrics(expected)
+    return expected
+
+
 def metrics(out: Path) -> dict[tuple[str, int], float]:
     """The spool's metrics by name and step, each of which is there once; without those that tell how a run went."""
     records = [json.loads(line) for line in (out / "tracking/spool.jsonl").read_text().splitlines()]
@@ -131,10 +139,7 @@ def test_killed_and_started_again_is_the_same(given: Path, tmp_path: Path, saves
     assert bool(saves) != any((tmp_path / "state").glob("step-*"))
     start(given, name, tmp_path, **fields | saves).end()
     assert "continuing after step " in (tmp_path / "log-rank0.txt").read_text()
-    undisturbed = whole(given, name, **fields)
-    assert digests(tmp_path) == digests(undisturbed)
-    assert outputs(tmp_path) == outputs(undisturbed)
-    assert metrics(tmp_path) == metrics(undisturbed)
+    assert outputs(tmp_path) == outputs(like_whole(tmp_path, given, name, **fields))
 
 
 @pytest.mark.parametrize(("name", "fields"), [
