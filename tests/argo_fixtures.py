@@ -39,6 +39,8 @@ def pod(profiles: Path, *arguments: str, env: Mapping[str, str] | None = None) -
     """A pod's command, with what the container would have in its environment; a process where the store is a bucket,
     of which file systems keep what they have listed."""
     environment = {**os.environ, "ARGOSY_PROFILES": str(profiles), **(env or {})}
+    if arguments[0] == "run":
+        arguments = (*arguments, "--outputs", str(profiles.parent / "outputs"))
     if yaml.safe_load((profiles / "here.yaml").read_text())["storage"].get("uri"):
         command = [sys.executable, "-m", "workflows.argo.pod", *arguments]
         return warm.run(command, cwd=ROOT, env=environment)

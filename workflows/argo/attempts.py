@@ -1,10 +1,11 @@
 """The end of a pod: its reason, the number of earlier attempts by cause, and what the next attempt gets.
 
-Three carriers, all here, since each reaches what the others do not. The termination message reaches the UI and, of the
+Four carriers, all here, since each reaches what the others do not. The termination message reaches the UI and, of the
 last attempt alone, the template's expressions, which choose the next attempt's memory. The variables ARGOSY_RETRY,
 ARGOSY_LAST_CAUSE and ARGOSY_MEMORY_STEP carry what those expressions found to the next pod. A file beside the plan
 counts over all attempts. So a pod with more memory than the first says so in its message, which outlives it; one with
-less than the attempts before it needed (the last one was deleted, say, and left no message) asks for more and ends."""
+less than the attempts before it needed (the last one was deleted, say, and left no message) asks for more and ends.
+An output parameter, global in the workflow, reaches other tasks too: the nodes that no later pod is to be on."""
 
 import contextlib
 import os
@@ -28,6 +29,7 @@ _prefix = ""  # of the termination message
 
 FAILED, RETRY, KILLED = 1, 75, 137  # exit codes; 75: EX_TEMPFAIL of sysexits.h
 OUT_OF_MEMORY, DEADLINE = "memory", "deadline"  # values of `cause`
+AVOID = "avoid"  # output of the plan and of every attempt: nodes that failed, as the store's records have them
 _OOM_KILLED = "lastRetry.message contains 'OOMKilled'"  # the container runtime's reason; 137 alone is any SIGKILL
 LATE = "lastRetry.message contains 'longer than the specified deadline'"  # the kubelet's, of activeDeadlineSeconds
 _ASKED_FOR_MORE = f"lastRetry.message contains '{NEEDS.partition(' step')[0]}'"
@@ -155,6 +157,12 @@ def memory_factors(retry: "Retry") -> str:
 
 def _says(what: str, number: int) -> str:
     return f"lastRetry.message contains '{what.format(number)}'"
+
+
+def elsewhere(manifest: str) -> str:
+    """Expression: a pod's patch or manifest, with the nodes that are to be avoided now, as the last pod knew them."""
+    listed = '"NotIn", "values": '
+    return f"sprig.regexReplaceAll('{listed}.[^]]*.', {manifest}, '{listed}' + workflow.outputs.parameters.{AVOID})"
 
 
 def stopped() -> str:

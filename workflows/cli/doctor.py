@@ -1,11 +1,14 @@
-"""`argosy doctor`: what a cluster lacks, and how to fix it; `argosy doctor nodes`: which machine of a job is bad."""
+"""`argosy doctor`: what a cluster lacks, and how to fix it; `argosy doctor nodes`: which machine of a job is bad;
+`argosy doctor bad`: which nodes failed."""
 
 import argparse
 import contextlib
+import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
 from argosy.core.nodes import command as nodes
+from argosy.core.nodes.bad import bad_nodes, clear_bad
 from workflows.argo.profile.profile import load_profile, profile_names
 from workflows.cli.cluster import add_access, connected, named_profile, profile_name, profile_of
 from workflows.cli.command import Command
@@ -19,9 +22,14 @@ DEFAULT_PROFILE = "laptop"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("what", nargs="?", choices=("cluster", "nodes"), default="cluster",
+    parser.add_argument("what", nargs="?", choices=("cluster", "nodes", "bad"), default="cluster",
                         help="nodes: this machine, and all processes of the job that RANK, WORLD_SIZE and MASTER_ADDR, "
-                             "or Slurm's variables, name (default: cluster)")  # fmt: skip
+                             "or Slurm's variables, name; bad: the nodes that failed, by a store's records (default: "
+                             "cluster)")  # fmt: skip
+    parser.add_argument("--store", default="runs", metavar="DIR", help="bad: the store, a directory or a URI such as "
+                        "s3://argosy/runs (default: ./runs)")
+    parser.add_argument("--clear", default="", metavar="NODE", help="bad: remove the record of a node, which pods may "
+                        "be on again")
     add_access(parser)
     nodes.configure(parser)
 
@@ -29,6 +37,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.what == "nodes":
         return nodes.check_nodes(args)
+    if args.what == "bad" or args.clear:
+        return _bad(args)
     from workflows.argo.doctor import examine
 
     client = connected(args)
@@ -46,6 +56,18 @@ def run(args: argparse.Namespace) -> int:
             print(f"{'':18}fix: {found.fix}", flush=True)
     print(", ".join(f"{counts[state]} {state}" for state in ("ok", "warn", "FAIL") if counts[state]))
     return int(counts["FAIL"] > 0)
+
+
+def _bad(args: argparse.Namespace) -> int:
+    """Clear a node, or print a line for each that failed, the last one first; return 0."""
+    if args.clear:
+        clear_bad(args.store, args.clear)
+        print(f"{args.clear} has no record any more")
+        return 0
+    for each in bad_nodes(args.store):
+        when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(each["time"]))
+        print(f"{when}  {each['node']}  {each['run']} rank {each['rank']}, {each['cause']}: {each['why']}")
+    return 0
 
 
 def _cluster(args: argparse.Namespace, client: "ArgoClient") -> "Cluster":

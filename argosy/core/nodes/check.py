@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -10,6 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from argosy.core.errors import InputError, StepError
+from argosy.core.nodes.bad import node_name
 from argosy.core.nodes.rounds import Group, Reading, Round, first_groups, next_groups, verdicts
 
 SIDE = {"cpu": 1024, "cuda": 8192}  # of the matrices
@@ -72,9 +72,12 @@ class BadRanks(StepError):
         said = [_in_words(verdict, *each) for each in sorted((verdict.bad or verdict.suspects).items())]
         super().__init__(f"the check before the step found {'; '.join(said)}" + (
             "" if verdict.bad else ": one of them is bad, and no good rank was left to tell which"))
-        self.about = {"cause": "node", "bad": verdict.bad, "rank": min(verdict.bad, default=None), "advice": (
-            "replace the machine, or set resources.STAGE.min_nodes (on one node min_processes) to go on without it; "
-            "preflight=off checks nothing")}
+        measured = {rank: {"product": each.product, "exchange": each.exchange} for rank in verdict.bad
+                    if (each := verdict.readings.get(rank))}
+        self.about = {
+            "cause": "node", "bad": verdict.bad, "rank": min(verdict.bad, default=None), "measured": measured,
+            "advice": "replace the machine, or set resources.STAGE.min_nodes (on one node min_processes) to go on "
+                      "without it; preflight=off checks nothing"}
 
 
 def _in_words(verdict: Verdict, rank: int, why: str) -> str:
@@ -108,7 +111,7 @@ def check(place: Place, wait: float = 60.0, patience: float = 30.0) -> Verdict:
         base = TCPStore(place.host, place.port, is_master=place.rank == 0 and not place.served, wait_for_workers=False,
                         timeout=timedelta(seconds=wait))
     except Exception as error:
-        raise StepError(f"process {place.rank} on {socket.gethostname()} cannot reach {place.host}:{place.port}, where "
+        raise StepError(f"process {place.rank} on {node_name()} cannot reach {place.host}:{place.port}, where "
                         f"process 0 listens: {str(error).splitlines()[0]}") from error
     store = PrefixStore("argosy-nodes", base)
     store.set(f"here/{place.rank}", _name(place))
@@ -179,7 +182,7 @@ class _Leader:
 
 
 def _name(place: Place) -> str:
-    return f"{socket.gethostname()}/gpu{place.local}" if _device() == "cuda" else socket.gethostname()
+    return f"{node_name()}/gpu{place.local}" if _device() == "cuda" else node_name()
 
 
 def _device() -> str:

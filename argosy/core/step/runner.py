@@ -15,10 +15,12 @@ from typing import Any
 
 from argosy.core.config.schema import Config, ParallelConfig, Role
 from argosy.core.errors import ArgosyError, InputError, Stopped
+from argosy.core.nodes.bad import OF_ONE_NODE, node_name, note_bad
 from argosy.core.statistics.metric import as_records
 from argosy.core.step import process
 from argosy.core.step.contract import Progress, Step, StepContext
 from argosy.core.step.machine import usable_gpus
+from argosy.core.step.ranks.diagnosis import cause_of
 from argosy.core.step.ranks.launcher import EXTERNAL
 from argosy.core.step.ranks.rounds import run_ranks
 from argosy.core.store import goodput as history
@@ -269,6 +271,9 @@ class _Attempt:
         use_reserve(self._out)
         code, message = int(record["exit_code"]), str(record["message"])
         if not isinstance(error, ArgosyError):
+            if (cause := cause_of(message)) and cause.cause in OF_ONE_NODE:
+                record |= {"rank": 0, "cause": cause.cause, "advice": cause.advice}
+                note_bad(self._out, message, record, [node_name()])
             self._log("".join(traceback.format_exception(error)))
         retry = records.retry_after_failure(self._run, before) if before else None
         self._end(code, retry, record.get("cause"))

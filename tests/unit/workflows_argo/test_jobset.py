@@ -1,6 +1,8 @@
 """A stage on several nodes as a JobSet: what its pods, its launcher and the template are, and what is refused."""
 
 import json
+import re
+import time
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
@@ -9,16 +11,23 @@ import pytest
 import yaml
 
 from argosy.core.errors import InputError, StepError
+from argosy.core.nodes.bad import BAD
 from argosy.core.step.ranks.member import join
+from argosy.core.store.files import make_directory, write_json
+from workflows.argo.attempts import elsewhere
 from workflows.argo.client.view import view
 from workflows.argo.handoff import Handoff, assign, deal, tasks_of
 from workflows.argo.manifests.documents import manifests
 from workflows.argo.pod.jobset import remake
 from workflows.argo.pod.outputs import with_devices, write_outputs
+from workflows.argo.profile.pods import NO_NODE, away
 from workflows.argo.profile.profile import Profile, load_profile
+from workflows.argo.profile.settings import BadNodes
 from workflows.compose import compose, every_stage
 from workflows.lifecycle import lifecycle
 from workflows.plan import plan
+
+TWO = ("resources.pretrain.nodes=2", "pretrain.global_batch_size=32")
 
 
 @pytest.fixture
@@ -65,8 +74,27 @@ def test_each_node_has_a_pod_with_the_stages_devices_and_the_launcher_has_none(p
     assert list(given["jobsets"]) == ["pretrain"]
 
 
+def test_pods_keep_away_from_the_nodes_that_failed_last(profile: Profile, tmp_path: Path,
+                                                        capsys: pytest.CaptureFixture[str]) -> None:
+    names = ["gpu-1", "gpu-2", "gpu-3", "gpu-4", "x" * 70, "gpu-5"]
+    for age, name in enumerate(names):
+        record = {"node": name, "time": time.time() - 4.5 * 3600 * (age + 0.5)}
+        write_json(make_directory(tmp_path / BAD) / f"{name}.json", record)
+    given = outputs(profile, tmp_path, *TWO)
+    expected = away([NO_NODE, *names[:3]])["affinity"]
+    pod = json.loads(given["jobsets"]["pretrain"])["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    assert pod["affinity"] == json.loads(given["patches"]["pretrain"])["affinity"] == expected
+    assert f"pods may be on gpu-4, {'x' * 70}, which failed" in capsys.readouterr().out
+    [key] = re.findall(r"'(.NotIn.*?)'", elsewhere("x"))[:1]  # what Argo looks for in the next attempt's
+    other = re.sub(key, '"NotIn", "values": ["gpu-9"]', given["jobsets"]["pretrain"])
+    assert '"gpu-1"' not in other
+    assert json.loads(other)["metadata"]["name"].startswith("lifecycle-abcde-pretrain")
+    off = profile.model_copy(update={"bad_nodes": BadNodes(fresh_s=0)})
+    assert "affinity" not in json.loads(outputs(off, tmp_path, *TWO)["patches"]["pretrain"])
+
+
 def test_a_stage_has_a_process_for_each_gpu_of_each_node(profile: Profile, tmp_path: Path) -> None:
-    config = compose("tiny", None, ("resources.pretrain.nodes=2", "pretrain.global_batch_size=32"))
+    config = compose("tiny", None, TWO)
     pretrain = next(node for node in lifecycle(with_devices(config, profile)) if node.name == "pretrain")
     assert (pretrain.config.processes, pretrain.config.nodes) == (16, 2)  # type: ignore[attr-defined]
     config = compose("tiny", None, ("resources.pretrain.nodes=2", "pretrain.processes=4"))
@@ -92,7 +120,7 @@ def test_a_jobset_after_one_whose_pod_lacked_memory_asks_for_more(profile: Profi
                                                                   monkeypatch: pytest.MonkeyPatch) -> None:
     """And not after one that had no launcher; a workflow that is retried begins anew."""
     profile = profile.model_copy(update={"storage": profile.storage.model_copy(update={"path": str(tmp_path)})})
-    given = outputs(profile, tmp_path / "runs", "resources.pretrain.nodes=2", "pretrain.global_batch_size=32")
+    given = outputs(profile, tmp_path / "runs", *TWO)
     [batch] = given["run-pretrain"]
     state = tmp_path / "runs" / batch / "state"
     state.mkdir(parents=True)
@@ -118,7 +146,9 @@ def test_a_jobset_after_one_whose_pod_lacked_memory_asks_for_more(profile: Profi
     assert [memory(attempt) for attempt in (2, 3, 4, 9)] == [
         f"{size}Mi" for size in (384 * 1024, 576 * 1024, 864 * 1024, 864 * 1024)]
     assert memory(0) == f"{256 * 1024}Mi"
+    write_json(make_directory(tmp_path / "runs" / BAD) / "gpu-7.json", {"node": "gpu-7", "time": time.time()})
     assert memory(2) == f"{576 * 1024}Mi"
+    assert '"values": ["no-node", "gpu-7"]' in (tmp_path / "o/jobset").read_text()
 
 
 def test_the_attempts_of_a_jobset_are_one_unit_to_whoever_watches() -> None:
@@ -141,4 +171,4 @@ def test_what_a_cluster_cannot_do_is_refused_by_the_plan(change: dict[str, Any],
                                                          profile: Profile, tmp_path: Path) -> None:
     changed = Profile.model_validate({**profile.model_dump(exclude_unset=True), **change})
     with pytest.raises(InputError, match=words):
-        outputs(changed, tmp_path, "resources.pretrain.nodes=2", "pretrain.global_batch_size=32", *overrides)
+        outputs(changed, tmp_path, *TWO, *overrides)

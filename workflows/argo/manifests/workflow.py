@@ -9,7 +9,7 @@ from typing import Any
 from hera.workflows import DAG, Container, Parameter, Resource, RetryStrategy, Step, Steps, Task, WorkflowTemplate
 from hera.workflows import models as m
 
-from workflows.argo.attempts import LATE, cause, memory_factors, memory_step, stopped
+from workflows.argo.attempts import AVOID, LATE, cause, elsewhere, memory_factors, memory_step, stopped
 from workflows.argo.handoff import COMMON, GIVEN, OUTPUTS, nearest_upstream
 from workflows.argo.handoff import Task as StageTask
 from workflows.argo.manifests.containers import WORKFLOW, Tail, container, parameter, retry
@@ -44,12 +44,13 @@ def steps(profile: Profile, tasks: Sequence[StageTask]) -> list[Container]:
     found = {template_of(profile, task.placed): profile.of_stage(task.placed).slot for task in tasks}
     # The plan's patch, with more memory after each time that there was too little.
     memory = f"asInt(inputs.parameters.memory) * {memory_factors(profile.retry)}[{memory_step(profile.retry)}]"
-    patch = f"{{{{=sprig.replace('{MEMORY}', string(int({memory})) + 'Mi', inputs.parameters.patch)}}}}"
+    patch = f"{{{{=sprig.replace('{MEMORY}', string(int({memory})) + 'Mi', {elsewhere('inputs.parameters.patch')})}}}}"
     args = ["run", "--workflow", WORKFLOW, "--profile", parameter("profile"), "--batch", "{{inputs.parameters.batch}}"]
     env = [("ARGOSY_LAST_EXIT", "{{lastRetry.exitCode}}"), ("ARGOSY_LAST_CAUSE", f"{{{{={cause()}}}}}"),
            ("ARGOSY_MEMORY_STEP", f"{{{{=string({memory_step(profile.retry)})}}}}"), ("ARGOSY_RETRY", "{{retries}}")]
     return [container(name, profile, args, env=env, inputs=["batch", "patch", "memory"], resources=None,
-                      pod_spec_patch=patch, retry_strategy=retry(profile),
+                      pod_spec_patch=patch, retry_strategy=retry(profile), outputs=[_output(AVOID, seen=True, default=(
+                          f"{{{{=workflow.outputs.parameters.{AVOID}}}}}"))],
                       synchronization=_synchronization(profile, slot))
             for name, slot in sorted(found.items())]  # fmt: skip
 
@@ -203,16 +204,21 @@ def _of_task(output: str, task: StageTask) -> str:
     return f"{{{{=fromJSON({_output_of(output)})['{task.name}']}}}}"
 
 
+def _output(name: str, *, seen: bool, default: str | None = None) -> Parameter:
+    """Make an output that a pod leaves as a file; `seen` by all templates."""
+    path = m.ValueFrom(path=f"{OUTPUTS}/{name}", default=default)
+    return Parameter(name=name, value_from=path, global_name=name if seen else None)
+
+
 def _plan(profile: Profile, planned: Planned) -> Container:
-    outputs = [*(task.parameter for task in planned.tasks), PATCHES, MEMORIES, JOBSETS, "summary", COMMON,
+    outputs = [*(task.parameter for task in planned.tasks), PATCHES, MEMORIES, JOBSETS, AVOID, "summary", COMMON,
                *planned.plan_outputs, FINISH]  # fmt: skip
-    seen = (FINISH, *planned.seen_by_all)
+    seen = (FINISH, AVOID, *planned.seen_by_all)
     args = [PLAN, planned.name, "--profile", parameter("profile"), "--workflow", WORKFLOW,
             "--image-tag", parameter("image-tag"), "--priority", parameter("priority"),
             "--fields", " ".join(str(each.name) for each in planned.fields)]  # fmt: skip
     return container(
         PLAN, profile, [*args, *planned.plan_args],
         env=[(TEMPLATE_STORE, profile.storage.description), (GIVEN, GIVEN_NAMES), *planned.plan_env],
-        outputs=[Parameter(name=name, value_from=m.ValueFrom(path=f"{OUTPUTS}/{name}"),
-                           global_name=name if name in seen else None) for name in outputs],
+        outputs=[_output(name, seen=name in seen) for name in outputs],
         active_deadline_seconds=profile.plan_deadline_s, retry_strategy=retry(profile, LATE))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from argosy.core.errors import Stopped
+from argosy.core.nodes.bad import BAD
 from argosy.core.step.process import stop_on_signals
 from argosy.core.store.files import read_record
 from argosy.core.store.step_files import OUTPUTS, RUN, STORE_URI, TRACKING, read_done
@@ -76,6 +77,7 @@ def running(profile: Profile, workflow: str, batch: str) -> Iterator[Sequence[Ru
     stop_on_signals()  # until the runner handles them itself
     mirror, folder = mirror_of(profile), f"{FOLDER}/{workflow}"
     try:
+        mirror.pull_below(BAD)
         mirror.pull_below(folder, wanted=lambda name: name.endswith(("/plan.json", f"/attempts/{batch}.json")))
         handoff = read_handoff(mirror.root / folder / "plan.json")
         nodes = handoff.of(batch)
@@ -88,7 +90,7 @@ def running(profile: Profile, workflow: str, batch: str) -> Iterator[Sequence[Ru
                 pull_upstream(mirror, nodes)
                 others = {Path(directory).name for directory in handoff.directories}.difference(names)
                 mirror.pull_below(*others, wanted=lambda name: name.endswith(f"/{RUN}"))  # what they spent
-            pusher = Pusher(directories, every_s, lambda: mirror.push(f"{folder}/attempts"))
+            pusher = Pusher(directories, every_s, lambda: mirror.push(f"{folder}/attempts", BAD))
             pusher.start()
             try:
                 yield [pusher]

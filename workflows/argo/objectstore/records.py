@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from argosy.core.config.schema import Role
+from argosy.core.nodes.bad import BAD
 from argosy.core.store.files import parse_object, read_record
 from argosy.core.store.lease import LEASE
 from argosy.core.store.provenance import DIGITS
@@ -24,7 +25,7 @@ from workflows.plan import PlannedNode
 from workflows.stored.last_run import FILE as LAST_RUN
 
 ALL, FINAL = "*", "final"
-_CHECKPOINTS = "checkpoints"
+_CHECKPOINTS, NODES = "checkpoints", BAD.partition("/")[0]
 _HEAD = 16 * 2**10  # bytes of a spool that say whose it is
 _LARGEST_ARTIFACT = 64 * 2**20
 
@@ -108,7 +109,7 @@ def pull_records(mirror: Mirror) -> None:
 
 def _is_record(name: str) -> bool:
     path = PurePosixPath(name)
-    if path.parts[0] in (PIPELINES, NIGHTLY):
+    if path.parts[0] in (PIPELINES, NIGHTLY, NODES):
         return not path.name.startswith(".")
     if len(path.parts) == 1:
         return name == LAST_RUN

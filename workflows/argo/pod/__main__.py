@@ -21,7 +21,7 @@ _OUTPUTS = {"outputs": Path(OUTPUTS)}
 # be given), or what is allowed. A pod imports the module of its command alone: each needs much that others do not.
 COMMANDS: dict[str, tuple[str, dict[str, Any]]] = {
     "plan": ("plan.run", {"promote": "no", **dict.fromkeys(_OF_PLAN, ""), **_OUTPUTS}),
-    "run": ("run.run", {"batch": ...}),
+    "run": ("run.run", {"batch": ..., **_OUTPUTS}),
     "join": ("jobset.join", {"batch": ..., "attempt": ...}),
     "remake": ("jobset.remake", {"batch": ..., "attempt": ..., **_OUTPUTS}),
     "wait": ("early.wait", {"queue": ..., **_OUTPUTS}),

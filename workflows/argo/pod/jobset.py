@@ -20,7 +20,17 @@ from argosy.core.store.files import make_directory
 from argosy.core.store.step_files import STATE
 from workflows.argo.attempts import KILLED
 from workflows.argo.handoff import FOLDER, Task, read_handoff
-from workflows.argo.profile.pods import COMMAND, NO_RIGHTS, Manifest, environment, mounts, settings, volumes
+from workflows.argo.profile.pods import (
+    COMMAND,
+    NO_RIGHTS,
+    Manifest,
+    avoided,
+    away,
+    environment,
+    mounts,
+    settings,
+    volumes,
+)
 from workflows.argo.profile.profile import Profile
 from workflows.graph import Resources
 from workflows.plan import PlannedNode
@@ -114,14 +124,17 @@ def _left(node: PlannedNode, attempt: str) -> Path:
 
 def remake(profile: Profile, arguments: argparse.Namespace) -> int:
     """Write the manifest of a JobSet's next attempt. Its pods have more memory after each attempt that failed though
-    they had a launcher: one was killed, as for want of memory; one that loses its machine is replaced."""
+    they had a launcher: one was killed, as for want of memory; one that loses its machine is replaced. They keep away
+    from the nodes that have failed by now."""
     (node,) = read_handoff(Path(profile.storage.root) / FOLDER / arguments.workflow / "plan.json").of(arguments.batch)
     earlier = [_left(node, str(number)) for number in range(int(arguments.attempt))]
     for left in () if earlier else Path(node.dir, STATE).glob("left-*"):  # of the workflow before it was retried
         left.unlink()
     killed = sum(not left.exists() for left in earlier)
     made = json.loads(os.environ[MANIFEST].replace(ATTEMPT, arguments.attempt))
-    (main,) = made["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["containers"]
+    pod = made["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    pod |= away(avoided(profile, Path(profile.storage.root)))
+    (main,) = pod["containers"]
     for given in main["resources"].values():
         factor = profile.retry.memory_factor ** min(killed, profile.retry.out_of_memory)
         given["memory"] = f"{int(int(given['memory'].removesuffix('Mi')) * factor)}Mi"

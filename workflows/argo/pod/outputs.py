@@ -9,12 +9,15 @@ from typing import Any
 
 from argosy.core.config.schema import ParallelConfig
 from argosy.core.errors import InputError
+from argosy.core.nodes.bad import NODE_NAME
 from argosy.core.step.process import GRACE, thread_environment
 from argosy.core.step.ranks.launcher import ADDRESS
 from argosy.core.store.step_files import STATE
+from workflows.argo.attempts import AVOID
 from workflows.argo.handoff import FOLDER, Batch, Task, report_directory
 from workflows.argo.objectstore.pods import reporting
 from workflows.argo.pod.jobset import check_nodes, jobset, launcher_resources, of_node
+from workflows.argo.profile.pods import avoided, away
 from workflows.argo.profile.profile import Profile, placement_stage
 from workflows.argo.profile.settings import amount
 from workflows.graph import Resources, definition
@@ -60,9 +63,10 @@ def pod_patch(profile: Profile, stage: str, needs: str, resources: Resources, ta
     requests = {"cpu": placement.cpu or f"{round(1000 * resources.cores * profile.cpu_share)}m", **limits}
     main: dict[str, Any] = {
         "name": "main", "image": profile.images.of(needs, tag), "resources": {"requests": requests, "limits": limits},
-        "env": [{"name": name, "value": value}
+        "env": [{"name": NODE_NAME, "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+                *({"name": name, "value": value}
                 for name, value in {**thread_environment(resources.cores), GRACE: f"{profile.storage.grace_s // 2}",
-                                    **placement.env}.items()]
+                                    **placement.env}.items())]
     }
     if placement.secrets:
         main["envFrom"] = [{"secretRef": {"name": name}} for name in placement.secrets]
@@ -97,13 +101,13 @@ def write_outputs(planned: Plan, tasks: list[Task], batches: Mapping[str, Mappin
     check_deadlines(planned.to_run, profile)
     check_nodes(planned.to_run, tasks, profile)
     needs = {node.name: definition(node.step).needs for node in planned.nodes}
-    patches, memory, jobsets = {}, {}, {}
+    patches, memory, jobsets, avoid = {}, {}, {}, avoided(profile, Path(planned.store))
     for task in tasks:
         given, image = resources.get(task.stage, Resources()), needs.get(task.stage, task.needs)
         placed = task.placed
         if given.nodes > 1:
             for batch in batches[task.name]:
-                pod = _patch(profile, placed, image, of_node(given), arguments)
+                pod = _patch(profile, placed, image, of_node(given), arguments, avoid)
                 size = memory_mb(profile, placed, of_node(given))
                 own = profile.images.of(image, arguments.image_tag)
                 jobsets[task.name] = json.dumps(jobset(profile, task, batch, given.nodes, pod, size,
@@ -112,17 +116,18 @@ def write_outputs(planned: Plan, tasks: list[Task], batches: Mapping[str, Mappin
                 if node.name == task.stage:
                     Path(node.dir, STATE, ADDRESS).unlink(missing_ok=True)
             placed, given = "", launcher_resources(given)  # of no stage: it needs neither devices nor their nodes
-        patches[task.name] = json.dumps(_patch(profile, placed, image, given, arguments))
+        patches[task.name] = json.dumps(_patch(profile, placed, image, given, arguments, avoid))
         memory[task.name] = str(memory_mb(profile, placed, given))
         write_output(arguments.outputs, task.parameter, json.dumps(list(batches[task.name])))
-    for name, content in (("patches", patches), ("memory", memory), (JOBSETS, jobsets)):
+    for name, content in (("patches", patches), ("memory", memory), (JOBSETS, jobsets), (AVOID, avoid)):
         write_output(arguments.outputs, name, json.dumps(content))
     write_output(arguments.outputs, "summary", summary[:MOST_SUMMARY])
 
 
-def _patch(profile: Profile, stage: str, needs: str, given: Resources, arguments: argparse.Namespace) -> dict[str, Any]:
+def _patch(profile: Profile, stage: str, needs: str, given: Resources, arguments: argparse.Namespace,
+           avoid: list[str]) -> dict[str, Any]:
     patch = pod_patch(profile, stage, needs, given, arguments.image_tag)
-    return patch | ({"priorityClassName": arguments.priority} if arguments.priority else {})
+    return patch | ({"priorityClassName": arguments.priority} if arguments.priority else {}) | away(avoid)
 
 
 def check_deadlines(nodes: Sequence[PlannedNode], profile: Profile) -> None:

@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -11,10 +12,12 @@ from pathlib import Path
 from argosy.core.errors import InputError
 from argosy.core.step.ranks.launcher import EXTERNAL, end_groups
 from argosy.core.store.files import read_record
-from argosy.core.store.step_files import LOG, PROGRESS, rank_log, read_done
-from workflows.argo.attempts import FAILED, RETRY, earlier_attempts, exit_code
+from argosy.core.store.step_files import ERROR, LOG, PROGRESS, rank_log, read_done
+from workflows.argo.attempts import AVOID, FAILED, RETRY, earlier_attempts, exit_code
 from workflows.argo.handoff import FOLDER, read_handoff
 from workflows.argo.objectstore.pods import running
+from workflows.argo.pod.outputs import write_output
+from workflows.argo.profile.pods import avoided
 from workflows.argo.profile.profile import Profile
 from workflows.budget import Meter
 from workflows.local.runner import run_plan
@@ -84,7 +87,7 @@ class ArgoProgress(RunObserver):
 def run(profile: Profile, arguments: argparse.Namespace) -> int:
     """Run; return 0; 1 failed for good; 2 wrong input; 75 and 137 for another attempt; 143 stopped."""
     path = Path(profile.storage.root) / FOLDER / arguments.workflow / "plan.json"
-    with running(profile, arguments.workflow, arguments.batch) as observers:
+    with running(profile, arguments.workflow, arguments.batch) as observers, avoiding(profile, arguments.outputs):
         handoff = read_handoff(path)
         earlier = earlier_attempts(path, arguments.batch, profile.retry)
         if earlier.lack_memory:
@@ -105,9 +108,24 @@ def run(profile: Profile, arguments: argparse.Namespace) -> int:
             result = run_plan(alone, budget=budget, plain=True, spent=spent,
                               observers=[sender, Echo(), ArgoProgress(len(nodes)), *observers])  # fmt: skip
         code = exit_code(result, earlier, profile.retry, path, arguments.batch)
-        if nodes[0].resources.nodes > 1 and code in (FAILED, InputError.exit_code):
-            end_groups(Path(nodes[0].dir))
+        directory = Path(nodes[0].dir)
+        final = code in (FAILED, InputError.exit_code)
+        if nodes[0].resources.nodes > 1 and (final or (code == RETRY and read_record(directory / ERROR).get("nodes"))):
+            end_groups(directory, again=not final)
         return code
+
+
+@contextlib.contextmanager
+def avoiding(profile: Profile, outputs: Path) -> Iterator[None]:
+    """Tell Argo, before and after, which nodes pods that are made later are not to be on."""
+    def tell() -> None:
+        write_output(outputs, AVOID, json.dumps(avoided(profile, Path(profile.storage.root))))
+
+    tell()
+    try:
+        yield
+    finally:
+        tell()
 
 
 @contextlib.contextmanager

@@ -1,14 +1,19 @@
 """Parts of every pod of a profile, in plain data: Hera checks those of templates, JobSets take them as they are."""
 
+import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from argosy.core.nodes.bad import bad_nodes
 from workflows.argo.profile.profile import Profile, config_map
 
 Manifest = dict[str, Any]
 COMMAND = ("python", "-m", "workflows.argo.pod")
 PROFILES_AT = "/etc/argosy/profiles"
 STORE, SCRATCH, PROFILES, CACHE = "store", "scratch", "profiles", "near"
+NO_NODE = "no-node"  # a name that no node has, so that the list is never empty, which Kubernetes refuses
+_LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 NO_RIGHTS: Mapping[str, Any] = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "runAsNonRoot": True,
                                 "capabilities": {"drop": ["ALL"]}}  # fmt: skip
 
@@ -46,6 +51,28 @@ def volumes(profile: Profile, named: str) -> list[Manifest]:
 
 def _directory(path: str) -> Manifest:
     return {"hostPath": {"path": path, "type": "DirectoryOrCreate"}}
+
+
+def avoided(profile: Profile, store: Path) -> list[str]:
+    """List the nodes that pods are not to be on, by the records of a store, after NO_NODE; [] where none are kept."""
+    given = profile.bad_nodes
+    most = (0 if profile.storage.host_path else 3) if given.most is None else given.most
+    if not given.fresh_s or not most:
+        return []
+    names = [str(each["node"]) for each in bad_nodes(store, given.fresh_s)]
+    fit = [name for name in names if _LABEL.fullmatch(name)]
+    if left := [*fit[most:], *(name for name in names if name not in fit)]:
+        print(f"bad_nodes: pods may be on {', '.join(left)}, which failed: {most} others failed later "
+              "(bad_nodes.most), or the name is no value of a label", flush=True)
+    return [NO_NODE, *fit[:most]]
+
+
+def away(nodes: list[str]) -> Manifest:
+    """Make the part of a pod's spec that keeps it off some nodes; {} of none."""
+    match = {"key": "kubernetes.io/hostname", "operator": "NotIn", "values": nodes}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [match]}]}
+    own = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    return {"affinity": own} if nodes else {}
 
 
 def settings(profile: Profile) -> Manifest:

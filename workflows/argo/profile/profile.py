@@ -14,7 +14,7 @@ from argosy.core.config.load import load
 from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
 from workflows.argo.profile.events import Event
-from workflows.argo.profile.settings import FROM_SECRETS, Images, Nodes, Placement, Storage, has_password
+from workflows.argo.profile.settings import FROM_SECRETS, BadNodes, Images, Nodes, Placement, Storage, has_password
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$", max_length=63)]
 Label = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=63)]  # a namespace has no dot
@@ -102,6 +102,7 @@ class Profile(Config):
     nightly: Nightly = Nightly()
     nodes: Nodes | None = None
     """Pods of stages on several nodes, as JobSets, which the cluster must have; null: such a stage is refused."""
+    bad_nodes: BadNodes = BadNodes()
     events: Mapping[EventName, Event] = Field(default_factory=dict)
     """Events that submit workflows, by name, which Argo Events must be there for."""
     artifacts: bool = False

@@ -94,6 +94,16 @@ class Nodes(Config):
     """Annotations, such as Kueue's of topology, or of a second network."""
 
 
+class BadNodes(Config):
+    """Nodes that failed, which pods keep away from while their record in the store is fresh."""
+
+    fresh_s: int = Field(86400, ge=0)
+    """Seconds that a record counts; 0: no node is kept away from."""
+    most: int | None = Field(None, ge=0)
+    """Nodes that are kept away from at most, those that failed last, so that others are left; null: 3, or none where
+    the store is a directory of the one node."""
+
+
 class Placement(Config):
     """The pods of a stage beside their cores and memory. Raw Kubernetes objects where the key is Kubernetes' own."""
 

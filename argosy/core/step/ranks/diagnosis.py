@@ -172,7 +172,8 @@ def first_failure(group: GroupEnd, out: Path) -> ArgosyError:
         cause = "node" if text.startswith("node") else "frozen"
         return RankFailed(text, {"rank": rank, "cause": cause}, again=True)
     if checked := next((end for end in group.ends.values() if "bad" in end), None):
-        return RankFailed(checked["message"], {name: checked[name] for name in ("cause", "bad", "rank", "advice")})
+        return RankFailed(checked["message"], {name: checked[name] for name in (
+            "cause", "bad", "measured", "rank", "advice")})
     found: list[tuple[float, int, ArgosyError]] = []
     for rank in group.ends.keys() | group.exits.keys():
         end, (code, ended) = group.ends.get(rank, {}), group.exits.get(rank, (0, 0.0))

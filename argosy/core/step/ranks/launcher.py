@@ -25,7 +25,7 @@ from argosy.core.store.files import write_json
 from argosy.core.store.lease import seconds_from
 from argosy.core.store.step_files import LOG, STATE
 
-ADDRESS, OVER = "launcher.json", "over"
+ADDRESS, OVER, AGAIN = "launcher.json", "over", "again"
 JOIN, NODE = "ARGOSY_JOIN", "ARGOSY_NODE"
 """The launcher's record, and the number of the node, of a process that runs a group."""
 EXTERNAL = "ARGOSY_NODES_ELSEWHERE"
@@ -36,10 +36,11 @@ _AGAIN_S = 2.0  # before a group on this machine that has ended starts again
 _FIRST_WAIT_S, _QUEUED_S = 600.0, 86_400.0  # for enough nodes to come; on a cluster, whose queue may hold them
 
 
-def end_groups(out: Path) -> None:
-    """Tell groups elsewhere that no launcher follows, once the step in `out` has failed for good."""
+def end_groups(out: Path, *, again: bool = False) -> None:
+    """Tell groups elsewhere that no launcher follows, once the step in `out` has failed for good; or that they are to
+    fail, for the cluster to make others `again`, on other nodes."""
     if (out / STATE).is_dir():
-        write_json(out / STATE / ADDRESS, {OVER: True})
+        write_json(out / STATE / ADDRESS, {AGAIN if again else OVER: True})
 
 
 def own_address() -> str:
@@ -81,6 +82,7 @@ class Launcher:
         self._waiting: set[int] = set()  # members of the round that have not ended
         self._taking: list[int] = []  # its members, in the order of their ranks
         self._bad: set[str] = set()  # incarnations that no round has any more
+        self.hosts: list[str] = []  # of the ranks of the round
         record = out / STATE / ADDRESS
         record.parent.mkdir(exist_ok=True)
         write_json(record, {"host": self._address, "port": port})
@@ -120,7 +122,7 @@ class Launcher:
             return GroupEnd(), True  # one went since it was counted
         self._round, self._taking = self._round + 1, members
         ready = {node: json.loads(self._store.get(f"group/{node}")) for node in members}
-        first = ready[members[0]]
+        first, self.hosts = ready[members[0]], [ready[node]["host"] for node in members for _ in range(self._local)]
         self._store.set(f"round/{self._round}", json.dumps({
             "task": task, "members": {node: [place, ready[node]["incarnation"]] for place, node in enumerate(members)},
             "endpoint": f"{first['address']}:{first['port']}", "local": self._local

@@ -11,10 +11,11 @@ from typing import Any
 from uuid import uuid4
 
 from argosy.core.errors import StepError
+from argosy.core.nodes.bad import node_name
 from argosy.core.step.machine import free_port
 from argosy.core.step.process import timestamp
 from argosy.core.step.ranks.group import Place, Stop, run_group
-from argosy.core.step.ranks.launcher import NODE, OVER, own_address
+from argosy.core.step.ranks.launcher import AGAIN, NODE, OVER, own_address
 from argosy.core.store.files import read_record
 from argosy.core.store.lease import seconds_from
 from argosy.core.store.step_files import read_done
@@ -27,13 +28,15 @@ _POLL_S, _BEAT_S = 0.2, 1.0
 
 def join(step: str, record: Path) -> int:
     """Run the ranks of this node whenever the launcher that `record` names says so; returns 0 once it says that all is
-    over. Raises StepError: there is no launcher for ARGOSY_JOIN_SECONDS (600)."""
-    patience, last = seconds_from(JOIN_WAIT, 600), time.monotonic()
+    over. Raises StepError: there is no launcher for ARGOSY_JOIN_SECONDS (600), or the last asked for other nodes."""
+    patience, last, served = seconds_from(JOIN_WAIT, 600), time.monotonic(), False
     while time.monotonic() - last < patience:
         address = read_record(record)
         if address.get(OVER) or read_done(record.parent.parent):
             return 0
-        if address:
+        if served and address.get(AGAIN):
+            break
+        if "host" in address:
             try:
                 member = _Member(step, address)
             except RuntimeError:  # nobody listens there any more
@@ -41,10 +44,12 @@ def join(step: str, record: Path) -> int:
                 continue
             if member.serve():
                 return 0
-            last = time.monotonic()
+            last, served = time.monotonic(), True
         time.sleep(_BEAT_S)
     if LEFT in os.environ:
         Path(os.environ[LEFT]).touch()
+    if served and address.get(AGAIN):
+        raise StepError("a node of this step is bad: its groups are to be made again on others")
     raise StepError(f"{record} names no launcher that answers for {patience:g} s ({JOIN_WAIT})")
 
 
@@ -67,7 +72,8 @@ class _Member:
     def _register(self) -> None:
         """Say that this group is ready, at a port on which ranks of a round may meet."""
         self._store.set(f"group/{self._node}", json.dumps({
-            "incarnation": self._incarnation, "address": self._address, "port": free_port()
+            "incarnation": self._incarnation, "address": self._address, "port": free_port(),
+            "host": node_name()
         }))
 
     def _beat(self) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from argosy.core.config.explain import resized
 from argosy.core.config.schema import ParallelConfig
 from argosy.core.errors import ArgosyError, InputError, StepError
+from argosy.core.nodes.bad import node_name, note_bad
 from argosy.core.step.contract import Step
 from argosy.core.step.machine import answering_gpus, usable_gpus
 from argosy.core.step.ranks import hang_timeout, rank_timeout
@@ -35,7 +36,7 @@ class Alone:
     with places what a launcher does with nodes; where it needs fewer (`least`) than all, it asks their GPUs."""
 
     def __init__(self, step: str, local: int, least: int) -> None:
-        self._step, self._places = step, range(local)
+        self._step, self._places, self.hosts = step, range(local), [node_name()] * local
         self._taking: Sequence[int] = ()  # places of the round, in the order of their ranks
         self._waits = dict.fromkeys(self._places, seconds_from(GPU_WAIT, 300) / 2)  # doubled when one is left out
         self._due = dict[int, float]()  # places that are left out, and when each is tried again
@@ -176,6 +177,8 @@ class _Rounds:
         if done > self._farthest:
             self._tries, before = 0, None
         self._tries, self._farthest = self._tries + 1, max(done, self._farthest)
+        if isinstance(error, RankFailed):
+            note_bad(self._out, str(error), error.about, self._groups.hosts)
         if not isinstance(error, RankFailed) or not (error.again or error.about.get("bad")):
             raise error
         if bad := self._bad(error, before):

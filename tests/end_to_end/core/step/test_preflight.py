@@ -1,13 +1,22 @@
 """The check of machines before the ranks of a step begin, with a bad one planted among them."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from argosy.core.nodes.bad import BAD, NODE_NAME
+from argosy.core.step.ranks.launcher import ADDRESS, EXTERNAL, JOIN, NODE, end_groups
+from argosy.core.step.ranks.member import JOIN_WAIT, LEFT
 from argosy.core.store.files import read_record
+from argosy.core.store.step_files import ERROR, STATE
+from tests.argo_fixtures import plan_pod, write_profile
 from tests.end_to_end.core.step.test_ranks import ended, start
+from workflows.argo.profile.pods import NO_NODE, away
 
 PLANT = """
 import os, time
@@ -74,3 +83,29 @@ def test_a_bad_node_or_place_is_left_out_where_enough_others_are_there(tmp_path:
     found = re.findall("round 2 on 2 nodes: ranks (.) to . on node (.)", (out / "log.txt").read_text())
     assert sorted(found) == ([("0", "0"), ("1", "2")] if unit == "nodes" else [])
     assert (out / "data-1.bin").read_bytes() == (out / "data.bin").read_bytes()
+
+
+def test_a_bad_node_is_on_record_its_pods_make_way_and_the_next_plan_keeps_away_from_it(
+    tmp_path: Path, plant: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (plant / "sitecustomize.py").write_text(PLANT.format(rank="gpu-7", what=WRONG).replace('"RANK"', f'"{NODE_NAME}"'))
+    out = tmp_path / "store" / "pretrain-0123456789ab"
+    monkeypatch.setenv("ARGOSY_ADDRESS", "127.0.0.1")
+    given = {**os.environ, JOIN: str(out / STATE / ADDRESS), JOIN_WAIT: "60", LEFT: str(tmp_path / "left")}
+    pods = [subprocess.Popen([sys.executable, "-m", "steps.noop"], env={**given, NODE: str(node), NODE_NAME: name})
+            for node, name in enumerate(("gpu-6", "gpu-7"))]
+    monkeypatch.setenv(EXTERNAL, "0")
+    code, text = ended(start(out, processes=2, nodes=2))
+    assert code == 1
+    assert "rank 1 on gpu-7: wrong result of a matrix product" in text
+    record = read_record(tmp_path / "store" / BAD / "gpu-7.json")
+    assert (record["cause"], record["why"], record["run"]) == ("node", "wrong result of a matrix product", out.name)
+    assert record["measured"]["product"] > 0
+    assert read_record(out / ERROR)["nodes"] == ["gpu-7"]
+    end_groups(out, again=True)
+    assert [pod.wait(60) for pod in pods] == [1, 1]
+    assert (tmp_path / "left").exists()  # they did not lack memory
+    profiles = write_profile(tmp_path, bad_nodes={"most": 2})
+    assert plan_pod(profiles, tmp_path / "outputs", "--to", "data").returncode == 0
+    patch = json.loads(json.loads((tmp_path / "outputs/patches").read_text())["data"])
+    assert {"affinity": patch["affinity"]} == away([NO_NODE, "gpu-7"])

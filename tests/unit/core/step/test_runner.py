@@ -11,6 +11,7 @@ import pytest
 
 from argosy.core.config.schema import Config
 from argosy.core.errors import InputError, StepError, Stopped
+from argosy.core.nodes.bad import NODE_NAME, bad_nodes
 from argosy.core.step.contract import Step, StepContext
 from argosy.core.step.process import Outcome
 from argosy.core.step.runner import Item, run_item
@@ -85,6 +86,17 @@ def test_another_configs_directory_is_refused_also_where_it_did_not_finish(tmp_p
     assert outcome.code == 2
     assert "noop.size 1 -> 2" in outcome.message
     assert record(tmp_path / NODE)["config"] == NoopConfig(size=1).identity()
+
+
+def test_a_gpu_that_fails_a_lone_process_has_its_node_on_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+                                                                ) -> None:
+    def broken(config: NoopConfig, context: StepContext) -> Config:
+        raise RuntimeError("CUDA error: uncorrectable ECC error encountered")
+
+    monkeypatch.setenv(NODE_NAME, "gpu-3")
+    assert run(tmp_path / "evaluate-0", replace(STEP, run=broken)).code == 1
+    assert [each["node"] for each in bad_nodes(tmp_path)] == ["gpu-3"]
+    assert read_json(tmp_path / "evaluate-0" / ERROR)["nodes"] == ["gpu-3"]
 
 
 def test_an_attempt_that_made_nothing_is_in_nobodys_way(tmp_path: Path) -> None:

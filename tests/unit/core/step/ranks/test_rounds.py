@@ -9,6 +9,7 @@ import pytest
 
 from argosy.core.config.schema import ParallelConfig
 from argosy.core.errors import StepError
+from argosy.core.nodes.bad import bad_nodes, clear_bad
 from argosy.core.step.contract import Step
 from argosy.core.step.ranks import rounds
 from argosy.core.step.ranks.diagnosis import GroupEnd, RankFailed
@@ -54,7 +55,8 @@ class Gpus:
 
 @pytest.fixture
 def gpus(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Gpus:
-    return Gpus(monkeypatch, tmp_path)
+    (tmp_path / "pretrain-0").mkdir()
+    return Gpus(monkeypatch, tmp_path / "pretrain-0")
 
 
 def test_a_gpu_that_does_not_answer_is_done_without_as_the_layout_allows(gpus: Gpus,
@@ -68,10 +70,15 @@ def test_a_gpu_that_does_not_answer_is_done_without_as_the_layout_allows(gpus: G
 
 
 def test_a_place_is_left_out_when_its_process_is_lost_twice_or_by_its_gpu(gpus: Gpus) -> None:
+    """And where it is by its GPU, the node is on record."""
     failed = GroupEnd(ends={2: {"exit_code": 1, "time": 1, "kind": "Error", "message": "uncorrectable ECC error"}})
     with pytest.raises(RankFailed, match=r"ECC.*; 2 of 4 processes are left, and min_processes is 3"):
         gpus.run(ParallelConfig(processes=4, min_processes=3), (1, "-", KILLED), (1, "-", KILLED), (1, "-", failed))
     assert gpus.shown == ["0,1,2,3,4", "0,1,2,3,4", "0,2,3,4"]
+    record, = bad_nodes(gpus.out.parent)
+    assert [record[name] for name in ("cause", "rank", "run")] == ["ECC", 2, "pretrain-0"]
+    clear_bad(str(gpus.out.parent), record["node"])
+    assert bad_nodes(gpus.out.parent) == []
 
 
 def test_restarts_count_only_where_nothing_was_done_between(gpus: Gpus) -> None:

@@ -1,0 +1,55 @@
+"""Records of nodes that failed, a file for each in the store, for whoever places the next pods."""
+
+import os
+import socket
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from math import inf
+from pathlib import Path
+from typing import Any
+
+from argosy.core.errors import ArgosyError
+from argosy.core.store.files import make_directory, parse_object, write_json
+from argosy.core.store.remote import names_at, read_small, remove
+
+BAD = ".nodes/bad"  # below the store
+NODE_NAME = "ARGOSY_NODE_NAME"  # in pods: the name of their node
+OF_ONE_NODE = ("ECC", "NVLink", "Xid", "silent corruption")  # causes; after others a check tells which rank is bad
+
+
+def node_name() -> str:
+    """Name this machine as the cluster does, else by its host name."""
+    return os.environ.get(NODE_NAME) or socket.gethostname()
+
+
+def note_bad(out: Path, why: str, about: dict[str, Any], hosts: Sequence[str]) -> None:
+    """Record the nodes whose hardware failed the step in `out`, beside it, and name them in `about`.
+
+    `hosts`: the node of each rank."""
+    rank = about.get("rank")
+    found = about.get("bad") or ({rank: why} if about.get("cause") in OF_ONE_NODE and rank is not None else {})
+    for rank, reason in found.items():
+        node = hosts[int(rank)]
+        about["nodes"] = [*about.get("nodes", []), node]
+        try:
+            write_json(make_directory(out.parent / BAD) / f"{node}.json", {
+                "node": node, "time": time.time(), "cause": about["cause"], "why": reason, "run": out.name,
+                "rank": int(rank), "measured": about.get("measured", {}).get(rank, {})})
+        except (ArgosyError, OSError) as error:
+            print(f"warning: that node {node} is bad was not recorded: {error}", flush=True)
+
+
+def bad_nodes(store: Path | str, seconds: float = inf) -> list[dict[str, Any]]:
+    """Read the records of a store, a directory or a URI, that are younger than `seconds`, the newest first."""
+    found = []
+    for name in names_at(f"{store}/{BAD}", "store"):
+        with suppress(FileNotFoundError):  # cleared meanwhile
+            found.append(parse_object(read_small(f"{store}/{BAD}/{name}")) if name.endswith(".json") else {})
+    fresh = [each for each in found if time.time() - each.get("time", 0) < seconds and "node" in each]
+    return sorted(fresh, key=lambda each: -each["time"])
+
+
+def clear_bad(store: str, node: str) -> None:
+    """Remove the record of a node. Raises InputError: there is none."""
+    remove(f"{store}/{BAD}", [f"{node}.json"], node)
