@@ -1,20 +1,19 @@
-"""A classifier of quality: from documents that are good and others, or from documents with scores."""
+"""A classifier of quality, from documents that are good and others."""
 
 from collections.abc import Iterable, Sequence
 from heapq import nsmallest
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
 from argosy.core.config.schema import Config, Upstream
 from argosy.core.errors import InputError
-from argosy.core.lazy import np
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
 from argosy.core.store.files import write_json
 from argosy.core.store.step_files import given_directory
-from argosy.corpus.cleaning.classifier.model import FOLDER, HIGHEST, Features
-from argosy.corpus.cleaning.classifier.training import Labelled, of_sets, train
+from argosy.corpus.cleaning.classifier.model import FOLDER, Features
+from argosy.corpus.cleaning.classifier.training import of_sets, train
 from argosy.corpus.data.counts import Counts
 from argosy.corpus.data.jsonl import read_documents
 from argosy.corpus.data.listing import list_inputs
@@ -34,10 +33,6 @@ class TrainClassifierConfig(Config):
     """Good documents: files, folders or URIs in any format that `data.inputs` may have."""
     negatives: Inputs = ()
     """Other documents; empty: the sample of the corpus, less copies of the positives."""
-    labelled: Inputs = ()
-    """Documents with scores from 0 to 5 instead of two sets, such as a model's annotations."""
-    score_field: str = "score"
-    """Field of a labelled record that is its score."""
     source: SourceConfig = SourceConfig()
     """Reading of these files; with less `text_chars` books give more documents."""
     most_documents: Annotated[int, Field(ge=100)] = 20_000
@@ -54,13 +49,10 @@ class TrainClassifierConfig(Config):
     """Weight of errors beside that of large weights, as C of scikit-learn's LogisticRegression."""
     heldout_share: Annotated[float, Field(gt=0, lt=0.4)] = 0.15
     """Share of the documents that training does not see and that measures; as many calibrate."""
-    threshold: Annotated[float, Field(ge=0, le=HIGHEST)] | None = None
-    """Probability or score from which the report counts a document as good; null: 0.5, or 3 of scores."""
+    threshold: Annotated[float, Field(ge=0, le=1)] = 0.5
+    """Probability from which the report counts a document as good."""
 
     def check_fields(self) -> None:
-        if self.labelled and (self.positives or self.negatives):
-            raise ValueError("labelled documents have scores, and positives and negatives are two sets: give labelled, "
-                             "or positives")
         if self.negatives and not self.positives:
             raise ValueError("negatives are given without positives: name files of good documents")
 
@@ -69,7 +61,6 @@ class TrainClassifierOutputs(Config):
     """The classifier, relative to the step's directory, and its measures on documents that it has not seen."""
 
     classifier: str
-    kind: str
     documents: dict[str, int]
     """Number of documents by use: learning, calibration, measuring."""
     rejected: dict[str, int]
@@ -80,10 +71,9 @@ class TrainClassifierOutputs(Config):
 def check_sets(config: TrainClassifierConfig) -> None:
     """Check what can be told of the files without reading them. Raises InputError: one is absent or of an unknown
     format, or there is none."""
-    if not (config.positives or config.labelled):
-        raise InputError("classifier.positives is empty: name files of good documents, or files of documents with "
-                         "scores as classifier.labelled")
-    for given in (config.positives, config.negatives, config.labelled):
+    if not config.positives:
+        raise InputError("classifier.positives is empty: name files of good documents")
+    for given in (config.positives, config.negatives):
         list_inputs(given, config.source)
 
 
@@ -91,27 +81,23 @@ def run(config: TrainClassifierConfig, context: StepContext) -> TrainClassifierO
     """Read the sets, train, calibrate and measure; a run that was stopped starts anew."""
     check_sets(config)
     counts = Counts()
-    if config.labelled:
-        data = _scored(_read("labelled", config.labelled, config, counts), config.score_field)
+    positives = _read("positives", config.positives, config, counts)
+    if config.negatives:
+        negatives = _read("negatives", config.negatives, config, counts)
     else:
-        positives = _read("positives", config.positives, config, counts)
-        if config.negatives:
-            negatives = _read("negatives", config.negatives, config, counts)
-        else:
-            negatives = _least(config, read_documents(given_directory("data", config.data, "data") / "sample"))
-        data = of_sets(positives, negatives)
+        negatives = _least(config, read_documents(given_directory("data", config.data, "data") / "sample"))
+    data = of_sets(positives, negatives)
     features = Features(config.word_grams, config.character_grams, config.bits, config.look_at)
-    threshold = config.threshold if config.threshold is not None else 3.0 if data.scored else 0.5
     context.progress.update(0, 1, "classifiers", f"{len(data.documents)} documents")
-    classifier, report = train(data, features, config.c, config.heldout_share, threshold)
+    classifier, report = train(data, features, config.c, config.heldout_share, config.threshold)
     classifier.save(context.out / FOLDER)
     write_json(context.out / REPORT, report)
     measures = {name: float(value) for name, value in report.items() if isinstance(value, float)}
     context.tracker.metrics({f"classifier/{name}": value for name, value in measures.items()}, step=0)
-    print(f"{classifier.kind} from {report['documents']}: "
+    print(f"probability from {report['documents']}: "
           + ", ".join(f"{name} {value:.3f}" for name, value in measures.items()), flush=True)
-    return TrainClassifierOutputs(classifier=FOLDER, kind=classifier.kind, documents=report["documents"],
-                                  rejected=counts.rejected(), measures=measures)
+    return TrainClassifierOutputs(classifier=FOLDER, documents=report["documents"], rejected=counts.rejected(),
+                                  measures=measures)
 
 
 def _read(field: str, inputs: Sequence[str], config: TrainClassifierConfig, counts: Counts) -> list[Document]:
@@ -130,15 +116,6 @@ def _read(field: str, inputs: Sequence[str], config: TrainClassifierConfig, coun
 
 def _least(config: TrainClassifierConfig, documents: Iterable[Document]) -> list[Document]:
     return nsmallest(config.most_documents, documents, key=lambda document: hash_of(document.id))
-
-
-def _scored(documents: Sequence[Document], field: str) -> Labelled:
-    for document in documents:
-        value: Any = document.metadata.get(field)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= HIGHEST:
-            raise InputError(f"classifier.labelled: {document.id} has {field}={value!r}, allowed: a number from 0 to "
-                             f"{HIGHEST:g}; name the field of scores as classifier.score_field")
-    return Labelled(documents, np.array([float(each.metadata[field]) for each in documents]), scored=True)
 
 
 STEP = Step("train_classifier", TrainClassifierConfig, run, check=lambda parts, _: check_sets(parts[0].config),

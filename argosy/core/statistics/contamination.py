@@ -20,11 +20,10 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from argosy.core.statistics.intervals import mean, platt, quantile
+from argosy.core.statistics.intervals import mean, quantile
 from argosy.core.store.files import read_json
 
 
@@ -100,20 +99,15 @@ class Calibration:
         """The largest probability that it gives."""
         return max(self.probability(CAP), self.probability(-CAP))
 
-    @classmethod
-    def from_json(cls, found: Mapping[str, Any]) -> "Calibration":
-        """Restore a calibration from its `asdict`."""
-        nulls = {name: Null(**null) for name, null in found["nulls"].items()}
-        return cls(nulls, found["intercept"], found["slope"], found.get("about", ""))
-
 
 @cache
 def default_calibration() -> Calibration:
-    """Return that of the small models of `python -m benchmarks.contamination --write` (docs/benchmarks.md)."""
-    return Calibration.from_json(read_json(DEFAULT))
+    """Return that of small models (docs/benchmarks.md#contamination-score)."""
+    found = read_json(DEFAULT)
+    return Calibration(**{**found, "nulls": {name: Null(**null) for name, null in found["nulls"].items()}})
 
 
-LEAST_ITEMS, LEAST_MODELS = 20, 4
+LEAST_ITEMS = 20
 LEAST_OF_PLACE = 10  # items with their right option at a place: of fewer, neither what it does nor its error is known
 
 
@@ -253,45 +247,3 @@ def score(
     return Contamination(most.name, excess[most.name], excess[most.name] - half[most.name],
                          max(excess[name] + half[name] for name in excess), most.z, p_value, probability,
                          max(each.items for each in found), tuple(found), left_out)
-
-
-def calibrate(
-    clean: Sequence[Sequence[Evidence]], contaminated: Sequence[Sequence[Evidence]] = (),
-    places: Sequence[Mapping[str, Any] | None] = (), about: str = "",
-) -> Calibration:
-    """A calibration from models of which it is known.
-
-    The mean and spread of clean models' effects make the null (random effects: the spread between models is what is
-    left of their variance when the errors over items are taken off). The probability is a logistic regression on z
-    with Platt's targets (1999), which hold it back where the two kinds do not overlap; without contaminated models
-    there is none. `places`: of each model (clean ones first), as for `score`.
-    Raises ValueError: there are fewer than 4 clean models, or models share no measure."""
-    if len(clean) < LEAST_MODELS:
-        raise ValueError(f"{len(clean)} clean models; allowed: {LEAST_MODELS} or more")
-    where = list(places) or [None] * (len(clean) + len(contaminated))
-    every = list(zip([*clean, *contaminated], where, strict=True))
-    nulls = _nulls([score(evidence, at) for evidence, at in every], len(clean))
-    nothing = Calibration(nulls, math.nan, math.nan, about)
-    if not contaminated:
-        return nothing
-    z = [score(evidence, at, calibration=nothing).z for evidence, at in every]
-    labels = np.repeat([0.0, 1.0], [len(clean), len(contaminated)])
-    weights = np.where(labels > 0, 0.5 / len(contaminated), 0.5 / len(clean))  # both kinds count the same
-    slope, offset = platt(np.clip(z, -CAP, CAP), labels, weights)
-    return Calibration(nulls, offset, slope, about)
-
-
-def _nulls(raw: Sequence[Contamination], clean: int) -> dict[str, Null]:
-    """The nulls of the measures that all models share, by the first `clean` models."""
-    parts = [{part.name: part for part in found.parts} for found in raw]
-    names = [name for name in parts[0] if all(name in each for each in parts)]
-    if not names:
-        raise ValueError("the models have no measure in common")
-    return {name: _null([each[name] for each in parts[:clean]]) for name in names}
-
-
-def _null(parts: Sequence[Part]) -> Null:
-    effects, errors = np.array([part.effect for part in parts]), np.array([part.stderr for part in parts])
-    variance = float(np.var(effects, ddof=1))
-    between = max(0.0, variance - float(np.mean(errors**2)))
-    return Null(float(effects.mean()), math.sqrt(between + variance / len(effects)))

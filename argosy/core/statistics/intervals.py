@@ -213,7 +213,7 @@ def chunks(draws: int, width: int) -> list[int]:
     return [min(size, draws - start) for start in range(0, draws, size)]
 
 
-def platt(values: Floats, labels: Floats, weights: Floats | None = None) -> tuple[float, float]:
+def platt(values: Floats, labels: Floats) -> tuple[float, float]:
     """Return slope and offset of the logit in `values` that are likeliest for `labels` of 0 and 1, all (scores,),
     against targets that are never quite certain (Platt 1999)."""
     from scipy.optimize import minimize
@@ -221,13 +221,12 @@ def platt(values: Floats, labels: Floats, weights: Floats | None = None) -> tupl
 
     ahead, behind = float((labels > 0).sum()), float((labels <= 0).sum())
     targets = np.where(labels > 0, (ahead + 1) / (ahead + 2), 1 / (behind + 2))
-    counts = np.ones_like(values) if weights is None else weights
     inputs = np.stack([values, np.ones_like(values)])
 
     def loss(line: Floats) -> tuple[float, Floats]:
         logits = line @ inputs
-        lost = (counts * (np.logaddexp(0, logits) - targets * logits)).sum() / counts.sum()
-        return float(lost), inputs @ (counts * (expit(logits) - targets)) / counts.sum()
+        lost = (np.logaddexp(0, logits) - targets * logits).mean()
+        return float(lost), inputs @ (expit(logits) - targets) / len(values)
 
     found = minimize(loss, [0.0, np.log((ahead + 1) / (behind + 1))], jac=True, method="BFGS", options={"gtol": 1e-9})
     return float(found.x[0]), float(found.x[1])

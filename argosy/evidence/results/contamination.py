@@ -23,7 +23,7 @@ LIKELY, NOT_SEEN, CANNOT_TELL = "likely", "not seen", "cannot tell"
 WORDS = {LIKELY: "memorised: likely", NOT_SEEN: "not seen", CANNOT_TELL: "cannot tell"}
 EVEN = 0.5  # probability from which a benchmark is likely to have been seen: the default bound of the gate's rule
 WEAK = 0.05  # p-value of a trace that is no verdict yet
-LEAST = 0.3  # four exposures leave scores of 0.37 and more in python -m benchmarks.contamination
+LEAST = 0.3  # four exposures leave scores of 0.37 and more (docs/benchmarks.md)
 
 
 @dataclass(frozen=True)

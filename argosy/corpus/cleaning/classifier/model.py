@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from argosy.core.errors import InputError
 from argosy.core.lazy import Floats, Floats32, Integers, Integers32, np
@@ -14,7 +14,6 @@ from argosy.corpus.data.schemas import Document
 
 FOLDER = "classifier"  # in the directory of the step that trains one
 ABOUT, WEIGHTS = "classifier.json", "weights.npy"
-HIGHEST = 5.0  # score of an annotation
 _DOCUMENTS = 500  # whose features are made at a time
 
 
@@ -61,14 +60,12 @@ class Rows(NamedTuple):
 
 @dataclass(frozen=True)
 class Classifier:
-    """A classifier of documents.
+    """A classifier that gives the probability that a document is of the positive set.
 
     Attributes:
-        kind: `probability` that a document is of the positive set, or `score` from 0 to 5.
         weights: (2^bits,), float32.
-        slope, offset: of calibration: of the logit of the probability, or of the score, in the linear model's value."""
+        slope, offset: of calibration: of the logit of the probability in the linear model's value."""
 
-    kind: Literal["probability", "score"]
     features: Features
     weights: Floats32
     intercept: float
@@ -84,7 +81,7 @@ class Classifier:
                                          self.weights)
 
     def __call__(self, batch: Batch) -> Floats:
-        """Return the calibrated probability or score of each document, (documents,)."""
+        """Return the calibrated probability of each document, (documents,)."""
         return self.calibrated(self.values(batch))
 
     def of(self, documents: Sequence[Document]) -> Floats:
@@ -96,17 +93,15 @@ class Classifier:
         return np.concatenate([np.zeros(0), *(self.values(Batch(some)) for some in _batches(documents))])
 
     def calibrated(self, values: Floats) -> Floats:
-        """Return probabilities or scores of the linear model's values."""
+        """Return probabilities of the linear model's values."""
         shifted = self.slope * values + self.offset
-        if self.kind == "score":
-            return np.clip(shifted, 0.0, HIGHEST)
         return 1 / (1 + np.exp(-np.clip(shifted, -500, 500)))
 
     def save(self, folder: Path) -> None:
         """Write the two files below `folder`."""
         folder.mkdir(parents=True, exist_ok=True)
         np.save(folder / WEIGHTS, self.weights)
-        write_json(folder / ABOUT, {"kind": self.kind, "features": asdict(self.features), "intercept": self.intercept,
+        write_json(folder / ABOUT, {"features": asdict(self.features), "intercept": self.intercept,
                                     "slope": self.slope, "offset": self.offset})
 
     @classmethod

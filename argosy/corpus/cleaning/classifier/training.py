@@ -24,12 +24,10 @@ class Labelled:
     """Documents with their labels.
 
     Attributes:
-        labels: 0 or 1, or scores, (documents,), float64.
-        scored: whether they are scores."""
+        labels: 0 or 1, (documents,), float64."""
 
     documents: Sequence[Document]
     labels: Floats
-    scored: bool
 
     def part(self, rows: Integers) -> "Labelled":
         """Take some of them."""
@@ -40,7 +38,7 @@ def of_sets(positives: Sequence[Document], negatives: Sequence[Document]) -> Lab
     """Label two sets 1 and 0; a negative that is a copy of a positive, up to case and punctuation, is left out."""
     known = {normalise(document.text) for document in positives}
     others = [document for document in negatives if normalise(document.text) not in known]
-    return Labelled([*positives, *others], np.repeat([1.0, 0.0], [len(positives), len(others)]), scored=False)
+    return Labelled([*positives, *others], np.repeat([1.0, 0.0], [len(positives), len(others)]))
 
 
 def train(data: Labelled, features: Features, c: float, heldout: float, threshold: float
@@ -50,31 +48,30 @@ def train(data: Labelled, features: Features, c: float, heldout: float, threshol
     Args:
         c: weight of the losses beside that of the weights' squares.
         heldout: share of the documents that measures; as many calibrate.
-        threshold: probability or score from which a document counts as good.
+        threshold: probability from which a document counts as good.
 
     Returns the classifier, and its measures with the documents that it judges worst.
     Raises InputError: there are too few documents of one side."""
     from argosy.core.statistics.intervals import platt
 
-    learning, calibration, measuring = _parted(data, heldout, threshold)
+    learning, calibration, measuring = _parted(data, heldout)
     rough = _fitted(learning, features, c)
-    slope, offset = (_line if data.scored else platt)(rough.values_of(calibration.documents), calibration.labels)
+    slope, offset = platt(rough.values_of(calibration.documents), calibration.labels)
     made = replace(rough, slope=slope, offset=offset)
     found = made.of(measuring.documents)
-    report = (regression if data.scored else classification)(found, measuring.labels, threshold)
+    report = classification(found, measuring.labels, threshold)
     sizes = {name: len(part.documents) for name, part in zip(_PARTS, (learning, calibration, measuring), strict=True)}
-    return made, {"kind": made.kind, "documents": sizes, "threshold": threshold, **report,
+    return made, {"documents": sizes, "threshold": threshold, **report,
                   "worst": _worst(measuring, found)}
 
 
-def _parted(data: Labelled, heldout: float, threshold: float) -> list[Labelled]:
+def _parted(data: Labelled, heldout: float) -> list[Labelled]:
     """Part by a hash of the normal text, so that copies are on one side."""
     places = np.array([hash_fraction(f"classifier/{normalise(document.text)}") for document in data.documents])
     parts = [data.part(np.flatnonzero(inside)) for inside in
              (places >= 2 * heldout, (places >= heldout) & (places < 2 * heldout), places < heldout)]
-    good = threshold if data.scored else 1.0
     for name, part in zip(_PARTS, parts, strict=True):
-        ahead = int((part.labels >= good).sum())
+        ahead = int((part.labels > 0).sum())
         for side, count in (("good", ahead), ("other", len(part.labels) - ahead)):
             if count < LEAST:
                 raise InputError(f"classifier: there are {count} {side} documents for {name}, allowed: at least "
@@ -87,18 +84,9 @@ def _parted(data: Labelled, heldout: float, threshold: float) -> list[Labelled]:
 def _fitted(data: Labelled, features: Features, c: float) -> Classifier:
     from argosy.corpus.cleaning.kernels.filters.classifier import fit
 
-    middle = float(data.labels.mean()) if data.scored else 0.0
-    targets = data.labels - middle if data.scored else np.where(data.labels > 0, 1.0, -1.0)
-    weights = fit(*features.rows(data.documents), targets, 2**features.bits, c, not data.scored)
-    return Classifier("score" if data.scored else "probability", features, weights[:-1].astype(np.float32),
-                      float(weights[-1]) + middle)
-
-
-def _line(values: Floats, labels: Floats) -> tuple[float, float]:
-    """Return slope and offset of the line through labels over values with the least squares."""
-    spread = float(((values - values.mean()) ** 2).sum())
-    slope = float(((values - values.mean()) * labels).sum()) / spread if spread else 0.0
-    return slope, float(labels.mean()) - slope * float(values.mean())
+    targets = np.where(data.labels > 0, 1.0, -1.0)
+    weights = fit(*features.rows(data.documents), targets, 2**features.bits, c)
+    return Classifier(features, weights[:-1].astype(np.float32), float(weights[-1]))
 
 
 def _worst(data: Labelled, found: Floats) -> list[dict[str, Any]]:
@@ -131,24 +119,7 @@ def classification(found: Floats, labels: Floats, threshold: float) -> dict[str,
             "reliability": reliability}
 
 
-def regression(found: Floats, labels: Floats, threshold: float) -> dict[str, Any]:
-    """Measure scores against labels of 0 to 5, both (documents,): Pearson's and Spearman's correlation, the mean
-    absolute error, and precision, recall and F1 of "at least the threshold" (FineWeb-Edu reports F1 at 3)."""
-    from scipy.stats import rankdata
-
-    return {**at_threshold(found >= threshold, labels >= threshold), "pearson": _correlation(found, labels),
-            "spearman": _correlation(rankdata(found), rankdata(labels)),
-            "mean_absolute_error": float(np.abs(found - labels).mean())}
-
-
 def at_threshold(chosen: Flags, good: Flags) -> dict[str, float]:
     """Return precision, recall and F1 of a choice, (documents,); 0 where nothing is chosen or good."""
     both, picked, there = int((chosen & good).sum()), int(chosen.sum()), int(good.sum())
     return {"precision": both / max(picked, 1), "recall": both / max(there, 1), "f1": 2 * both / max(picked + there, 1)}
-
-
-def _correlation(one: Floats, other: Floats) -> float:
-    """Return Pearson's correlation; 0 where one of the two is constant."""
-    a, b = one - one.mean(), other - other.mean()
-    scale = float(((a**2).sum() * (b**2).sum()) ** 0.5)
-    return float((a * b).sum()) / scale if scale else 0.0

@@ -1,5 +1,5 @@
 """Quality by a classifier of one's own (Brown et al. 2020, appendix A; FineWeb-Edu, Penedo et al. 2024): how likely a
-document is one of the positive set, or the score from 0 to 5 that annotators would give it."""
+document is one of the positive set."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -8,7 +8,6 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from argosy.core.errors import InputError
-from argosy.core.lazy import np
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.classifier.model import Classifier
 from argosy.corpus.cleaning.classifier.model_paths import ModelFilterConfig
@@ -23,15 +22,13 @@ class QualityClassifierConfig(ModelFilterConfig):
     model: str = ""
     """Directory of a classifier; empty: the one that the stage `classifier` trains."""
     least_probability: Annotated[float, Field(ge=0, le=1)] = 0.0
-    """Least probability to be of the positive set, of a classifier of sets."""
-    least_score: Annotated[float, Field(ge=0, le=5)] = 0.0
-    """Least score, of a classifier that learnt scores."""
+    """Least probability to be of the positive set."""
 
 
 class QualityClassifier(Filter[QualityClassifierConfig]):
     """A filter that asks a classifier of hashed n-grams (docs/cleaning.md).
 
-    Scores: `probability` of one that learnt sets, `score` of one that learnt scores; the other one is NaN."""
+    Scores: `probability`, calibrated."""
 
     scoring: ClassVar[tuple[str, ...]] = ("model",)
 
@@ -45,10 +42,8 @@ class QualityClassifier(Filter[QualityClassifierConfig]):
 
     def __call__(self, batch: Batch) -> tuple[Batch, Scores]:
         """Ask the classifier about the beginning of each document."""
-        nothing = np.full(len(batch), np.nan)
-        return batch, {"probability": nothing, "score": nothing, self._classifier.kind: self._classifier(batch)}
+        return batch, {"probability": self._classifier(batch)}
 
     def rules(self) -> Sequence[Rule]:
-        """Look at what there is of the two."""
-        return [Rule("probability", "unlike the positive documents", least=self.config.least_probability),
-                Rule("score", "low score", least=self.config.least_score)]
+        """Look at the probability."""
+        return [Rule("probability", "unlike the positive documents", least=self.config.least_probability)]

@@ -1,18 +1,15 @@
 """The contamination score on made-up models: who memorised, who knows, and who prefers a letter."""
 
 import math
-from dataclasses import asdict
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from argosy.core.statistics.contamination import (
-    Calibration,
     Equals,
     Evidence,
     Gap,
-    calibrate,
     default_calibration,
     score,
 )
@@ -94,21 +91,7 @@ def test_a_measure_that_cannot_move_does_not_hide_the_error_of_another() -> None
     assert found.low == pytest.approx(2 * letters.effect - ends[1])
 
 
-def test_probabilities_rise_with_z_and_survive_json() -> None:
-    clean, seen = [model(seed) for seed in range(10)], [model(50 + s, seen=0.2 + 0.08 * s) for s in range(10)]
-    calibration = calibrate(clean, seen, [PLACES] * 20, "made up")
-    assert Calibration.from_json(asdict(calibration)) == calibration
-    half = -calibration.intercept / calibration.slope
-    values = [calibration.probability(z) for z in (-5.0, 0.0, half, 6.0, 1e6, -1e6)]
-    assert values[0] < values[1] < 0.5 < values[3] == values[4]
-    assert (values[2], values[5]) == (pytest.approx(0.5), values[0])
-    z = np.clip([score(m, PLACES, calibration=calibration).z for m in (*clean, *seen)], -5, 5)
-    targets = np.repeat([1 / 12, 11 / 12], 10)
-    fitted = 1 / (1 + np.exp(-(calibration.intercept + calibration.slope * z)))
-    assert (fitted - targets).sum() == pytest.approx(0, abs=1e-3)  # the score equations of logistic regression
-    assert ((fitted - targets) * z).sum() == pytest.approx(0, abs=1e-2)
-    with pytest.raises(ValueError, match="3 clean models"):
-        calibrate(clean[:3])
+def test_probabilities_rise_with_z() -> None:
     shipped = default_calibration()
     assert set(shipped.nulls) == {"text_order", "answer_order", "order_gap"}
     assert shipped.probability(0.0) < 0.3 < 0.7 < shipped.probability(8.0)

@@ -1,6 +1,6 @@
 """N-grams of words and characters hashed into buckets (Weinberger et al. 2009, "Feature Hashing"), and what a linear
 model makes of them. It is fitted by stochastic dual coordinate ascent (Shalev-Shwartz and Zhang 2013, section 6): the
-optimum of logistic and of ridge regression, in a fixed order and without a library whose sums depend on its threads."""
+optimum of logistic regression, in a fixed order and without a library whose sums depend on its threads."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,6 @@ from numba import njit
 from argosy.core.lazy import Bytes, Floats, Floats32, Hashes, Integers, Integers32, Points
 from argosy.corpus.cleaning.kernels.characters import BREAK, DIGIT, SPACE, flags, small_letters
 from argosy.corpus.cleaning.kernels.types import (
-    BOOL,
     BYTES,
     FLOAT,
     FLOATS,
@@ -180,22 +179,22 @@ def _products(grams, weights, longest):  # type: ignore[no-untyped-def]
 
 def fit(
     begins: Integers, columns: Integers32, values: Floats32,
-    targets: Floats, size: int, c: float, logistic: bool, tolerance: float = 1e-5
+    targets: Floats, size: int, c: float, tolerance: float = 1e-5
 ) -> Floats:
     """Return the weights that minimise |w|^2 / 2 + c * the sum of losses, (size + 1,): the last one is the intercept,
     which is of a feature that is 1 everywhere and so counts in |w|^2.
 
     Args:
         begins, columns, values: sparse rows, as `rows` makes them.
-        targets: -1 or 1 of logistic regression, any number of ridge regression, (rows,).
-        c: weight of the losses: log(1 + exp(-y z)), or (y - z)^2 / 2.
+        targets: -1 or 1, (rows,).
+        c: weight of the losses log(1 + exp(-y z)).
         tolerance: it ends when no dual variable changes by more than this times c in a pass."""
-    weights: Floats = _fit((begins, columns, values), targets, size, c, logistic, tolerance)
+    weights: Floats = _fit((begins, columns, values), targets, size, c, tolerance)
     return weights
 
 
-@njit((parts(INTS, INTS32, FLOATS32), FLOATS, INT, FLOAT, BOOL, FLOAT), cache=True)
-def _fit(sparse, targets, size, c, logistic, tolerance):  # type: ignore[no-untyped-def]
+@njit((parts(INTS, INTS32, FLOATS32), FLOATS, INT, FLOAT, FLOAT), cache=True)
+def _fit(sparse, targets, size, c, tolerance):  # type: ignore[no-untyped-def]
     """Return the weights of a linear model of sparse rows."""
     begins, columns, values = sparse
     count = len(targets)
@@ -217,10 +216,7 @@ def _fit(sparse, targets, size, c, logistic, tolerance):  # type: ignore[no-unty
             for at in range(begins[row], begins[row + 1]):
                 score += weights[columns[at]] * values[at]
             y = targets[row]
-            if logistic:
-                step = (y / (1 + np.exp(y * score)) - dual[row]) / max(1.0, 0.25 + c * norms[row])
-            else:
-                step = (y - score - dual[row]) / (1 + c * norms[row])
+            step = (y / (1 + np.exp(y * score)) - dual[row]) / max(1.0, 0.25 + c * norms[row])
             dual[row] += step
             largest = max(largest, abs(step))
             for at in range(begins[row], begins[row + 1]):
