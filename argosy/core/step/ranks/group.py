@@ -171,9 +171,9 @@ class _Watch(threading.Thread):
             if asked == "save" and not saving:
                 saving = True
                 self._signal(signal.SIGTERM)
-            if codes := self._failures():
-                if -1 in codes and not self.done.wait(process.grace(0.8)):  # torch's agent waits 30 s
-                    self._signal(signal.SIGKILL)  # they meet it yet, or wait for it where no signal reaches them
+            if self._failures():
+                if not self.done.wait(process.grace(0.8)) and -1 in self._failures():  # torch's agent waits 30 s
+                    self._signal(signal.SIGKILL)  # others wait for the dead one where no SIGTERM reaches them
                 return
             if frozen := [rank for rank in self._ranks if self._is_frozen(rank, now)]:
                 self.end.frozen[frozen[0]] = (f"rank {frozen[0]} gave no sign of life for {self._timeout:g} s "
