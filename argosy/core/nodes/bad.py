@@ -9,11 +9,12 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from argosy.core.errors import ArgosyError
+from argosy.core.errors import ArgosyError, InputError
 from argosy.core.store.files import make_directory, parse_object, write_json
 from argosy.core.store.remote import names_at, read_small, remove
 
-BAD = ".nodes/bad"  # below the store
+NODES = ".nodes"
+BAD = f"{NODES}/bad"  # below the store
 NODE_NAME = "ARGOSY_NODE_NAME"  # in pods: the name of their node
 OF_ONE_NODE = ("ECC", "NVLink", "Xid", "silent corruption")  # causes; after others a check tells which rank is bad
 
@@ -52,4 +53,7 @@ def bad_nodes(store: Path | str, seconds: float = inf) -> list[dict[str, Any]]:
 
 def clear_bad(store: str, node: str) -> None:
     """Remove the record of a node. Raises InputError: there is none."""
+    names = [each["node"] for each in bad_nodes(store)]
+    if node not in names:
+        raise InputError(f"node {node!r} has no record in {store}, which has: {', '.join(names) or 'none'}")
     remove(f"{store}/{BAD}", [f"{node}.json"], node)

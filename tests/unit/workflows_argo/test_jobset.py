@@ -86,9 +86,7 @@ def test_pods_keep_away_from_the_nodes_that_failed_last(profile: Profile, tmp_pa
     assert pod["affinity"] == json.loads(given["patches"]["pretrain"])["affinity"] == expected
     assert f"pods may be on gpu-4, {'x' * 70}, which failed" in capsys.readouterr().out
     [key] = re.findall(r"'(.NotIn.*?)'", elsewhere("x"))[:1]  # what Argo looks for in the next attempt's
-    other = re.sub(key, '"NotIn", "values": ["gpu-9"]', given["jobsets"]["pretrain"])
-    assert '"gpu-1"' not in other
-    assert json.loads(other)["metadata"]["name"].startswith("lifecycle-abcde-pretrain")
+    assert re.sub(key, "", given["patches"]["pretrain"]).count("gpu-") == 0
     off = profile.model_copy(update={"bad_nodes": BadNodes(fresh_s=0)})
     assert "affinity" not in json.loads(outputs(off, tmp_path, *TWO)["patches"]["pretrain"])
 

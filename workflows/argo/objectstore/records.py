@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from argosy.core.config.schema import Role
-from argosy.core.nodes.bad import BAD
+from argosy.core.nodes.bad import NODES
 from argosy.core.store.files import parse_object, read_record
 from argosy.core.store.lease import LEASE
 from argosy.core.store.provenance import DIGITS
@@ -25,7 +25,7 @@ from workflows.plan import PlannedNode
 from workflows.stored.last_run import FILE as LAST_RUN
 
 ALL, FINAL = "*", "final"
-_CHECKPOINTS, NODES = "checkpoints", BAD.partition("/")[0]
+_CHECKPOINTS = "checkpoints"
 _HEAD = 16 * 2**10  # bytes of a spool that say whose it is
 _LARGEST_ARTIFACT = 64 * 2**20
 

@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, dict[str, Any]]] = {
     "judge": ("nightly.run", {}),
     "promote": ("nightly.promote_final", {"decision": ("promote", "keep"), "by": ""}),
     "reconcile": ("finish.reconcile", {"once": False}),
+    "cordon": ("nodes.cordon", {"once": False}),
     "show": ("outputs.run", _OUTPUTS),
 }
 
@@ -51,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for name, (_, options) in COMMANDS.items():
         command = choices.add_parser(name)
         command.add_argument("--profile", required=True)
-        command.add_argument("--workflow", required=name != "reconcile", default="")
+        command.add_argument("--workflow", required=options.get("once") is None, default="")
         if name == "plan":
             command.add_argument("template", choices=["lifecycle", "evaluate", "sweep"])
         for option, default in options.items():

@@ -10,16 +10,17 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from argosy.core.errors import ArgosyError, Stopped
-from argosy.core.step.process import stop_on_signals
+from argosy.core.errors import ArgosyError
+from argosy.core.nodes.bad import NODES
 from argosy.core.step.ranks.launcher import end_groups
 from argosy.core.store.files import read_record, write_json
 from argosy.core.store.lease import live_holder, stale_after
 from argosy.core.store.step_files import TRACKING, parts_to_retry, read_done
 from argosy.core.tracking.tracker import end_run
-from workflows.argo.handoff import FOLDER, read_handoff
+from workflows.argo.handoff import FOLDER, WEBHOOK, read_handoff
 from workflows.argo.objectstore.pods import concluding, mirror_of
 from workflows.argo.objectstore.records import pull_spools
+from workflows.argo.pod.nodes import TOLD, follow, tell
 from workflows.argo.profile.profile import Profile
 from workflows.local.shipping import PipelineTracker, ship
 from workflows.stored.events import watch_events
@@ -27,7 +28,6 @@ from workflows.stored.events import watch_events
 if TYPE_CHECKING:
     from workflows.argo.client.api import ArgoClient
 
-EVERY_S = 120.0
 PLAN = "plan.json"
 CONCLUDED = "concluded.json"  # how it ended is known
 FINISHED = "finished.json"  # and MLflow was told
@@ -107,20 +107,9 @@ class Reconciler:
         """Look at every folder; return how many MLflow did not take. Raises ApiError."""
         known = folders(self._store)  # before asking: one that appears later has a workflow that is not asked for
         phases = self._client.phases() if known else {}
-        return sum(not self._try(folder, phases.get(folder.name), known) for folder in known)
-
-    def follow(self) -> None:
-        """Sweep every two minutes; an outage of the API server is one warning."""
-        told = False
-        while True:
-            try:
-                self.sweep()
-                told = False
-            except (ArgosyError, OSError, ValueError) as error:
-                if not told:
-                    print(f"reconcile: {error}; asked again later", file=sys.stderr, flush=True)
-                told = True
-            time.sleep(EVERY_S)
+        left = sum(not self._try(folder, phases.get(folder.name), known) for folder in known)
+        tell(self._store, os.environ.get(WEBHOOK, "").strip())
+        return left
 
     def _try(self, folder: Path, phase: str | None, known: Sequence[Path]) -> bool:
         """Reconcile one folder; an error is told once, and holds up no other folder."""
@@ -174,10 +163,11 @@ class RemoteReconciler(Reconciler):
         entries = mirror.remote.list(FOLDER)
         notes = {name: entry for name, entry in entries.items() if PurePosixPath(name).name in _NOTES}
         mirror.pull(notes)
+        mirror.pull_below(NODES)
         try:
             return super().sweep()
         finally:
-            mirror.push(FOLDER)
+            mirror.push(FOLDER, TOLD)
             planned = {path.parent.name for path in map(PurePosixPath, notes) if path.name == PLAN}
             gone = planned - {path.name for path in (mirror.root / FOLDER).glob("*")}  # not what is being planned now
             mirror.remote.delete(
@@ -202,11 +192,4 @@ def reconcile(profile: Profile, arguments: argparse.Namespace) -> int:
     keep = max(profile.keep.success_s, profile.keep.failure_s)
     reconciler = (RemoteReconciler(profile, client, keep) if profile.storage.uri
                   else Reconciler(Path(profile.storage.root), client, keep, profile.cluster))  # fmt: skip
-    if arguments.once:
-        return 1 if reconciler.sweep() else 0
-    stop_on_signals()
-    try:
-        reconciler.follow()
-    except Stopped as stopped:
-        return stopped.exit_code
-    return 0
+    return follow("reconcile", reconciler.sweep, once=arguments.once)

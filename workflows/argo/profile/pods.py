@@ -53,7 +53,7 @@ def _directory(path: str) -> Manifest:
     return {"hostPath": {"path": path, "type": "DirectoryOrCreate"}}
 
 
-def avoided(profile: Profile, store: Path) -> list[str]:
+def avoided(profile: Profile, store: Path | str) -> list[str]:
     """List the nodes that pods are not to be on, by the records of a store, after NO_NODE; [] where none are kept."""
     given = profile.bad_nodes
     most = (0 if profile.storage.host_path else 3) if given.most is None else given.most

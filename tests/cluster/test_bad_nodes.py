@@ -1,0 +1,67 @@
+"""A pod that plays a bad node is left out by the check before a stage, and the record keeps a later workflow's pods off
+its node: on a cluster of one node they wait, and say why."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from argosy.core.nodes.bad import bad_nodes
+from argosy.core.store.files import read_record
+from argosy.core.store.step_files import RUN
+from tests.cluster.cluster import GROUP, VERSION, Cluster
+from tests.cluster.test_nodes import RANGE, pods, with_jobset  # noqa: F401
+from tests.end_to_end.core.step.test_preflight import PLANT, WRONG
+from workflows.argo.client.view import view
+from workflows.argo.profile.settings import BadNodes, Placement
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture
+def planted(cluster: Cluster, store: Path) -> Iterator[Cluster]:
+    """The cluster with a profile in which the second pod of a stage on several nodes multiplies wrongly. The cluster's
+    own manifests are back afterwards."""
+    (store / "plant").mkdir()
+    (store / "plant/sitecustomize.py").write_text(
+        PLANT.format(rank="1", what=WRONG).replace('"RANK"', '"JOB_COMPLETION_INDEX"'))
+    profile = cluster.profile
+    own = profile.stages.get("pretrain", Placement())
+    env = {**own.env, "PYTHONPATH": f"{profile.storage.root}/plant:/opt/argosy"}
+    found = Cluster(profile.model_copy(update={"name": "planted", "bad_nodes": BadNodes(most=1), "stages": {
+        **profile.stages, "pretrain": own.model_copy(update={"env": env})}}))
+    found.install()
+    yield found
+    cluster.install()
+
+
+def waits(cluster: Cluster, name: str) -> str:
+    """Why the pod of pretraining has not started."""
+    return "".join(unit.waits for unit in view(cluster.get(name)).units if unit.task == "pretrain")
+
+
+def test_a_pod_that_plays_a_bad_node_is_left_out_and_its_record_keeps_a_later_workflow_away(
+    planted: Cluster, store: Path
+) -> None:
+    from kubernetes import client
+
+    every = [each.metadata.name for each in client.CoreV1Api().list_node().items]
+    given = RANGE["overrides"] + "\nresources.pretrain.min_nodes=1"
+    ended = planted.wait(name := planted.submit(**{**RANGE, "overrides": given}, profile="planted"))
+    assert ended["status"]["phase"] == "Succeeded", ended["status"].get("message")
+    [directory] = store.glob("pretrain-*")
+    first = read_record(directory / RUN)["restarts"][0]["why"]
+    [record] = bad_nodes(store)
+    assert record["node"] in every
+    assert f"rank 1 on {record['node']}: wrong result of a matrix product" in first
+    assert record["node"] in {pod.spec.node_name for pod in pods(planted, name)}
+
+    name = planted.submit(**{**RANGE, "overrides": given + "\npretrain.seed=7"}, profile="planted")
+    if len(every) > 1:  # it runs elsewhere
+        assert planted.wait(name)["status"]["phase"] == "Succeeded"
+        assert record["node"] not in {pod.spec.node_name for pod in pods(planted, name)}
+        return
+    planted.until(lambda: "affinity" in waits(planted, name), "the word of the pod that fits no node")
+    planted.until(lambda: pods(planted, name), "the pods of the JobSet")
+    assert {pod.status.phase for pod in pods(planted, name)} == {"Pending"}
+    planted.custom().delete_namespaced_custom_object(GROUP, VERSION, planted.namespace, "workflows", name)
