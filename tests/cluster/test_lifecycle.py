@@ -204,7 +204,7 @@ def test_exports_are_evaluated_while_their_stage_trains(cluster: Cluster, store:
     name = cluster.submit(overrides="\n".join((*given, "evaluate.follow=true")))
     ended = cluster.wait(name)
     assert ended["status"]["phase"] == "Succeeded"
-    pods = pod_nodes(ended)
+    pods = [*pod_nodes(ended)]
     [pretrain] = [node for node in pods if node["displayName"].startswith("pretrain(")]
     early = [node for node in pods if ".follow." in node["name"] and node["displayName"].startswith("evaluate(")]
     assert [node["finishedAt"] < pretrain["finishedAt"] for node in early] == [True, True]
