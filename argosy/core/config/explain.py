@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -33,7 +33,8 @@ _FIELDS = 6  # fields of a mapping that are named
 _LIST = "a list"
 _ALLOWED: dict[str, str] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 _MODELS = ("model_type", "model_attributes_type")
-_EXAMPLE = ("a number", "a whole number")
+_NUMBERS = ("a number", "a whole number")
+_BOUNDS = {"gt": " above {:g}", "ge": " from {:g} on", "lt": ", below {:g}", "le": ", up to {:g}"}
 
 
 def allowed(cls: type[BaseModel], path: KeyPath, details: "list[ErrorDetails]") -> str:
@@ -66,8 +67,37 @@ def _one(cls: type[BaseModel], path: KeyPath, detail: "ErrorDetails") -> str:
     if text == _LIST:
         value = detail["input"]
         return f"{_LIST}, such as [{value}]" if isinstance(value, str | int | float) else f"{_LIST}, such as [a, b]"
-    example = default_at(cls, path) if text in _EXAMPLE else None
-    return text if not isinstance(example, int | float) else f"{text}, such as {shown(example)}"
+    if kind == "string_pattern_mismatch":
+        forms = (mark for mark in _marks(cls, path) if getattr(mark, "examples", None))
+        return next((f"{mark.title or text}, such as {' or '.join(mark.examples)}" for mark in forms), text)
+    if text not in _NUMBERS and not kind.startswith(("greater_", "less_")):
+        return text
+    example = default_at(cls, path)
+    return (_number(cls, path) or text) + (f", such as {shown(example)}" if isinstance(example, int | float) else "")
+
+
+def _number(cls: type[BaseModel], path: KeyPath) -> str:
+    """Describe the numbers that may be at `path`; "" where it takes none, or of two types."""
+    kinds = {int, float} & set(alternatives(field_type(cls, path)))
+    bounds = [(name, bound) for mark in _marks(cls, path) for name in _BOUNDS if (bound := getattr(mark, name, None))
+              is not None]
+    found = dict(reversed(bounds))  # the outermost
+    limits = "".join(text.format(found[name]) for name, text in _BOUNDS.items() if name in found)
+    return ("a number" if float in kinds else "a whole number") + limits if len(kinds) == 1 else ""
+
+
+def _marks(cls: type[BaseModel], path: KeyPath) -> Iterator[Any]:
+    """Yield what pydantic and annotated_types say of the field at or above `path` and of the types in it."""
+    for end in range(len(path), 0, -1):
+        fields = [model.model_fields.get(str(path[end - 1])) for model in models_at(cls, path[: end - 1])]
+        if found := [field for field in fields if field]:
+            yield from (mark for field in found for mark in (field, *field.metadata, *_within(field.annotation)))
+            return
+
+
+def _within(annotation: Any) -> Iterator[Any]:
+    for part in get_args(annotation):
+        yield from (part, *getattr(part, "metadata", ()), *_within(part))
 
 
 def _fields(cls: type[BaseModel], path: KeyPath) -> str:
@@ -203,7 +233,7 @@ def _problem(cls: type[BaseModel], path: KeyPath, details: "list[ErrorDetails]")
         message = first["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
         return f"{name} is wrong: {message}" if name else message
     if key:
-        return f"{name} has the key {shown(first['input'])}, allowed: {allowed(cls, (), details)}"
+        return f"{name} has the key {shown(first['input'])}, allowed: {_one(cls, path, first)}"
     return f"{name or 'the config'} is {shown(first['input'])}, allowed: {allowed(cls, path, details)}"
 
 

@@ -19,9 +19,9 @@ NO_TIER = -1  # the number of a document that stays in its channel
 class TierConfig(Config):
     """Limits of a score within which documents leave their channel for `CHANNEL.NAME`."""
 
-    name: Annotated[str, Field(pattern=r"^\w[\w-]{0,31}$")]
+    name: Annotated[str, Field(pattern=r"^\w[\w-]{0,31}$", examples=["best"])]
     """Suffix of the new channels: `best` makes `web.best` of `web`."""
-    score: Annotated[str, Field(pattern=r"^[\w-]+\.\w+$")]
+    score: Annotated[str, Field(pattern=r"^[\w-]+\.\w+$", title="FILTER.SCORE", examples=["classifier.probability"])]
     """A score of a filter, FILTER.SCORE, such as quality_classifier.probability."""
     least: float | None = None
     """Least value, itself included; null: none."""

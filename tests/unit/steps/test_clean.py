@@ -85,7 +85,7 @@ def test_word_lists_are_read_and_named_when_unreadable(tmp_path: Path, data: Pat
 
 @pytest.mark.parametrize(("given", "message"), [
     (["near_dedupe"], "unknown filter 'near_dedupe'; did you mean 'near_dedup'"),
-    ([{"name": "near_dedup", "similarity": 1.5}], "filter near_dedup: similarity is 1.5, allowed: 1 or less"),
+    ([{"name": "near_dedup", "similarity": 1.5}], "filter near_dedup: similarity is 1.5, allowed: a number above 0"),
 ])
 def test_wrong_filters_are_named(given: list[Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):

@@ -8,7 +8,8 @@ from pydantic import Field
 
 from argosy.core.config.schema import Config
 
-Key = Annotated[str, Field(pattern=r"^[a-z0-9.-]+/[A-Za-z0-9._-]+$")]  # SECRET/KEY
+Key = Annotated[str, Field(pattern=r"^[a-z0-9.-]+/[A-Za-z0-9._-]+$", title="SECRET/KEY",
+                           examples=["hooks/token"])]
 NAME = "{name}"  # in the value of a parameter: what the event is about
 KINDS = ("webhook", "push", "bucket", "folder", "checkpoint", "alias")
 SAFE = r"[A-Za-z0-9._/@=+-]+"  # names that may stand in a parameter
@@ -27,7 +28,7 @@ class Webhook(Config):
 class Push(Config):
     """A push to a branch on GitHub, whose webhook calls `/<event>` of that service, port 12001. {name}: the commit."""
 
-    repository: str = Field(pattern=r"^[A-Za-z0-9._-]+/[A-Za-z0-9._-]+$")
+    repository: str = Field(pattern=r"^[A-Za-z0-9._-]+/[A-Za-z0-9._-]+$", title="OWNER/NAME", examples=["acme/data"])
     """OWNER/NAME"""
     secret: Key
     """SECRET/KEY with the webhook's secret, which signs each call."""
@@ -37,10 +38,10 @@ class Push(Config):
 class Bucket(Config):
     """A new object in a bucket whose server sends notifications, as MinIO does. {name}: its key."""
 
-    endpoint: str = Field(pattern=r"^[^/:]+(:\d+)?$")
+    endpoint: str = Field(pattern=r"^[^/:]+(:\d+)?$", title="HOST:PORT", examples=["minio:9000"])
     """HOST:PORT"""
     bucket: str
-    secret: str = Field(pattern=r"^[a-z0-9.-]+$")
+    secret: str = Field(pattern=r"^[a-z0-9.-]+$", examples=["minio-keys"])
     """Secret with `accesskey` and `secretkey`."""
     prefix: str = ""
     suffix: str = ""
@@ -51,7 +52,7 @@ class Bucket(Config):
 class Folder(Config):
     """A new file in a folder of the store's volume; move it there whole, as it is read at once. {name}: its name."""
 
-    path: str = Field(pattern=r"^/")
+    path: str = Field(pattern=r"^/", title="an absolute path", examples=["/store/incoming"])
     """The folder as pods see it; it must be there."""
     files: str = r"[^.].*"
     """Regular expression of the names."""
@@ -72,7 +73,7 @@ class Event(Config):
     folder: Folder | None = None
     checkpoint: tuple[str, ...] = ()
     """Stages of which a new checkpoint is an event. {name}: its directory in the store."""
-    alias: str = Field("", pattern=r"^[A-Za-z0-9._-]*$")
+    alias: str = Field("", pattern=r"^[A-Za-z0-9._-]*$", examples=["reference"])
     """Alias of the registry; that `promote` moves it is an event. {name}: MODEL@ALIAS, CHECKPOINT and time."""
     template: Literal["lifecycle", "evaluate", "sweep"] = "lifecycle"
     parameters: Mapping[str, str] = Field(default_factory=dict)

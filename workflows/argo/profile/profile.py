@@ -13,12 +13,14 @@ from argosy.core.config.explain import likely, nearest
 from argosy.core.config.load import load
 from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
-from workflows.argo.profile.events import Event
+from workflows.argo.profile.events import Event, Key
 from workflows.argo.profile.settings import FROM_SECRETS, BadNodes, Images, Nodes, Placement, Storage, has_password
 
-Name = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$", max_length=63)]
-Label = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=63)]  # a namespace has no dot
-EventName = Annotated[str, Field(pattern=r"^[a-z]([a-z0-9-]*[a-z0-9])?$", max_length=40)]
+_SMALL = "small letters, digits and -"
+Name = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$", max_length=63, examples=["my-team.gpu"])]
+Label = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=63, title=_SMALL, examples=["ml"])]
+EventName = Annotated[str, Field(pattern=r"^[a-z]([a-z0-9-]*[a-z0-9])?$", max_length=40, title=_SMALL,
+                                 examples=["new-data"])]
 SHIPPED = Path(__file__).parent / "profiles"
 FOLDER = "ARGOSY_PROFILES"  # further profiles: in pods, the ConfigMap of the one that the workflow was given
 TEMPLATE_STORE = "ARGOSY_TEMPLATE_STORE"  # the plan's pod is told for which store its template was made
@@ -71,7 +73,7 @@ class Nightly(Config):
     """Registry alias of the checkpoint that new ones are compared with."""
     model: str = ""
     """Registered model; default: the model line's name."""
-    webhook_secret: str = Field("", pattern=r"^([a-z0-9.-]+/[A-Za-z0-9._-]+)?$")
+    webhook_secret: Key | Literal[""] = ""
     """SECRET/KEY that holds the URL which is told of regressions."""
     late_s: int = Field(4 * 3600, ge=0)
     """A missed start is made up for within so many seconds."""
@@ -121,10 +123,8 @@ class Profile(Config):
 
     def check_fields(self) -> None:
         if self.storage.uri and not self.tracking.uri:
-            raise ValueError(
-                "tracking.uri is empty, which means an SQLite file in the store: give an MLflow server's URI, since "
-                "storage.uri is an object store, where no SQLite can be"
-            )
+            raise ValueError("tracking.uri is empty, which means an SQLite file in the store: give an MLflow server's "
+                             "URI, since storage.uri is an object store, where no SQLite can be")
         if self.watches_store and self.storage.uri:
             raise ValueError("events with checkpoint or alias watch files of the store, and storage.uri is an object "
                              "store: take an event of its bucket, such as {prefix: runs/sft-, suffix: /outputs.json}")

@@ -11,7 +11,7 @@ from pydantic import Field
 from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
 
-Absolute = Annotated[str, Field(pattern=r"^/[^\s:]*$")]
+Absolute = Annotated[str, Field(pattern=r"^/[^\s:]*$", title="an absolute path", examples=["/store"])]
 _UNITS = {"": 1, "n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18,
           "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50, "Ei": 2**60}  # fmt: skip
 _QUANTITY = re.compile(r"([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)([numkKMGTPE]?i?)")
@@ -19,11 +19,9 @@ _QUANTITY = re.compile(r"([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)([numkKMGTPE]?i?)")
 _WORDS = {"secret", "password", "passwd", "token", "credential", "credentials", "sas"}
 _PAIRS = ("access_key", "account_key", "api_key", "private_key", "connection_string")
 _FILES = ("_file", "_path", "_dir")  # where they are, not they themselves
-Quantity = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|Ki|Mi|Gi|Ti)?$")]
-FROM_SECRETS = (
-    "credentials come from a Secret that defaults.secrets names, as environment variables "
-    "(AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_ENDPOINT_URL, MLFLOW_TRACKING_USERNAME, ...)"
-)
+Quantity = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|Ki|Mi|Gi|Ti)?$", examples=["500m", "16Gi"])]
+FROM_SECRETS = ("credentials come from a Secret that defaults.secrets names, as environment variables "
+                "(AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_ENDPOINT_URL, MLFLOW_TRACKING_USERNAME, ...)")
 
 
 def secret_names(given: Any, at: str = "") -> Iterator[str]:
@@ -86,7 +84,7 @@ class Devices(Config):
 class Nodes(Config):
     """The pods of a stage on several nodes, as a JobSet beside the stage's own pod."""
 
-    queue: str = Field("", pattern=r"^[a-z0-9.-]*$")
+    queue: str = Field("", pattern=r"^[a-z0-9.-]*$", examples=["training"])
     """LocalQueue of Kueue, which admits all pods of a stage or none; empty: none."""
     labels: Mapping[str, str] = Field(default_factory=dict)
     """Labels of the JobSet and its pods."""
@@ -123,7 +121,8 @@ class Placement(Config):
     runtime_class: str | None = None
     deadline_s: int | None = Field(None, ge=1)
     """Seconds after which a pod is ended as failed."""
-    slot: str = Field("", pattern=r"^([a-z0-9.-]+/[A-Za-z0-9._-]+)?$")
+    slot: str = Field("", pattern=r"^([a-z0-9.-]+/[A-Za-z0-9._-]+)?$", title="CONFIGMAP/KEY",
+                      examples=["argosy-slots/gpu"])
     """CONFIGMAP/KEY of a semaphore."""
 
     def check_fields(self) -> None:
@@ -149,7 +148,7 @@ class Storage(Config):
     """A PersistentVolumeClaim that many pods can write (ReadWriteMany, with flock: NFS 4, CephFS, JuiceFS)."""
     host_path: str = ""
     """A directory of the node, for clusters of one node."""
-    uri: str = Field("", pattern=r"^([a-z0-9+.-]+://\S+)?$")
+    uri: str = Field("", pattern=r"^([a-z0-9+.-]+://\S+)?$", examples=["s3://bucket/prefix"])
     """An object store, as fsspec names it: s3://bucket/prefix, gs://..., az://...; it is the store itself."""
     options: Mapping[str, Any] = Field(default_factory=dict)
     """Options of that file system, such as {endpoint_url: "http://minio:9000"}; never credentials."""
@@ -167,10 +166,8 @@ class Storage(Config):
 
     def check_fields(self) -> None:
         if sum(map(bool, (self.claim, self.host_path, self.uri))) != 1:
-            raise ValueError(
-                "give one of claim (a PersistentVolumeClaim), host_path (a directory of the node) "
-                "and uri (an object store)"
-            )
+            raise ValueError("give one of claim (a PersistentVolumeClaim), host_path (a directory of the node) and "
+                             "uri (an object store)")
         if given := sorted(secret_names(self.options)):
             raise ValueError(f"options has {given[0]}: {FROM_SECRETS}")
         if has_password(self.uri):

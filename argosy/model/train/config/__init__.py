@@ -1,6 +1,7 @@
 """Config and outputs of the phases of training; the groups of fields that all of them share are the modules here."""
 
 import math
+from collections.abc import Collection
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -100,7 +101,8 @@ class TrainConfig(NumericsConfig, DistilConfig):
     a parameter."""
     exports: tuple[Fraction, ...] = (1.0,)
     """Shares of the budget at which a checkpoint is exported; the last one is always 1."""
-    final_by: Annotated[str, Field(pattern=r"^(heldout/(nats|ppl|bpb)(/.+)?)?$"), ADDED] = ""
+    final_by: Annotated[str, Field(pattern=r"^(heldout/(nats|ppl|bpb)(/.+)?)?$", title="heldout/METRIC[/CHANNEL]",
+                                   examples=["heldout/bpb", "heldout/bpb/wiki"]), ADDED] = ""
     """Held-out loss by which the best of `exports` is the final one, as it is logged, such as heldout/bpb/wiki, or
     heldout/bpb for the mean over channels; empty: the last one is."""
     heldout_points: PositiveInt = 4
@@ -136,6 +138,12 @@ class TrainConfig(NumericsConfig, DistilConfig):
             raise ValueError(f"profile.steps={list(self.profile.steps)} ends after the phase, which has {self.steps} "
                              "steps")
 
+    def final_by_problem(self, channels: Collection[str]) -> str:
+        """Say that `final_by` names a channel that is not among those with held-out documents; "" where it does not."""
+        kind, _, named = self.final_by.removeprefix("heldout/").partition("/")
+        return f"final_by is {self.final_by!r}, allowed: heldout/{kind}, or heldout/{kind}/CHANNEL of the channels " + (
+            ", ".join(sorted(channels))) if named and named not in channels else ""
+
     def _check_parallelism(self) -> None:
         parts, stages = self.sequence_parallel, self.pipeline_parallel
         if self.sequence_length % parts:
@@ -161,10 +169,8 @@ class TrainConfig(NumericsConfig, DistilConfig):
             step = max(1, round(fraction * self.steps))
             for same, what in ((export_name(fraction), "name"), (step, "step")):
                 if same in named:
-                    raise ValueError(
-                        f"exports={named[same]} and {fraction} have the same {what}, {same}: leave one out, or give "
-                        f"the phase more than tokens={self.tokens} ({self.steps} steps)"
-                    )
+                    raise ValueError(f"exports={named[same]} and {fraction} have the same {what}, {same}: leave one "
+                                     f"out, or give the phase more than tokens={self.tokens} ({self.steps} steps)")
                 named[same] = fraction
 
     @property

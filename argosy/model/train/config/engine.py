@@ -175,7 +175,7 @@ class Local(EngineOptions):
     Douillard et al. 2023): another result than the other engines', at a fraction of their messages."""
 
     name: Literal["local"]
-    groups: int = Field(ge=2)
+    groups: int = Field(ge=2, examples=[2])
     """Number of groups, which share each global batch; a divisor of `processes`."""
     every: Annotated[int, Field(ge=1), ADDED] = 10
     """Steps of a round."""
@@ -216,6 +216,9 @@ def _named(given: Any) -> Any:
     if wrong := next((option for option in given if option not in known), ""):
         has = ", ".join(list(known)[1:]) or "none"
         raise ValueError(f"engine {name} has no option {wrong}; it has: {has}")
+    if lacking := next((each for each, field in known.items() if field.is_required() and each not in given), ""):
+        example = f"{{name: {name}, {lacking}: {known[lacking].examples[0]}}}"  # type: ignore[index]
+        raise ValueError(f"engine {name} needs the option {lacking}, such as engine={example}")
     return given
 
 

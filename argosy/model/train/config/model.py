@@ -91,12 +91,8 @@ class ModelConfig(Config):
         if self.experts and (problem := self.experts.problem(self.model_type, self.num_hidden_layers)):
             raise ValueError(problem)
         if self.hidden_size % (2 * self.num_attention_heads):
-            raise ValueError(
-                f"hidden_size={self.hidden_size} must be num_attention_heads={self.num_attention_heads} times an even "
-                "number"
-            )
+            raise ValueError(f"hidden_size={self.hidden_size} must be num_attention_heads={self.num_attention_heads} "
+                             "times an even number")
         if self.num_attention_heads % self.num_key_value_heads:
-            raise ValueError(
-                f"num_key_value_heads={self.num_key_value_heads} does not divide num_attention_heads="
-                f"{self.num_attention_heads}"
-            )
+            raise ValueError(f"num_key_value_heads={self.num_key_value_heads} does not divide "
+                             f"num_attention_heads={self.num_attention_heads}")

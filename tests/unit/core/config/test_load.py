@@ -9,9 +9,12 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field
 
+from argosy.core.config.explain import _marks
 from argosy.core.config.load import load, parse_yaml
 from argosy.core.config.schema import Config, Externals
 from argosy.core.errors import InputError
+from workflows.argo.profile.profile import Profile
+from workflows.graph import definitions
 
 
 class Optimizer(Config):
@@ -142,11 +145,11 @@ def test_a_wrong_override_is_named_with_what_is_allowed(override: str, words: st
     ("override", "problem"),
     [
         ("flag=maybe", "flag is 'maybe', allowed: true or false"),
-        ("share=many", "share is 'many', allowed: a number, such as 0.5"),
-        ("share=0", "share is 0, allowed: a number above 0"),
+        ("share=many", "share is 'many', allowed: a number above 0, up to 1, such as 0.5"),
+        ("share=0", "share is 0, allowed: a number above 0, up to 1, such as 0.5"),
         ("share=.nan", "share is NaN, allowed: a finite number"),
-        ("count=", "count is empty (null), allowed: a whole number, such as 3"),
-        ("count=0", "count is 0, allowed: 1 or more"),
+        ("count=", "count is empty (null), allowed: a whole number from 1 on, below 9, such as 3"),
+        ("count=0", "count is 0, allowed: a whole number from 1 on, below 9, such as 3"),
         (f"count={2**63}", f"count is {2**63}, allowed: a smaller whole number"),
         ("which=c", "which is 'c', allowed: 'a' or 'b'"),
         ("names=[]", "names is [], allowed: a list of 1 or more"),
@@ -163,6 +166,21 @@ def test_every_kind_of_wrong_value_is_told_in_plain_words(override: str, problem
     with pytest.raises(InputError) as raised:
         load(Kinds, [], [override])
     assert str(raised.value).startswith(f"{override}: {problem}")
+
+
+def test_each_pattern_has_an_example_that_it_matches() -> None:
+    """Which the error says, as no pattern tells its form."""
+    definitions()  # imports the steps, and with them all configs but the profile's
+    found, classes = 0, list[type[Config]]([Config, Profile])
+    for cls in classes:
+        classes += [each for each in cls.__subclasses__() if each not in classes]
+        for name in cls.model_fields:
+            marks = [*_marks(cls, (name,))]
+            examples = [example for mark in marks for example in getattr(mark, "examples", None) or ()]
+            for pattern in [mark.pattern for mark in marks if isinstance(getattr(mark, "pattern", None), str)]:
+                found += 1
+                assert any(re.search(pattern, str(example)) for example in examples), f"{cls.__name__}.{name}"
+    assert found > 20
 
 
 def test_a_wrong_key_or_value_in_a_file_is_named_with_its_line(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def test_an_answer_that_was_cut_is_out_of_format_and_has_not_ended() -> None:
 
 @pytest.mark.parametrize(("override", "message"), [
     ("rewards.acept=1", r"rewards has 'acept': unknown reward 'acept'; did you mean 'accept'\? \(there are: accept, "),
-    ("rewards.maths.tolerance=-1", "rewards.maths.tolerance is -1, allowed: 0 or more"),
+    ("rewards.maths.tolerance=-1", "rewards.maths.tolerance is -1, allowed: a number from 0 on"),
     ("rewards.maths.toleranse=1", "rewards.maths.toleranse is not a field; nearest: rewards.maths.tolerance"),
     ("rewards.maths=x", "rewards.maths.weight is 'x', allowed: a number"),
     ("rewards.accept=true", "rewards.accept.weight is true, allowed: a number"),
