@@ -79,6 +79,9 @@ def _ahead(node: PlannedNode, config: Any, done: set[str], data: DataConfig) -> 
 def _of_phase(config: TrainConfig) -> Amount:
     counts = read_record(Path(config.tokenized) / "index.json").get("channels", {})
     train = {name: splits["train"] for name, splits in counts.items() if splits.get("train", {}).get("tokens")}
+    heldout = [name for name, splits in counts.items() if splits.get("heldout", {}).get("documents")]
+    if problem := config.final_by_problem(heldout):
+        raise InputError(problem)
     weights = weights_of(config.mixture, {name: each["tokens"] for name, each in train.items()})
     named = [train[name] for name in weights]
     tokens = sum(each["tokens"] for each in named)

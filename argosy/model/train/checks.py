@@ -46,8 +46,11 @@ def check_phase(parts: Sequence[Planned], nodes: Sequence[Planned]) -> None:
                              "context (max_position_embeddings): lower it, or lengthen the context before "
                              "(long_context, or pretrain.model.max_position_embeddings of a new model)")
     named = [(node, field) for node in parts for field in _BY_CHANNEL if getattr(node.config, field)]
-    if not named or (channels := _channels(parts[0])) is None:
+    if not (named or any(node.config.final_by for node in parts)) or (channels := _channels(parts[0])) is None:
         return
+    for node in parts:
+        if problem := node.config.final_by_problem(channels):
+            raise InputError(f"{node.place}.{problem}")
     for node, field in named:
         weights, where = getattr(node.config, field), f"{node.place}.{field}"
         rest = rest_of(weights, channels, where) if "max_epochs" in field else ""

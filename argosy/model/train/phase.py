@@ -66,10 +66,8 @@ def train_phase(
     exports = [exporter.describe(name, step, step * config.tokens_per_step)
                for name, step in config.export_steps().items()]
     final = exporter.path(updates.best())
-    return TrainOutputs(
-        exports=exports, final=final, heldout=updates.results["after"],
-        heldout_before=updates.results["before"], epochs=mixture.epochs(config.steps * config.global_batch_size),
-    )
+    return TrainOutputs(exports=exports, final=final, heldout=updates.results["after"], heldout_before=updates.results[
+        "before"], epochs=mixture.epochs(config.steps * config.global_batch_size))
 
 
 def _export_dtype(config: TrainConfig) -> str:
@@ -119,9 +117,8 @@ def _data(config: TrainConfig, context: StepContext, stage: str) -> tuple[Mixtur
     if caps.beyond == "refuse":
         epochs.refuse_beyond(rows)
     scored = read_channels(config.tokenized, "heldout")
-    if (named := config.final_by.split("/", 2)[2:]) and named[0] not in scored:
-        raise InputError(f"final_by={config.final_by}: no channel of the held-out data has this name; "
-                         f"{likely(named[0], scored)}")
+    if problem := config.final_by_problem(scored):
+        raise InputError(problem)
     return mixture, HeldoutLoss(scored, config.sequence_length, config.heldout_tokens)
 
 

@@ -56,6 +56,12 @@ def test_what_is_wrong_ends_with_2_and_is_named(argv: list[str], words: str, arg
     ("data.inputs=https://x.org/a.txt", "data.inputs is wrong: 'https://x.org/a.txt' is a URL, allowed: a path"),
     ("data.inputs=[]", "data.inputs is [], allowed: files or folders of yours; leave it out"),
     ("data.prompts=a.docx", "data.prompts: a.docx is not a file that can be read; allowed: .json"),
+    ("pretrain.final_by=heldout/bpb/nope", "pretrain.final_by is 'heldout/bpb/nope', allowed: heldout/bpb, or "
+                                           "heldout/bpb/CHANNEL of the channels code, en,"),
+    ("pretrain.final_by=bpb", "is 'bpb', allowed: heldout/METRIC[/CHANNEL], such as heldout/bpb or heldout/bpb/wiki"),
+    ("pretrain.engine=local", "engine local needs the option groups, such as engine={name: local, groups: 2}"),
+    *((f"pretrain.save_every={value}", f"is {shown}, allowed: a whole number above 0, or 'auto'")
+      for value, shown in (("0", "0"), ("x", "'x'"))),
     ("pretrain.mixture={nope: 1}", "pretrain.mixture.nope: no such channel with documents; there are: code, en,"),
     ("data.preferences=pairs.jsonl", "dpo.batch_size=8 is more than the 3 examples that there are"),
     ("dpo.micro_batch_size=16", "micro_batch_size=16 is more than batch_size=8, of which it is a part"),

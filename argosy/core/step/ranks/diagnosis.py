@@ -198,8 +198,8 @@ def _cause(error: ArgosyError) -> str:
 
 def _told(rank: int, end: Mapping[str, Any], out: Path) -> ArgosyError:
     message = f"rank {rank} failed: {end['message']}; its log is {rank_log(rank)}"
-    if end["exit_code"] == InputError.exit_code:
-        return InputError(message)
+    if end["exit_code"] == InputError.exit_code:  # of no rank: all have the same config
+        return InputError(end["message"])
     if end["kind"] == "RankFailed":  # said by all of them alike
         about = {name: end.get(name) for name in ("rank", "ranks", "cause", "advice")}
         return RankFailed(end["message"], about, again=True)
