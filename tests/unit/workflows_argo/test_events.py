@@ -27,6 +27,10 @@ HOOK = {"secret": "a/b"}
     ({}, "given: none"),
     ({"webhook": HOOK, "parameters": {"overrides": "a={name}"}}, "a webhook has none: let the request set the"),
     ({"webhook": HOOK, "parameters": {"presett": "tiny"}}, "sets 'presett', which is no parameter of lifecycle"),
+    *(({"alias": "a", "parameters": given}, f"events.each.parameters{words}") for given, words in (
+        ({"preset": "nosuch"}, ".preset is 'nosuch', allowed: "), ({"promote": "maybe"}, ".promote is 'maybe', allow"),
+        ({"preset": "tiny", "overrides": "seed=1\nsft.ratee=1"}, ": sft.ratee=1: sft.ratee is not a field"),
+        ({"preset": "tiny", "to": "sftt"}, ": there is no stage 'sftt'; nearest: sft"))),
     ({"checkpoint": ["sftt"]}, "nearest: sft"), ({"folder": {"path": "/data"}}, "give a folder below /store"),
     ({"webhook": {**HOOK, "accepts": ["suites"]}}, "sets 'suites', which is no parameter of lifecycle"),
 ])  # fmt: skip

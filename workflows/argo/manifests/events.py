@@ -12,6 +12,9 @@ from workflows.argo.manifests.containers import document
 from workflows.argo.profile.events import NAME, SAFE, Event
 from workflows.argo.profile.pods import NO_RIGHTS, Manifest, mounts, volumes
 from workflows.argo.profile.profile import Profile
+from workflows.compose import compose
+from workflows.lifecycle import lifecycle
+from workflows.plan import stage_range
 from workflows.stored.events import ALIASES, CHECKPOINTS, events_folder
 
 HOOKS, FILES, SENSOR = "argosy-hooks", "argosy-files", "argosy-sensor"
@@ -101,6 +104,7 @@ def _workflow(name: str, event: Event, forms: Mapping[str, Sequence[Manifest]]) 
         if parameter not in form:
             raise InputError(f"events.{name} sets {parameter!r}, which is no parameter of {event.template}; "
                              f"{likely(parameter, form)}")
+    _check_values(name, event, {each["name"]: each.get("enum") or () for each in forms[event.template]})
     given = {**{parameter: form[parameter] for parameter in accepted}, **event.parameters}
     source = "contextTemplate" if kind == "folder" else "dataTemplate"
     filled = [_filled(name, "metadata.name", {source: f"{{{{{_IDENTITY[kind]} | sha256sum | trunc 12}}}}"}, "append")]
@@ -115,6 +119,24 @@ def _workflow(name: str, event: Event, forms: Mapping[str, Sequence[Manifest]]) 
         "metadata": {"name": f"{name}-", "labels": {"argosy/pipeline": event.template, "argosy/event": name}},
         "spec": {"workflowTemplateRef": {"name": event.template}, "arguments": {
             "parameters": [{"name": parameter, "value": value} for parameter, value in given.items()]}}}}}  # fmt: skip
+
+
+def _check_values(name: str, event: Event, choices: Mapping[str, Sequence[str]]) -> None:
+    """Raise InputError: a value that no event and no request fills in is one that the workflow's plan would refuse."""
+    given = {parameter: value for parameter, value in event.parameters.items() if NAME not in value}
+    for parameter, value in given.items():
+        if (known := choices[parameter]) and value not in known:
+            allowed = ", ".join(filter(None, known))
+            raise InputError(f"events.{name}.parameters.{parameter} is {value!r}, allowed: {allowed}")
+    varies = {*(event.parameters.keys() - given.keys()), *(event.webhook.accepts if event.webhook else ())}
+    if event.template != "lifecycle" or "config" in given or varies & {"preset", "config", "overrides"}:
+        return
+    try:
+        overrides = [line.strip() for line in given.get("overrides", "").splitlines() if line.strip()]
+        stages = [node.name for node in lifecycle(compose(given.get("preset") or None, None, overrides))]
+        stage_range(list(dict.fromkeys(stages)), given.get("from") or None, given.get("to") or None)
+    except InputError as error:
+        raise InputError(f"events.{name}.parameters: {error}") from None
 
 
 def _filled(event: str, at: str, source: Mapping[str, str], operation: str = "overwrite") -> dict[str, Any]:

@@ -64,11 +64,8 @@ def plan_night(profile: Profile, arguments: argparse.Namespace) -> int:
 def _hand_over(nights: Sequence[Night], store: Path, workflow: str, profile: Profile) -> dict[str, Batch]:
     """Write the handoff, start the pipeline's run of each model line; return the batches."""
     lines = {pipeline_of(store, plan_digest(night.plan), workflow): night for night in nights}
-    batches = {
-        name: batch.model_copy(update={"pipeline": pipeline})
-        for pipeline, night in lines.items()
-        for name, batch in deal(STAGE, night.plan.to_run, pipeline, profile.batches).items()
-    }
+    batches = {name: batch.model_copy(update={"pipeline": pipeline}) for pipeline, night in lines.items()
+               for name, batch in deal(STAGE, night.plan.to_run, pipeline, profile.batches).items()}
     todo = [cell for night in nights for cell in night.plan.to_run]
     first, *others = lines
     handoff = Handoff(
@@ -147,9 +144,8 @@ def promote_final(profile: Profile, arguments: argparse.Namespace) -> int:
         by = arguments.by or f"workflow {arguments.workflow}"
         try:
             gate = gate_for(None, store, candidate.step.line)
-            verdict, against = examine(
-                gate, candidate, find_candidates(store), store, registry, alias=alias, model=model, fetch=fetch
-            ) if gate is not None else (None, None)
+            verdict, against = examine(gate, candidate, find_candidates(store), store, registry, alias=alias,
+                                       model=model, fetch=fetch) if gate is not None else (None, None)
             grounds = Grounds(by, handoff.report, arguments.workflow, verdict, against=against)
             before, now = promote(registry, candidate, store, grounds, alias=alias, model=model)
         except Refused as error:

@@ -67,10 +67,8 @@ def _plan_lifecycle(profile: Profile, arguments: argparse.Namespace) -> int:
     planned = applied(planned, learn(planned)) if config.learn_resources else planned
     compared = any(node.name == "compare" and (node.to_run or node.state == "done") for node in planned.nodes)
     if arguments.promote != "no" and not compared:  # a person would be asked for nothing
-        raise InputError(
-            f"promote is {arguments.promote!r}, but compare is not among the stages from --from to --to and was never "
-            "done: end with compare (an empty 'to'), or leave promote at 'no'"
-        )
+        raise InputError(f"promote is {arguments.promote!r}, but compare is not among the stages from --from to --to "
+                         "and was never done: end with compare (an empty 'to'), or leave promote at 'no'")
     items = [branch.name for branch in config.posttraining]
     own, evaluations = item_tasks(planned.nodes, items)
     tasks = [*tasks_of(every_stage()), *own]
@@ -123,8 +121,7 @@ def hand_over(planned: Plan, config: LifecycleConfig, line: str, tasks: list[Tas
         report=compare,
         namespace=profile.namespace, cluster=profile.cluster, budget=config.budget,
         gpu_hour_price=config.gpu_hour_price,
-        directories=tuple(node.dir for node in planned.nodes) if config.budget.limited else ()
-    )
+        directories=tuple(node.dir for node in planned.nodes) if config.budget.limited else ())
     path = handoff.write(arguments.workflow)
     tracker = start_pipeline(planned, pipeline, line, config, **{WORKFLOW: arguments.workflow})
     unchanged = not planned.to_run and tracker.tracker.last_status == "FINISHED"  # MLflow was: this changes nothing
