@@ -19,6 +19,7 @@ from workflows.argo.client.view import Task, Unit, View, seconds, view
 from workflows.argo.client.watch import reason
 from workflows.cli.cluster import MORE, add_cluster, connected, on_argo, with_access
 from workflows.cli.command import Command, add_store
+from workflows.graph import definition
 from workflows.lifecycle import LifecycleConfig, lifecycle
 from workflows.local.view import progress_text
 from workflows.plan import NEVER, Plan, PlannedNode, blocked_by, plan
@@ -125,11 +126,14 @@ def _goodputs(planned: Plan, every: bool) -> Iterator[str]:
     for node in planned.nodes:
         attempts = attempts_of(node.dir, alive=True)
         found = goodput(attempts)
-        if not (found.trains and (every or len(attempts) > 1)) and not (every and found.gpu_hours):
+        trained = "train/loss*" in definition(node.step).metrics
+        failed = every and trained and node.state == "failed" and not found.trains
+        if not (found.trains and (every or len(attempts) > 1)) and not (every and found.gpu_hours) and not failed:
             continue
         causes = [f"{WORDS[cause]} {duration(found.lost[cause])}" for cause in WORDS if cause in found.lost]
         yield f"{node.id}: " + "; ".join(filter(None, (
             f"goodput {found.share:.1%} of {duration(found.wall)}" if found.trains else "",
+            "no goodput, as it failed before its first training step" if failed else "",
             f"lost: {', '.join(causes)}" if causes and found.trains else "",
             f"{found.gpu_hours:,.3f} GPU-hours" if found.gpu_hours else "",
             f"cost {found.cost:,.2f}" if found.cost is not None else "")))

@@ -2,11 +2,13 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from argosy.core.statistics.metric import as_records
+from argosy.model.train.checks import TRAINING
 from steps.noop import NoopConfig
 from tests.command_line import Argosy
 from tests.comparison_fixtures import declared
@@ -81,6 +83,15 @@ def test_status_tells_what_an_interrupted_stage_lost(argosy: Argosy) -> None:
         assert (line in argosy("status").out) == (len(history) > 1)
     assert "sft: goodput 94.7% of 9m 30s; lost: start-up 30s; 0.317 GPU-hours; cost 0.95" in argosy(
         "status", "--goodput").out
+
+
+def test_goodput_says_which_stage_failed_before_its_first_step(argosy: Argosy, monkeypatch: pytest.MonkeyPatch) -> None:
+    argosy("run", "--plain", "name=failing", code=1)
+    assert "no goodput" not in argosy("status", "--goodput", code=1).out  # it does not train
+    monkeypatch.setattr("workflows.cli.status.definition", lambda step: SimpleNamespace(metrics=TRAINING))
+    said = argosy("status", "--goodput", code=1).out
+    assert "sft: no goodput, as it failed before its first training step" in said
+    assert "data: " not in said
 
 
 def test_requests_learnt_from_earlier_runs_are_shown_and_apply_where_wanted(argosy: Argosy) -> None:
