@@ -13,7 +13,7 @@ from argosy.core.errors import ArgosyError, InputError
 from argosy.evidence.results.evaluation import SuiteConfig
 from argosy.model.weights.checkpoint import EXPORTS
 from workflows.cli.command import Command, add_store, as_typed, positive
-from workflows.graph import FINAL
+from workflows.graph import FINAL, definition
 from workflows.stored.last_run import model_directory, node_of, nodes
 
 if TYPE_CHECKING:
@@ -107,15 +107,26 @@ def _follow(args: argparse.Namespace) -> int:
 def _on_the_way(planned: "Plan", args: argparse.Namespace) -> "tuple[Path, dict[PlannedNode, str]]":
     """Find a stage's directory, and its evaluations that are to run, with their exports, but the final one's.
 
-    Raises InputError: there are none."""
+    Raises InputError: there are none; says why."""
     if args.suite:
         raise InputError(f"--suite is {args.suite[0]!r}, allowed with --follow: none, as the run's suites are taken")
-    exports = {node: str(json.loads(node.config)["export"]) for node in planned.to_run
-               if node.name == "evaluate" and args.checkpoint in node.upstream}
-    if not (left := {node: export for node, export in exports.items() if export != FINAL}):
-        raise InputError(f"{args.checkpoint!r} is no stage of the last run with exports on the way (field exports) "
-                         "that its suites are still to evaluate: name one, or leave --follow out")
-    return next(Path(node.dir) for node in planned.nodes if node.id == args.checkpoint), left
+    stage, exports = args.checkpoint, dict[str, dict["PlannedNode", str]]()
+    models = {node.id for node in planned.nodes if definition(node.step).makes_model}
+    for node in planned.nodes:
+        for each in models.intersection(node.upstream) if node.name == "evaluate" else ():
+            exports.setdefault(each, {})[node] = str(json.loads(node.config)["export"])
+    trained = next((node for node in planned.nodes if node.id == stage), None)
+    if trained is None or stage not in exports:
+        why = "no stage of the last run" if trained is None else "a stage that trains no model which is evaluated"
+        raise InputError(f"{stage!r} is {why}, allowed with --follow: {', '.join(exports)}")
+    on_the_way = {node: export for node, export in exports[stage].items() if export != FINAL}
+    if not on_the_way:
+        raise InputError(f"{stage} exports its final checkpoint alone: leave --follow out, or run it with more, such "
+                         f"as {stage}.exports=[0.5, 1.0]")
+    if not (left := {node: export for node, export in on_the_way.items() if node.to_run}):
+        raise InputError(f"all exports of {stage} on the way are evaluated already, and it is {trained.state}: leave "
+                         "--follow out")
+    return Path(trained.dir), left
 
 
 def _evaluate(common: Mapping[str, Any], suite: str, args: argparse.Namespace) -> bool:

@@ -60,6 +60,8 @@ def test_an_export_is_evaluated_while_training_goes_on(tmp_path: Path, argosy: A
     assert {name: _results(store / name) for name in early} == early
     [compared] = store.glob("compare-*")
     labels = {"pretrain", "pretrain/p010", "pretrain/p060"}
+    said = argosy("evaluate", "pretrain", "--follow", *where, code=2).err
+    assert "all exports of pretrain on the way are evaluated already, and it is done" in said
     assert set(read_record(compared / "comparison.json")["checkpoints"]) == labels
 
 
@@ -68,6 +70,10 @@ def test_what_cannot_be_followed_is_refused(tmp_path: Path, argosy: Argosy) -> N
     assert "nothing has run in" in argosy("evaluate", "pretrain", "--follow", *store, code=2).err
     argosy("run", "--preset", "tiny", "--to", "data", *store)
     said = argosy("evaluate", "anneal", "--follow", *store, code=2).err
-    assert "'anneal' is no stage of the last run with exports on the way" in said
+    assert "anneal exports its final checkpoint alone: leave --follow out, or run it with more" in said
+    for stage, why in (("annel", "no stage of the last run"), ("clean", "a stage that trains no model which is")):
+        said = argosy("evaluate", stage, "--follow", *store, code=2).err
+        assert f"'{stage}' is {why}" in said
+        assert "allowed with --follow: pretrain, " in said
     assert "allowed with --follow: none" in argosy("evaluate", "pretrain", "--follow", "--suite", "core", *store,
                                                   code=2).err
