@@ -35,8 +35,8 @@ def note_bad(out: Path, why: str, about: dict[str, Any], hosts: Sequence[str]) -
         about["nodes"] = [*about.get("nodes", []), node]
         try:
             write_json(make_directory(out.parent / BAD) / f"{node}.json", {
-                "node": node, "time": time.time(), "cause": about["cause"], "why": reason, "run": out.name,
-                "rank": int(rank), "measured": about.get("measured", {}).get(rank, {})})
+                "node": node, "time": time.time(), "cause": about.get("cause") or "node", "why": reason,
+                "run": out.name, "rank": int(rank), "measured": about.get("measured", {}).get(rank, {})})
         except (ArgosyError, OSError) as error:
             print(f"warning: that node {node} is bad was not recorded: {error}", flush=True)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from argosy.core.errors import InputError
+from argosy.core.errors import ArgosyError, InputError
 from argosy.core.step.ranks.launcher import EXTERNAL, end_groups
 from argosy.core.store.files import read_record
 from argosy.core.store.step_files import ERROR, LOG, PROGRESS, rank_log, read_done
@@ -119,7 +119,10 @@ def run(profile: Profile, arguments: argparse.Namespace) -> int:
 def avoiding(profile: Profile, outputs: Path) -> Iterator[None]:
     """Tell Argo, before and after, which nodes pods that are made later are not to be on."""
     def tell() -> None:
-        write_output(outputs, AVOID, json.dumps(avoided(profile, Path(profile.storage.root))))
+        try:
+            write_output(outputs, AVOID, json.dumps(avoided(profile, Path(profile.storage.root))))
+        except (ArgosyError, OSError) as error:  # then what was there holds
+            print(f"bad_nodes: {error}", flush=True)
 
     tell()
     try:

@@ -177,11 +177,11 @@ class _Rounds:
         if done > self._farthest:
             self._tries, before = 0, None
         self._tries, self._farthest = self._tries + 1, max(done, self._farthest)
-        if isinstance(error, RankFailed):
-            note_bad(self._out, str(error), error.about, self._groups.hosts)
         if not isinstance(error, RankFailed) or not (error.again or error.about.get("bad")):
             raise error
-        if bad := self._bad(error, before):
+        bad = self._bad(error, before)
+        note_bad(self._out, str(error), error.about, self._groups.hosts)
+        if bad:
             self._go_on_without(bad, error)
             return
         if self._tries > self._config.restarts:
@@ -200,7 +200,9 @@ class _Rounds:
         cause, ranks = error.about.get("cause") or "", error.about.get("ranks") or [error.about.get("rank")]
         self._lost = ranks[0] if len(ranks) == 1 and cause in _OF_PLACE else None
         again = self._lost is not None and (cause in _OF_GPU or self._lost == before)
-        return sorted({*self._groups.silent(), *(ranks if again else ())})
+        if silent := self._groups.silent():
+            error.about["bad"] = dict.fromkeys(silent, "its GPU does not answer")
+        return sorted({*silent, *(ranks if again else ())})
 
     def _go_on_without(self, ranks: list[int], error: RankFailed) -> None:
         """Leave the nodes, or places, of bad ranks out. Raises the error where too few others are there."""

@@ -94,7 +94,7 @@ def test_a_gpu_that_fails_a_lone_process_has_its_node_on_record(tmp_path: Path, 
         raise RuntimeError("CUDA error: uncorrectable ECC error encountered")
 
     monkeypatch.setenv(NODE_NAME, "gpu-3")
-    assert run(tmp_path / "evaluate-0", replace(STEP, run=broken)).code == 1
+    assert run(tmp_path / "evaluate-0", stepping(broken)).code == 1
     assert [each["node"] for each in bad_nodes(tmp_path)] == ["gpu-3"]
     assert read_json(tmp_path / "evaluate-0" / ERROR)["nodes"] == ["gpu-3"]
 

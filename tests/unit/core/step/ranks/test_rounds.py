@@ -66,6 +66,7 @@ def test_a_gpu_that_does_not_answer_is_done_without_as_the_layout_allows(gpus: G
     config = EvenConfig(processes=4, min_processes=2)
     assert gpus.run(config, (1, "2", KILLED), (2, "2", KILLED), (3, "-", None), (4, "-", DONE)) == {"made": 1}
     assert gpus.shown == ["0,1,2,3,4", "0,1,4", "0,1,4", "0,1,2,3,4"]
+    assert [each["why"] for each in bad_nodes(gpus.out.parent)] == ["its GPU does not answer"]
     assert ["without rank 2 the step goes on with 2 of 4" in text for text in gpus.said] == [True, False, False]
 
 
