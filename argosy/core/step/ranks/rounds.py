@@ -214,4 +214,4 @@ class _Rounds:
                               f"{self._least}", error.about)
         count, _ = self._fitting(left)
         self._restart(f"{error}; without rank {' and '.join(map(str, ranks))} the step goes on with {count} of "
-                      f"{self._all} {self._unit}", {**error.about, self._unit: count})
+                      f"{self._all} {self._unit}", {**error.about, "left": count})

@@ -104,6 +104,6 @@ def test_a_place_that_loses_its_process_twice_is_done_without_until_later(given:
     worlds = re.findall(r"rank 0 of (\d)", (tmp_path / "log-rank0.txt").read_text())
     assert worlds == ["4", "4", "3", "4"]
     restarts = read_record(tmp_path / "run.json")["restarts"]
-    assert [(each["cause"], each.get("processes")) for each in restarts] == [
+    assert [(each["cause"], each.get("left")) for each in restarts] == [
         ("killed", None), ("killed", 3), ("membership", None)]
     check_learnt_the_same(tmp_path, given)
