@@ -158,8 +158,8 @@ class Launcher:
             rank = members.index(lost[0]) * self._local
             code = self._ended.get(self._groups[lost[0]].incarnation)
             end.frozen = {rank: f"node {lost[0]} was lost: its process " + (
-                f"gave no sign of life for {self._timeout:g} s ({NODE_TIMEOUT}), or began anew" if code is None
-                else f"ended with exit code {code}")}  # fmt: skip
+                f"gave no sign of life for {self._timeout:g} s ({NODE_TIMEOUT}), or began anew (out of memory?)"
+                if code is None else f"ended with exit code {code}")}  # fmt: skip
         return end, grows and end.only_saved()
 
     def _stop(self, how: str) -> None:
