@@ -12,7 +12,6 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from argosy.core.errors import InputError
 from argosy.core.step.contract import Progress, StepContext
-from argosy.core.store.files import remove_temporaries
 from argosy.model.post.preferences import PreferenceMethodConfig, learning
 from argosy.model.post.preferences.examples import (
     Example,
@@ -35,12 +34,11 @@ from argosy.model.post.preferences.objective import (
 )
 from argosy.model.post.preferences.rewards import RewardLoss, merge_heads, start_reward_model, train_reward_model
 from argosy.model.post.stage import Stage, open_source
-from argosy.model.train.engines.torch import TorchEngine
 from argosy.model.train.parallelism import Group
 from argosy.model.weights.export import save_weights
 from tests.posttraining_fixtures import make_checkpoint, make_tokenizer
 from tests.step_fixtures import write_lines
-from tests.training_fixtures import TINY_MODEL, Recorder, dying
+from tests.training_fixtures import TINY_MODEL, Recorder
 
 BETA = {"simpo": 2.0, "ipo": 0.3, "orpo": 1.0}
 
@@ -167,31 +165,6 @@ def test_rounding_of_long_answers_prefers_none() -> None:
     assert -300 < float(own.max()) < -200
     _, sums = module(*given, rounded, *about(pairs, [pairs[0].channel], [1.0], device), torch.tensor(60.0))
     assert sums.tolist()[1] == 2.0  # all four count half
-
-
-def test_killed_anywhere_ends_with_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(learning, "_BLOCK", 24)
-    config = settings("kto", max_steps=10, log_every=2, save_every=2, loss_weights={"a": 0.5})
-    examples, generator = examples_of("kto", PAIRS[:40]), random.Random(1)
-
-    def run(name: str, log: Recorder) -> dict[str, Any]:
-        points = 1 if name == "whole" else 5  # which training does not notice
-        stage = stage_of(config.model_copy(update={"heldout_points": points}), tmp_path / name, log)
-        trained = learning.learn(stage, make_model(), examples, lambda _: {})
-        kept = {path.name: path.read_bytes() for part in ("reference", "divergence")
-                for path in (tmp_path / name / part).iterdir()}
-        return {**{key: each.numpy().tobytes() for key, each in trained.model.state_dict().items()}, **kept}
-
-    whole, cut = Recorder(), Recorder()
-    expected = run("whole", whole)
-    for owner, what in ((learning, "score"), (TorchEngine, "update"), (TorchEngine, "save"), (TorchEngine, "update")):
-        with monkeypatch.context() as patch:
-            patch.setattr(owner, what, dying(getattr(owner, what), generator.randint(1, 3)))
-            with pytest.raises(KeyboardInterrupt):
-                run("cut", cut)
-        remove_temporaries(tmp_path / "cut")
-    assert run("cut", cut) == expected
-    assert cut.logged == whole.logged
 
 
 def test_examples_of_a_prompt_are_held_out_together() -> None:
