@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from argosy.core.store.files import read_record
 from argosy.core.store.step_files import read_done, read_outputs
 from tests.command_line import Argosy
 from tests.end_to_end.crash import kills, run
@@ -94,26 +93,6 @@ def test_a_sweep_shares_the_stages_before_it_and_costs_its_new_points_alone(
     assert "12 points" in more
     assert "8 to run, 4 reused" in more
     assert not list(tmp_path.glob("last_run.json"))  # argosy status goes on telling of the lifecycle
-
-
-def test_requests_of_a_stage_on_two_nodes_follow_from_the_larger_one(
-    store: Path, tmp_path: Path, argosy: Argosy, no_mlflow: None, warm: None
-) -> None:
-    for name in ("data", "clean", "tokenizer", "tokenize"):
-        [directory] = store.glob(f"{name}-*")
-        shutil.copytree(directory, tmp_path / directory.name)
-    asked = ["--preset", "tiny", "--store", str(tmp_path), "--to", "pretrain", "pretrain.tokens=1024",
-             "resources.pretrain={nodes: 2, memory_gb: 16}"]
-    argosy("run", *asked)
-    [attempt] = read_record(next(tmp_path.glob("pretrain-*/run.json")))["history"]
-    of_both = 2 * attempt["peak_rss_mb"] * 2**20 / 1e9
-    assert 0.4 < of_both < 8  # a node is two processes that have imported torch
-    told = argosy("plan", *asked, "pretrain.seed=5").out
-    [peak, enough] = re.findall(r"pretrain: asked 16 GB, measured peak (\S+) GB: (\S+) GB would do", told)[0]
-    assert float(peak) == pytest.approx(of_both, rel=0.05)
-    argosy("run", *asked, "pretrain.seed=5", "learn_resources=true")
-    assert {read_record(path)["history"][-1]["memory_gb"] for path in tmp_path.glob("pretrain-*/run.json")} == {
-        16.0, float(enough)}
 
 
 def test_merged_and_quantized_copies_are_evaluated_and_compared_and_one_exported_with_a_card(

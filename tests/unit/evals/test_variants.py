@@ -125,6 +125,7 @@ CHAINS = {
     "statements": {"single_answers": {"mode": "statements"}},
     "wordings": {"paraphrased": {"k": 2}},
     "none": "none_of_the_others",
+    "told": {"template": {"prompt": "{options}\nGiven this, {question}\nRight:", "answer": "({label})"}},
 }
 SUM = {"question": "A hen lays {} eggs and Jo eats 3. How many are left?", "answer": "<<{}-3={}>>{} are left.\n#### {}"}
 
@@ -156,6 +157,7 @@ def test_each_runs_and_says_what_it_measures(where: Path) -> None:
     assert names == {"few": {"acc", "chance"}, "written": {"acc", "unparsable", "chance"},
                      "pride": {"acc", "acc_pride", "chance"}, "others": {"acc", "chance"},
                      "statements": {"acc", "acc_all", "chance"}, "wordings": orders, "none": {"acc", "chance"},
+                     "told": {"acc", "chance"},
                      "other_numbers": {"acc", "unparsable", "chance"}}
     assert found.kinds.keys() == found.metrics.keys()  # each has a declaration
     better = {name: found.kinds[f"bench/facts/{name}/acc"].better for name in ("few", "none")}

@@ -332,7 +332,6 @@ def test_limits_that_another_engine_would_not_keep_are_refused(models: Path,
 
 def test_another_engine_gets_the_requests_and_ends_with_the_server(models: Path) -> None:
     """With a stand-in of vLLM's command line and protocol."""
-    (models / "stand_in.py").write_text(STAND_IN)
     program = models / "vllm"
     program.write_text(f"#!{sys.executable}\n{STAND_IN}")
     program.chmod(0o755)

@@ -1,5 +1,5 @@
 """Training on several nodes and without anybody watching: the same bytes on two groups of processes, after a rank that
-was killed or frozen, and the same samples while a node is lost."""
+was killed, and the same samples while a node is lost."""
 
 import os
 import re
@@ -37,32 +37,17 @@ def test_two_nodes_are_one_also_where_a_rank_starts_again_in_place(given: Path, 
     until(states(tmp_path))
     os.kill(ranks(tmp_path, 2)[1], signal.SIGKILL)
     process.end()
-    like_whole(tmp_path, given, name, **fields)
+    one = like_whole(tmp_path, given, name, **fields)
     run = read_record(tmp_path / "run.json")
     assert run["attempts"] == 1
+    peaks = [read_record(out / "run.json")["peak_rss_mb"] for out in (tmp_path, one)]
+    assert 0.5 < peaks[0] / peaks[1] < 0.85  # of the larger node: an agent and a rank, in place of one and both
     assert [(each["rank"], each["cause"]) for each in run["restarts"]] == [(1, "killed")]
     assert "round 2 on 2 nodes: ranks 1 to 1 on node 1" in (tmp_path / "log.txt").read_text()
     assert not (tmp_path / "state").exists()
 
 
-def test_a_frozen_rank_is_named_with_its_state_and_training_goes_on(given: Path, tmp_path: Path,  # noqa: F811
-                                                                    monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ARGOSY_HANG_SECONDS", "5")
-    fields: dict[str, Any] = {**TWO["pretrain"], **LONG["pretrain"]}
-    process = start(given, "pretrain", tmp_path, **fields)
-    until(states(tmp_path))
-    os.kill(ranks(tmp_path, 2)[1], signal.SIGSTOP)
-    process.end()
-    like_whole(tmp_path, given, "pretrain", **fields)
-    restart, = read_record(tmp_path / "run.json")["restarts"]
-    assert (restart["rank"], restart["cause"]) == (1, "hang")
-    assert re.match(r"(a training step has taken \d+ s, and the slowest of the last \d+ \d\.\d s|rank 1 has been "
-                    r"stopped for 5 s): rank 1: stopped \(SIGSTOP, or a debugger\); other ranks: ", restart["why"])
-    assert len(restart["stacks"]["0"]) > 3
-    assert "most recent call first" in (tmp_path / "log-rank0.txt").read_text()
-
-
-FOUR = {"processes": 4, "global_batch_size": 12, "micro_batch_size": 1, "tokens": 300 * 384, "exports": [1.0],
+FOUR = {"processes": 4, "global_batch_size": 12, "micro_batch_size": 1, "tokens": 100 * 384, "exports": [1.0],
         "save_every": 10, "log_every": 1, "learning_rate": 1e-4}
 
 
@@ -71,7 +56,7 @@ def check_learnt_the_same(out: Path, given: Path) -> None:  # noqa: F811
     expected = metrics(whole(given, "pretrain", **FOUR))
     assert metrics(out).keys() == expected.keys()
     losses = {key: value for key, value in metrics(out).items() if "loss" in key[0] or "bpb" in key[0]}
-    assert len(losses) > 300
+    assert len(losses) > 100
     assert losses == pytest.approx({key: expected[key] for key in losses}, rel=1e-3)
 
 
