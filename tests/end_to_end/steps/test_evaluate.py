@@ -77,20 +77,6 @@ def test_a_benchmark_in_one_language_is_enough(store: Path, tmp_path: Path) -> N
         evaluate(store, tmp_path / "none", data=str(tmp_path / "data"))
 
 
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"checkpoint": "/nowhere/sft"}, "/nowhere/sft does not exist"),
-        ({"export": "quarter"}, "'quarter' is not in .*there are: final, end, half"),
-        ({"suite": "benchmarks"}, "did you mean 'benchmark'"),
-        ({"data": "/nowhere"}, "benchmark/en.jsonl does not exist"),
-    ],
-)
-def test_wrong_input_is_named(store: Path, tmp_path: Path, fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        evaluate(store, tmp_path / "out", **fields)
-
-
 SUITE = """\
 benchmarks:
   tasks: {good: [good.jsonl], broken: [broken.jsonl], absent: [absent.jsonl]}

@@ -277,15 +277,6 @@ def test_what_is_wrong_is_named(override: str, words: str) -> None:
         nodes(override)
 
 
-def test_what_is_wrong_in_a_file_is_named_with_its_line(tmp_path: Path) -> None:
-    file = tmp_path / "mine.yaml"
-    for text, words in (("name: x\npreset: tniy\n", "line 2: preset is 'tniy', allowed: 7b-8gpu, "),
-                        ("preset: tiny\nsft:\n  seed: 1\n  batch_size: 9\n", "line 4: sft is wrong: micro_batch")):
-        file.write_text(text)
-        with pytest.raises(InputError, match=re.escape(f"{file}, {words}")):
-            compose(None, file)
-
-
 def test_every_example_of_the_file_that_init_writes_is_valid(tmp_path: Path) -> None:
     text = TEMPLATE.read_text(encoding="utf-8")
     (tmp_path / "texts").mkdir()

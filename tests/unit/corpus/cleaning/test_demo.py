@@ -72,13 +72,3 @@ def test_clean_documents_are_kept(cleaned: Cleaned) -> None:
     assert len(lost) <= 0.02 * total.total()
     for channel in ("knowledge_en", "knowledge_zh"):
         assert sum(document.channel == channel for document, *_ in lost) <= 0.01 * total[channel]
-
-
-def test_no_fact_loses_its_prose(cleaned: Cleaned) -> None:
-    def facts(documents: dict[str, Document], lang: str) -> Counter[str]:
-        prose = (d for d in documents.values() if d.metadata.get("kind") == "prose" and d.lang == lang)
-        return Counter(fact for document in prose for fact in document.metadata["facts"])
-
-    for lang in ("en", "zh"):
-        before, after = facts(cleaned.before, lang), facts(cleaned.after, lang)
-        assert min(after[fact] for fact in before) >= SIZES.knowledge_repeats - 2
