@@ -57,6 +57,15 @@ def test_each_task_waits_for_what_its_nodes_depend_on_also_where_a_stage_is_left
     assert {of_node[node.id] for node in nodes} >= {"evaluate-sft", "evaluate-pretrain"}
 
 
+@pytest.mark.parametrize("how", ["Succeeded", "Failed", "Errored", "Skipped", "Omitted"])
+def test_nobody_waits_for_exports_however_the_stages_that_train_ended(how: str) -> None:
+    tasks = lifecycle_template(load_profile("gpu")).to_dict()["spec"]["templates"][0]["dag"]["tasks"]
+    [depends] = [task["depends"] for task in tasks if task["name"] == "over"]
+    said = re.sub(r"[\w-]+\.(\w+)", lambda found: str(found[1] == how), depends)
+    assert eval(said.replace("||", "or").replace("&&", "and").replace("!", "not "))
+    assert {"pretrain", "rlhf", "posttraining"} <= {*re.findall(r"([\w-]+)\.", depends)}
+
+
 def test_ten_thousand_parts_are_dealt_to_a_hundred_pods_without_loss(tmp_path: Path) -> None:
     planned = plan(lifecycle(compose("tiny", overrides=("clean.shards=10000",))), tmp_path, None, "clean")
     scores = [node for node in planned.to_run if node.name == "score"]

@@ -15,7 +15,7 @@ FOLLOW, WAIT, OVER = "follow", "wait", "over"
 
 
 def following(profile: Profile, trains: Sequence[str]) -> Tail:
-    """Make the task that evaluates exports while stages train, the one that ends its waiting where a stage has failed,
+    """Make the task that evaluates exports while stages train, the one that ends its waiting once none trains any more,
     and their templates: a pod that waits, then beside each other its evaluation and, by itself again, the rest.
 
     `trains`: the tasks that train."""
@@ -37,8 +37,8 @@ def following(profile: Profile, trains: Sequence[str]) -> Tail:
              when=f"{{{{=tasks.{WAIT}.outputs.parameters.{REST} != '[]'}}}}", arguments={"queue": given[REST]})])
     early = DAG(name=EARLY, inputs=[Parameter(name="queue")], tasks=[
         Task(name=FOLLOW, template=FOLLOW, continue_on=ours, arguments={"queue": "{{inputs.parameters.queue}}"})])
-    failed = " || ".join(f"{name}.Failed || {name}.Errored" for name in trains)
+    ended = " && ".join(f"({name}.Succeeded || !{name}.Succeeded)" for name in trains)  # in any way: also omitted
     return Tail([Task(name=EARLY, template=EARLY, depends=f"{PLAN}.Succeeded", when=wanted,
                       arguments={"queue": queue}),
-                 Task(name=OVER, template=OVER, depends=failed, when=wanted)],
+                 Task(name=OVER, template=OVER, depends=ended, when=wanted)],
                 [early, follow, wait, container(OVER, profile, ["end", *common], retry_strategy=retry(profile))])

@@ -2,7 +2,7 @@
 
 One light pod of a workflow waits for the next export; then a pod evaluates it, while another waits for the one after
 that. Nothing depends on it: the evaluations after a stage hold the same nodes, and run what is missing. So waiting may
-end at any time, and does where a stage has failed for good."""
+end at any time, and does once nothing trains any more."""
 
 import argparse
 import json
@@ -23,12 +23,12 @@ from workflows.plan import PlannedNode
 EARLY = "early"  # output of the plan: the queue, as batches in the order in which their exports are likely to come
 FOUND, TASK, REST = "batch", "task", "rest"  # outputs of a pod that waits: "" where no export comes any more
 POLL_S = 3.0
-_OVER = "over.json"  # note in a workflow's folder: nothing trains any more, and a stage has failed for good
+_OVER = "over.json"  # note in a workflow's folder: nothing trains any more
 
 
 def early_batches(assigned: Mapping[str, Sequence[PlannedNode]], patches: Mapping[str, str], pipeline: str,
                   parallelism: int) -> dict[str, Batch]:
-    """Make a batch of each export that is evaluated early. Where one pod fills `parallelism`, nothing is.
+    """Make a batch of each export that is evaluated early; none where the pod that waits would fill `parallelism`.
 
     `patches`: the tasks with the patches of the pods of those that have none themselves."""
     todo = [(task, node) for task, nodes in assigned.items() for node in nodes if node.to_run]
@@ -40,8 +40,10 @@ def early_batches(assigned: Mapping[str, Sequence[PlannedNode]], patches: Mappin
             name = f"{task}-{pipeline}-{export.name}"
             before = found[name].nodes if name in found else ()
             found[name] = Batch(task=patches.get(task, task), nodes=(*before, node.id))
-    if found and parallelism < 2:
-        print("evaluate.follow: parallelism of the profile is 1: exports are evaluated after their stages", flush=True)
+    least = 3 if any(node.resources.nodes > 1 for _, node in todo) else 2  # such a stage has two pods, and its JobSet
+    if found and parallelism < least:
+        print(f"evaluate.follow: parallelism of the profile is {parallelism}, and {least} are needed: exports are "
+              "evaluated after their stages", flush=True)
         return {}
     return found
 
@@ -54,9 +56,9 @@ def wait(profile: Profile, arguments: argparse.Namespace) -> int:
         mirror.pull_below(folder, wanted=lambda name: name.endswith("/plan.json"))
     handoff = read_handoff(root / folder / "plan.json")
     left = {batch: Path(handoff.of(batch)[0].early) for batch in json.loads(arguments.queue)}
-    while not (found := next((batch for batch, export in left.items() if _is_there(export, mirror)), "")):
+    while not (found := _first(left, mirror)):
         if _is_over(root, folder, mirror):
-            print("a stage has failed: no export comes any more")
+            print("nothing trains any more: no export comes")
             break
         time.sleep(POLL_S)
     rest = [batch for batch in left if batch != found] if found else []
@@ -66,11 +68,13 @@ def wait(profile: Profile, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _is_there(export: Path, mirror: Mirror | None) -> bool:
+def _first(left: Mapping[str, Path], mirror: Mirror | None) -> str:
+    """Return the first batch whose export is there, or ""; a bucket is asked once for each stage."""
     if mirror is None:
-        return export.is_dir()
-    stage = export.parents[1].name
-    return any(file.startswith(f"{EXPORTS}/{export.name}/") for file in whole(mirror.remote, stage)[1])
+        return next((batch for batch, export in left.items() if export.is_dir()), "")
+    stages = {stage: whole(mirror.remote, stage)[1] for stage in {export.parents[1].name for export in left.values()}}
+    return next((batch for batch, export in left.items() if any(
+        file.startswith(f"{EXPORTS}/{export.name}/") for file in stages[export.parents[1].name])), "")
 
 
 def _is_over(root: Path, folder: str, mirror: Mirror | None) -> bool:
@@ -78,7 +82,7 @@ def _is_over(root: Path, folder: str, mirror: Mirror | None) -> bool:
 
 
 def end(profile: Profile, arguments: argparse.Namespace) -> int:
-    """Note that a stage has failed for good and nothing trains any more, so that nobody waits for exports; return 0."""
+    """Note that nothing trains any more, so that nobody waits for exports; return 0."""
     folder = Path(profile.storage.root, FOLDER, arguments.workflow)
     write_json(make_directory(folder) / _OVER, {})
     if profile.storage.uri:
