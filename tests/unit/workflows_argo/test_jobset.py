@@ -58,7 +58,7 @@ def test_each_node_has_a_pod_with_the_stages_devices_and_the_launcher_has_none(p
                                                                                ) -> None:
     given = outputs(profile, tmp_path, "resources.pretrain.nodes=4", "pretrain.global_batch_size=32")
     jobset = json.loads(given["jobsets"]["pretrain"])
-    assert jobset["metadata"]["name"] == "lifecycle-abcde-pretrain-__ATTEMPT__"
+    assert jobset["metadata"]["generateName"] == "a-lifecycle-abcde-pretrain-__ATTEMPT__-"
     assert jobset["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "training"
     job = jobset["spec"]["replicatedJobs"][0]["template"]["spec"]
     assert (job["parallelism"], job["completions"], job["completionMode"]) == (4, 4, "Indexed")
@@ -127,8 +127,9 @@ def test_a_jobset_after_one_whose_pod_lacked_memory_asks_for_more(profile: Profi
     def memory(attempt: int) -> str:
         arguments = Namespace(workflow="lifecycle-abcde", batch=batch, attempt=str(attempt), outputs=tmp_path / "o")
         assert remake(profile, arguments) == 0
+        (state / f"joined-{attempt}").touch()  # its pods start
         made = json.loads((tmp_path / "o/jobset").read_text())
-        assert made["metadata"]["name"] == f"lifecycle-abcde-pretrain-{attempt}"
+        assert made["metadata"]["generateName"] == f"a-lifecycle-abcde-pretrain-{attempt}-"
         job = made["spec"]["replicatedJobs"][0]["template"]["spec"]
         assert job["podFailurePolicy"]["rules"][1]["onExitCodes"]["values"] == [1, 2, 137]
         main = job["template"]["spec"]["containers"][0]
@@ -138,14 +139,14 @@ def test_a_jobset_after_one_whose_pod_lacked_memory_asks_for_more(profile: Profi
 
     assert [memory(attempt) for attempt in (0, 1)] == [f"{256 * 1024}Mi", f"{384 * 1024}Mi"]
     monkeypatch.setenv("ARGOSY_JOIN_SECONDS", "0.01")
-    monkeypatch.setenv("ARGOSY_LEFT", str(state / "left-1"))
+    monkeypatch.setenv("ARGOSY_JOINED", str(state / "joined-1"))
     with pytest.raises(StepError, match="names no launcher that answers"):
         join("pretrain", state / "launcher.json")
     assert [memory(attempt) for attempt in (2, 3, 4, 9)] == [
         f"{size}Mi" for size in (384 * 1024, 576 * 1024, 864 * 1024, 864 * 1024)]
     assert memory(0) == f"{256 * 1024}Mi"
     write_json(make_directory(tmp_path / "runs" / BAD) / "gpu-7.json", {"node": "gpu-7", "time": time.time()})
-    assert memory(2) == f"{576 * 1024}Mi"
+    assert memory(2) == f"{384 * 1024}Mi"  # of the second attempt, which was refused, no pod came
     assert '"values": ["no-node", "gpu-7"]' in (tmp_path / "o/jobset").read_text()
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from argosy.core.errors import InputError
 from argosy.core.step.ranks.launcher import ADDRESS, JOIN, NODE
-from argosy.core.step.ranks.member import JOIN_WAIT, LEFT
+from argosy.core.step.ranks.member import JOIN_WAIT, JOINED
 from argosy.core.store.files import make_directory
 from argosy.core.store.step_files import STATE
 from workflows.argo.attempts import KILLED
@@ -83,9 +83,10 @@ def jobset(profile: Profile, task: Task, batch: str, nodes: int, patch: Manifest
                                                      "values": [1, 2, KILLED]}}]},
            "template": pod}
     queue = {_QUEUE: profile.nodes.queue} if profile.nodes.queue else {}
-    name = f"{workflow[-40:].lstrip('-.')}-{task.name[:12].rstrip('-')}-{ATTEMPT}"
+    # With a random end, as that of a workflow before it was retried may be there yet. JobSet adds 16 characters.
+    name = f"a-{workflow[-20:].lstrip('-.').replace('.', '-')}-{task.name[:12].rstrip('-')}-{ATTEMPT}-"
     return {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet",
-            "metadata": {"name": name, "namespace": profile.namespace, **metadata,
+            "metadata": {"generateName": name, "namespace": profile.namespace, **metadata,
                          "labels": {**metadata["labels"], **queue}},
             "spec": {"ttlSecondsAfterFinished": KEPT_S, "failurePolicy": {"maxRestarts": 0},
                      "replicatedJobs": [{"name": "node", "replicas": 1, "template": {"spec": job}}]}}
@@ -111,15 +112,16 @@ def join(profile: Profile, arguments: argparse.Namespace) -> int:
     """Become the group of ranks of this pod's node, until the launcher says that all is over."""
     path = Path(profile.storage.root) / FOLDER / arguments.workflow / "plan.json"
     (node,) = read_handoff(path).of(arguments.batch)
-    left = _left(node, arguments.attempt)
-    make_directory(left.parent)
+    joined = _joined(node, arguments.attempt)
+    make_directory(joined.parent)
+    joined.touch()
     environment = {**os.environ, JOIN: str(Path(node.dir, STATE, ADDRESS)),
-                   LEFT: str(left), NODE: os.environ.get("JOB_COMPLETION_INDEX", "0"), "PYTHONUNBUFFERED": "1"}
+                   JOINED: str(joined), NODE: os.environ.get("JOB_COMPLETION_INDEX", "0"), "PYTHONUNBUFFERED": "1"}
     os.execve(sys.executable, [sys.executable, "-m", f"steps.{node.step}"], environment)
 
 
-def _left(node: PlannedNode, attempt: str) -> Path:
-    return Path(node.dir, STATE, f"left-{attempt}")
+def _joined(node: PlannedNode, attempt: str) -> Path:
+    return Path(node.dir, STATE, f"joined-{attempt}")
 
 
 def remake(profile: Profile, arguments: argparse.Namespace) -> int:
@@ -127,10 +129,10 @@ def remake(profile: Profile, arguments: argparse.Namespace) -> int:
     they had a launcher: one was killed, as for want of memory; one that loses its machine is replaced. They keep away
     from the nodes that have failed by now."""
     (node,) = read_handoff(Path(profile.storage.root) / FOLDER / arguments.workflow / "plan.json").of(arguments.batch)
-    earlier = [_left(node, str(number)) for number in range(int(arguments.attempt))]
-    for left in () if earlier else Path(node.dir, STATE).glob("left-*"):  # of the workflow before it was retried
-        left.unlink()
-    killed = sum(not left.exists() for left in earlier)
+    earlier = [_joined(node, str(number)) for number in range(int(arguments.attempt))]
+    for joined in () if earlier else Path(node.dir, STATE).glob("joined-*"):  # of the workflow before it was retried
+        joined.unlink()
+    killed = sum(joined.exists() for joined in earlier)
     made = json.loads(os.environ[MANIFEST].replace(ATTEMPT, arguments.attempt))
     pod = made["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
     pod |= away(avoided(profile, Path(profile.storage.root)))

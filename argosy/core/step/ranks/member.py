@@ -21,8 +21,8 @@ from argosy.core.store.lease import seconds_from
 from argosy.core.store.step_files import read_done
 
 JOIN_WAIT = "ARGOSY_JOIN_SECONDS"
-LEFT = "ARGOSY_LEFT"
-"""Names the file by which a group in a pod says that it had no launcher; one that lacks memory says nothing."""
+JOINED = "ARGOSY_JOINED"
+"""Names a file of a group in a pod, which removes it when it has no launcher; one that lacks memory leaves it."""
 _POLL_S, _BEAT_S = 0.2, 1.0
 
 
@@ -46,8 +46,8 @@ def join(step: str, record: Path) -> int:
                 return 0
             last, served = time.monotonic(), True
         time.sleep(_BEAT_S)
-    if LEFT in os.environ:
-        Path(os.environ[LEFT]).touch()
+    if JOINED in os.environ:
+        Path(os.environ[JOINED]).unlink(missing_ok=True)
     if served and address.get(AGAIN):
         raise StepError("a node of this step is bad: its groups are to be made again on others")
     raise StepError(f"{record} names no launcher that answers for {patience:g} s ({JOIN_WAIT})")
@@ -111,7 +111,7 @@ class _Member:
         end = run_group(self._step, where, round_["task"], lambda: self._asked(number))
         self._register()
         self._store.set(f"end/{number}/{self._node}", json.dumps(end.record()))
-        if end.starved and LEFT in os.environ:
+        if end.starved and JOINED in os.environ:
             sys.exit(128 + signal.SIGKILL)  # as if it had been killed itself
 
     def _asked(self, number: int) -> Stop:

@@ -11,7 +11,7 @@ import pytest
 
 from argosy.core.nodes.bad import BAD, NODE_NAME
 from argosy.core.step.ranks.launcher import ADDRESS, EXTERNAL, JOIN, NODE, end_groups
-from argosy.core.step.ranks.member import JOIN_WAIT, LEFT
+from argosy.core.step.ranks.member import JOIN_WAIT, JOINED
 from argosy.core.store.files import read_record
 from argosy.core.store.step_files import ERROR, STATE
 from tests.argo_fixtures import plan_pod, write_profile
@@ -91,7 +91,8 @@ def test_a_bad_node_is_on_record_its_pods_make_way_and_the_next_plan_keeps_away_
     (plant / "sitecustomize.py").write_text(PLANT.format(rank="gpu-7", what=WRONG).replace('"RANK"', f'"{NODE_NAME}"'))
     out = tmp_path / "store" / "pretrain-0123456789ab"
     monkeypatch.setenv("ARGOSY_ADDRESS", "127.0.0.1")
-    given = {**os.environ, JOIN: str(out / STATE / ADDRESS), JOIN_WAIT: "60", LEFT: str(tmp_path / "left")}
+    given = {**os.environ, JOIN: str(out / STATE / ADDRESS), JOIN_WAIT: "60", JOINED: str(tmp_path / "joined")}
+    (tmp_path / "joined").touch()
     pods = [subprocess.Popen([sys.executable, "-m", "steps.noop"], env={**given, NODE: str(node), NODE_NAME: name})
             for node, name in enumerate(("gpu-6", "gpu-7"))]
     monkeypatch.setenv(EXTERNAL, "0")
@@ -104,7 +105,7 @@ def test_a_bad_node_is_on_record_its_pods_make_way_and_the_next_plan_keeps_away_
     assert read_record(out / ERROR)["nodes"] == ["gpu-7"]
     end_groups(out, again=True)
     assert [pod.wait(60) for pod in pods] == [1, 1]
-    assert (tmp_path / "left").exists()  # they did not lack memory
+    assert not (tmp_path / "joined").exists()  # they did not lack memory
     profiles = write_profile(tmp_path, bad_nodes={"most": 2})
     assert plan_pod(profiles, tmp_path / "outputs", "--to", "data").returncode == 0
     patch = json.loads(json.loads((tmp_path / "outputs/patches").read_text())["data"])

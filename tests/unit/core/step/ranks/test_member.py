@@ -16,7 +16,8 @@ def test_a_pod_whose_rank_lacked_memory_says_so_and_ends_as_if_it_had_been_kille
 
     store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     monkeypatch.setenv("ARGOSY_NODE", "0")
-    monkeypatch.setenv(member.LEFT, str(tmp_path / "left"))
+    (joined := tmp_path / "joined").touch()
+    monkeypatch.setenv(member.JOINED, str(joined))
     monkeypatch.setattr(member, "run_group", lambda *given: GroupEnd(exits={0: (-9, 1.0)}, starved={0: True}))
     group = member._Member("pretrain", {"host": "127.0.0.1", "port": store.port})
     members = {0: [0, json.loads(store.get("group/0"))["incarnation"]]}
@@ -27,4 +28,4 @@ def test_a_pod_whose_rank_lacked_memory_says_so_and_ends_as_if_it_had_been_kille
     group._gone.set()
     assert ended.value.code == 137
     assert GroupEnd.read(json.loads(store.get("end/1/0"))).starved == {0: True}
-    assert not (tmp_path / "left").exists()
+    assert joined.exists()
