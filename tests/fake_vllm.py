@@ -1,17 +1,17 @@
 """A stand-in of `vllm serve` that speaks the same HTTP, with the fields of release 0.33, around a small model.
 
-In a test's process (`serving`), or by itself: `python fake_vllm.py serve DIRECTORY --port N ...`. `faults` says what it
-does wrong."""
+In a test's process (`serving`), or by itself: `python -m tests.fake_vllm serve DIRECTORY --port N ...`. `faults` says
+what it does wrong."""
 
 import json
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
+
+from tests import servers
 
 FIELDS = {"n", "seed", "temperature", "max_tokens", "top_p", "top_k", "min_p", "logprobs", "ignore_eos", "detokenize",
           "stop_token_ids"}  # of vllm.SamplingParams that are sent here
@@ -91,48 +91,28 @@ class FakeVLLM:
                 "output_mode": "tokens", "prompt_logprobs": None, "usage": {"completion_tokens": len(tokens)}}
 
 
-def make_server(fake: FakeVLLM, port: int = 0) -> ThreadingHTTPServer:
-    class Handler(BaseHTTPRequestHandler):
+def serving(fake: FakeVLLM) -> AbstractContextManager[str]:
+    """Let the fake answer at the URL that is yielded."""
+    return servers.serving(handler_of(fake))
+
+
+def handler_of(fake: FakeVLLM) -> type[servers.Handler]:
+    class Answers(servers.Handler):
         def do_GET(self) -> None:
-            self._reply(fake.get(self.path))
+            self._answer(fake.get(self.path))
 
         def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            body = json.loads(self.body())
             if "silent" in fake.faults:
                 time.sleep(2)
             none = "dead" in fake.faults or "silent" in fake.faults
-            self._reply(None if none else fake.post(self.path, body))
+            self._answer(None if none else fake.post(self.path, body))
 
-        def _reply(self, found: Any) -> None:
-            text = json.dumps({"error": {"message": "no such thing"}} if found is None else found).encode()
-            self.send_response(404 if found is None else 200)
-            self.send_header("Content-Length", str(len(text)))
-            self.end_headers()
-            self.wfile.write(text)
+        def _answer(self, found: Any) -> None:
+            none = {"error": {"message": "no such thing"}}
+            self.reply(404 if found is None else 200, json.dumps(none if found is None else found).encode())
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    class Server(ThreadingHTTPServer):
-        request_queue_size = 64
-        daemon_threads = True
-
-        def handle_error(self, *_: Any) -> None:
-            pass
-
-    return Server(("127.0.0.1", port), Handler)
-
-
-@contextmanager
-def serving(fake: FakeVLLM) -> Iterator[str]:
-    """Let the fake answer at the URL that is yielded."""
-    server = make_server(fake)
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
+    return Answers
 
 
 if __name__ == "__main__":
@@ -141,4 +121,4 @@ if __name__ == "__main__":
     print("fake vLLM with", model, flush=True)
     if "--broken" in arguments:
         sys.exit("RuntimeError: no kernel image is available")
-    make_server(FakeVLLM(model), int(options["--port"])).serve_forever()
+    servers.Server(("127.0.0.1", int(options["--port"])), handler_of(FakeVLLM(model))).serve_forever()

@@ -41,6 +41,13 @@ def sequence(model: LanguageModel, context: Sequence[int], tokens: Sequence[int]
     return float(sum(found[len(context) - 1 + n, token] for n, token in enumerate(tokens)))
 
 
+def nats(model: Any, ids: Sequence[int]) -> torch.Tensor:
+    """Losses of all tokens but the first, of a model of transformers."""
+    with torch.no_grad():
+        logits = model(torch.tensor([list(ids)])).logits[0, :-1]
+    return torch.nn.functional.cross_entropy(logits, torch.tensor(ids[1:]), reduction="none").double()
+
+
 def bare(model: LanguageModel, text: str) -> list[int]:
     return list(model.tokenizer(text, add_special_tokens=False)["input_ids"])
 

@@ -29,10 +29,16 @@ class Handler(BaseHTTPRequestHandler):
         """Nothing on the terminal."""
 
 
+class Server(ThreadingHTTPServer):
+    """One that lets many clients wait."""
+
+    request_queue_size, daemon_threads = 64, True
+
+
 @contextmanager
 def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
     """Serve meanwhile; yields the URL."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server = Server(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:

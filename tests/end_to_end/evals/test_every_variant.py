@@ -95,8 +95,7 @@ def _written(kind: str) -> Iterator[dict[str, object]]:
 
 PUBLISHED = {"mmlu": ("mmlu/*test*.csv", ""), "gaokao": ("gaokao_bench/*Objective_Q*.json", "gaokao"),
              "truthfulqa": ("truthfulqa/*TruthfulQA.csv", "truthfulqa_mc1"), "blimp": ("blimp/*.jsonl", "blimp"),
-             **{name: (f"commonsense_mc/*{name}*test*.json", "instructions")
-                for name in ("openbookqa", "piqa", "social_i_qa", "winogrande", "mathqa")}}  # fmt: skip
+             **{name: (f"commonsense_mc/*{name}*test*.json", "instructions") for name in ("openbookqa", "mathqa")}}
 MADE = ("right_first", "listed", "bullets", "unknown")
 
 

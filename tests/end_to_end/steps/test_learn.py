@@ -22,6 +22,7 @@ from argosy.evidence.results.rows import Rows
 from argosy.evidence.results.values import total
 from argosy.model.post.briefly import learn_texts
 from argosy.model.post.config import SFTConfig
+from argosy.model.weights.load import load_model
 from argosy.model.weights.pretrained import load_tokenizer
 from evals.answers import Answer, answer, generated
 from evals.items import Item
@@ -32,6 +33,7 @@ from evals.variants.learn_then_ask import LearnThenAsk
 from steps.learn import STEP, LearnConfig
 from steps.start import StartConfig
 from tests.evaluation_fixtures import make_items, run_evaluate, save_checkpoint, write_items
+from tests.plain_forward import nats
 from tests.step_fixtures import run_step, write_lines
 from workflows.evaluation import Evaluation, evaluations, learning
 from workflows.graph import Node
@@ -192,27 +194,14 @@ def test_a_chat_model_learns_the_question_as_it_is_asked(tmp_path: Path) -> None
     assert copy.chat
     turns = [tokenizer.apply_chat_template([{"role": "user", "content": text}], tokenize=False,
                                            add_generation_prompt=True) for text in texts]
-    before, after = (nats(each.path, tokenizer, turns) for each in (checkpoint, copy))
+    ids_of = [tokenizer(turn, add_special_tokens=False)["input_ids"] for turn in turns]
+    models = [load_model(each.path) for each in (checkpoint, copy)]
+    before, after = ([nats(model, ids) for ids in ids_of] for model in models)
     words = [list(tokenizer(turn.partition("<|end|>")[0], add_special_tokens=False)["input_ids"]) for turn in turns]
     for each, learnt, ids in zip(before, after, words, strict=True):
         asked = slice(1, len(ids) - 1)  # what follows <bos><|user|> up to <|end|>, which nothing teaches
         assert sum(learnt[asked]) < 0.8 * sum(each[asked])
         assert sum(learnt[len(ids) - 1 :]) > 0.5 * sum(each[len(ids) - 1 :])
-
-
-def nats(model: Path, tokenizer: Any, texts: list[str]) -> list[list[float]]:
-    """Return the loss of each token of texts but the first."""
-    import torch
-    from transformers import AutoModelForCausalLM
-
-    loaded = AutoModelForCausalLM.from_pretrained(model)
-    found = []
-    for text in texts:
-        ids = torch.tensor([tokenizer(text, add_special_tokens=False)["input_ids"]])
-        with torch.no_grad():
-            logits = loaded(ids).logits[0, :-1]
-        found.append(torch.nn.functional.cross_entropy(logits.float(), ids[0, 1:], reduction="none").tolist())
-    return found
 
 
 @pytest.mark.parametrize(("variants", "fields", "message"), [

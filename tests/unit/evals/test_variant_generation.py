@@ -223,19 +223,3 @@ def test_an_example_does_not_give_the_answer_away_in_other_writing(
     chain = parse_chain("x", {"few_shot": {"n": 1, "choose": "first"}})
     prompt = chain.questions(item, 0, Pool([item], others))[0].prompt
     assert ("Which bird" in prompt) is shown
-
-
-def test_a_layout_is_the_benchmarks_own() -> None:
-    item = Item("x/1", "en", "What is 1+1?", ("1", "2", "3", "4"), 1, subject="elementary_mathematics")
-    shot = Item("x/0", "en", "What is 0+1?", ("1", "2", "3", "4"), 0, subject="elementary_mathematics")
-    layout = {"options": "lines", "description": "The following are multiple choice questions (with answers) about "
-              "{subject}.\n\n"}  # fmt: skip
-    chain = parse_chain("mmlu", [{"layout": layout}, {"few_shot": {"n": 1, "choose": "first"}}])
-    [question], _ = chain.all_questions([item], 0, [shot])
-    assert question.prompt == (
-        "The following are multiple choice questions (with answers) about elementary mathematics.\n\n"
-        "What is 0+1?\nA. 1\nB. 2\nC. 3\nD. 4\nAnswer: A\n\nWhat is 1+1?\nA. 1\nB. 2\nC. 3\nD. 4\nAnswer:"
-    )
-    arc = parse_chain("arc", [{"cloze": {"every": True}}, {"layout": {"before": "Question: "}}])
-    [question] = arc.questions(item, 0)
-    assert (question.prompt, question.continuations) == ("Question: What is 1+1?\nAnswer:", ("1", "2", "3", "4"))

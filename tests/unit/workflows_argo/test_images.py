@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from argosy.corpus.cleaning.kernels import CACHE, COMPILED, link_compiled
+from argosy.corpus.cleaning.kernels import link_compiled
 
 ROOT = Path(__file__).parents[3]
 IMAGES = ("data", "train", "mlflow")
@@ -100,13 +100,3 @@ def test_compiled_loops_are_offered_where_numba_may_write_beside_them(tmp_path):
     assert (cache / "quality").stat().st_mode & 0o200
     assert sorted(tmp_path.iterdir()) == [cache, image]
     link_compiled(str(image), str(image / "quality/lines.nbi/nowhere"))  # cannot be made: numba does without
-
-
-@pytest.mark.parametrize("name", ["data", "train"])
-def test_loops_run_as_they_were_compiled(name):
-    """Numba looks for what it has compiled by the CPU's name, and nodes are of many kinds."""
-    made, run = _dockerfile(name).split("\nFROM ${BASE}\n")
-    assert "NUMBA_CPU_NAME=generic NUMBA_CACHE_DIR=/opt/argosy/compiled" in made
-    assert "-m argosy.corpus.cleaning.kernels" in made
-    for setting in ("NUMBA_CPU_NAME=generic", f"{COMPILED}=/opt/argosy/compiled", f"{CACHE}=/tmp/numba"):
-        assert re.search(rf"^ +{setting}( \\)?$", run, re.M), setting

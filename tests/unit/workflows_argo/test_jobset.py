@@ -91,15 +91,6 @@ def test_pods_keep_away_from_the_nodes_that_failed_last(profile: Profile, tmp_pa
     assert "affinity" not in json.loads(outputs(off, tmp_path, *TWO)["patches"]["pretrain"])
 
 
-def test_a_stage_has_a_process_for_each_gpu_of_each_node(profile: Profile, tmp_path: Path) -> None:
-    config = compose("tiny", None, TWO)
-    pretrain = next(node for node in lifecycle(with_devices(config, profile)) if node.name == "pretrain")
-    assert (pretrain.config.processes, pretrain.config.nodes) == (16, 2)  # type: ignore[attr-defined]
-    config = compose("tiny", None, ("resources.pretrain.nodes=2", "pretrain.processes=4"))
-    pretrain = next(node for node in lifecycle(with_devices(config, profile)) if node.name == "pretrain")
-    assert (pretrain.resources.gpus, pretrain.resources.nodes) == (2, 2)
-
-
 def test_the_template_waits_for_the_jobset_and_may_make_it(profile: Profile) -> None:
     made = manifests(profile)
     templates = {each["name"]: each for each in made["lifecycle"][0]["spec"]["templates"]}

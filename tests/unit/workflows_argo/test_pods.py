@@ -43,8 +43,11 @@ def test_pods_in_the_order_of_the_tasks_make_the_laptop_s_nodes_once(profiles: P
         assert run_batches(profiles, given[task]) == [0] * len(given[task])
 
     assert all((tmp_path / "store" / Path(node.dir).name / OUTPUTS).is_file() for node in laptop.to_run)
-    end = ("finish", "--workflow", "wf", "--profile", "here", "--status", "Succeeded")
-    assert pod(profiles, *end).returncode == 0
+    for status, stopped, noted in (("Failed", "true", "KILLED"), ("Failed", "false", "FAILED"),
+                                   ("Succeeded", "false", "FINISHED")):
+        end = ("finish", "--workflow", "wf", "--profile", "here", "--status", status)
+        assert pod(profiles, *end, env={"ARGOSY_STOPPED": stopped}).returncode == 0
+        assert json.loads((tmp_path / "store/.argo/wf/finished.json").read_text()) == {"status": noted}
 
     again = plan_pod(profiles, tmp_path / "again", *RANGE, workflow="wf-2")
     assert again.returncode == 0
@@ -178,15 +181,6 @@ def test_the_config_is_recorded_as_composed_and_a_line_s_pods_fit_each_of_its_no
         [main] = json.loads(json.loads((args.outputs / "patches").read_text())["data"])["containers"]
         assert main["resources"]["requests"] == {"cpu": "5600m", "memory": MEMORY, "nvidia.com/gpu": "1"}
         assert json.loads((args.outputs / "memory").read_text()) == {"data": "15259"}
-
-
-def test_the_exit_handler_notes_how_the_workflow_ended(profiles: Path, tmp_path: Path) -> None:
-    assert plan_pod(profiles, tmp_path / "out", *RANGE).returncode == 0
-    for status, stopped, noted in (("Failed", "true", "KILLED"), ("Failed", "false", "FAILED"),
-                                   ("Succeeded", "false", "FINISHED")):
-        given = ("finish", "--workflow", "wf", "--profile", "here", "--status", status)
-        assert pod(profiles, *given, env={"ARGOSY_STOPPED": stopped}).returncode == 0
-        assert json.loads((tmp_path / "store/.argo/wf/finished.json").read_text()) == {"status": noted}
 
 
 GRID = ["pretrain.learning_rate=1e-3,1e-2", "pretrain.weight_decay=0.1,0.01"]  # of a sweep

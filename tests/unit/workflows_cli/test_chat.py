@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from argosy.core.errors import InputError
 from argosy.evidence.compare.checkpoints import Checkpoint
 from argosy.evidence.report.probe import reliability
 from tests.command_line import Argosy
+from tests.plain_forward import nats
 from tests.posttraining_fixtures import make_checkpoint
 from workflows.cli.probe import parse_prob
 
@@ -70,9 +70,7 @@ def probability(path: Path, prefix: str, text: str) -> float:
     """Probability of a text of tokens of its own, by the chain rule."""
     model, tokenizer = AutoModelForCausalLM.from_pretrained(path), AutoTokenizer.from_pretrained(path)
     before, whole = (tokenizer(each)["input_ids"] for each in (prefix, prefix + text))
-    with torch.no_grad():
-        logits = model(torch.tensor([whole])).logits[0].double().log_softmax(-1)
-    return math.exp(sum(float(logits[at - 1, whole[at]]) for at in range(len(before), len(whole))))
+    return math.exp(-float(nats(model, whole)[len(before) - 1 :].sum()))
 
 
 def make_step(store: Path, stage: str, digest: str, source: str = "") -> Path:

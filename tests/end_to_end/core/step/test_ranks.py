@@ -9,8 +9,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from argosy.core.store.lease import LEASE
 from argosy.core.store.step_files import ERROR, LOG, RUN, rank_log
 from tests.processes import alive, until
@@ -112,30 +110,10 @@ def running(out: Path, attempt: int, process: subprocess.Popen[str]) -> list[int
     return begun()
 
 
-def test_a_rank_that_hangs_is_named_with_its_stack_and_the_ranks_start_again(tmp_path: Path,
-                                                                             monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ARGOSY_HANG_SECONDS", "3")
-    assert ended(start(tmp_path, seconds=2, fail="hang", fail_rank=1, restarts=1))[0] == 0
-    assert is_whole(tmp_path)
-    restart, = json.loads((tmp_path / RUN).read_text())["restarts"]
-    assert (restart["rank"], restart["cause"]) == (1, "hang")
-    assert restart["stacks"]["1"][0].startswith("_hang (")
-    assert re.search(r"rank 1: in _hang \(.*steps/noop\.py:\d+\)", restart["why"])
-    assert "restart 1 of 1" in restart["why"]
-
-
 def test_a_failure_that_would_come_again_is_not_tried_again(tmp_path: Path) -> None:
     code, text = ended(start(tmp_path, seconds=0.1, fail="crash", restarts=2))
     assert (code, "rank 0 failed: ValueError: crashed on request" in text) == (1, True)
     assert "restarts" not in json.loads((tmp_path / RUN).read_text())
-
-
-def test_restarts_without_progress_between_are_counted(tmp_path: Path) -> None:
-    """A rank that is lost in the same place again and again."""
-    code, text = ended(start(tmp_path, seconds=0.1, fail="kill", fail_rank=1, restarts=2))
-    assert (code, "rank 1 was killed by SIGKILL" in text) == (137, True)
-    assert len(json.loads((tmp_path / RUN).read_text())["restarts"]) == 2
-    assert json.loads((tmp_path / ERROR).read_text())["cause"] == "killed"
 
 
 def test_torchrun_is_refused_in_words(tmp_path: Path) -> None:

@@ -175,20 +175,6 @@ def test_a_client_that_hangs_up_frees_its_place(serving: Serving) -> None:
     assert serving.metrics()['argosy_answer_tokens_total{model="./b"}'] < 1500  # of 648 + 353 + 900
 
 
-def test_a_stop_text_ends_an_answer_and_is_not_in_it(serving: Serving, model: LanguageModel) -> None:
-    whole = generated(model, CHATS[1], 40)
-    stop = whole[len(whole) // 2 :][:3]
-    for stream in (False, True):
-        found = serving.client.chat.completions.create(model="./a", messages=CHATS[1], temperature=0, max_tokens=40,
-                                                       stop=stop, stream=stream)
-        if stream:
-            parts = [part.choices[0] for part in found]
-            text, reason = "".join(part.delta.content or "" for part in parts), parts[-1].finish_reason
-        else:
-            text, reason = found.choices[0].message.content, found.choices[0].finish_reason
-        assert (text, reason) == (whole.split(stop)[0], "stop")
-
-
 @pytest.mark.parametrize(("fields", "status", "says"), [
     ({"model": "c"}, 404, "there are: ./a, ./b"),
     ({"max_tokens": 1200}, 400, "the context has 1024 tokens, and the prompt"),

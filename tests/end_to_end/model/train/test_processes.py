@@ -229,7 +229,6 @@ def test_a_phase_goes_on_with_other_processes_and_engines(given: Path, tmp_path:
 
 @pytest.mark.parametrize(("name", "first", "then"), [
     ("sft", {"processes": 2, "engine": "fsdp"}, {}),
-    ("dpo", {}, {"processes": 2, "engine": {"name": "zero", "stage": 2}}),
     ("grpo", {"processes": 2, "engine": {"name": "zero", "stage": 3}}, {}),  # with a rollout that waits for its update
 ])
 def test_posttraining_goes_on_with_other_processes_and_engines(given: Path, tmp_path: Path, name: str,

@@ -24,6 +24,7 @@ from steps import long_context, pretrain, sft, start, tokenize
 from tests.cleaning_fixtures import cleaned
 from tests.cleaning_fixtures import make_data as make_corpus
 from tests.end_to_end.crash import run as argosy_run
+from tests.plain_forward import nats
 from tests.posttraining_fixtures import make_data
 from tests.started_models import make_model, make_qwen_tokenizer
 from tests.tokenizer_kinds import TEXTS, make_sentencepiece
@@ -60,13 +61,6 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 @pytest.fixture(scope="module")
 def qwen(prepared: Callable[[str], Path]) -> Path:
     return prepared("qwen3")
-
-
-def nats(model: Any, ids: list[int]) -> torch.Tensor:
-    """Losses of all tokens but the first, by transformers alone."""
-    with torch.no_grad():
-        logits = model(torch.tensor([ids])).logits[0, :-1]
-    return torch.nn.functional.cross_entropy(logits, torch.tensor(ids[1:]), reduction="none").double()
 
 
 @pytest.mark.parametrize("kind", ["qwen3", "qwen2", "llama", "mistral", "gpt_neox", "mixtral", "qwen3_moe"])

@@ -1,4 +1,4 @@
-"""The contamination score on made-up models: who memorised, who knows, and who prefers a letter."""
+"""The contamination score on made-up models: who memorised and who knows."""
 
 import math
 
@@ -18,19 +18,16 @@ ITEMS = 200
 PLACES = {str(n): n % 4 for n in range(ITEMS)}
 
 
-def model(seed: int, *, seen: float = 0.0, knows: float = 0.4, letter: float = 0.0, natural: float = 0.0,
-          spread: float = 3.0) -> list[Evidence]:
-    """seen: share of items whose published order it remembers; letter: nats that it gives A beyond others; natural:
-    nats that published orders (sorted numbers) are likelier for everybody; spread: nats between orders."""
+def model(seed: int, *, seen: float = 0.0, natural: float = 0.0) -> list[Evidence]:
+    """seen: share of items whose published order it remembers; natural: nats that published orders (sorted numbers)
+    are likelier for everybody."""
     rng = np.random.default_rng(seed)
     texts, letters, plain, permuted = {}, {}, {}, {}
     for n in range(ITEMS):
-        remembers, known = rng.random() < seen, rng.random() < knows
-        text, answer = rng.normal(-80, spread, 4), rng.normal(-1, 0.3, 4)
-        text[0] += spread * remembers + natural
+        remembers, known = rng.random() < seen, rng.random() < 0.4
+        text, answer = rng.normal(-80, 3.0, 4), rng.normal(-1, 0.3, 4)
+        text[0] += 3.0 * remembers + natural
         answer[0] += 0.5 * remembers
-        for order in range(4):  # the right option is at each place in one of the orders
-            answer[order] += letter * ((n + order) % 4 == 0)
         texts[str(n)], letters[str(n)] = text.tolist(), answer.tolist()
         plain[str(n)] = float(known or remembers)
         permuted[str(n)] = float(known)

@@ -21,24 +21,6 @@ def judged(root: Path, *models: Model, pairs: list[dict[str, Any]] | None = None
     return run_step(STEP, config, root / "regressions-000000000001")
 
 
-def test_worse_is_told_with_numbers_and_a_report(tmp_path: Path) -> None:
-    found = judged(tmp_path, SFT, replace(SFT, knows=0.4, forgot=0.8), replace(SFT, step=301))
-    assert found["regressions"] == 1
-    worse, same = found["judged"]
-    assert worse["verdict"] == "worse"
-    assert same["verdict"] == "no difference"
-    assert any(text.startswith("facts: ") for text in worse["regressions"])
-    assert any(text.startswith("held-out code: ") for text in worse["regressions"])
-    assert worse["headlines"]["facts"]["p_adjusted"] < 0.05
-    page = (tmp_path / "regressions-000000000001/report.html").read_text()
-    assert "is worse than" in page
-    assert "no difference" in page
-    assert page.count("<script") == 1  # of its languages
-    spool = (tmp_path / "regressions-000000000001/tracking/spool.jsonl").read_text()
-    assert '"nightly/worse":1.0' in spool
-    assert '"nightly/judged":2.0' in spool
-
-
 def test_who_has_seen_the_test_is_told_whether_it_is_worse_or_not(tmp_path: Path) -> None:
     found = judged(tmp_path, SFT, replace(SFT, memorised=0.9, step=302), replace(SFT, step=301))
     verdicts = [each["contamination"]["facts"]["verdict"] for each in found["judged"]]

@@ -9,7 +9,6 @@ from threading import Event
 
 import numpy as np
 import pytest
-import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import cohen_kappa_score
 
@@ -19,6 +18,7 @@ from argosy.evidence.judging.metrics import Verdict, kappa, length_controlled, m
 from argosy.evidence.judging.records import Answer, Prompt
 from argosy.model.infer.chat_api import ChatApi
 from tests.evaluation_fixtures import make_language_model
+from tests.plain_forward import bare, sequence
 from tests.servers import judge_server
 
 SAVED = dict[int, judges.Preference]
@@ -81,13 +81,8 @@ def test_a_checkpoint_judges_by_the_probability_of_the_letters() -> None:
     judge = judges.CheckpointJudge(model, chat=True, name="j")
     judge.prefer([comparison, judges.Comparison("x" * 2000, "a", "b")], lambda i, p: found.update({i: p}))
     text = model.chat(judges.question(comparison, writes=False))
-    logs = []
-    for letter in "AB":
-        context = model.tokenizer(text, add_special_tokens=False)["input_ids"]
-        whole = model.tokenizer(text + letter, add_special_tokens=False)["input_ids"]
-        with torch.no_grad():
-            logprobs = model.model(torch.tensor([whole])).logits[0].log_softmax(-1)
-        logs.append(sum(float(logprobs[at - 1, whole[at]]) for at in range(len(context), len(whole))))
+    context = bare(model, text)
+    logs = [sequence(model, context, bare(model, text + letter)[len(context) :]) for letter in "AB"]
     assert found[0].first == pytest.approx(1 / (1 + math.exp(logs[1] - logs[0])), abs=1e-5)
     assert found[1].first is None
     assert "longer than the judge's context of 512" in found[1].reason
@@ -170,21 +165,3 @@ def test_metrics_of_verdicts_by_hand() -> None:
     assert found["orders_agree"].value == pytest.approx(2 / 3)
     assert found["position_bias"].value == pytest.approx((0.05 + 0.15 - 0.05) / 3)
     assert (found["longer_wins"].value, found["agreement"].value) == (1.0, 0.5)
-
-
-def test_answers_are_the_models_own_greedy_ones_and_end_where_a_turn_ends() -> None:
-    model = make_language_model(positions=512)
-    prompts = [Prompt("1", "What is number 1?"), Prompt("2", "第2号是什么？请详细说明。")]
-    found = judges.answers_of(model, prompts, chat=True, max_new_tokens=12, temperature=0.0, seed=0)
-    stops = model.ends(chat=True)
-    assert model.tokenizer.convert_tokens_to_ids("<|end|>") in stops
-    for prompt, answer in zip(prompts, found, strict=True):
-        ids = model.tokenizer(model.chat(prompt.text), add_special_tokens=False, return_tensors="pt")["input_ids"]
-        for _ in range(12):
-            with torch.no_grad():
-                ids = torch.cat([ids, model.model(ids).logits[:, -1].argmax(-1, keepdim=True)], dim=1)
-            if int(ids[0, -1]) in stops:
-                break
-        new = ids[0, len(model.tokenizer(model.chat(prompt.text), add_special_tokens=False)["input_ids"]) :].tolist()
-        assert answer.ended == (new[-1] in stops)
-        assert answer.text == model.tokenizer.decode(new[:-1] if answer.ended else new).strip()

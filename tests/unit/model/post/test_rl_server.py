@@ -15,11 +15,11 @@ from argosy.core.errors import InputError, StepError
 from argosy.model.infer.decode import Decoding, TransformersDecoder
 from argosy.model.post.rl import RLHFConfig, ServerConfig
 from argosy.model.post.rl.server import Client, ServerProcess, _environment, check_installed, keeper
-from tests import fake_vllm
 from tests.fake_vllm import FakeVLLM, serving
 from tests.posttraining_fixtures import GRPO, make_checkpoint
 from tests.processes import alive, until
 from tests.training_fixtures import Recorder, run_here
+from tests.warm import ROOT
 
 
 def train(root: Path, out: Path, log: Recorder | None = None, **fields: Any) -> Recorder:
@@ -125,7 +125,7 @@ def test_a_server_that_cannot_be_trained_with_is_refused(root: Path, tmp_path: P
 @pytest.fixture
 def program(tmp_path: Path) -> str:
     path = tmp_path / "vllm"
-    path.write_text(f'#!/bin/sh\nexec {sys.executable} {fake_vllm.__file__} "$@"\n')
+    path.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m tests.fake_vllm "$@"\n')
     path.chmod(0o755)
     return str(path)
 
