@@ -59,9 +59,11 @@ def in_the_middle(cluster: Cluster, store: Path) -> None:
 
 
 def rank(cluster: Cluster, number: int) -> int:
-    """The process of a rank, on this machine."""
-    found = [pid for pid in processes("steps.pretrain")
-             if b"RANK=%d" % number in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")]
+    """The process of a rank in a pod, on this machine, which may have others too."""
+    variables = {pid: Path(f"/proc/{pid}/environ").read_bytes().split(b"\0") for pid in processes("steps.pretrain")}
+    found = [pid for pid, given in variables.items()
+             if b"RANK=%d" % number in given
+             and any(each.startswith(b"KUBERNETES_SERVICE_HOST=") for each in given)]
     if not found:
         pytest.skip("the pods' processes are not this machine's, or it was too fast")
     return found[-1]
