@@ -15,7 +15,8 @@ from argosy.core.tracking.spool import OF_THE_RUN
 # What tells of a process: times, attempts, host. The page shows times too; comparison.json has its numbers.
 OF_THE_PROCESS = {RUN, LOG, PROGRESS, ERROR, LEASE, TRACKING, STATE, "report.html"}
 NODE = re.compile(r".+-[0-9a-f]{12}")
-OF_ATTEMPTS = ("perf/goodput", "perf/gpu_hours", "perf/cost", "time/lost_")  # at the number of the attempt
+# At the number of the attempt, or of so many logs since its start.
+OF_ATTEMPTS = ("perf/goodput", "perf/gpu_hours", "perf/cost", "perf/straggler", "time/lost_")
 Points = dict[tuple[str, str, int], list[float | None]]  # (node's digest or curve, metric, step): values
 ONCE = {
     "select name, status from runs where status != 'FINISHED'": "a run that did not end well,",
