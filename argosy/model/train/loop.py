@@ -151,6 +151,8 @@ class Loop:
         else:
             self._restore(saved)
             print(f"continuing after step {step}", flush=True)
+        # of one process: other nodes may still see an older file, and ranks that differ would learn from other batches
+        self._decisions.made = self._group.agreed(self._decisions.made)
         self._decisions.restore(saved["watch"]["decisions"] if saved and "watch" in saved else [], step)
         self._due.begin(step)
         return step
