@@ -3,16 +3,18 @@
 What the rest takes is known of a stage that was begun, by its speed, and of one that has run before in this store with
 the same settings, but for those that no time follows from. Of others nothing is assumed."""
 
-from collections.abc import Iterable, Iterator, Mapping
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from argosy.core.errors import InputError
 from argosy.core.step.machine import usable_gpus
 from argosy.core.store.files import read_record
-from argosy.core.store.goodput import attempts_of, goodput
+from argosy.core.store.goodput import Goodput, attempts_of, goodput
 from argosy.core.store.lease import live_holder
-from argosy.core.store.step_files import NODE, PROGRESS
+from argosy.core.store.remote import state
+from argosy.core.store.step_files import NODE, PROGRESS, RUN
 from workflows.graph import Spending, definition
 from workflows.learnt import runs_of
 from workflows.lifecycle import LifecycleConfig
@@ -53,7 +55,8 @@ def accounts(planned: Plan, config: LifecycleConfig) -> list[Account]:
     for node in planned.to_run:
         known[node.name] = known.get(node.name, 0.0) + (hours[node.id] or 0.0)
     unknown = tuple(dict.fromkeys(node.name for node in planned.to_run if hours[node.id] is None))
-    spent = dict(zip(("gpu_hours", "cost"), _spent([node.dir for node in planned.nodes], price), strict=True))
+    attempts = [goodput(attempts_of(node.dir, alive=True)) for node in planned.nodes]
+    spent = dict(zip(("gpu_hours", "cost"), _spent(attempts, price), strict=True))
     return [Account(field, limit, spent[field], {name: rate * value for name, value in known.items()}, unknown)
             for field, limit, rate in limits if limit is not None]
 
@@ -77,17 +80,31 @@ class Meter:
                  running: Iterable[PlannedNode]) -> None:
         self._limits, self._price, self._directories = limits, price or 0.0, tuple(directories)
         self._wanted = [node for node in running if _gpus(node)] if limits.limited else []
+        self._read: dict[str, tuple[tuple[object, ...], bool, Goodput]] = {}  # a record's version; GPUs in use
 
     def __call__(self) -> str:
         """Say that a budget is spent while a stage with GPUs runs; "" where none is."""
         if not any(live_holder(node.dir) for node in self._wanted):
             return ""
-        for field, spent in zip(("gpu_hours", "cost"), _spent(self._directories, self._price), strict=True):
+        found = [self._goodput(directory) for directory in self._directories]
+        for field, spent in zip(("gpu_hours", "cost"), _spent(found, self._price), strict=True):
             limit = getattr(self._limits, field)
             if limit is not None and spent >= limit:
                 return (f"budget.{field} is {limit:g} and {spent:,.4g} are spent: training was stopped and keeps its "
                         f"state. Raise budget.{field} and run the same command to go on from there.")
         return ""
+
+    def _goodput(self, directory: str) -> Goodput:
+        """Return a node's, which is read again where its record is another one, or an attempt with GPUs has no end."""
+        try:
+            version = state(os.path.join(directory, RUN))
+        except OSError:
+            version = ()
+        before, uses, found = self._read.get(directory, ((), False, goodput(())))
+        if (uses or version != before) and (attempts := attempts_of(directory, alive=True)):  # none: not readable now
+            found = goodput(attempts)
+            self._read[directory] = version, attempts[-1]["exit"] is None and bool(attempts[-1].get("gpus")), found
+        return found
 
 
 def _gpus(node: PlannedNode) -> int:
@@ -98,9 +115,8 @@ def _gpus(node: PlannedNode) -> int:
     return min(given.processes, len(usable_gpus()))
 
 
-def _spent(directories: Iterable[str], price: float) -> tuple[float, float]:
+def _spent(found: Sequence[Goodput], price: float) -> tuple[float, float]:
     """Return GPU-hours, and their cost at the price that each attempt had, else at `price`."""
-    found = [goodput(attempts_of(directory, alive=True)) for directory in directories]
     return sum(each.gpu_hours for each in found), sum(
         each.gpu_hours * price if each.cost is None else each.cost for each in found)
 
