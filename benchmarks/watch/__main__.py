@@ -48,8 +48,12 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", metavar="NAME", help="names of runs.yaml, such as corrupt (default: all)")
     parser.add_argument("--tell", action="store_true", help="tell of trouble and do nothing else about it")
     args = parser.parse_args()
+    plan = RUNS["real" if args.model else "new"]
+    names = [*plan["clean"], *plan["trouble"]]
+    if wrong := sorted(set(args.only or ()).difference(names)):
+        parser.error(f"--only is {wrong[0]!r}, allowed: {', '.join(names)}")
     with TemporaryDirectory() as folder:
-        runs = Runs(args.out or Path(folder), args.model, RUNS["real" if args.model else "new"])
+        runs = Runs(args.out or Path(folder), args.model, plan)
         clean, trouble = ({name: run for name, run in runs.plan[kind].items() if not args.only or name in args.only}
                           for kind in ("clean", "trouble"))  # fmt: skip
         runs.write_data()

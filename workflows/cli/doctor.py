@@ -3,10 +3,12 @@
 
 import argparse
 import contextlib
+import os
 import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from argosy.core.errors import InputError
 from argosy.core.nodes import command as nodes
 from argosy.core.nodes.bad import bad_nodes, clear_bad
 from workflows.argo.profile.profile import load_profile, profile_names
@@ -35,6 +37,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.clear and args.what == "nodes":
+        raise InputError(f"--clear is {args.clear!r}, allowed with 'argosy doctor bad' alone")
     if args.what == "nodes":
         return nodes.check_nodes(args)
     if args.what == "bad" or args.clear:
@@ -64,9 +68,14 @@ def _bad(args: argparse.Namespace) -> int:
         clear_bad(args.store, args.clear)
         print(f"{args.clear} has no record any more")
         return 0
-    for each in bad_nodes(args.store):
+    if "://" not in args.store and not os.path.isdir(args.store):
+        raise InputError(f"--store is {args.store!r}, where nothing has run: name a directory, or a URI")
+    found = bad_nodes(args.store)
+    for each in found:
         when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(each["time"]))
         print(f"{when}  {each['node']}  {each['run']} rank {each['rank']}, {each['cause']}: {each['why']}")
+    if not found:
+        print(f"no node has a record in {args.store}")
     return 0
 
 

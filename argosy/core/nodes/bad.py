@@ -16,6 +16,7 @@ from argosy.core.store.remote import names_at, read_small, remove
 NODES = ".nodes"
 BAD = f"{NODES}/bad"  # below the store
 NODE_NAME = "ARGOSY_NODE_NAME"  # in pods: the name of their node
+_FIELDS = {"node", "time", "cause", "why", "run", "rank"}
 OF_ONE_NODE = ("ECC", "NVLink", "Xid", "silent corruption")  # causes; after others a check tells which rank is bad
 
 
@@ -42,18 +43,24 @@ def note_bad(out: Path, why: str, about: dict[str, Any], hosts: Sequence[str]) -
 
 
 def bad_nodes(store: Path | str, seconds: float = inf) -> list[dict[str, Any]]:
-    """Read the records of a store, a directory or a URI, that are younger than `seconds`, the newest first."""
+    """Read the records of a store, a directory or a URI, that are younger than `seconds`, the newest first; one that
+    is no such record is told."""
     found = []
     for name in names_at(f"{store}/{BAD}", "store"):
         with suppress(FileNotFoundError):  # cleared meanwhile
-            found.append(parse_object(read_small(f"{store}/{BAD}/{name}")) if name.endswith(".json") else {})
-    fresh = [each for each in found if time.time() - each.get("time", 0) < seconds and "node" in each]
-    return sorted(fresh, key=lambda each: -each["time"])
+            if not name.endswith(".json"):
+                continue
+            record = parse_object(read_small(f"{store}/{BAD}/{name}"))
+            if record.keys() >= _FIELDS and isinstance(record["time"], (int, float)):
+                found.append(record)
+            else:
+                print(f"warning: {store}/{BAD}/{name} is no record of a node: remove it", flush=True)
+    return sorted((each for each in found if time.time() - each["time"] < seconds), key=lambda each: -each["time"])
 
 
 def clear_bad(store: str, node: str) -> None:
     """Remove the record of a node. Raises InputError: there is none."""
-    names = [each["node"] for each in bad_nodes(store)]
+    names = [name.removesuffix(".json") for name in names_at(f"{store}/{BAD}", "store") if name.endswith(".json")]
     if node not in names:
         raise InputError(f"node {node!r} has no record in {store}, which has: {', '.join(names) or 'none'}")
     remove(f"{store}/{BAD}", [f"{node}.json"], node)

@@ -33,6 +33,8 @@ def check_nodes(args: argparse.Namespace) -> int:
             raise InputError(f"--{name} is {seconds:g}, allowed: seconds above 0")
     if place.rank >= place.world:
         raise InputError(f"RANK is {place.rank} and WORLD_SIZE {place.world}, allowed: 0 to {place.world - 1}")
+    if args.json and not args.json.absolute().parent.is_dir():
+        raise InputError(f"--json is '{args.json}', whose folder is not there: make it, or name another file")
     for found in look(args.storage):
         failed = failed or found.state == "FAIL"
         print(f"{found.state:4}  {found.name:10}  {found.what}", flush=True)

@@ -56,7 +56,7 @@ def _directory(path: str) -> Manifest:
 def avoided(profile: Profile, store: Path | str) -> list[str]:
     """List the nodes that pods are not to be on, by the records of a store, after NO_NODE; [] where none are kept."""
     given = profile.bad_nodes
-    most = (0 if profile.storage.host_path else 3) if given.most is None else given.most
+    most = (0 if profile.storage.host_path else 1) if given.most is None else given.most
     if not given.fresh_s or not most:
         return []
     names = [str(each["node"]) for each in bad_nodes(store, given.fresh_s)]

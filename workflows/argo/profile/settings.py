@@ -98,7 +98,7 @@ class BadNodes(Config):
     fresh_s: int = Field(86400, ge=0)
     """Seconds that a record counts; 0: no node is kept away from."""
     most: int | None = Field(None, ge=0)
-    """Nodes that are kept away from at most, those that failed last, so that others are left; null: 3, or none where
+    """Nodes that are kept away from at most, those that failed last, so that others are left; null: 1, or none where
     the store is a directory of the one node."""
 
 
