@@ -185,9 +185,8 @@ class Loop:
             self._restore(self._states.load() or {})
             self._decisions.rewind(back)
             self._told = max(self._told, step - 1)
-            first = max(trouble.since - self._decisions.margin(action), back + 1)  # from here, weights are others
             for name, at in self.config.export_steps().items():
-                if first <= at < step:
+                if max(trouble.since - self._decisions.margin(action), back + 1) <= at < step:  # weights are others
                     decision["advice"] += f"; {name} is exported again: repeat what has read it"
         decision["documents"] = self.updates.suspects(batches, low=trouble.kind == "collapse")
         self._decisions.keep(decision)

@@ -61,7 +61,7 @@ def test_pods_in_the_order_of_the_tasks_make_the_laptop_s_nodes_once(profiles: P
 
 
 def test_a_pod_whose_pipeline_has_spent_its_budget_saves_and_is_not_tried_again(profiles: Path, tmp_path: Path) -> None:
-    overrides = ("budget.gpu_hours=0.0002",  # 0.7 s
+    overrides = ("budget.gpu_hours=0.002",  # 7 s
                  "resources.pretrain.gpus=1", "pretrain.tokens=51200000")
     env = {"CUDA_VISIBLE_DEVICES": "0", "ARGOSY_OVERRIDES": "\n".join(overrides)}
     assert plan_pod(profiles, tmp_path / "out", "--to", "pretrain", env=env).returncode == 0
@@ -71,7 +71,7 @@ def test_a_pod_whose_pipeline_has_spent_its_budget_saves_and_is_not_tried_again(
     [batch] = given["pretrain"]
     stopped = pod(profiles, "run", "--workflow", "wf", "--profile", "here", "--batch", batch, env=env)
     assert stopped.returncode == FAILED
-    assert "budget.gpu_hours is 0.0002" in stopped.stderr
+    assert "budget.gpu_hours is 0.002" in stopped.stderr
     assert list((tmp_path / "store" / batch / STATE).glob("step-*"))
 
 
