@@ -1,4 +1,4 @@
-"""Resources of stages as earlier runs of the same stage measured them: what would do, and what was too little."""
+"""Resources of stages as earlier runs of the same stage, on as many processes and nodes, measured them."""
 
 import math
 import os
@@ -17,6 +17,7 @@ from workflows.plan import Plan, PlannedNode
 
 MARGIN, GROWTH = 1.25, 1.5  # times the measured peak; times what was too little
 _WORTH = 0.75  # a request is lowered by a quarter or more, or stays
+_STEADY_S = 60.0  # of training, and half of the time or more: what start-up kept busy says little of cores
 _MOST = 200  # directories of a stage that are read, the newest
 
 
@@ -36,10 +37,8 @@ class Learnt(NamedTuple):
 
 def learn(planned: Plan) -> list[Learnt]:
     """Look at earlier runs of each stage that is to run; those whose requests would do as they are are left out."""
-    stages: dict[str, PlannedNode] = {}
-    for node in planned.to_run:
-        stages.setdefault(node.name, node)
-    found = [learnt for node in stages.values() if (learnt := _of_stage(node, runs_of(node, planned.store)))]
+    stages = {node.name: node for node in reversed(planned.to_run)}  # the first of each
+    found = [learnt for node in reversed(stages.values()) if (learnt := _of_stage(node, runs_of(node, planned.store)))]
     return [each for each in found if each.enough != each.asked or each.micro_batch]
 
 
@@ -59,12 +58,14 @@ def describe_learnt(found: Sequence[Learnt], *, apply: bool) -> str:
 
 def _lines(each: Learnt) -> list[str]:
     asked, enough, lines = each.asked, each.enough, []
+    together = f" for {asked.nodes} nodes together" if asked.nodes > 1 else ""
     if asked.memory_gb != enough.memory_gb:
         why = f"{each.failed_gb:g} GB were not enough" if each.failed_gb else f"measured peak {each.peak_gb:.2g} GB"
         verdict = "would do" if enough.memory_gb < asked.memory_gb else "are needed"
-        lines.append(f"{each.stage}: asked {asked.memory_gb:g} GB, {why}: {enough.memory_gb:g} GB {verdict}")
+        lines.append(f"{each.stage}: asked {asked.memory_gb:g} GB{together}, {why}: {enough.memory_gb:g} GB {verdict}")
     if asked.cores != enough.cores:
-        lines.append(f"{each.stage}: asked {asked.cores} cores, used {each.cores:.2g}: {enough.cores} would do")
+        lines.append(f"{each.stage}: asked {asked.cores} cores{together}, used {each.cores:.2g}: "
+                     f"{enough.cores} would do")
     if each.micro_batch:
         size, peak, fits = each.micro_batch
         lines.append(f"{each.stage}: micro_batch_size {size} took {peak:.2g} GB of its GPU: {fits} would fit")
@@ -74,40 +75,39 @@ def _lines(each: Learnt) -> list[str]:
 def runs_of(node: PlannedNode, store: str) -> list[Path]:
     """List the directories of earlier runs of a node's stage, the oldest first, its own among them."""
     names = [name for name in (os.listdir(store) if os.path.isdir(store) else ()) if name.startswith(f"{node.name}-")]
-    there = sorted((path for name in names if (path := Path(store, name, RUN)).is_file()), key=_time)[-_MOST:]
+    there = sorted((path for name in names if (path := Path(store, name, RUN)).is_file()),
+                   key=lambda path: path.stat().st_mtime)[-_MOST:]
     records = [(path.parent, read_record(path.parent / NODE)) for path in there]
     return [path for path, record in records if (record.get("node"), record.get("step")) == (node.name, node.step)]
 
 
-def _time(path: Path) -> float:
-    return path.stat().st_mtime
-
-
 def _of_stage(node: PlannedNode, directories: Sequence[Path]) -> Learnt | None:
-    parts: dict[str, list[Attempt]] = {}
+    asked, parts = node.resources, dict[str, list[Attempt]]()
+    directories = [each for each in directories
+                   if (read_record(each / RUN).get("config") or {}).get("processes", 1) == asked.processes]
     for directory in directories:
-        parts.setdefault(str(read_record(directory / NODE).get("part")), []).extend(attempts_of(directory))
+        alike = (attempt for attempt in attempts_of(directory) if attempt.get("nodes") == asked.nodes)
+        parts.setdefault(str(read_record(directory / NODE).get("part")), []).extend(alike)
     each = [_needed(sorted(attempts, key=lambda attempt: float(attempt["ended"]))) for attempts in parts.values()]
     peak, cores, failed = (max((values[n] for values in each), default=0.0) for n in range(3))
     if not peak and not failed:
         return None
-    asked = node.resources
     memory, count = _rounded(max(MARGIN * peak, GROWTH * failed)), max(1, math.ceil(MARGIN * cores))
     lower = memory <= _WORTH * asked.memory_gb
     enough = replace(asked, memory_gb=memory if lower or memory > asked.memory_gb else asked.memory_gb,
-                     cores=count if peak and count <= _WORTH * asked.cores else asked.cores)
+                     cores=count if cores and count <= _WORTH * asked.cores else asked.cores)
     return Learnt(node.name, asked, peak, cores, enough, failed, _micro_batch(directories))
 
 
 def _needed(attempts: Sequence[Attempt]) -> tuple[float, float, float]:
-    """Return the peak in GB and the cores of the last attempt that ended well, and the memory that was too little for
-    one after it."""
+    """Return the last good attempt's peak in GB and its cores, and the memory that was too little for one after it."""
     peak = cores = failed = 0.0
     for attempt in attempts:
-        if attempt["exit"] == 0:
-            nodes = attempt.get("nodes", 1)  # each gets as much as the largest; once processes had a record, not nodes
-            peak = attempt.get("peak_rss_mb", 0.0) * attempt.get("processes", nodes) * 2**20 / 1e9
-            cores, failed = attempt.get("cores", 0.0) * nodes, 0.0
+        if attempt["exit"] == 0:  # each node gets as much as the largest
+            nodes, took, runs = attempt["nodes"], attempt["ended"] - attempt["started"], attempt["runs"]
+            steady = sum(run["at"] - run["began"] for run in runs) if runs else took
+            peak, failed = attempt.get("peak_rss_mb", 0.0) * nodes * 2**20 / 1e9, 0.0
+            cores = attempt.get("cores", 0.0) * nodes if steady >= max(_STEADY_S, took / 2) else 0.0
         elif attempt["exit"] == 137:  # of the machine's memory, and not of a GPU's
             failed = max(failed, attempt.get("memory_gb", 0.0))
     return peak, cores, failed
