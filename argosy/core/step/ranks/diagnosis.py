@@ -5,6 +5,7 @@ import re
 import signal
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
@@ -95,9 +96,13 @@ class GroupEnd:
         return cls(**parts)
 
     def only_saved(self) -> bool:
-        """Tell whether the ranks ended before they were done by nothing but the SIGTERM that has them save."""
-        failed = self.frozen or self.late or any(code not in (143, -15) for code, _ in self.exits.values())
-        return not failed and "outputs" not in self.ends.get(0, {})
+        """Tell whether no rank failed but by the SIGTERM that has it save."""
+        return not (self.frozen or self.late or any(code not in _ENDED for code, _ in self.exits.values()))
+
+    def complete(self) -> bool:
+        """Tell whether the ranks were done, whatever came while their interpreters ended."""
+        done = all(self.ends.get(rank, {}).get("exit_code") == 0 for rank in self.exits)
+        return done and not (self.frozen or self.late) and "outputs" in self.ends.get(0, {})
 
     def add(self, other: "GroupEnd") -> None:
         """Take the ranks of another node in."""
@@ -117,10 +122,9 @@ class Cause:
 
 def read_state(pid: int) -> str:
     """Return the state of a process's main thread as the kernel names it; "" where there is none."""
-    try:
+    with suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return ""
+    return ""
 
 
 def read_stack(pid: int, text: str) -> Stack:
@@ -179,8 +183,9 @@ def first_failure(group: GroupEnd, out: Path) -> ArgosyError:
         end, (code, ended) = group.ends.get(rank, {}), group.exits.get(rank, (0, 0.0))
         if end.get("exit_code"):
             found.append((float(end["time"]), rank, _told(rank, end, out)))
-        elif not end and code not in (0, *_ENDED):
-            found.append((ended - _SILENT_S, rank, _silent(rank, code, out, starved=rank in group.starved)))
+        elif code not in (0, *_ENDED):  # one that was done came first where no other failed: they were ended for it
+            when = float("inf") if end else ended - _SILENT_S
+            found.append((when, rank, _silent(rank, code, out, starved=rank in group.starved)))
     if not found:
         return RankFailed(f"the ranks ended before they were done; their logs are {rank_log(0)}, ...", again=True)
     # Whoever lost another process was not the first; times are of whole seconds.
@@ -231,10 +236,9 @@ def _explained(message: str, rank: int, text: str, out: Path, *, again: bool = F
 
 
 def _tail(log: Path) -> str:
-    try:
+    with suppress(OSError):
         return re.split(r"^.* rank \d+ of \d+, process ", log.read_text(errors="replace")[-_TAIL:], flags=re.M)[-1]
-    except OSError:
-        return ""
+    return ""
 
 
 def cause_of(text: str) -> Cause | None:

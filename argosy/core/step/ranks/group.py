@@ -240,7 +240,6 @@ class _Watch(threading.Thread):
 
 
 def _text(path: Path) -> str:
-    try:
+    with suppress(OSError):
         return path.read_text(encoding="utf-8")
-    except OSError:
-        return ""
+    return ""

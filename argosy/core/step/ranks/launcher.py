@@ -125,14 +125,13 @@ class Launcher:
         first, self.hosts = ready[members[0]], [ready[node]["host"] for node in members for _ in range(self._local)]
         self._store.set(f"round/{self._round}", json.dumps({
             "task": task, "members": {node: [place, ready[node]["incarnation"]] for place, node in enumerate(members)},
-            "endpoint": f"{first['address']}:{first['port']}", "local": self._local
-        }))
+            "endpoint": f"{first['address']}:{first['port']}", "local": self._local}))
         self._store.set("round", str(self._round))
         return self._until_ended(members, grows)
 
     def _until_ended(self, members: list[int], of_use: Callable[[int], bool]) -> tuple[GroupEnd, bool]:
         """Wait for the members' ends. The first that fails, or is lost, ends the others."""
-        end, lost, grows = GroupEnd(), list[int](), False
+        end, lost, grows = GroupEnd(), dict[int, str](), False
         waiting = self._waiting = set(members)
         while waiting:
             time.sleep(_POLL_S)
@@ -147,7 +146,7 @@ class Launcher:
                         self._stop("stacks" if found.late else "kill")
                 elif node not in there:
                     waiting.discard(node)
-                    lost.append(node)
+                    lost[members.index(node) * self._local] = self._lost(node)  # before it is killed
                     self._stop("kill")
                     if node in self._processes:  # it may be frozen, and write again later
                         self._processes[node].kill()
@@ -155,12 +154,14 @@ class Launcher:
                 grows = True
                 self._stop("save")
         if lost and not end.late:
-            rank = members.index(lost[0]) * self._local
-            code = self._ended.get(self._groups[lost[0]].incarnation)
-            end.frozen = {rank: f"node {lost[0]} was lost: its process " + (
-                f"gave no sign of life for {self._timeout:g} s ({NODE_TIMEOUT}), or began anew (out of memory?)"
-                if code is None else f"ended with exit code {code}")}  # fmt: skip
+            end.frozen = lost
         return end, grows and end.only_saved()
+
+    def _lost(self, node: int) -> str:
+        code = self._ended.get(self._groups[node].incarnation)
+        return f"node {node} was lost: its process " + (
+            f"gave no sign of life for {self._timeout:g} s ({NODE_TIMEOUT}), or began anew (out of memory?)"
+            if code is None else f"ended with exit code {code}")
 
     def _stop(self, how: str) -> None:
         key = f"stop/{self._round}"

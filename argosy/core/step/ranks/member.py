@@ -6,6 +6,7 @@ import signal
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -72,9 +73,7 @@ class _Member:
     def _register(self) -> None:
         """Say that this group is ready, at a port on which ranks of a round may meet."""
         self._store.set(f"group/{self._node}", json.dumps({
-            "incarnation": self._incarnation, "address": self._address, "port": free_port(),
-            "host": node_name()
-        }))
+            "incarnation": self._incarnation, "address": self._address, "port": free_port(), "host": node_name()}))
 
     def _beat(self) -> None:
         try:
@@ -116,10 +115,8 @@ class _Member:
 
     def _asked(self, number: int) -> Stop:
         """Return how the round is to end early, if it is; a launcher that is gone ends it too."""
-        if self._gone.is_set():
-            return "kill"
-        try:
-            key = f"stop/{number}"
-            return self._store.get(key).decode() if self._store.check([key]) else ""  # type: ignore[return-value]
-        except RuntimeError:
-            return "kill"
+        key = f"stop/{number}"
+        with suppress(RuntimeError):
+            if not self._gone.is_set():
+                return self._store.get(key).decode() if self._store.check([key]) else ""  # type: ignore[return-value]
+        return "kill"

@@ -102,10 +102,9 @@ def _keep_beating(folder: Path, rank: int, lease: Lease, parent: int, watched: W
 
 
 def _age(path: Path) -> float:
-    try:
+    with suppress(OSError):  # not yet, or a store that stalls
         return time.time() - path.stat().st_mtime
-    except OSError:
-        return 0.0  # not yet, or a store that stalls
+    return 0.0
 
 
 def _renew(lease: Lease) -> None:

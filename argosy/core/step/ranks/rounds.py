@@ -121,7 +121,7 @@ class _Rounds:
         self._step, self._config, self._out, self._lease = step, config, out, lease
         self._groups, self._note = groups, note
         self._tries, self._farthest, self._cause = 0, -1.0, ""
-        self._used = 0.0, 0.0
+        self._used, self._grown = (0.0, 0.0), False  # whether the ranks of the round are to make way for more
         self._unit = "nodes" if config.nodes > 1 else "processes"
         self._all = int(getattr(config, self._unit))
         self._least = int(getattr(config, f"min_{self._unit}")) or self._all
@@ -133,26 +133,30 @@ class _Rounds:
             count, config = self._fitting(self._groups.gather(self._least))
             task = {"config": config.model_dump(mode="json"), "out": str(self._out), "lease": self._lease,
                     "cause": self._cause, "preflight": self._checks(config)}
+            self._grown = False
             end, grows = self._groups.run(task, count, partial(self._grows, count))
             peaks, cpu_s = zip(*end.used.values(), (0.0, 0.0), strict=True)
             self._used = max(self._used[0], *peaks), self._used[1] + max(cpu_s)
+            if end.complete():
+                return end.ends[0] | {"used": self._used}
             if grows:
                 self._lost = None
                 places = self._unit.replace("processes", "places")
                 self._restart(f"other {places} are there than before: the ranks start on them", {"cause": "membership"})
-            elif not (end.exits or end.frozen or end.late) and "outputs" in end.ends.get(0, {}):
-                return end.ends[0] | {"used": self._used}
             else:
                 self._treat(first_failure(end, self._out))
             remove_temporaries(self._out)
 
     def _grows(self, count: int, there: int) -> bool:
-        """Tell whether the layout takes more than `count`, of those there; a place waits for progress without it."""
-        waits = there <= count or (self._unit == "processes" and self._done() <= self._farthest)
-        return not waits and self._fitting(there)[0] > count
+        """Tell whether the layout takes more than `count`, of those there, from when on work was left for them; a place
+        waits for progress without it."""
+        if not self._grown and there > count and not 0 < self._progress("total") <= (done := self._progress("done")):
+            waits = self._unit == "processes" and done <= self._farthest
+            self._grown = not waits and self._fitting(there)[0] > count
+        return self._grown
 
-    def _done(self) -> float:
-        return float(read_record(self._out / PROGRESS).get("done", 0.0))
+    def _progress(self, name: str) -> float:
+        return float(read_record(self._out / PROGRESS).get(name, 0.0))
 
     def _checks(self, config: ParallelConfig) -> bool:
         """Tell whether the machines are checked first: as an attempt begins, or where one may have failed or is new."""
@@ -173,7 +177,7 @@ class _Rounds:
 
     def _treat(self, error: ArgosyError) -> None:
         """Let the step go on after a failure that may pass. Raises it where it does not."""
-        done, before = self._done(), self._lost
+        done, before = self._progress("done"), self._lost
         if done > self._farthest:
             self._tries, before = 0, None
         self._tries, self._farthest = self._tries + 1, max(done, self._farthest)

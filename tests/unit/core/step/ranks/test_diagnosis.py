@@ -66,6 +66,10 @@ def failed(message: str, time: float, kind: str = "RuntimeError", code: int = 1)
     (GroupEnd(ends={1: failed("CUDA out of memory", 10.0)}, exits={1: (1, 10.0)}), 1, False, RankFailed),
     (GroupEnd(exits={2: (-11, 10.0)}), 2, True, RankFailed),
     (GroupEnd(exits={2: (3, 10.0)}), 2, False, RankFailed),
+    # rank 1 was done and is killed as its interpreter ends, and rank 0, which exports, is ended for it
+    (GroupEnd(ends={1: {"exit_code": 0}}, exits={0: (143, 11.0), 1: (-9, 10.0)}), 1, True, RankKilled),
+    (GroupEnd(ends={0: failed(ILLEGAL, 11.5), 1: {"exit_code": 0}}, exits={0: (1, 11.0), 1: (-9, 11.0)}), 0, True,
+     RankFailed),
     (GroupEnd(frozen={3: "rank 3 gave no sign of life"}, exits={0: (-9, 1.0)}), 3, True, RankFailed),
 ])
 def test_the_first_failure_and_whether_it_may_pass(group: GroupEnd, rank: int, again: bool, kind: type,

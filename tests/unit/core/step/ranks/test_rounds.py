@@ -33,7 +33,7 @@ class Gpus:
     answer no more, and how it ends (None: by being saved). `shown` has the GPUs that ranks see."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, out: Path) -> None:
-        self.lost, self.shown, self.said, self.out = "", list[str](), list[str](), out
+        self.lost, self.shown, self.said, self.out, self.total = "", list[str](), list[str](), out, 10.0
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3,4")
         monkeypatch.setattr(rounds, "answering_gpus", lambda gpus: ["" if gpu in self.lost else gpu for gpu in gpus])
         monkeypatch.setattr(rounds, "run_group", self._run_group)
@@ -48,8 +48,10 @@ class Gpus:
         with environment(self.out, place, 1):
             self.shown.append(os.environ["CUDA_VISIBLE_DEVICES"])
         assert task["config"]["processes"] == place.local
-        write_json(self.out / "progress.json", {"done": done})
+        write_json(self.out / "progress.json", {"done": done, "total": self.total})
         assert (asked() == "save") == (end is None)
+        if end is None:  # the last step was under way
+            write_json(self.out / "progress.json", {"done": self.total, "total": self.total})
         return end or GroupEnd(exits={0: (143, 1.0)})
 
 
@@ -96,3 +98,11 @@ def test_a_want_of_memory_is_not_tried_again(gpus: Gpus) -> None:
     with pytest.raises(StepError, match="out of memory") as failed:
         gpus.run(ParallelConfig(processes=2), (1, "-", GroupEnd(exits={1: (-9, 1.0)}, starved={1: True})))
     assert failed.value.exit_code == 137
+
+
+def test_ranks_that_are_done_make_no_way_and_need_no_clean_end(gpus: Gpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ARGOSY_GPU_WAIT", "1e-9")
+    killed = GroupEnd(ends=DONE.ends, exits={0: (-9, 1.0)})
+    config = ParallelConfig(processes=2, min_processes=1)
+    assert gpus.run(config, (1, "1", KILLED), (10, "-", killed)) == {"made": 1}
+    assert gpus.shown == ["0,1,2,3,4", "0,2,3,4"]

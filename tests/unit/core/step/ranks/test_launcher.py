@@ -1,0 +1,29 @@
+"""The launcher of groups on several nodes: what it says of one that is lost."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from argosy.core.step.ranks.launcher import Launcher
+
+
+def test_a_node_that_is_silent_is_not_said_to_have_ended_as_the_launcher_killed_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"NODES_ELSEWHERE": "0", "ADDRESS": "127.0.0.1", "NODE_TIMEOUT": "0.5"}.items():
+        monkeypatch.setenv(f"ARGOSY_{name}", value)
+    (tmp_path / "state").mkdir()
+    launcher = Launcher("pretrain", tmp_path, 2, 1)
+    for node in range(2):
+        group = {"incarnation": str(node), "address": "127.0.0.1", "port": 1, "host": "a"}
+        launcher._store.set(f"group/{node}", json.dumps(group))
+        launcher._store.add(f"beat/{node}", 1)
+    assert launcher.gather(2) == 2
+    kill = lambda: launcher._ended.update({"1": -9})  # noqa: E731
+    launcher._processes[1] = SimpleNamespace(kill=kill)  # type: ignore[assignment]
+    launcher._store.set("end/1/0", json.dumps({"exits": {"0": [1, 1.0]}}))
+    end, grows = launcher.run({}, 2, lambda there: False)
+    assert "gave no sign of life for 0.5 s (ARGOSY_NODE_TIMEOUT)" in end.frozen[1]
+    assert not grows
