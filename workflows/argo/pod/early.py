@@ -57,7 +57,7 @@ def wait(profile: Profile, arguments: argparse.Namespace) -> int:
     handoff = read_handoff(root / folder / "plan.json")
     left = {batch: Path(handoff.of(batch)[0].early) for batch in json.loads(arguments.queue)}
     while not (found := _first(left, mirror)):
-        if _is_over(root, folder, mirror):
+        if (root / folder / _OVER).exists() or (mirror and mirror.remote.read(f"{folder}/{_OVER}") is not None):
             print("nothing trains any more: no export comes")
             break
         time.sleep(POLL_S)
@@ -75,10 +75,6 @@ def _first(left: Mapping[str, Path], mirror: Mirror | None) -> str:
     stages = {stage: whole(mirror.remote, stage)[1] for stage in {export.parents[1].name for export in left.values()}}
     return next((batch for batch, export in left.items() if any(
         file.startswith(f"{EXPORTS}/{export.name}/") for file in stages[export.parents[1].name])), "")
-
-
-def _is_over(root: Path, folder: str, mirror: Mirror | None) -> bool:
-    return mirror.remote.read(f"{folder}/{_OVER}") is not None if mirror else (root / folder / _OVER).exists()
 
 
 def end(profile: Profile, arguments: argparse.Namespace) -> int:
