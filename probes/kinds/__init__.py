@@ -126,7 +126,7 @@ class Turn:
 class PromptProbe(Probe):
     """The base of kinds that put prompts to a model."""
 
-    plain: str = Field(PLAIN, pattern=r"\{prompt\}")
+    plain: str = Field(PLAIN, pattern=r"\{prompt\}", title="a text with {prompt}", examples=["Q: {prompt}"])
     """form of a prompt without chat template"""
 
     def turn(self, model: LanguageModel, scope: Scope) -> Turn:

@@ -53,7 +53,7 @@ class Calibration(PromptProbe):
     bins: int = Field(10, ge=2, le=50)
     chat: bool = False
     """the prompt is a user's turn, where the checkpoint is evaluated in its chat template"""
-    plain: str = Field("{prompt}", pattern=r"\{prompt\}")
+    plain: str = Field("{prompt}", pattern=r"\{prompt\}", title="a text with {prompt}", examples=["Q: {prompt}"])
 
     def check_fields(self) -> None:
         if bool(self.questions) == (self.facts is not None):

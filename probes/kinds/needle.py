@@ -47,7 +47,7 @@ class Needle(PromptProbe):
     """tokens of the prompt, needle and question among them"""
     depths: Annotated[tuple[Annotated[float, Field(ge=0, le=1)], ...], FILLED] = (0.0, 0.25, 0.5, 0.75, 1.0)
     """places of the needle: 0 is the beginning, 1 right before the question"""
-    needle: str = Field(pattern=r"\{value\}")
+    needle: str = Field(pattern=r"\{value\}", title="a text with {value}", examples=["The code is {value}."])
     """sentence with {value} and, where there are several keys, {key}"""
     question: str = Field(min_length=1)
     """text after the haystack, up to where the value comes; with {key} as the needle"""
@@ -62,7 +62,7 @@ class Needle(PromptProbe):
     """JSONL, .txt or .md instead of sentences"""
     joiner: str = " "
     """text between sentences"""
-    plain: str = Field("{prompt}", pattern=r"\{prompt\}")
+    plain: str = Field("{prompt}", pattern=r"\{prompt\}", title="a text with {prompt}", examples=["Q: {prompt}"])
 
     def check_fields(self) -> None:
         if bool(self.sentences) == bool(self.file):

@@ -11,9 +11,8 @@ import pytest
 import yaml
 
 from argosy.core.errors import InputError, StepError
-from argosy.core.nodes.bad import BAD
+from argosy.core.nodes.bad import BAD, note_bad
 from argosy.core.step.ranks.member import join
-from argosy.core.store.files import make_directory, write_json
 from workflows.argo.attempts import elsewhere
 from workflows.argo.client.view import view
 from workflows.argo.handoff import Handoff, assign, deal, tasks_of
@@ -78,8 +77,10 @@ def test_pods_keep_away_from_the_nodes_that_failed_last(profile: Profile, tmp_pa
                                                         capsys: pytest.CaptureFixture[str]) -> None:
     names = ["gpu-1", "gpu-2", "gpu-3", "gpu-4", "x" * 70, "gpu-5"]
     for age, name in enumerate(names):
-        record = {"node": name, "time": time.time() - 4.5 * 3600 * (age + 0.5)}
-        write_json(make_directory(tmp_path / BAD) / f"{name}.json", record)
+        note_bad(tmp_path / "run", "slow", {"bad": {"0": "slow"}}, [name])
+        (path := tmp_path / BAD / f"{name}.json").write_text(json.dumps(
+            {**json.loads(path.read_text()), "time": time.time() - 4.5 * 3600 * (age + 0.5)}))
+    profile = profile.model_copy(update={"bad_nodes": BadNodes(most=3)})
     given = outputs(profile, tmp_path, *TWO)
     expected = away([NO_NODE, *names[:3]])["affinity"]
     pod = json.loads(given["jobsets"]["pretrain"])["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
@@ -136,7 +137,7 @@ def test_a_jobset_after_one_whose_pod_lacked_memory_asks_for_more(profile: Profi
     assert [memory(attempt) for attempt in (2, 3, 4, 9)] == [
         f"{size}Mi" for size in (384 * 1024, 576 * 1024, 864 * 1024, 864 * 1024)]
     assert memory(0) == f"{256 * 1024}Mi"
-    write_json(make_directory(tmp_path / "runs" / BAD) / "gpu-7.json", {"node": "gpu-7", "time": time.time()})
+    note_bad(tmp_path / "runs/run", "slow", {"bad": {"0": "slow"}}, ["gpu-7"])
     assert memory(2) == f"{384 * 1024}Mi"  # of the second attempt, which was refused, no pod came
     assert '"values": ["no-node", "gpu-7"]' in (tmp_path / "o/jobset").read_text()
 

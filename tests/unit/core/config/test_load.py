@@ -13,6 +13,7 @@ from argosy.core.config.explain import _marks
 from argosy.core.config.load import load, parse_yaml
 from argosy.core.config.schema import Config, Externals
 from argosy.core.errors import InputError
+from probes.kinds import KINDS
 from workflows.argo.profile.profile import Profile
 from workflows.graph import definitions
 
@@ -170,8 +171,8 @@ def test_every_kind_of_wrong_value_is_told_in_plain_words(override: str, problem
 
 def test_each_pattern_has_an_example_that_it_matches() -> None:
     """Which the error says, as no pattern tells its form."""
-    definitions()  # imports the steps, and with them all configs but the profile's
-    found, classes = 0, list[type[Config]]([Config, Profile])
+    definitions()  # imports the steps, and with them all configs but the profile's and the probes'
+    found, classes = 0, list[type[Config]]([Config, Profile, *(KINDS[kind] for kind in KINDS)])
     for cls in classes:
         classes += [each for each in cls.__subclasses__() if each not in classes]
         for name in cls.model_fields:
