@@ -166,6 +166,12 @@ class Handoff(Config):
         return [PlannedNode.model_validate(self.nodes[node]) for node in self.batches[batch].nodes]
 
 
+def write_output(folder: Path, name: str, text: str) -> None:
+    """Leave an output parameter in a pod, for Argo to read."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(text, encoding="utf-8")
+
+
 def read_handoff(path: Path) -> Handoff:
     """Read what a plan wrote. Raises InputError: it is not there, or another version's."""
     try:

@@ -46,21 +46,24 @@ def bad_nodes(store: Path | str, seconds: float = inf) -> list[dict[str, Any]]:
     """Read the records of a store, a directory or a URI, that are younger than `seconds`, the newest first; one that
     is no such record is told."""
     found = []
-    for name in names_at(f"{store}/{BAD}", "store"):
+    for name in _names(store):
         with suppress(FileNotFoundError):  # cleared meanwhile
-            if not name.endswith(".json"):
-                continue
-            record = parse_object(read_small(f"{store}/{BAD}/{name}"))
+            record = parse_object(read_small(f"{store}/{BAD}/{name}.json"))
             if record.keys() >= _FIELDS and isinstance(record["time"], (int, float)):
                 found.append(record)
             else:
-                print(f"warning: {store}/{BAD}/{name} is no record of a node: remove it", flush=True)
+                print(f"warning: {store}/{BAD}/{name}.json is no record of a node: remove it", flush=True)
     return sorted((each for each in found if time.time() - each["time"] < seconds), key=lambda each: -each["time"])
 
 
 def clear_bad(store: str, node: str) -> None:
     """Remove the record of a node. Raises InputError: there is none."""
-    names = [name.removesuffix(".json") for name in names_at(f"{store}/{BAD}", "store") if name.endswith(".json")]
+    names = _names(store)
     if node not in names:
         raise InputError(f"node {node!r} has no record in {store}, which has: {', '.join(names) or 'none'}")
     remove(f"{store}/{BAD}", [f"{node}.json"], node)
+
+
+def _names(store: Path | str) -> list[str]:
+    """List the nodes that have a file, whatever is in it."""
+    return [name.removesuffix(".json") for name in names_at(f"{store}/{BAD}", "store") if name.endswith(".json")]

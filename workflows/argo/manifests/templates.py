@@ -1,14 +1,12 @@
 """The WorkflowTemplates `lifecycle`, with the promotion that may follow the comparison, `sweep`, and `evaluate`, with
 the CronWorkflow that starts it every night."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
-from hera.workflows import DAG, Parameter, SecretEnv, Suspend, Task, WorkflowTemplate
+from hera.workflows import Parameter, SecretEnv, Suspend, Task, WorkflowTemplate
 from hera.workflows import models as m
 
 from workflows.argo.handoff import EVALUATE, WEBHOOK, tasks_of
-from workflows.argo.handoff import Task as StageTask
 from workflows.argo.manifests.containers import (
     REPORT,
     WORKFLOW,
@@ -19,23 +17,12 @@ from workflows.argo.manifests.containers import (
     report_task,
     retry,
 )
-from workflows.argo.manifests.early import following
-from workflows.argo.manifests.workflow import (
-    MEMORIES,
-    PATCHES,
-    PLAN,
-    Planned,
-    after,
-    common_fields,
-    form_field,
-    template_of,
-    workflow_template,
-)
+from workflows.argo.manifests.nested import GLOBAL, following, tree
+from workflows.argo.manifests.workflow import PLAN, Planned, common_fields, form_field, workflow_template
 from workflows.argo.pod.early import EARLY
-from workflows.argo.pod.plan import BATCHES, GROUPS, NEXT, PATCH_OF_EVALUATIONS, SWEEP_FIELDS, TREE
+from workflows.argo.pod.plan import BATCHES, GROUPS, SWEEP_FIELDS, TREE
 from workflows.argo.profile.pods import Manifest
-from workflows.argo.profile.profile import Profile, placement_stage
-from workflows.branches import branch_steps
+from workflows.argo.profile.profile import Profile
 from workflows.compose import DEFAULT_PRESET, every_stage, preset_names
 from workflows.sweep import NAME as SWEEP
 from workflows.sweep import every_sweep_stage
@@ -43,9 +30,6 @@ from workflows.sweep import every_sweep_stage
 APPROVE, PROMOTE, APPROVED = "approve", "promote", "promote-approved"
 DECISIONS = ["promote", "keep"]
 _ASKED = f"'{parameter('promote')}' == "
-BRANCH, GROUP = "branch", "group"
-GLOBAL = (GROUPS, BATCHES, PATCHES, MEMORIES)  # outputs of the plan that templates of templates see
-_LISTED = f"{{{{{{{{=toJson(fromJSON(workflow.outputs.parameters.{GROUPS})[inputs.parameters.{GROUP}]['{{}}'])}}}}}}}}"
 
 
 def promotion(profile: Profile, compare: str = "compare") -> Tail:
@@ -80,32 +64,6 @@ def _approve() -> Suspend:
              Parameter(name="by", default="", description="Who decides; is kept with the model's version")]
     return Suspend(name=APPROVE, inputs=asked, outputs=[
         Parameter(name=each.name, value_from=m.ValueFrom(supplied=given, default=each.default)) for each in asked])
-
-
-def tree(profile: Profile, tasks: Sequence[StageTask]) -> Tail:
-    """Make the task of the tree, which waits for what post-training waits for, and the template of a group.
-
-    That is a DAG of its items by step, then their evaluations, and beside these the groups that follow."""
-    first = next(task for task in tasks if task.stage == "sft")
-    groups = f"{{{{tasks.{PLAN}.outputs.parameters.{TREE}}}}}"
-    item = [Parameter(name=GROUP, value="{{item}}")]
-    task = Task(name=TREE, template=BRANCH, depends=after(tasks, first), with_param=groups, arguments=item)
-    steps = [_work(step, template_of(profile, placement_stage("", step)), "item") for step in branch_steps()]
-    done = " && ".join(f"({task.name}.Succeeded || {task.name}.Skipped)" for task in steps)
-    evaluate = _work(EVALUATE.name, template_of(profile, EVALUATE.stage), f"'{PATCH_OF_EVALUATIONS}'", done)
-    following = Task(name=NEXT, template=BRANCH, depends=done, with_param=_LISTED.format(NEXT), arguments=item)
-    branch = DAG(name=BRANCH, inputs=[Parameter(name=GROUP)], fail_fast=False, tasks=[*steps, evaluate, following])
-    return Tail([task], [branch])
-
-
-def _work(key: str, template: str, patch: str, depends: str | None = None) -> Task:
-    """Make a task with a pod for each of a list of the group. `patch`: expression of the name of the pods' patch."""
-    def of(output: str, name: str) -> str:
-        return f"{{{{=fromJSON(workflow.outputs.parameters.{output})[{name}]}}}}"
-
-    given = {"batch": of(BATCHES, "item"), "patch": of(PATCHES, patch), "memory": of(MEMORIES, patch)}
-    return Task(name=key.replace("_", "-"), template=template, depends=depends, with_param=_LISTED.format(key),
-                arguments=[Parameter(name=name, value=value) for name, value in given.items()])  # fmt: skip
 
 
 def lifecycle_template(profile: Profile) -> WorkflowTemplate:

@@ -49,7 +49,7 @@ def steps(profile: Profile, tasks: Sequence[StageTask]) -> list[Container]:
     env = [("ARGOSY_LAST_EXIT", "{{lastRetry.exitCode}}"), ("ARGOSY_LAST_CAUSE", f"{{{{={cause()}}}}}"),
            ("ARGOSY_MEMORY_STEP", f"{{{{=string({memory_step(profile.retry)})}}}}"), ("ARGOSY_RETRY", "{{retries}}")]
     return [container(name, profile, args, env=env, inputs=["batch", "patch", "memory"], resources=None,
-                      pod_spec_patch=patch, retry_strategy=retry(profile), outputs=[_output(AVOID, seen=True, default=(
+                      pod_spec_patch=patch, retry_strategy=retry(profile), outputs=[output(AVOID, seen=True, default=(
                           f"{{{{=workflow.outputs.parameters.{AVOID}}}}}"))],
                       synchronization=_synchronization(profile, slot))
             for name, slot in sorted(found.items())]  # fmt: skip
@@ -147,18 +147,17 @@ def _dag(profile: Profile, planned: Planned) -> DAG:
         given = {"batch": batch, "patch": _of_task(PATCHES, task), "memory": _of_task(MEMORIES, task)}
         arguments = [Parameter(name=name, value=value) for name, value in given.items()]
         if profile.nodes and task.several:
-            tasks.append(_nodes_task(planned, task))
+            tasks.append(_nodes_task(planned, task, batch))
         tasks.append(Task(name=task.name, template=template_of(profile, task.placed), arguments=arguments,
                           depends=after(planned.tasks, task), **how))  # fmt: skip
     return DAG(name=MAIN, fail_fast=False, target=planned.target, tasks=[*tasks, *planned.after.tasks])
 
 
-def _nodes_task(planned: Planned, task: StageTask) -> Task:
+def _nodes_task(planned: Planned, task: StageTask, batch: str) -> Task:
     """Make the task of a stage's further nodes, beside the task of its own pod, where the plan has some."""
     wanted = f"fromJSON({_output_of(JOBSETS)})"
     manifest = Parameter(name=JOBSET, value=f"{{{{={wanted}['{task.name}'] ?? ''}}}}")
-    batch = Parameter(name="batch", value=f"{{{{=sprig.join('', fromJSON({_output_of(task.parameter)}))}}}}")
-    return Task(name=f"{task.name}-{NODES}", template=NODES, arguments=[manifest, batch],
+    return Task(name=f"{task.name}-{NODES}", template=NODES, arguments=[manifest, Parameter(name="batch", value=batch)],
                 depends=after(planned.tasks, task), when=f"{{{{='{task.name}' in {wanted}}}}}")
 
 
@@ -182,8 +181,7 @@ def nodes_templates(profile: Profile) -> list[Steps | Container | Resource]:
                          for name, given in ((REMAKE, of_this), (CREATE, made))],
               retry_strategy=RetryStrategy(limit=str(profile.retry.interruptions), retry_policy="Always")),
         container(f"{NODES}-{REMAKE}", profile, args, env=[(MANIFEST, of_this[JOBSET])], inputs=names,
-                  outputs=[Parameter(name=JOBSET, value_from=m.ValueFrom(path=f"{OUTPUTS}/{JOBSET}"))],
-                  retry_strategy=retry(profile)),
+                  outputs=[output(JOBSET)], retry_strategy=retry(profile)),
         Resource(name=f"{NODES}-{CREATE}", inputs=[Parameter(name=JOBSET)], action="create", set_owner_reference=True,
                  manifest=of_this[JOBSET], success_condition="status.terminalState == Completed",
                  failure_condition="status.terminalState == Failed", pod_spec_patch=json.dumps(_OWN_TMP)),
@@ -204,7 +202,7 @@ def _of_task(output: str, task: StageTask) -> str:
     return f"{{{{=fromJSON({_output_of(output)})['{task.name}']}}}}"
 
 
-def _output(name: str, *, seen: bool, default: str | None = None) -> Parameter:
+def output(name: str, *, seen: bool = False, default: str | None = None) -> Parameter:
     """Make an output that a pod leaves as a file; `seen` by all templates."""
     path = m.ValueFrom(path=f"{OUTPUTS}/{name}", default=default)
     return Parameter(name=name, value_from=path, global_name=name if seen else None)
@@ -220,5 +218,5 @@ def _plan(profile: Profile, planned: Planned) -> Container:
     return container(
         PLAN, profile, [*args, *planned.plan_args],
         env=[(TEMPLATE_STORE, profile.storage.description), (GIVEN, GIVEN_NAMES), *planned.plan_env],
-        outputs=[_output(name, seen=name in seen) for name in outputs],
+        outputs=[output(name, seen=name in seen) for name in outputs],
         active_deadline_seconds=profile.plan_deadline_s, retry_strategy=retry(profile, LATE))

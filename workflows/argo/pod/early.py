@@ -12,11 +12,10 @@ from pathlib import Path
 
 from argosy.core.store.files import make_directory, write_json
 from argosy.model.weights.checkpoint import EXPORTS
-from workflows.argo.handoff import FOLDER, Batch, read_handoff
+from workflows.argo.handoff import FOLDER, Batch, read_handoff, write_output
 from workflows.argo.objectstore.mirror import Mirror
 from workflows.argo.objectstore.node import whole
 from workflows.argo.objectstore.pods import mirror_of
-from workflows.argo.pod.outputs import write_output
 from workflows.argo.profile.profile import Profile
 from workflows.plan import PlannedNode
 

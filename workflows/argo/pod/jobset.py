@@ -19,7 +19,7 @@ from argosy.core.step.ranks.member import JOIN_WAIT, JOINED
 from argosy.core.store.files import make_directory
 from argosy.core.store.step_files import STATE
 from workflows.argo.attempts import KILLED
-from workflows.argo.handoff import FOLDER, Task, read_handoff
+from workflows.argo.handoff import FOLDER, Task, read_handoff, write_output
 from workflows.argo.profile.pods import (
     COMMAND,
     NO_RIGHTS,
@@ -141,6 +141,5 @@ def remake(profile: Profile, arguments: argparse.Namespace) -> int:
         factor = profile.retry.memory_factor ** min(killed, profile.retry.out_of_memory)
         given["memory"] = f"{int(int(given['memory'].removesuffix('Mi')) * factor)}Mi"
     print(f"{killed} of {len(earlier)} attempts lacked memory: each pod has {given['memory']}")
-    arguments.outputs.mkdir(parents=True, exist_ok=True)
-    (arguments.outputs / JOBSET).write_text(json.dumps(made), encoding="utf-8")
+    write_output(arguments.outputs, JOBSET, json.dumps(made))
     return 0

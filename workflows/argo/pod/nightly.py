@@ -14,9 +14,20 @@ from argosy.core.tracking.mlflow.registry import Registry, registered_name
 from argosy.core.tracking.mlflow.server import Server, tracking_uri
 from argosy.core.tracking.ship import Unavailable
 from workflows.argo.attempts import RETRY, say_why
-from workflows.argo.handoff import COMMON, EVALUATE, FOLDER, REPORT, WEBHOOK, Batch, Handoff, deal, read_handoff
+from workflows.argo.handoff import (
+    COMMON,
+    EVALUATE,
+    FOLDER,
+    REPORT,
+    WEBHOOK,
+    Batch,
+    Handoff,
+    deal,
+    read_handoff,
+    write_output,
+)
 from workflows.argo.objectstore.pods import judging, promoting
-from workflows.argo.pod.outputs import with_devices, write_output, write_outputs
+from workflows.argo.pod.outputs import with_devices, write_outputs
 from workflows.argo.pod.run import sending
 from workflows.argo.profile.profile import Profile
 from workflows.local.shipping import WORKFLOW, pipeline_of, plan_digest, ship, start_pipeline

@@ -14,7 +14,7 @@ from argosy.core.step.process import GRACE, thread_environment
 from argosy.core.step.ranks.launcher import ADDRESS
 from argosy.core.store.step_files import STATE
 from workflows.argo.attempts import AVOID
-from workflows.argo.handoff import FOLDER, Batch, Task, report_directory
+from workflows.argo.handoff import FOLDER, Batch, Task, report_directory, write_output
 from workflows.argo.objectstore.pods import reporting
 from workflows.argo.pod.jobset import check_nodes, jobset, launcher_resources, of_node
 from workflows.argo.profile.pods import avoided, away
@@ -148,11 +148,6 @@ def _largest(given: Sequence[Resources]) -> Resources:
     return Resources(max(each.cores for each in given), max(each.memory_gb for each in given),
                      max(each.processes for each in given), max(gpus, default=None),
                      nodes=max(each.nodes for each in given))
-
-
-def write_output(folder: Path, name: str, text: str) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / name).write_text(text, encoding="utf-8")
 
 
 def run(profile: Profile, arguments: argparse.Namespace) -> int:

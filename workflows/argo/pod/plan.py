@@ -17,11 +17,11 @@ from pathlib import Path
 from argosy.core.config.explain import likely
 from argosy.core.errors import InputError
 from argosy.core.store.files import make_directory, write_json
-from workflows.argo.handoff import COMMON, EVALUATE, GIVEN, Batch, Handoff, Task, assign, deal, tasks_of
+from workflows.argo.handoff import COMMON, EVALUATE, GIVEN, Batch, Handoff, Task, assign, deal, tasks_of, write_output
 from workflows.argo.objectstore.pods import planning
 from workflows.argo.pod.early import EARLY, early_batches
 from workflows.argo.pod.finish import FINISHED
-from workflows.argo.pod.outputs import with_devices, write_output, write_outputs
+from workflows.argo.pod.outputs import with_devices, write_outputs
 from workflows.argo.profile.profile import TEMPLATE_STORE, Profile, check_store, placement_stage
 from workflows.branches import branch_steps
 from workflows.budget import accounts, check_budget

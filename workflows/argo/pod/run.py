@@ -14,9 +14,8 @@ from argosy.core.step.ranks.launcher import EXTERNAL, end_groups
 from argosy.core.store.files import read_record
 from argosy.core.store.step_files import ERROR, LOG, PROGRESS, rank_log, read_done
 from workflows.argo.attempts import AVOID, FAILED, RETRY, earlier_attempts, exit_code
-from workflows.argo.handoff import FOLDER, read_handoff
+from workflows.argo.handoff import FOLDER, read_handoff, write_output
 from workflows.argo.objectstore.pods import running
-from workflows.argo.pod.outputs import write_output
 from workflows.argo.profile.pods import avoided
 from workflows.argo.profile.profile import Profile
 from workflows.budget import Meter
