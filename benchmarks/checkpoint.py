@@ -59,17 +59,17 @@ def stalls(folder: Path, hidden: int, rounds: int) -> dict[str, float]:
     _step(engine)
     for number in range(1, rounds + 2):
         alone.append(_step(engine))
-        before = ours._memory.waited
+        before = ours.memory.waited
         start = time.perf_counter()
         ours.save(number, {})
         called = time.perf_counter() - start
         beside.append(_step(engine))
-        stalled.append(called + ours._memory.waited - before)
-        ours._memory.flush()
+        stalled.append(called + ours.memory.waited - before)
+        ours.memory.flush()
         start = time.perf_counter()
         theirs.save(number, {})
         waited.append(time.perf_counter() - start)
-    state = next(ours._memory.folder.glob("step-*"))
+    state = next(ours.memory.folder.glob("step-*"))
     memory = min(_restart(engine, state) for _ in range(rounds))
     disk = min(_restart(engine, state, folder / f"ours/state/{state.name}") for _ in range(rounds))
     size = sum(path.stat().st_size for path in state.iterdir())
@@ -87,7 +87,7 @@ def store_at(out: Path, engine: Any, place: str) -> Any:
     from argosy.model.train.state import StateStore
 
     os.environ[PLACE] = place
-    return StateStore(SimpleNamespace(resume=""), out, engine)  # type: ignore[arg-type]
+    return StateStore(SimpleNamespace(resume="", keep_every=0), out, engine)  # type: ignore[arg-type]
 
 
 def _step(engine: Any) -> float:

@@ -38,7 +38,8 @@ def best_interval(save_s: float, between_s: float) -> float:
 
 
 class Due:
-    """The steps after which a state is due: each `save_every`, or as often as failures and the cost of saving say.
+    """The steps after which a state is due: each `save_every`, or as often as failures and the cost of saving say, and
+    each `keep_every`.
 
     Attributes:
         every: steps between two states; 0: not known yet.
@@ -57,10 +58,10 @@ class Due:
 
     def at(self, step: int) -> bool:
         """Tell whether a state is due after this step; asked of each step after which one can be written."""
-        if self._config.save_every != "auto":
-            before, self._seen = self._seen, step
-            return step // self._config.save_every > before // self._config.save_every
-        due = step >= self._next
+        auto = self._config.save_every == "auto"
+        intervals = [every for every in (self._config.save_every, self._config.keep_every) if every and every != "auto"]
+        before, self._seen = min(self._seen, step - 1), step  # an earlier step, where training went back
+        due = (auto and step >= self._next) or any(step // every > before // every for every in intervals)
         self._last = step if due else self._last
         return due
 
@@ -91,7 +92,7 @@ class Loop:
     def __init__(self, config: TrainConfig, context: StepContext, engine: Savable, updates: Updates,
                  steps: int = 0) -> None:
         self.config, self.context, self.updates, self.steps = config, context, updates, steps or config.steps
-        self._states = StateStore(config, context.out, engine)
+        self._states, self._engine = StateStore(config, context.out, engine), engine
         self._trace, self._events = Trace(config.profile, context), Events(config.tensorboard, context)
         self._watch, self._decisions = Watch(config.watch), Decisions(config.watch, context)
         self._group, self._note, self._due = engine.group, "", Due(config, engine.group)
@@ -113,8 +114,8 @@ class Loop:
                 with self.context.progress.watched("the end of a step" if apart else ""):
                     asked = torch.tensor([float(stopped() is not None)], device=self._group.device)
                     ends = bool(self._group.sum(asked))  # in any process
-                if ends and self._states.settled:
-                    if self._states.newest(step) != step:
+                if ends and self._engine.settled:
+                    if not self._states.has(step):
                         self._save(step)
                     raise stopped() or Stopped()
 
@@ -139,7 +140,7 @@ class Loop:
 
     def _tell(self, step: int, note: str = "", *, force: bool = False) -> None:
         size = self.updates.size
-        self.context.progress.stalled, self.context.progress.save_every = self._states.stalled, self._due.every
+        self.context.progress.stalled, self.context.progress.save_every = self._states.memory.waited, self._due.every
         self.context.progress.update(step * size, self.steps * size, self.updates.unit, note, force=force)
 
     def _resume(self) -> int:
@@ -217,11 +218,11 @@ class Loop:
         values = self.updates.evaluate(step)
         self._metrics(values, step)
         exported = self.updates.export(step)
-        if self._due.follow(step, self._states.stalled, self._states.carried):
+        if self._due.follow(step, self._states.memory.waited, self._states.memory.carried):
             self._metrics({"perf/save_every": float(self._due.every)}, step)
         first = not self._due.saves and self.config.watch.acts  # to have one to go back to
-        kept = self._states.settled and (self._due.at(step) or first)
-        brief = self.config.memory_every and step % self.config.memory_every == 0 and self._states.settled
+        kept = self._engine.settled and (self._due.at(step) or first)
+        brief = self.config.memory_every and step % self.config.memory_every == 0 and self._engine.settled
         saves = step < self.steps and bool(kept or brief)
         if saves:
             self._save(step, kept=kept)

@@ -32,7 +32,7 @@ from argosy.model.train.parallelism import Group
 LOOP = "loop.pt"
 COMPLETE = "complete"  # {file: bytes, or bytes and checksum}; written last
 PREFIX = "step-"
-KEPT = 2  # the newest, and the one before: what goes on where the newest is damaged
+KEPT = 2  # the newest, and the one before: what goes on where the newest is damaged; beside those of `keep_every`
 _FORM = re.compile(rf"[^/]+-[0-9a-f]+/{STATE}/step-\d+")
 OPTIMIZER, ABOUT = "optimizer", "optimizer.json"  # of a phase that keeps it
 COMPUTED = {*EngineConfig.model_fields, "threads", "micro_batch_size"}  # say how, not what
@@ -53,75 +53,46 @@ class Savable(Protocol):
 
 class StateStore:
     """States of a step in its directory `out`, each renamed into place when all of it is on the disk; on their way
-    there they are in shared memory, where there is room."""
+    there they are in shared `memory`, where there is room."""
 
     def __init__(self, config: EngineConfig, out: Path, engine: Savable) -> None:
         self._config, self._out, self._directory = config, out, out / STATE
         self._engine, self._group = engine, engine.group
-        self._memory = Memory(self._directory, self._group)
-
-    @property
-    def settled(self) -> bool:
-        """Whether one can be written now."""
-        return self._engine.settled
-
-    @property
-    def stalled(self) -> float:
-        """Seconds that training has waited for states."""
-        return self._memory.waited
-
-    @property
-    def carried(self) -> float:
-        """Seconds that the last state took to the store, while training went on."""
-        return self._memory.carried
+        self.memory = Memory(self._directory, self._group)
 
     def save(self, step: int, extra: dict[str, Any], *, kept: bool = True) -> None:
         """Keep the state after `step` steps, with the tensors and numbers of `extra`, and drop the older ones; in
         shared memory alone where it is not `kept`."""
-        self._memory.flush()
+        self.memory.flush()
         start = time.perf_counter()
         self._save(step, extra, kept)
-        self._memory.waited += time.perf_counter() - start
+        self.memory.waited += time.perf_counter() - start
 
     def _save(self, step: int, extra: dict[str, Any], kept: bool) -> None:
         buffer = BytesIO()
         torch.save({"step": step, "rng": torch.get_rng_state(), **extra}, buffer)
         name, loop = f"{PREFIX}{step:08d}", buffer.getvalue()
-        if self._memory.folder is not None and self._engine.holds_parts:
-            temporary = self._prepare(self._memory.folder / name)
+        if self.memory.folder is not None and self._engine.holds_parts:
+            temporary = _prepare(self.memory.folder / name, self._group)
             with deferred() as jobs:
                 self._engine.save(temporary)
-            if self._memory.has_room(sum(self._group.gathered(sum(job.nbytes for job in jobs)))):
-                self._memory.start(temporary, [job.run for job in jobs], partial(self._carry, temporary, loop, kept))
+            if self.memory.has_room(sum(self._group.gathered(sum(job.nbytes for job in jobs)))):
+                self.memory.start(temporary, [job.run for job in jobs], partial(self._carry, temporary, loop, kept))
                 return
-            self._memory.leave()
+            self.memory.leave()
         if kept:
-            temporary = self._prepare(self._directory / name)
+            temporary = _prepare(self._directory / name, self._group)
             self._engine.save(temporary)
             self._group.barrier()
-            sums = self._sums(temporary)
+            shares = self._group.gathered(_checksums(temporary, self._group.rank, self._group.world))
             if self._group.rank == 0:
-                self._publish(temporary, name, loop, sums)
+                self._publish(temporary, name, loop, {file: each for part in shares for file, each in part.items()})
             self._group.barrier()
-
-    def _prepare(self, target: Path) -> Path:
-        temporary = self._group.agreed(temporary_of(target))
-        if self._group.rank == 0:
-            temporary.mkdir(parents=True)
-        self._group.barrier()
-        return temporary
-
-    def _sums(self, state: Path) -> dict[str, str]:
-        """Return the checksums of a state's files; each process reads its share of them."""
-        files = sorted(file for file in state.rglob("*") if file.is_file())[self._group.rank :: self._group.world]
-        own = {file.relative_to(state).as_posix(): _checksum(file) for file in files}
-        return {name: checksum for part in self._group.gathered(own) for name, checksum in part.items()}
 
     def _carry(self, temporary: Path, loop: bytes, kept: bool) -> None:
         """Complete a state in memory, and copy it into the store if it is to be kept there."""
         (temporary / LOOP).write_bytes(loop)
-        files = [file for file in temporary.rglob("*") if file.is_file()]
-        sums = {file.relative_to(temporary).as_posix(): _checksum(file) for file in files}  # before they travel
+        sums = _checksums(temporary)  # before they travel
         _mark_complete(temporary, sums)
         name = temporary.name.removeprefix(".").partition(".")[0]
         target = temporary.with_name(name)
@@ -137,22 +108,27 @@ class StateStore:
         (temporary / LOOP).write_bytes(loop)
         _mark_complete(temporary, {LOOP: _checksum(temporary / LOOP), **sums})
         publish(temporary, self._directory / name)
-        for old in _states(self._directory)[:-KEPT]:
+        for old in _outdated(_states(self._directory), self._config.keep_every):
             _remove(old)
 
     def close(self) -> None:
         """Wait for what is on its way to the store, and free the memory."""
-        self._memory.close()
+        self.memory.close()
+
+    def has(self, step: int) -> bool:
+        """Tell whether the state after `step` steps is in the store."""
+        self.memory.flush()
+        return bool(self._group.agreed(not damage(self._directory / f"{PREFIX}{step:08d}")))
 
     def newest(self, step: int) -> int | None:
-        """Return the steps of the newest whole state of this run that has at most `step`; None: there is none."""
-        self._memory.flush()
-        whole = [number for path in _states(self._directory) if (number := _step(path)) <= step and not damage(path)]
-        return self._group.agreed(max(whole, default=None))
+        """Return the steps of the newest whole state in the store that has at most `step`; None: there is none."""
+        self.memory.flush()
+        found = self._group.rank == 0 and _latest([path for path in _states(self._directory) if _step(path) <= step])
+        return self._group.agreed(_step(found) if found else None)
 
     def forget(self, step: int) -> None:
         """Drop the states of more than `step` steps; every process calls this."""
-        self._memory.flush()
+        self.memory.flush()
         if self._group.rank == 0:
             for path in self._everywhere():
                 if _step(path) > step:
@@ -174,7 +150,7 @@ class StateStore:
 
     def _everywhere(self) -> list[Path]:
         """List the states in the store and in memory, the oldest first; of equal ones that of memory is last."""
-        there = [_states(folder) for folder in (self._directory, self._memory.folder) if folder]
+        there = [_states(folder) for folder in (self._directory, self.memory.folder) if folder]
         return sorted(chain.from_iterable(there), key=_step)
 
 
@@ -192,18 +168,33 @@ def _latest(states: Sequence[Path]) -> Path | None:
 
 def _mark_complete(path: Path, sums: Mapping[str, str]) -> None:
     """Declare the state in `path` complete, its bytes on the disk before the mark."""
-    sizes: dict[str, Any] = {}
-    for file in sorted(file for file in path.rglob("*") if file.is_file()):
-        sync(file)
-        name, size = file.relative_to(path).as_posix(), file.stat().st_size
-        sizes[name] = [size, sums[name]] if name in sums else size
+    for name in sums:
+        sync(path / name)
+    sizes = {name: [(path / name).stat().st_size, checksum] for name, checksum in sorted(sums.items())}
     (path / COMPLETE).write_text(json.dumps(sizes))
     sync(path / COMPLETE)
     sync(path)
 
 
+def _prepare(target: Path, group: Group) -> Path:
+    """Make the directory that will be `target`; every process calls this."""
+    temporary: Path = group.agreed(temporary_of(target))
+    if group.rank == 0:
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir(parents=True)
+    group.barrier()
+    return temporary
+
+
 def _states(directory: Path) -> list[Path]:
     return sorted(directory.glob(f"{PREFIX}*"), key=_step)
+
+
+def _outdated(states: Sequence[Path], every: int) -> list[Path]:
+    """List the states, the oldest first, that are neither the first of each `every` steps (0: none is) nor, of the
+    others, the newest."""
+    first = {_step(path) // every: path for path in reversed(states) if every and _step(path) >= every}
+    return [path for path in states if path not in first.values()][:-KEPT]
 
 
 def _step(path: Path) -> int:
@@ -219,6 +210,12 @@ def _remove(path: Path) -> None:
 def _checksum(file: Path) -> str:
     with open(file, "rb") as opened:
         return str(hashlib.file_digest(opened, cast(Any, xxhash.xxh3_64)).hexdigest())
+
+
+def _checksums(state: Path, part: int = 0, parts: int = 1) -> dict[str, str]:
+    """Return the checksums of a state's files, or of one of `parts` parts of them."""
+    files = sorted(file for file in state.rglob("*") if file.is_file())[part::parts]
+    return {file.relative_to(state).as_posix(): _checksum(file) for file in files}
 
 
 def damage(path: Path, *, read: bool = False) -> str:
@@ -246,8 +243,8 @@ def _of_a_different_run(config: EngineConfig, out: Path) -> Path | None:
         raise InputError(f"resume={config.resume} is no state; it is STAGE-DIGEST/{STATE}/step-N of the same store")
     path = out.parent / config.resume
     if problem := damage(path):
-        raise InputError(f"resume={config.resume}: {problem}; a state is deleted when two newer ones are there, or "
-                         "when its step is done")
+        raise InputError(f"resume={config.resume}: {problem}; a state is deleted when two newer ones are there (but "
+                         "those of keep_every), or when its step is done")
     other, own = (_what(read_record(each / NODE)) for each in (path.parent.parent, out))
     if differing := differences(other, own):
         raise InputError(f"resume={config.resume} trains something else ({first_of(differing, 3)}): a state goes on "
@@ -264,17 +261,12 @@ def _what(made_from: dict[str, Any]) -> dict[str, Any]:
 def keep_optimizer(config: TrainConfig, engine: Engine, out: Path) -> None:
     """Write what the optimizer ended with below the step's directory `out`, for the phase that carries it on: whole
     tensors by name, as in a state, without the weights. Every process calls it."""
-    target = out / OPTIMIZER
-    temporary = engine.group.agreed(temporary_of(target))
-    if engine.group.rank == 0:
-        shutil.rmtree(temporary, ignore_errors=True)
-        temporary.mkdir(parents=True)
-    engine.group.barrier()
+    temporary = _prepare(out / OPTIMIZER, engine.group)
     engine.save(temporary, weights=False)
     engine.group.barrier()
     if engine.group.rank == 0:
         write_json(temporary / ABOUT, {"optimizer": config.optimizer, "step": config.steps})
-        publish(temporary, target)
+        publish(temporary, out / OPTIMIZER)
     engine.group.barrier()
 
 

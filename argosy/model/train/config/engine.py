@@ -239,6 +239,8 @@ class EngineConfig(MeshConfig):
 
     save_every: Annotated[Annotated[int, Field(gt=0)] | Literal["auto"], RUNTIME] = "auto"
     """Steps between two resumable states; auto: the number after which failures and saving cost the least together."""
+    keep_every: Annotated[int, Field(ge=0), RUNTIME] = 0
+    """Steps between two states that are kept until the step is done, to go back to; 0: the newest two alone are."""
     failure_rate: Annotated[float, Field(gt=0), RUNTIME] = 0.08
     """Failures in a month of a GPU, or on CPUs of a node, which `save_every: auto` expects; of a machine that may be
     taken away, such as a spot instance, about 30 / (days that it stays) / (its GPUs)."""

@@ -86,3 +86,15 @@ def test_slow_steps_leave_the_watch_batches_to_go_back_over(monkeypatch: pytest.
     watch = WatchConfig(before=15)
     assert states(monkeypatch, 600.0, 1.0, 50, watch=watch) == [16, 32, 48]
     assert states(monkeypatch, 600.0, 1.0, 50, save_every=20) == [20, 40]
+
+
+def test_states_to_keep_are_due_at_their_multiples_whatever_the_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert states(monkeypatch, 1.0, 0.5, 400, failure_rate=MONTH_S / 10_000, keep_every=150) == [
+        10, 110, 150, 250, 300, 400]  # the interval of 100 begins anew
+    assert states(monkeypatch, 1.0, 0.5, 40, save_every=15, keep_every=10) == [10, 15, 20, 30, 40]
+
+
+def test_a_multiple_is_due_again_where_training_went_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    due = Due(TrainConfig(save_every=10, keep_every=4), Group(device=torch.device("cpu")))
+    due.begin(0)
+    assert [step for step in (*range(1, 14), *range(4, 9)) if due.at(step)] == [4, 8, 10, 12, 4, 8]

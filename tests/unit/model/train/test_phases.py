@@ -111,6 +111,21 @@ def test_a_damaged_or_half_written_state_gives_way_to_the_one_before(
     assert digests(tmp_path) == digests(pretrained[0])
 
 
+def test_a_state_of_keep_every_stands_in_where_both_newest_are_damaged(
+    data: Path, pretrained: tuple[Path, Any, Recorder], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    often = {"save_every": 2, "keep_every": 3}
+    with pytest.raises(KeyboardInterrupt):
+        train(data, tmp_path, Recorder(crash_at=12), **often)
+    states = sorted((tmp_path / "state").glob("step-*"))
+    assert [path.name[-2:] for path in states] == ["03", "06", "08", "09", "10"]
+    for state in states[2:]:
+        (state / "loop.pt").write_bytes(b"")
+    train(data, tmp_path, **often)
+    assert "continuing after step 6" in capsys.readouterr().out
+    assert digests(tmp_path) == digests(pretrained[0])
+
+
 OVERFITTED: dict[str, Any] = {"tokens": 60 * 256, "learning_rate": 3e-2, "schedule": "constant",
                               "mixture": {"zh": 1, "en": 0}, "exports": (0.1, 0.2, 0.5, 1.0),
                               "final_by": "heldout/nats/en", "heldout_points": 1}

@@ -3,6 +3,7 @@
 import time
 from pathlib import Path
 from threading import Event
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,11 +21,8 @@ def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "shm"
 
 
-def _store(out: Path, engine: OneWeight) -> StateStore:
-    class Config:
-        resume = ""
-
-    return StateStore(Config(), out, engine)  # type: ignore[arg-type]
+def _store(out: Path, engine: OneWeight, keep_every: int = 0) -> StateStore:
+    return StateStore(SimpleNamespace(resume="", keep_every=keep_every), out, engine)  # type: ignore[arg-type]
 
 
 def _bytes(folder: Path) -> dict[str, bytes]:
@@ -61,7 +59,7 @@ def test_who_is_started_again_goes_on_from_memory_where_that_is_newer(tmp_path: 
     for step in range(1, 4):
         engine.step()
         store.save(step, {"note": step}, kept=step == 1)
-    store._memory.flush()
+    store.memory.flush()
     assert [path.name for path in sorted((tmp_path / "x/state").glob("step-*"))] == ["step-00000001"]
     again = OneWeight()
     found: Any = _store(tmp_path / "x", again).load()
@@ -76,7 +74,7 @@ def test_a_step_that_is_begun_anew_has_no_memory_of_the_one_before(tmp_path: Pat
     engine = OneWeight()
     store = _store(tmp_path / "x", engine)
     store.save(5, {}, kept=False)
-    store._memory.flush()
+    store.memory.flush()
     (tmp_path / "x/state/memory").unlink()
     assert _store(tmp_path / "x", engine).load() is None
     assert list(shared.glob("*/step-*")) == []
@@ -115,6 +113,30 @@ def test_a_state_with_one_bit_changed_is_named_and_passed_over(
     assert f"{broken} is damaged (it has not the bytes that were written)" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("through_memory", [True, False])
+def test_states_of_keep_every_stay_for_when_the_newest_are_damaged(
+    tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *,
+    through_memory: bool
+) -> None:
+    """The first state at or after each multiple does: with `engine=local`, one can be written after a round alone."""
+    monkeypatch.setenv(PLACE, str(shared) if through_memory else "")
+    store = _store(tmp_path / "x", engine := OneWeight(), keep_every=10)
+    for step in range(1, 38):
+        engine.step()
+        if step % 3 == 0 or step == 10:
+            store.save(step, {})
+    store.close()
+    assert [int(path.name[5:]) for path in sorted((tmp_path / "x/state").glob("step-*"))] == [10, 21, 30, 33, 36]
+    for step in (30, 33, 36):
+        broken = next((tmp_path / f"x/state/step-{step:08d}").glob("tensors-*"))
+        broken.write_bytes(b"x" + broken.read_bytes()[1:])
+    again = _store(tmp_path / "x", engine := OneWeight(), keep_every=10)
+    assert again.newest(35) == 21  # to go back to; what is damaged is named
+    found: Any = again.load()
+    assert (found["step"], engine.weight[0].item()) == (21, 21.0)
+    assert capsys.readouterr().out.count("is damaged (it has not the bytes that were written)") == 3
+
+
 def test_a_state_that_cannot_be_written_is_an_error_of_the_next_save(
     tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,6 +153,6 @@ def test_a_state_that_cannot_be_written_is_an_error_of_the_next_save(
 def test_the_optimizer_waits_for_the_copy_and_says_how_long(tmp_path: Path, shared: Path) -> None:
     engine = OneWeight()
     store = _store(tmp_path / "x", engine)
-    store._memory.start(shared / ".step-00000001.x.tmp", [lambda: time.sleep(0.2)], lambda: None)
+    store.memory.start(shared / ".step-00000001.x.tmp", [lambda: time.sleep(0.2)], lambda: None)
     engine.step()
-    assert store._memory.waited > 0.1
+    assert store.memory.waited > 0.1

@@ -145,8 +145,10 @@ def test_a_corrupt_batch_is_passed_over_by_whoever_meets_it(data: Path, tmp_path
             train(data, out, Recorder(at), watch=BACK)
         assert train(data, out, watch=BACK) == [made]
         assert digests(out) == digests(tmp_path / "whole")
-    assert train(data, tmp_path / "rarely", watch=BACK, save_every=20)[0]["back"] == 20
-    assert digests(tmp_path / "rarely") == digests(tmp_path / "whole")
+    for saves in ({"save_every": 20}, {"save_every": 10**6, "keep_every": 20}):
+        out = tmp_path / f"{saves}"
+        assert train(data, out, watch=BACK, **saves)[0]["back"] == 20
+        assert digests(out) == digests(tmp_path / "whole")
 
 
 def test_a_batch_that_comes_again_is_passed_over(data: Path, tmp_path: Path, planted: Planted) -> None:
