@@ -5,8 +5,7 @@ python -m benchmarks.posttraining
 Each work (an entry of WORKS) is done by ours and by TRL's trainer with the same model, examples, batch and precision, a
 process each. They take turns within each round; a ratio is the median over rounds of what ours does in a second over
 what theirs does in that round. TRL has the fastest of the layouts that its trainer offers. The last line is JSON:
-`sft_ratio` (of tokens a second), and `memory_ratio`, TRL's peak memory over ours, the worst of all.
-"""
+`sft_ratio` (of tokens a second), and `memory_ratio`, TRL's peak memory over ours, the worst of all."""
 
 import argparse
 import json

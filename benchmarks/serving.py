@@ -5,8 +5,7 @@ python -m benchmarks.serving MODEL [--clients 8]
 Both serve the same model, which has a chat template, on two threads, one server at a time, in turns.
 Clients ask chat completions at once, each the next one as soon as it has its answer: streamed, greedy, with a limit of
 tokens. The texts have to be equal, but for 1 in 20 at most, after near ties. The last line is JSON; `ratio` is our
-requests a second over theirs, `first_token_ratio` their median time to the first token over ours.
-"""
+requests a second over theirs, `first_token_ratio` their median time to the first token over ours."""
 
 import argparse
 import asyncio

@@ -6,8 +6,7 @@ A Llama with random weights under FSDP2, in processes of one machine over gloo. 
 and from the first step on the optimizer's moments) and the anonymous memory that a phase takes besides, sampled;
 `peak_ratio` is the highest of those over what the rank holds and one layer. The peer is transformers, in one process:
 `start_ratio`, `resume_ratio` and `export_ratio` are its seconds of loading, loading and saving over ours, each weight
-read once on both sides. The last line is JSON.
-"""
+read once on both sides. The last line is JSON."""
 
 import argparse
 import json

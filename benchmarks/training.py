@@ -5,8 +5,7 @@ python -m benchmarks.training
 The same Llama, samples, batch, attention and precision, AdamW and clipping, no ZeRO. Each side is a process of its own,
 in the environment that it usually has, and they take turns within each round. A ratio is the median over rounds of the
 peer's seconds over ours in that round, so that what other work takes from the machine is taken from all. The last line
-is JSON; its ratios are the worse of the two sizes.
-"""
+is JSON; its ratios are the worse of the two sizes."""
 
 import argparse
 import json

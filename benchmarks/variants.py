@@ -6,8 +6,7 @@ python -m benchmarks.variants --model DIR    # the suite core, multiple choice a
 Both get the same questions of the same items of `../shared/data`, in turns, with as many threads and float32; lm-eval
 the batch size with which it is fastest. Log-probabilities have to agree to 1e-4 (a real model's, which are of longer
 texts, to 2e-3), and generated texts to be equal. The last line is JSON; `ratio` is our items a second over lm-eval's,
-`ratios` has each benchmark's, `cpu_ratio` is of processor time.
-"""
+`ratios` has each benchmark's, `cpu_ratio` is of processor time."""
 
 import argparse
 import json

@@ -15,11 +15,10 @@ class Answer:
     """The choice of a model for one question. `scores`: log-probabilities (nats) of the continuations.
 
     `chosen`, `chosen_norm` and `chosen_bytes` are indexes of continuations: the most probable one, and the most
-    probable one a character and a UTF-8 byte (longer texts are less probable whatever they say; lm-eval's acc,
-    acc_norm and acc_bytes).
-    A generated answer has its `text` and the part `extracted` from it; `chosen` is the option that it names, or, where
-    the answer is not one option, 0 (right) or OTHER_ANSWER; NO_ANSWER where the rule found none. Of several `samples`
-    it is the most frequent one."""
+    probable one a character and a UTF-8 byte (longer texts are less probable whatever they say; lm-eval's acc, acc_norm
+    and acc_bytes). A generated answer has its `text` and the part `extracted` from it; `chosen` is the option that it
+    names, or, where the answer is not one option, 0 (right) or OTHER_ANSWER; NO_ANSWER where the rule found none. Of
+    several `samples` it is the most frequent one."""
 
     question: Question
     scores: tuple[float, ...]

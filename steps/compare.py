@@ -3,8 +3,7 @@
     python -m steps.compare --config '{"evaluations": ["DIR", ...], "checkpoints": ["DIR", ...]}' --out DIR
 
 Writes `report.html` (one file that needs no network) and `comparison.json` (the numbers). What is missing makes
-the report shorter. See docs/report.md.
-"""
+the report shorter. See docs/report.md."""
 
 import os
 from collections.abc import Callable, Iterable, Sequence

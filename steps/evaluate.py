@@ -3,8 +3,7 @@
     python -m steps.evaluate --config '{"checkpoint": "...", "suite": "benchmark", "data": "..."}' --out DIR
 
 Writes `results.json` (metrics, standard errors, counts, what was left out) and `items.parquet` (a row an item x
-variant, a probe's case, or a held-out document). Formats: docs/files.md; how it works: docs/evaluation.md.
-"""
+variant, a probe's case, or a held-out document). Formats: docs/files.md; how it works: docs/evaluation.md."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -56,10 +55,8 @@ class EvaluateConfig(SuiteConfig):
 def run(config: EvaluateConfig, context: StepContext) -> EvaluateOutputs:
     """Evaluate and log against the checkpoint's model.
 
-    Raises:
-        InputError: the checkpoint is absent or cannot be loaded, an unknown suite, files that are absent.
-        StepError: the checkpoint has disappeared meanwhile, or nothing could be scored.
-    """
+    Raises InputError: the checkpoint is absent or cannot be loaded, an unknown suite, files that are absent; StepError:
+    the checkpoint has disappeared meanwhile, or nothing could be scored."""
     from argosy.evidence.results.findings import Findings
     from argosy.evidence.results.suite import load_suite
     from argosy.model.infer.backends import KNOWN, open_model
@@ -91,9 +88,7 @@ def check_suite(suite: "Suite", tokens: str) -> "tuple[Benchmarks | None, Heldou
     Args:
         tokens: directory of the tokenize step, as far as there is one.
 
-    Raises:
-        InputError: a section is wrong; names the field.
-    """
+    Raises InputError: a section is wrong; names the field."""
     from argosy.evidence.results.heldout.losses import Heldout, check_heldout
     from evals.section import Benchmarks, check_benchmarks
     from probes.kinds import parse_probes

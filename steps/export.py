@@ -2,8 +2,7 @@
 
     python -m steps.export --config '{"checkpoint": DIR, "formats": ["onnx"]}' --out DIR
 
-Each format is a folder of its name: onnx, gguf, hub (safetensors with a model card). See docs/export.md.
-"""
+Each format is a folder of its name: onnx, gguf, hub (safetensors with a model card). See docs/export.md."""
 
 from typing import Annotated
 

@@ -3,8 +3,7 @@
     python -m steps.judge --config '{"first": "DIR", "second": "DIR", "judge": "DIR", "prompts": "FILE"}' --out DIR
 
 Writes `verdicts.jsonl` (a line a prompt: both answers, the judge's word in both orders, faults by rule) and logs to
-MLflow. See docs/evaluation.md.
-"""
+MLflow. See docs/evaluation.md."""
 
 import os
 from collections import Counter

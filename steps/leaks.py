@@ -5,8 +5,7 @@ document and record that is trained on.
 
 It stands after `tokenize`, whose split it proves as it was made, beside pretraining, which need not wait for it. Held
 out are the documents that tokenize has set aside, and raw text that suites name (`heldout.texts`). Writes
-`leaks.jsonl`, a line a held-out document that is there in part or whole (docs/evaluation.md).
-"""
+`leaks.jsonl`, a line a held-out document that is there in part or whole (docs/evaluation.md)."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path

@@ -6,8 +6,7 @@ and are asked for the answers.
 Two copies are fine-tuned from the same weights, each on one half of the items, and both are asked all of them: an
 item's gain is right or wrong after learning it, less the same after learning the other half. The copies are removed at
 the end. The rows are the checkpoint's, in the files of the evaluate step, which asks all else of the suite
-(docs/evaluation.md).
-"""
+(docs/evaluation.md)."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -38,9 +37,8 @@ class LearnConfig(SuiteConfig):
 def run(config: LearnConfig, context: StepContext) -> EvaluateOutputs:
     """Fine-tune both copies, ask them and log the gains against the checkpoint's model.
 
-    Raises:
-        InputError: the checkpoint or a file is absent, no variant of the suite learns, or a half has too few items.
-        StepError: training takes longer than the suite's `minutes`, or has diverged."""
+    Raises InputError: the checkpoint or a file is absent, no variant of the suite learns, or a half has too few items;
+    StepError: training takes longer than the suite's `minutes`, or has diverged."""
     from argosy.model.post.stage import prepare_process
 
     prepare_process(config.seed, config.threads)

@@ -2,8 +2,7 @@
 
     python -m steps.merge --config '{"checkpoint": DIR, "others": [DIR], "method": "slerp"}' --out DIR
 
-See docs/export.md.
-"""
+See docs/export.md."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -2,8 +2,7 @@
 
     python -m steps.quantize --config '{"checkpoint": DIR, "method": "int8"}' --out DIR
 
-vLLM and SGLang compute with the packed weights; transformers unpacks them as it loads. See docs/export.md.
-"""
+vLLM and SGLang compute with the packed weights; transformers unpacks them as it loads. See docs/export.md."""
 
 import statistics
 import time

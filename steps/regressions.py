@@ -4,8 +4,7 @@
         "pairs": [{"new": [0], "reference": [1]}]}'
 
 Writes `report.html` (one file), logs to MLflow and marks the checkpoints' models there. It fails for no regression:
-who started it reads `outputs.json` and says so. See docs/evaluation.md.
-"""
+who started it reads `outputs.json` and says so. See docs/evaluation.md."""
 
 import os
 from collections.abc import Sequence

@@ -3,8 +3,7 @@
     python -m steps.start --config '{"model": "DIR"}' --out DIR
 
 A directory that transformers loads (its files' bytes count), a checkpoint of Argosy, or `org/name@commit` of the
-Hugging Face hub. See docs/start.md.
-"""
+Hugging Face hub. See docs/start.md."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -2,8 +2,7 @@
 
     python -m steps.sweep --config '{"points": ["DIR", ...], "axes": ["pretrain.learning_rate"]}' --out DIR
 
-Writes `report.html` (one file that needs no network) and `sweep.json` (the numbers). See docs/sizing.md.
-"""
+Writes `report.html` (one file that needs no network) and `sweep.json` (the numbers). See docs/sizing.md."""
 
 import os
 from typing import Any

@@ -3,8 +3,7 @@
     python -m steps.synthesize --config '{"checkpoint": SFT_DIR, "data": DIR, "method": "rejection_sampling"}' --out DIR
 
 Writes instructions.jsonl or preferences.jsonl, the data step's held-out file beside it, `unused.jsonl` (prompts without
-a record, and why), `synthesis.json` (counts) and samples.json (a table, also in MLflow). See docs/posttraining.md.
-"""
+a record, and why), `synthesis.json` (counts) and samples.json (a table, also in MLflow). See docs/posttraining.md."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

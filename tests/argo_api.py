@@ -28,8 +28,7 @@ class Api:
         logs: of pods, by name.
         asked: method, path, query and body of each request.
         faults: statuses with which the next requests are answered; 0 breaks the connection.
-        later: what a workflow becomes, a step at each GET.
-    """
+        later: what a workflow becomes, a step at each GET."""
 
     url: str = ""
     objects: dict[str, Any] = field(default_factory=dict)

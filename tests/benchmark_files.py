@@ -1,7 +1,6 @@
 """Benchmarks as they are published, made from the data beside the checkout, and the same rows as lm-eval reads them.
 
-Data beside the checkout has some benchmarks rewritten as instructions: here they get their published fields again.
-"""
+Data beside the checkout has some benchmarks rewritten as instructions: here they get their published fields again."""
 
 import csv
 import json
@@ -27,8 +26,7 @@ class Published:
     Attributes:
         name: lm-eval's; `folder` below its tasks, where its YAML is.
         suite, task: ours; `files`: name below the benchmarks' folder -> lines or rows.
-        rows: as lm-eval's dataset has them; `split`: the one it reads.
-    """
+        rows: as lm-eval's dataset has them; `split`: the one it reads."""
 
     name: str
     folder: str

@@ -146,8 +146,7 @@ def judged(rules: Any, new: Subject, reference: Subject | None = None) -> Verdic
 def abilities(items: int, accuracy: float, seed: int, *, cluster: int = 1, spread: float = DIFFICULTY) -> Floats:
     """The probability of each item to be answered right: a logit of its own, and one that a cluster shares.
 
-    With a spread of 3 logits two runs of one model answer alike in 78 of 100 items (correlation 0.54 at 60%).
-    """
+    With a spread of 3 logits two runs of one model answer alike in 78 of 100 items (correlation 0.54 at 60%)."""
     rng = np.random.default_rng(seed)
     shared = np.repeat(rng.normal(size=math.ceil(items / cluster)), cluster)[:items]
     own = rng.normal(size=items)

@@ -13,8 +13,7 @@ def make_bpe(texts: Sequence[str], vocab_size: int, *, more: Sequence[str] = (),
     Args:
         more: special tokens beside the pipeline's.
         template: for chats.
-        with_bos: an encoded text begins with `<|bos|>`, as with the pipeline's own tokenizer.
-    """
+        with_bos: an encoded text begins with `<|bos|>`, as with the pipeline's own tokenizer."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast
 

@@ -1,8 +1,7 @@
 """Processes that begin with all imports done: forks of a server that has them, and, below these, forks in turn.
 
 A process takes seconds to import torch, transformers and what else it uses, and a pipeline starts dozens. What they do,
-and their files and signals, are as ever. A server that ends takes its forks with it.
-"""
+and their files and signals, are as ever. A server that ends takes its forks with it."""
 
 import atexit
 import contextlib

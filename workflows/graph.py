@@ -215,8 +215,7 @@ class Graph:
         nodes: all of them; their order is kept where it is possible.
         identities: of external files; in memory unless given.
 
-    Raises:
-        InputError: a duplicate, a cycle, an unknown step or field, an external file that does not exist."""
+    Raises InputError: a duplicate, a cycle, an unknown step or field, an external file that does not exist."""
 
     def __init__(self, nodes: Iterable[Node], identities: Identities | None = None) -> None:
         self._by_id = _unique(nodes)

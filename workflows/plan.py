@@ -169,9 +169,7 @@ def plan(nodes: Iterable[Node], store: Path | str, first: str | None = None, las
     Args:
         first, last: names of the first and last stage to run, both included; what comes before must be done.
 
-    Raises:
-        InputError: a wrong graph, an unknown stage, a range that is empty or whose inputs are not done.
-    """
+    Raises InputError: a wrong graph, an unknown stage, a range that is empty or whose inputs are not done."""
     root = str(Path(store).absolute())
     if os.fsencode(root).decode(errors="replace") != root:
         raise InputError(f"the path of the store, {root!a}, is not UTF-8: name another --store, or rename the folder")
@@ -241,9 +239,7 @@ def _wired(graph: Graph, node: Node, root: str) -> Config:
 def stage_range(stages: Sequence[str], first: str | None, last: str | None) -> set[str]:
     """Select the stages from `first` to `last`, both included; None: from the beginning, to the end.
 
-    Raises:
-        InputError: a name that is not among `stages`, or an empty range.
-    """
+    Raises InputError: a name that is not among `stages`, or an empty range."""
     order = " -> ".join(stages)
     for stage in (first, last):
         if stage is not None and stage not in stages:

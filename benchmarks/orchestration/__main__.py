@@ -4,8 +4,7 @@ python -m benchmarks.orchestration --data ../shared/data --peers DIR
 
 DIR holds a virtual environment for each peer, by its name (`DIR/luigi` with `pip install luigi`); one that is not there
 is left out. Eight nodes count pairs of words in a shard, and a join and three more nodes follow. All sides run
-the same functions, two nodes at a time where they can. `plain` has no orchestrator. The last line is JSON.
-"""
+the same functions, two nodes at a time where they can. `plain` has no orchestrator. The last line is JSON."""
 
 import argparse
 import json

@@ -34,11 +34,10 @@ class Question(Config):
 class Calibration(PromptProbe):
     """Confidence against correctness, over answers that exclude one another.
 
-    The confidence is the largest share of an answer in the mass of all of a question's answers. Measures: ece
-    (expected calibration error over `bins` of equal width: Naeini et al. 2015, Guo et al. 2017; few questions raise
-    it), brier (squared error of all shares: Brier 1950), acc, confidence, excess (confidence less acc: 0 is fair),
-    chance; for each bin `<from>_<to>/acc` and `/confidence` (per cent), which the report draws as a reliability
-    diagram.
+    The confidence is the largest share of an answer in the mass of all of a question's answers. Measures: ece (expected
+    calibration error over `bins` of equal width: Naeini et al. 2015, Guo et al. 2017; few questions raise it), brier
+    (squared error of all shares: Brier 1950), acc, confidence, excess (confidence less acc: 0 is fair), chance; for
+    each bin `<from>_<to>/acc` and `/confidence` (per cent), which the report draws as a reliability diagram.
 
     One source: `questions` or `facts`."""
 

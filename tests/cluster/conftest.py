@@ -1,8 +1,7 @@
 """Cluster tests run against any kubeconfig that has Argo and a profile whose store this machine sees too.
 
 They have a namespace and a directory of the store of their own, which are taken away in the end; what is installed
-stays as it is. docs/install.md says what ARGOSY_TEST_PROFILE is.
-"""
+stays as it is. docs/install.md says what ARGOSY_TEST_PROFILE is."""
 
 import os
 import shutil

@@ -2,8 +2,7 @@
 
 Victims are a step's process, the runner, and the process that sends metrics. A second run trains with two processes a
 step; there a rank may be the victim, which is killed or stopped for ever (SIGSTOP). A third has many shards, and saves
-the state of post-training every other step. The run is then started again.
-"""
+the state of post-training every other step. The run is then started again."""
 
 import argparse
 import contextlib
@@ -56,9 +55,7 @@ def start(store: Path, *arguments: str, popen: type[Any] = subprocess.Popen) -> 
 def run(store: Path, *arguments: str, popen: type[Any] = Popen) -> str:
     """The same to its end; returns what it printed.
 
-    Raises:
-        RuntimeError: it failed.
-    """
+    Raises RuntimeError: it failed."""
     log = Path(f"{store}.log")
     before = log.stat().st_size if log.exists() else 0
     code = start(store, *arguments, popen=popen).wait()
@@ -75,8 +72,7 @@ def kills(store: Path, untouched: Path, count: int, rng: random.Random, last: st
     Args:
         untouched: a store in which the same nodes are done; how long each took there says when the moments are.
 
-    Raises:
-        RuntimeError: a run in which nothing was killed failed."""
+    Raises RuntimeError: a run in which nothing was killed failed."""
     planned = plan(lifecycle(compose("tiny", overrides=overrides)), untouched, None, last)
     names = [Path(node.dir).name for node in planned.nodes if node.selected]
     seconds = [float(json.loads((untouched / name / RUN).read_text())["seconds"]) for name in names]

@@ -40,8 +40,7 @@ class Sender(RunObserver):
         after_s: start at a tick so much later, since MLflow's client takes seconds to import. What a shorter pod logged
             is sent by a later one, and at the latest by the workflow's exit handler.
 
-    Raises:
-        InputError: MLFLOW_TRACKING_URI is none that MLflow takes."""
+    Raises InputError: MLFLOW_TRACKING_URI is none that MLflow takes."""
 
     def __init__(self, store: Path, nodes: Sequence[str | Path] = (), after_s: float = 0.0) -> None:
         self._uri = tracking_uri(store)

@@ -84,9 +84,7 @@ def examine(gate: "Gate", candidate: Candidate, candidates: Candidates, store: P
         The verdict, and the checkpoint that the alias names ("": nothing), which it must still name when it is moved;
         None where it was not compared with.
 
-    Raises:
-        InputError: `reference` is neither.
-        Unavailable: MLflow does not answer."""
+    Raises InputError: `reference` is neither; Unavailable: MLflow does not answer."""
     name = model or candidate.step.line
     named = registry.at(name, alias)
     already = named is not None and named.checkpoint == candidate.key

@@ -1,8 +1,7 @@
 """The kind of a metric, declared once where the metric is made.
 
 A maker gives every metric with its kind, `findings.add("bench/facts/plain/acc", estimate, ACCURACY)`, and results.json
-carries the kinds (`kinds`). A comparison reads them there and guesses nothing from a name.
-"""
+carries the kinds (`kinds`). A comparison reads them there and guesses nothing from a name."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
@@ -23,8 +22,7 @@ class Metric:
         unit: of values and differences; `share`: a part of cases in which something holds; "": none, or unknown.
         matters: the smallest difference that one would act on, in the metric's own unit; None: its scale is unknown.
         minor: whether only `--all` shows it, since it repeats another metric or is a measure of form.
-        chance: the score of guessing, or the name of the sibling metric that has it (`chance`).
-    """
+        chance: the score of guessing, or the name of the sibling metric that has it (`chance`)."""
 
     better: Better
     unit: str = ""

@@ -21,8 +21,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass
 class Tally:
-    """Counts lines (rows of a table) with text or a record, and those set aside, by reason; blank ones are
-    neither."""
+    """Counts lines (rows of a table) with text or a record, and those set aside, by reason; blank ones are neither."""
 
     read: int = 0
     rejected: Counter[str] = field(default_factory=Counter)

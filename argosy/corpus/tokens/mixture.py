@@ -51,8 +51,7 @@ class Mixture:
         sequence_length: tokens of a sample.
         seed: names the order.
 
-    Raises:
-        InputError: a weight names a channel that is absent or empty, or a channel has none."""
+    Raises InputError: a weight names a channel that is absent or empty, or a channel has none."""
 
     def __init__(
         self, channels: Mapping[str, TokenizedChannel], weights: Mapping[str, float], sequence_length: int, seed: int

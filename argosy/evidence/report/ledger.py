@@ -105,8 +105,7 @@ def _weight(row: Row) -> tuple[int, int]:
 def overview(found: Compared, by: str) -> dict[str, Any]:
     """`columns`: [entry, label, place in training, whether it is the compared one]; `metrics`: name, its short name,
     its unit, which way is better, and for each column [value (its distance from 0, where nearer is better), text,
-    whether noise alone tells it from the first].
-    """
+    whether noise alone tells it from the first]."""
     columns = [(n, e, c) for n, e in enumerate(found.entries) for c in _own(found.entries, n)]
     return {
         "columns": [[n, visible(c.label), short(c.step if by == "step" else c.tokens), int(c is e.chosen)]

@@ -44,8 +44,7 @@ class Remote:
     Args:
         options: fsspec's, for the file system.
 
-    Raises:
-        InputError: there is no such file system, or its package is not installed."""
+    Raises InputError: there is no such file system, or its package is not installed."""
 
     def __init__(self, uri: str, options: Mapping[str, Any]) -> None:
         import fsspec  # only where a store is in an object store

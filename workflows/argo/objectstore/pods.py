@@ -69,8 +69,7 @@ def running(profile: Profile, workflow: str, batch: str) -> Iterator[Sequence[Ru
     Yields what the runner has to tell of its progress.
 
     Raises:
-        InputError, RemoteError: the store could not be read, or what was made could not be sent.
-    """
+        InputError, RemoteError: the store could not be read, or what was made could not be sent."""
     if not profile.storage.uri:
         yield ()
         return
@@ -155,8 +154,7 @@ def reporting(mirror: Mirror, workflow: str) -> Iterator[None]:
 def promoting(profile: Profile, workflow: str) -> Iterator[Fetch]:
     """Fetch all records, the comparison, and spools that are not sent; then send spools and evidence.
 
-    Yields what fetches the results of further steps, such as the evaluations that a gate asks for.
-    """
+    Yields what fetches the results of further steps, such as the evaluations that a gate asks for."""
     if not profile.storage.uri:
         yield lambda directories: None
         return

@@ -115,9 +115,7 @@ class Results:
     def of_alias(self, model: str, alias: str) -> Result:
         """The checkpoint that an alias, or a version (a number), of a registered model names.
 
-        Raises:
-            InputError: there is no such model, alias or version; names those that there are.
-        """
+        Raises InputError: there is no such model, alias or version; names those that there are."""
         name = registered_name(model)
         with self._server.errors():
             version = find_version(self._server, name, alias)
@@ -146,9 +144,7 @@ class Results:
         """The results of a run, the last one last: a step's checkpoints, those that an evaluation measured, the points
         of a curve run, or those of any other run, at its metrics' steps.
 
-        Raises:
-            InputError: there is no such run, or it has no metrics.
-        """
+        Raises InputError: there is no such run, or it has no metrics."""
         run = self._unless_absent(lambda: self._server.client.get_run(run_id))
         if run is None:
             raise InputError(f"MLflow at {self.where} has no run {run_id!r}; its page in MLflow shows the id")

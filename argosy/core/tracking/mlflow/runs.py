@@ -1,8 +1,7 @@
 """Experiments, runs and LoggedModels, found again by their tags so that retries and later pipeline runs use the same.
 
 Processes of one store find and create under a lock. Pods whose stores are mirrors of a bucket share no lock: each looks
-again a while after it has created something, and all settle on the same.
-"""
+again a while after it has created something, and all settle on the same."""
 
 import hashlib
 import json
@@ -39,8 +38,7 @@ T = TypeVar("T")
 class Shared(Generic[T]):
     """Something on the server that several pods may create at one moment, and of which all must take the same.
 
-    That is decided without clocks, which differ between pods: the one that has been settled, else the smallest id.
-    """
+    That is decided without clocks, which differ between pods: the one that has been settled, else the smallest id."""
 
     find: Callable[[], Sequence[T]]
     create: Callable[[], T]
@@ -196,8 +194,7 @@ class Models:
         """The model that results belong to.
 
         One that no step has registered here, since it comes from elsewhere or its step's spool is still to be sent,
-        is made from the checkpoint's own argosy.json; registering it later completes its tags.
-        """
+        is made from the checkpoint's own argosy.json; registering it later completes its tags."""
         key = owner.line, record["checkpoint"], self._server.store_of(Path(record["path"]))
         if key not in self._ids:
             found = self._server.models_of(*key)

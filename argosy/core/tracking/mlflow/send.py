@@ -3,8 +3,7 @@
 In MLflow's SQL stores the key of a point is run, metric, step, timestamp and value (of a model's: model, run, metric,
 step and timestamp), and a point that is there already is left out of a batch: one that is sent twice with its own
 timestamp stands once. Params, tags, artifacts and status are set, and models found by their tags. So a batch that is
-sent again changes nothing.
-"""
+sent again changes nothing."""
 
 import json
 import sys
@@ -32,8 +31,7 @@ class MlflowSender:
     """The Sender that speaks to MLflow (see argosy.core.tracking.ship.Sender).
 
     Args:
-        server: opened when the first batch is sent.
-    """
+        server: opened when the first batch is sent."""
 
     def __init__(self, server: Server) -> None:
         self.uri = server.uri

@@ -52,9 +52,8 @@ def tracking_uri(store: Path, configured: str = "") -> str:
     A relative path of SQLite is of this process' folder, as MLflow has it, and is absolute in what is returned, so that
     processes which run elsewhere open the same file.
 
-    Raises:
-        InputError: it is a folder, in which MLflow would keep twice what is sent twice, and which it no longer takes.
-    """
+    Raises InputError: it is a folder, in which MLflow would keep twice what is sent twice, and which it no longer
+    takes."""
     uri = configured or os.environ.get("MLFLOW_TRACKING_URI", "") or default_uri(store)
     if uri.startswith("file:") or "://" not in uri:
         name = "--tracking-uri" if configured else "MLFLOW_TRACKING_URI"
@@ -79,8 +78,7 @@ class Server:
 
     Args:
         uri: an MLflow tracking URI.
-        store: the store's directory; it holds the lock and the default database.
-    """
+        store: the store's directory; it holds the lock and the default database."""
 
     def __init__(self, uri: str, store: Path) -> None:
         self.uri = uri
@@ -104,8 +102,7 @@ class Server:
     def store_of(self, path: Path) -> str:
         """The id of the store that a checkpoint lies in; "" where it lies in none.
 
-        It tells stores on one server apart: what two of them computed of one config are two models.
-        """
+        It tells stores on one server apart: what two of them computed of one config are two models."""
         self.client  # noqa: B018  opening makes the store's own id
         path = Path(os.path.abspath(path))
         if path.is_relative_to(self.store):
@@ -125,9 +122,7 @@ class Server:
     def client(self) -> "MlflowClient":
         """The client.
 
-        Raises:
-            Unavailable: the URI is wrong or its database cannot be opened.
-        """
+        Raises Unavailable: the URI is wrong or its database cannot be opened."""
         if self._client is None:
             with self.errors():
                 self._client = self._open()
@@ -219,8 +214,7 @@ def create_database(path: Path) -> None:
     """Make MLflow's SQLite database, all of it or nothing.
 
     Its migrations flush to the disk some hundred times, which takes seconds; here they run without on a temporary
-    file that gets its name when it is complete.
-    """
+    file that gets its name when it is complete."""
     import sqlalchemy
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
@@ -256,8 +250,7 @@ def without_password(text: str) -> str:
 def metric_name(name: str) -> str:
     """`name` as a metric, param or tag key: itself where it is allowed.
 
-    Otherwise what is not allowed becomes `_`, and a hash of the name follows, so that two names stay two.
-    """
+    Otherwise what is not allowed becomes `_`, and a hash of the name follows, so that two names stay two."""
     clean = posixpath.normpath(_NOT_ALLOWED.sub("_", name)).lstrip("/")
     while clean == ".." or clean.startswith("../"):
         clean = clean[3:]

@@ -47,8 +47,7 @@ class Deduplicator(Filter[D]):
             work: a directory of this deduplicator's own.
             earlier: directories with an index of an earlier corpus (`write_index`): its documents always stay.
 
-        Raises:
-            InputError: `keep` names a score that there is not, or an earlier corpus has no index that fits."""
+        Raises InputError: `keep` names a score that there is not, or an earlier corpus has no index that fits."""
         if self.config.score and self.config.score not in about.scores:
             raise InputError(f"{self.name}.score is {self.config.score!r}, allowed: {', '.join(sorted(about.scores))}")
         before = read_index(self.key_format(), earlier)

@@ -21,8 +21,7 @@ def not_worse(name: str, new: Subject, reference: Subject, margin: float | None,
     """Whether a metric is not worse beyond noise (margin None: a test), or by less than `margin` in its own unit.
 
     A margin is held where the one-sided interval of level 1 - alpha excludes it, fails where the interval is wholly
-    beyond it, and cannot be told else (non-inferiority; Schuirmann, 1987).
-    """
+    beyond it, and cannot be told else (non-inferiority; Schuirmann, 1987)."""
     found = decidable(name, new, reference)
     if isinstance(found, Finding):
         return found
@@ -69,8 +68,7 @@ def _smaller(name: str, *subjects: Subject) -> str:
 def undecided(found: Contrast, unscored: int = 0) -> str:
     """Why a comparison decides nothing, and what to do; "" where it may.
 
-    unscored: items that a side was asked and has no score of.
-    """
+    unscored: items that a side was asked and has no score of."""
     if found.how != "paired":
         return "not item by item, so its error is not known; evaluate both with the same suite and data"
     asked = max(found.asked, found.tested.n + unscored)
