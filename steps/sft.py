@@ -17,34 +17,25 @@ def run(config: SFTConfig, context: StepContext) -> PosttrainingOutputs:
     from argosy.model.post.stage import begin
 
     stage = begin(config, context)
-    from argosy.model.post.sft import (
-        amount_of,
-        choose,
-        exact_match,
-        finetune,
-        instruction_loss,
-        make_rows,
-        pretraining_samples,
-        sample_parser,
-    )
+    from argosy.model.post import sft
 
     source = stage.source
     longest = config.max_length or source.context
-    train = stage.read(sample_parser(source.tokenizer, longest), *config.conversations)
-    heldout = choose(stage.read(sample_parser(source.tokenizer, longest, prompts=True), config.heldout),
-                     config.heldout_limit)
+    train = stage.read(sft.sample_parser(source.tokenizer, longest), *config.conversations)
+    heldout = sft.choose(stage.read(sft.sample_parser(source.tokenizer, longest, prompts=True), config.heldout),
+                         config.heldout_limit)
     stage.keep_rejects()
     if config.pretraining_share:
-        train += pretraining_samples(config, source.tokenizer, sum(len(sample.ids) for sample in train))
-    rows = make_rows(config, train, longest)
-    amount_of(config, rows)  # before a model is loaded
+        train += sft.pretraining_samples(config, source.tokenizer, sum(len(sample.ids) for sample in train))
+    rows = sft.make_rows(config, train, longest)
+    sft.amount_of(config, rows)  # before a model is loaded
     model = stage.model()
     decoding = source.decoding(config.max_new_tokens)
 
     def evaluate(model: Any) -> dict[str, float]:
-        return {**instruction_loss(model, heldout), **exact_match(model, source.tokenizer, heldout, decoding)}
+        return {**sft.instruction_loss(model, heldout), **sft.exact_match(model, source.tokenizer, heldout, decoding)}
 
-    return stage.run(config.stage, model, evaluate, lambda: finetune(stage, model, rows))
+    return stage.run(config.stage, model, evaluate, lambda: sft.finetune(stage, model, rows))
 
 
 STEP = Step("sft", SFTConfig, run, version=5, needs="train", makes_model=True, check=check_tuning,

@@ -10,24 +10,14 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from argosy.core.config.schema import (
-    KeyPath,
-    ParallelConfig,
-    Role,
-    alternatives,
-    default_at,
-    field_type,
-    is_nullable,
-    models_at,
-    role_of,
-)
+from argosy.core.config import schema
 from argosy.core.errors import InputError
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails, InitErrorDetails
 
 C = TypeVar("C", bound=BaseModel)
-P = TypeVar("P", bound=ParallelConfig)
+P = TypeVar("P", bound=schema.ParallelConfig)
 _LONGEST = 80  # characters of a value that are shown
 _FIELDS = 6  # fields of a mapping that are named
 _LIST = "a list"
@@ -37,10 +27,10 @@ _NUMBERS = ("a number", "a whole number")
 _BOUNDS = {"gt": " above {:g}", "ge": " from {:g} on", "lt": ", below {:g}", "le": ", up to {:g}"}
 
 
-def allowed(cls: type[BaseModel], path: KeyPath, details: "list[ErrorDetails]") -> str:
+def allowed(cls: type[BaseModel], path: schema.KeyPath, details: "list[ErrorDetails]") -> str:
     """Describe what may be at `path`; `details` are one for each type of a union."""
     found = list(dict.fromkeys(_one(cls, path, detail) for detail in details))
-    if is_nullable(cls, path) and "null" not in found:
+    if schema.is_nullable(cls, path) and "null" not in found:
         found.append("null")
     text = ", or ".join(found)
     scalar = not isinstance(details[0]["input"], list | tuple | Mapping) and details[0]["input"] is not None
@@ -57,7 +47,7 @@ def shown(value: Any) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
 
 
-def _one(cls: type[BaseModel], path: KeyPath, detail: "ErrorDetails") -> str:
+def _one(cls: type[BaseModel], path: schema.KeyPath, detail: "ErrorDetails") -> str:
     kind = detail["type"]
     if kind in _MODELS:
         return _fields(cls, path)
@@ -72,13 +62,13 @@ def _one(cls: type[BaseModel], path: KeyPath, detail: "ErrorDetails") -> str:
         return next((f"{mark.title or text}, such as {' or '.join(mark.examples)}" for mark in forms), text)
     if text not in _NUMBERS and not kind.startswith(("greater_", "less_")):
         return text
-    example = default_at(cls, path)
+    example = schema.default_at(cls, path)
     return (_number(cls, path) or text) + (f", such as {shown(example)}" if isinstance(example, int | float) else "")
 
 
-def _number(cls: type[BaseModel], path: KeyPath) -> str:
+def _number(cls: type[BaseModel], path: schema.KeyPath) -> str:
     """Describe the numbers that may be at `path`; "" where it takes none, or of two types."""
-    kinds = {int, float} & set(alternatives(field_type(cls, path)))
+    kinds = {int, float} & set(schema.alternatives(schema.field_type(cls, path)))
     bounds = [(name, bound) for mark in _marks(cls, path) for name in _BOUNDS if (bound := getattr(mark, name, None))
               is not None]
     found = dict(reversed(bounds))  # the outermost
@@ -86,10 +76,10 @@ def _number(cls: type[BaseModel], path: KeyPath) -> str:
     return ("a number" if float in kinds else "a whole number") + limits if len(kinds) == 1 else ""
 
 
-def _marks(cls: type[BaseModel], path: KeyPath) -> Iterator[Any]:
+def _marks(cls: type[BaseModel], path: schema.KeyPath) -> Iterator[Any]:
     """Yield what pydantic and annotated_types say of the field at or above `path` and of the types in it."""
     for end in range(len(path), 0, -1):
-        fields = [model.model_fields.get(str(path[end - 1])) for model in models_at(cls, path[: end - 1])]
+        fields = [model.model_fields.get(str(path[end - 1])) for model in schema.models_at(cls, path[: end - 1])]
         if found := [field for field in fields if field]:
             yield from (mark for field in found for mark in (field, *field.metadata, *_within(field.annotation)))
             return
@@ -100,11 +90,11 @@ def _within(annotation: Any) -> Iterator[Any]:
         yield from (part, *getattr(part, "metadata", ()), *_within(part))
 
 
-def _fields(cls: type[BaseModel], path: KeyPath) -> str:
+def _fields(cls: type[BaseModel], path: schema.KeyPath) -> str:
     """List the fields below `path` that a person sets: the graph fills in the upstream ones."""
-    fields = {name: info for model in models_at(cls, path) for name, info in model.model_fields.items()}
-    names = [name for name, info in fields.items() if role_of(info) is not Role.UPSTREAM]
-    defaults = {name: default_at(cls, (*path, name)) for name in names}
+    fields = {name: info for model in schema.models_at(cls, path) for name, info in model.model_fields.items()}
+    names = [name for name, info in fields.items() if schema.role_of(info) is not schema.Role.UPSTREAM]
+    defaults = {name: schema.default_at(cls, (*path, name)) for name in names}
     examples = (f", such as {{{name}: {value}}}" for name, value in defaults.items() if isinstance(value, int | float))
     more = ", ..." if len(names) > _FIELDS else ""
     if not names:
@@ -118,14 +108,14 @@ _OWN = ("value_error", "assertion_error")  # raised by validators of ours, in wo
 
 
 def config_error(
-    cls: type[BaseModel], error: ValidationError, origins: Mapping[KeyPath, str] | None = None,
-    typed: Collection[KeyPath] = (),
+    cls: type[BaseModel], error: ValidationError, origins: Mapping[schema.KeyPath, str] | None = None,
+    typed: Collection[schema.KeyPath] = (),
 ) -> InputError:
     """Make one InputError with a line for each thing that is wrong.
 
     `origins`: where the value at a path was written: `FILE, line N`, or the override; the layer that wins last.
     `typed`: the paths of overrides."""
-    found: dict[KeyPath, list[ErrorDetails]] = {}
+    found: dict[schema.KeyPath, list[ErrorDetails]] = {}
     for detail in error.errors(include_url=False):
         loc = tuple(map(str, detail["loc"])) if detail["type"] == "invalid_key" else detail["loc"]  # as YAML has keys
         found.setdefault(_path(cls, loc), []).append(detail)
@@ -140,8 +130,8 @@ def config_error(
 
 
 def validated(
-    cls: type[C], data: Mapping[str, Any], origins: Mapping[KeyPath, str] | None = None,
-    typed: Collection[KeyPath] = (),
+    cls: type[C], data: Mapping[str, Any], origins: Mapping[schema.KeyPath, str] | None = None,
+    typed: Collection[schema.KeyPath] = (),
 ) -> C:
     """Validate a config. true and false are no numbers, which pydantic would take them for; nor is what no file holds.
 
@@ -163,12 +153,12 @@ def resized(config: P, count: int) -> P:
     return validated(type(config), {**given, unit: count, "processes": each * count, f"min_{unit}": least})
 
 
-def _no_numbers(cls: type[BaseModel], value: Any, path: KeyPath) -> "Iterator[InitErrorDetails]":
+def _no_numbers(cls: type[BaseModel], value: Any, path: schema.KeyPath) -> "Iterator[InitErrorDetails]":
     if isinstance(value, Mapping | list):
         for key, below in value.items() if isinstance(value, Mapping) else enumerate(value):
             yield from _no_numbers(cls, below, (*path, key))
     elif isinstance(value, int) and (isinstance(value, bool) or abs(value) >= 2**63):
-        kinds = set(alternatives(field_type(cls, path)))
+        kinds = set(schema.alternatives(schema.field_type(cls, path)))
         if kinds & {int, float} and type(value) not in kinds - {int}:
             kind = "float_type" if float in kinds else "int_type"
             yield {"type": kind if isinstance(value, bool) else "int_parsing_size", "loc": path, "input": value}
@@ -197,7 +187,8 @@ def first_of(names: Sequence[str], most: int, joint: str = ", ") -> str:
     return joint.join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def _where(path: KeyPath, message: str, origins: Mapping[KeyPath, str], typed: Collection[KeyPath]) -> str:
+def _where(path: schema.KeyPath, message: str, origins: Mapping[schema.KeyPath, str],
+           typed: Collection[schema.KeyPath]) -> str:
     """Find where the value was written. A validator of several fields fails at their parent: then its `message` names
     the one."""
     if message:
@@ -211,17 +202,17 @@ def _where(path: KeyPath, message: str, origins: Mapping[KeyPath, str], typed: C
     return next((origins[path[:n]] for n in range(len(path), -1, -1) if path[:n] in origins), "")
 
 
-def _path(cls: type[BaseModel], loc: tuple[int | str, ...]) -> KeyPath:
+def _path(cls: type[BaseModel], loc: tuple[int | str, ...]) -> schema.KeyPath:
     """`loc` without the names of union members that pydantic puts between and behind the fields."""
-    path: KeyPath = ()
+    path: schema.KeyPath = ()
     for index, part in enumerate(each for each in loc if not _MEMBER.match(str(each))):
-        last = index == len(loc) - 1 and (part == _KEY or models_at(cls, path))
-        if last or field_type(cls, (*path, part)) is not None:
+        last = index == len(loc) - 1 and (part == _KEY or schema.models_at(cls, path))
+        if last or schema.field_type(cls, (*path, part)) is not None:
             path = (*path, part)
     return path
 
 
-def _problem(cls: type[BaseModel], path: KeyPath, details: "list[ErrorDetails]") -> str:
+def _problem(cls: type[BaseModel], path: schema.KeyPath, details: "list[ErrorDetails]") -> str:
     first, key = details[0], path[-1:] == (_KEY,)
     path = path[:-2] if key else path
     name = ".".join(map(str, path))
@@ -237,8 +228,8 @@ def _problem(cls: type[BaseModel], path: KeyPath, details: "list[ErrorDetails]")
     return f"{name or 'the config'} is {shown(first['input'])}, allowed: {allowed(cls, path, details)}"
 
 
-def _unknown(cls: type[BaseModel], path: KeyPath) -> str:
+def _unknown(cls: type[BaseModel], path: schema.KeyPath) -> str:
     *parents, name = path
-    known = [field for model in models_at(cls, parents) for field in model.model_fields]
+    known = [field for model in schema.models_at(cls, parents) for field in model.model_fields]
     found = [".".join(map(str, [*parents, near])) for near in nearest(str(name), known)]
     return "is not a field; " + (f"nearest: {', '.join(found)}" if found else f"fields here: {', '.join(known)}")

@@ -23,33 +23,15 @@ from argosy.core.step.machine import usable_gpus
 from argosy.core.step.ranks.diagnosis import cause_of
 from argosy.core.step.ranks.launcher import EXTERNAL
 from argosy.core.step.ranks.rounds import run_ranks
+from argosy.core.store import files, provenance
 from argosy.core.store import goodput as history
 from argosy.core.store import step_files as records
-from argosy.core.store.files import (
-    RESERVE,
-    explain,
-    make_directory,
-    read_record,
-    remove_temporaries,
-    reserve,
-    use_reserve,
-    write_json,
-)
 from argosy.core.store.lease import LEASE, Lease, LeaseLost, last_sign, live_holder
-from argosy.core.store.provenance import (
-    IDENTITIES,
-    Stamps,
-    changed_inputs,
-    check_inputs,
-    differences,
-    flat,
-    provenance_of,
-    stamps,
-)
 from argosy.core.tracking.tracker import Tracker
 
 _HEADER_FROM_ENVIRONMENT = {"pipeline": "ARGOSY_PIPELINE", "line": "ARGOSY_LINE"}
-_RECORDS = {records.NODE, records.RUN, records.ERROR, records.LOG, records.TRACKING, records.PROGRESS, LEASE, RESERVE}
+_RECORDS = {records.NODE, records.RUN, records.ERROR, records.LOG, records.TRACKING, records.PROGRESS, LEASE,
+            files.RESERVE}
 
 
 @dataclass(frozen=True)
@@ -72,9 +54,9 @@ def run_item(
     `repeat`: run it also where it is done and has no part to retry. Raises Stopped: a signal arrived; the directory
     is left so that a next start continues."""
     try:
-        make_directory(item.out)
-        before_reading, sign = stamps(item.config), last_sign(item.out)
-        record = provenance_of(step.name, step.version, item.config, item.node)
+        files.make_directory(item.out)
+        before_reading, sign = provenance.stamps(item.config), last_sign(item.out)
+        record = provenance.provenance_of(step.name, step.version, item.config, item.node)
         before = _stamp(item.out)
         if _is_done(item.out, record, repeat):
             return process.Outcome(0, "already done")
@@ -86,7 +68,7 @@ def run_item(
         if not taken:
             return _DONE_BY_OTHER if finished() else process.Outcome(None, "another process is running it")
     except (ArgosyError, OSError) as error:
-        known = error if isinstance(error, ArgosyError) else explain(error, item.out)
+        known = error if isinstance(error, ArgosyError) else files.explain(error, item.out)
         if known is None:
             raise
         return process.Outcome(known.exit_code, str(known))
@@ -121,9 +103,9 @@ def _is_done(out: Path, record: Mapping[str, Any], repeat: bool) -> bool:
     Raises InputError: `out` belongs to another config, and results of different configs never mix; unless its
     attempts ended before they made anything, as where the config was wrong."""
     done = records.read_whole(out)
-    known = done["made_from"] if done else read_record(out / records.NODE)
+    known = done["made_from"] if done else files.read_record(out / records.NODE)
     if known and known.get("digest") != record["digest"] and not _is_empty(out):
-        changes = "; ".join(differences(known, record)) or f"node {known.get('node')} {known.get('part')}"
+        changes = "; ".join(provenance.differences(known, record)) or f"node {known.get('node')} {known.get('part')}"
         raise InputError(f"{out} holds another config's work ({changes}); choose another --out or remove it")
     return done is not None and not repeat and not records.parts_to_retry(done)
 
@@ -137,17 +119,17 @@ def _is_empty(out: Path) -> bool:
 class _Attempt:
     """One run of a step in a directory whose lease is held."""
 
-    def __init__(self, step: Step[Any], item: Item, record: dict[str, Any], lease: Lease, inputs: Stamps,
+    def __init__(self, step: Step[Any], item: Item, record: dict[str, Any], lease: Lease, inputs: provenance.Stamps,
                  sign: float) -> None:
         self._step, self._item, self._record, self._lease, self._inputs = step, item, record, lease, inputs
         self._out, self._sign = item.out, sign
-        if read_record(self._out / records.NODE).get("digest", record["digest"]) != record["digest"]:
+        if files.read_record(self._out / records.NODE).get("digest", record["digest"]) != record["digest"]:
             shutil.rmtree(self._out / records.TRACKING, ignore_errors=True)  # of another config, which made nothing
             (self._out / records.RUN).unlink(missing_ok=True)
         self._tracker = Tracker(self._out / records.TRACKING)
         self._started, self._cpu_s = time.time(), process.cpu_seconds()
         self._before, self._stamp = records.read_whole(self._out), _stamp(self._out)  # it stays until it is replaced
-        self._run = read_record(self._out / records.RUN)
+        self._run = files.read_record(self._out / records.RUN)
         self._computed_with: Mapping[str, str] = {}
         self._used: tuple[float, float] | None = None  # by the processes of its largest node, where it has several
 
@@ -155,7 +137,8 @@ class _Attempt:
         try:
             self._begin()
             if records.STORE_URI not in os.environ:  # a pod that fetches from a bucket has a part of each directory
-                check_inputs(self._item.config, self._step.name, self._item.node, self._out.parent / IDENTITIES)
+                known = self._out.parent / provenance.IDENTITIES
+                provenance.check_inputs(self._item.config, self._step.name, self._item.node, known)
             outputs = self._outputs()
             self._check_unchanged()
             with self._lease.held():
@@ -165,7 +148,7 @@ class _Attempt:
                 self._tracker.close()  # what it logged is on the disk before anything says done
                 (self._out / records.ERROR).unlink(missing_ok=True)
                 made = retry.record(outputs, self._record, records.result_files(self._out))
-                write_json(self._out / records.OUTPUTS, made)
+                files.write_json(self._out / records.OUTPUTS, made)
             # Not before: a step that ends between its last work and `outputs.json` goes on from its state, and so does
             # one that retries its failed parts.
             self._forget_state(retry)
@@ -209,26 +192,26 @@ class _Attempt:
     def _note_restart(self, why: str, about: dict[str, Any]) -> None:
         """Record that the ranks start again within this attempt."""
         self._log(f"{process.timestamp()} {why}")
-        run = read_record(self._out / records.RUN)
+        run = files.read_record(self._out / records.RUN)
         run["restarts"] = [*run.get("restarts", []), {"time": time.time(), "why": why, **about}]
-        write_json(self._out / records.RUN, run, durable=False)
+        files.write_json(self._out / records.RUN, run, durable=False)
 
     def _check_unchanged(self) -> None:
-        if stamps(self._item.config) != self._inputs:
-            raise changed_inputs(self._step.name, self._item.config.fields_with(Role.EXTERNAL))
+        if provenance.stamps(self._item.config) != self._inputs:
+            raise provenance.changed_inputs(self._step.name, self._item.config.fields_with(Role.EXTERNAL))
 
     def _begin(self) -> None:
-        remove_temporaries(self._out)
+        files.remove_temporaries(self._out)
         process.reset_peak_rss()
         earlier = history.attempts_of(self._out, sign=min(self._sign, self._started))
         (self._out / records.PROGRESS).unlink(missing_ok=True)
-        reserve(self._out)
-        write_json(self._out / records.NODE, self._record, durable=False)
-        run = read_record(self._out / records.RUN)
+        files.reserve(self._out)
+        files.write_json(self._out / records.NODE, self._record, durable=False)
+        run = files.read_record(self._out / records.RUN)
         run |= {"attempts": run.get("attempts", 0) + 1, "started": self._started, "host": socket.gethostname(),
                 "pid": os.getpid(), "exit": None, "config": self._item.config.model_dump(mode="json"),
                history.HISTORY: [*earlier, self._asked()]}
-        write_json(self._out / records.RUN, run, durable=False)
+        files.write_json(self._out / records.RUN, run, durable=False)
         self._log(f"{process.timestamp()} attempt {run['attempts']} of {self._out.name} on {run['host']}, process "
                   f"{run['pid']}")
         given = {key: os.environ.get(name, "") for key, name in _HEADER_FROM_ENVIRONMENT.items()}
@@ -236,7 +219,8 @@ class _Attempt:
         identity = {key: str(self._record[key]) for key in ("node", "part", "step", "digest")}
         kinds = {"kinds": as_records(self._step.metrics)} if self._step.metrics else {}
         self._tracker.header(**identity, **{key: value for key, value in header.items() if value}, **kinds)
-        self._tracker.params({key: value for key, value in flat(self._record["config"]) if value not in (None, "", {})})
+        fields = provenance.flat(self._record["config"])
+        self._tracker.params({key: value for key, value in fields if value not in (None, "", {})})
         self._tracker.status("RUNNING")
 
     def _asked(self) -> dict[str, Any]:
@@ -249,26 +233,26 @@ class _Attempt:
 
     def _end(self, code: int, retry: records.Retry | None = None, cause: str | None = None) -> None:
         """Write how it ended, if that is possible: a full disk must not hide what went wrong."""
-        use_reserve(self._out)
+        files.use_reserve(self._out)
         ended = time.time()
         peak, cpu_s = self._used or (process.peak_rss_mb(), process.cpu_seconds() - self._cpu_s)
-        run = read_record(self._out / records.RUN) | {"ended": ended, "seconds": round(ended - self._started, 3),
+        run = files.read_record(self._out / records.RUN) | {"ended": ended, "seconds": round(ended - self._started, 3),
                                               "exit": code, "peak_rss_mb": round(peak, 1),
                                               "computed_with": self._computed_with or process.computed_with()}
         run |= {records.TRIED: retry.runs} if retry and retry.runs else {}
         if attempts := run.get(history.HISTORY):
-            attempts[-1] = history.closed(attempts[-1], ended, code, read_record(self._out / records.PROGRESS),
+            attempts[-1] = history.closed(attempts[-1], ended, code, files.read_record(self._out / records.PROGRESS),
                                           cause=cause, peak_rss_mb=round(peak, 1),
                                           cores=round(cpu_s / max(ended - self._started, 1e-3), 2))
             self._tracker.metrics(history.goodput(attempts).metrics(), step=len(attempts))
         with suppress(OSError):
-            write_json(self._out / records.RUN, run, durable=False)
+            files.write_json(self._out / records.RUN, run, durable=False)
 
     def _failed(self, error: Exception) -> process.Outcome:
         """Record the error. Results of an earlier run stay: the step is done with them, and says why a retry failed."""
         before = self._before
         record = process.failure(error, self._out)
-        use_reserve(self._out)
+        files.use_reserve(self._out)
         code, message = int(record["exit_code"]), str(record["message"])
         if not isinstance(error, ArgosyError):
             if (cause := cause_of(message)) and cause.cause in OF_ONE_NODE:
@@ -281,9 +265,9 @@ class _Attempt:
         try:
             if before and retry:
                 kept = retry.record(before["outputs"], before["made_from"], before.get("files"))
-                write_json(self._out / records.OUTPUTS, kept)
+                files.write_json(self._out / records.OUTPUTS, kept)
                 self._forget_state(retry)
-            write_json(self._out / records.ERROR, record, durable=False)
+            files.write_json(self._out / records.ERROR, record, durable=False)
         except OSError:
             self._log(message)
         if before:

@@ -4,18 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hera.workflows import (
-    DAG,
-    Artifact,
-    Container,
-    Env,
-    Parameter,
-    RetryStrategy,
-    SecretEnv,
-    SecretEnvFrom,
-    Suspend,
-    Task,
-)
+from hera import workflows as hera
 from hera.workflows import models as m
 
 from workflows.argo.handoff import OUTPUTS
@@ -46,16 +35,16 @@ def document(profile: Profile, api: str, kind: str, name: str, **content: Any) -
 
 
 def container(name: str, profile: Profile, args: Sequence[str], *, env: Sequence[tuple[str, str]] = (),
-              secret_env: Sequence[SecretEnv] = (), inputs: Sequence[str] = (), **more: Any) -> Container:
+              secret_env: Sequence[hera.SecretEnv] = (), inputs: Sequence[str] = (), **more: Any) -> hera.Container:
     """Make a template `name` that runs `python -m workflows.argo.pod ARGS` in the data image."""
     given = [*environment(profile).items(), *env]
-    return Container(
+    return hera.Container(
         name=name, image=profile.images.of("data", parameter("image-tag")),
         image_pull_policy=profile.images.pull_policy, command=list(COMMAND), args=list(args),
-        env=[*(Env(name=key, value=value) for key, value in given), *secret_env],
+        env=[*(hera.Env(name=key, value=value) for key, value in given), *secret_env],
         # Of an object store; steps' pods get theirs by their patch.
-        env_from=[SecretEnvFrom(name=name) for name in profile.defaults.secrets] if profile.storage.uri else None,
-        inputs=[Parameter(name=each) for each in inputs], resources=more.pop("resources", LIGHT),
+        env_from=[hera.SecretEnvFrom(name=name) for name in profile.defaults.secrets] if profile.storage.uri else None,
+        inputs=[hera.Parameter(name=each) for each in inputs], resources=more.pop("resources", LIGHT),
         volume_mounts=[m.VolumeMount.model_validate(each) for each in mounts(profile)],
         security_context=m.SecurityContext.model_validate(NO_RIGHTS),
         termination_message_policy="FallbackToLogsOnError", **more,
@@ -66,8 +55,8 @@ def container(name: str, profile: Profile, args: Sequence[str], *, env: Sequence
 class Tail:
     """The tasks that follow the stages' tasks in a DAG, and the templates that they use."""
 
-    tasks: Sequence[Task] = ()
-    templates: Sequence[Container | Suspend | DAG] = ()
+    tasks: Sequence[hera.Task] = ()
+    templates: Sequence[hera.Container | hera.Suspend | hera.DAG] = ()
 
     def __add__(self, other: "Tail") -> "Tail":
         return Tail([*self.tasks, *other.tasks], [*self.templates, *other.templates])
@@ -78,12 +67,12 @@ def parameter(name: str) -> str:
     return f"{{{{workflow.parameters.{name}}}}}"
 
 
-def retry(profile: Profile, *unless: str) -> RetryStrategy:
+def retry(profile: Profile, *unless: str) -> hera.RetryStrategy:
     """Retry as often as the profile says, but never after a failure that another attempt would not fix.
 
     `unless`: further expressions of such failures."""
     given = profile.retry
-    return RetryStrategy(
+    return hera.RetryStrategy(
         limit=str(given.interruptions + given.failures + given.out_of_memory), retry_policy="Always",
         expression=" && ".join((worth_retrying(), *(f"not ({each})" for each in unless))),
         backoff=m.Backoff(duration=str(given.pause_s), factor=2, cap=str(given.longest_pause_s)))
@@ -99,15 +88,15 @@ def report_task(profile: Profile, after: str, *how: str) -> Tail:
     if not profile.artifacts:
         return Tail()
     depends = " || ".join(f"{after}.{each}" for each in how)
-    task = Task(name=REPORT, template=REPORT, depends=depends)
+    task = hera.Task(name=REPORT, template=REPORT, depends=depends)
     # A DAG of one pod: what that pod does not manage, such as to reach the repository, fails no workflow.
     ours = m.ContinueOn(error=True, failed=True)
-    inner = DAG(name=REPORT, tasks=[Task(name=SHOW, template=SHOW, continue_on=ours)])
+    inner = hera.DAG(name=REPORT, tasks=[hera.Task(name=SHOW, template=SHOW, continue_on=ours)])
     args = [SHOW, "--workflow", WORKFLOW, "--profile", parameter("profile")]
     tries = m.RetryStrategy(limit="3", retry_policy="Always", expression=f"{worth_retrying()} && not ({UNSENT})",
                             backoff=m.Backoff(duration=str(profile.retry.pause_s), factor=2))
     # As it is, so that the UI shows it in the node's panel; one that is absent is none.
-    page = Artifact(name=REPORT, path=f"{OUTPUTS}/{REPORT_PAGE}", archive=m.ArchiveStrategy(none=m.NoneStrategy()),
-                    optional=True)  # fmt: skip
+    page = hera.Artifact(name=REPORT, path=f"{OUTPUTS}/{REPORT_PAGE}", archive=m.ArchiveStrategy(none=m.NoneStrategy()),
+                         optional=True)  # fmt: skip
     pod = container(SHOW, profile, args, outputs=[page], retry_strategy=tries)
     return Tail([task], [inner, pod])

@@ -13,19 +13,8 @@ from argosy.core.store.files import make_directory, read_json, write_json
 from argosy.core.tracking.mlflow.registry import Registry, registered_name
 from argosy.core.tracking.mlflow.server import Server, tracking_uri
 from argosy.core.tracking.ship import Unavailable
+from workflows.argo import handoff as handoffs
 from workflows.argo.attempts import RETRY, say_why
-from workflows.argo.handoff import (
-    COMMON,
-    EVALUATE,
-    FOLDER,
-    REPORT,
-    WEBHOOK,
-    Batch,
-    Handoff,
-    deal,
-    read_handoff,
-    write_output,
-)
 from workflows.argo.objectstore.pods import judging, promoting
 from workflows.argo.pod.outputs import with_devices, write_outputs
 from workflows.argo.pod.run import sending
@@ -65,21 +54,21 @@ def plan_night(profile: Profile, arguments: argparse.Namespace) -> int:
     nights = [night.model_copy(update={"cells": tuple(islice(cells, len(night.cells)))}) for night in nights]
     batches = _hand_over(nights, store, arguments.workflow, profile) if nights else {}
     whole = Plan(store=str(store), stages=(STAGE,), nodes=tuple(cell for night in nights for cell in night.cells))
-    write_outputs(whole, [EVALUATE], {STAGE: batches}, profile, arguments, describe(nights))
-    write_output(arguments.outputs, "judge", "yes" if nights or alarms(store, arguments.workflow) else "no")
-    write_output(arguments.outputs, "finish", "yes" if nights else "no")
-    write_output(arguments.outputs, COMMON, "")  # a night has batches of several pipelines
+    write_outputs(whole, [handoffs.EVALUATE], {STAGE: batches}, profile, arguments, describe(nights))
+    handoffs.write_output(arguments.outputs, "judge", "yes" if nights or alarms(store, arguments.workflow) else "no")
+    handoffs.write_output(arguments.outputs, "finish", "yes" if nights else "no")
+    handoffs.write_output(arguments.outputs, handoffs.COMMON, "")  # a night has batches of several pipelines
     return 0
 
 
-def _hand_over(nights: Sequence[Night], store: Path, workflow: str, profile: Profile) -> dict[str, Batch]:
+def _hand_over(nights: Sequence[Night], store: Path, workflow: str, profile: Profile) -> dict[str, handoffs.Batch]:
     """Write the handoff, start the pipeline's run of each model line; return the batches."""
     lines = {pipeline_of(store, plan_digest(night.plan), workflow): night for night in nights}
     batches = {name: batch.model_copy(update={"pipeline": pipeline}) for pipeline, night in lines.items()
-               for name, batch in deal(STAGE, night.plan.to_run, pipeline, profile.batches).items()}
+               for name, batch in handoffs.deal(STAGE, night.plan.to_run, pipeline, profile.batches).items()}
     todo = [cell for night in nights for cell in night.plan.to_run]
     first, *others = lines
-    handoff = Handoff(
+    handoff = handoffs.Handoff(
         store=str(store), line=lines[first].line, pipeline=first, batches=batches,
         nodes={cell.id: cell.model_dump(mode="json") for cell in todo},
         also={pipeline: lines[pipeline].line for pipeline in others},
@@ -96,7 +85,7 @@ def _hand_over(nights: Sequence[Night], store: Path, workflow: str, profile: Pro
 def run(profile: Profile, arguments: argparse.Namespace) -> int:
     """Judge; return 0, or 1 where a checkpoint got worse, or was not evaluated."""
     store = Path(profile.storage.root)
-    folder = store / FOLDER / arguments.workflow
+    folder = store / handoffs.FOLDER / arguments.workflow
     with judging(profile, arguments.workflow):
         failed = [why for pipeline, night in _nights(folder / FILE).items() for why in _judge(night, pipeline, folder)]
         links = {"workflow": arguments.workflow}
@@ -104,7 +93,7 @@ def run(profile: Profile, arguments: argparse.Namespace) -> int:
             links["url"] = f"{argo}/workflows/{profile.namespace}/{arguments.workflow}"
         if profile.tracking.url:
             links["mlflow"] = profile.tracking.url
-        worse = announce(store, arguments.workflow, os.environ.get(WEBHOOK, "").strip(), links)
+        worse = announce(store, arguments.workflow, os.environ.get(handoffs.WEBHOOK, "").strip(), links)
         if failed or worse:
             say_why("\n".join((*worse, *failed)))
         return 1 if failed or worse else 0
@@ -132,14 +121,14 @@ def _judge(night: Night, pipeline: str, folder: Path) -> list[str]:
         with sending([node], pipeline, night.line):
             result = run_judgement(night, node, plain=True)
         wrong += [f"{each.node.id}: {each.message}" for each in result.having("failed")]
-    write_json(folder / REPORT, {"report": node.dir})
+    write_json(folder / handoffs.REPORT, {"report": node.dir})
     return wrong
 
 
 def promote_final(profile: Profile, arguments: argparse.Namespace) -> int:
     """Promote; return 0, 1 where the gate fails, 2 with nothing to promote, 75 where MLflow does not answer."""
     with promoting(profile, arguments.workflow) as fetch:
-        handoff = read_handoff(Path(profile.storage.root) / FOLDER / arguments.workflow / "plan.json")
+        handoff = handoffs.read_handoff(Path(profile.storage.root) / handoffs.FOLDER / arguments.workflow / "plan.json")
         if arguments.decision == "keep":
             print(f"{profile.nightly.alias} stays as it is{f', says {arguments.by}' if arguments.by else ''}")
             return 0

@@ -4,16 +4,7 @@ from random import Random
 
 import pytest
 import torch
-from transformers import (
-    Gemma2Config,
-    Gemma2ForCausalLM,
-    GPT2Config,
-    GPT2LMHeadModel,
-    OPTConfig,
-    OPTForCausalLM,
-    Qwen2Config,
-    Qwen2ForCausalLM,
-)
+import transformers
 
 from argosy.model.infer.batches import batches_of, beginning
 from argosy.model.infer.decode import Decoding, TransformersDecoder
@@ -35,7 +26,7 @@ def answers(model: object, prompts: list[list[int]], *, sharing: bool, **fields:
 @pytest.mark.parametrize("heads", [4, 2, 1])
 def test_answers_after_a_shared_beginning_are_those_of_each_prompt_alone(heads: int, temperature: float) -> None:
     torch.manual_seed(0)
-    model = Qwen2ForCausalLM(Qwen2Config(**SIZE, num_key_value_heads=heads)).eval()
+    model = transformers.Qwen2ForCausalLM(transformers.Qwen2Config(**SIZE, num_key_value_heads=heads)).eval()
     for start in (0, 1):  # those of one beginning
         prompts = PROMPTS[start:14:2]
         assert beginning(prompts) >= len(SHOTS[start])
@@ -47,11 +38,12 @@ def test_answers_after_a_shared_beginning_are_those_of_each_prompt_alone(heads: 
 def test_it_is_tried_which_models_can_share() -> None:
     torch.manual_seed(0)
     small = {"vocab_size": 90, "hidden_size": 32, "num_attention_heads": 4, "num_hidden_layers": 2}
-    assert shares_prefix(GPT2LMHeadModel(GPT2Config(vocab_size=90, n_embd=32, n_layer=2, n_head=4)).eval())
-    capped = Gemma2Config(**SIZE, num_key_value_heads=2, head_dim=8)  # scores are capped
-    assert not shares_prefix(Gemma2ForCausalLM(capped).eval())
-    opt = OPTConfig(**small, ffn_dim=48, word_embed_proj_dim=32)
-    model = OPTForCausalLM(opt).eval()
+    plain = transformers.GPT2Config(vocab_size=90, n_embd=32, n_layer=2, n_head=4)
+    assert shares_prefix(transformers.GPT2LMHeadModel(plain).eval())
+    capped = transformers.Gemma2Config(**SIZE, num_key_value_heads=2, head_dim=8)  # scores are capped
+    assert not shares_prefix(transformers.Gemma2ForCausalLM(capped).eval())
+    opt = transformers.OPTConfig(**small, ffn_dim=48, word_embed_proj_dim=32)
+    model = transformers.OPTForCausalLM(opt).eval()
     own = model.config._attn_implementation
     shares_prefix(model)
     assert model.config._attn_implementation == own
