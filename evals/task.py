@@ -156,7 +156,7 @@ def _read(spec: TaskSpec, files: Sequence[str], split: str, data: Path, limit: i
     about = {field: getattr(spec, field) for field in ("format", "lang", "subject", "encoding", "index_from", "fields")}
     settings = tuple({**about, "mix": spec.mixed}.items())  # once for all checkpoints of a process
     parts = [_read_again_when_changed(path, limit, name, settings, path.stat().st_mtime_ns if path.is_file() else 0)
-             for path, name in zip(filled, names_of(filled), strict=True)]
+             for path in filled for name in [_name(path, filled)]]
     return merged([Items([], folders), *parts])
 
 
@@ -239,14 +239,10 @@ def without_folders(found: Iterable[Path]) -> tuple[list[Path], Counter[str]]:
     return [path for path in paths if path not in folders], named
 
 
-def names_of(paths: Sequence[Path]) -> list[str]:
-    """Choose the beginning of the ids of each file's items: its stem, and where files of one task have the same
+def _name(path: Path, paths: Sequence[Path]) -> str:
+    """Choose the beginning of the ids of a file's items: its stem, and where several of a task's `paths` have the same
     (`a/test.csv`, `b/test.csv`), as many folders before it as tell them apart."""
-    return [_name(path, [other for other in paths if other != path and item_prefix(other) == item_prefix(path)])
-            for path in paths]  # fmt: skip
-
-
-def _name(path: Path, others: Sequence[Path]) -> str:
+    others = [other for other in paths if other != path and item_prefix(other) == item_prefix(path)]
     for folders in range(len(path.parents)) if others else ():
         if all(_last(path, folders) != _last(other, folders) for other in others):
             return "/".join((*_last(path, folders), item_prefix(path)))

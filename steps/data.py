@@ -19,7 +19,7 @@ from argosy.corpus.data.jsonl import JsonlWriters
 from argosy.corpus.data.listing import list_inputs
 from argosy.corpus.data.reading import REJECTS, Sample, hash_of, input_channels, read_sample
 from argosy.corpus.data.records import KINDS as TRAINED
-from argosy.corpus.data.records import Files, check_formats, count_channels, files_by_channel, read_files
+from argosy.corpus.data.records import Files, check_formats, files_by_channel, read_files
 from argosy.corpus.data.schemas import Document
 from argosy.corpus.data.sources import OTHERS, InputFile, Inputs, SourceConfig
 from argosy.corpus.data.split import DATA_FILES, split_heldout
@@ -208,7 +208,7 @@ def _items(config: DataConfig, benchmark: Records) -> tuple[Records, dict[str, s
 
 
 def _check_mixture(config: DataConfig, tables: dict[str, Records]) -> None:
-    there = {channel for kind in TRAINED if kind in tables for channel in count_channels(tables[kind])}
+    there = {record.get("channel", "default") for kind in TRAINED for record in tables.get(kind, ())}
     for channel in config.mixture:
         if channel not in there and channel not in OTHERS:
             names = ", ".join(sorted(there))

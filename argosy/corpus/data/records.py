@@ -194,8 +194,3 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
                     yield dict(zip(batch.schema.names, values, strict=True))
     except (pa.ArrowException, OSError) as error:
         raise jsonl.unreadable(path, error, number) from error
-
-
-def count_channels(records: list[Record]) -> dict[str, int]:
-    """Count records by channel, in the order of the channels' names."""
-    return dict(sorted(Counter(record.get("channel", "default") for record in records).items()))

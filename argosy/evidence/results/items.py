@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from argosy.core.errors import InputError
 from argosy.core.lazy import pa, pq
 from argosy.core.store.files import write_atomic
-from argosy.core.store.step_files import ended, read_done
+from argosy.core.store.step_files import ended
 
 if TYPE_CHECKING:
     from pyarrow import Table
@@ -130,11 +130,6 @@ def settings_of(made_from: Mapping[str, Any]) -> str:
     external = made_from.get("external") or {}
     files = {name: external[name] for name in FILES if external.get(name)}
     return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()[:8] if files else ""
-
-
-def read_settings(evaluation: Path) -> str:
-    """`settings_of` an evaluation's directory; "" where that does not say."""
-    return settings_of((read_done(evaluation) or {}).get("made_from", {}))
 
 
 def measured(suite: str, settings: str) -> str:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from argosy.core.errors import InputError
 from argosy.core.store.step_files import read_done
-from argosy.evidence.results.items import ITEMS, measured, read_items, read_settings
+from argosy.evidence.results.items import ITEMS, measured, read_items, settings_of
 from argosy.evidence.results.values import Record, Value, item_means, item_of, number, plain, weighted
 
 Group = tuple[str, str]  # task (or suite) and variant (or probe, or channel)
@@ -198,7 +198,8 @@ def read_rows(evaluations: Sequence[Path], notes: list[str]) -> Rows:
     noted."""
     found = Rows()
     for directory in evaluations:
-        metrics = (read_done(directory) or {}).get("outputs", {}).get("metrics", {})
+        done = read_done(directory) or {}
+        metrics = done.get("outputs", {}).get("metrics", {})
         try:
             records = read_items(directory)
         except InputError:
@@ -211,7 +212,7 @@ def read_rows(evaluations: Sequence[Path], notes: list[str]) -> Rows:
             notes.append(f"{directory.name}: {broken} rows of its items are broken and left out.")
         if not any(map(is_text, usable)) and any(name.startswith("heldout/bpb/") for name in metrics):
             notes.append(f"{directory.name} has no loss by document: its held-out loss is not compared.")
-        found.update(Rows(usable, read_settings(directory)))
+        found.update(Rows(usable, settings_of(done.get("made_from", {}))))
     return found
 
 

@@ -12,6 +12,7 @@ from argosy.core.errors import StepError
 from argosy.core.lazy import torch
 from argosy.model.infer.logprobs import Parts, log_softmax, parts
 from argosy.model.infer.rows import Grid, Query, Row, Tokens, grid, pack
+from argosy.model.infer.shared import TRIAL_ERRORS, trial_tolerance
 
 _LOG = logging.getLogger(__name__)
 _NO_MEMORY = ("out of memory", "not enough memory", "can't allocate memory", "cannot allocate memory")
@@ -178,10 +179,10 @@ class Forward:
         try:
             made, laid = self._logits(prefix, [pack(row, len(prefix)) for row in rows])
             values = torch.cat([log_softmax(blocks) for _, blocks in made])[np.concatenate(laid.places)]
-        except (RuntimeError, ValueError, TypeError, IndexError, AttributeError, NotImplementedError):
+        except TRIAL_ERRORS:
             return False
-        tolerance = 1e-3 if "32" in str(self.model.dtype) else 0.1
-        return values.shape == expected.shape and torch.allclose(values, expected, atol=tolerance, equal_nan=True)
+        near = trial_tolerance(self.model)
+        return values.shape == expected.shape and torch.allclose(values, expected, atol=near, equal_nan=True)
 
 
 def attention_window(config: Any) -> float:

@@ -270,7 +270,7 @@ def answer_start(render: Callable[..., str]) -> str:
     """Text that a chat template puts between the generation prompt and the answer's own words.
 
     `render`: messages -> text, as lm-eval's `LM.apply_chat_template`."""
-    user, word = {"role": "user", "content": "a"}, "b"
+    user, word = {"role": "user", "content": "a"}, "xyzzy"
     whole = render([user, {"role": "assistant", "content": word}], add_generation_prompt=False)
-    prompt = render([user])
-    return whole[len(prompt) : -len(word)] if whole.startswith(prompt) and whole.endswith(word) else ""
+    prompt = render([user], add_generation_prompt=True)
+    return whole[len(prompt) : whole.rfind(word)] if whole.startswith(prompt) and word in whole else ""

@@ -10,7 +10,8 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from argosy.core.errors import InputError
-from argosy.model.weights.adapters.files import attach, base_path, find_base, is_adapter, trained_whole
+from argosy.core.store.files import read_record
+from argosy.model.weights.adapters.files import CONFIG, attach, base_path, find_base, is_adapter
 from argosy.model.weights.checkpoint import find_checkpoint
 from argosy.model.weights.pretrained import load_config, load_weights, loading, settled_dtype, weights_dtype
 from argosy.model.weights.quantize import whole_again
@@ -56,7 +57,8 @@ def load_adapted(path: Path, kind: str = "AutoModelForCausalLM", *, new: str = "
                          "base: export it with lora.merge=true, or set lora.kind=lora")
     if kind.endswith("Classification"):
         fields.setdefault("num_labels", load_config(path).num_labels)
-    heads = "|".join([*([new] if new else []), *(rf"{re.escape(name)}\..*" for name in trained_whole(path))])
+    whole = read_record(path / CONFIG).get("modules_to_save") or ()  # trained beside the adapters, in their file
+    heads = "|".join([*([new] if new else []), *(rf"{re.escape(name)}\..*" for name in whole)])
     base = load_model(find_base(path), kind, new=heads, unused=OUTPUT_LAYER, **fields)
     return _attached(base, path, new)
 

@@ -108,20 +108,14 @@ class _Attention:
                  **kwargs: Any) -> tuple[Tensor, None]:
         if not module.training:
             return packed_attention(module, query, key, value, attention_mask, **kwargs)
-        query, key, value = (self._heads(each) for each in (query, key, value))
+        query, key, value = (self._exchanged(each) for each in (query, key, value))
         output, _ = packed_attention(module, query, key, value, attention_mask, **kwargs)
-        return self._positions(output), None
+        return self._exchanged(output), None
 
-    def _heads(self, tensor: Tensor) -> Tensor:
-        """Turn (samples, heads, part of length, size) into (samples, part of heads, length, size)."""
-        samples, heads, length, size = tensor.shape
-        parts = tensor.reshape(samples, self._size, heads // self._size, length, size).permute(1, 0, 2, 3, 4)
+    def _exchanged(self, tensor: Tensor) -> Tensor:
+        """Turn (samples, heads, part of length, size) into (samples, part of heads, length, size); or (samples, length,
+        part of heads, size) into (samples, part of length, heads, size)."""
+        samples, whole, part, size = tensor.shape
+        parts = tensor.reshape(samples, self._size, whole // self._size, part, size).permute(1, 0, 2, 3, 4)
         received = exchange(parts, self._group)
-        return received.permute(1, 2, 0, 3, 4).reshape(samples, heads // self._size, self._size * length, size)
-
-    def _positions(self, tensor: Tensor) -> Tensor:
-        """Turn (samples, length, part of heads, size) into (samples, part of length, heads, size)."""
-        samples, length, heads, size = tensor.shape
-        parts = tensor.reshape(samples, self._size, length // self._size, heads, size).permute(1, 0, 2, 3, 4)
-        received = exchange(parts, self._group)
-        return received.permute(1, 2, 0, 3, 4).reshape(samples, length // self._size, self._size * heads, size)
+        return received.permute(1, 2, 0, 3, 4).reshape(samples, whole // self._size, self._size * part, size)

@@ -23,11 +23,6 @@ def is_adapter(path: Path) -> bool:
     return (path / BASE).is_file() and (path / CONFIG).is_file()
 
 
-def trained_whole(path: Path) -> list[str]:
-    """List the modules that were trained whole beside the adapters, which their file has."""
-    return list(read_record(path / CONFIG).get("modules_to_save") or ())
-
-
 def write_adapter(model: Any, directory: Path, place: Path) -> None:
     """Write the adapters of a model below `directory`, which will lie in `place`, in PEFT's files, with what they need
     to find their base."""

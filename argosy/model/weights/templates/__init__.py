@@ -1,6 +1,7 @@
 """Chat templates that are chosen by name, and the check that a template marks what the assistant says and no more."""
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -8,7 +9,7 @@ from argosy.core.errors import InputError
 from argosy.core.plugins import pick
 from argosy.corpus.data.schemas import ParseError
 from argosy.corpus.tokens.markup import without_marks
-from argosy.model.weights.chat import apply_template, encode_answer, encode_answers, turn_ending
+from argosy.model.weights.chat import answer_start, apply_template, encode_answer, encode_answers, turn_ending
 from argosy.model.weights.templates.published import TEMPLATES
 
 
@@ -69,7 +70,7 @@ def _check(tokenizer: Any, turns: Sequence[Any], needed: bool) -> None:
             raise InputError(f"the chat template of the tokenizer cannot be trained with: {error}{token}; or choose "
                              f"one: template={'|'.join(TEMPLATES)}") from None
         return  # it takes no system's turn, and each conversation that has one is set aside
-    start, ending = _start(tokenizer), turn_ending(tokenizer)
+    start, ending = answer_start(partial(apply_template, tokenizer, tokenize=False)), turn_ending(tokenizer)
     answers = [turn["content"] for turn in turns if turn["role"] == "assistant"]
     for index in range(max(len(answers), len(found))):
         words, text = (list_[index] if index < len(list_) else "" for list_ in (answers, found))
@@ -77,15 +78,6 @@ def _check(tokenizer: Any, turns: Sequence[Any], needed: bool) -> None:
             raise InputError(f"the chat template of the tokenizer marks {text!r} as the assistant's where it says "
                              f"{(words + ending).strip()!r} (its words and the end of its turn): correct its "
                              f"{{% generation %}}, or choose another: template={'|'.join(TEMPLATES)}")
-
-
-def _start(tokenizer: Any) -> str:
-    """Return what the template puts between the generation prompt and the words of the last answer."""
-    asked: list[Any] = [{"role": "user", "content": _WORDS[0]}]
-    answered = [*asked, {"role": "assistant", "content": _WORDS[1]}]
-    prompt: str = apply_template(tokenizer, asked, tokenize=False, add_generation_prompt=True)
-    whole: str = apply_template(tokenizer, answered, tokenize=False)
-    return whole[len(prompt) : whole.rfind(_WORDS[1])] if whole.startswith(prompt) else ""
 
 
 def _marked(tokenizer: Any, turns: Sequence[Any]) -> list[str]:
