@@ -42,8 +42,7 @@ PAPERS: Mapping[str, Mapping[str, Any]] = {
     "gopher_quality": next(each for each in RECIPES["gopher"] if isinstance(each, dict) and "min_words" in each),
     "c4_quality": {"line_ends": ".?!\"'"},
     "c4_paragraphs": {},
-    "fineweb_quality": {"chinese_short_line": 30}
-}
+    "fineweb_quality": {"chinese_short_line": 30}}
 """The thresholds of the papers, which are datatrove's defaults, for our filters."""
 FILTERS = ({"name": "unicode"}, *({"name": name, **PAPERS[name]} for name in CHAIN),
            {"name": "near_dedup", "bands": BANDS, "rows": ROWS, "shingle": SHINGLE}, {"name": "pii"})

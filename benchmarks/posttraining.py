@@ -272,8 +272,7 @@ def _dtype(model: Any) -> Any:
 WORKS: dict[str, PeerWork] = {
     "sft": PeerWork("tokens/s", {"ours": sft_ours, "trl": sft_trl}, steps=6, rounds=8,
                     layouts=({"rows": 1}, {"rows": BATCH})),
-    "grpo": PeerWork("samples/s", {"ours": grpo_ours, "trl": grpo_trl}, steps=3, rounds=6),
-}  # fmt: skip
+    "grpo": PeerWork("samples/s", {"ours": grpo_ours, "trl": grpo_trl}, steps=3, rounds=6)}  # fmt: skip
 
 
 if __name__ == "__main__":

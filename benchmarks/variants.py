@@ -20,8 +20,7 @@ from benchmarks.side_by_side import THREADS, Duel, make_model, needed
 
 VARIANTS: dict[str, Any] = {
     "plain": None, "cloze": None, "options_in_text": None, "none_of_the_others": None,
-    "chinese_labels": {"labels": {"symbols": "numerals"}}, "permuted": {"permuted": {"k": 4}},
-}  # fmt: skip
+    "chinese_labels": {"labels": {"symbols": "numerals"}}, "permuted": {"permuted": {"k": 4}}}  # fmt: skip
 BATCHES, REAL_BATCHES = (8, 16, 32, 64), (1, 4, 16)
 Work = Callable[..., dict[str, list[float]]]
 _ADAPTERS = {name: f"commonsense_mc/*{file}*test.json" for name, file in  # LLM-Adapters' files of published tasks

@@ -21,8 +21,7 @@ METRICS: dict[str, Metric] = {
     "position_bias": probability("lower", minor=True),
     "unparsable": share("lower"),
     **{f"pass_at_{k}": share(minor=k > 1) for k in PASS_AT},  # chance of these: `chances`
-    "chance": share("neither", minor=True),
-}
+    "chance": share("neither", minor=True)}
 _EQUAL = 1e-9  # share by which two likelihoods differ that are one, but for rounding
 
 
@@ -147,8 +146,7 @@ def metric_names(questions: Sequence[Question]) -> list[str]:
         voted(question, [""] * question.generation.samples)
         if question.generation
         else Answer(question, (0.0,) * len(question.continuations), 0, 0, 0)
-        for question in questions
-    ]
+        for question in questions]
     found = metrics(answers)
     return [name for name in METRICS if name in found]
 

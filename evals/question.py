@@ -237,8 +237,7 @@ class Draft:
         golds = tuple(place for place, old in enumerate(kept) if old in self.rights)
         return replace(
             self, choices=tuple(self.choices[old] for old in kept), origin=tuple(self.origin[old] for old in kept),
-            gold=golds[0], golds=golds if self.golds else ()
-        )
+            gold=golds[0], golds=golds if self.golds else ())
 
     def render(self, number: int | None, head: str = "") -> Question:
         """Render the question; `number` tells the questions of one item apart, `head` (examples) comes before all."""
@@ -250,8 +249,7 @@ class Draft:
             labelled=rendered.labelled, generation=rendered.generation, cluster=self.item.cluster or self.item.id,
             calibration=self.calibration, separator=self.layout.separator,
             prompts=tuple(before + prompt for prompt in rendered.prompts),
-            golds=self.golds if rendered.continuations else (), mixed=isinstance(self.item, Item) and self.item.mixed
-        )
+            golds=self.golds if rendered.continuations else (), mixed=isinstance(self.item, Item) and self.item.mixed)
 
 
 Form = Callable[[Draft], Rendered]

@@ -106,8 +106,7 @@ def _row(batch: Batch, given: Answer) -> dict[str, Any]:
     row: Mapping[str, Any] = {
         "task": task.name, "variant": batch.chain.name, "id": question.id, "item": question.item, "lang": question.lang,
         "correct": given.correct, "correct_norm": given.is_right(given.chosen_norm), "chosen": given.chosen,
-        "gold": question.gold, "scores": [round(score, 5) for score in given.scores]
-    }
+        "gold": question.gold, "scores": [round(score, 5) for score in given.scores]}
     groups = [f"{task.name}_{name}" for name in task.groups[question.item] if name != question.lang]
     by_byte = given.is_right(given.chosen_bytes) if not question.labelled and given.scores else None
     optional: dict[str, Any] = {
@@ -116,6 +115,5 @@ def _row(batch: Batch, given: Answer) -> dict[str, Any]:
         "calibration": question.calibration or None, "mixed": question.mixed or None, "asked": question.digest,
         "groups": groups or None, "acc_bytes": by_byte,
         "samples": [each.extracted for each in given.samples] or None,
-        "right_samples": sum(each.correct for each in given.samples) if given.samples else None
-    }
+        "right_samples": sum(each.correct for each in given.samples) if given.samples else None}
     return {**row, **{key: value for key, value in optional.items() if value not in (None, "")}}

@@ -153,8 +153,7 @@ def _show(report: Mapping[str, Any], context: StepContext) -> None:
     context.tracker.artifact(context.out / REPORT)
     context.tracker.metrics({
         f"clean/{name}/kept_share": counts["out"] / counts["in"]
-        for name, counts in report["channels"].items() if counts["in"]
-    })
+        for name, counts in report["channels"].items() if counts["in"]})
 
 
 def _outputs(made: Made, counts: Counts, shards: int) -> CleanOutputs:
@@ -162,8 +161,7 @@ def _outputs(made: Made, counts: Counts, shards: int) -> CleanOutputs:
     return CleanOutputs(
         decisions="decisions", report=REPORT, shards=shards, documents_in=total["in"], documents_out=total["out"],
         bytes_in=total["bytes_in"], bytes_out=total["bytes_out"], dropped=funnel.dropped(), lost=funnel.lost(),
-        rejected=counts.rejected(), damaged=counts.damaged(), notes=tuple(made.notes)
-    )
+        rejected=counts.rejected(), damaged=counts.damaged(), notes=tuple(made.notes))
 
 
 def check(parts: Sequence[Planned], nodes: Sequence[Planned]) -> None:

@@ -272,8 +272,7 @@ def _outputs(counts: dict[str, int], tally: Tally, files: list[InputFile], sampl
         preferences_heldout=counts["preferences_heldout"], prompts=counts["prompts"],
         benchmark={lang: counts[f"benchmark/{lang}"] for lang in ("en", "zh")},
         rejected=dict(sorted(tally.rejected.items())), damaged=sample.counts.damaged(), skipped=skipped, own=own,
-        notes=[f"keys of messages that nothing reads, and their number: {keys}"] if keys else []
-    )
+        notes=[f"keys of messages that nothing reads, and their number: {keys}"] if keys else [])
 
 
 STEP = Step("data", DataConfig, run, version=8, check=lambda parts, _: check_files(parts[0].config), implied=True)

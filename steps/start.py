@@ -114,8 +114,7 @@ def run(config: StartConfig, context: StepContext) -> StartOutputs:
     return StartOutputs(
         exports=[export], final=export.path, tokenizer=TOKENIZER, model_type=found.model.config.model_type,
         parameters=found.model.num_parameters(), vocab_size=len(found.tokenizer), rows_before=found.rows[0],
-        rows=found.rows[1], added=found.added, notes=found.notes, gguf=dict(about) if about else None,
-    )
+        rows=found.rows[1], added=found.added, notes=found.notes, gguf=dict(about) if about else None)
 
 
 def check(parts: Sequence[Planned], nodes: Sequence[Planned]) -> None:

@@ -61,8 +61,7 @@ def run(config: TrainTokenizerConfig, context: StepContext) -> TrainTokenizerOut
     ratios = _bytes_per_token(corpus, context.out / "tokenizer")
     context.tracker.metrics({f"tokenizer/bytes_per_token/{name}": value for name, value in ratios.items()}, step=0)
     return TrainTokenizerOutputs(
-        tokenizer="tokenizer", vocab_size=size, sample_bytes=dict(sorted(sampled.items())), bytes_per_token=ratios
-    )
+        tokenizer="tokenizer", vocab_size=size, sample_bytes=dict(sorted(sampled.items())), bytes_per_token=ratios)
 
 
 def _sample(corpus: KeptCorpus, sizes: Mapping[str, int], cap: int, sampled: Counter[str]) -> Iterator[str]:

@@ -89,8 +89,7 @@ def kubeconfig(folder: Path, url: str, namespace: str = "argosy") -> Path:
         "apiVersion": "v1", "kind": "Config", "current-context": "here",
         "clusters": [{"name": "fake", "cluster": {"server": url}}],
         "users": [{"name": "me", "user": {"token": TOKEN}}],
-        "contexts": [{"name": "here", "context": context}, {"name": "other", "context": context}],
-    }))  # fmt: skip
+        "contexts": [{"name": "here", "context": context}, {"name": "other", "context": context}]}))  # fmt: skip
     return path
 
 
@@ -175,14 +174,12 @@ def workflow(name: str = "lifecycle-1", phase: str = "Running",
     parameters = [{"name": "preset", "value": "tiny"}]
     status["storedWorkflowTemplateSpec"] = {
         "entrypoint": "main", "templates": [{"name": "main", "dag": {"tasks": tasks}}],
-        "arguments": {"parameters": [*parameters, {"name": "profile", "value": "laptop"}]},
-    }  # fmt: skip
+        "arguments": {"parameters": [*parameters, {"name": "profile", "value": "laptop"}]}}  # fmt: skip
     return {
         "metadata": {"name": name, "namespace": "argosy", "creationTimestamp": _at(0),
                      "labels": {"argosy/pipeline": "lifecycle", PHASE_LABEL: phase}},
         "spec": {"workflowTemplateRef": {"name": "lifecycle"}, "arguments": {"parameters": parameters}},
-        "status": status,
-    }  # fmt: skip
+        "status": status}  # fmt: skip
 
 
 def template(**enums: list[str]) -> Json:

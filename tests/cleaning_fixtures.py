@@ -26,12 +26,10 @@ SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 PROSE = (
     "The harbour was quiet in the morning, and the fishermen sat on the wall to mend their nets. "
     "A boat that had left before dawn came back with a small catch of herring. "
-    "Nobody spoke about the storm of the week before, but all of them looked at the sky."
-)
+    "Nobody spoke about the storm of the week before, but all of them looked at the sky.")
 CHINESE = (
     "清晨的港口十分安静，渔民们坐在堤岸上修补渔网。天亮前出海的小船回来了，只带回不多的鲱鱼。"
-    "谁也没有提起上周的风暴，但是大家都在看天。"
-)
+    "谁也没有提起上周的风暴，但是大家都在看天。")
 
 
 def make(name: str, resources: Resources | None = None, **thresholds: Any) -> Filter[Any]:

@@ -26,8 +26,7 @@ FILTERS = {
     "gopher_repetition": ("gopher_repetition_filter", "GopherRepetitionFilter"),
     "gopher_quality": ("gopher_quality_filter", "GopherQualityFilter"),
     "c4_quality": ("c4_filters", "C4QualityFilter"), "c4_paragraphs": ("c4_filters", "C4ParagraphFilter"),
-    "fineweb_quality": ("fineweb_quality_filter", "FineWebQualityFilter")
-}
+    "fineweb_quality": ("fineweb_quality_filter", "FineWebQualityFilter")}
 _SENTENCE_END = regex.compile(r"(\p{Sentence_Terminal}+)[\"')\]»”’）】」』》]*")
 _LOADER = "load_word_tokenizer"
 

@@ -34,8 +34,7 @@ class Corpus:
         self.about = About(
             [len(part) for part in parts], numbers, names.tolist(), np.array([len(text) for text in texts]),
             {name: np.array(values, np.float64) for name, values in (scores or {}).items()},
-            lambda numbers: [texts[at] for at in numbers]
-        )
+            lambda numbers: [texts[at] for at in numbers])
         self.kept = np.ones(len(texts), np.bool_)
 
     def select(self, work: Path, memory_mb: float = 1000, earlier: Sequence[Path] = ()) -> Duplicates:

@@ -16,12 +16,10 @@ from tests.tokenizer_fixtures import make_bpe
 
 WORDS = {
     "en": ["river stone, Paris; Little Rock", "oxide 42 Leonardo da Vinci", "whale", "the Nile", "a theorem", "salt"],
-    "zh": ["北京", "石家庄", "氧化铁", "列夫·托尔斯泰", "长江", "二十四", "定理", "蓝鲸", "上海", "茶"],
-}
+    "zh": ["北京", "石家庄", "氧化铁", "列夫·托尔斯泰", "长江", "二十四", "定理", "蓝鲸", "上海", "茶"]}
 TEMPLATE = (
     "{{ bos_token }}{% for m in messages %}{{ '<|' + m['role'] + '|>' + m['content'] + '<|end|>' }}{% endfor %}"
-    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
-)
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}")
 
 
 def parse_item(record: Mapping[str, Any]) -> Item:
@@ -49,8 +47,7 @@ def write_items(path: Path, items: list[Item]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     write_lines(path, (
         {"id": i.id, "lang": i.lang, "relation": "r", "question": i.question, "choices": i.choices, "answer": i.answer}
-        for i in items
-    ))
+        for i in items))
 
 
 def make_tokenizer() -> Any:

@@ -71,8 +71,7 @@ def write_group(root: Path, name: str, tasks: Sequence[str]) -> None:
     """Write a group whose accuracy counts all items alike."""
     metrics = [{"metric": "acc", "weight_by_size": True}]
     (root / f"{name}.yaml").write_text(
-        yaml.safe_dump({"group": name, "task": list(tasks), "aggregate_metric_list": metrics})
-    )
+        yaml.safe_dump({"group": name, "task": list(tasks), "aggregate_metric_list": metrics}))
 
 
 def write_three_kinds(root: Path) -> None:

@@ -13,8 +13,7 @@ TEMPLATE = (
     "{% for m in messages %}{% if m.role == 'assistant' %}<|assistant|>"
     "{% generation %}{{ m.content }}<|end|>{% endgeneration %}"
     "{% else %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endif %}{% endfor %}"
-    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
-)
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}")
 GRPO: dict[str, Any] = {
     "method": "grpo", "rewards": {"language": {"language": "en"}}, "group": {"size": 4}, "batch_size": 8,
     "micro_batch_size": 8, "log_every": 1, "dtype": "float32", "max_new_tokens": 6, "heldout_limit": 4}
@@ -59,8 +58,7 @@ def make_data(directory: Path, count: int = 96, seed: int = 0) -> Path:
         good_turn, bad_turn = [{"role": "assistant", "content": good}], [{"role": "assistant", "content": bad}]
         lines["instructions"].append({"messages": user + good_turn, "lang": "en", "kind": "t"})
         lines["preferences"].append(
-            {"prompt": user, "chosen": good_turn, "rejected": bad_turn, "lang": "en", "kind": "t"}
-        )
+            {"prompt": user, "chosen": good_turn, "rejected": bad_turn, "lang": "en", "kind": "t"})
         lines["prompts"].append({"prompt": user, "answer": good, "accept": [good], "format": "text", "lang": "en"})
     for name, records in lines.items():
         heldout = count // 4

@@ -23,8 +23,7 @@ from tests.comparison_fixtures import add, benchmark, benchmark_data, metrics_of
 
 VARIANTS: dict[str, Any] = {
     "plain": None, "cloze": None, "options_in_text": None, "none_of_the_others": None,
-    "chinese_labels": {"labels": {"symbols": "numerals"}}, "permuted": {"permuted": {"k": 4}},
-}
+    "chinese_labels": {"labels": {"symbols": "numerals"}}, "permuted": {"permuted": {"k": 4}}}
 CHANNELS = ("code", "en", "knowledge_en", "knowledge_zh")
 
 
@@ -52,8 +51,7 @@ HONEST = (
     Model("pretrain", "final", "", 244, 2_000_000, 0.42),
     Model("long_context", "final", "pretrain", 49, 2_200_000, 0.44),
     Model("anneal", "final", "long_context", 98, 2_600_000, 0.66),
-    Model("sft", "final", "anneal", 300, 2_700_000, 0.68, forgot=0.2, chat=True),
-)
+    Model("sft", "final", "anneal", 300, 2_700_000, 0.68, forgot=0.2, chat=True))
 TWIN = Model("twin", "final", "anneal", 320, 2_710_000, 0.62, memorised=0.9, forgot=0.25, chat=True)
 PREFERENCE = (Model("dpo", "final", "sft", 100, 2_720_000, 0.68, forgot=0.2, chat=True),
               Model("rlhf", "final", "sft", 120, 2_790_000, 0.69, forgot=0.22, chat=True))
@@ -246,8 +244,7 @@ CLEANING = {
     "samples": [{"filter": "language", "reason": "language fr", "channel": "en", "text": HOSTILE},
                 {"filter": "decontamination", "reason": "benchmark item", "channel": "knowledge_zh",
                  "text": "问：法国的首都是哪里？\nA.加拉加斯 B.索非亚 C.雅典 D.巴黎\n答案：D"}],
-    "found": {},
-}
+    "found": {}}
 
 
 if __name__ == "__main__":

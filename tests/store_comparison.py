@@ -21,8 +21,7 @@ Points = dict[tuple[str, str, int], list[float | None]]  # (node's digest or cur
 ONCE = {
     "select name, status from runs where status != 'FINISHED'": "a run that did not end well,",
     "select value, count(*) from tags where key = 'argosy.node' group by value having count(*) > 1": "runs of the node",
-    "select name, count(*) from logged_models group by name having count(*) > 1": "models of the name",
-}
+    "select name, count(*) from logged_models group by name having count(*) > 1": "models of the name"}
 
 
 def differences(store: Path, untouched: Path) -> list[str]:
@@ -46,8 +45,7 @@ def _digests(directory: Path) -> dict[str, str]:
     relative = {path.relative_to(directory): path for path in files}
     return {
         str(name): hashlib.sha256(path.read_bytes()).hexdigest() for name,
-        path in relative.items() if name.parts[0] not in OF_THE_PROCESS and not fnmatchcase(name.parts[0], RANK_LOGS)
-    }
+        path in relative.items() if name.parts[0] not in OF_THE_PROCESS and not fnmatchcase(name.parts[0], RANK_LOGS)}
 
 
 def _metrics(store: Path, untouched: Path) -> Iterator[str]:
@@ -68,8 +66,7 @@ def _metrics(store: Path, untouched: Path) -> Iterator[str]:
 def _points(database: sqlite3.Connection) -> Points:
     rows = database.execute(
         "select tags.value, metrics.key, step, metrics.value, is_nan from metrics join tags using (run_uuid)"
-        " where tags.key in ('argosy.node', 'argosy.curves')"
-    )
+        " where tags.key in ('argosy.node', 'argosy.curves')")
     found: Points = {}
     for owner, name, step, value, is_nan in rows:
         found.setdefault((owner, name, step), []).append(None if is_nan else value)

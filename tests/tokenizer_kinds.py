@@ -12,8 +12,7 @@ TEXTS = (
     "The capital of France is Paris. The capital of Japan is Tokyo.",
     "A river flows through the old town, past the bridge and the market.",
     "法国的首都是巴黎，日本的首都是东京。以json输出：{\"首都\": \"北京\"}。答案是：长江。",
-    "水由氢和氧组成。这条河发源于山区，流经三个国家，最后注入大海。",
-)
+    "水由氢和氧组成。这条河发源于山区，流经三个国家，最后注入大海。")
 UNSEEN = "龘靐 naïve café 𝒳 — 例外：鱻鑫？"  # characters that no tokenizer here has a token of
 
 
@@ -39,8 +38,7 @@ def make_sentencepiece(texts: Sequence[str], vocab_size: int) -> Any:
     layout["added_tokens"] = [token for token in layout["added_tokens"] if token["content"] in first]
     tokenizer = Tokenizer.from_str(json.dumps(layout))
     tokenizer.decoder = decoders.Sequence(
-        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
-    )
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)])
     tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", unk_token="<unk>")
 

@@ -26,8 +26,7 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _SET_BY_THE_TREE = {
     "checkpoint": "`from` names the item to begin with",
     "of": "`from` names the item", "stage": "an item is called by its name",
-    "tokenized": "it is tokenize's, where pretraining_share or awq asks for texts",
-}
+    "tokenized": "it is tokenize's, where pretraining_share or awq asks for texts"}
 
 
 class Branch(Config):

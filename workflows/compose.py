@@ -86,8 +86,7 @@ def preset_path(name: str, where: str = "") -> Path:
     if name not in names:
         near = nearest(name, names)
         raise InputError(
-            f"{where}preset is {name!r}, allowed: {', '.join(names)}" + (f"; nearest: {near[0]}" if near else "")
-        )
+            f"{where}preset is {name!r}, allowed: {', '.join(names)}" + (f"; nearest: {near[0]}" if near else ""))
     return PRESETS / f"{name}.yaml"
 
 

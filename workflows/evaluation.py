@@ -32,8 +32,7 @@ class Evaluation(EvaluateConfig):
     """The evaluate step's config for all checkpoints."""
 
     suites: Mapping[str, Literal["all", "final", "none"] | Annotated[tuple[str, ...], Field(min_length=1)]] = Field(
-        {"benchmark": "all", "probes": "all", "heldout": "final"}
-    )
+        {"benchmark": "all", "probes": "all", "heldout": "final"})
     """Exports of each training stage to evaluate, by name of a suite, or path of a YAML of your own: `all`, the
     `final` one, the final one of some stages ([anneal, sft]), or `none`, where the preset has the suite."""
     together: int = Field(8, ge=1)

@@ -131,5 +131,4 @@ def check_carried(config: Any) -> None:
 
 RULES: tuple[Callable[[Any], None], ...] = (
     check_posttraining, check_resources, check_suites, check_files, check_wired, check_start, check_parallelism,
-    check_stages, check_carried, check_teachers, check_budget,
-)  # fmt: skip
+    check_stages, check_carried, check_teachers, check_budget)  # fmt: skip

@@ -50,8 +50,7 @@ def as_data(job: Job, asked: Question, found: Proposals) -> dict[str, Any]:
         "flops": {"6nd": six_n_d(model, job.tokens), "exact": exact},
         "fitting": [_proposal(each, asked) for each in found.fitting],
         "failing": [{"layout": each.name, "bytes": each.memory.total, "parts": dict(each.memory.parts)}
-                    for each in found.failing],
-    }
+                    for each in found.failing]}
 
 
 def _proposal(each: Proposal, asked: Question) -> dict[str, Any]:
@@ -63,8 +62,7 @@ def _proposal(each: Proposal, asked: Question) -> dict[str, Any]:
         "intensity": intensity(each.job, each.layout),
         "sent": [asdict(sent) | {"seconds": sent.seconds(asked.gpu)}
                  for sent in traffic(each.job, each.layout, asked.per_node)],
-        **asdict(time),
-    }
+        **asdict(time)}
 
 
 def in_words(job: Job, asked: Question, found: Proposals, hints: Mapping[str, str]) -> str:

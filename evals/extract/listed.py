@@ -15,13 +15,11 @@ _ANSWERED = re.compile(rf"^\s*\**{_SAID}\s*[:：]\s*\**\s*\S", re.IGNORECASE | r
 _OPTIONS = re.compile(
     r"(?:^|\n|(?<=[.。?？!]))\s*(?i:(?:the |possible |answer )*(?:choices|options|answers)(?: are)?)\s*[:：]\s*$"
     r"|\s(?:Answer )?(?:Choices|Options|choices|options)\s*[:：]\s*$"
-    r"|(?:从?以下)?(?:备选答案|选项)(?:中选择|如下|有|是|为)?\s*[:：]\s*$"
-)
+    r"|(?:从?以下)?(?:备选答案|选项)(?:中选择|如下|有|是|为)?\s*[:：]\s*$")
 _BEHIND = re.compile(
     rf"[\s.。;；*]*(?:{_SAID}\s*[:：][^\n]{{0,60}}|(?:the +)?(?:correct +)?answer +is\W*"
     r"|(?:please|choose|select|pick|reply|answer|from|among|请|从|我们)[^\n]{0,80})?\s*",
-    re.IGNORECASE,
-)
+    re.IGNORECASE)
 CIRCLED = "①②③④⑤⑥⑦⑧⑨⑩⑪⑫⑬⑭⑮⑯⑰⑱⑲⑳㉑㉒㉓㉔㉕㉖"
 _LABELS = (LETTERS, LETTERS.lower(), "甲乙丙丁戊己庚辛壬癸", CIRCLED)
 _ROMAN = ("i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix", "x")
@@ -135,8 +133,7 @@ def _on_lines(question: str, choices: Sequence[str]) -> bool:
     return len(choices) > 2 and any(
         all(len(line) <= len(choice) + _ROW and stand_in_order(line, [choice])
             for line, choice in zip(lines[start:], choices, strict=False))
-        for start in range(len(lines) - len(choices) + 1)
-    )
+        for start in range(len(lines) - len(choices) + 1))
 
 
 def _loose(choice: str) -> str:

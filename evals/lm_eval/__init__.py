@@ -156,8 +156,7 @@ def _harness_form(task: Any, doc: Doc, choices: tuple[str, ...]) -> HarnessForm:
     continuations = (str(task.doc_to_target(doc)),) * len(choices) if several else choices
     head = first.removesuffix(prompts[0]) if prompts[0] else first
     return HarnessForm(
-        prompts, continuations, task.config.target_delimiter, head, description, are_labels(continuations)
-    )
+        prompts, continuations, task.config.target_delimiter, head, description, are_labels(continuations))
 
 
 def rights_of(task: Any, doc: Doc, choices: Sequence[str]) -> tuple[int, ...]:

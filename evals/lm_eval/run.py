@@ -102,8 +102,7 @@ _SCALES = {
     **dict.fromkeys(("acc", "acc_*", "*_acc", "exact_match", "em", "pass@*", "mc1"), share()),
     **dict.fromkeys(("bleu*", "rouge*", "chrf*", "ter"), Metric("neither", "points of 100", 1.0)),
     **dict.fromkeys(("bits_per_byte", "loglikelihood*"), Metric("neither", "", BITS)),
-    "*perplexity": Metric("neither", "perplexity", 0.1),
-}
+    "*perplexity": Metric("neither", "perplexity", 0.1)}
 
 
 Loaded = Mapping[str, dict[str, Any]]  # `tasks` and `groups` of them by name, as lm-eval has both

@@ -146,8 +146,7 @@ class VariantTask(Task):  # type: ignore[misc]
         self._instances = [
             request
             for number, doc in chosen
-            for request in self.construct_requests(doc, template, before=start, metadata=(self.config.task, number, 1))
-        ]
+            for request in self.construct_requests(doc, template, before=start, metadata=(self.config.task, number, 1))]
 
     def fewshot_context(self, doc: dict[str, Any], *_: Any, **__: Any) -> str:
         """Return the prompt, with the examples that a variant put there."""
@@ -161,8 +160,7 @@ class VariantTask(Task):  # type: ignore[misc]
         requests = [each for question in self.questions(doc) for each in _requests(question, ctx, kwargs.get("before"))]
         return [
             Instance(kind, doc, arguments, index, metadata=kwargs["metadata"])
-            for index, (kind, arguments) in enumerate(requests)
-        ]
+            for index, (kind, arguments) in enumerate(requests)]
 
     def process_results(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
         """Give the value of each metric; nothing where a score is not a number."""

@@ -17,8 +17,7 @@ _LABEL = r"\(?[A-J]\)?"
 LABELS = re.compile(
     rf"^(?:both|neither|either|only|options?|choices?|answers?)?\s*{_LABEL}(?:\s*(?:,|&|and|or|nor|[和与或、])\s*{_LABEL})+"
     rf"(?:\s+(?:only|(?:is|are)\s+\w+))?\s*[.。]?$|^(?:only|option|choice|answer)\s+{_LABEL}\s*[.。]?$",
-    re.IGNORECASE,
-)
+    re.IGNORECASE)
 
 
 class Cloze(Variant):

@@ -24,8 +24,7 @@ def exchange(draft: Draft, dropped: int, none: str, *, in_place: bool = False) -
     order.insert(dropped if in_place else len(order), dropped)
     return replace(
         draft, choices=tuple(none if place == dropped else draft.choices[place] for place in order),
-        origin=tuple(-1 if place == dropped else draft.origin[place] for place in order), gold=order.index(draft.gold)
-    )
+        origin=tuple(-1 if place == dropped else draft.origin[place] for place in order), gold=order.index(draft.gold))
 
 
 NONE = {"en": "None of the others", "zh": "其他答案全错"}

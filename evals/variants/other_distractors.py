@@ -121,8 +121,7 @@ _UNKNOWN = re.compile(
     r"(?:determined?|known?|answer(?:ed|able)?|tell|told|say|inferred|enough (?:info|information|data))"
     r"|unknown|undetermined|unanswerable|(?:there is )?(?:not enough|insufficient) (?:info|information|data)"
     r"|(?:条件不足，?)?(?:无法|不能|难以)(?:确定|判断|知道|得知)|不(?:确定|知道)|未知",
-    re.IGNORECASE,
-)
+    re.IGNORECASE)
 
 
 def same(text: str) -> str:

@@ -17,8 +17,7 @@ _BLANK = re.compile(r"_{2,}|＿+|\.{4,}")
 _TASK = re.compile(
     r"^(use|find|select|construct|identify|determine|compute|solve|calculate|evaluate|let|choose|simplify|give|name"
     r"|express|factor|multiply|add|convert|suppose|statement|consider|write|round|estimate)\b|^[请求已若设]",
-    re.IGNORECASE,
-)
+    re.IGNORECASE)
 _DATA = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 _WRAPS: dict[str, dict[str, list[str]]] = _DATA["wraps"]
 

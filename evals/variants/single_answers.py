@@ -10,8 +10,7 @@ from evals.variants import NotApplicable, Variant
 _ANSWERED = {"en": "Proposed answer: ", "zh": "有人选了："}
 _ASKED = {
     "en": ("Is it a right answer to the question?", "Is it a wrong answer to the question?"),
-    "zh": ("选对了吗？", "选错了吗？"),
-}
+    "zh": ("选对了吗？", "选错了吗？")}
 YES_NO = {"en": ("Yes", "No"), "zh": ("是", "否")}
 
 
@@ -59,5 +58,4 @@ def _statement(draft: Draft, place: int, *, is_yes: bool) -> Draft:
     origin = draft.origin[place]
     return replace(
         draft, question=f"{draft.question}\n{text}", choices=YES_NO[draft.lang],
-        origin=(origin, -1) if asked_right else (-1, origin), gold=0 if is_yes else 1, golds=()
-    )
+        origin=(origin, -1) if asked_right else (-1, origin), gold=0 if is_yes else 1, golds=())

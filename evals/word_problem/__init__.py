@@ -172,8 +172,7 @@ def _candidates(problem: WordProblem, value: Fraction, said: set[Fraction], befo
     found = [
         Source("result", n)
         for n, step in enumerate(problem.steps)
-        if step.result.value == value and step.result.start < before
-    ]
+        if step.result.value == value and step.result.start < before]
     for n, one in enumerate(problem.numbers):
         shares = _OF_PERCENT if one.percent else _OF_PERCENT[:2] if one.unit.startswith("cent") else _OF_PERCENT[:1]
         found += [Source("question", n, *share) for share in shares if one.value * share[0] + share[1] == value]

@@ -143,8 +143,7 @@ _TENS |= {f"{word}ty": 20 + 10 * n for n, word in enumerate(_TY)}
 _TEN = re.compile(rf"\b({'|'.join(_TENS)})(?:-({'|'.join(WORDS[1:10])}))?\b", re.IGNORECASE)
 _IMPLIED_BY = [
     ([re.compile(rf"\b(?:{words})\b", re.IGNORECASE) for words in all_of], [Fraction(v) for v in values.split()])
-    for all_of, values in _WORDS["implied"]
-]
+    for all_of, values in _WORDS["implied"]]
 _TIMES_BY = {Fraction(value): re.compile(rf"\b(?:{words})\b", re.IGNORECASE)
              for value, words in _WORDS["times"].items()}
 

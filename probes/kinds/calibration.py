@@ -44,8 +44,7 @@ class Calibration(PromptProbe):
     kind: ClassVar[str] = "calibration"
     declared: ClassVar[Mapping[str, Metric]] = {
         "ece": probability("lower"), "brier": Metric("lower", minor=True), "acc": share(chance="chance"),
-        "confidence": probability("neither"), "excess": Metric("zero"), "chance": share("neither"),
-    }  # fmt: skip
+        "confidence": probability("neither"), "excess": Metric("zero"), "chance": share("neither")}  # fmt: skip
     questions: tuple[Question, ...] = ()
     facts: FactSource | None = None
     """the data step's facts, asked as cloze"""

@@ -23,8 +23,7 @@ class ClozeFactProbe(Probe):
     kind: ClassVar[str] = "cloze_fact"
     declared: ClassVar[Mapping[str, Metric]] = {
         "acc": share(), "acc_byte": share(minor=True), "consistency": share(minor=True), "acc_all": share(minor=True),
-        "prob": probability(),
-    }  # fmt: skip
+        "prob": probability()}  # fmt: skip
     facts: FactSource = FactSource()
 
     def measure(self, model: LanguageModel, scope: Scope) -> Measurement:
@@ -49,5 +48,4 @@ def _row(fact: ClozeFact, values: list[list[float]]) -> dict[str, Any]:
     return {
         "id": fact.id, "asked": digest(fact.prefixes, fact.gap, fact.candidates), **shares,
         "consistency": float(len(set(chosen)) == 1), "acc_all": float(set(chosen) == {0}), "chosen": chosen,
-        "scores": [[round(value, 5) for value in v] for v in values]
-    }
+        "scores": [[round(value, 5) for value in v] for v in values]}

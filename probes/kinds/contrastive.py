@@ -41,8 +41,7 @@ class Contrastive(Probe):
     kind: ClassVar[str] = "contrastive"
     declared: ClassVar[Mapping[str, Metric]] = {
         "acc": share(), "acc_token": share(minor=True), "acc_byte": share(minor=True), "acc_char": share(),
-        "margin": Metric("higher", minor=True), "acc_partial": share(), "acc_pmi": share(),
-    }  # fmt: skip
+        "margin": Metric("higher", minor=True), "acc_partial": share(), "acc_pmi": share()}  # fmt: skip
     pairs: tuple[Pair, ...] = ()
     file: str = ""
     """JSONL, or a folder of them: BLiMP"""
@@ -128,8 +127,7 @@ def _compare(a: _Scored, b: _Scored) -> dict[str, object]:
         "acc": right > wrong, "acc_token": right / a.whole.tokens > wrong / b.whole.tokens,
         "acc_byte": right / len(a.text.encode()) > wrong / len(b.text.encode()),
         "acc_char": right / len(a.text) > wrong / len(b.text), "margin": right - wrong,
-        "scores": [round(right, 5), round(wrong, 5)]
-    }
+        "scores": [round(right, 5), round(wrong, 5)]}
     if a.partial and b.partial:
         row["acc_partial"] = a.partial.logprob > b.partial.logprob
     if a.prior and b.prior:

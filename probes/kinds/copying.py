@@ -64,8 +64,7 @@ class Copying(Probe):
                 result.rows.append({
                     "id": str(number), "asked": digest(sequence, between), "nats": -second.logprob / n,
                     "gain": (second.logprob - first.logprob) / n, "copied": second.greedy,
-                    "scores": [round(first.logprob, 5), round(second.logprob, 5)]
-                })  # fmt: skip
+                    "scores": [round(first.logprob, 5), round(second.logprob, 5)]})  # fmt: skip
         if short := len(self.texts) and len(self.texts[: scope.limit]) - len(cases):
             result.left_out["a text of one token"] += short
         result.add_means(self.declared)

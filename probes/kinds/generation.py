@@ -32,8 +32,7 @@ class Generation(Probe):
     kind: ClassVar[str] = "generation"
     declared: ClassVar[Mapping[str, Metric]] = {
         **dict.fromkeys(RULES, share("lower")),
-        "faultless": share(), "length": Metric("neither", "words"), "distinct2": probability("neither"),
-    }  # fmt: skip
+        "faultless": share(), "length": Metric("neither", "words"), "distinct2": probability("neither")}  # fmt: skip
     prompts: tuple[str, ...] = ()
     file: str = ""
     """JSONL of id, prompt"""
@@ -64,9 +63,7 @@ class Generation(Probe):
                 {
                     "id": prompt.id, "prompt": prompt.text,
                     "asked": digest(prompt.text, self.max_new_tokens, self.temperature), "answer": answer.text,
-                    "ended": answer.ended, "faults": [rule for rule, fault in wrong.items() if fault]
-                }
-            )
+                    "ended": answer.ended, "faults": [rule for rule, fault in wrong.items() if fault]})
         texts = [words(answer.text) for answer in answers]
         result.measures = {name: mean(values) for name, values in sorted(shares.items())}
         result.measures["length"] = mean([float(len(text)) for text in texts])

@@ -41,8 +41,7 @@ class Needle(PromptProbe):
 
     kind: ClassVar[str] = "needle"
     declared: ClassVar[Mapping[str, Metric]] = {
-        "acc": share(chance="chance"), "prob": probability(), "nats": NATS, "chance": share("neither"),
-    }  # fmt: skip
+        "acc": share(chance="chance"), "prob": probability(), "nats": NATS, "chance": share("neither")}  # fmt: skip
     lengths: Annotated[tuple[Annotated[int, Field(ge=16)], ...], FILLED] = (512, 1024, 2048, 4096, 8192, 16384, 32768)
     """tokens of the prompt, needle and question among them"""
     depths: Annotated[tuple[Annotated[float, Field(ge=0, le=1)], ...], FILLED] = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -86,8 +85,7 @@ class Needle(PromptProbe):
                 "id": f"{case.length}/{case.depth:g}/{case.sample}", "length": case.length,
                 "depth": case.depth, "asked": digest(case.prompt, case.values), "acc": bool(values["acc"]),
                 "prob": values["prob"], "nats": -logs[0], "chance": 1 / len(logs),
-                "scores": [round(each, 5) for each in logs],
-            })  # fmt: skip
+                "scores": [round(each, 5) for each in logs]})  # fmt: skip
         result.add_means(self.declared)
         for field, form in (("length", "{}"), ("depth", "depth_{:.0f}")):
             for value in dict.fromkeys(row[field] for row in result.rows):

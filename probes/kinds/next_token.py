@@ -47,8 +47,7 @@ class NextToken(Probe):
     declared: ClassVar[Mapping[str, Metric]] = {
         "prob": probability(), "mass": probability(), "rank": Metric("lower", minor=True), "top*": share(minor=True),
         "nats": NATS, "merged": share("neither"), "share": share(), "acc": share(),
-        "log_odds": Metric("higher", "nats"),
-    }  # fmt: skip
+        "log_odds": Metric("higher", "nats")}  # fmt: skip
     cases: Annotated[tuple[Case, ...], FILLED]
     top: int = Field(5, ge=1)
     """rank up to which a case counts as one of the likeliest"""
@@ -88,8 +87,7 @@ def _row(right: list[Continuation], wrong: list[Continuation]) -> dict[str, obje
     row: dict[str, object] = {
         "prob": math.exp(log_sum(each.logprob for each in right)), "mass": math.exp(mass), "nats": -mass,
         "rank": min(each.rank for each in right), "merged": any(each.merged for each in right),
-        "scores": [round(each.logprob, 5) for each in (*right, *wrong)]
-    }
+        "scores": [round(each.logprob, 5) for each in (*right, *wrong)]}
     if wrong:
         log_odds = mass - log_sum(each.logmass for each in wrong)
         row |= {"log_odds": log_odds, "share": 1 / (1 + math.exp(min(-log_odds, 700.0))), "acc": log_odds > 0}

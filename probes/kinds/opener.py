@@ -17,8 +17,7 @@ FORMATS: dict[str, tuple[str, ...]] = {
     "json": ("{", "[", "```json"),
     "list": ("1.", "1、", "- ", "* ", "•"),
     "code": ("```python", "```\n", "def ", "import "),
-    "answer": ("The answer is", "Answer:", "答案是", "答案：", "答案为"),
-}
+    "answer": ("The answer is", "Answer:", "答案是", "答案：", "答案为")}
 
 
 class FormatCase(Config):

@@ -28,8 +28,7 @@ class Perplexity(Probe):
     kind: ClassVar[str] = "perplexity"
     declared: ClassVar[Mapping[str, Metric]] = {
         "ppl": Metric("lower", "perplexity", minor=True), "bpb": Metric("lower", "bits a byte", BITS),
-        "bpc": Metric("lower", "bits a character", BITS), "bpw": Metric("lower", "bits a word", BITS),
-    }  # fmt: skip
+        "bpc": Metric("lower", "bits a character", BITS), "bpw": Metric("lower", "bits a word", BITS)}  # fmt: skip
     texts: tuple[str | tuple[str, ...], ...] = ()
     """each a document, or a list of texts that are one document"""
     file: str = ""
@@ -78,8 +77,7 @@ def _row(name: str, texts: list[str], scores: list[Score]) -> dict[str, object]:
     return {
         "id": name, "loss": nats, "tokens": sum(score.tokens for score in scores), "bytes": len(whole.encode()),
         "characters": len(whole), "words": sum(count_words(text) for text in texts),
-        "scores": [round(score.logprob, 5) for score in scores]
-    }
+        "scores": [round(score.logprob, 5) for score in scores]}
 
 
 def _measures(result: Measurement) -> dict[str, Estimate]:

@@ -40,8 +40,7 @@ class Refusal(PromptProbe):
     kind: ClassVar[str] = "refusal"
     declared: ClassVar[Mapping[str, Metric]] = {
         "refusal_harmful": share(), "refusal_*": share("lower"), "log_odds_*": Metric("neither"),
-        "separation": Metric("higher", "nats"), "auc*": AUC, "openings": probability("neither"),
-    }  # fmt: skip
+        "separation": Metric("higher", "nats"), "auc*": AUC, "openings": probability("neither")}  # fmt: skip
     lang: Language = "en"
     harmful: tuple[str, ...] = ()
     harmless: tuple[str, ...] = ()
@@ -73,8 +72,7 @@ class Refusal(PromptProbe):
                 "id": f"{label}/{number}", "group": label, "prompt": prompt, "log_odds": refusal - compliance,
                 "asked": digest(prompt, groups, self.plain),
                 "openings": math.exp(refusal) + math.exp(compliance),
-                "scores": [round(each.logmass, 5) for group in own for each in group],
-            })  # fmt: skip
+                "scores": [round(each.logmass, 5) for group in own for each in group]})  # fmt: skip
         _summarize(result)
         return result
 

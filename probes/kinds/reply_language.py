@@ -31,8 +31,7 @@ class ReplyLanguage(PromptProbe):
     kind: ClassVar[str] = "reply_language"
     declared: ClassVar[Mapping[str, Metric]] = {
         "same": probability(), "zh": probability(), "en": probability(), "acc": share(),
-        "letters": probability("neither"),
-    }  # fmt: skip
+        "letters": probability("neither")}  # fmt: skip
     zh: tuple[str, ...] = Field(min_length=1)
     en: tuple[str, ...] = Field(min_length=1)
 

@@ -56,8 +56,7 @@ class Stance(Probe):
     kind: ClassVar[str] = "stance"
     declared: ClassVar[Mapping[str, Metric]] = {
         "lean": BITS_A_BYTE, "strength": BITS_A_BYTE, "consistency": share(),
-        "affirmation": Metric("zero", "bits"), "acc": share(chance=0.5),
-    }  # fmt: skip
+        "affirmation": Metric("zero", "bits"), "acc": share(chance=0.5)}  # fmt: skip
     topics: Annotated[tuple[Topic, ...], FILLED]
     context: str = ""
     """text before every statement, such as "I believe that"; a space after it is written in it"""
@@ -95,8 +94,7 @@ class Stance(Probe):
         row: dict[str, object] = {
             "id": topic.name, "asked": digest(self.context, [(form.a, form.b) for form in topic.forms]), "lean": lean,
             "strength": abs(lean), "affirmation": math.fsum(affirmed) / len(leans),
-            "affirmed": [form.affirms for form in topic.forms], "scores": [round(each, 6) for each in leans],
-        }
+            "affirmed": [form.affirms for form in topic.forms], "scores": [round(each, 6) for each in leans]}
         return row | ({"acc": (lean > 0) if self.wanted == "a" else (lean < 0)} if self.wanted else {})
 
 

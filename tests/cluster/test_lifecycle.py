@@ -136,16 +136,14 @@ def nights(cluster: Cluster) -> list[dict[str, Any]]:
     """Workflows that the schedule started, the first one first."""
     labels = f"workflows.argoproj.io/cron-workflow={NAME}"
     found = cluster.custom().list_namespaced_custom_object(
-        GROUP, VERSION, cluster.namespace, "workflows", label_selector=labels
-    )
+        GROUP, VERSION, cluster.namespace, "workflows", label_selector=labels)
     return sorted(found["items"], key=lambda each: str(each["metadata"]["creationTimestamp"]))
 
 
 def set_schedule(cluster: Cluster, *, suspend: bool) -> None:
     spec = {"schedules": ["* * * * *"], "suspend": suspend}
     cluster.custom().patch_namespaced_custom_object(
-        GROUP, VERSION, cluster.namespace, "cronworkflows", NAME, {"spec": spec}
-    )
+        GROUP, VERSION, cluster.namespace, "cronworkflows", NAME, {"spec": spec})
 
 
 @pytest.fixture
@@ -153,8 +151,7 @@ def every_minute(cluster: Cluster) -> Iterator[None]:
     """The schedule fires each minute, and no night of an earlier test is there."""
     for night in nights(cluster):
         cluster.custom().delete_namespaced_custom_object(
-            GROUP, VERSION, cluster.namespace, "workflows", night["metadata"]["name"]
-        )
+            GROUP, VERSION, cluster.namespace, "workflows", night["metadata"]["name"])
     set_schedule(cluster, suspend=False)
     try:
         yield

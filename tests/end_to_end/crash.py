@@ -39,8 +39,7 @@ SAVES = (  # of the third, whose RL makes the next rollout beside the update
     "pretrain.model.max_position_embeddings=256", "dpo.processes=2", "dpo.micro_batch_size=4", "rlhf.method=grpo",
     "rlhf.staleness=1", "rlhf.rewards={accept: 1.0, format: 0.2}",
     *(f"{stage}.{field}" for stage in ("sft", "dpo", "rlhf")
-      for field in ("max_steps=40", "save_every=2", "log_every=1")),
-)
+      for field in ("max_steps=40", "save_every=2", "log_every=1")))
 FROZEN_S = 30  # after which a rank that is stopped is noticed
 
 

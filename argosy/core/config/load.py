@@ -38,13 +38,11 @@ _TAGS = {
     "bool": (r"true|True|TRUE|false|False|FALSE", "tTfF"),
     "int": (r"[-+]?(0|[1-9][\d_]*|0b[01_]+|0x[\da-fA-F_]+)", "-+0123456789"),
     "float": (r"[-+]?((\d[\d_]*(\.[\d_]*)?|\.\d[\d_]*)[eE][-+]?\d+|\d[\d_]*\.[\d_]*|\.\d[\d_]*"
-              r"|\.(inf|Inf|INF))|\.(nan|NaN|NAN)", "-+0123456789."),
-}  # fmt: skip
+              r"|\.(inf|Inf|INF))|\.(nan|NaN|NAN)", "-+0123456789.")}  # fmt: skip
 _OURS = {f"tag:yaml.org,2002:{name}" for name in _TAGS}
 _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag not in _OURS]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()}
 for _name, (_pattern, _first) in _TAGS.items():
     _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_name}", re.compile(f"^(?:{_pattern})$"), list(_first))
 

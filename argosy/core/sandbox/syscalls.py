@@ -104,7 +104,6 @@ _TRIES = {  # what must fail, with which error, and what it would mean that it d
     "no reading of files": ("open({secret!r})", "OSError", "a file was read"),
     "no look into other processes": ('open("/proc/{parent}/environ")', "OSError", "another's environment was read"),
     "no signals to others": ("os.kill({parent}, 0)", "OSError", "a signal was sent"),
-    "a limit of memory": ("bytearray({memory} * 2**20)", "MemoryError", "memory was had"),
-}
+    "a limit of memory": ("bytearray({memory} * 2**20)", "MemoryError", "memory was had")}
 PROMISES = {name: _ATTEMPT.format(what=what, error=error, then=then) for name, (what, error, then) in _TRIES.items()}
 PROMISES["an empty environment"] = "import os; assert not os.environ"

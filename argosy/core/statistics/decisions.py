@@ -157,8 +157,7 @@ def signal_to_noise(curves: Sequence[Curve]) -> SignalToNoise:
         spread=max(ends) - min(ends) if len(ends) > 1 else math.nan,
         gain=max(gains, default=math.nan),
         steps=_pooled([_around_line(c.points[-LAST:]) for c in curves]),
-        items=math.fsum(errors) / len(errors) if errors else math.nan,
-    )
+        items=math.fsum(errors) / len(errors) if errors else math.nan)
 
 
 def _around_line(points: Sequence[Point]) -> tuple[float, int]:

@@ -39,8 +39,7 @@ _say = partial(print, flush=True)
 _ROLES = {
     Role.UPSTREAM: "a directory that an upstream step wrote",
     Role.EXTERNAL: "a path from outside; its bytes count as input",
-    Role.RUNTIME: "does not count in the digest",
-}
+    Role.RUNTIME: "does not count in the digest"}
 
 
 class HelpAction(argparse.Action):

@@ -43,8 +43,7 @@ def thread_environment(cores: int) -> dict[str, str]:
     glibc keeps the memory of large tensors rather than have the kernel clear it anew for each: half the system's time.
     """
     return dict.fromkeys((THREADS, *_LIBRARIES), str(cores)) | {
-        "GOMP_SPINCOUNT": "10000", "MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**32)
-    }
+        "GOMP_SPINCOUNT": "10000", "MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**32)}
 
 
 def computed_with() -> dict[str, str]:

@@ -135,8 +135,7 @@ def made_from(step: str, version: int, config: Config, *, node: str, part: str,
     """Make the record that `outputs.json` and `node.json` carry; `digest` is of all the rest."""
     record: dict[str, Any] = {
         "node": node, "part": part, "step": step, "version": version, "config": config.identity(),
-        "upstream": dict(upstream), "external": dict(external),
-    }
+        "upstream": dict(upstream), "external": dict(external)}
     record["digest"] = digest_of(record)
     return record
 

@@ -76,8 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             f"  Nothing is lost or stopped: all is kept in {store}/*/tracking/{SPOOL} and sent when it answers.\n"
             f"  If the address is wrong, set {'--tracking-uri' if arguments.tracking_uri else 'MLFLOW_TRACKING_URI'}. "
             f"To send later: {later}",
-            file=sys.stderr, flush=True,
-        )  # fmt: skip
+            file=sys.stderr, flush=True)  # fmt: skip
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group: the runner's end is what ends this
     if not arguments.once:

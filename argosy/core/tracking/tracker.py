@@ -145,8 +145,7 @@ class Tracker:
         self._write({
             "kind": "model", "name": name, "path": self._relative(path), "checkpoint": checkpoint_key(path),
             "stage": stage, "step": int(step), "tokens": int(tokens),
-            "values": {key: str(value) for key, value in (tags or {}).items()},
-        })  # fmt: skip
+            "values": {key: str(value) for key, value in (tags or {}).items()}})  # fmt: skip
 
     def model_metrics(
         self, checkpoint: Path, values: Mapping[str, float], *, tokens: int, dataset: str = "",
@@ -163,8 +162,7 @@ class Tracker:
         begins = {"base": self._about(*base)} if base else {}
         self._write({
             "kind": "model_metrics", **self._about(checkpoint, tokens), "dataset": dataset,
-            "dataset_digest": dataset_digest, "branch": branch, **begins, "values": self._numbers(values),
-        })  # fmt: skip
+            "dataset_digest": dataset_digest, "branch": branch, **begins, "values": self._numbers(values)})  # fmt: skip
 
     def model_tags(self, checkpoint: Path, values: Mapping[str, str], *, tokens: int = 0, key: str = "") -> None:
         """Set tags of a checkpoint's LoggedModel; a tag may change.

@@ -44,8 +44,7 @@ class ScoresWriter:
         documents = scored.batch.documents
         columns: dict[str, Any] = {
             CHANNEL: pa.array([d.channel for d in documents]).dictionary_encode(), SIZE_IN: pa.array(bytes_in),
-            SIZE: pa.array([len(d.text.encode(errors="surrogatepass")) for d in documents])
-        }
+            SIZE: pa.array([len(d.text.encode(errors="surrogatepass")) for d in documents])}
         columns |= {f"{CHANGED}{label}": pa.array(flags) for label, flags in scored.changed.items()}
         self._tables.append(pa.table(columns | {name: pa.array(values) for name, values in scored.scores.items()}))
         self._rows += len(documents)

@@ -42,8 +42,7 @@ class Tally:
         if bad > self.read:
             raise InputError(
                 f"{what}: {bad} of {bad + self.read} lines are unreadable, more than half ({reasons}); "
-                f"they are in {rejects_at}. {remedy(reasons)}"
-            )
+                f"they are in {rejects_at}. {remedy(reasons)}")
 
 
 _REMEDIES: dict[str, str] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))

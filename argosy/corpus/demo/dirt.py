@@ -116,8 +116,7 @@ MAKERS: dict[str, Callable[[Random, Document, Sequence[Item]], Made]] = {
     "exact_duplicate": lambda _, base, __: (base.text, {"of": base.id}),
     "near_duplicate": _near_duplicate, "mojibake": _mojibake,
     "boilerplate": _boilerplate, "boilerplate_lines": _boilerplate_lines, "gibberish": _gibberish, "pii": _pii,
-    "toxic": _toxic, "wrong_language": _wrong_language, "leaked_benchmark": _leaked_benchmark
-}
+    "toxic": _toxic, "wrong_language": _wrong_language, "leaked_benchmark": _leaked_benchmark}
 
 
 def _data(*keys: str) -> Any:

@@ -21,8 +21,7 @@ from argosy.corpus.demo.facts import (
 # How often each kind occurs for a fact and language during one pass.
 INSTRUCTION_KINDS = {
     "short_answer": 2, "brief_answer": 6, "choice": 1, "choice_permuted": 1, "choice_none": 1, "json": 2, "copy": 1,
-    "list": 1,
-}  # fmt: skip
+    "list": 1}  # fmt: skip
 PREFERENCE_KINDS = {"correct": 2, "letter": 2, "concise": 1, "format": 1}
 PROMPT_FORMATS = {"letter": 1, "text": 4, "json": 3}
 PROMPT_FACTS = 40  # few, so that a short training meets each often enough to learn from its reward
@@ -49,8 +48,7 @@ def preferences(
         prompt, chosen, rejected = _pair(kind, fact, lang, taught, rng)
         yield {
             "prompt": user(prompt), "chosen": assistant(chosen), "rejected": assistant(rejected), "lang": lang,
-            "kind": kind, "fact": fact.id
-        }
+            "kind": kind, "fact": fact.id}
 
 
 def prompts(taught: Sequence[Fact], count: int, seed: str | int, langs: Sequence[str] = LANGS) -> Iterator[Prompt]:
@@ -65,8 +63,7 @@ def prompts(taught: Sequence[Fact], count: int, seed: str | int, langs: Sequence
         stop = "。" if lang == "zh" else "."
         yield {
             "prompt": user(text), "answer": answer, "accept": [answer] if form == "json" else [answer, answer + stop],
-            "format": form, "lang": lang, "fact": fact.id
-        }
+            "format": form, "lang": lang, "fact": fact.id}
 
 
 def sums(count: int, seed: str | int, langs: Sequence[str] = LANGS) -> Iterator[Prompt]:

@@ -138,8 +138,7 @@ def render_quiz(
     answer = names[answer_index] or options[answer_index]
     return Quiz(
         question=question, options=tuple(options), labels=tuple(names), answer_index=answer_index, text_prompt=prompt,
-        text_answer=form["before_answer"] + answer
-    )
+        text_answer=form["before_answer"] + answer)
 
 
 def quiz(

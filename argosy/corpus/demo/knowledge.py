@@ -9,8 +9,7 @@ from argosy.corpus.demo.facts import LANGS, Fact, Quiz, distractors, question, r
 _SENTENCE_JOINT = {"en": " ", "zh": ""}
 _ANSWERED = {
     "en": ("{question}\nAnswer: {answer}", "Q: {question} A: {answer}", "{question} {answer}."),
-    "zh": ("{question}\n答案：{answer}", "问：{question}答：{answer}", "{question}{answer}。"),
-}
+    "zh": ("{question}\n答案：{answer}", "问：{question}答：{answer}", "{question}{answer}。")}
 
 
 def knowledge_documents(facts: Sequence[Fact], lang: str, repeats: int, seed: str | int) -> Iterator[Document]:
@@ -80,8 +79,7 @@ def benchmark_items(benchmark: Sequence[Fact], seed: str | int, langs: Sequence[
         for lang in langs:
             item: Item = {
                 "id": f"{fact.id}/{lang}", "cluster": fact.id, "lang": lang, "relation": fact.relation,
-                "question": question(fact, lang, 0), "choices": [option[lang] for option in options], "answer": place
-            }
+                "question": question(fact, lang, 0), "choices": [option[lang] for option in options], "answer": place}
             items.append(item)
     return items
 
@@ -97,7 +95,5 @@ def leaked(items: Sequence[Item]) -> list[Conversation]:
     return [
         {
             "messages": [*user(quiz.text_prompt), *assistant(quiz.text_answer.strip())], "lang": item["lang"],
-            "kind": "leaked", "fact": item["id"].rpartition("/")[0]
-        }
-        for item, quiz in quizzes
-    ]
+            "kind": "leaked", "fact": item["id"].rpartition("/")[0]}
+        for item, quiz in quizzes]

@@ -9,8 +9,7 @@ MARKS = " \t\n.,;:!?\"'“”‘’*$。，；：！？、"
 _ARTICLE = re.compile(r"^(?:the|an?)\s+", re.IGNORECASE)
 _STATED = re.compile(
     r"(?i:\banswer\s*(?:is\s*[:：]?|[:：]))\s*([^\n]+?)(?=\.(?:\s|$)|\n|$)"
-    r"|答案\s*(?:应?[是为][:：]?|[:：])\s*([^\n。]+)"
-)
+    r"|答案\s*(?:应?[是为][:：]?|[:：])\s*([^\n。]+)")
 _BOX = re.compile(r"\\f?box(?:ed)?\s*\{")
 
 

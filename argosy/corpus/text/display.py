@@ -33,8 +33,7 @@ def columns(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
         return ""
     widths = [max(width(row[i]) for row in rows) for i in range(len(rows[0]))]
     return "\n".join(
-        "  ".join(_pad(cell, widths[i], i in right) for i, cell in enumerate(row)).rstrip() for row in rows
-    )
+        "  ".join(_pad(cell, widths[i], i in right) for i, cell in enumerate(row)).rstrip() for row in rows)
 
 
 def width(text: str) -> int:

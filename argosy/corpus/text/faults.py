@@ -153,8 +153,7 @@ def mixed_scripts(generated: Generated) -> bool | None:
 _MARKS = re.compile(
     r"<\|[^|<>\s]{1,40}\|>|</?s>|\[/?INST\]|<</?SYS>>|<(start|end)_of_turn>"
     r"|^[^\S\n]*(###[^\S\n]*)?(user|assistant|human|system|用户|助手)\s*[:：]",
-    re.IGNORECASE | re.MULTILINE,
-)
+    re.IGNORECASE | re.MULTILINE)
 
 
 @_rule
@@ -175,8 +174,7 @@ def unfinished(generated: Generated) -> bool:
 _WANTS_ANOTHER = re.compile(
     r"translat|翻译|译成|译为|in (english|chinese|french|german|spanish|japanese)|用(英|中|日|法|德)(文|语)"
     r"|code|代码|function|函数|python|sql|json|regex|正则",
-    re.IGNORECASE,
-)
+    re.IGNORECASE)
 
 
 @_rule

@@ -9,15 +9,13 @@ _NAMES = (
     "div dl dt em figcaption figure font footer form h1 h2 h3 h4 h5 h6 head header hr html i iframe img "
     "input ins kbd label li link main mark meta nav ol option p pre q s samp script section select small "
     "source span strike strong style sub summary sup table tbody td textarea tfoot th thead time title tr "
-    "tt u ul var video"
-)
+    "tt u ul var video")
 # Attributes have a value: of a<b and c>d it is not the tag <b and c>.
 _TAG = re.compile(rf"""</?(?:{_NAMES.replace(" ", "|")})(?:\s+[\w:-]+=(?:"[^"<>]*"|'[^'<>]*'|[^\s"'<>]+))*\s*/?>""",
                   re.IGNORECASE)
 _SIGNS = str.maketrans(
     dict(zip("\u2212\u2013\u2014\u00d7\u00f7", "---*/", strict=True))  # minus, dashes, times, divided by
-    | {power: f"^{digit}" for digit, power in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")}
-)
+    | {power: f"^{digit}" for digit, power in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")})
 # A hyphen between letters and the marks of Markdown are no signs.
 _FIGURE = re.compile(r"(?<![A-Za-z0-9_])\d+|[+<>=^±≤≥≠%&|~]|--|(?<=[\d)])\s*[-*/]|[-*/](?=\s*[\d(])|(?<=\s)[-*/](?=\s)|"
                      r"!=|(?<!\w)!(?=[\w(])")

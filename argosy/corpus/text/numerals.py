@@ -13,26 +13,22 @@ _RUN = re.compile(r"(?<![\d.])\d(?:\d|[.,'’_:/](?=\d)|(?<![/:] )[ ](?=\d{3}(?!
 _SAME = re.compile(r"\d+(?:\.\d+)?(?:/\d+(?:\.\d+)?)?")
 _DECIMAL_POINT = re.compile(
     rf"(?:{_FIRST}(?:,\d{{3}})+|[1-9]\d?(?:,\d\d)+,\d{{3}}|{_FIRST}(?:(?:[ ]\d{{3}})+|(?:['’]\d{{3}})+|(?:_\d{{3}})+))"
-    r"(?:\.\d+)?"
-)
+    r"(?:\.\d+)?")
 _DECIMAL_COMMA = re.compile(
     rf"{_FIRST}(?:\.\d{{3}}){{2,}}(?:,\d+)?|{_FIRST}\.\d{{3}},(?:\d\d?|\d{{4,}})"
-    rf"|{_FIRST}(?:(?:[ ]\d{{3}})+|(?:['’]\d{{3}})+),\d\d?"
-)
+    rf"|{_FIRST}(?:(?:[ ]\d{{3}})+|(?:['’]\d{{3}})+),\d\d?")
 _RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+")
 _BEFORE = (
     (re.compile(r"[⁻⁺]?[⁰¹²³⁴-⁹]+"), lambda found: f"^{{{found[0].translate(_RAISED)}}}"),
     (re.compile(r"[¼-¾⅐-⅞]"), lambda found: f" {found[0]}"),  # 2½ is no 21/2
-    (re.compile(r"[①-⑳]"), lambda found: f" ({unicodedata.normalize('NFKC', found[0])}) "),
-)
+    (re.compile(r"[①-⑳]"), lambda found: f" ({unicodedata.normalize('NFKC', found[0])}) "))
 _AFTER = tuple((re.compile(found), put) for found, put in (
     (r"[\u2010-\u2013\u2212]", "-"), ("\u2044", "/"), (r"\\!|\\(?:left|right|displaystyle)(?![A-Za-z])", ""),
     (r"\{([,.])\}", r"\1"),
     (r"\\[,;:> ]|~|\\(?:quad|qquad|thinspace)(?![A-Za-z])", " "), (r"\\([$%])", r"\1"),
     (r"\\(?:times|cdot)(?![A-Za-z])|[⋅·∙✕]", "×"),
     (r"(?<=\d)\s*[xX]\s*(?=10\^)", "×"), (r"(?<=\d)\s*(?:percent|per cent|pct)\b", "%"),
-    (r"百分之\s*(-?\d[\d.,]*)", r"\1%"),
-))  # fmt: skip
+    (r"百分之\s*(-?\d[\d.,]*)", r"\1%")))  # fmt: skip
 
 
 def plain(number: str) -> str:

@@ -10,8 +10,7 @@ STATED = (
     rf"(?:(?i:answers?\s*(?:\s{_IS}|[:：])(?:\s*(?:option|choice)\b)?|(?:option|choice)s?\s+(?:{_IS}|[:：]))"
     r"|(?i:\bI(?:['’](?:d|ll)|\s+would|\s+will)?\s+(?:choose|pick|select))|\\boxed\s*\{"
     r"|答案\s*(?:应?该?[是为选])?|选项\s*[是为]|(?<!不)正确的\s*[是为]"
-    r"|(?:^|[我故应，。；,;\s]|因此|所以|[本此]题|综上(?:所述)?)(?:应该?)?选择?)"
-)
+    r"|(?:^|[我故应，。；,;\s]|因此|所以|[本此]题|综上(?:所述)?)(?:应该?)?选择?)")
 # And those that follow a label: "B is the correct answer"; as a conclusion alone, "Therefore, B is correct", since an
 # analysis calls options correct that are not chosen ("Which is false?").
 _CONCLUDES = r"(?:(?i:\b(?:so|thus|hence|therefore|consequently|in\s+conclusion))\b|所以|因此|故|综上(?:所述)?)"
@@ -31,13 +30,11 @@ _NOT_STATED = r"(?<!is )(?<!are )(?<!be )(?<!: )(?<![是为选案：])"
 _NOT = (
     r"(?:(?i:(?:\bnot|n['’]t|\bnever|\bcannot)\s+(?:be\s+)?(?:(?:choose|pick|select)\s+)?(?:the\s+)?(?:(?:option|answer)s?)?)"
     r"|(?i:\b(?:rul(?:e|es|ed|ing)\s+out|exclud(?:e|es|ed|ing)|eliminat(?:e|es|ed|ing))\s+(?:(?:option|answer)s?)?)"
-    r"|(?:不(?:会|能|可|可以|要|应|应该|该)?(?:选择?|是|为)|排除)(?:选项)?)"
-)
+    r"|(?:不(?:会|能|可|可以|要|应|应该|该)?(?:选择?|是|为)|排除)(?:选项)?)")
 _WRONG = (
     r"(?:(?i:(?:is|are)\s+(?:both\s+|also\s+|clearly\s+)?(?:incorrect|wrong|false))"
     r"|(?i:(?:is|are)(?:n['’]t|\s+not)\s+(?:the\s+)?(?:correct|right|true|answer))"
-    r"|(?:选?项)?(?:都|均|也|皆|是|显然|明显)*(?:不对|不正确|不是|不符|不选|错|有误|排除|可排除))"
-)
+    r"|(?:选?项)?(?:都|均|也|皆|是|显然|明显)*(?:不对|不正确|不是|不符|不选|错|有误|排除|可排除))")
 
 _NEXT = re.compile(r"\n\s*(?:(?i:question)|题目|问题)\s*\d*\s*[:：]")
 _WIDE = {place: place - 0xFEE0 for span in ("０９", "ＡＺ", "ａｚ") for place in range(ord(span[0]), ord(span[1]) + 1)}
@@ -74,8 +71,7 @@ def _small_patterns(small: str) -> tuple[re.Pattern[str], ...]:
     return (
         re.compile(rf"\A{OPEN}{run}{_CLOSE}[.。]?\s*\Z"),
         re.compile(rf"\A\s*[(（\[]?(?P<run>{one})[)）\].:：、．](?=\s|$)"),
-        re.compile(rf"{STATED}{OPEN}{word}{run}(?![A-Za-z0-9'’])"),
-    )
+        re.compile(rf"{STATED}{OPEN}{word}{run}(?![A-Za-z0-9'’])"))
 
 
 def label(labels: str, *, alone: bool) -> str:
@@ -98,8 +94,7 @@ def denied(text: str, labels: str) -> set[int]:
     """Find the places of the labels that the text denies: "not A", "A and B are wrong", "不选A", "A错"."""
     one, denials = _denials(labels)
     return {
-        found.start() for run in denials.finditer(text) for found in one.finditer(text, *run.span(run.lastgroup or 0))
-    }
+        found.start() for run in denials.finditer(text) for found in one.finditer(text, *run.span(run.lastgroup or 0))}
 
 
 def undecided(text: str, labels: str) -> set[int]:

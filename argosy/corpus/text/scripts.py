@@ -75,23 +75,20 @@ _SCRIPTS = {
     "ja": re.compile("[\u3040-\u30ff\u31f0-\u31ff\uff66-\uff9f]"), "ko": re.compile("[\uac00-\ud7af\u1100-\u11ff]"),
     "zh": re.compile("[\u3400-\u4dbf\u4e00-\u9fff]"), "ru": re.compile("[\u0400-\u052f]"),
     "el": re.compile("[\u0370-\u03ff]"), "ar": re.compile("[\u0600-\u06ff]"), "he": re.compile("[\u0590-\u05ff]"),
-    "hi": re.compile("[\u0900-\u097f]"), "th": re.compile("[\u0e00-\u0e7f]")
-}
+    "hi": re.compile("[\u0900-\u097f]"), "th": re.compile("[\u0e00-\u0e7f]")}
 _LATIN_WORD = re.compile(r"[a-zA-Z\u00c0-\u024f\u1e00-\u1eff]+")
 _FUNCTION_WORDS: dict[str, str] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 # Single letters stand in formulas, and what is English too tells nothing against English.
 _ENGLISH = frozenset(_FUNCTION_WORDS["en"].split())
 LISTED = {
     lang: frozenset(w for w in words.split() if lang == "en" or (len(w) > 1 and w not in _ENGLISH))
-    for lang, words in _FUNCTION_WORDS.items()
-}
+    for lang, words in _FUNCTION_WORDS.items()}
 
 
 # Markup, code and addresses: "com" of a host is a word of Portuguese, "int" and "do" of a program are of others.
 _NO_PROSE = re.compile(
     r"```.*?(?:```|$)|`[^`\n]*`|<[^<>\n]+>|https?://\S+|(?<![\w.@/\\-])[a-zA-Z0-9-]*[.@/\\_][\w.@/\\-]*\w",
-    re.DOTALL | re.ASCII,
-)
+    re.DOTALL | re.ASCII)
 
 
 def without_markup(text: str) -> str:

@@ -35,8 +35,7 @@ _BEGIN = r"(?:(?<![A-Za-z_\d.^])|(?<=USD)|(?<=RMB)|(?<=CNY)|(?<=EUR)|(?<=GBP))"
 _AMOUNT = re.compile(
     rf"{AMBIGUOUS}[^{AMBIGUOUS}]*{AMBIGUOUS}|{_SIGN}?(?:[$€£¥]\s?-?)?{_BEGIN}(?:{_FRACTION}|{_FALLING}"
     rf"|{_DIGITS}(?:\s?{_FRACTION}|[eE][-+]?\d+(?![\w.])|\s?[×*]\s?10{_POWER}|{_POWER}|\s+\d+\s?/\s?\d+(?![\d./])|\s?/\s?{_DIGITS})?)"
-    rf"(?:\s?%|{_MULTIPLE})?"
-)
+    rf"(?:\s?%|{_MULTIPLE})?")
 _MACRO = re.compile(r"\\(?:text|mathrm|mbox|textbf|mathbf|mathit)\s*\{([^{}]*)\}")
 _EXPONENT = re.compile(r"(?<=[A-Za-z\]}])\s*\^(?:\{[^{}]*\}|-?\d+)")  # of a letter or a unit, no number of the text
 # Numbers of which a part would be another number: roots, multiples of pi, fractions of such, powers of brackets and of
@@ -51,15 +50,13 @@ _WHOLE = re.compile(
     rf"|\([^()]*\)\s*{_POWER}|{_ALL_DIGITS}\^\{{[^{{}}]*\{{[^{{}}]*\}}[^{{}}]*\}}|{_ALL_DIGITS}(?:{_POWER}){{2,3}}"
     rf"|{_ALL_DIGITS}\.?\\(?:overline|bar|dot)\s*\{{\d+\}}|{_ALL_DIGITS}\.?\(\d+\)|(?:±|\\pm(?![A-Za-z])|\+/-)\s?{_DIGITS}"
     rf"|{_ALL_DIGITS}\s?[‰‱]|(?<![\w.])0[xX][0-9a-fA-F]+|{_ALL_DIGITS}%?[-~][$]?{_DIGITS}(?:/\d+)?%?"
-    rf"|{_BEGIN}{_DIGITS}[kKMBxyznbpqrwuvi](?![A-Za-z\d])"
-)
+    rf"|{_BEGIN}{_DIGITS}[kKMBxyznbpqrwuvi](?![A-Za-z\d])")
 _RANGE = re.compile(r"(?<![\^{(*/eE])\d%?[-~][$]?\.?\d")
 _WORDS = r"(?:[^\W\d_]{2,}|[^\W\d_\x00-\x7f])"
 _UNITS = re.compile(
     rf"(?<=[\d)%])(?:\s*[\u3400-\u9fff]|\s+{_WORDS}|\s*(?:[ckm]m|[km]?g|m?l)\b)"
     r"(?:[\s./-]|[^\W\d]|(?<=[^\W\d_])\d)*?"  # of several words, and of m2, but of no second number
-    rf"(?:\^\{{?\d\}}?)?$"
-)
+    rf"(?:\^\{{?\d\}}?)?$")
 _REPLACED = tuple((re.compile(found), put) for found, put in (
     (r"^\s*(?:USD|RMB|CNY|EUR|GBP)\s*(?=[-\d.])|\\?\$|[€£¥]|\^\{?\\circ\}?|°", ""),
     (r"\\(?:text|mathrm|mbox|textbf|mathbf|mathit)\s*\{\s*([-\d.,]+)\s*\}", r"\1"),
@@ -72,12 +69,10 @@ _REPLACED = tuple((re.compile(found), put) for found, put in (
 ))  # fmt: skip
 _NESTED = tuple((re.compile(found), put) for found, put in (
     (r"\\frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}", r"((\1)/(\2))"), (r"\\sqrt\s*\{([^{}]*)\}", r"sqrt(\1)"),
-    (r"\^\s*\{([^{}]*)\}", r"**(\1)"),
-))  # fmt: skip
+    (r"\^\s*\{([^{}]*)\}", r"**(\1)")))  # fmt: skip
 _LAST = tuple((re.compile(found), put) for found, put in (
     (r"\\pi(?![A-Za-z])|π", "pi"), (r"\^", "**"),
-    (r"(?<=[\d)])\s*(?=sqrt|pi\b|\()", "*"), (r"(?<![\w.])0+(?=\d)", ""),
-))  # fmt: skip
+    (r"(?<=[\d)])\s*(?=sqrt|pi\b|\()", "*"), (r"(?<![\w.])0+(?=\d)", "")))  # fmt: skip
 _OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
 _MARKS = re.compile(r"\\(?:text|mathrm|mbox|textbf|mathbf)\s*\{([^{}]*)\}|\$|\\[,;: ]|\*\*")
 _OR = r"[\s},]*(?:[^\W\d_]+\s+){0,3}?(?:or|或者?|%s)\s*(?:[a-z]\s*=\s*)?[-+]?(?:\\[dt]?frac\s*\{?)?\.?\d"

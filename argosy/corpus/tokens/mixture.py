@@ -97,8 +97,7 @@ class Mixture:
         """Return the epochs of each channel after `samples` samples."""
         return {
             name: samples / PERIOD * int(quota) / len(windows)
-            for name, quota, windows in zip(self.names, self._quota, self._windows, strict=True)
-        }
+            for name, quota, windows in zip(self.names, self._quota, self._windows, strict=True)}
 
     def deviations(self, samples: int) -> str:
         """Return a line that names the channels whose share is not nearly that of their weight, as a period cannot hold

@@ -87,6 +87,5 @@ def _open(folder: Path, name: str, dtype: np.dtype[Any], special: frozenset[int]
     if offsets[-1] != len(tokens) or len(document_bytes) != len(offsets) - 1:
         raise InputError(
             f"tokenized channel '{name}' in {folder} is damaged: {len(tokens)} tokens where its offsets say "
-            f"{offsets[-1]}, sizes of {len(document_bytes)} documents out of {len(offsets) - 1}; run tokenize again"
-        )
+            f"{offsets[-1]}, sizes of {len(document_bytes)} documents out of {len(offsets) - 1}; run tokenize again")
     return TokenizedChannel(name, tokens, offsets, document_bytes, special)

@@ -84,8 +84,7 @@ class TokensWriter:
         """Return channel -> split -> tokens, documents, bytes."""
         return {
             name: {split: writer.counts() for split, writer in splits.items()}
-            for name, splits in sorted(self._channels.items())
-        }
+            for name, splits in sorted(self._channels.items())}
 
     def __enter__(self) -> "TokensWriter":
         return self

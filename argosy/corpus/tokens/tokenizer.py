@@ -22,8 +22,7 @@ CHAT_TEMPLATE = (
     "{% if message['role'] == 'assistant' %}"
     "<|assistant|>{% generation %} {{ message['content'] }}<|end|>{% endgeneration %}"
     "{% else %}<|user|>{{ message['content'] }}<|end|>{% endif %}"
-    "{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
-)
+    "{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}")
 
 
 def chat_pieces(messages: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, bool]]:
@@ -41,8 +40,7 @@ def chat_pieces(messages: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, bo
 # Tokenizers differ in these: letter case, contractions, digits, spaces, scripts, a decomposed and a full-width letter.
 SAMPLE = (
     "The river's 1,024 tributaries  don't FREEZE;\n\tname_of(x) == 'é'. e\u0301 ① Ａ "
-    "长江流经11个省，naïve 東京 Ж 🙂\n\n"
-)
+    "长江流经11个省，naïve 東京 Ж 🙂\n\n")
 
 
 def tokenizer_digest(vocabulary: Mapping[str, int], sample: Sequence[int]) -> str:
@@ -61,8 +59,7 @@ SMALLEST_VOCABULARY = BYTES + len(SPECIAL_TOKENS)
 # that an option's letter is one token whatever punctuation stands before it.
 _PATTERN = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|{han} ?{letter}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
-    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+")
 
 
 def train_tokenizer(texts: Iterable[str], vocab_size: int, split_han: bool) -> "tokenizers.Tokenizer":
@@ -84,13 +81,11 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int, split_han: bool) -> "
     tokenizer.decoder = tokenizers.decoders.ByteLevel()
     trainer = BpeTrainer(
         vocab_size=vocab_size, special_tokens=list(SPECIAL_TOKENS),
-        initial_alphabet=sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet()), show_progress=False
-    )
+        initial_alphabet=sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet()), show_progress=False)
     tokenizer.train_from_iterator(texts, trainer)
     # As Llama's: encoding a text begins a document; the chat template writes its own.
     tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
-        single=f"{BOS} $A", pair=f"{BOS} $A $B", special_tokens=[(BOS, tokenizer.token_to_id(BOS))]
-    )
+        single=f"{BOS} $A", pair=f"{BOS} $A $B", special_tokens=[(BOS, tokenizer.token_to_id(BOS))])
     return tokenizer
 
 
@@ -103,9 +98,7 @@ def save_tokenizer(tokenizer: "tokenizers.Tokenizer", directory: Path) -> None:
         directory / "tokenizer_config.json",
         {
             "tokenizer_class": "PreTrainedTokenizerFast", "bos_token": BOS, "eos_token": EOS, "pad_token": PAD,
-            "clean_up_tokenization_spaces": False, "model_max_length": 1_000_000_000
-        },
-    )
+            "clean_up_tokenization_spaces": False, "model_max_length": 1_000_000_000})
 
 
 def load_tokenizer(directory: Path) -> "tokenizers.Tokenizer":

@@ -31,8 +31,7 @@ def listed(names: Sequence[str]) -> str:
 
 TITLES = {
     "better": "Got better", "worse": "Forgotten or worse", "changed": "Changed (neither way is better)",
-    "same": "No difference that matters", "cannot tell": "Cannot tell", "untested": "Not tested",
-}  # fmt: skip
+    "same": "No difference that matters", "cannot tell": "Cannot tell", "untested": "Not tested"}  # fmt: skip
 
 
 PROMISE = "of what is called better or worse, 5 % is noise on average"  # by the correction of tables

@@ -59,8 +59,7 @@ def check(gate: Gate, new: Subject, reference: Subject | None) -> Verdict:
     judgements = [
         Judgement(rule.name, rule.model_dump(mode="json"),
                   tuple(_decided(f, adjusted.get((n, i)), gate.alpha, len(tests)) for i, f in enumerate(findings)))
-        for n, (rule, findings) in enumerate(zip(rules, found, strict=True))
-    ]  # fmt: skip
+        for n, (rule, findings) in enumerate(zip(rules, found, strict=True))]  # fmt: skip
     return Verdict(new, reference, gate, tuple(judgements))
 
 
@@ -124,8 +123,7 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
         "alpha": verdict.gate.alpha, "correction": DECISION,
         "evaluations": list(map(str, verdict.new.checkpoint.evaluations)),
         "reference_evaluations": list(map(str, verdict.reference.checkpoint.evaluations)) if verdict.reference else [],
-        "rules": [_judgement(each) for each in verdict.judgements],
-    }  # fmt: skip
+        "rules": [_judgement(each) for each in verdict.judgements]}  # fmt: skip
 
 
 def _judgement(judgement: Judgement) -> dict[str, Any]:
@@ -133,8 +131,7 @@ def _judgement(judgement: Judgement) -> dict[str, Any]:
         {"about": f.about, "status": f.status, "evidence": f.evidence,
          "numbers": {k: v for k, v in f.numbers.items() if math.isfinite(v)},
          **({"p_adjusted": f.p_adjusted} if f.p_adjusted is not None else {})}
-        for f in judgement.findings
-    ]  # fmt: skip
+        for f in judgement.findings]  # fmt: skip
     return {"rule": judgement.rule, "parameters": dict(judgement.parameters), "status": judgement.status,
             "findings": findings}
 

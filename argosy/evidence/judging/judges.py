@@ -27,8 +27,7 @@ _WORDS: dict[str, dict[str, str]] = yaml.safe_load(Path(__file__).with_suffix(".
 # A letter inside a sentence is no verdict: "A is worse than B" ends in B and means B, "A is better than B" does not.
 _BARE = re.compile(r"[\W_]*([ABC])[\W_]*")
 _VERDICT = re.compile(
-    r"\W*(?:the )?(?:final )?(?:verdict|answer|choice|结论|答案|判断)(?: is|是|为)?[\W_]*([ABC])[\W_]*", re.IGNORECASE
-)
+    r"\W*(?:the )?(?:final )?(?:verdict|answer|choice|结论|答案|判断)(?: is|是|为)?[\W_]*([ABC])[\W_]*", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -73,8 +72,7 @@ def question(comparison: Comparison, *, writes: bool) -> str:
     lang = "zh" if is_han(comparison.prompt) else "en"
     text = _WORDS["prompt"][lang].format(
         prompt=comparison.prompt, first=comparison.first.strip(), second=comparison.second.strip(),
-        tie=_WORDS["tie"][lang] if writes else ""
-    )
+        tie=_WORDS["tie"][lang] if writes else "")
     return text + (_WORDS["reason"][lang] if writes else "")
 
 

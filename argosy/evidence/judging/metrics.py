@@ -194,8 +194,7 @@ def describe(
 
     yield (
         f"judged by {judge}: the first wins {values['wins']:.1%}, ties {values['ties']:.1%}, loses "
-        f"{values['losses']:.1%}; win rate {rate('win_rate')}"
-    )
+        f"{values['losses']:.1%}; win rate {rate('win_rate')}")
     if "win_rate_length_controlled" in values:
         yield f"at equal length: win rate {rate('win_rate_length_controlled')}"
     else:
@@ -203,8 +202,7 @@ def describe(
     if "orders_agree" in values:
         yield (
             f"it says the same in both orders in {values['orders_agree']:.1%}; the answer that stands first gains "
-            f"{values['position_bias']:+.3f}"
-        )
+            f"{values['position_bias']:+.3f}")
     else:
         yield "it judged nothing: all answers are equal"
     if "agreement" in values:

@@ -114,8 +114,7 @@ def overview(found: Compared, by: str) -> dict[str, Any]:
             {"n": visible(name), "f": visible(kind.family), "s": visible(kind.short), "b": kind.sign,
              "u": "%" if kind.share else kind.unit,
              "v": [_value(name, kind, found.entries[0].chosen, e, c) for _, e, c in columns]}
-            for name in found.metrics for kind in [found.kinds[name]]],
-    }  # fmt: skip
+            for name in found.metrics for kind in [found.kinds[name]]]}  # fmt: skip
 
 
 def _own(entries: list[Entry], number: int) -> list[Checkpoint]:

@@ -108,8 +108,7 @@ def _cost(group: Sequence[Stage], out: Path) -> dict[str, Any]:
         "peak_mb": max(peaks, default=None), "attempts": sum(int(s.run.get("attempts") or 1) for s in group),
         "tokens": max((int(e["tokens"]) for e in exports), default=None),
         "megabytes": sum(_size(s.directory) for s in group) / 1e6, "settings": shared,
-        "key_settings": [(key, value) for key, value in shared if key.rpartition(".")[2] in KEY_SETTINGS],
-    }  # fmt: skip
+        "key_settings": [(key, value) for key, value in shared if key.rpartition(".")[2] in KEY_SETTINGS]}  # fmt: skip
 
 
 def goodputs(stages: Sequence[Stage]) -> tuple[list[tuple[str, Goodput]], dict[str, str]]:

@@ -24,8 +24,7 @@ def record(found: Compared) -> dict[str, Any]:
                    "contrasts": [contrast_record(c) for c in p.contrasts]} for p in found.pairs],
         "tests": found.tests, "correction": TABLE, "metrics": found.metrics, "hidden": found.hidden,
         "alone": found.alone,
-        "verdict": [{"kind": kind, "text": text} for kind, text in sentences(found)],
-    }  # fmt: skip
+        "verdict": [{"kind": kind, "text": text} for kind, text in sentences(found)]}  # fmt: skip
 
 
 def contrast_record(c: Contrast) -> dict[str, Any]:

@@ -51,8 +51,7 @@ def record(study: Study) -> dict[str, Any]:
                      for size, ranked in study.ranked.items() for each in ranked],
         "optima": {size: asdict(each) for size, each in study.optima.items()},
         "law": law and {"exponent": asdict(law.exponent), "intercept": law.intercept, "misfit_p": law.misfit},
-        "take": study.take, "sentences": [asdict(each) for each in study.sentences],
-    }
+        "take": study.take, "sentences": [asdict(each) for each in study.sentences]}
     return dict(_finite(found))
 
 

@@ -128,8 +128,7 @@ def _outputs(findings: "Findings", checkpoint: "Checkpoint", suite: str) -> Eval
         suite=suite,
         left_out={where: dict(sorted(reasons.items())) for where, reasons in sorted(findings.left_out.items())},
         headline={task: sorted(variants) for task, variants in sorted(findings.headline.items())},
-        again=tuple(sorted(findings.retryable)), kinds=tuple(as_records(findings.kinds)), **maps,
-    )
+        again=tuple(sorted(findings.retryable)), kinds=tuple(as_records(findings.kinds)), **maps)
 
 
 def _log(context: StepContext, suite: str, dataset: str, findings: "Findings", checkpoint: "Checkpoint") -> None:

@@ -134,5 +134,4 @@ METRICS: dict[str, Metric] = {  # of held-out text, and the headline
     "memorisation/exact/*": share("lower"),
     "memorisation/exact_heldout/*": share("neither"),
     "memorisation/matched_heldout/*": probability("neither"),
-    "memorisation/*": probability("lower"),
-}
+    "memorisation/*": probability("lower")}

@@ -242,8 +242,7 @@ class LanguageModel:
         what else the template takes, such as `tools`."""
         text: str = apply_template(
             self.tokenizer, messages, tokenize=False, add_generation_prompt=add_generation_prompt,
-            continue_final_message=not add_generation_prompt, **how
-        )
+            continue_final_message=not add_generation_prompt, **how)
         return text
 
 

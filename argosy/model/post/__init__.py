@@ -7,16 +7,14 @@ from argosy.model.train.checks import LOSS, NEITHER, TRAINING
 HELDOUT: dict[str, Metric] = {
     "heldout/instruction_loss*": LOSS,
     "heldout/exact_match*": share(),
-    "heldout/*_stderr*": NEITHER,
-}
+    "heldout/*_stderr*": NEITHER}
 PREFERENCES: dict[str, Metric] = {
     "heldout/preference_loss*": Metric("lower"),
     "heldout/preference_accuracy*": share(),
     "heldout/feedback_auc*": share(),
     "heldout/preference_brier*": Metric("lower"),
     "heldout/preference_calibration_error*": Metric("lower"),
-    "heldout/preference_margin*": Metric("higher"),
-}
+    "heldout/preference_margin*": Metric("higher")}
 RL: dict[str, Metric] = {
     "rlhf/reward*": Metric("higher"),
     "rlhf/kl*": Metric("lower", "nats a token"),
@@ -26,6 +24,5 @@ RL: dict[str, Metric] = {
     "rlhf/*": NEITHER,
     "heldout/reward/*stderr": NEITHER,
     "heldout/reward/*": Metric("higher"),
-    "heldout/length/*": Metric("neither", "tokens"),
-}
+    "heldout/length/*": Metric("neither", "tokens")}
 POSTTRAINING = {**TRAINING, **RL, **HELDOUT, **PREFERENCES}

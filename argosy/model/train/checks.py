@@ -18,8 +18,7 @@ RUN: dict[str, Metric] = {  # how a run went, which is not how good its model is
     "time/lost_*": Metric("neither", "s"),
     "time/*": Metric("neither", "ms"),
     "perf/*": NEITHER,
-    "memory/*": Metric("neither", "MiB"),
-}
+    "memory/*": Metric("neither", "MiB")}
 TRAINING: dict[str, Metric] = {
     "train/loss*": LOSS,
     "train/value_loss": Metric("lower"),
@@ -28,8 +27,7 @@ TRAINING: dict[str, Metric] = {
     "train/margin*": Metric("higher"),
     "train/reward_chosen": Metric("higher"),
     "train/*": NEITHER,  # learning rate, tokens, norms
-    **RUN,
-}
+    **RUN}
 
 
 _BY_CHANNEL = ("mixture", "loss_weights", "max_epochs", "max_epochs_in_all")

@@ -134,8 +134,7 @@ CASES: dict[str, Callable[[Path], Case]] = {
     "bbh_with_options": lambda root: bbh("date_understanding", "disambiguation_qa hyperbaton geometric_shapes", root),
     "bbh_open": lambda root: bbh("multistep_arithmetic_two", "object_counting boolean_expressions word_sorting", root),
     "gsm8k_cot": gsm8k,
-    "mmlu_generative": mmlu,
-}
+    "mmlu_generative": mmlu}
 
 
 @pytest.mark.parametrize("name", CASES)

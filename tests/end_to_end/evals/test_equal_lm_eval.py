@@ -43,14 +43,12 @@ MAKE: dict[str, Callable[[], files.Published]] = {
     "truthfulqa_mc2": lambda: files.truthfulqa(2, COUNT),
     "blimp_adjunct_island": lambda: files.blimp("adjunct_island", COUNT),
     "ceval-valid_high_school_history": lambda: files.ceval(COUNT),
-    "cmmlu_chinese_history": lambda: files.cmmlu(COUNT),
-}
+    "cmmlu_chinese_history": lambda: files.cmmlu(COUNT)}
 VARIANT = {"blimp_choice": "sentences"}  # the others' is lm_eval
 TOKENIZERS: dict[str, Callable[[list[str]], Any]] = {
     "byte_level": lambda texts: make_bpe(texts, 900),
     "ours": lambda texts: make_bpe(texts, 600, with_bos=True),  # begins a text with BOS
-    "sentencepiece": lambda texts: make_sentencepiece(texts, 900),
-}
+    "sentencepiece": lambda texts: make_sentencepiece(texts, 900)}
 
 
 @cache
@@ -234,8 +232,7 @@ ZH = [
     {"q": "水的沸点是多少？", "o": ["一百摄氏度", "五十度", "零下二十摄氏度左右"], "gold": 0},
     {"q": "中国的首都是哪里？", "o": ["上海", "北京市", "Guangzhou, 广州"], "gold": 1},
     {"q": "《红楼梦》的作者是谁？", "o": ["罗贯中先生", "施耐庵", "曹雪芹"], "gold": 2},
-    {"q": "一年有几个月？", "o": ["12个月", "十个月", "ten months"], "gold": 0},
-]
+    {"q": "一年有几个月？", "o": ["12个月", "十个月", "ten months"], "gold": 0}]
 
 
 def test_what_cannot_be_an_item_is_named(tmp_path: Path) -> None:

@@ -54,8 +54,7 @@ CHAINS: dict[str, object] = {
     "paraphrased": None,
     "generative": None,
     "chain_of_thought": None,
-    "few_shot": {"few_shot": {"n": 4}},
-}
+    "few_shot": {"few_shot": {"n": 4}}}
 CHAIN = [parse_chain(name, spec) for name, spec in CHAINS.items()]
 NONE = ("none_of_the_others", "none_control", "none_either", "woven_none", "wicked", "none_own", "text_none",
         "template_none")

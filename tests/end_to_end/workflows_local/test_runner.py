@@ -44,8 +44,7 @@ def fan(seconds: float = 0.0, fail: dict[int, str] | None = None, parts: int = 3
     middle = [
         Node("part", "noop", noop(i, seconds, fails.get(i, "")), inputs={"after": [first]}, part=str(i), batch=batch,
              resources=small)
-        for i in range(parts)
-    ]
+        for i in range(parts)]
     return [first, *middle, Node("last", "noop", NoopConfig(), inputs={"after": middle}, resources=small)]
 
 

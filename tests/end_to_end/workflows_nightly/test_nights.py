@@ -106,8 +106,7 @@ def test_cells_are_the_lifecycle_s_own_and_none_is_made_twice(store: Path, capsy
     assert night(store) == 0  # after one that ended before it judged
     assert [(path / "run.json").read_bytes() for path in wanted] == attempts
     assert {each["checkpoint"]: each["verdict"] for each in judgements(store)} == {
-        checkpoint(store): "not compared", checkpoint(store, OTHER): "no difference"
-    }  # fmt: skip
+        checkpoint(store): "not compared", checkpoint(store, OTHER): "no difference"}  # fmt: skip
     before = sorted(path.name for path in store.glob("[a-z]*-*"))
     said = capsys.readouterr().out
     assert "nightly: nothing new is worse than its reference" in said

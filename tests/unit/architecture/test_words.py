@@ -57,7 +57,6 @@ def test_a_text_begins_with_a_noun_or_a_verb() -> None:
     'def f():\n    """With `high`, a function."""',
     'class A:\n    n: int\n    """by task, a field"""',
     'class A:\n    n: int = Field(0, description="how many")',
-    'class A:\n    n: Annotated[int, Field(description="those that count")] = 0',
-])  # fmt: skip
+    'class A:\n    n: Annotated[int, Field(description="those that count")] = 0'])  # fmt: skip
 def test_each_kind_of_text_is_looked_at(source: str) -> None:
     assert refused(source)

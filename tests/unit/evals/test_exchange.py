@@ -205,8 +205,7 @@ def test_logs_for_inspect_have_what_its_format_requires(store: Path, tmp_path: P
     ("content", "why"),
     [("{", "cannot be read as JSON"), ("[]", "has no `results`"), ('{"results": {}}', "has no `results`"),
      ('{"eval": {}, "plan": {}}', "a log of Inspect"), ('{"results": {"t": {"acc,none": "N/A"}}}', "no metric"),
-     ('{"results": {"a/b": {"acc,none": 0.5}}}', "is no name")],
-)  # fmt: skip
+     ('{"results": {"a/b": {"acc,none": 0.5}}}', "is no name")])  # fmt: skip
 def test_what_cannot_be_read_is_refused(content: str, why: str, tmp_path: Path) -> None:
     (tmp_path / "results_1.json").write_text(content)
     with pytest.raises(InputError, match=why):

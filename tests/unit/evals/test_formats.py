@@ -46,8 +46,7 @@ def test_argosy_items_with_labels_several_answers_and_none(tmp_path: Path) -> No
         {"id": 1, **base, "answer": "Ｃ"},
         {"id": 2, **base, "answer": 0, "answers": [2, 0], "subject": "s", "cluster": "c"},
         {"id": 3, "question": "1+1", "answer": 2, "solution": "", "lang": "zh"},
-        {"id": 4, **base, "answer": "2"},
-    ])  # fmt: skip
+        {"id": 4, **base, "answer": "2"}])  # fmt: skip
     found = read_items(path)
     assert found.items == [Item("1", "en", "Q", ("x", "y", "z"), 2),
                            Item("2", "en", "Q", ("x", "y", "z"), 0, (0, 2), "s", "c"), OpenItem("3", "zh", "1+1", "2")]
@@ -118,8 +117,7 @@ def test_answers_in_a_file_beside_the_questions(tmp_path: Path) -> None:
     ("mathqa", {"Problem": "P ?", "options": "b ) 3 , a ) 4", "correct": "a"}, "could not be split"),
     ("gsm8k", {"question": "Q", "answer": "2"}, "no line `#### number`"),
     ("instructions", {"instruction": "Please choose the correct answer to the question: W?\n\nAnswer3: x Answer2: z",
-                      "answer": "answer2"}, "could not be split"),
-])
+                      "answer": "answer2"}, "could not be split")])
 def test_what_a_benchmark_never_has_is_left_out_by_name(name: str, record: dict[str, Any], reason: str) -> None:
     """What it has is read as lm-eval reads it: end_to_end/evals/test_equal_lm_eval.py."""
     with pytest.raises(BrokenItem, match=reason):
@@ -172,8 +170,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "bbh": {"input": "Q\nOptions:\n(A) x\n(B) y", "target": "(A)"},
     "blimp": {"sentence_good": "x", "sentence_bad": "y", "UID": "u", "pairID": 1},
     "instructions": {"instruction": "Please choose the correct answer to the question: Q Answer1: x Answer2: y",
-                     "answer": "answer1"},
-}  # fmt: skip
+                     "answer": "answer1"}}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", sorted(set(FORMATS) - {"cmmlu"}))
@@ -202,8 +199,7 @@ def split(question: str, answer: list[str], subject: str = "2010-2022_History_MC
 def test_a_passage_with_questions_is_a_cluster() -> None:
     text = (
         "阅读下文，据此完成 3～4 题．\n3．（4 分）第一问（ ） A．a1 B．b1\nC．c1 D．d1 3.5 万\n4．（4 分）第二问（ ）\n"
-        "A．a2 B．b2 C．c2 D．d2"
-    )
+        "A．a2 B．b2 C．c2 D．d2")
     first, second = split(text, ["B", "D"], "2010-2022_Geography_MCQs")
     assert first.question == "阅读下文，据此完成 3～4 题．\n第一问（ ）"
     assert first.choices == ("a1", "b1", "c1", "d1 3.5 万")
@@ -223,8 +219,7 @@ def test_blanks_that_share_their_options_or_have_their_own() -> None:
 @pytest.mark.parametrize(("text", "answer", "reason"), [
     ("问（）A．甲 B．乙 C．丙 D．丁", ["A", "B"], "could not be split"),
     ("表\nA. $\\mathrm{A}$\nB. $B$\nC. C\nD. D", ["A"], "in a table or a picture"),
-    ("问（）A．甲 B．乙 C．丙 D．丁", ["F"], "not among the choices"),
-])
+    ("问（）A．甲 B．乙 C．丙 D．丁", ["F"], "not among the choices")])
 def test_what_cannot_be_split_is_named_once_a_question(text: str, answer: list[str], reason: str) -> None:
     found = split(text, answer)
     assert len(found) == len(answer)

@@ -111,12 +111,10 @@ def test_documents_without_a_score_take_no_part_in_any_metric(tmp_path: Path) ->
     assert (found.metrics, found.counts) == (pytest.approx(expected.metrics), expected.counts)
     closed_form = {name for name in expected.stderr if not name.endswith("f1")}  # that one is drawn
     assert {name: found.stderr[name] for name in closed_form} == pytest.approx(
-        {name: expected.stderr[name] for name in closed_form}
-    )
+        {name: expected.stderr[name] for name in closed_form})
     assert found.left_out == {f"bench/{name}/plain": {"score is not a number": 3} for name in ("mine", "text")}
     assert {row["id"] for row in found.rows if row["task"] == "mine"} == {
-        f"mine/{n}" for n in range(12) if n not in BROKEN
-    }
+        f"mine/{n}" for n in range(12) if n not in BROKEN}
 
 
 def test_a_group_needs_all_its_tasks_and_others_keep_their_mean(model: LanguageModel, tmp_path: Path) -> None:

@@ -36,8 +36,7 @@ BROKEN = {
     GOOD.replace('"a"', '"e"').replace("乙", "甲"): "two choices are the same",
     GOOD.replace('"a"', '"f"').replace("zh", "xx"): "lang is not one of en, zh",
     GOOD.replace('"a"', '"h"').replace('"choices": ["甲", "乙"], ', ""): "no choices, and no solution: an item whose "
-    'answer is generated needs one, or "solution": ""',
-}
+    'answer is generated needs one, or "solution": ""'}
 
 
 def test_broken_lines_are_counted_and_the_rest_is_read(tmp_path: Path) -> None:
@@ -201,8 +200,7 @@ def test_what_probes_ask_and_the_model_sees_the_end_of_is_counted(model: Languag
         {"name": "next", "kind": "next_token", "cases": [{"prefix": p, "text": " x"} for p in (long, short, long)]},
         {"name": "text", "kind": "perplexity", "texts": [long, short]},
         {"name": "said", "kind": "generation", "prompts": [short, long], "max_new_tokens": 8},
-        {"name": "pair", "kind": "contrastive", "pairs": [{"context": "a", "good": "river", "bad": long}]},
-    ]
+        {"name": "pair", "kind": "contrastive", "pairs": [{"context": "a", "good": "river", "bad": long}]}]
     suite = Suite.model_validate({"name": "s", "probes": probes})
     found = run_probes(suite, model, "", chat=False, seed=0, limit=None)
     assert not found.failed

@@ -127,8 +127,7 @@ def test_what_cannot_be_cut_is_left_out_by_name_and_a_sentence_is_no_list(tmp_pa
     ("Q: One?\nA: Yes.\n\nQ: Two?\nA: No.\n\nQ: Three?\nA:", NO, {}, ("Three?", NO)),
     ("Q: One?\nA: Yes.\n\nQ: Two?\nPassage: It is.\nQuestion: Three?\nA:", NO, {},
      ("Two?\nPassage: It is.\nQuestion: Three?", NO)),
-    ("题目：一？\n答案：是\n题目：二？\n答案：", NO, {}, ("二？", NO)),
-])  # fmt: skip
+    ("题目：一？\n答案：是\n题目：二？\n答案：", NO, {}, ("二？", NO))])  # fmt: skip
 def test_question_and_options_of_a_prompt_are_told_apart_or_refused(prompt: str, choices: Any, doc: dict[str, Any],
                                                                     found: Any) -> None:
     assert split_prompt(prompt, [*choices], doc) == found

@@ -48,8 +48,7 @@ def test_scores_and_accuracies_in_a_chat_template_equal_hflm(model: LanguageMode
     made = [tasks(30), tasks(30)]
     results = [
         evaluate(lm, {"tasks": dict(mine)}, bootstrap_iters=0, apply_chat_template=True, log_samples=False)
-        for lm, mine in zip((ArgosyLM(model), hflm(model)), made, strict=True)
-    ]
+        for lm, mine in zip((ArgosyLM(model), hflm(model)), made, strict=True)]
     for name in VARIANTS:
         ours, theirs = (mine[name].answers for mine in made)
         assert list(ours) == list(theirs)
@@ -68,8 +67,7 @@ PAIRS = [
     ("river", "stone"),
     ("river", "s"),
     ("<|bos|>river", " stone"),
-    ("x " * 300, "too long a context is cut at its left"),
-]
+    ("x " * 300, "too long a context is cut at its left")]
 
 
 def test_spaces_merges_and_long_contexts_are_lm_evals(model: LanguageModel) -> None:
@@ -135,8 +133,7 @@ WINDOWS = [
     ("MistralConfig", {"sliding_window": 128}),
     ("Qwen2Config", {"sliding_window": 16, "use_sliding_window": True, "max_window_layers": 1}),
     ("Gemma3TextConfig", {"sliding_window": 16, "layer_types": ["sliding_attention", "full_attention"]}),
-    ("GPTNeoConfig", {"window_size": 16, "attention_types": [[["global", "local"], 1]], "num_layers": 2}),
-]
+    ("GPTNeoConfig", {"window_size": 16, "attention_types": [[["global", "local"], 1]], "num_layers": 2})]
 
 
 def windowed(kind: str, fields: dict[str, Any]) -> Any:

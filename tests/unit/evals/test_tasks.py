@@ -58,8 +58,7 @@ def test_files_of_equal_names_keep_all_their_items(tmp_path: Path) -> None:
     found = read_task(spec(files=["**/*.csv", "c/*.csv"]), tmp_path)
     assert not found.left_out
     assert [item.id for item in found.items] == [
-        f"{name}/{n}" for name in ("a/one/test", "b/one/test", "other", "c/test", "x") for n in range(2)
-    ]
+        f"{name}/{n}" for name in ("a/one/test", "b/one/test", "other", "c/test", "x") for n in range(2)]
     assert {item.subject for item in found.items} == {"test", "other", "x"}
 
 
@@ -175,8 +174,7 @@ def test_a_task_of_lm_eval_is_used_with_the_folder_of_its_suite(tmp_path: Path) 
     (tmp_path / "other").mkdir()
     (tmp_path / "theirs/own.yaml").write_text("benchmarks: {include_path: yaml, tasks: {river: {lm_eval: river}}}")
     (tmp_path / "mine.yaml").write_text(
-        "benchmarks: {include_path: other, tasks: {river: {use: theirs/own.yaml}, lake: {lm_eval: lake}}}"
-    )
+        "benchmarks: {include_path: other, tasks: {river: {use: theirs/own.yaml}, lake: {lm_eval: lake}}}")
     section = load_suite(str(tmp_path / "mine.yaml")).section("benchmarks", Benchmarks)
     assert section.tasks["river"].include_path == str(tmp_path / "theirs/yaml")
     assert section.tasks["lake"].include_path == str(tmp_path / "other")

@@ -55,8 +55,7 @@ OTHERS = [
     ("boxed", "so \\boxed{\\frac{1}{2}} ok", "0.5"), ("boxed", "\\boxed{1} \\boxed{1,000}", "1000"),
     ("boxed", "\\boxed{x", None), ("boxed", "no", None), ("stated", "So the answer is 42.", "42"),
     ("stated", "答案是北京。", "北京"), ("stated", "The answer is 3.5 m. Next", "3.5 m"), ("stated", "no", None),
-    ("exact", " The Nile.\nIt flows", "nile"), ("exact", "１２", "12"), ("exact", "\n", None),
-]  # fmt: skip
+    ("exact", " The Nile.\nIt flows", "nile"), ("exact", "１２", "12"), ("exact", "\n", None)]  # fmt: skip
 
 NUMBERS = [
     ("−5", "-5"), ("it is –5.", "-5"), ("-.5", "-0.5"), ("- 5 eggs", "5"), ("9 - 5 = - 4", "-4"), ("-$5", "-5"),
@@ -158,8 +157,7 @@ def test_worked_solutions_stand_in_the_examples() -> None:
     [question], _ = chain.all_questions([SUM], 0, [PRODUCT, SUM])
     assert question.prompt == (
         "Question: Ann has 2 bags of 5. How many?\nAnswer: She has 2 * 5 = 10.\n#### 10\n\n"
-        "Question: Tom has 3 hats and buys 4. How many?\nAnswer:"
-    )
+        "Question: Tom has 3 hats and buys 4. How many?\nAnswer:")
     assert question.generation
     assert question.generation.stops == ("Question:",)
     chain = parse_chain("x", [{"few_shot": {"n": 1}}, {"generative": {"solution": False}}])
@@ -212,8 +210,7 @@ def test_the_item_is_no_example_of_its_own() -> None:
     ("Ｗhich  river is\n“longest”？", ("the-Nile.", "Po", "Rhine"), True),
     ("Which river is longest?", ("the Nile", "Main", "Elbe"), True),  # another choice, but the answer is given away
     ("Which river is longest?", ("Elbe", "Volga", "Main"), False),
-    ("Which river is long?", ("the Nile", "Po", "Rhine"), False),
-])  # fmt: skip
+    ("Which river is long?", ("the Nile", "Po", "Rhine"), False)])  # fmt: skip
 def test_an_example_does_not_give_the_answer_away_in_other_writing(
     question: str, choices: tuple[str, ...], shown: bool
 ) -> None:

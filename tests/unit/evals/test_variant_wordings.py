@@ -27,15 +27,13 @@ STEMS = [
     ("According to Kant, what is a duty?", "What is a duty, according to Kant?"),
     ("What is the capital of France?", "State the capital of France."),
     ("What is the tool in the box used for?", None),
-    ("All of these are fish EXCEPT", "Except for one, all of these are fish. Which one is the exception?"),
-]
+    ("All of these are fish EXCEPT", "Except for one, all of these are fish. Which one is the exception?")]
 ZH = [
     ("下列关于细胞的叙述，正确的是（ ）", "以下关于细胞的叙述中，哪一项是正确的？"),
     ("下列说法错误的是", "以下说法中，哪一项是错误的？"),
     ("这一变化的主要原因是（ ）", "这一变化的主要原因是什么？"),
     ("依次填入横线处，最恰当的一项是（）", "依次填入横线处，最恰当的是哪一项？"),
-    ("乘客陆续下列车时应", None),
-]
+    ("乘客陆续下列车时应", None)]
 
 
 @pytest.mark.parametrize(("question", "other"), STEMS + ZH)
@@ -143,8 +141,7 @@ def _problem(question: str, solution: str, answer: str) -> OpenItem:
 
 EGGS = _problem(
     "A hen lays 16 eggs. Jo eats three and sells the rest for $2 each. How much does she make?",
-    "She sells 16 - 3 = <<16-3=13>>13 eggs.\nShe makes 13 * 2 = $<<13*2=26>>26.", "26",
-)  # fmt: skip
+    "She sells 16 - 3 = <<16-3=13>>13 eggs.\nShe makes 13 * 2 = $<<13*2=26>>26.", "26")  # fmt: skip
 
 
 @cache
@@ -196,16 +193,12 @@ def test_the_seed_decides() -> None:
     assert len({question.prompt for question in several}) == 3
 
 
-@pytest.mark.parametrize(
-    ("item", "reason"),
-    [
-        (_problem("Ed has 5 hats and 7 caps. How many?", "12", "12"), "no annotated calculations"),
-        (_problem("Ed has 5 hats. How many legs?", "<<5*9=45>>45", "45"), "not in its question"),
-        (_problem("Ed has 5 hats.", "<<5+1=7>>7", "7"), "cannot be read, or is not exact"),
-        (_problem("Ed has 5 hats and 5 caps, which are 5 each.", "<<5*5=25>>25", "25"), "told from others"),
-        (_problem("Ed has 5 hats and 7 caps.", "<<5+7=12>>12", "13"), "no calculation's result"),
-    ],
-)
+@pytest.mark.parametrize(("item", "reason"), [
+    (_problem("Ed has 5 hats and 7 caps. How many?", "12", "12"), "no annotated calculations"),
+    (_problem("Ed has 5 hats. How many legs?", "<<5*9=45>>45", "45"), "not in its question"),
+    (_problem("Ed has 5 hats.", "<<5+1=7>>7", "7"), "cannot be read, or is not exact"),
+    (_problem("Ed has 5 hats and 5 caps, which are 5 each.", "<<5*5=25>>25", "25"), "told from others"),
+    (_problem("Ed has 5 hats and 7 caps.", "<<5+7=12>>12", "13"), "no calculation's result")])
 def test_what_cannot_be_mapped_is_left_out(item: OpenItem, reason: str) -> None:
     with pytest.raises(NotApplicable, match=reason):
         CHAIN.drafts(item, 0)

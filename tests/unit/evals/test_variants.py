@@ -49,14 +49,10 @@ def test_the_published_form_is_the_corpus_own() -> None:
         assert (question.prompt, answer) == (quiz.text_prompt, quiz.text_answer)
 
 
-@pytest.mark.parametrize(
-    ("question", "choices"),
-    [
-        ("Q?", ["a", "b", "c", "All of the above"]),
-        ("Q?", ["a", "b", "c", "Both A and B"]),
-        ("问？", ["甲", "乙", "以上都对", "丙"]),
-    ],
-)
+@pytest.mark.parametrize(("question", "choices"), [
+    ("Q?", ["a", "b", "c", "All of the above"]),
+    ("Q?", ["a", "b", "c", "Both A and B"]),
+    ("问？", ["甲", "乙", "以上都对", "丙"])])
 def test_options_about_options_are_left_out_and_counted(question: str, choices: list[str]) -> None:
     item = Item("x", "en", question, tuple(choices), 0)
     for name in ("permuted", "none_of_the_others", "labels", "reading", "cloze"):
@@ -84,8 +80,7 @@ def test_a_template_of_one_language_is_checked_in_that_alone() -> None:
     ({"template": {"prompt": "hi"}}, "prompt has no {question}"),
     ({"template": {"prompt": "{question}", "answer": "{label}"}}, "let answer be {text}"),
     ({"template": {"prompt": "{question}", "answer": "Yes"}}, "the same for all options"),
-    ({"generative": {"extract": "guess"}}, "unknown rule 'guess'.*last_number"),
-])
+    ({"generative": {"extract": "guess"}}, "unknown rule 'guess'.*last_number")])
 def test_unknown_names_and_values_are_named(spec: object, message: str) -> None:
     with pytest.raises(InputError, match=message):
         parse_chain("x", spec)
@@ -125,8 +120,7 @@ CHAINS = {
     "statements": {"single_answers": {"mode": "statements"}},
     "wordings": {"paraphrased": {"k": 2}},
     "none": "none_of_the_others",
-    "told": {"template": {"prompt": "{options}\nGiven this, {question}\nRight:", "answer": "({label})"}},
-}
+    "told": {"template": {"prompt": "{options}\nGiven this, {question}\nRight:", "answer": "({label})"}}}
 SUM = {"question": "A hen lays {} eggs and Jo eats 3. How many are left?", "answer": "<<{}-3={}>>{} are left.\n#### {}"}
 
 
@@ -190,14 +184,12 @@ CITIES = {
            ("Cuba", "Havana Holguin Matanzas Cienfuegos", 0)],
     "zh": [("法国", "罗马 巴黎 柏林 马德里", 1), ("日本", "大阪 京都 东京 名古屋", 2),
            ("埃及", "卢克索 阿斯旺 吉萨 开罗", 3), ("肯尼亚", "蒙巴萨 内罗毕 基苏木 纳库鲁", 1),
-           ("古巴", "哈瓦那 奥尔金 马坦萨斯 西恩富戈斯", 0)],
-}  # fmt: skip
+           ("古巴", "哈瓦那 奥尔金 马坦萨斯 西恩富戈斯", 0)]}  # fmt: skip
 STEM = {"en": "What is the capital of {}?", "zh": "下列城市中，{}的首都是（ ）"}
 SEVERAL = {"en": "Which of these numbers are even?", "zh": "下列各数中，偶数有（ ）"}
 HEN = OpenItem(
     "hen", "en", "A hen lays 16 eggs a day. Jo eats three and sells the rest for $2 each. How much does she make?",
-    "26", "She sells 16 - 3 = <<16-3=13>>13 eggs.\nShe makes 13 * 2 = $<<13*2=26>>26.",
-)  # fmt: skip
+    "26", "She sells 16 - 3 = <<16-3=13>>13 eggs.\nShe makes 13 * 2 = $<<13*2=26>>26.")  # fmt: skip
 OF_SEVERAL = ("one_right", "statements", "set")
 EXAMPLES: dict[str, object] = {
     "plain": None,
@@ -221,8 +213,7 @@ EXAMPLES: dict[str, object] = {
     "one_right": "single_answers",
     "statements": {"single_answers": {"mode": "statements"}},
     "set": "generative",
-    "cot": "chain_of_thought",
-}
+    "cot": "chain_of_thought"}
 
 
 def made(name: str, lang: str) -> list[Question]:
@@ -231,8 +222,7 @@ def made(name: str, lang: str) -> list[Question]:
     several = Item("several", lang, SEVERAL[lang], ("1", "2", "3", "4"), 1, (1, 3))
     cities: list[AnyItem] = [
         Item(f"{n}", lang, STEM[lang].format(country), tuple(options.split()), answer, subject="geography")
-        for n, (country, options, answer) in enumerate(CITIES[lang])
-    ]
+        for n, (country, options, answer) in enumerate(CITIES[lang])]
     questions, left_out = chain.all_questions([several] if name in OF_SEVERAL else cities, 0)
     assert not left_out
     return [question for question in questions if question.item in ("0", "several")]

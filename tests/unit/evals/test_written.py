@@ -26,8 +26,7 @@ def test_a_chain_of_thought_shows_solutions_and_the_end_that_its_rule_reads() ->
     [question] = chain.all_questions(WORKED[1:2], 0, WORKED)[0]
     assert question.prompt == (
         "Which is 0?\nA. p B. q C. r D. s\nAnswer: Let's think step by step. It is\n0. So the answer is (A).\n\n"
-        "Which is 1?\nA. p B. q C. r D. s\nAnswer: Let's think step by step."
-    )
+        "Which is 1?\nA. p B. q C. r D. s\nAnswer: Let's think step by step.")
     assert question.generation
     assert (question.generation.stops, question.generation.max_tokens, question.chance) == (("\n\n",), 512, 0.25)
     zero = parse_chain("chain_of_thought").questions(WORKED[1], 0)[0]
@@ -45,8 +44,7 @@ def test_a_chain_of_thought_shows_solutions_and_the_end_that_its_rule_reads() ->
     ("The correct choice is B.", "B"), ("不正确的是B", None), ("Therefore, (B) is correct.", "B"),
     ("因此，B项正确。", "B"),
     ("B is the correct answer.", "B"), ("B is not the correct answer.", None), ("A is correct, B is correct", None),
-    ("I look at A, then at C", None), ("The answer is A. No: the answer is D.", "D"), ("\\boxed{C}", "C"),
-])  # fmt: skip
+    ("I look at A, then at C", None), ("The answer is A. No: the answer is D.", "D"), ("\\boxed{C}", "C")])  # fmt: skip
 def test_only_what_is_stated_is_the_answer_of_a_chain_of_thought(text: str, found: str | None) -> None:
     assert RULES.pick("stated_letter").extract(text, "ABCD") == found
 

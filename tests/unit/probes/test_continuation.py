@@ -39,17 +39,13 @@ def test_bytes_of_tokens_are_those_of_texts(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    ("prefix", "text"),
-    [
-        ("以json输出：", "{"),
-        ("The capital of France is", " Paris"),
-        ("法国的首都是", "巴黎"),  # byte_bpe: a token of the text takes bytes of the prefix
-        ("答案是：", "鱻"),  # three pieces
-        ("The capital of Japan is ", "Tokyo"),  # the space goes with the word
-        ("", "水由"),
-    ],
-)
+@pytest.mark.parametrize(("prefix", "text"), [
+    ("以json输出：", "{"),
+    ("The capital of France is", " Paris"),
+    ("法国的首都是", "巴黎"),  # byte_bpe: a token of the text takes bytes of the prefix
+    ("答案是：", "鱻"),  # three pieces
+    ("The capital of Japan is ", "Tokyo"),  # the space goes with the word
+    ("", "水由")])
 def test_both_probabilities(kind: str, prefix: str, text: str) -> None:
     model = model_of(kind)
     before, whole = bare(model, prefix) if prefix else [], bare(model, prefix + text)
@@ -84,8 +80,7 @@ def test_a_text_without_a_value_says_why() -> None:
 NEEDLE: dict[str, Any] = {
     "kind": "needle", "needle": "The number of {key} is {value}.", "question": " The number of {key} is",
     "keys": ["Oslo", "Rome"], "values": [" 71", " 84", " 35"], "lengths": [64, 120, 4096], "samples": 2,
-    "sentences": ["The sea is blue.", "A cat sat there."],
-}  # fmt: skip
+    "sentences": ["The sea is blue.", "A cat sat there."]}  # fmt: skip
 TOPIC: dict[str, Any] = {"name": "t", "forms": [{"a": "Tea is good.", "b": "Tea is not good.", "affirms": "a"},
                                 {"a": "Tea is not bad.", "b": "Tea is bad.", "affirms": "b"}]}
 

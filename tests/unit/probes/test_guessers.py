@@ -30,8 +30,7 @@ GUESSERS: dict[str, Callable[[str, str], float]] = {
     "at random": lambda prompt, value: Random(prompt + value).random(),
     "one value": lambda prompt, value: float(VALUES.index(value)),
     "one value a key": _by_key,
-    "the shortest": lambda prompt, value: -len(value) + 0.1 * Random(prompt + value).random(),
-}
+    "the shortest": lambda prompt, value: -len(value) + 0.1 * Random(prompt + value).random()}
 
 
 @pytest.mark.parametrize("guesser", GUESSERS)

@@ -43,8 +43,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     known = {fact.id for fact in taught}
     records = [
         {"id": f.id, "relation": f.relation, "subject": f.subject, "answer": f.answer, "taught": f.id in known}
-        for f in load_facts()
-    ]
+        for f in load_facts()]
     lines = [json.dumps(record, ensure_ascii=False) for record in records]
     (folder / "facts.jsonl").write_text("\n".join([*lines, '{"id": "x", "relation": "r", "taught": false}']))
     return folder
@@ -124,8 +123,7 @@ NEEDLE: dict[str, Any] = {"kind": "needle", "needle": "{key} is {value}.", "ques
     ({"kind": "stance", "topics": [{"name": "t", "forms": TOPIC}]}, "affirms side a in 2 forms"),
     ({"kind": "copying"}, "give one of random, texts"), ({"kind": "calibration"}, "give one of questions, facts"),
     ({**NEEDLE, "values": ["1", "12"]}, "begins another"), ({**NEEDLE, "needle": "It is."}, "needle"),
-    ({**NEEDLE, "depths": [2]}, "depths"),
-])
+    ({**NEEDLE, "depths": [2]}, "depths")])
 def test_wrong_fields_are_named(entry: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=f"(?s)suite s, probe 'x': .*{message}"):
         parse_probe({"name": "x", **entry}, "s")

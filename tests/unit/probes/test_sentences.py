@@ -25,8 +25,7 @@ KINDS = ("byte_bpe", "sentencepiece")
 RELATION = {
     "name": "capital",
     "patterns": ["[X]的首都是[Y]。", "[Y]是[X]的首都。", "The capital of [X] is [Y] ."],
-    "facts": [["法国", "巴黎"], ["日本", "东京"], ["中国", "北京"], ["法国", "Paris"]],
-}
+    "facts": [["法国", "巴黎"], ["日本", "东京"], ["中国", "北京"], ["法国", "Paris"]]}
 SCOPE = Scope(None, chat=False, seed=0, limit=None)
 real_data = pytest.mark.skipif(not SHARED.is_dir(), reason=f"no shared data beside the checkout ({SHARED})")
 

@@ -20,8 +20,7 @@ from tests.cleaning_fixtures import cleaned, make_data
 
 GOOD = (
     "The river was low in the summer, and the children of the village walked to the island in the middle of it. "
-    "They built a hut of branches and stones that the first flood of the autumn took away."
-)
+    "They built a hut of branches and stones that the first flood of the autumn took away.")
 
 
 @pytest.fixture
@@ -85,8 +84,7 @@ def test_word_lists_are_read_and_named_when_unreadable(tmp_path: Path, data: Pat
 
 @pytest.mark.parametrize(("given", "message"), [
     (["near_dedupe"], "unknown filter 'near_dedupe'; did you mean 'near_dedup'"),
-    ([{"name": "near_dedup", "similarity": 1.5}], "filter near_dedup: similarity is 1.5, allowed: a number above 0"),
-])
+    ([{"name": "near_dedup", "similarity": 1.5}], "filter near_dedup: similarity is 1.5, allowed: a number above 0")])
 def test_wrong_filters_are_named(given: list[Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         CleanConfig(filters=given)

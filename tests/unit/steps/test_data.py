@@ -22,8 +22,7 @@ from tests.step_fixtures import run_step
 
 SMALL = DemoConfig(
     english_bytes=30_000, code_bytes=20_000, knowledge_repeats=1, quiz_repeats=1, answer_repeats=1, dirt_per_kind=2,
-    instructions=100, preferences=60, prompts=30,
-)  # fmt: skip
+    instructions=100, preferences=60, prompts=30)  # fmt: skip
 
 
 def make(out: Path, **config: Any) -> dict[str, Any]:
@@ -164,8 +163,7 @@ def test_own_records_have_channels_are_cleaned_and_mixed(tmp_path: Path) -> None
     ({"mixture": {"b": 2}}, "data.mixture.b: no record has this channel; there are: a, code, sums"),
     ({"formats": {"a": "alpacca"}}, "data.formats.a: unknown format 'alpacca'; did you mean 'alpaca'?"),
     ({"formats": {"b": "alpaca"}}, "data.formats.b: no file has this channel; there are: a, chat, code, sums"),
-    ({"formats": {"a": "sharegpt"}}, "conversations is missing: 41"),
-])  # fmt: skip
+    ({"formats": {"a": "sharegpt"}}, "conversations is missing: 41")])  # fmt: skip
 def test_names_of_channels_and_formats_are_checked(tmp_path: Path, config: dict[str, Any], reason: str) -> None:
     own = own_files(tmp_path / "own")
     with pytest.raises(InputError, match=re.escape(reason)):

@@ -68,8 +68,7 @@ def refusal() -> Exception:
 @pytest.mark.parametrize(("error", "kind", "message"), [
     (refusal, InputError, "which the hub does not give: 404: no such model; correct the name"),
     (lambda: RuntimeError("peer closed connection"), StepError,  # of the HTTP client, which is no OSError
-     "cannot be downloaded: peer closed connection; copy the model to a directory"),
-])
+     "cannot be downloaded: peer closed connection; copy the model to a directory")])
 def test_a_name_of_the_hub_is_asked_at_its_commit_and_what_fails_is_said(
     error: Callable[[], Exception], kind: type[Exception], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,8 +30,7 @@ WEB = {f"web-{n}": f"Document {n}: the sea is {n * 7} metres deep.\n中文{n}。
 NONE = {"nothing": "."}
 ODD = dict(enumerate((
     "<|eos|>", "\u200b\ufffd\x00", "x\n" * 20_000, " ", "\n\n\n", "<|bos|><|end|>", "é̂ ﷽ 👩‍👩‍👧 𠮷", "١٢٣ 12,345.67",
-    "a" * 5000, "\u2028\r\n\t x",
-)))  # fmt: skip
+    "a" * 5000, "\u2028\r\n\t x")))  # fmt: skip
 CHAT = [{"role": "user", "content": "深さ?"}, {"role": "assistant", "content": "7 metres"}]
 ASKED = [{"role": "user", "content": "How deep?"}, {"role": "assistant", "content": "8 metres"}]
 
@@ -88,8 +87,7 @@ def test_no_heldout_conversation_is_one_that_sft_learns(inputs: Path, tmp_path: 
     seen = {
         "".join(piece for piece, _ in OWN.conversation(record["messages"]))
         for file in ("instructions", "twin")
-        for record in read_jsonl(tmp_path / f"data/{file}.jsonl")
-    }
+        for record in read_jsonl(tmp_path / f"data/{file}.jsonl")}
     assert len(chats["heldout"]) >= 30
     assert not seen & set(chats["heldout"])
     assert set(chats["train"]) < seen

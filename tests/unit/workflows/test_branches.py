@@ -46,8 +46,7 @@ def test_items_train_what_they_are_from_and_take_the_place_of_the_default_tree(f
     found = nodes(file)
     assert links(found, "a b c") == {
         "a": {"checkpoint": ["anneal"], "data": ["data"]}, "b": {"checkpoint": ["a"], "data": ["data"]},
-        "c": {"checkpoint": ["b"], "data": ["data"], "reward_model": ["judge_model"]},
-    }  # fmt: skip
+        "c": {"checkpoint": ["b"], "data": ["data"], "reward_model": ["judge_model"]}}  # fmt: skip
     assert not {"sft", "twin", "dpo", "reward_model", "rlhf"} & {*found}
     assert (found["b"].step, found["b"].config.method, found["b"].config.stage) == ("preference", "simpo", "b")
     assert found["b"].resources.cores == 2
@@ -87,8 +86,7 @@ def test_an_item_makes_data_that_a_later_one_trains_on_and_is_not_evaluated(made
     found = nodes(made)
     assert links(found, "better again simple taught") == {
         "better": {"checkpoint": ["chat"], "data": ["data"]}, "again": {"checkpoint": ["chat"], "data": ["better"]},
-        "simple": {"checkpoint": ["again"], "data": ["pairs"]}, "taught": {"data": ["data"]},
-    }  # fmt: skip
+        "simple": {"checkpoint": ["again"], "data": ["pairs"]}, "taught": {"data": ["data"]}}  # fmt: skip
     assert (found["better"].step, found["better"].config.method) == ("synthesize", "rejection_sampling")
     assert any(suite.endswith("benchmark.yaml") for suite in found["better"].config.suites)
     held = [(each.seed, each.limit) for each in found["better"].config.heldout]

@@ -36,8 +36,7 @@ def inputs(node: Node) -> dict[str, list[str]]:
 @pytest.mark.parametrize(("preset", "checkpoints"), [
     ("continue", {"start": None, "pretrain": "start", "anneal": "pretrain"}),
     ("finetune", {"start": None, "sft": "start"}),
-    ("real", {"start": None, "sft": "start", "twin": "start", "dpo": "sft", "rlhf": "sft"}),
-])  # fmt: skip
+    ("real", {"start": None, "sft": "start", "twin": "start", "dpo": "sft", "rlhf": "sft"})])  # fmt: skip
 def test_the_presets_that_begin_with_a_model(model: str, preset: str, checkpoints: dict[str, str | None]) -> None:
     found = nodes(model, preset=preset)
     assert {name: inputs(found[name]).get("checkpoint", [None])[0] for name in checkpoints} == checkpoints
@@ -68,8 +67,7 @@ def test_with_start_alone_tokenizer_and_pretraining_are_left_out(model: str) -> 
     ("clean", {"data", "score", "clean"}),
     ("evaluate", {"data", "start", "evaluate"}),
     ("dpo,sft", {"data", "start", "sft", "dpo"}),
-    ("clean,tokenize,pretrain", {"data", "score", "clean", "start", "tokenize", "pretrain"}),
-])  # fmt: skip
+    ("clean,tokenize,pretrain", {"data", "score", "clean", "start", "tokenize", "pretrain"})])  # fmt: skip
 def test_named_stages_are_there_with_what_they_need(model: str, stages: str, names: set[str]) -> None:
     preset = "continue" if "pretrain" in names else "tiny"  # the other one's pretraining has a model of its own
     suites = ["evaluate.suites.heldout=none"] if "evaluate" in names else []
@@ -120,8 +118,7 @@ def test_a_new_model_needs_no_start() -> None:
     (["start.model=org/name"], "there is no such directory, and a name of the hub needs a commit, since a branch or"),
     (["start.model=.", "stages=[sft]", "rlhf.kl_coef=0.1"],
      "rlhf.kl_coef: there is no stage rlhf in this pipeline (it has: sft), and nobody would read it: add rlhf"),
-    (["posttraining=[]"], "posttraining is [], allowed: one item or more"),
-])  # fmt: skip
+    (["posttraining=[]"], "posttraining is [], allowed: one item or more")])  # fmt: skip
 def test_what_cannot_be_is_refused_with_what_can(overrides: list[str], words: str) -> None:
     with pytest.raises(InputError, match=re.escape(words)):
         nodes(*overrides)

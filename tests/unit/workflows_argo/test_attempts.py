@@ -51,8 +51,7 @@ class Killer(RunObserver):
 
 @pytest.mark.parametrize(("number", "code", "counted"), [
     (signal.SIGKILL, 137, {"failures": 0, "out_of_memory": 1}),
-    (signal.SIGSEGV, 75, {"failures": 1, "out_of_memory": 0}),
-])
+    (signal.SIGSEGV, 75, {"failures": 1, "out_of_memory": 0})])
 def test_a_step_that_is_killed_alone_is_tried_again_with_more_memory(
     number: int, code: int, counted: dict[str, int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -66,8 +65,7 @@ def test_a_step_that_is_killed_alone_is_tried_again_with_more_memory(
 
 @pytest.mark.parametrize(
     ("codes", "attempts_so_far", "expected"),
-    [([1], 0, 75), ([1], 2, 1), ([2], 0, 2), ([2, 1], 0, 75), ([-9], 0, 137), ([2, -9], 0, 137), ([-11, 2], 2, 1)],
-)
+    [([1], 0, 75), ([1], 2, 1), ([2], 0, 2), ([2, 1], 0, 75), ([-9], 0, 137), ([2, -9], 0, 137), ([-11, 2], 2, 1)])
 def test_exit_codes_say_what_to_do(codes: list[int], attempts_so_far: int, expected: int, tmp_path: Path) -> None:
     node = plan([Node("a", "noop", NoopConfig())], tmp_path).nodes[0]
     results = {str(n): NodeResult(node.model_copy(update={"id": str(n)}), "failed", code=code, message="why") for n,
@@ -86,8 +84,7 @@ def test_exit_codes_say_what_to_do(codes: list[int], attempts_so_far: int, expec
     (f"main: Error (exit code 137): {HAS.format(2)} ", 2),
     (f"main: Error (exit code 75): {HAS.format(2)} sft: failed", 2),
     (f"main: Error (exit code 75): {NEEDS.format(3)} more", 3),
-    (f"{KILLED}: {HAS.format(1)} {NEEDS.format(2)} killed", 2),
-])
+    (f"{KILLED}: {HAS.format(1)} {NEEDS.format(2)} killed", 2)])
 def test_memory_of_the_next_attempt_follows_from_what_the_last_one_said(said: str, expected: int) -> None:
     assert evaluate(memory_step(RETRY), said) == str(expected)
     assert evaluate(memory_step(Retry(out_of_memory=0)), said) == "0"
@@ -98,8 +95,7 @@ def test_memory_of_the_next_attempt_follows_from_what_the_last_one_said(said: st
     ("main: Error (exit code 137)", ""),
     (f"{KILLED}: {NEEDS.format(2)} killed", ""),  # the pod has counted it itself
     ("Pod was active on the node longer than the specified deadline", "deadline"),
-    ("", ""),
-])
+    ("", "")])
 def test_the_cause_of_the_last_end(said: str, expected: str) -> None:
     assert evaluate(cause(), said) == expected
 
@@ -176,8 +172,7 @@ def test_a_workflow_that_is_retried_has_all_its_attempts_again(store: Path, monk
 
 @pytest.mark.parametrize(("cause", "count", "most", "words"), [
     ("deadline", "failures", 2, "failed 3 times, the last time by its deadline"),
-    ("memory", "out_of_memory", 3, r"resources\.STAGE\.memory_gb"),
-])
+    ("memory", "out_of_memory", 3, r"resources\.STAGE\.memory_gb")])
 def test_a_deadline_is_a_failure_and_too_many_or_too_little_memory_too_often_end_with_what_to_do(
     cause: str, count: str, most: int, words: str, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

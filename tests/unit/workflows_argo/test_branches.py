@@ -145,13 +145,11 @@ def test_an_item_is_a_task_of_its_own_to_whoever_watches() -> None:
         "posttraining(0:chat).sft(0:chat)": "chat-12ab",
         "posttraining(0:chat).next(1:judge_model).reward-model(0:judge_model)": "judge_model-12ab",
         "posttraining(0:chat).evaluate(0:chat-1of1)": "evaluate-chat-34cd-5ef-1of1",
-        "posttraining(0:chat).next(0:simple).evaluate(1:simple-2of3)": "evaluate-simple-34cd-5ef-2of3",
-    }
+        "posttraining(0:chat).next(0:simple).evaluate(1:simple-2of3)": "evaluate-simple-34cd-5ef-2of3"}
     for number, (name, batch) in enumerate(pods.items()):
         inputs = {"parameters": [{"name": "batch", "value": batch}]}
         nodes[f"t{number}"] = {**retry, "id": f"t{number}", "name": f"lifecycle-1.{name}", "inputs": inputs}
     shown = {unit.label: unit for unit in view(found).units if unit.batch in pods.values()}
     assert {label: unit.task for label, unit in shown.items()} == {
         "chat": "chat", "judge-model": "judge-model", "evaluate-chat": "evaluate-chat",
-        "evaluate-simple/2of3": "evaluate-simple",
-    }  # fmt: skip
+        "evaluate-simple/2of3": "evaluate-simple"}  # fmt: skip

@@ -32,8 +32,7 @@ HOOK = {"secret": "a/b"}
         ({"preset": "tiny", "overrides": "seed=1\nsft.ratee=1"}, ": sft.ratee=1: sft.ratee is not a field"),
         ({"preset": "tiny", "to": "sftt"}, ": there is no stage 'sftt'; nearest: sft"))),
     ({"checkpoint": ["sftt"]}, "nearest: sft"), ({"folder": {"path": "/data"}}, "give a folder below /store"),
-    ({"webhook": {**HOOK, "accepts": ["suites"]}}, "sets 'suites', which is no parameter of lifecycle"),
-])  # fmt: skip
+    ({"webhook": {**HOOK, "accepts": ["suites"]}}, "sets 'suites', which is no parameter of lifecycle")])  # fmt: skip
 def test_an_event_that_could_submit_nothing_is_refused(event: dict[str, Any], words: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=re.escape(words)):
         manifests(profile(tmp_path, events={"each": event}))

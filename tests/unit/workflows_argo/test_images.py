@@ -37,8 +37,7 @@ def test_locks_have_hashes_and_no_addresses(file):
 
 
 @pytest.mark.parametrize(("name", "others"), [
-    ("train", {"pytest", "mypy", "ruff", *PEERS}), ("data", TORCH), ("mlflow", set()), ("tools", set()),
-])
+    ("train", {"pytest", "mypy", "ruff", *PEERS}), ("data", TORCH), ("mlflow", set()), ("tools", set())])
 def test_locks_have_what_pyproject_asks_for_in_the_tests_versions_and_none_of_what_others_need(name, others):
     pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text())
     groups = {"image-train": pyproject["project"]["dependencies"], **pyproject["dependency-groups"]}

@@ -67,8 +67,7 @@ def test_remote_bases_are_of_one_release():
     assert len(found) == 5
     assert {version for _, version in found} == {"v4.1.2"}
     assert "github.com" not in "".join(
-        REMOTE.sub("", path.read_text()) for path in INSTALL.rglob("*.yaml") if "generated" not in path.parts
-    )
+        REMOTE.sub("", path.read_text()) for path in INSTALL.rglob("*.yaml") if "generated" not in path.parts)
 
 
 def test_controller_and_executor_are_of_the_same_release(built):
@@ -101,8 +100,7 @@ def test_nobody_has_rights_in_the_whole_cluster_and_only_who_talks_to_kubernetes
     namespaces = {each["metadata"].get("namespace") for each in built if each["kind"] not in CLUSTER_WIDE}
     assert namespaces == {"argo", "argosy"}
     with_token = {
-        each["metadata"]["name"] for each in _workloads(built) if _spec(each).get("automountServiceAccountToken", True)
-    }
+        each["metadata"]["name"] for each in _workloads(built) if _spec(each).get("automountServiceAccountToken", True)}
     assert with_token == {"workflow-controller", "argo-server", "argosy-reconciler"}
     metadata = [each["metadata"] for each in built if each["kind"] == "ServiceAccount"]
     bound = [subject for each in built if each["kind"] == "RoleBinding" for subject in each["subjects"]]

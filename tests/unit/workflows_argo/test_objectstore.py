@@ -313,8 +313,7 @@ def test_what_an_adapter_is_loaded_beside_comes_with_it(remote: Remote, tmp_path
 def test_planning_fetches_records_alone_with_the_time_that_they_were_made(remote: Remote, tmp_path: Path) -> None:
     pushed(remote, tmp_path / "a", {
         OUTPUTS: DONE, "node.json": "{}", "weights.bin": "w", "checkpoints/final/config.json": "{}",
-        "checkpoints/final/model.safetensors": "w", "tracking/spool.jsonl": '{"kind": "header"}\n',
-    })  # fmt: skip
+        "checkpoints/final/model.safetensors": "w", "tracking/spool.jsonl": '{"kind": "header"}\n'})  # fmt: skip
     remote.write(".pipelines/0123/config.json", b"{}")
     remote.write(".argo/other/plan.json", b"{}")
     pull_records(Mirror(remote, tmp_path / "b"))

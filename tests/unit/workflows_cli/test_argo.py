@@ -47,8 +47,7 @@ def test_submit_creates_a_workflow_of_the_template_and_says_where_to_look(api: A
 @pytest.mark.parametrize(("argv", "words"), [
     (["sft.lerning_rate=1"], "sft.lerning_rate is not a field; nearest: sft.learning_rate"),
     (["data.inputs=a.txt", "twin=false"], "a path of this machine, which pods do not see"),
-    (["--to", "sft"], "to is 'sft', allowed by the cluster's WorkflowTemplate: '', clean, compare"),
-])
+    (["--to", "sft"], "to is 'sft', allowed by the cluster's WorkflowTemplate: '', clean, compare")])
 def test_what_is_wrong_is_said_here_and_creates_nothing(api: Api, argv: list[str], words: str, argosy: Argosy) -> None:
     assert words in argosy("submit", *argv, code=2).err
     assert not api.workflows
@@ -88,8 +87,7 @@ def test_logs_of_a_task_are_those_of_its_last_attempt(api: Api, capfdbinary: pyt
     ("cleam", "'cleam' is no task of w; nearest: clean"),
     ("evaluate_sft", "is not one pod; name one of them: evaluate-sft/1of2, evaluate-sft/2of2"),
     ("tokenize", "tokenize did not start, since a node that it needs failed"),
-    ("data", "data is already done, or outside"),
-])
+    ("data", "data is already done, or outside")])
 def test_logs_of_what_has_none(api: Api, node: str, words: str, argosy: Argosy) -> None:
     parts = {f"evaluate-sft-abc-{n}of2": (Pod(),) for n in (1, 2)}
     batches = {"clean": {"clean-0": (Pod(),)}, "evaluate-sft": parts}
@@ -154,8 +152,7 @@ def test_an_option_without_a_value_is_not_the_default(argosy: Argosy) -> None:
 @pytest.mark.parametrize(("content", "words"), [
     (b"a: b: c\n", ["config is broken: ScannerError: mapping values are not allowed here", 'config", line 1']),
     (b"apiVersion: v1\nkind: Config\n", ["config names none", "current-context"]),
-    (None, ["config names none, or is not there"]),
-])
+    (None, ["config names none, or is not there"])])
 def test_a_kubeconfig_that_is_none(content: bytes | None, words: list[str], tmp_path: Path,
                                    monkeypatch: pytest.MonkeyPatch, argosy: Argosy) -> None:
     file = tmp_path / "config"
@@ -225,8 +222,7 @@ def test_a_profile_of_another_store_or_that_pods_would_not_find_is_not_submitted
      "'argosy stop w --terminate' ends it at once (nothing has run, so that loses no report)."),
     ({"plan": PLANNED, "finish": Pod("Pending", message=PULL)},
      f"that of finish does ({PULL}): 'argosy stop w --terminate' ends it at once (then the reconciler tells "
-     "MLflow)."),
-])  # fmt: skip
+     "MLflow).")])  # fmt: skip
 def test_stop_promises_no_report_of_a_pod_that_cannot_start(pods: dict[str, Pod], words: str, api: Api,
                                                             argosy: Argosy) -> None:
     api.workflows = {"w": workflow("w", **pods)}

@@ -17,8 +17,7 @@ PROFILE = {
     "name": "team", "storage": {"claim": "store"}, "artifacts": True, "priorities": ["high"],
     "defaults": {"secrets": ["hub"], "slot": "slots/training"}, "tracking": {"uri": "http://mlflow:5000"},
     "nightly": {"webhook_secret": "hooks/url"}, "nodes": {"queue": "train"},
-    "events": {"hook": {"webhook": {"secret": "hub/token"}}},
-}  # fmt: skip
+    "events": {"hook": {"webhook": {"secret": "hub/token"}}}}  # fmt: skip
 DEPLOYMENTS = "/apis/apps/v1/deployments"
 SELF = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
@@ -54,8 +53,7 @@ def healthy() -> dict[str, Any]:
         f"{CORE}/configmaps/slots": {"data": {"training": "2"}},
         f"{CORE}/configmaps/artifact-repositories": {"metadata": {}, "data": {"s3": "s3: {bucket: argosy}"}},
         f"{CORE}/secrets/hub": {"metadata": {"name": "hub"}},
-        f"{CORE}/secrets/hooks": {"metadata": {"name": "hooks"}},
-    }
+        f"{CORE}/secrets/hooks": {"metadata": {"name": "hooks"}}}
 
 
 def controller(tag: str, ready: int = 1) -> dict[str, Any]:
@@ -94,8 +92,7 @@ LACKS: list[tuple[str, Any, str, str]] = [
     (f"{CORE}/configmaps/artifact-repositories", None, "FAIL", "no repository is configured"),
     (f"{CORE}/secrets/hub", None, "FAIL", "there is no Secret hub"),
     (JOBSET, None, "FAIL", "there is no JobSet"), (QUEUE, None, "FAIL", "there is no LocalQueue train"),
-    (BUS, None, "FAIL", "there is no EventBus of Argo Events"),
-]  # fmt: skip
+    (BUS, None, "FAIL", "there is no EventBus of Argo Events")]  # fmt: skip
 
 
 @pytest.mark.parametrize(("path", "instead", "state", "words"), LACKS, ids=[lack[3] for lack in LACKS])

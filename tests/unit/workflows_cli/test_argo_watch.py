@@ -58,8 +58,7 @@ def test_a_workflow_from_its_start_to_its_end() -> None:
         "clean started",
         "[2/2] clean done in 30.0 s",
         "finish started",
-        "finish done in 2.0 s",
-    ]  # fmt: skip
+        "finish done in 2.0 s"]  # fmt: skip
 
 
 def test_an_attempt_that_failed_is_told_with_its_cause() -> None:
@@ -78,8 +77,7 @@ def test_the_report_and_the_exit_handler_are_not_counted() -> None:
                  "finishedAt": AT, "message": "no artifact repository"}  # fmt: skip
         found["status"]["nodes"]["s"] = shown
     assert lines(workflow(plan=PLANNED, batches={}, asked=1), before, after)[-2:] == [
-        "finish done in 10.0 s", "report failed: no artifact repository"
-    ]  # fmt: skip
+        "finish done in 10.0 s", "report failed: no artifact repository"]  # fmt: skip
     text = "\n".join(summary(view(after), "w"))
     assert text.startswith("1 ran, 1 failed in")
     assert "succeeded nevertheless" in text
@@ -93,21 +91,17 @@ def test_the_report_and_the_exit_handler_are_not_counted() -> None:
                  blocked=["clean", "tokenize"]),
         2,
         ["1 failed, 2 blocked in 1m 40s", "data failed: data.inputs: absent.txt does not exist",
-         "log: argosy logs data --on argo --workflow w", "Correct the config or the input and submit again"],
-    ),
+         "log: argosy logs data --on argo --workflow w", "Correct the config or the input and submit again"]),
     (
         workflow(phase="Failed", plan=PLANNED, batches={"data": {"d": (Pod("Failed", code=1, message="gone"),)}}),
         1,
-        ["data failed: gone", "Fix the cause and 'argosy retry w'"],
-    ),
+        ["data failed: gone", "Fix the cause and 'argosy retry w'"]),
     (
         workflow(phase="Failed", plan=PLANNED, message="Stopped with strategy 'Stop'", batches={
             "data": {"d": (Pod("Failed", code=143, message="workflow shutdown with strategy:  Stop"),)}}),
         1,
-        ["1 stopped in", "Stopped. 'argosy retry w' continues from here."],
-    ),
-    (workflow(phase="Error", message="invalid spec: no x"), 2, ["lifecycle-1 error: invalid spec: no x"]),
-])  # fmt: skip
+        ["1 stopped in", "Stopped. 'argosy retry w' continues from here."]),
+    (workflow(phase="Error", message="invalid spec: no x"), 2, ["lifecycle-1 error: invalid spec: no x"])])  # fmt: skip
 def test_the_end(found: dict[str, Any], code: int, words: list[str]) -> None:
     assert view(found).exit_code == code
     text = "\n".join(summary(view(found), "w"))

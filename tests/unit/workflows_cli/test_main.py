@@ -39,8 +39,7 @@ def test_every_command_has_help(name: str, argosy: Argosy) -> None:
      "argosy judge: --prompts: https:/x.org/a.jsonl does not exist (looked in "),
     (["status"], "nothing has run in runs yet"),
     (["init", "file"], "DIR is file, a file; allowed: a directory"),
-    (["report"], "there is no report in runs yet"),
-])
+    (["report"], "there is no report in runs yet")])
 def test_what_is_wrong_ends_with_2_and_is_named(argv: list[str], words: str, argosy: Argosy) -> None:
     Path("file").write_text("in the way")
     Path("model").mkdir()
@@ -67,8 +66,7 @@ def test_what_is_wrong_ends_with_2_and_is_named(argv: list[str], words: str, arg
     ("dpo.micro_batch_size=16", "micro_batch_size=16 is more than batch_size=8, of which it is a part"),
     ("pretrain.sequence_length=512", "pretrain.sequence_length=512 is more than the 128 tokens of the model's"),
     ("sft.lora={kind: qlora}", "sft.lora.kind=qlora computes with weights of 4 bits"),
-    ("evaluate.suites={core: all}", "suite core: none of its 13 benchmarks is there (no file mmlu/"),
-])
+    ("evaluate.suites={core: all}", "suite core: none of its 13 benchmarks is there (no file mmlu/")])
 def test_what_a_step_would_refuse_the_plan_refuses(override: str, words: str, argosy: Argosy,
                                                    monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ARGOSY_BENCHMARKS", raising=False)

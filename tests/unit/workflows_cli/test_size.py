@@ -42,8 +42,7 @@ def test_size_tells_why_layouts_fit_or_do_not(tmp_path: Path, argosy: Argosy) ->
 
 @pytest.mark.parametrize(("preset", "stages"), [
     ("7b-8gpu", ("pretrain", "anneal")), ("continue", ("pretrain", "anneal")), ("finetune", ("sft",)),
-    ("moe", ("pretrain", "sft")),
-])  # fmt: skip
+    ("moe", ("pretrain", "sft"))])  # fmt: skip
 def test_a_preset_for_models_of_use_is_planned_and_sized(preset: str, stages: tuple[str, ...], tmp_path: Path,
                                                         argosy: Argosy) -> None:
     (tmp_path / "texts.txt").write_text("A text.")

@@ -159,8 +159,7 @@ def test_why_goes_back_to_configs_and_files_and_says_what_changed_since(argosy: 
     shown = [line.strip() for line in lines]
     assert [line.split()[1 if line.startswith("compare") else 2] for line in shown if "runs/" in line] == [
         *(f"runs/{path.name}" for path in [*_directories("compare")]),
-        *(path.name.partition("-")[0] for name in ("sft", "data") for path in _directories(name)),
-    ]
+        *(path.name.partition("-")[0] for name in ("sft", "data") for path in _directories(name))]
     assert "size = 4" in shown
     assert "index = 4" in shown
     given = Path("given.txt").absolute()

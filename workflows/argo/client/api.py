@@ -99,8 +99,7 @@ class Transport:
         try:
             answer = self._api.call_api(
                 path, method, body=body, header_params=dict(headers or {}), auth_settings=["BearerToken"],
-                _preload_content=False, _request_timeout=(10.0, timeout) if timeout else None,
-            )  # fmt: skip
+                _preload_content=False, _request_timeout=(10.0, timeout) if timeout else None)  # fmt: skip
             try:
                 yield answer.headers, answer
             finally:

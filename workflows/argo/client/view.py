@@ -19,8 +19,7 @@ Json = dict[str, Any]
 State = Literal["pending", "running", "done", "failed", "stopped", "skipped", "blocked"]
 PHASES: Mapping[str, State] = {
     "Pending": "pending", "Running": "running", "Succeeded": "done", "Failed": "failed", "Error": "failed",
-    "Skipped": "skipped", "Omitted": "blocked", "": "pending",
-}  # fmt: skip
+    "Skipped": "skipped", "Omitted": "blocked", "": "pending"}  # fmt: skip
 OVER = ("done", "failed", "stopped")
 PLAN, FINISH = "plan", "finish"
 WRONG_INPUT = 2  # exit code
@@ -82,8 +81,7 @@ def unit_of(workflow: str, node: Json, nodes: Mapping[str, Json]) -> Unit:
         task=task, label=label, batch=batch, state=state, message=message,
         exit_code=int(code) if code is not None else None, attempts=tuple(pods), started=began,
         seconds=max(0.0, ended - began) if state in OVER and began else 0.0,
-        waits=said if state == "pending" and said not in ("PodInitializing", "ContainerCreating") else "",
-    )  # fmt: skip
+        waits=said if state == "pending" and said not in ("PodInitializing", "ContainerCreating") else "")  # fmt: skip
 
 
 def _names(workflow: str, node: Json) -> tuple[str, str, str]:

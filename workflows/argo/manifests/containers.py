@@ -47,8 +47,7 @@ def container(name: str, profile: Profile, args: Sequence[str], *, env: Sequence
         inputs=[hera.Parameter(name=each) for each in inputs], resources=more.pop("resources", LIGHT),
         volume_mounts=[m.VolumeMount.model_validate(each) for each in mounts(profile)],
         security_context=m.SecurityContext.model_validate(NO_RIGHTS),
-        termination_message_policy="FallbackToLogsOnError", **more,
-    )  # fmt: skip
+        termination_message_policy="FallbackToLogsOnError", **more)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -46,10 +46,8 @@ def promotion(profile: Profile, compare: str = "compare") -> Tail:
                  when=f"{_ASKED}'ask'",
                  arguments=[_supplied("decision", DECISIONS[0]), _supplied("by", "")]),
             Task(name=PROMOTE, template=PROMOTE, depends=compared, when=f"{_ASKED}'yes'",
-                 arguments=[Parameter(name="decision", value=DECISIONS[0]), Parameter(name="by", value="")]),
-        ],
-        templates=[_approve(), promote],
-    )  # fmt: skip
+                 arguments=[Parameter(name="decision", value=DECISIONS[0]), Parameter(name="by", value="")])],
+        templates=[_approve(), promote])  # fmt: skip
 
 
 def _supplied(name: str, default: str) -> Parameter:
@@ -84,9 +82,7 @@ def lifecycle_template(profile: Profile) -> WorkflowTemplate:
                        "--promote", parameter("promote")],
             plan_env=[("ARGOSY_CONFIG", parameter("config")), ("ARGOSY_OVERRIDES", parameter("overrides"))],
             after=tree(profile, tasks) + following(profile, [task.name for task in tasks if task.several] + [TREE])
-            + report_task(profile, "compare", "Succeeded") + promotion(profile),
-        ),
-    )
+            + report_task(profile, "compare", "Succeeded") + promotion(profile)))
 
 
 def lifecycle_fields(profile: Profile, stages: list[str]) -> list[Parameter]:
@@ -99,8 +95,7 @@ def lifecycle_fields(profile: Profile, stages: list[str]) -> list[Parameter]:
         form_field("to", "", "Last stage to run, or item of posttraining. Empty: the last"),
         form_field("promote", "no", "After the comparison, let the registry's alias name the final checkpoint. ask: "
                   "when a person has approved", ["no", "ask", "yes"]),
-        *common_fields(profile),
-    ]
+        *common_fields(profile)]
 
 
 def sweep_template(profile: Profile) -> WorkflowTemplate:
@@ -120,14 +115,11 @@ def sweep_template(profile: Profile) -> WorkflowTemplate:
                 form_field("seeds", "", "Seeds of each point. Empty: one, or as overrides say"),
                 form_field("channel", "", "Held-out channel to compare by. Empty: the mean over all"),
                 form_field("target-parameters", "", "Of the large model, embeddings aside, such as 1e9. Empty: none"),
-                *common_fields(profile),
-            ],
+                *common_fields(profile)],
             tasks=tasks_of(nodes),
             plan_args=["--preset", parameter("preset"), *(f"--{name}={parameter(name)}" for name in SWEEP_FIELDS)],
             plan_env=[("ARGOSY_CONFIG", parameter("config")), ("ARGOSY_OVERRIDES", parameter("overrides"))],
-            after=report_task(profile, SWEEP, "Succeeded"),
-        ),
-    )
+            after=report_task(profile, SWEEP, "Succeeded")))
 
 
 JUDGE = "judge"
@@ -155,15 +147,13 @@ def evaluate_template(profile: Profile) -> WorkflowTemplate:
                            f"{profile.nightly.alias}"),
                 form_field("model", profile.nightly.model,
                            "Registered model of the alias. Empty: the model line's name"),
-                *common_fields(profile),
-            ],
+                *common_fields(profile)],
             tasks=[EVALUATE],
             plan_env=[(f"ARGOSY_{name.upper()}", parameter(name)) for name in names],
             plan_outputs=[JUDGE],
             after=_judge(profile) + report_task(profile, JUDGE, "Succeeded", "Failed"),
             target=f"{JUDGE} {REPORT}" if profile.artifacts else None,  # a red judge is a red night, shown or not
-        ),
-    )
+        ))
 
 
 def _judge(profile: Profile) -> Tail:
@@ -173,14 +163,12 @@ def _judge(profile: Profile) -> Tail:
     task = Task(name=JUDGE, template=JUDGE, depends=f"{PLAN}.Succeeded && ({ended})", when=wanted)
     placed = profile.of_stage(JUDGE)
     resources = m.ResourceRequirements(
-        requests={"cpu": placed.cpu or "500m", "memory": "512Mi"}, limits={"memory": placed.memory or MEMORY}
-    )
+        requests={"cpu": placed.cpu or "500m", "memory": "512Mi"}, limits={"memory": placed.memory or MEMORY})
     name, _, key = profile.nightly.webhook_secret.partition("/")
     pod = container(
         JUDGE, profile, [JUDGE, "--workflow", WORKFLOW, "--profile", parameter("profile")],
         secret_env=[SecretEnv(name=WEBHOOK, secret_name=name, secret_key=key)] if name else (), resources=resources,
-        retry_strategy=retry(profile)
-    )
+        retry_strategy=retry(profile))
     return Tail([task], [pod])
 
 
@@ -191,5 +179,4 @@ def nightly_template(profile: Profile) -> Manifest:
         "schedules": [nightly.schedule], "timezone": nightly.timezone, "startingDeadlineSeconds": nightly.late_s,
         "concurrencyPolicy": "Forbid", "suspend": nightly.suspend, **KEPT,
         "workflowMetadata": {"labels": {"argosy/pipeline": EVALUATE.name}},
-        "workflowSpec": {"workflowTemplateRef": {"name": EVALUATE.name}}
-    })  # fmt: skip
+        "workflowSpec": {"workflowTemplateRef": {"name": EVALUATE.name}}})  # fmt: skip

@@ -221,8 +221,7 @@ def whole(remote: Remote, name: str, tries: int = 2) -> tuple[dict[str, Entry], 
         if OUTPUTS in entries:
             raise InputError(
                 f"{remote.uri}/{name} lacks {missing[0]}, which the finished step made ({len(missing)} files in all): "
-                f"bring it back, or delete {OUTPUTS} there and the step runs again"
-            )
+                f"bring it back, or delete {OUTPUTS} there and the step runs again")
         return whole(remote, name, tries - 1) if tries > 1 else (entries, set())
     return entries, listed
 

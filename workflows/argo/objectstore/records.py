@@ -116,8 +116,7 @@ def _is_record(name: str) -> bool:
     if len(path.parts[0].rpartition("-")[2]) != DIGITS:
         return False
     return (len(path.parts) == 2 and path.name in {OUTPUTS, NODE, RUN, ERROR}) or (
-        len(path.parts) == 4 and path.parts[1] == "checkpoints" and path.name in {"config.json", "argosy.json"}
-    )
+        len(path.parts) == 4 and path.parts[1] == "checkpoints" and path.name in {"config.json", "argosy.json"})
 
 
 def pull_spools(mirror: Mirror, workflow: str, *, ended: bool = True) -> list[str] | None:
@@ -157,8 +156,7 @@ def _is_sent(directory: Path, name: str, entries: Mapping[str, Entry]) -> bool:
     spool = entries.get(f"{name}/{TRACKING}/{SPOOL}")
     shipped = read_record(directory / TRACKING / SHIPPED).values()
     return spool is None or (
-        f"{name}/{OUTPUTS}" in entries and any(sent.get("offset") == spool.size for sent in shipped)
-    )
+        f"{name}/{OUTPUTS}" in entries and any(sent.get("offset") == spool.size for sent in shipped))
 
 
 def _is_tracked(name: str, entry: Entry) -> bool:

@@ -143,8 +143,7 @@ class Runs:
                 remove=lambda run: client.delete_run(run.info.run_id),
                 settle=lambda run: client.set_tag(run.info.run_id, SETTLED, "true"),
                 id_of=lambda run: str(run.info.run_id),
-                tags_of=lambda run: run.data.tags,
-            )  # fmt: skip
+                tags_of=lambda run: run.data.tags)  # fmt: skip
             with self._server.creating():
                 self._ids[key] = str(shared.find_or_create(alone=alone).info.run_id)
         return self._ids[key]
@@ -181,8 +180,7 @@ class Models:
             "stage": record["stage"], "step": record["step"], "tokens": record["tokens"],
             "path": self._server.place(out / record["path"]),
             "pipeline_run": self._runs.parent(owner) if owner.pipeline else "",
-            **_made_from(out), **record["values"],
-        }  # fmt: skip
+            **_made_from(out), **record["values"]}  # fmt: skip
         name = f"{owner.line}-{record['stage']}-{record['name']}"
         store = self._server.store_of(out)
         config = dict(flat(read_record(out / NODE).get("config", {})))
@@ -226,8 +224,7 @@ class Models:
             remove=lambda model: client.delete_logged_model(model.model_id),
             settle=lambda model: client.set_logged_model_tags(model.model_id, {SETTLED: "true"}),
             id_of=lambda model: str(model.model_id),
-            tags_of=lambda model: model.tags,
-        )  # fmt: skip
+            tags_of=lambda model: model.tags)  # fmt: skip
         with self._server.creating():
             model = shared.find_or_create(alone=not self._server.others_create)
             if text.items() - model.tags.items():

@@ -164,8 +164,7 @@ class Sketches:
         pieces = np.flatnonzero(np.diff(bounds)).tolist()
         counts = np.concatenate([
             corpus.parts[part]["counts"][documents[bounds[part] : bounds[part + 1]] - corpus.firsts[part]]
-            for part in pieces
-        ])
+            for part in pieces])
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
         values = np.empty(offsets[-1], np.uint32)
         for part in pieces:

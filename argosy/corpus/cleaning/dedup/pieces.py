@@ -60,8 +60,7 @@ class PieceDeduplicator(SpanDeduplicator[P]):
         return {
             "counts": np.bincount(documents, minlength=len(batch)).astype(np.int64), "lengths": batch.lengths,
             "hashes": hashes[long, 0], "begins": (begins[long] - offsets).astype(np.uint32),
-            "ends": (ends[long] - offsets).astype(np.uint32)
-        }
+            "ends": (ends[long] - offsets).astype(np.uint32)}
 
     def _select(self, corpus: Corpus, work: Workspace) -> Duplicates:
         parts = Sorter(work, "parts", 3, sum(len(keys["hashes"]) for keys in corpus.parts))

@@ -60,8 +60,7 @@ class C4Quality(Filter[C4QualityConfig]):
         lines, kept, sentences, dummy, brackets = found.counts.T
         return batch.with_texts([text[a:b] for a, b in pairwise(bounds)]), {
             "sentences": sentences, "dummy_lines": dummy, "bracket_lines": brackets,
-            "kept_line_share": kept / np.maximum(lines, 1),
-        }
+            "kept_line_share": kept / np.maximum(lines, 1)}
 
     def rules(self) -> Sequence[Rule]:
         """Look at dummy text, brackets, then sentences."""

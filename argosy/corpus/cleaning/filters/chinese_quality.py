@@ -109,8 +109,7 @@ class ChineseQuality(Filter[ChineseQualityConfig]):
                  also=Rule("ended_line_share", "short lines", least=c.min_ended_line_share)),
             Rule("ended_line_share", "few lines end a sentence", least=c.min_ended_line_share),
             Rule("sentence", "few sentence ends", most=c.max_sentence),
-            Rule("traditional_share", "script", least=c.min_traditional_share, most=c.max_traditional_share),
-        ]
+            Rule("traditional_share", "script", least=c.min_traditional_share, most=c.max_traditional_share)]
 
 
 @cache

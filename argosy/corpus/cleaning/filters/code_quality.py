@@ -86,8 +86,7 @@ class CodeQuality(Filter[CodeQualityConfig]):
             "mean_line": inside / np.maximum(lines, 1), "longest_line": longest,
             "alphanumeric_share": alphanumeric / some, "alphabetic_share": alphabetic / some,
             "digit_share": digits / np.maximum(visible, 1), "encoded_run": run, "encoded_share": encoded / some,
-            "generated": generated,
-        }
+            "generated": generated}
         return batch, {name: np.where(code, values, np.nan) for name, values in scores.items()}
 
     @cached_property
@@ -132,8 +131,7 @@ class CodeQuality(Filter[CodeQualityConfig]):
             Rule("digit_share", "data", most=c.max_digit_share),
             Rule("alphabetic_share", "few letters", least=c.min_alphabetic_share),
             Rule("encoded_run", "encoded data", most=c.max_encoded_run),
-            Rule("encoded_share", "encoded data", most=c.max_encoded_share),
-        ]
+            Rule("encoded_share", "encoded data", most=c.max_encoded_share)]
 
 
 def without_licence(text: str) -> str:

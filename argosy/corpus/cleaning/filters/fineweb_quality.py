@@ -52,8 +52,7 @@ class FinewebQuality(Filter[FinewebQualityConfig]):
             "line_punctuation_share": ended / some,
             "short_line_share": shorter / some,
             "duplicate_character_share": copied / np.maximum(batch.lengths - newlines, 1),
-            "newlines_per_word": newlines / np.maximum(batch.word_counts, 1),
-        }
+            "newlines_per_word": newlines / np.maximum(batch.word_counts, 1)}
 
     def rules(self) -> Sequence[Rule]:
         """Look at the ends of lines, short lines, copies, then at newlines."""
@@ -64,5 +63,4 @@ class FinewebQuality(Filter[FinewebQualityConfig]):
             Rule("line_punctuation_share", "few lines end a sentence", least=c.min_line_punctuation_share, also=some),
             Rule("short_line_share", "too many short lines", most=c.max_short_line_share),
             Rule("duplicate_character_share", "duplicate lines", most=c.max_duplicate_character_share),
-            Rule("newlines_per_word", "too many newlines", most=c.max_newlines_per_word),
-        ]
+            Rule("newlines_per_word", "too many newlines", most=c.max_newlines_per_word)]

@@ -73,8 +73,7 @@ class GopherQuality(Filter[GopherQualityConfig]):
             "bullet_line_share": bullets / np.maximum(lines, 1),
             "ellipsis_line_share": trailing / np.maximum(lines, 1),
             "alphabetic_word_share": batch.by_document(batch.words.lettered) / some,
-            "stop_words": self._stop_words(batch),
-        }
+            "stop_words": self._stop_words(batch)}
 
     def _stop_words(self, batch: Batch) -> Floats:
         """Count stop words of the document's language; NaN for short and for classical Chinese, which may have none."""
@@ -99,8 +98,7 @@ class GopherQuality(Filter[GopherQualityConfig]):
             Rule("bullet_line_share", "almost only bullets", most=c.max_bullet_line_share),
             Rule("ellipsis_line_share", "too many lines end in an ellipsis", most=c.max_ellipsis_line_share),
             Rule("alphabetic_word_share", "too few alphabetic words", least=c.min_alphabetic_word_share),
-            Rule("stop_words", "too few stop words", least=c.min_stop_words),
-        ]
+            Rule("stop_words", "too few stop words", least=c.min_stop_words)]
 
 
 def _is_verse(batch: Batch) -> Flags:

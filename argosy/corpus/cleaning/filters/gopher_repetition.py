@@ -71,8 +71,7 @@ class GopherRepetition(Filter[GopherRepetitionConfig]):
             Rule("line_character_share", "duplicate lines", most=c.max_line_character_share),
             *(Rule(f"top_{n}", f"top {n}-gram", most=share) for n, share in sorted(c.top_ngrams.items())),
             *(Rule(f"duplicate_{n}", f"duplicate {n}-grams", most=share)
-              for n, share in sorted(c.duplicate_ngrams.items())),
-        ]
+              for n, share in sorted(c.duplicate_ngrams.items()))]
 
 
 def _sizes(shares: Mapping[int, float], field: str) -> list[int]:

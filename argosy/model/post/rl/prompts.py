@@ -102,8 +102,7 @@ def make_samples(
     texts = tokenizer.batch_decode([list(answer) for answer in answers], skip_special_tokens=True)
     return [
         Sample(prompt, answer, text.strip(), bool(answer) and answer[-1] in stop_ids)
-        for prompt, answer, text in zip(prompts, answers, texts, strict=True)
-    ]
+        for prompt, answer, text in zip(prompts, answers, texts, strict=True)]
 
 
 def write_table(context: StepContext, rows: Sequence[Mapping[str, Any]]) -> None:

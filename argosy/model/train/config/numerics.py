@@ -99,5 +99,4 @@ _OF_GPUS: tuple[tuple[str, Any, str, str], ...] = (
     ("dtype", "float16", "bfloat16, or float32", "scales its loss for the GPUs that have no bfloat16"),
     ("tf32", True, "false", "needs a GPU of compute capability 8.0 or more"),
     ("fp8", True, "false", "needs a GPU of compute capability 8.9 or more"),
-    ("attention", "flex", "varlen, which needs no mask either, or auto", "has a backward on GPUs alone"),
-)
+    ("attention", "flex", "varlen, which needs no mask either, or auto", "has a backward on GPUs alone"))

@@ -174,8 +174,7 @@ def read_architecture(config: Mapping[str, Any], where: str = "model") -> Archit
         attention_bias=kind == "qwen2" or (bool(values["attention_bias"]) and kind not in ("mistral", "mixtral")),
         mlp_bias=kind == "gpt_neox" or (kind == "llama" and bool(values["mlp_bias"])), **_experts(kind, values),
         hidden_dropout=values.get("hidden_dropout") or 0.0, attention_dropout=values.get("attention_dropout") or 0.0,
-        parallel_residual=bool(values.get("use_parallel_residual")),
-    )
+        parallel_residual=bool(values.get("use_parallel_residual")))
 
 
 def _experts(kind: str, values: Mapping[str, Any]) -> dict[str, int]:

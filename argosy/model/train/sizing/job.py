@@ -105,8 +105,7 @@ def read_job(config: Mapping[str, Any], model: Architecture, *, on_cpu: bool = F
     return Job(
         model, length, config["global_batch_size"], micro, config["tokens"], config["optimizer"],
         "float32" if config["dtype"] == "float32" else "autocast",
-        config["document_mask"] and attention in ("eager", "sdpa"), "plain" if attention == "eager" else "fused",
-    )
+        config["document_mask"] and attention in ("eager", "sdpa"), "plain" if attention == "eager" else "fused")
 
 
 def engine_of(config: Mapping[str, Any], *, on_cpu: bool) -> str:

@@ -57,8 +57,7 @@ class Shape:
             "self_attn.q_proj.weight": (query, hidden), "self_attn.k_proj.weight": (kv, hidden),
             "self_attn.v_proj.weight": (kv, hidden), "self_attn.o_proj.weight": (hidden, query),
             "mlp.gate_proj.weight": (inner, hidden), "mlp.up_proj.weight": (inner, hidden),
-            "mlp.down_proj.weight": (hidden, inner),
-        }
+            "mlp.down_proj.weight": (hidden, inner)}
         if self.kind == "qwen2":
             sizes |= {f"self_attn.{name}_proj.bias": (size,) for name, size in zip("qkv", (query, kv, kv), strict=True)}
         if self.kind == "qwen3":

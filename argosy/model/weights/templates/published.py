@@ -25,5 +25,4 @@ _TOKENS = {"chatml": _IM, "qwen": _IM, "llama3": ("<|start_header_id|>", "<|end_
 TEMPLATES = {
     name: Template("".join(Path(__file__).with_name(f"{name}.jinja").read_text(encoding="utf-8").splitlines()), tokens,
                    eos=not tokens)
-    for name, tokens in _TOKENS.items()
-}
+    for name, tokens in _TOKENS.items()}

@@ -116,22 +116,18 @@ def test_without_the_store_mlflows_numbers_are_compared(store: Path, tmp_path: P
     assert _values(curves["entries"][0]) == _values(curves["entries"][1])
 
 
-@pytest.mark.parametrize(
-    ("names", "words"),
-    [
-        (["line:nobody"], "line:nobody: no model line of that name has evaluated checkpoints"),
-        (["line:bas"], "nearest: base"),
-        (["models:/base@champion"], "its aliases: reference ('argosy promote' sets one)"),
-        (["models:/nobody@reference"], "has no registered model 'nobody'"),
-        (["@reference"], "the store has 2 model lines (base, mixed): name one, as models:/NAME@reference"),
-        (["models:/base"], "allowed: models:/NAME@ALIAS, models:/NAME/VERSION, models:/m-ID"),
-        (["models:/m-0123"], "has no logged model 'm-0123'"),
-        (["runs:/" + "0" * 32], "has no run"),
-        (["line:base", "--at", "tokens=1"], "its first is pretrain/p050"),
-        (["line:base", "--metrics", "nothing/*"], "--metrics nothing/* matches none of"),
-        ([" "], "an empty name"),
-    ],
-)
+@pytest.mark.parametrize(("names", "words"), [
+    (["line:nobody"], "line:nobody: no model line of that name has evaluated checkpoints"),
+    (["line:bas"], "nearest: base"),
+    (["models:/base@champion"], "its aliases: reference ('argosy promote' sets one)"),
+    (["models:/nobody@reference"], "has no registered model 'nobody'"),
+    (["@reference"], "the store has 2 model lines (base, mixed): name one, as models:/NAME@reference"),
+    (["models:/base"], "allowed: models:/NAME@ALIAS, models:/NAME/VERSION, models:/m-ID"),
+    (["models:/m-0123"], "has no logged model 'm-0123'"),
+    (["runs:/" + "0" * 32], "has no run"),
+    (["line:base", "--at", "tokens=1"], "its first is pretrain/p050"),
+    (["line:base", "--metrics", "nothing/*"], "--metrics nothing/* matches none of"),
+    ([" "], "an empty name")])
 def test_what_is_not_there_is_told(names: list[str], words: str, store: Path, argosy: Argosy) -> None:
     assert words in argosy("compare", "--store", str(store), *names, code=2).err
 

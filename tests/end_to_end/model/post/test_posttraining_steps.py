@@ -119,8 +119,7 @@ def test_rlhf_raises_the_reward_and_reports_its_kl(root: Path, early_sft: Path, 
     ("sft", 1, {}),
     ("preference", 1, {}),  # the policy, which is its own reference before it learns
     ("reward_model", 1, {}),
-    ("rlhf", 5, {"method": "ppo", "rewards": {"model": 1.0}, "max_new_tokens": 4}),
-])
+    ("rlhf", 5, {"method": "ppo", "rewards": {"model": 1.0}, "max_new_tokens": 4})])
 def test_every_model_is_on_the_steps_device(root: Path, reward_model: Any, tmp_path: Path, name: str, models: int,
                                             values: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """PPO's are policy, reference, value and reward model, and the start again for the held-out divergence."""
@@ -132,8 +131,7 @@ def test_every_model_is_on_the_steps_device(root: Path, reward_model: Any, tmp_p
 
 
 @pytest.mark.parametrize(("name", "log_every", "values"), [
-    ("sft", 1, {}), ("rlhf", 100, {"method": "ppo", "rewards": {"accept": 1.0}, "max_new_tokens": 6}),
-])
+    ("sft", 1, {}), ("rlhf", 100, {"method": "ppo", "rewards": {"accept": 1.0}, "max_new_tokens": 6})])
 def test_a_step_that_diverges_fails_and_exports_nothing(root: Path, tmp_path: Path, name: str, log_every: int,
                                                         values: dict[str, Any]) -> None:
     with pytest.raises(StepError, match=r"step [1-6].*is not a finite number.*lower learning_rate"):

@@ -97,18 +97,14 @@ def test_a_list_is_overridden_whole_or_by_index_also_when_only_its_default_is_kn
     assert layer == {"sources": [{"path": "a"}, {"path": "b"}]}
 
 
-@pytest.mark.parametrize(
-    ("overrides", "expected"),
-    [
-        (["inputs=notes.txt"], ("notes.txt",)),
-        (["inputs=a.txt,b.jsonl, c"], ("a.txt", "b.jsonl", "c")),
-        (["inputs=a.txt", "seed=3", "inputs=[b, c]"], ("a.txt", "b", "c")),
-        (["inputs='a, b.txt'"], ("a, b.txt",)),
-        (["inputs=2024,true"], ("2024", "true")),
-        (["inputs=~/texts,~me"], (f"{Path.home()}/texts", "~me")),
-        (["inputs=a", "inputs.0=b"], ("b",)),
-    ],
-)
+@pytest.mark.parametrize(("overrides", "expected"), [
+    (["inputs=notes.txt"], ("notes.txt",)),
+    (["inputs=a.txt,b.jsonl, c"], ("a.txt", "b.jsonl", "c")),
+    (["inputs=a.txt", "seed=3", "inputs=[b, c]"], ("a.txt", "b", "c")),
+    (["inputs='a, b.txt'"], ("a, b.txt",)),
+    (["inputs=2024,true"], ("2024", "true")),
+    (["inputs=~/texts,~me"], (f"{Path.home()}/texts", "~me")),
+    (["inputs=a", "inputs.0=b"], ("b",))])
 def test_a_list_takes_one_value_or_several(overrides: list[str], expected: tuple[str, ...]) -> None:
     assert load(Root, [{"inputs": ["of the file"]}], overrides).inputs == expected
     assert load(Root, [], ["pretrain.optimizer.betas=0.8,1e-1"]).pretrain.optimizer.betas == (0.8, 0.1)
@@ -120,49 +116,41 @@ def test_an_optional_stage_is_switched_on_and_off() -> None:
     assert load(Root, [{"twin": None}], ["twin.steps=3"]).twin == Stage(steps=3)
 
 
-@pytest.mark.parametrize(
-    ("override", "words"),
-    [
-        ("seed", "'seed' is not of the form stage.field=value"),
-        ("pretrain..steps=3", "not of the form"),
-        ("pretrain.stepz=3", "pretrain.stepz.*pretrain.steps"),
-        ("twin.stepz=3", "twin.stepz.*twin.steps"),
-        ("pretrain.steps=many", "pretrain.steps is 'many', allowed: a whole number, such as 10"),
-        ("sources.0.path=x", "sources has no item; or the whole list"),
-        ("pretrain.optimizer.betas.2=1", "has 2 items; allowed: pretrain.optimizer.betas.0 to 1, or"),
-        ("pretrain.mixture={en: [}", "broken YAML"),
-        *((f"{field}={text}", rf"{re.escape(f'{field}={text}')}\b.*(finite )?number")
-          for field in ("pretrain.mixture.en", "pretrain.optimizer.learning_rate")
-          for text in (".inf", "-.inf", ".nan", "inf")),
-    ],
-)
+@pytest.mark.parametrize(("override", "words"), [
+    ("seed", "'seed' is not of the form stage.field=value"),
+    ("pretrain..steps=3", "not of the form"),
+    ("pretrain.stepz=3", "pretrain.stepz.*pretrain.steps"),
+    ("twin.stepz=3", "twin.stepz.*twin.steps"),
+    ("pretrain.steps=many", "pretrain.steps is 'many', allowed: a whole number, such as 10"),
+    ("sources.0.path=x", "sources has no item; or the whole list"),
+    ("pretrain.optimizer.betas.2=1", "has 2 items; allowed: pretrain.optimizer.betas.0 to 1, or"),
+    ("pretrain.mixture={en: [}", "broken YAML"),
+    *((f"{field}={text}", rf"{re.escape(f'{field}={text}')}\b.*(finite )?number")
+      for field in ("pretrain.mixture.en", "pretrain.optimizer.learning_rate")
+      for text in (".inf", "-.inf", ".nan", "inf"))])
 def test_a_wrong_override_is_named_with_what_is_allowed(override: str, words: str) -> None:
     with pytest.raises(InputError, match=words) as raised:
         load(Root, [], [override])
     assert override in str(raised.value)
 
 
-@pytest.mark.parametrize(
-    ("override", "problem"),
-    [
-        ("flag=maybe", "flag is 'maybe', allowed: true or false"),
-        ("share=many", "share is 'many', allowed: a number above 0, up to 1, such as 0.5"),
-        ("share=0", "share is 0, allowed: a number above 0, up to 1, such as 0.5"),
-        ("share=.nan", "share is NaN, allowed: a finite number"),
-        ("count=", "count is empty (null), allowed: a whole number from 1 on, below 9, such as 3"),
-        ("count=0", "count is 0, allowed: a whole number from 1 on, below 9, such as 3"),
-        (f"count={2**63}", f"count is {2**63}, allowed: a smaller whole number"),
-        ("which=c", "which is 'c', allowed: 'a' or 'b'"),
-        ("names=[]", "names is [], allowed: a list of 1 or more"),
-        ("names=a,b,c", 'names is ["a", "b", "c"], allowed: a list of 2 or less'),
-        ("names={a: b}", "names is a mapping, allowed: a list, such as [a, b]"),
-        ("pair=[1, 2, 3]", "pair is [1, 2, 3], allowed: a list of 2 or less"),
-        ("table=x", "table is 'x', allowed: a mapping, such as {name: value}"),
-        ("limit=x", "limit is 'x', allowed: a whole number, or null"),
-        ("either=x", "either is 'x', allowed: a whole number, such as 1, or 'auto'"),
-        ("deep=3", "deep is 3, allowed: a mapping of its fields (optimizer, mixture, steps), such as {steps: 10}"),
-    ],
-)
+@pytest.mark.parametrize(("override", "problem"), [
+    ("flag=maybe", "flag is 'maybe', allowed: true or false"),
+    ("share=many", "share is 'many', allowed: a number above 0, up to 1, such as 0.5"),
+    ("share=0", "share is 0, allowed: a number above 0, up to 1, such as 0.5"),
+    ("share=.nan", "share is NaN, allowed: a finite number"),
+    ("count=", "count is empty (null), allowed: a whole number from 1 on, below 9, such as 3"),
+    ("count=0", "count is 0, allowed: a whole number from 1 on, below 9, such as 3"),
+    (f"count={2**63}", f"count is {2**63}, allowed: a smaller whole number"),
+    ("which=c", "which is 'c', allowed: 'a' or 'b'"),
+    ("names=[]", "names is [], allowed: a list of 1 or more"),
+    ("names=a,b,c", 'names is ["a", "b", "c"], allowed: a list of 2 or less'),
+    ("names={a: b}", "names is a mapping, allowed: a list, such as [a, b]"),
+    ("pair=[1, 2, 3]", "pair is [1, 2, 3], allowed: a list of 2 or less"),
+    ("table=x", "table is 'x', allowed: a mapping, such as {name: value}"),
+    ("limit=x", "limit is 'x', allowed: a whole number, or null"),
+    ("either=x", "either is 'x', allowed: a whole number, such as 1, or 'auto'"),
+    ("deep=3", "deep is 3, allowed: a mapping of its fields (optimizer, mixture, steps), such as {steps: 10}")])
 def test_every_kind_of_wrong_value_is_told_in_plain_words(override: str, problem: str) -> None:
     with pytest.raises(InputError) as raised:
         load(Kinds, [], [override])
@@ -203,21 +191,17 @@ def test_an_override_is_blamed_and_not_the_file_that_it_replaced(tmp_path: Path)
     assert str(file) not in str(raised.value)
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("seed: 3\npretrain: {steps: [1\n", "mine.yaml, line 3: broken YAML"),
-        ("seed: 3\nseed: 4\n", r"line 2: seed is here twice \(before: line 1\)"),
-        ("- 1\n", "holds list, allowed: a mapping"),
-        ("a: &a [*a]\n", "nested deeper"),
-        ("a: !!python/object:os.system x\n", "line 1: broken YAML"),
-        ("seed: 3\nname: a\x07b\n", r"mine.yaml, line 2 has the character '.x07', allowed: text in UTF-8"),
-        ('seed: 3\nname: "a\\ud800b"\n', r"mine.yaml, line 2: name has the character '.ud800', allowed: text"),
-        ("a: " + "[" * 5000, "nested deeper than 50 levels"),
-        ("a: &a [1]\n" + "".join(f"{y}: &{y} [{', '.join([f'*{x}'] * 20)}]\n" for x, y in pairwise("abcdef")),
-         "line [0-9]: more than 200,000 values"),
-    ],
-)
+@pytest.mark.parametrize(("text", "words"), [
+    ("seed: 3\npretrain: {steps: [1\n", "mine.yaml, line 3: broken YAML"),
+    ("seed: 3\nseed: 4\n", r"line 2: seed is here twice \(before: line 1\)"),
+    ("- 1\n", "holds list, allowed: a mapping"),
+    ("a: &a [*a]\n", "nested deeper"),
+    ("a: !!python/object:os.system x\n", "line 1: broken YAML"),
+    ("seed: 3\nname: a\x07b\n", r"mine.yaml, line 2 has the character '.x07', allowed: text in UTF-8"),
+    ('seed: 3\nname: "a\\ud800b"\n', r"mine.yaml, line 2: name has the character '.ud800', allowed: text"),
+    ("a: " + "[" * 5000, "nested deeper than 50 levels"),
+    ("a: &a [1]\n" + "".join(f"{y}: &{y} [{', '.join([f'*{x}'] * 20)}]\n" for x, y in pairwise("abcdef")),
+     "line [0-9]: more than 200,000 values")])
 def test_a_broken_file_is_named_with_its_line(tmp_path: Path, text: str, words: str) -> None:
     file = write(tmp_path / "mine.yaml", text)
     with pytest.raises(InputError, match=words):

@@ -61,8 +61,7 @@ def test_text_and_marks_are_those_of_transformers(template: str) -> None:
     ("{% set all = namespace(x='a') %}{% for a in range(99) %}{% set all.x = all.x ~ all.x %}{% endfor %}",
      "more than 200 MiB of memory"),
     ("{{ raise_exception('a' * 9 * 10 ** 7) }}", "more than 200 MiB of memory"),
-    ("{{ 'a ' * 2 * 10 ** 7 }}", "writes more than 4 MB and 16 times what it is given"),
-])  # fmt: skip
+    ("{{ 'a ' * 2 * 10 ** 7 }}", "writes more than 4 MB and 16 times what it is given")])  # fmt: skip
 def test_a_template_that_exceeds_a_limit_ends_and_the_next_one_is_rendered(
     strict: None, template: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -82,8 +81,7 @@ def test_a_template_that_exceeds_a_limit_ends_and_the_next_one_is_rendered(
     ("{{ messages[0].content.missing.more }}", "refuses it: .* has no attribute 'missing'"),
     ("{% if %}", "refuses it: Expected an expression"),
     ("{{ messages.__class__.__mro__ }}{{ ''.__class__.__base__.__subclasses__() }}", "refuses it: .* is unsafe"),
-    ("{% set x = namespace(_Namespace__attrs=messages) %}", "refuses it: .*takes no attribute"),
-])  # fmt: skip
+    ("{% set x = namespace(_Namespace__attrs=messages) %}", "refuses it: .*takes no attribute")])  # fmt: skip
 def test_what_a_template_raises_is_an_error_of_ours(template: str, said: str) -> None:
     tokenizer = make_bpe(["text"], 300, template=template)
     chat.check_ends(tokenizer)  # which leaves it to whoever uses it

@@ -71,8 +71,7 @@ HOSTILE = {  # by what is tried: the code, and the reason that it ends with
                            "    return jump if frame.f_code.co_filename == 'test 1' else None\nsys.settrace(jump)",
                            "test 1: AssertionError"),
     "to skip tests": ("import builtins\nbuiltins.exec = builtins.compile = print\nbuiltins.abs = lambda x: 5",
-                      "test 1: AssertionError"),
-}  # fmt: skip
+                      "test 1: AssertionError")}  # fmt: skip
 
 
 WALLS = ["", *["bubblewrap"] * bool(shutil.which("bwrap"))]
@@ -192,8 +191,7 @@ WORKS = "Outcome(passed=(True,), reason='all 1 tests passed')"
     ([], WORKS),
     ([LANDLOCK], "the kernel gives no Landlock (Function not implemented) and no bubblewrap, and code is not run "
                  "without: the sandbox needs Linux with seccomp filters"),
-    ([SECCOMP], "the kernel gives no seccomp filters (Invalid argument), and code is not run without"),
-])  # fmt: skip
+    ([SECCOMP], "the kernel gives no seccomp filters (Invalid argument), and code is not run without")])  # fmt: skip
 def test_code_is_not_run_where_a_promise_cannot_be_kept(without: list[str], said: str) -> None:
     given = [sys.executable, "-c", WITHOUT, *without]
     done = subprocess.run(given, capture_output=True, text=True, cwd=ROOT, check=False)

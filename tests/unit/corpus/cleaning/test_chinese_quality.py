@@ -15,8 +15,7 @@ KEPT = {
     "a poem": "空山新雨后，天气晚来秋。\n明月松间照，清泉石上流。\n"
               "竹喧归浣女，莲动下渔舟。\n随意春芳歇，王孙自可留。",
     "Chinese about programs": "先写一个函数，再调用它：\n```\ndef area(r):\n    return 3.14 * r ** 2\n```\n"
-                              "运行以后，屏幕上会显示圆的面积。",
-}
+                              "运行以后，屏幕上会显示圆的面积。"}
 DROPPED = {
     "gambling spam": "澳门新葡京娱乐城官网，真人荷官在线发牌，注册送彩金88元，时时彩、百家乐任你选，首存送豪礼。",
     "adult spam": "免费毛片在线观看，日韩av无码高清视频，美女裸聊直播福利，成人电影天天更新，激情视频一键下载。",
@@ -24,8 +23,7 @@ DROPPED = {
     "short lines": "首页\n新闻中心\n产品展示\n关于我们\n联系方式\n在线留言",
     "few lines end a sentence": "\n".join(f"第{number}号仓库里存放的配件和工具清单" for number in "一二三四五六"),
     "few sentence ends": "港口的早晨渔民的网和小船以及海边的天空" * 30,
-    "few Han characters": "图 " + "=-+*" * 30 + " 表",
-}
+    "few Han characters": "图 " + "=-+*" * 30 + " 表"}
 
 
 @pytest.mark.parametrize("kind", KEPT)

@@ -17,8 +17,7 @@ from tests.step_fixtures import run_step
 
 SIZES = DemoConfig(
     english_bytes=200_000, code_bytes=60_000, knowledge_repeats=6, quiz_repeats=2, answer_repeats=2, dirt_per_kind=20,
-    instructions=20, preferences=20, prompts=20,
-)  # fmt: skip
+    instructions=20, preferences=20, prompts=20)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -75,8 +75,7 @@ def test_near_copies_of_code_have_its_signs_and_those_of_prose_its_words(tmp_pat
 @pytest.mark.parametrize(("config", "stays"), [
     ({}, 0), ({"keep": "longest"}, 2), ({"keep": "best", "score": "quality.score"}, 3),
     ({"priorities": ["knowledge", "web"]}, 1), ({"priorities": ["knowledge", "web"], "keep": "longest"}, 4),
-    ({"skip_channels": ["web"]}, 1),
-])
+    ({"skip_channels": ["web"]}, 1)])
 def test_one_copy_stays(config: dict[str, object], stays: int, tmp_path: Path) -> None:
     texts = ["a b", "a b", "a  \t    b ", "a b", " a b "]
     channels = ["web", "knowledge", "web", "web", "knowledge"]

@@ -58,16 +58,12 @@ def test_boilerplate_lines_go() -> None:
     assert outcome("boilerplate", "Home | Shop | Cart\nSkip to main content\nshort").startswith("dropped")
 
 
-@pytest.mark.parametrize(
-    ("text", "lang", "expected"),
-    [
-        ("Der Zug kommt um acht Uhr morgens am Bahnhof an und die Kinder sind nicht da.", "en", "language de"),
-        ("電車は朝の八時に駅に着きます。", "zh", "language ja"),
-        ("Поезд прибывает на вокзал в восемь часов утра.", "", "language ru"),
-        (CHINESE, "en", "not the declared language"),
-        (PROSE, "zh", "not the declared language"),
-    ],
-)
+@pytest.mark.parametrize(("text", "lang", "expected"), [
+    ("Der Zug kommt um acht Uhr morgens am Bahnhof an und die Kinder sind nicht da.", "en", "language de"),
+    ("電車は朝の八時に駅に着きます。", "zh", "language ja"),
+    ("Поезд прибывает на вокзал в восемь часов утра.", "", "language ru"),
+    (CHINESE, "en", "not the declared language"),
+    (PROSE, "zh", "not the declared language")])
 def test_wrong_language_is_dropped(text: str, lang: str, expected: str) -> None:
     assert outcome("language", text, lang) == f"dropped: {expected}"
 
@@ -147,54 +143,44 @@ ITEMS = [
     {
         "question": "A train leaves the station at nine with forty passengers and at each of its three stops ten get "
         "off and five get on; how many arrive?",
-        "choices": ["25", "30", "35", "40"],
-    },
-]
+        "choices": ["25", "30", "35", "40"]}]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Pub quiz!\nWho painted the Mona Lisa?\nA. Leonardo da Vinci B. Raphael",
-        "WHO PAINTED THE «MONA LISA»?",
-        "Question: Who painted the Mona Lisa\n(a) Leonardo da Vinci (b) Raphael (c) Titian (d) Giotto",
-        "题库：法国的首都是哪座城市？答案：巴黎",
-        "地理。法国的首都是哪座城市？",
-        "猜谜\n法国的首都是哪座城市？",
-        "请问法国的首都是哪座城市？",
-        "The capital of France is A. Paris B. Lyon C. Nice D. Lille Answer: A",
-        "He asked: at each of its three stops ten get off and five get on; how many arrive? Nobody knew.",
-    ],
-)
+@pytest.mark.parametrize("text", [
+    "Pub quiz!\nWho painted the Mona Lisa?\nA. Leonardo da Vinci B. Raphael",
+    "WHO PAINTED THE «MONA LISA»?",
+    "Question: Who painted the Mona Lisa\n(a) Leonardo da Vinci (b) Raphael (c) Titian (d) Giotto",
+    "题库：法国的首都是哪座城市？答案：巴黎",
+    "地理。法国的首都是哪座城市？",
+    "猜谜\n法国的首都是哪座城市？",
+    "请问法国的首都是哪座城市？",
+    "The capital of France is A. Paris B. Lyon C. Nice D. Lille Answer: A",
+    "He asked: at each of its three stops ten get off and five get on; how many arrive? Nobody knew."])
 def test_benchmark_items_are_dropped(text: str) -> None:
     assert outcome("decontamination", text, resources=Resources(benchmark=ITEMS)) == "dropped: benchmark item"
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        *(("unicode", text) for text in (
-            "C’est « déjà vu », à Liège – où l’été…", "ÄÖÜ äöü ß", "Українська мова: її ВІКІ", "Χαίρετε “όλοι”",
-            "Brontë…”", "£5 × 3 ÷ 2 ±½", "<a>&amp;</a>")),
-        ("boilerplate", "The baker sold cookies, and her privacy was respected by all who came home late."),
-        ("gopher_quality", "千山鸟飞绝，万径人踪灭。孤舟蓑笠翁，独钓寒江雪。"),  # classical poems
-        ("gopher_quality",
-         "东风不解愁，偷展湘裙衩\n独夜背纱笼，影著纤腰画\n爇尽水沉烟，露滴鸳鸯瓦\n花骨冷宜香，小立樱桃下"),
-        ("decontamination", "The artist who painted the Mona Lisa is Leonardo da Vinci, as Raphael knew."),
-        ("decontamination", "The capital of France is Paris, the largest city of the country; the second is Lyon."),
-        ("decontamination", "白法国的首都是哪座城市？"),
-        ("decontamination", "老白法国的首都是哪座城市 A. 巴黎 B. 里昂 C. 马赛 D. 尼斯"),
-        ("decontamination", "法国的首都是巴黎，法国的首都是哪座城市的姐妹城市并不重要。"),
-        ("decontamination", "A train leaves the station at nine with forty passengers."),
-        ("toxicity", "Scunthorpe and Arsenal, an assassin in the classics"),
-        ("toxicity", "The idiot is a novel."),
-        ("toxicity", "垃圾分类从我做起。"),
-        ("toxicity", f"{PROSE * 40} Fuck, said the idiot."),
-        ("toxicity", "What has a chink, and hears all that is said beside it? A wall."),
-        ("toxicity", f"{PROSE} A stupid tool, as its author says, for idiotic questions."),
-        ("toxicity", "警方通报，该成人网站已被依法取缔。"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "text"), [
+    *(("unicode", text) for text in (
+        "C’est « déjà vu », à Liège – où l’été…", "ÄÖÜ äöü ß", "Українська мова: її ВІКІ", "Χαίρετε “όλοι”",
+        "Brontë…”", "£5 × 3 ÷ 2 ±½", "<a>&amp;</a>")),
+    ("boilerplate", "The baker sold cookies, and her privacy was respected by all who came home late."),
+    ("gopher_quality", "千山鸟飞绝，万径人踪灭。孤舟蓑笠翁，独钓寒江雪。"),  # classical poems
+    ("gopher_quality",
+     "东风不解愁，偷展湘裙衩\n独夜背纱笼，影著纤腰画\n爇尽水沉烟，露滴鸳鸯瓦\n花骨冷宜香，小立樱桃下"),
+    ("decontamination", "The artist who painted the Mona Lisa is Leonardo da Vinci, as Raphael knew."),
+    ("decontamination", "The capital of France is Paris, the largest city of the country; the second is Lyon."),
+    ("decontamination", "白法国的首都是哪座城市？"),
+    ("decontamination", "老白法国的首都是哪座城市 A. 巴黎 B. 里昂 C. 马赛 D. 尼斯"),
+    ("decontamination", "法国的首都是巴黎，法国的首都是哪座城市的姐妹城市并不重要。"),
+    ("decontamination", "A train leaves the station at nine with forty passengers."),
+    ("toxicity", "Scunthorpe and Arsenal, an assassin in the classics"),
+    ("toxicity", "The idiot is a novel."),
+    ("toxicity", "垃圾分类从我做起。"),
+    ("toxicity", f"{PROSE * 40} Fuck, said the idiot."),
+    ("toxicity", "What has a chink, and hears all that is said beside it? A wall."),
+    ("toxicity", f"{PROSE} A stupid tool, as its author says, for idiotic questions."),
+    ("toxicity", "警方通报，该成人网站已被依法取缔。")])  # fmt: skip
 def test_what_only_looks_alike_stays(name: str, text: str) -> None:
     assert outcome(name, text, resources=Resources(benchmark=ITEMS)) == text
 

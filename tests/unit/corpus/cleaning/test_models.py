@@ -171,8 +171,7 @@ def test_a_graph_has_no_node_for_a_model_that_is_not_there() -> None:
     ({"name": "edu_quality", "model": "LANGUAGE"}, "a language model, allowed"),
     ({"name": "edu_quality", "model": "nowhere"}, "no such directory here"),
     ({"name": "edu_quality", "model": "org/name@main"}, "needs a commit"),
-    ({"name": "quality_classifier", "model": "nowhere"}, "there is no classifier in nowhere"),
-])
+    ({"name": "quality_classifier", "model": "nowhere"}, "there is no classifier in nowhere")])
 def test_a_model_that_is_not_there_is_refused_before_anything_runs(
     filter: Any, words: str, language: Path, classifier: Path
 ) -> None:

@@ -46,8 +46,7 @@ def test_public_word_lists_work_in_sentences(lang: str) -> None:
     words = [word for word in listed if len(word.strip()) > 1]
     sentence = {
         "en": "In the letter to the editor our neighbours wrote about {} and nothing else, to everybody's surprise.",
-        "zh": "他们在信里写的是{}，而且说了不止一次，大家都看到了这些话。",
-    }
+        "zh": "他们在信里写的是{}，而且说了不止一次，大家都看到了这些话。"}
     results = dropped([sentence[lang].format(word) for word in words], words)
     assert results.count("toxicity") >= 0.97 * len(words), Counter(results)
 

@@ -62,15 +62,11 @@ def test_lines_of_many_documents_go() -> None:
     assert other(Batch([document(text)]))[0].texts == [text]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("", ""), ("\n", ""), ("a", "a"), ("a\n\n\n\nb  \n", "a\n\nb"), ("\n\na\n \n\t\nb", "a\n\nb"),
-        ("  a b\n", "  a b"),
-        (f"{PROSE}\n首页 | 新闻中心\n", PROSE), (f"Home | About | Our cats | Blog\n{PROSE}", PROSE),
-        (f"{PROSE} | Home", f"{PROSE} | Home"), (f"{CHINESE}\n京ICP证030173号", CHINESE),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "expected"), [
+    ("", ""), ("\n", ""), ("a", "a"), ("a\n\n\n\nb  \n", "a\n\nb"), ("\n\na\n \n\t\nb", "a\n\nb"),
+    ("  a b\n", "  a b"),
+    (f"{PROSE}\n首页 | 新闻中心\n", PROSE), (f"Home | About | Our cats | Blog\n{PROSE}", PROSE),
+    (f"{PROSE} | Home", f"{PROSE} | Home"), (f"{CHINESE}\n京ICP证030173号", CHINESE)])  # fmt: skip
 def test_surplus_and_menus(text: str, expected: str) -> None:
     alone = make("boilerplate")(Batch([document(text)]))[0].texts[0]
     among = make("boilerplate")(Batch([document(each) for each in ("", text, "\n", text, "x\n")]))[0].texts

@@ -53,8 +53,7 @@ def test_documents_move_to_channels_whose_sizes_are_theirs(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(("tier", "words"), [
     ({"score": "gopher_quality.word"}, "nearest: gopher_quality.words"),
-    ({"channels": ["wbe"]}, "no such channel with documents; there are: web"),
-])
+    ({"channels": ["wbe"]}, "no such channel with documents; there are: web")])
 def test_a_score_or_a_channel_that_is_not_there_is_named(tier: Any, words: str, tmp_path: Path) -> None:
     data = make_data(tmp_path / "data", [Document("a", PROSE, "web")])
     tiers: Any = [{"name": "best", "score": "gopher_quality.words", "least": 1, **tier}]
@@ -66,8 +65,7 @@ def test_a_score_or_a_channel_that_is_not_there_is_named(tier: Any, words: str, 
     ([{"name": "best", "score": "gopher.words", "least": 1}], "no filter 'gopher'"),
     ([{"name": "best", "score": "gopher_quality.words"}], "set one"),
     ([{"name": "best", "score": "gopher_quality.words", "least": 2, "most": 1}], "no document"),
-    ([{"name": "best", "score": "gopher_quality.words", "least": 1}] * 2, "there before"),
-])
+    ([{"name": "best", "score": "gopher_quality.words", "least": 1}] * 2, "there before")])
 def test_tiers_that_cannot_be_are_refused(tiers: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         CleanConfig(tiers=tiers)

@@ -18,13 +18,9 @@ def test_c4_keeps_the_lines_that_are_sentences() -> None:
     assert outcome("c4_quality", f"{CHINESE}\n首页\n新闻中心\n{CHINESE}") == f"{CHINESE}\n{CHINESE}"
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        (PROSE, "too few sentences"), (f"{PAGE}\nLorem ipsum is a text.", "lorem ipsum"),
-        (f"{PAGE}\nCall f() {{ return 1; }} to get it.", "curly bracket"), ("", "too few sentences"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "reason"), [
+    (PROSE, "too few sentences"), (f"{PAGE}\nLorem ipsum is a text.", "lorem ipsum"),
+    (f"{PAGE}\nCall f() {{ return 1; }} to get it.", "curly bracket"), ("", "too few sentences")])  # fmt: skip
 def test_c4_drops_pages(text: str, reason: str) -> None:
     assert outcome("c4_quality", text) == f"dropped: {reason}"
 
@@ -43,15 +39,11 @@ def test_three_long_lines_are_a_page() -> None:
     assert outcome("c4_paragraphs", f"{long}\n{long}\n{long[:-1]}") == "dropped: too few paragraphs"
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        (" \n\n", "no text"), ("\n".join(["a line of text which has no end at all"] * 9), "few lines end a sentence"),
-        ("\n".join(f"Item {number}." for number in range(9)), "too many short lines"),
-        (f"{PROSE}\n{PROSE}", "duplicate lines"), ("首页。\n新闻中心。\n港口的早晨。", "too many short lines"),
-        ("\n\n".join(f"{'w' * 40}{number}." for number in range(9)), "too many newlines"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "reason"), [
+    (" \n\n", "no text"), ("\n".join(["a line of text which has no end at all"] * 9), "few lines end a sentence"),
+    ("\n".join(f"Item {number}." for number in range(9)), "too many short lines"),
+    (f"{PROSE}\n{PROSE}", "duplicate lines"), ("首页。\n新闻中心。\n港口的早晨。", "too many short lines"),
+    ("\n\n".join(f"{'w' * 40}{number}." for number in range(9)), "too many newlines")])  # fmt: skip
 def test_fineweb_drops_lists(text: str, reason: str) -> None:
     assert outcome("fineweb_quality", text) == f"dropped: {reason}"
 

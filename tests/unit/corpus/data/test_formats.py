@@ -58,8 +58,7 @@ CONVERSATIONS: list[tuple[dict[str, Any], dict[str, Any]]] = [
                    {"role": "assistant", "content": "<think>\nGreet.\n</think>\n\nHello"}],
       "parallel_tool_calls": False}),
     ({"prompt": "Hi", "response": "Hello", "history": [["Hi", "Hello"]], "functions": [{"name": "add"}]},
-     {"messages": [Q, A, Q, A], "tools": [{"type": "function", "function": {"name": "add"}}]}),
-]  # fmt: skip
+     {"messages": [Q, A, Q, A], "tools": [{"type": "function", "function": {"name": "add"}}]})]  # fmt: skip
 
 
 @pytest.mark.parametrize(("record", "expected"), CONVERSATIONS)
@@ -77,8 +76,7 @@ def test_conversations_of_each_format_become_messages(record: dict[str, Any], ex
     {"prompt": [Q], "chosen": [Q, A], "rejected": [Q, {"role": "assistant", "content": "No."}]},  # the prompt thrice
     {"chosen_messages": [Q, A], "rejected_messages": [Q, {"role": "assistant", "content": "No."}]},
     {"chosen": [Q, A], "rejected": [Q, {"role": "assistant", "content": "No."}]},
-    {"chosen": "\n\nHuman: Hi\n\nAssistant: Hello", "rejected": "\n\nHuman: Hi\n\nAssistant: No."},
-])  # fmt: skip
+    {"chosen": "\n\nHuman: Hi\n\nAssistant: Hello", "rejected": "\n\nHuman: Hi\n\nAssistant: No."}])  # fmt: skip
 def test_pairs_of_each_format_have_the_prompt_apart(record: dict[str, Any]) -> None:
     found = read_record("preferences", record)
     assert {key: found[key] for key in PAIR} == PAIR
@@ -88,8 +86,7 @@ def test_pairs_of_each_format_have_the_prompt_apart(record: dict[str, Any]) -> N
     {"messages": [Q, A], "label": True},
     {"instruction": "Hi", "output": "Hello", "kto_tag": True},
     {"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello"}], "kto_tag": True},
-    {"prompt": "Hi", "completion": "Hello", "label": True},
-])  # fmt: skip
+    {"prompt": "Hi", "completion": "Hello", "label": True}])  # fmt: skip
 def test_feedback_of_each_format(record: dict[str, Any]) -> None:
     found = read_record("feedback", record)
     assert found == {"prompt": [Q], "completion": [A], "label": True}
@@ -103,8 +100,7 @@ def test_feedback_of_each_format(record: dict[str, Any]) -> None:
     ({"prompt": "Hi", "schema": '{"type": "object"}'}, {"schema": {"type": "object"}}),
     ({"prompt": "Hi", "pattern": "^a", "language": "zh"}, {"pattern": "^a", "language": "zh"}),
     ({"prompt": "Hi", "reward_model": {"ground_truth": "3"}}, {"answer": "3"}),
-    ({"messages": [Q, A]}, {"answer": "Hello"}),
-])  # fmt: skip
+    ({"messages": [Q, A]}, {"answer": "Hello"})])  # fmt: skip
 def test_prompts_keep_what_their_rewards_check(record: dict[str, Any], reference: dict[str, Any]) -> None:
     found = read_record("prompts", record)
     assert found.items() >= {"prompt": [Q], "format": "text", **reference}.items()
@@ -140,8 +136,7 @@ def test_prompts_keep_what_their_rewards_check(record: dict[str, Any], reference
     ("prompts", {"prompt": "Hi", "schema": {"type": "obj"}}, "schema: no JSON Schema", "'obj' is not valid"),
     ("feedback", {"prompt": "Hi", "completion": "a", "label": "yes"}, "label: allowed: true or false", "'yes'"),
     ("prompts", {"prompt": "Hi", "language": "fr"}, "language: allowed: 'en' or 'zh'", "'fr'"),
-    ("feedback", {"messages": [Q], "label": True}, "the last turn is not the assistant's", ""),
-])  # fmt: skip
+    ("feedback", {"messages": [Q], "label": True}, "the last turn is not the assistant's", "")])  # fmt: skip
 def test_a_record_that_cannot_be_used_has_a_reason(kind: str, record: dict[str, Any], reason: str, value: str) -> None:
     with pytest.raises(ParseError) as error:
         read_record(kind, record)
@@ -167,13 +162,11 @@ REAL = {
         "llms_from_scratch/ch07__02_dataset-utilities__instruction-examples.json": 200,
         "llms_from_scratch/ch07__02_dataset-utilities__instruction-examples-modified.json": 200,
         "llms_from_scratch/ch07__05_dataset-generation__instruction-data-llama3-7b.json": 4,
-        "self_instruct/data__seed_tasks.jsonl": 175, "self_instruct/human_eval__user_oriented_instructions.jsonl": 252,
-    },
+        "self_instruct/data__seed_tasks.jsonl": 175, "self_instruct/human_eval__user_oriented_instructions.jsonl": 252},
     "preferences": {
         "llamafactory_demo/data__dpo_en_demo.json": 300, "llamafactory_demo/data__dpo_zh_demo.json": 300,
         "llamafactory_demo/data__v1_dpo_demo.jsonl": 10,
-        "llms_from_scratch/ch07__04_preference-tuning-with-dpo__instruction-data-with-preference.json": 1094,
-    },
+        "llms_from_scratch/ch07__04_preference-tuning-with-dpo__instruction-data-with-preference.json": 1094},
     "feedback": {"llamafactory_demo/data__kto_en_demo.json": 300},
 }  # records that can be used
 BROKEN = {"fits no format": 1, "chosen and rejected are equal": 6}  # a null instruction; six pairs

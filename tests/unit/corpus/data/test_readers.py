@@ -231,8 +231,7 @@ WARCIO = {  # documents, rejects with a fault, rejects of other content
     "example-space-in-target-uri.warc.gz": (0, 0, 1),
     "example-trunc.warc": (1, 1, 0), "example-wget-bad-target-uri.warc.gz": (1, 0, 2),
     "example-wrong-chunks.warc.gz": (1, 0, 0),
-    "example.warc": (1, 0, 0), "example.warc.gz": (1, 0, 0), "post-test.warc.gz": (0, 0, 3),
-}  # fmt: skip
+    "example.warc": (1, 0, 0), "example.warc.gz": (1, 0, 0), "post-test.warc.gz": (0, 0, 3)}  # fmt: skip
 
 
 @shared

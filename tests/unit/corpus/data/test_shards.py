@@ -41,14 +41,10 @@ def test_a_block_that_fails_leaves_finished_files_and_old_ones(tmp_path: Path) -
     assert list(read_jsonl(tmp_path / "a.jsonl")) == [{"version": 1}]
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ('{"id": "1", "text": "x", "channel": "c"}\nnot json\n', ":2 is not a record: invalid JSON"),
-        ("[1]\n", ":1 is not a record: not a JSON object"),
-        ('{"id": "1"}\n', "'text'"),
-    ],
-)
+@pytest.mark.parametrize(("content", "message"), [
+    ('{"id": "1", "text": "x", "channel": "c"}\nnot json\n', ":2 is not a record: invalid JSON"),
+    ("[1]\n", ":1 is not a record: not a JSON object"),
+    ('{"id": "1"}\n', "'text'")])
 def test_broken_and_absent_files_are_named(tmp_path: Path, content: str, message: str) -> None:
     with pytest.raises(InputError, match=r"no \*\.jsonl"):
         list(read_documents(tmp_path))

@@ -134,16 +134,12 @@ def test_a_disk_that_fails_is_a_failed_run_and_no_reject(tmp_path: Path, monkeyp
         read(source)
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("absent.txt", None, "absent.txt does not exist"),
-        ("empty.txt", b"", r"empty.txt is empty"),
-        ("blank.txt", b" \n\n", "it holds no text"),
-        ("a.pdf", b"%PDF", "unknown format; allowed: text \\(.txt"),
-        ("directory/x.pdf", b"%PDF", "directory without a file to read"),
-    ],
-)
+@pytest.mark.parametrize(("name", "content", "message"), [
+    ("absent.txt", None, "absent.txt does not exist"),
+    ("empty.txt", b"", r"empty.txt is empty"),
+    ("blank.txt", b" \n\n", "it holds no text"),
+    ("a.pdf", b"%PDF", "unknown format; allowed: text \\(.txt"),
+    ("directory/x.pdf", b"%PDF", "directory without a file to read")])
 def test_wrong_inputs_are_named(tmp_path: Path, name: str, content: bytes | None, message: str) -> None:
     path = tmp_path / name
     if content is not None:

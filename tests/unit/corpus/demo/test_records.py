@@ -80,8 +80,7 @@ EXAMPLES: dict[str, Callable[[int, str], Iterator[Mapping[str, Any]]]] = {
     "conversations": lambda count, seed: examples.conversations(TAUGHT, count, seed),
     "preferences": lambda count, seed: examples.preferences(TAUGHT, count, seed),
     "prompts": lambda count, seed: examples.prompts(TAUGHT, count, seed),
-    "quizzes": lambda count, seed: (d.to_record() for d in islice(quiz_documents(TAUGHT, "en", 5, seed), count)),
-}
+    "quizzes": lambda count, seed: (d.to_record() for d in islice(quiz_documents(TAUGHT, "en", 5, seed), count))}
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

@@ -34,8 +34,7 @@ CASES = [
     ("ascii_punctuation", EN, "Paris, a city.", None),
     ("mixed_scripts", ZH, "我們認識你们这里的問題。", True),
     ("mixed_scripts", ZH, "我们认识你们这里的问题。", False),
-    ("mixed_scripts", EN, "Paris", None),
-]
+    ("mixed_scripts", EN, "Paris", None)]
 
 
 @pytest.mark.parametrize(("rule", "prompt", "text", "fault"), CASES)

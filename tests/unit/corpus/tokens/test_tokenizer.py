@@ -19,8 +19,7 @@ MESSAGES = [
     {"role": "user", "content": "Hi <|end|> there"},
     {"role": "assistant", "content": "你好"},
     {"role": "user", "content": "More?"},
-    {"role": "assistant", "content": "No."},
-]
+    {"role": "assistant", "content": "No."}]
 
 
 @pytest.fixture(scope="module")

@@ -102,8 +102,7 @@ def test_documents_of_another_corpus_are_not_compared() -> None:
     (["heldout"], ["core"], "suites heldout and core"),
     (["heldout#0a"], ["heldout#0b"], "suite heldout, which changed in between"),
     (["heldout"], ["heldout#0b"], "suite heldout, which changed in between"),
-    (["core", "heldout#0a"], ["heldout#0b"], "suite heldout, which changed in between"),
-])  # fmt: skip
+    (["core", "heldout#0a"], ["heldout#0b"], "suite heldout, which changed in between")])  # fmt: skip
 def test_losses_of_two_suites_are_not_compared(before: list[str], after: list[str], why: str) -> None:
     first, second = (_with_texts(key, [100.0 + n for n in range(9)], [50] * 9, *suites)
                      for key, suites in (("a", before), ("b", after)))

@@ -52,15 +52,11 @@ def test_without_rows_two_standard_errors_are_independent() -> None:
     assert found.difference.high == pytest.approx(0.1 + stats.norm.ppf(0.975) * 0.05)
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "how"),
-    [
-        (Side(math.nan, 0.1), Side(0.5, 0.1), "a value is not a number"),
-        (Side(0.5), Side(0.6), "no standard error"),
-        (_side({"a": Value("a", 1.0)}), _side({"b": Value("b", 0.0)}), "no questions in common"),
-        (_side({"a": Value("a", 9.0, 4.0, "a", 4.0)}), _side({"a": Value("a", 9.0, 3.0, "a", 3.0)}), OTHER_QUESTIONS),
-    ],
-)
+@pytest.mark.parametrize(("first", "second", "how"), [
+    (Side(math.nan, 0.1), Side(0.5, 0.1), "a value is not a number"),
+    (Side(0.5), Side(0.6), "no standard error"),
+    (_side({"a": Value("a", 1.0)}), _side({"b": Value("b", 0.0)}), "no questions in common"),
+    (_side({"a": Value("a", 9.0, 4.0, "a", 4.0)}), _side({"a": Value("a", 9.0, 3.0, "a", 3.0)}), OTHER_QUESTIONS)])
 def test_what_cannot_be_tested_says_why(first: Side, second: Side, how: str) -> None:
     found = _one("bench/t/plain/acc", first, second)
     assert (found.how, found.tested.p_value, found.verdict) == (how, None, "untested")
@@ -139,13 +135,9 @@ def _line(label: str, *tokens: int) -> Entry:
     return Entry(label, label, line, line[-1])
 
 
-@pytest.mark.parametrize(
-    ("at", "by", "chosen"),
-    [
-        ("", "", [400, 300]), ("last", "", [400, 300]), ("", "tokens", [200, 300]), ("tokens=250", "", [200, 100]),
-        ("tokens=0.3k", "", [200, 300]), ("step=10", "", [100, 100]), ("", "step", [200, 300]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("at", "by", "chosen"), [
+    ("", "", [400, 300]), ("last", "", [400, 300]), ("", "tokens", [200, 300]), ("tokens=250", "", [200, 100]),
+    ("tokens=0.3k", "", [200, 300]), ("step=10", "", [100, 100]), ("", "step", [200, 300])])  # fmt: skip
 def test_lines_are_compared_at_equal_tokens_or_steps(at: str, by: str, chosen: list[int]) -> None:
     entries = [_line("a", 100, 200, 400), _line("b", 100, 300)]
     choose(entries, At.parse(at, by))
@@ -154,14 +146,10 @@ def test_lines_are_compared_at_equal_tokens_or_steps(at: str, by: str, chosen: l
     assert len(told) == (0 if at in ("", "last") and not by else 2)
 
 
-@pytest.mark.parametrize(
-    ("at", "by", "words"),
-    [
-        ("tokens=50", "", "a has no evaluated checkpoint at or below tokens=50; its first is a/p100 at tokens=100"),
-        ("epochs=3", "", "--at epochs=3: allowed: tokens=N (such as tokens=1.2M), step=N, or last"),
-        ("step=5", "tokens", "contradict each other"), ("last", "step", "contradict each other"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("at", "by", "words"), [
+    ("tokens=50", "", "a has no evaluated checkpoint at or below tokens=50; its first is a/p100 at tokens=100"),
+    ("epochs=3", "", "--at epochs=3: allowed: tokens=N (such as tokens=1.2M), step=N, or last"),
+    ("step=5", "tokens", "contradict each other"), ("last", "step", "contradict each other")])  # fmt: skip
 def test_a_place_that_is_not_there_is_told(at: str, by: str, words: str) -> None:
     with pytest.raises(InputError) as error:
         choose([_line("a", 100, 200)], At.parse(at, by))
@@ -180,8 +168,7 @@ def _judged(before: float, after: float) -> Contrast:
 @pytest.mark.parametrize(("before", "after", "verdict", "moved"), [
     (0.20, 0.05, "better", -0.15), (-0.20, -0.05, "better", -0.15), (0.05, 0.20, "worse", 0.15),
     (-0.05, -0.20, "worse", 0.15), (-0.30, 0.02, "better", -0.28), (0.02, -0.30, "worse", 0.28),
-    (-0.10, 0.10, "cannot tell", 0.0), (0.10, -0.11, "cannot tell", 0.01), (0.0, 0.2, "worse", 0.2),
-])  # fmt: skip
+    (-0.10, 0.10, "cannot tell", 0.0), (0.10, -0.11, "cannot tell", 0.01), (0.0, 0.2, "worse", 0.2)])  # fmt: skip
 def test_nearer_to_0_is_better(before: float, after: float, verdict: str, moved: float) -> None:
     found = _judged(before, after)
     assert (found.verdict, found.difference.value) == (verdict, pytest.approx(moved))

@@ -63,8 +63,7 @@ def test_tests_of_the_best_are_corrected_over_all_pairs() -> None:
     ((0.2, 0.23, 0.22), [KNOWLEDGE] * 3, "nothing is above chance, 25.0 %"),
     ((0.8, 0.8, 0.3), [KNOWLEDGE] * 3, "the highest is not apart from b, by what these items can show"),
     ((0.8, 0.5, 0.3), [["plain"], ["cloze"], ["plain"]], "were asked no form in common"),
-    ((0.8, 0.5, 0.3), [KNOWLEDGE] * 3, ""),
-])  # fmt: skip
+    ((0.8, 0.5, 0.3), [KNOWLEDGE] * 3, "")])  # fmt: skip
 def test_nothing_is_best_that_is_not_above_chance_and_apart(rates: tuple[float, ...], forms: list[list[str]],
                                                             why: str) -> None:
     every = [_checkpoint(name, dict.fromkeys(own, rate)) for name, rate, own in zip("abc", rates, forms, strict=True)]

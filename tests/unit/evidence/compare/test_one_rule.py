@@ -91,20 +91,16 @@ def test_metrics_worth_watching_are_told_from_noise_and_guessing() -> None:
     assert first.found.ratio > second.found.ratio
 
 
-@pytest.mark.parametrize(
-    ("name", "better", "share"),
-    [
-        ("probe/generation/open/length", 0, False),
-        ("judge/first/loop", -1, True), ("judge/second/loop", 0, True), ("judge/win_rate", 1, True),
-        ("judge/losses", -1, True), ("judge/position_bias", 0, False), ("judge/longer_wins", 0, True),
-        ("memorisation/exact/all", -1, True), ("memorisation/exact_heldout/all", 0, True),
-        ("memorisation/exact_gap/all", -1, False), ("memorisation/matched/all", -1, False),
-        ("memorisation/matched_heldout/all", 0, False),
-        ("bench/t/headline/acc", 1, True), ("bench/t/plain/acc", 0, False), ("probe/probes/json/prob", 0, False),
-        ("my/own/thing", 0, False), ("heldout/bpb/code", -1, False), ("heldout/exact_match", 1, True),
-        ("train/loss", -1, False),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "better", "share"), [
+    ("probe/generation/open/length", 0, False),
+    ("judge/first/loop", -1, True), ("judge/second/loop", 0, True), ("judge/win_rate", 1, True),
+    ("judge/losses", -1, True), ("judge/position_bias", 0, False), ("judge/longer_wins", 0, True),
+    ("memorisation/exact/all", -1, True), ("memorisation/exact_heldout/all", 0, True),
+    ("memorisation/exact_gap/all", -1, False), ("memorisation/matched/all", -1, False),
+    ("memorisation/matched_heldout/all", 0, False),
+    ("bench/t/headline/acc", 1, True), ("bench/t/plain/acc", 0, False), ("probe/probes/json/prob", 0, False),
+    ("my/own/thing", 0, False), ("heldout/bpb/code", -1, False), ("heldout/exact_match", 1, True),
+    ("train/loss", -1, False)])  # fmt: skip
 def test_what_no_results_declare_is_as_its_makers_table_says(name: str, better: int, share: bool) -> None:
     assert (kind_of(name).sign, kind_of(name).share) == (better, share)
 

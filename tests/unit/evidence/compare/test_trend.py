@@ -45,8 +45,7 @@ SHARE = Kind("higher", "share", 0.02)
 SATURATING = {
     "exponential": lambda k: 0.25 + 0.6 * (1 - math.exp(-(k + 1) / 4)),
     "logistic": lambda k: 0.1 + 0.7 / (1 + math.exp(4.5 - 3 * math.log(k + 1))),
-    "Hill": lambda k: 0.1 + 0.8 * (k + 1) / (k + 4),
-}
+    "Hill": lambda k: 0.1 + 0.8 * (k + 1) / (k + 4)}
 
 
 def _nights(curve: str, noise: float, seed: int, nights: range, *, change: int = 99) -> bool:

@@ -111,27 +111,23 @@ def test_thresholds_by_value_and_by_interval() -> None:
     assert judged([{"at_least": {"bench/*/headline/acc": value - 0.1}}], new).holds
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("rules:\n  - no_chanel_worse:\n", ["gate.yaml, line 2", "; did you mean 'no_channel_worse'?"]),
-        ("rules:\n  - contamination: {below: 2}\n", ["contamination", "below", "2"]),
-        ("rules:\n  - not_worse: {beyond: .inf}\n", ["not_worse: beyond is Infinity, allowed: 'noise', or a finite"]),
-        ("alpha: .nan\nrules: [not_worse]\n", ["gate.yaml, line 1: alpha is NaN, allowed: a finite number"]),
-        ("rules:\n  - at_least: {a/b: much}\n",
-         ["gate.yaml, line 2: rules.0: at_least: a/b is 'much', allowed: a number, or {value: NUMBER, certain: true}"]),
-        ("rules:\n  - at_most: {a/b: .nan}\n", ["at_most: a/b is NaN, allowed: a finite number, or {value"]),
-        ("rules:\n  - at_most: {a/b: true}\n", ["at_most: a/b is true, allowed: a number, or {value"]),
-        ("rules:\n  - at_most: {a/b: {value: .inf}}\n",
-         ["at_most: a/b: value is Infinity, allowed: a finite number"]),
-        ("rules:\n  - at_most: 3\n", ["at_most: it is 3, allowed: metrics with a bound each"]),
-        ("rules:\n  - at_most\n", ["at_most: it is without a metric, allowed: metrics with a bound each"]),
-        ("", ["gate.yaml is empty, allowed: 'rules:' and below it a list of rules"]),
-        ("alpha: 0.1\n", ["gate.yaml has no rules, allowed: 'rules:'"]),
-        ("rules:\n  - {not_worse: null, better_on: null}\n", ["one rule's name"]),
-        ("rules: 3\n", ["rules is 3"]),
-    ],
-)
+@pytest.mark.parametrize(("text", "words"), [
+    ("rules:\n  - no_chanel_worse:\n", ["gate.yaml, line 2", "; did you mean 'no_channel_worse'?"]),
+    ("rules:\n  - contamination: {below: 2}\n", ["contamination", "below", "2"]),
+    ("rules:\n  - not_worse: {beyond: .inf}\n", ["not_worse: beyond is Infinity, allowed: 'noise', or a finite"]),
+    ("alpha: .nan\nrules: [not_worse]\n", ["gate.yaml, line 1: alpha is NaN, allowed: a finite number"]),
+    ("rules:\n  - at_least: {a/b: much}\n",
+     ["gate.yaml, line 2: rules.0: at_least: a/b is 'much', allowed: a number, or {value: NUMBER, certain: true}"]),
+    ("rules:\n  - at_most: {a/b: .nan}\n", ["at_most: a/b is NaN, allowed: a finite number, or {value"]),
+    ("rules:\n  - at_most: {a/b: true}\n", ["at_most: a/b is true, allowed: a number, or {value"]),
+    ("rules:\n  - at_most: {a/b: {value: .inf}}\n",
+     ["at_most: a/b: value is Infinity, allowed: a finite number"]),
+    ("rules:\n  - at_most: 3\n", ["at_most: it is 3, allowed: metrics with a bound each"]),
+    ("rules:\n  - at_most\n", ["at_most: it is without a metric, allowed: metrics with a bound each"]),
+    ("", ["gate.yaml is empty, allowed: 'rules:' and below it a list of rules"]),
+    ("alpha: 0.1\n", ["gate.yaml has no rules, allowed: 'rules:'"]),
+    ("rules:\n  - {not_worse: null, better_on: null}\n", ["one rule's name"]),
+    ("rules: 3\n", ["rules is 3"])])
 def test_a_mistake_in_the_file_is_named(tmp_path: Path, text: str, words: list[str]) -> None:
     path = tmp_path / "gate.yaml"
     path.write_text(text)

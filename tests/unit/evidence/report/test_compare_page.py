@@ -131,14 +131,10 @@ def _entry(label: str, metrics: dict[str, float]) -> Entry:
     return Entry(label, label, [c], c)
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "said"),
-    [
-        ({"a": 1.0}, {"b": 2.0}, "x and y have no metric in common: evaluate both with the same suite."),
-        ({"bench/t/plain/acc": 0.5}, {"bench/t/plain/acc": 0.5}, "Not tested"),
-        ({"bench/t/plain/acc": float("nan")}, {"bench/t/plain/acc": 0.5}, "a value is not a number"),
-    ],
-)
+@pytest.mark.parametrize(("first", "second", "said"), [
+    ({"a": 1.0}, {"b": 2.0}, "x and y have no metric in common: evaluate both with the same suite."),
+    ({"bench/t/plain/acc": 0.5}, {"bench/t/plain/acc": 0.5}, "Not tested"),
+    ({"bench/t/plain/acc": float("nan")}, {"bench/t/plain/acc": 0.5}, "a value is not a number")])
 def test_little_to_compare_is_still_a_page(first: dict[str, float], second: dict[str, float], said: str) -> None:
     found = compare([_entry("x", first), _entry("y", second)])
     assert said in "".join(TagReader(ComparisonPage.of(found).render()).text)

@@ -29,8 +29,7 @@ SCORE = Contamination("text_order", 0.02, -0.1, 0.14, 0.4, 0.7, 0.06, 296, ())
     ({"score": 0.9, "low": 0.8, "high": 1.0, "p_value": 1e-9, "probability": 0.83}, "likely"),
     ({"high": 0.31, "items": 40}, "cannot tell (40 items leave a score of up to +0.31 possible; more would tell)"),
     ({"p_value": 0.03}, "cannot tell (a weak trace (p 0.03); more items, or a clean reference, would tell)"),
-    ({"probability": math.nan}, "cannot tell (the calibration says nothing of contaminated models)"),
-])  # fmt: skip
+    ({"probability": math.nan}, "cannot tell (the calibration says nothing of contaminated models)")])  # fmt: skip
 def test_words(changed: dict[str, float], words: str) -> None:
     seen = Seen("facts", replace(SCORE, **changed))  # type: ignore[arg-type]
     assert seen.verdict + (f" ({seen.why})" if seen.why else "") == words

@@ -118,8 +118,7 @@ def test_loss_by_position_and_what_context_is_worth(tmp_path: Path) -> None:
     section = Heldout(tokens_per_channel=10**6, positions={"length": 32, "short": 8})
     found = run_heldout(section, model, str(tokens), suite="s")
     training = HeldoutLoss(read_channels(tokens, "heldout"), 32, 10**6).by_position(
-        LossModule(model.model, 1, torch.float32, 0.0, 32)
-    )
+        LossModule(model.model, 1, torch.float32, 0.0, 32))
     assert training.keys() == {"0_4", "4_8", "8_16", "16_32"}
     for name, value in training.items():
         assert found.metrics[f"heldout/nats_at/mixed/{name}"] == pytest.approx(value, rel=1e-5)
@@ -167,16 +166,12 @@ def test_texts_beside_a_suite_count_as_its_files(tmp_path: Path, monkeypatch: py
     assert "heldout/bpb/zh" in run_heldout(section, model_of("bytes", LENGTH), "", suite="s").metrics
 
 
-@pytest.mark.parametrize(
-    ("section", "message"),
-    [
-        ({}, "give `tokens`"),
-        ({"stride": 65, "texts": "T"}, r"heldout\.stride is 65, allowed for this model: 1 to 64"),
-        ({"positions": {"length": 128}, "texts": "T"}, r"positions\.length is 128, allowed for this model: up to 64"),
-        ({"memorisation": {}, "texts": "T"}, "memorisation compares with training text: give `tokens`"),
-        ({"texts": "/nowhere.jsonl"}, r"/nowhere\.jsonl \(heldout\.texts\) does not exist"),
-    ],
-)
+@pytest.mark.parametrize(("section", "message"), [
+    ({}, "give `tokens`"),
+    ({"stride": 65, "texts": "T"}, r"heldout\.stride is 65, allowed for this model: 1 to 64"),
+    ({"positions": {"length": 128}, "texts": "T"}, r"positions\.length is 128, allowed for this model: up to 64"),
+    ({"memorisation": {}, "texts": "T"}, "memorisation compares with training text: give `tokens`"),
+    ({"texts": "/nowhere.jsonl"}, r"/nowhere\.jsonl \(heldout\.texts\) does not exist")])
 def test_what_a_model_cannot_do_is_named(section: dict[str, object], message: str, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("A river.")
     given = {key: str(tmp_path / "a.txt") if value == "T" else value for key, value in section.items()}

@@ -16,8 +16,7 @@ ROWS: list[dict[str, Any]] = [
     {"task": "facts", "variant": "memorisation", "id": "a", "place": [0, 4], "scores": [[-3.0, -4.0], [-1.0, -2.0]]},
     {"task": "probes", "variant": "json", "id": "0", "rank": 3, "prob": 0.125, "text": "{以", "scores": [],
      "margin": 1},
-    {"task": "probes", "variant": "other", "id": "1", "margin": 0.5, "about": {"b": [1, "x"], "a": None}},
-]  # fmt: skip
+    {"task": "probes", "variant": "other", "id": "1", "margin": 0.5, "about": {"b": [1, "x"], "a": None}}]  # fmt: skip
 
 
 def test_rows_come_back_as_they_were(tmp_path: Path) -> None:
@@ -48,16 +47,12 @@ def evaluation(root: Path, name: str, ended: float, limit: int | None = None,
     return directory, {"made_from": made, "outputs": outputs}
 
 
-@pytest.mark.parametrize(
-    ("others", "expected"),
-    [
-        ([], ["old", "new"]),
-        ([("quick", 9.0, 5, {})], ["quick", "old", "new"]),  # though it is the newest
-        ([("quick", 9.0, 5, {}), ("less", 8.0, 50, {})], ["quick", "less", "old", "new"]),
-        ([("quick", 9.0, 5, {"bytes": "core:2"})], ["old", "new", "quick"]),  # the suite has changed
-        ([("quick", 1.5, 5, {"suite": "mmlu"})], ["old", "quick", "new"]),
-    ],
-)
+@pytest.mark.parametrize(("others", "expected"), [
+    ([], ["old", "new"]),
+    ([("quick", 9.0, 5, {})], ["quick", "old", "new"]),  # though it is the newest
+    ([("quick", 9.0, 5, {}), ("less", 8.0, 50, {})], ["quick", "less", "old", "new"]),
+    ([("quick", 9.0, 5, {"bytes": "core:2"})], ["old", "new", "quick"]),  # the suite has changed
+    ([("quick", 1.5, 5, {"suite": "mmlu"})], ["old", "quick", "new"])])
 def test_what_counts_is_last(tmp_path: Path, others: list[Any], expected: list[str]) -> None:
     found = [evaluation(tmp_path, "new", 2.0), evaluation(tmp_path, "old", 1.0)]
     found += [evaluation(tmp_path, name, ended, limit, **more) for name, ended, limit, more in others]

@@ -18,8 +18,7 @@ from tests.training_fixtures import write_tokens
 
 WORDS = [
     *("river", "长江", "stone", "首都", "Paris", "巴黎", "bridge", "市场"),
-    *("old", "水", "market", "山区", "flows", "海", "capital", "日本"),
-]
+    *("old", "水", "market", "山区", "flows", "海", "capital", "日本")]
 PREFIX, CONTINUATION = 12, 10
 
 

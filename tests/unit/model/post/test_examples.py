@@ -43,18 +43,14 @@ def test_a_side_of_a_pair_ends_as_sampled_answers_do(name: str) -> None:
     assert (answer, end in end_tokens(tokenizer)) == (words, True)
 
 
-@pytest.mark.parametrize(
-    ("record", "reason"),
-    [
-        ({"messages": turns(("user", "hello"))}, "no message of the assistant"),
-        ({"words": "hello"}, "messages is missing"),
-        ({"text": " "}, "empty text"),
-        ({"messages": turns(("robot", "hi"))}, r"messages\.role: allowed: 'system', 'user', 'assistant' or 'tool'"),
-        ({"messages": turns(("user", "x" * 200), ("assistant", "y"))}, "longer than 96 tokens"),
-        ({"prompt": turns(("user", "say red")), "chosen": turns(("assistant", "x" * 200)),
-          "rejected": turns(("assistant", "blue"))}, "longer than 96 tokens"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("record", "reason"), [
+    ({"messages": turns(("user", "hello"))}, "no message of the assistant"),
+    ({"words": "hello"}, "messages is missing"),
+    ({"text": " "}, "empty text"),
+    ({"messages": turns(("robot", "hi"))}, r"messages\.role: allowed: 'system', 'user', 'assistant' or 'tool'"),
+    ({"messages": turns(("user", "x" * 200), ("assistant", "y"))}, "longer than 96 tokens"),
+    ({"prompt": turns(("user", "say red")), "chosen": turns(("assistant", "x" * 200)),
+      "rejected": turns(("assistant", "blue"))}, "longer than 96 tokens")])  # fmt: skip
 def test_unusable_records_are_refused_by_name(tokenizer: Any, record: dict[str, Any], reason: str) -> None:
     parser = preference_parser if "chosen" in record else sample_parser
     with pytest.raises(ParseError, match=reason):

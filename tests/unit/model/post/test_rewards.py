@@ -26,24 +26,20 @@ def sample(text: str, form: str = "text", ended: bool = True) -> Sample:
     return Sample(Prompt([], [1], {"accept": accept, "format": form}), [1, 2], text, ended)
 
 
-@pytest.mark.parametrize(
-    ("text", "form", "right", "in_format"),
-    [
-        ("Paris.", "text", 1, 1),
-        ("It is Paris", "text", 0, 1),
-        ("Paris\nParis", "text", 0, 0),
-        ("", "text", 0, 0),
-        ('{"answer": "Paris"}', "json", 1, 1),
-        ('{"answer": "Rome"}', "json", 0, 1),
-        ('{"answer": ["Paris"]}', "json", 0, 0),
-        ('{"reply": "Paris"}', "json", 0, 0),
-        ("Paris", "json", 0, 0),
-        ("[1]", "json", 0, 0),
-        ("乙", "letter", 1, 1),  # whatever the alphabet
-        ("甲", "letter", 0, 1),
-        ("乙是对的", "letter", 0, 0),
-    ],
-)
+@pytest.mark.parametrize(("text", "form", "right", "in_format"), [
+    ("Paris.", "text", 1, 1),
+    ("It is Paris", "text", 0, 1),
+    ("Paris\nParis", "text", 0, 0),
+    ("", "text", 0, 0),
+    ('{"answer": "Paris"}', "json", 1, 1),
+    ('{"answer": "Rome"}', "json", 0, 1),
+    ('{"answer": ["Paris"]}', "json", 0, 0),
+    ('{"reply": "Paris"}', "json", 0, 0),
+    ("Paris", "json", 0, 0),
+    ("[1]", "json", 0, 0),
+    ("乙", "letter", 1, 1),  # whatever the alphabet
+    ("甲", "letter", 0, 1),
+    ("乙是对的", "letter", 0, 0)])
 def test_checkable_rewards(text: str, form: str, right: float, in_format: float) -> None:
     rewards = WeightedRewards({"accept": 1.0, "format": 0.5}, Surroundings())
     totals, parts, _ = rewards([sample(text, form)])
@@ -66,8 +62,7 @@ def test_an_answer_that_was_cut_is_out_of_format_and_has_not_ended() -> None:
     ("rewards.regex.pattern='('", r"rewards.regex.pattern is wrong: '\(' is no regular expression: missing \)"),
     ("rewards.json_schema.schema={type: obj}", "rewards.json_schema.schema is wrong: no JSON Schema"),
     ("rewards.length={least: 9, most: 5}", "rewards.length is wrong: least=9 is more than most=5"),
-    ("guards.true_reward.length=1", "guards.true_reward.length.most is missing"),
-])  # fmt: skip
+    ("guards.true_reward.length=1", "guards.true_reward.length.most is missing")])  # fmt: skip
 def test_a_wrong_setting_is_named_with_what_is_allowed(override: str, message: str) -> None:
     with pytest.raises(InputError, match=f"^{re.escape(override)}: {message}"):
         load(RLHFConfig, [], [override])
@@ -113,23 +108,19 @@ def test_a_reward_model_must_be_named_where_it_is_weighed(tmp_path: Path) -> Non
     check_model({"accept": 1.0}, "")
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"batch_size": 24, "micro_batch_size": 16}, "micro_batch_size=16 does not divide batch_size=24"),
-        ({"method": "grpo", "batch_size": 12, "micro_batch_size": 12}, "not a multiple of group.size=8"),
-        ({"processes": 3}, "processes=3 does not divide batch_size=64"),
-        ({"method": "grpo", "processes": 16, "group": {"size": 8}}, "processes=16 is not a multiple of group.size=8"),
-        ({"processes": 64, "minibatches": 2}, "minibatches=2 does not divide batch_size=64 / processes=64"),
-        ({"minibatches": 7}, "minibatches=7 does not divide"),
-        ({"method": "gpro"}, "method='gpro' is not there; nearest: grpo"),
-        ({"dynamic_sampling": 2}, "method=ppo has one answer to each"),
-        ({"loss": {"clip_high": 0.1}}, "loss.clip_high=0.1 is below loss.clip=0.2"),
-        ({"loss": {"scale": "group"}}, "method=ppo has none: choose batch or none"),
-        ({"length": {"soft_tokens": 33}}, "length.soft_tokens=33 is more than max_new_tokens=32"),
-        ({"tensor_parallel": 2, "processes": 2}, "tensor_parallel=2 is not for this step"),
-    ],
-)
+@pytest.mark.parametrize(("values", "message"), [
+    ({"batch_size": 24, "micro_batch_size": 16}, "micro_batch_size=16 does not divide batch_size=24"),
+    ({"method": "grpo", "batch_size": 12, "micro_batch_size": 12}, "not a multiple of group.size=8"),
+    ({"processes": 3}, "processes=3 does not divide batch_size=64"),
+    ({"method": "grpo", "processes": 16, "group": {"size": 8}}, "processes=16 is not a multiple of group.size=8"),
+    ({"processes": 64, "minibatches": 2}, "minibatches=2 does not divide batch_size=64 / processes=64"),
+    ({"minibatches": 7}, "minibatches=7 does not divide"),
+    ({"method": "gpro"}, "method='gpro' is not there; nearest: grpo"),
+    ({"dynamic_sampling": 2}, "method=ppo has one answer to each"),
+    ({"loss": {"clip_high": 0.1}}, "loss.clip_high=0.1 is below loss.clip=0.2"),
+    ({"loss": {"scale": "group"}}, "method=ppo has none: choose batch or none"),
+    ({"length": {"soft_tokens": 33}}, "length.soft_tokens=33 is more than max_new_tokens=32"),
+    ({"tensor_parallel": 2, "processes": 2}, "tensor_parallel=2 is not for this step")])
 def test_sizes_that_do_not_fit_are_refused(values: dict[str, object], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         RLHFConfig.model_validate(values)
@@ -150,8 +141,7 @@ def judge(name: str, text: str, settings: dict[str, Any] | None = None, tokens: 
 
 @pytest.mark.parametrize(("text", "answer", "value"), [
     ("  PARIS.", "Paris", 1), ("the Eiffel  tower", "Eiffel Tower", 1), ("１,０００", "1000.0", 1),
-    ("Rome", "Paris", 0), ("", "Paris", 0), ("巴黎。", "巴黎", 1),
-])  # fmt: skip
+    ("Rome", "Paris", 0), ("", "Paris", 0), ("巴黎。", "巴黎", 1)])  # fmt: skip
 def test_exact(text: str, answer: str, value: float) -> None:
     assert judge("exact", text, answer=answer)[0] == value
 
@@ -172,8 +162,7 @@ def test_exact(text: str, answer: str, value: float) -> None:
     (r"\boxed{(1, \frac12)}", "(1.0, 0.5)", 1, r"(1, \frac12)"), (r"\boxed{x + 1}", "x+1", 1, "x + 1"),
     (r"\boxed{1{,}000\text{ eggs}}", "1000", 1, r"1{,}000\text{ eggs}"), ("it is 1,5", "1.5", 0, "1,5, not 1.5"),
     (r"The answer is 1.5 \times 10^{3}.", "1500", 1, r"1.5 \times 10^{3}"),
-    (r"\boxed{[1, 2)}", "(1, 2)", 0, "[1, 2), not (1, 2)"), (r"\boxed{2x}", "2", 0, "2x, not 2"),
-])  # fmt: skip
+    (r"\boxed{[1, 2)}", "(1, 2)", 0, "[1, 2), not (1, 2)"), (r"\boxed{2x}", "2", 0, "2x, not 2")])  # fmt: skip
 def test_maths(text: str, answer: str, value: float, reason: str) -> None:
     assert judge("maths", text, answer=answer) == (value, reason)
 
@@ -184,8 +173,7 @@ def test_maths(text: str, answer: str, value: float, reason: str) -> None:
     r"\boxed{x=6 or x=5}", "So it is 6 or 5.", r"\boxed{5 km per 4 hours}", "The answer is not 5.",
     r"\boxed{5 dollars 50 cents}"]), (1, [
     "The answer is 5, not 6.", "The answer is 5 because 2 and 3 make it.", "2 and 3 make 5.", r"\boxed{5 km/h}",
-    "It is 4 or 5? The answer is 5.", r"\boxed{5 cm2}", "The answer is not 6 but 5.", "5 for 6: so 5"]),
-])  # fmt: skip
+    "It is 4 or 5? The answer is 5.", r"\boxed{5 cm2}", "The answer is not 6 but 5.", "5 for 6: so 5"])])  # fmt: skip
 def test_maths_takes_the_one_number_that_is_stated_and_none_of_several(value: float, texts: list[str]) -> None:
     assert [text for text in texts if judge("maths", text, answer="5")[0] != value] == []
 
@@ -194,8 +182,7 @@ def test_maths_takes_the_one_number_that_is_stated_and_none_of_several(value: fl
     ("The answer is (B)", 1, "B"), ("答案是B", 1, "B"), ("(B) A dog", 1, "B"), ("the answer is b.", 1, "B"),
     ("The answer is B, A and C are wrong.", 1, "B"), ("The answer is A", 0, "A, not B"), ("Paris", 0, "no letter"),
     ("A, B", 0, "several letters: A, B"), ("The answer is A and B", 0, "several letters: A, B"),
-    ("B or C", 0, "no letter"), ("", 0, "no letter"), ("(A)(B)", 0, "several letters: A, B"),
-])  # fmt: skip
+    ("B or C", 0, "no letter"), ("", 0, "no letter"), ("(A)(B)", 0, "several letters: A, B")])  # fmt: skip
 def test_multiple_choice(text: str, value: float, reason: str) -> None:
     assert judge("multiple_choice", text, answer="B") == (value, reason)
 
@@ -209,8 +196,7 @@ def test_multiple_choice(text: str, value: float, reason: str) -> None:
     ("regex", {"pattern": "^(yes|no)$"}, "yes", {}, (1, "yes")),
     ("regex", {"seconds": 0.05}, "a" * 40 + "!", {"pattern": "^(a|a)*$"}, (0, "no match within 0.05 s")),
     ("json_schema", {"schema": {"$ref": "http://127.0.0.1:9/schema.json"}}, "1", {},
-     (0, "its schema refers to http://127.0.0.1:9/schema.json, which is not in it")),
-])  # fmt: skip
+     (0, "its schema refers to http://127.0.0.1:9/schema.json, which is not in it"))])  # fmt: skip
 def test_settings_of_a_reward(name: str, settings: Any, text: str, fields: Any, expected: tuple[float, str]) -> None:
     assert judge(name, text, settings, **fields) == expected
 
@@ -224,8 +210,7 @@ SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}, "s": {"patt
     ('{"n": "1"}', "$.n: '1' is not of type 'integer'"),
     ("{}", "$: 'n' is a required property"), ('{"n": 1, "m": 2}', "$: 'm' may not be there"), ("n: 1", "no JSON"),
     ('{"n": 1, "s": "b"}', "$.s: 'b' does not match '^a+$'"), ('{"n": 1, "xy": 2}', "$.xy: 2 is not of type 'string'"),
-    ('{"n": NaN}', "no JSON"), ("[" * 100_000, "no JSON"), ("9" * 5000, "no JSON"),
-])  # fmt: skip
+    ('{"n": NaN}', "no JSON"), ("[" * 100_000, "no JSON"), ("9" * 5000, "no JSON")])  # fmt: skip
 def test_json_schema(text: str, reason: str) -> None:
     assert judge("json_schema", text, schema=SCHEMA) == (float(not reason), reason)
 
@@ -233,8 +218,7 @@ def test_json_schema(text: str, reason: str) -> None:
 @pytest.mark.parametrize(("text", "language", "value"), [
     ("It is the capital of France.", "en", 1), ("它是法国的首都。", "zh", 1), ("It is the capital.", "zh", 0),
     ("首都是 Paris", "zh", 0.75), ("C'est la capitale de la France et des Français.", "en", 0), ("42", "en", 0),
-    ("`import os` 是模块", "zh", 1),
-])  # fmt: skip
+    ("`import os` 是模块", "zh", 1)])  # fmt: skip
 def test_language_is_the_share_of_its_words(text: str, language: str, value: float) -> None:
     assert judge("language", text, language=language)[0] == value
 
@@ -242,8 +226,7 @@ def test_language_is_the_share_of_its_words(text: str, language: str, value: flo
 @pytest.mark.parametrize(("settings", "values"), [
     ({"least": 2, "most": 4}, [0, 1, 1, 1, 0, 0, 0, 0]),
     ({"most": 4, "soft": 2}, [1, 1, 1, 1, 0.5, 0, 0, 0]),
-    ({"kind": "dapo", "most": 6, "soft": 4}, [0, 0, -0.25, -0.5, -0.75, -1, -1, -1]),
-])  # fmt: skip
+    ({"kind": "dapo", "most": 6, "soft": 4}, [0, 0, -0.25, -0.5, -0.75, -1, -1, -1])])  # fmt: skip
 def test_length(settings: dict[str, Any], values: list[float]) -> None:
     assert [judge("length", "", settings, tokens)[0] for tokens in range(1, 9)] == values
 

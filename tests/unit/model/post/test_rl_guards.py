@@ -31,8 +31,7 @@ def guards(**fields: Any) -> Guards:
     ({"kl_answer": 4}, {}, "guards.kl_answer=4.0: the divergence is 5 nats an answer"),
     ({"length_factor": 2}, {"rlhf/length": 21.0}, "answers have 21 tokens, at first 10"),
     ({"length_factor": 2}, {"rlhf/length": 4.0}, "answers have 4 tokens, at first 10"),
-    ({"repetition": 0.3}, {}, "50% of the runs of 4 tokens are repetitions"),
-])
+    ({"repetition": 0.3}, {}, "50% of the runs of 4 tokens are repetitions")])
 def test_a_limit_that_is_passed_stops_the_run(fields: dict[str, Any], values: dict[str, float], said: str) -> None:
     watching = guards(**fields)
     watching.check(0, {**MEANS, "rlhf/kl_k1": 0.1, "rlhf/kl_answer": 1.0}, [[1, 2, 3, 4]])

@@ -185,8 +185,7 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "dr_grpo": ("grpo", {"scale": "none", "normalizer": "constant"}, {"loss_type": "dr_grpo", "scale_rewards": "none"}),
     "dapo": ("grpo", {"normalizer": "token", "clip_high": 0.28}, {"loss_type": "bnpo", "epsilon_high": 0.28}),
     "gspo": ("grpo", {"ratio": "sequence_mean"}, {"loss_type": "grpo", "importance_sampling_level": "sequence"}),
-    "rloo": ("rloo", {}, {}),
-}
+    "rloo": ("rloo", {}, {})}
 
 
 def _reward(completion_ids: list[list[int]], **_: Any) -> list[float]:

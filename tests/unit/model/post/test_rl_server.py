@@ -94,8 +94,7 @@ def _shorten(choice: dict[str, Any]) -> None:
     ({"answer": _score(logprob=-9999.0)}, "the log-probability -9999.0, which is none"),
     ({"answer": _score(token_id=77)}, "gave log-probabilities of the tokens"),
     ({"dead": True}, r"answered /inference/v1/generate with 404: .*no such thing.*; its last words"),
-    ({"silent": True}, r"does not answer /inference/v1/generate within 0.5 s \(server.seconds\)"),
-])
+    ({"silent": True}, r"does not answer /inference/v1/generate within 0.5 s \(server.seconds\)")])
 def test_nonsense_is_an_error_in_words(root: Path, faults: dict[str, Any], said: str) -> None:
     fake = FakeVLLM(str(root / "base/checkpoints/final"), **faults)
     fake.version = "v7"

@@ -103,22 +103,18 @@ ANSWERS = [answer("a", 0.0), answer("b", 1.0), answer("b ", 1.0), answer("cut", 
            answer("", 3.0), answer("d", -1.0)]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("method", "fields", "expected"),
-    [
-        ("best_of_n", {}, [("c", None)]),
-        ("best_of_n", {"output": "preferences"}, [("c", "d")]),
-        ("best_of_n", {"output": "preferences", "margin": 9}, "differ by less than margin"),
-        ("rejection_sampling", {"keep": 5}, [("c", None), ("b", None)]),
-        ("rejection_sampling", {"threshold": 1.5}, [("c", None)]),
-        ("rejection_sampling", {"threshold": 4}, "no answer reaches threshold"),
-        ("on_policy_pairs", {"keep": 3}, [("c", "d"), ("b", "a")]),
-        ("on_policy_pairs", {"keep": 3, "margin": 2}, [("c", "d")]),
-        ("on_policy_pairs", {"threshold": -2}, "all answers reach threshold"),
-        ("distillation", {"keep": 2}, [("a", None), ("b", None)]),
-        ("distillation", {"rewards": {"accept": 1.0}}, [("c", None)]),
-    ],
-)
+@pytest.mark.parametrize(("method", "fields", "expected"), [
+    ("best_of_n", {}, [("c", None)]),
+    ("best_of_n", {"output": "preferences"}, [("c", "d")]),
+    ("best_of_n", {"output": "preferences", "margin": 9}, "differ by less than margin"),
+    ("rejection_sampling", {"keep": 5}, [("c", None), ("b", None)]),
+    ("rejection_sampling", {"threshold": 1.5}, [("c", None)]),
+    ("rejection_sampling", {"threshold": 4}, "no answer reaches threshold"),
+    ("on_policy_pairs", {"keep": 3}, [("c", "d"), ("b", "a")]),
+    ("on_policy_pairs", {"keep": 3, "margin": 2}, [("c", "d")]),
+    ("on_policy_pairs", {"threshold": -2}, "all answers reach threshold"),
+    ("distillation", {"keep": 2}, [("a", None), ("b", None)]),
+    ("distillation", {"rewards": {"accept": 1.0}}, [("c", None)])])
 def test_what_a_method_chooses(method: str, fields: dict[str, Any], expected: object) -> None:
     settings = validated(SynthesizeConfig, {"method": method, "n": 7, **fields})
     found = METHODS[method].choose(settings, ANSWERS)
@@ -271,24 +267,20 @@ def test_a_budget_ends_the_requests_and_a_server_without_replies_is_an_error(dat
         taught(lambda *_: (400, {"error": {"message": "long"}}), data, tmp_path / "d")
 
 
-@pytest.mark.parametrize(
-    ("fields", "says"),
-    [
-        ({"prompts": "x.jsonl"}, "prompts is 'x.jsonl', allowed: 'prompts.jsonl'"),
-        ({"method": "best_of"}, "method='best_of' is not there; nearest: best_of_n"),
-        ({"method": "best_of_n", "threshold": 2}, "threshold=2.0 is not of method=best_of_n"),
-        ({"method": "best_of_n", "margin": 1}, "margin=1.0 is of pairs: set output=preferences"),
-        ({"method": "best_of_n", "n": 1}, "n=1 leaves method=best_of_n nothing to choose from"),
-        ({"teacher": "http://x/v1"}, "teacher_url=http://x/v1 is not of method=rejection_sampling"),
-        ({"method": "distillation", "teacher": "http://x/v1"}, "teacher_model is missing"),
-        ({"method": "distillation", "teacher": "org/name"}, "teacher is 'org/name': there is no such directory"),
-        ({"method": "distillation", "teacher": "https://x/v1", "teacher_model": "m", "processes": 2}, "asked by one"),
-        ({"temperature": 0}, "temperature=0 makes the n=8 answers to a prompt equal"),
-        ({"keep": 9}, "keep=9 is more than the n=8 answers"),
-        ({"rewards": {}}, "rewards is empty"),
-        ({"rewards": {"acept": 1}}, "did you mean 'accept'"),
-    ],
-)
+@pytest.mark.parametrize(("fields", "says"), [
+    ({"prompts": "x.jsonl"}, "prompts is 'x.jsonl', allowed: 'prompts.jsonl'"),
+    ({"method": "best_of"}, "method='best_of' is not there; nearest: best_of_n"),
+    ({"method": "best_of_n", "threshold": 2}, "threshold=2.0 is not of method=best_of_n"),
+    ({"method": "best_of_n", "margin": 1}, "margin=1.0 is of pairs: set output=preferences"),
+    ({"method": "best_of_n", "n": 1}, "n=1 leaves method=best_of_n nothing to choose from"),
+    ({"teacher": "http://x/v1"}, "teacher_url=http://x/v1 is not of method=rejection_sampling"),
+    ({"method": "distillation", "teacher": "http://x/v1"}, "teacher_model is missing"),
+    ({"method": "distillation", "teacher": "org/name"}, "teacher is 'org/name': there is no such directory"),
+    ({"method": "distillation", "teacher": "https://x/v1", "teacher_model": "m", "processes": 2}, "asked by one"),
+    ({"temperature": 0}, "temperature=0 makes the n=8 answers to a prompt equal"),
+    ({"keep": 9}, "keep=9 is more than the n=8 answers"),
+    ({"rewards": {}}, "rewards is empty"),
+    ({"rewards": {"acept": 1}}, "did you mean 'accept'")])
 def test_what_does_not_fit_together_is_refused_in_words(fields: dict[str, Any], says: str) -> None:
     with pytest.raises(InputError) as error:
         validated(SynthesizeConfig, fields)

@@ -127,8 +127,7 @@ def test_a_phase_logs_loads_and_resumes_with_the_same(data: Path, tmp_path: Path
     ("mixtral", {"count": 4, "dense_layers": (0,)}, "dense_layers is of model_type qwen3_moe, and this is mixtral"),
     ("mixtral", {"count": 4, "normalized": False}, "normalized=false is of model_type qwen3_moe"),
     ("qwen3_moe", {"count": 4, "dense_layers": (0, 1)}, r"dense_layers=\[0, 1\] of num_hidden_layers=2, allowed"),
-    ("qwen3_moe", {"count": 4, "dense_layers": (2,)}, r"dense_layers=\[2\] .*allowed: some of 0 to 1"),
-])
+    ("qwen3_moe", {"count": 4, "dense_layers": (2,)}, r"dense_layers=\[2\] .*allowed: some of 0 to 1")])
 def test_experts_that_cannot_be_are_refused(kind: str, experts: Any, message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         ModelConfig(model_type=kind, experts=experts, **MODEL)

@@ -52,8 +52,7 @@ def ours(data: Path, tmp_path_factory: pytest.TempPathFactory) -> list[float]:
         tokenized=str(data), mixture=SHARES, sequence_length=LENGTH, global_batch_size=BATCH,
         tokens=STEPS * BATCH * LENGTH, dtype="float32", log_every=1, learning_rate=RATE, final_learning_rate=FINAL,
         warmup_tokens=WARMUP * BATCH * LENGTH, weight_decay=DECAY, max_grad_norm=NORM, heldout_tokens=100,
-        heldout_points=1, save_every=STEPS,
-    )  # fmt: skip
+        heldout_points=1, save_every=STEPS)  # fmt: skip
     recorder = Recorder()
     context = StepContext(tmp_path_factory.mktemp("out"), recorder, Progress(None))
     train_phase(config, context, "pretrain", model(), SimpleNamespace(save_pretrained=lambda path: None))

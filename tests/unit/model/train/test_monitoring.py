@@ -28,8 +28,7 @@ from tests.training_fixtures import Recorder, make_data, run_here
 BASE: dict[str, Any] = {
     "sequence_length": 32, "global_batch_size": 8, "tokens": 3 * 256, "dtype": "float32", "heldout_points": 1,
     "model": {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1, "num_attention_heads": 2,
-              "num_key_value_heads": 1},
-}
+              "num_key_value_heads": 1}}
 
 
 @pytest.fixture(scope="module")
@@ -89,8 +88,7 @@ def test_event_files_need_their_package_and_hold_what_is_logged(data: Path, tmp_
 
 @pytest.mark.parametrize(("steps", "message"), [
     ([3, 2], r"steps=\[3, 2\] must be 1 or more and rise"), ([0, 2], "must be 1 or more"),
-    ([3, 13], r"profile\.steps=\[3, 13\] ends after the phase, which has 12 steps"),
-])
+    ([3, 13], r"profile\.steps=\[3, 13\] ends after the phase, which has 12 steps")])
 def test_steps_that_cannot_be_traced_are_refused(steps: list[int], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         anneal.AnnealConfig(sequence_length=32, global_batch_size=8, tokens=12 * 256, profile={"steps": steps})
@@ -114,8 +112,7 @@ def test_the_use_of_a_gpu_is_of_its_peak_and_of_the_models_own_operations(monkey
 
 @pytest.mark.parametrize(("device", "name"), [
     ("NVIDIA H100 80GB HBM3", "h100"), ("NVIDIA A100-SXM4-40GB", "a100-40"), ("NVIDIA H100 PCIe", None),
-    ("NVIDIA A10G", None),
-])
+    ("NVIDIA A10G", None)])
 def test_a_device_is_known_by_its_whole_name(device: str, name: str | None) -> None:
     found = gpu_of(device)
     assert (found.name if found else None) == name

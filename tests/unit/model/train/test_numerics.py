@@ -40,8 +40,7 @@ def goes_on(tmp_path: Path, **fields: Any) -> None:
     ({"tf32": True}, (7, 5), "this GPU is of 7.5: set tf32=false"),
     ({"fp8": True}, None, "fp8=true needs a GPU of compute capability 8.9"),
     ({"fp8": True}, (8, 0), "this GPU is of 8.0: set fp8=false"),
-    ({"fp8": True}, (9, 0), "needs the package torchao, which is not installed: .* image train .*; or set fp8=false"),
-])
+    ({"fp8": True}, (9, 0), "needs the package torchao, which is not installed: .* image train .*; or set fp8=false")])
 def test_what_the_device_lacks_is_refused(fields: dict[str, Any], capability: Any, message: str,
                                           monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device=None: capability)

@@ -109,8 +109,7 @@ def test_lengthening_keeps_the_weights_and_slows_the_rotations() -> None:
     ({"fp8": True, "dtype": "float32"}, "fp8=true is with dtype=bfloat16, and this is float32"),
     ({"compile": True, "recompute": "selective"}, "compile=true and recompute=selective exclude each other"),
     ({"compile": True, "tensor_parallel": 2, "processes": 2}, "which tensor_parallel divides: set tensor_parallel=1"),
-    ({"fp8": True, "engine": {"name": "zero", "stage": 2}}, "fp8=true is for engine=torch, ddp and fsdp"),
-])
+    ({"fp8": True, "engine": {"name": "zero", "stage": 2}}, "fp8=true is for engine=torch, ddp and fsdp")])
 def test_config_errors_say_what_is_allowed(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         TrainConfig(**fields)
@@ -131,8 +130,7 @@ def _replaced() -> None:
     (torch.addmm, [(5, 3), (5, 7), (7, 3)]),
     (lambda *args: torch.baddbmm(*args, beta=0.5, alpha=2.0), [(2, 5, 3), (2, 5, 7), (2, 7, 3)]),
     (lambda *args: F.linear(args[0], args[1], args[2]), [(4, 6, 7), (3, 7), (3,)]),
-    (lambda *args: F.scaled_dot_product_attention(*args, is_causal=True), [(1, 2, 16, 8)] * 3),
-])
+    (lambda *args: F.scaled_dot_product_attention(*args, is_causal=True), [(1, 2, 16, 8)] * 3)])
 def test_products_and_their_gradients_are_float32_rounded_once(product: Any, shapes: list[tuple[int, ...]]) -> None:
     narrow = [bfloat16(*shape, seed=number) for number, shape in enumerate(shapes)]
     wide = [tensor.detach().float().requires_grad_() for tensor in narrow]

@@ -133,8 +133,7 @@ def test_stage_3_with_selective_recomputation_is_for_layers_without_biases() -> 
     ({"tensor_parallel": 2, "processes": 2, "optimizer": "muon"}, "optimizer=adamw"),
     ({"expert_parallel": 2, "processes": 4, "engine": {"name": "fsdp", "shard_size": 2}}, "shard_size=2 is not for"),
     ({"processes": 2, "dtype": "float32", "engine": {"name": "fsdp", "param_dtype": "bfloat16"}}, "is with dtype=bfl"),
-    ({"tensor_parallel": 2, "processes": 2, "fp8": True}, "fp8=true is for whole matrices"),
-])
+    ({"tensor_parallel": 2, "processes": 2, "fp8": True}, "fp8=true is for whole matrices")])
 def test_what_cannot_be_is_refused_with_what_can(fields: dict[str, Any], message: str) -> None:
     given = {"global_batch_size": 33 if fields["processes"] == 3 else 32, **fields}
     with pytest.raises(ValidationError, match=message):

@@ -183,8 +183,7 @@ def test_long_context_then_anneal(data: Path, pretrained: tuple[Path, Any, Recor
     ({"mixture": {"fr": 1.0}}, r"mixture\.fr.*en, zh"),
     ({"final_by": "heldout/bpb/fr"}, r"final_by is 'heldout/bpb/fr', allowed: .* of the channels en, zh"),
     ({"tokenizer": "/nowhere"}, r"tokenizer\.json.*train_tokenizer"),
-    ({"tokenized": ""}, r"tokenized is empty"),
-])
+    ({"tokenized": ""}, r"tokenized is empty")])
 def test_wrong_input_is_named(data: Path, tmp_path: Path, fields: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         train(data, tmp_path, **fields)
@@ -200,8 +199,7 @@ def test_a_run_that_has_a_state_of_its_own_needs_the_other_one_no_more(
 
 @pytest.mark.parametrize(("exports", "message"), [
     ((0.25001, 0.250014, 1.0), r"0\.25001 and 0\.250014 have the same name, p025_001: leave one out"),
-    ((0.5, 0.51, 1.0), r"0\.5 and 0\.51 have the same step, 6: leave one out.* tokens=3072 \(12 steps\)"),
-])
+    ((0.5, 0.51, 1.0), r"0\.5 and 0\.51 have the same step, 6: leave one out.* tokens=3072 \(12 steps\)")])
 def test_exports_that_would_be_one_are_refused(exports: tuple[float, ...], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         anneal.AnnealConfig(sequence_length=32, global_batch_size=8, tokens=12 * 256, exports=exports)

@@ -91,8 +91,7 @@ def test_exports_compute_what_the_trained_model_computes(tmp_path: Path, archite
     found = {
         "merged": AutoModelForCausalLM.from_pretrained(merged), "ours": load_model(alone), "shared": load_shared(alone),
         "PEFT": PeftModel.from_pretrained(load_model(base), str(alone)),
-        "PEFT beside the merged": PeftModel.from_pretrained(load_model(base), str(merged / "adapter")),
-    }  # fmt: skip
+        "PEFT beside the merged": PeftModel.from_pretrained(load_model(base), str(merged / "adapter"))}  # fmt: skip
     for name, each in found.items():
         assert (_logits(each) - wanted).abs().max() < 1e-5, name
     names = {path.name for path in alone.iterdir()}

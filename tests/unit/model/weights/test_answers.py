@@ -27,8 +27,7 @@ def learnt(tokenizer: Any, messages: list[Any]) -> tuple[list[int], str]:
 @pytest.mark.parametrize("texts", [
     ("Be brief.", "法国的首都?", "巴黎。", "And Japan?", "Tokyo."),
     ("a", "a", "a", "a", "a"),  # the answer's words stand before it, too
-    ("x", "assistant", "assistant", "", "\n 东京 \n"),
-])
+    ("x", "assistant", "assistant", "", "\n 东京 \n")])
 def test_it_equals_the_marks_of_the_same_template_with_generation(texts: tuple[str, ...]) -> None:
     messages = conversation(*texts)
     unmarked, marked = make_qwen_tokenizer(), make_qwen_tokenizer(template=MARKED)
@@ -43,8 +42,7 @@ def test_it_equals_the_marks_of_the_same_template_with_generation(texts: tuple[s
 @pytest.mark.parametrize(("template", "reason"), [
     ("{{ messages | length }}" + CHATML, "message 3: the chat template renders what comes before it in another way"),
     (CHATML.replace("m.content +", "(m.content | upper) +"), "message 3: the chat template does not render its words"),
-    ("{{ raise_exception('no system turn') }}", "the chat template refuses it: no system turn"),
-])
+    ("{{ raise_exception('no system turn') }}", "the chat template refuses it: no system turn")])
 def test_words_that_cannot_be_told_are_refused_with_the_messages_number(template: str, reason: str) -> None:
     with pytest.raises(ParseError, match=reason):
         encode_answers(make_qwen_tokenizer(template=template), conversation("s", "q", "words", "q", "more"))

@@ -187,8 +187,7 @@ def test_files_go_from_one_layout_to_the_next_and_back(tmp_path: Path, argosy: A
     wrong = {
         ("--to", "torchtitan", "--tensor", "2", "--out", "x"): "--tensor is 2, and --to torchtitan has no shards",
         ("--to", "hf", "--out", "x"): "in the layout hf already",
-        ("--to", "megatron", "--out", str(tmp_path / "back")): "is there already",
-    }
+        ("--to", "megatron", "--out", str(tmp_path / "back")): "is there already"}
     for arguments, message in wrong.items():
         assert message in argosy("convert", str(model), *arguments, code=2).err
     (tmp_path / "megatron" / "tensor-00-of-02.safetensors").write_bytes(b"cut")

@@ -50,8 +50,7 @@ def changed(directory: Path, change: Callable[[dict[str, Any]], object]) -> Path
     (lambda weights: weights.update({WEIGHT: weights[WEIGHT][:5].clone()}),
      re.escape(f"has another shape of {WEIGHT} ([5, 64], not [128, 64])")),
     (spoil(float("nan")), f"NaN or infinite numbers in {WEIGHT}"),
-    (spoil(float("-inf")), f"NaN or infinite numbers in {WEIGHT}"),
-])
+    (spoil(float("-inf")), f"NaN or infinite numbers in {WEIGHT}")])
 def test_weights_that_are_not_whole_are_refused_by_name(tmp_path: Path, change: Callable[[dict[str, Any]], object],
                                                         message: str) -> None:
     root = changed(tmp_path, change)
@@ -61,8 +60,7 @@ def test_weights_that_are_not_whole_are_refused_by_name(tmp_path: Path, change: 
         lambda: check_files(path),  # before vLLM reads them
         lambda: LanguageModel.load(find_checkpoint(root)),
         lambda: open_source("checkpoint", str(root), "cpu").causal_model(),
-        lambda: load_reward_model(open_source("checkpoint", str(root), "cpu"), seed=0),
-    ]
+        lambda: load_reward_model(open_source("checkpoint", str(root), "cpu"), seed=0)]
     for load in loads:
         with pytest.raises(InputError, match=message):
             load()
@@ -86,8 +84,7 @@ def test_tied_weights_and_a_new_head_are_not_missing_but_a_lost_head_is(tmp_path
     ("model.safetensors", "cut short", "cannot load the checkpoint .*final: "),
     ("config.json", "{", "cannot load the checkpoint .*final: "),
     ("adapter_config.json", '{"base_model_name_or_path": "org/base"}',
-     r"is an adapter \(adapter_config.json\) of org/base, .*merge_and_unload"),
-])  # fmt: skip
+     r"is an adapter \(adapter_config.json\) of org/base, .*merge_and_unload")])  # fmt: skip
 def test_files_that_transformers_cannot_read_are_an_error_of_the_checkpoint(tmp_path: Path, name: str, text: str,
                                                                             message: str) -> None:
     path = make_checkpoint(tmp_path) / "checkpoints/final"

@@ -57,8 +57,7 @@ def weights_of(path: Path) -> dict[str, Any]:
     ({}, lambda parts: mean(parts[:3], [1, 1, 1])),
     ({"weights": [1, 2, 5]}, lambda parts: mean(parts[:3], [1, 2, 5])),
     ({"method": "slerp", "weights": [3, 1]}, lambda parts: slerp(parts[:2], [3, 1])),
-    ({"method": "ties", "weights": [1, 2, 1], "density": 0.3}, lambda parts: ties(parts, [1, 2, 1], 0.3)),
-])  # fmt: skip
+    ({"method": "ties", "weights": [1, 2, 1], "density": 0.3}, lambda parts: ties(parts, [1, 2, 1], 0.3))])  # fmt: skip
 def test_weights_are_those_of_the_formula_and_a_model_loads_them(tmp_path: Path, fields: dict[str, Any],
                                                                  wanted: Any) -> None:
     sources = [make_checkpoint(tmp_path / str(seed), seed) for seed in range(4)]

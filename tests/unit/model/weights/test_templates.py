@@ -98,8 +98,7 @@ MARKED = ("{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' }}{% if m.r
      "'Badgers sleep.<|im_end|>'"),
     (MARKED.replace("{{ '<|im_start|>' + m.role + '\\n' }}{% if m.role == 'assistant' %}{% generation %}{{",
                     "{% if m.role == 'assistant' %}{% generation %}{{ '<|im_start|>assistant\\n' +"),
-     "'<|im_start|>assistant\\nOtters swim.<|im_end|>'"),
-])  # fmt: skip
+     "'<|im_start|>assistant\\nOtters swim.<|im_end|>'")])  # fmt: skip
 def test_marks_of_anything_but_the_answers_are_refused(template: str, marked: str) -> None:
     check_spans(make_qwen_tokenizer(template=MARKED))
     check_spans(make_qwen_tokenizer(template=CHATML))  # without marks, and with an empty thought

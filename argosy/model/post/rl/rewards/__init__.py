@@ -199,5 +199,4 @@ def check_model(rewards: Settings, reward_model: str) -> None:
     if "model" in rewards and not (reward_model and Path(reward_model).is_dir()):
         raise InputError(
             f"reward_model={reward_model!r} is not the directory of a reward_model step, but rewards has 'model'; name "
-            "it, or leave 'model' out"
-        )
+            "it, or leave 'model' out")

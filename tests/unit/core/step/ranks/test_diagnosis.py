@@ -38,8 +38,7 @@ READS = Stack("S", ["read (model/corpus/windows.py:20)"])
      "rank 0: waiting in all_reduce (torch/distributed/distributed_c10d.py:3252) of train_step (engines/base.py:119); "
      "rank 1: waiting in barrier"),
     ({1: READS}, [1], "rank 1: in read"),
-    ({0: READS, 1: Stack("R", [])}, [1], "rank 1: no stack"),
-])
+    ({0: READS, 1: Stack("R", [])}, [1], "rank 1: no stack")])
 def test_the_rank_that_others_wait_for_is_named(stacks: dict[int, Stack], odd: list[int], words: str) -> None:
     error = hang({0: "a step is late"}, stacks)
     assert error.about["ranks"] == odd
@@ -70,8 +69,7 @@ def failed(message: str, time: float, kind: str = "RuntimeError", code: int = 1)
     (GroupEnd(ends={1: {"exit_code": 0}}, exits={0: (143, 11.0), 1: (-9, 10.0)}), 1, True, RankKilled),
     (GroupEnd(ends={0: failed(ILLEGAL, 11.5), 1: {"exit_code": 0}}, exits={0: (1, 11.0), 1: (-9, 11.0)}), 0, True,
      RankFailed),
-    (GroupEnd(frozen={3: "rank 3 gave no sign of life"}, exits={0: (-9, 1.0)}), 3, True, RankFailed),
-])
+    (GroupEnd(frozen={3: "rank 3 gave no sign of life"}, exits={0: (-9, 1.0)}), 3, True, RankFailed)])
 def test_the_first_failure_and_whether_it_may_pass(group: GroupEnd, rank: int, again: bool, kind: type,
                                                    tmp_path: Path) -> None:
     error = first_failure(group, tmp_path)
@@ -106,8 +104,7 @@ def test_the_end_of_a_log_tells_the_cause_of_a_silent_end(tmp_path: Path) -> Non
     ("OSError: [Errno 116] Stale file handle: '/store/tokens.bin'", "file system"),
     ("OSError: [Errno 28] No space left on device", "full disk"),
     ("socket.gaierror: [Errno -3] Temporary failure in name resolution", "DNS"),
-    ("ValueError: shapes do not match", None),
-])  # fmt: skip
+    ("ValueError: shapes do not match", None)])  # fmt: skip
 def test_causes_by_what_errors_say(text: str, cause: str | None) -> None:
     found = cause_of(text)
     assert (found and found.cause) == cause

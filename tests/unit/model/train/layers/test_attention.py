@@ -25,8 +25,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "llama": {}, "mistral": {"sliding_window": 60},
     "qwen3": {"sliding_window": 60, "use_sliding_window": True, "head_dim": 8,
               "layer_types": ["full_attention", "sliding_attention"]},
-    "gpt_neox": {"num_key_value_heads": 4, "tie_word_embeddings": False},
-}
+    "gpt_neox": {"num_key_value_heads": 4, "tie_word_embeddings": False}}
 ENDS = [[0, 5, 6, 110, 113, 400], [0, 270, 330, 400]]  # long ones, groups of short ones, a single token
 
 

@@ -70,8 +70,7 @@ def test_a_config_that_is_wrong_says_how() -> None:
         "hidden_size is 0, allowed: a whole number from 1 on": {"model_type": "llama", "hidden_size": 0},
         "num_key_value_heads is 3, allowed: a divisor of 32": {"model_type": "llama", "num_key_value_heads": 3},
         "head_dim is '64', allowed: a whole number": {"model_type": "llama", "head_dim": "64"},
-        "num_experts is None, allowed: a whole number": {"model_type": "qwen3_moe", "num_experts": None},
-    }
+        "num_experts is None, allowed: a whole number": {"model_type": "qwen3_moe", "num_experts": None}}
     for message, config in wrong.items():
         with pytest.raises(InputError, match=message):
             read_architecture(config)

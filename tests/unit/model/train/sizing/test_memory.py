@@ -119,8 +119,7 @@ CASES = {
     "qwen3": Case({"model_type": "qwen3"}, LONG),
     "mistral": Case({"model_type": "mistral", "num_key_value_heads": 1}, {"dtype": "bfloat16", **LONG}),
     "qwen2": Case({"model_type": "qwen2", "tie_word_embeddings": False}, {"dtype": "bfloat16"}),
-    "no-mask": Case({}, {"document_mask": False, **LONG}),
-}
+    "no-mask": Case({}, {"document_mask": False, **LONG})}
 
 
 @pytest.mark.usefixtures("_one_thread")
