@@ -14,9 +14,8 @@ from evals.question import Question
 _NO_SCORE = dict.fromkeys(Fit, NO_NUMBER) | {Fit.TOO_LONG: TOO_LONG, Fit.JOINED: JOINED}
 
 
-def ask(
-    model: LanguageModel, questions: Sequence[Question], pairs: Sequence[Sequence[Pair]], *, chat: bool, seed: int
-) -> Iterator[tuple[Answer | str, Fit]]:
+def ask(model: LanguageModel, questions: Sequence[Question], pairs: Sequence[Sequence[Pair]], *, chat: bool,
+        seed: int) -> Iterator[tuple[Answer | str, Fit]]:
     """Answer each question, or say why there is no answer, with how much of it fits. `pairs`: `pairs_of` each."""
     each_fit = iter(model.fit(*flat(pairs)))
     fits = [max((next(each_fit) for _ in each), default=Fit.WHOLE) for each in pairs]  # the worst of a question's pairs

@@ -104,9 +104,8 @@ class Chain:
         except NotApplicable:
             return None
 
-    def all_questions(
-        self, items: Iterable[AnyItem], seed: int, examples: Iterable[AnyItem] = ()
-    ) -> tuple[list[Question], Counter[str]]:
+    def all_questions(self, items: Iterable[AnyItem], seed: int,
+                      examples: Iterable[AnyItem] = ()) -> tuple[list[Question], Counter[str]]:
         """Make the questions of all items, and count by reason the items left out. Few-shot examples come from
         `examples`, by default from the items."""
         questions: list[Question] = []
@@ -172,9 +171,8 @@ class Examples:
         size: how many are drawn at a time.
         order: puts those that are drawn at one time in order, given which time it is."""
 
-    def __init__(
-        self, source: Iterator[Example], size: int, order: Callable[[list[Example], int], list[Example]]
-    ) -> None:
+    def __init__(self, source: Iterator[Example], size: int,
+                 order: Callable[[list[Example], int], list[Example]]) -> None:
         self.ready: list[Example] = []
         self._source, self._size, self._order = source, size, order
         self._draws = 0

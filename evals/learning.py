@@ -69,9 +69,8 @@ class Lesson:
         return [given for given, _ in ask(model, questions, pairs, chat=chat, seed=seed)]
 
 
-def make_lesson(
-    section: Benchmarks, way: LearnThenAsk, data: Path, seed: int, limit: int | None, findings: Findings
-) -> Lesson:
+def make_lesson(section: Benchmarks, way: LearnThenAsk, data: Path, seed: int, limit: int | None,
+                findings: Findings) -> Lesson:
     """Make the questions and the texts. An item falls into a half with all of its cluster, by a hash of that.
 
     Raises InputError: a task has no item with options of which one is right, or a half has fewer than LEAST items."""

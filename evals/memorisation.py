@@ -60,9 +60,8 @@ class Trace:
     answers: tuple[float, ...]  # the right letter alone, after the item
 
 
-def memorisation(
-    model: LanguageModel, task: str, items: Sequence[Item], section: Memorisation, *, chat: bool, seed: int
-) -> Findings:
+def memorisation(model: LanguageModel, task: str, items: Sequence[Item], section: Memorisation, *, chat: bool,
+                 seed: int) -> Findings:
     """Measure `bench/<task>/memorisation/<measure>`, which knowledge does not raise: the answer is the same in
     every order (Ni et al., "Training on the Benchmark Is Not All You Need", 2024).
 
@@ -88,9 +87,8 @@ def memorisation(
     return findings
 
 
-def _traces(
-    model: LanguageModel, items: Sequence[Item], k: int, chat: bool, seed: int, findings: Findings, where: str
-) -> list[Trace]:
+def _traces(model: LanguageModel, items: Sequence[Item], k: int, chat: bool, seed: int, findings: Findings,
+            where: str) -> list[Trace]:
     # `layout` is `plain` but for items of lm-eval, which that asks in another form than the other orders.
     published, others = parse_chain("layout"), parse_chain("permuted", {"permuted": {"k": k}})
     orders: list[tuple[Item, list[Question]]] = []

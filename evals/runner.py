@@ -17,9 +17,8 @@ from evals.metrics import METRICS, chances, metrics
 from evals.section import Batch, Benchmarks, Task, describe_samples, make_questions, read_tasks
 
 
-def prepare(
-    section: Benchmarks, data: Path, *, seed: int, limit: int | None
-) -> Callable[[LanguageModel, bool], Findings]:
+def prepare(section: Benchmarks, data: Path, *, seed: int,
+            limit: int | None) -> Callable[[LanguageModel, bool], Findings]:
     """Read the tasks and make the questions of a section, and return what asks a model them: (model, chat) -> findings
     as `run_benchmarks` gives, once. Prints what difference small samples could show, before any model is loaded.
 
@@ -32,9 +31,8 @@ def prepare(
     return partial(_run, section, tasks, batches, findings, seed, limit)
 
 
-def run_benchmarks(
-    section: Benchmarks, model: LanguageModel, data: Path, *, chat: bool, seed: int, limit: int | None
-) -> Findings:
+def run_benchmarks(section: Benchmarks, model: LanguageModel, data: Path, *, chat: bool, seed: int,
+                   limit: int | None) -> Findings:
     """Measure `bench/<task>/<variant>/<metric>`, over all items of a task and (`<task>_<lang>`, `<task>_<category>`)
     over some. Tasks that cannot be read or loaded, or at which lm-eval stops, are named in `failed`, and the others go
     on.

@@ -170,10 +170,8 @@ class Batch:
                 and not other.published and written == theirs)
 
 
-def read_tasks(
-    tasks: Mapping[str, TaskSpec], variants: Mapping[str, object], data: Path, limit: int | None, findings: Findings, *,
-    alone: bool = True, learning: bool = False,
-) -> list[Task]:
+def read_tasks(tasks: Mapping[str, TaskSpec], variants: Mapping[str, object], data: Path, limit: int | None,
+               findings: Findings, *, alone: bool = True, learning: bool = False) -> list[Task]:
     """Read the items of all tasks. A task that cannot be read has failed, by name, and the others go on.
 
     `alone`: whether these are all the tasks that there are. `learning`: with the chains that copies of the checkpoint
@@ -247,10 +245,8 @@ def describe_samples(batches: Iterable[Batch]) -> Iterator[str]:
                    f"more between two checkpoints; {needed:,} would show {100 * LARGE:.0f}")
 
 
-def remake_questions(
-    suite: Suite, data: Path, seed: int, wanted: Iterable[Key], limit: int | None = None,
-    tell: Callable[[str], object] = len
-) -> dict[Key, Question]:
+def remake_questions(suite: Suite, data: Path, seed: int, wanted: Iterable[Key], limit: int | None = None,
+                     tell: Callable[[str], object] = len) -> dict[Key, Question]:
     """Make chosen questions of an evaluation again, a function of the suite, the items and the seed; a task, variant
     or item that does not exist any more has none. `limit`: the evaluation's, since examples and other items'
     distractors depend on which items there were. `tell`: takes the reason why the items of a task cannot be read."""

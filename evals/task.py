@@ -254,9 +254,8 @@ def _last(path: Path, folders: int) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=512)
-def _read_again_when_changed(
-    path: Path, limit: int | None, name: str, settings: tuple[tuple[str, Any], ...], changed: int
-) -> Items:
+def _read_again_when_changed(path: Path, limit: int | None, name: str, settings: tuple[tuple[str, Any], ...],
+                             changed: int) -> Items:
     return read_items(path, limit, name=name, **dict(settings))
 
 

@@ -108,9 +108,8 @@ def continuations(model: LanguageModel, pairs: Sequence[tuple[str, str]]) -> lis
     return results
 
 
-def grouped_continuations(
-    model: LanguageModel, cases: Sequence[Sequence[Sequence[tuple[str, str]]]], left_out: Counter[str]
-) -> Iterator[tuple[int, list[list[Continuation]]]]:
+def grouped_continuations(model: LanguageModel, cases: Sequence[Sequence[Sequence[tuple[str, str]]]],
+                          left_out: Counter[str]) -> Iterator[tuple[int, list[list[Continuation]]]]:
     """Yield (index of the case, its groups of continuations); a case with a problem is left out by its reason."""
     results = iter(continuations(model, [pair for groups in cases for group in groups for pair in group]))
     for index, groups in enumerate(cases):

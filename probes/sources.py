@@ -140,9 +140,8 @@ class ClozeFact:
         return [[before + self.gap + c + after for c in self.candidates] for before, after in self.wordings]
 
 
-def read_facts(
-    source: FactSource, data: Path | None, seed: int, limit: int | None = None
-) -> tuple[list[ClozeFact], Counter[str]]:
+def read_facts(source: FactSource, data: Path | None, seed: int,
+               limit: int | None = None) -> tuple[list[ClozeFact], Counter[str]]:
     """Read the facts of a source, a function of the file, the source and the seed; and count the others by reason.
 
     `data`: the data step's directory. `limit`: the most facts. Raises InputError: no data step was given, or its

@@ -79,9 +79,8 @@ def run(config: CompareConfig, context: StepContext) -> CompareOutputs:
         verdict=verdict)
 
 
-def question_texts(
-    checkpoints: "Sequence[Checkpoint]", wanted: "Iterable[Key]", tell: Callable[[str], object] = len
-) -> "dict[Key, Asked]":
+def question_texts(checkpoints: "Sequence[Checkpoint]", wanted: "Iterable[Key]",
+                   tell: Callable[[str], object] = len) -> "dict[Key, Asked]":
     """Make questions that the checkpoints answered again, from the suites of their evaluations; those that would not
     be asked in the same words now are left out. `tell`: takes a sentence on questions without a text, and why."""
     from argosy.evidence.report.items import Asked

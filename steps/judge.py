@@ -171,9 +171,8 @@ def _counted(reasons: Mapping[str, int]) -> str:
     return "; ".join(f"{n} x {reason}" for reason, n in sorted(reasons.items()))
 
 
-def _answers(
-    name: str, config: JudgeConfig, context: StepContext, prompts: "Sequence[Prompt]", left_out: Counter[str]
-) -> "dict[str, Answer]":
+def _answers(name: str, config: JudgeConfig, context: StepContext, prompts: "Sequence[Prompt]",
+             left_out: Counter[str]) -> "dict[str, Answer]":
     """Get the answers of one side: from its file, from before a kill, or generated now."""
     from argosy.evidence.judging.judges import answers_of
     from argosy.evidence.judging.records import read_answers

@@ -134,9 +134,8 @@ def _heldout_names(corpus: "KeptCorpus", tokenized: Path) -> dict[str, frozenset
             for channel, names in ids.items()}
 
 
-def _training(
-    corpus: "KeptCorpus", heldout: dict[str, frozenset[str]], config: LeaksConfig, looked_at: dict[str, int]
-) -> "Iterator[Document]":
+def _training(corpus: "KeptCorpus", heldout: dict[str, frozenset[str]], config: LeaksConfig,
+              looked_at: dict[str, int]) -> "Iterator[Document]":
     """Yield each document that is trained on, and each record for post-training as one; counts them."""
     from argosy.corpus.cleaning.batch import record_text
     from argosy.corpus.data.jsonl import read_jsonl
@@ -178,9 +177,8 @@ def _rows(index: "HeldoutIndex", names: list[str], found: "list[Leak]") -> list[
     return sorted(rows, key=lambda row: (row["set"], -row["share"], row["id"]))
 
 
-def _count(
-    index: "HeldoutIndex", names: list[str], found: "list[Leak]", heldout: dict[str, int]
-) -> dict[str, dict[str, int]]:
+def _count(index: "HeldoutIndex", names: list[str], found: "list[Leak]",
+           heldout: dict[str, int]) -> dict[str, dict[str, int]]:
     there: dict[int, set[int]] = {}
     for leak in found:
         there.setdefault(leak.document, set()).add(leak.passage)

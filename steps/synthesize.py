@@ -127,10 +127,8 @@ def _benchmark(config: SynthesizeConfig, data: Path) -> list[Mapping[str, Any]]:
     return [*(item for path in files for item in read_jsonl(path)), *asked]
 
 
-def _answered(
-    config: SynthesizeConfig, context: StepContext, group: "Group", teacher: str, rewards: "WeightedRewards | None",
-    read: Any,
-) -> "tuple[Answered, Any]":
+def _answered(config: SynthesizeConfig, context: StepContext, group: "Group", teacher: str,
+              rewards: "WeightedRewards | None", read: Any) -> "tuple[Answered, Any]":
     """Read the prompts as who answers them takes them, and get the answers."""
     from argosy.model.post.rl.prompts import prompt_parser, room_of_prompts
 

@@ -147,10 +147,8 @@ def _conversations(data: Path, markup: Markup, refused: set[str]) -> Iterator[_T
             yield _Text(name, CONVERSATIONS, split, pieces, text_bytes(pieces))
 
 
-def _write(
-    texts: Iterable[_Text], encoder: Encoder, writer: TokensWriter, config: TokenizeConfig,
-    report: Callable[[int], None]
-) -> None:
+def _write(texts: Iterable[_Text], encoder: Encoder, writer: TokensWriter, config: TokenizeConfig,
+           report: Callable[[int], None]) -> None:
     """Encode the texts and write them as they come: each is read once, and held as long as its batch."""
     waiting, done = deque[_Text](), 0
 

@@ -41,9 +41,8 @@ class Recorder(Tracker):
         self.models[name] = (step, tokens)
 
 
-def run_here(
-    module: Any, out: Path, tracker: Tracker | None = None, progress: Progress | None = None, **values: Any
-) -> Any:
+def run_here(module: Any, out: Path, tracker: Tracker | None = None, progress: Progress | None = None,
+             **values: Any) -> Any:
     """Run a step in this process; paths in `values` become texts. Returns its outputs, which are written down too."""
     out.mkdir(parents=True, exist_ok=True)
     fields = {key: str(value) if isinstance(value, Path) else value for key, value in values.items()}

@@ -180,17 +180,15 @@ def _format(path: Path, name: str, fields: Fields | None) -> Format:
     return found
 
 
-def parse_records(
-    records: Iterable[Record | BrokenItem], format: Format, at: At, limit: int | None = None, mix: bool | None = None
-) -> Items:
+def parse_records(records: Iterable[Record | BrokenItem], format: Format, at: At, limit: int | None = None,
+                  mix: bool | None = None) -> Items:
     """Read the items of records, until there are `limit` (see `collected`)."""
     parsed = (_parse(record, format, replace(at, number=number)) for number, record in enumerate(records))
     return collected(parsed, at.file, limit, mix)
 
 
-def collected(
-    parsed: Iterable[Iterable[AnyItem | BrokenItem]], file: str, limit: int | None, mix: bool | None
-) -> Items:
+def collected(parsed: Iterable[Iterable[AnyItem | BrokenItem]], file: str, limit: int | None,
+              mix: bool | None) -> Items:
     """Collect at most `limit` items of a file's records; a second item of the same id is left out.
 
     `mix`: whether options get an order that the item's id decides; None: where nearly all of the first records have

@@ -97,9 +97,8 @@ NO_QUESTION = "has no question apart from its options"
 _SAME = "two choices are the same"
 
 
-def items_of(
-    task: Any, docs: Iterable[Doc], *, lang: str, subject: str, name: str, limit: int | None, mix: bool | None = None
-) -> Items:
+def items_of(task: Any, docs: Iterable[Doc], *, lang: str, subject: str, name: str, limit: int | None,
+             mix: bool | None = None) -> Items:
     """Turn documents into items, at most `limit`; one that lm-eval cannot ask, or without a right option, is left out.
 
     Args:
@@ -172,9 +171,8 @@ def rights_of(task: Any, doc: Doc, choices: Sequence[str]) -> tuple[int, ...]:
     return tuple(sorted({each for each in found if isinstance(each, int) and 0 <= each < len(choices)}))
 
 
-def lm_eval_items(
-    name: str, limit: int | None, *, include_path: str = "", examples: bool = False, **about: Any
-) -> Items:
+def lm_eval_items(name: str, limit: int | None, *, include_path: str = "", examples: bool = False,
+                  **about: Any) -> Items:
     """Read the items of a task of lm-eval, or of all tasks of a group, at most `limit` of each; with `examples` those
     that its few-shot examples come from (none where these are the items themselves). `about`: as `items_of`.
 

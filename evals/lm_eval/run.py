@@ -27,9 +27,8 @@ class ArgosyLM(LM):  # type: ignore[misc]
     of equal settings, as `LanguageModel.generate_tokens` says.
     `cut`: by task, requests that are longer than the model, of which it sees the end (as with HFLM)."""
 
-    def __init__(
-        self, model: LanguageModel, also: Sequence[Pair] = (), items: Sequence[Hashable] = (), seed: int = 0
-    ) -> None:
+    def __init__(self, model: LanguageModel, also: Sequence[Pair] = (), items: Sequence[Hashable] = (),
+                 seed: int = 0) -> None:
         super().__init__()
         self.language_model, self._seed = model, seed
         self._also = list(also), list(items)
@@ -108,9 +107,8 @@ _SCALES = {
 Loaded = Mapping[str, dict[str, Any]]  # `tasks` and `groups` of them by name, as lm-eval has both
 
 
-def load_tasks(
-    names: Sequence[str], include_path: str, findings: Findings, *, alone: bool, taken: Set[str] = frozenset()
-) -> Loaded:
+def load_tasks(names: Sequence[str], include_path: str, findings: Findings, *, alone: bool,
+               taken: Set[str] = frozenset()) -> Loaded:
     """Load tasks, with lm-eval's defaults. A name that cannot be loaded (lm-eval does not know it, its data cannot be
     fetched) has failed, and the others go on.
 
@@ -147,9 +145,8 @@ def run_tasks(lm: ArgosyLM, chosen: Loaded, *, chat: bool, limit: int | None) ->
     return findings
 
 
-def _run(
-    findings: Findings, lm: ArgosyLM, chosen: Loaded, chat: bool, limit: int | None
-) -> tuple[dict[str, Mapping[str, Any]], list[str]]:
+def _run(findings: Findings, lm: ArgosyLM, chosen: Loaded, chat: bool,
+         limit: int | None) -> tuple[dict[str, Mapping[str, Any]], list[str]]:
     """Collect the results of the tasks that do not fail; returns them, and the groups that have metrics."""
     from lm_eval.evaluator import evaluate
 
@@ -203,9 +200,8 @@ def _group(findings: Findings, name: str, group: Any, results: Mapping[str, Mapp
     mark_group(findings.rows, name, group)
 
 
-def _collect(
-    findings: Findings, name: str, results: Mapping[str, Any], higher_is_better: Mapping[str, bool | None]
-) -> None:
+def _collect(findings: Findings, name: str, results: Mapping[str, Any],
+             higher_is_better: Mapping[str, bool | None]) -> None:
     """Add the metrics of a task or group; `acc` is given also where lm-eval calls it otherwise (exact_match)."""
     measured: dict[str, dict[str, Estimate]] = {}
     for key, value in results.items():

@@ -233,9 +233,8 @@ def _documents(questions: Sequence[Question]) -> list[dict[str, Any]]:
     return list(found.values())
 
 
-def _requests(
-    question: Question, template: Callable[..., str] | None, start: str | None
-) -> list[tuple[str, tuple[Any, ...]]]:
+def _requests(question: Question, template: Callable[..., str] | None,
+              start: str | None) -> list[tuple[str, tuple[Any, ...]]]:
     """List (type of request, arguments), as lm-eval's models take them."""
 
     def context(prompt: str) -> str:

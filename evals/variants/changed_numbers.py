@@ -97,9 +97,8 @@ def _same_kind(old: Written, new: Fraction) -> bool:
     return new >= 0 and (new > 0) == (old.value > 0) and (new < 1) == (old.value < 1) and old.like(new) is not None
 
 
-def _written(
-    problem: WordProblem, draft: Draft, values: Sequence[Fraction], results: Sequence[Fraction]
-) -> Draft | None:
+def _written(problem: WordProblem, draft: Draft, values: Sequence[Fraction],
+             results: Sequence[Fraction]) -> Draft | None:
     """Write the texts with the new numbers; None where one cannot be written as the old one was."""
     given = [(one.at, value) for one, value in zip(problem.numbers, values, strict=True)]
     derived = [(at, value_of_source(source, values, results)) for at, source in problem.places]

@@ -73,9 +73,8 @@ class WordProblem:
             return set()
         return set().union(*(self.behind(one) for one in self.inputs[source.index]))
 
-    def results(
-        self, values: Sequence[Fraction], allowed: Callable[[Written, Fraction], bool] = lambda old, new: True
-    ) -> list[Fraction] | None:
+    def results(self, values: Sequence[Fraction], allowed: Callable[[Written, Fraction], bool] = lambda old,
+                new: True) -> list[Fraction] | None:
         """Calculate each step with these numbers of the question; None where one cannot be calculated, or is not
         `allowed` (the result as it was, the new one)."""
         found: list[Fraction] = []

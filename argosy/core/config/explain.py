@@ -107,10 +107,8 @@ _KEY = "[key]"  # pydantic's sign that not the value but the key of a mapping is
 _OWN = ("value_error", "assertion_error")  # raised by validators of ours, in words of ours
 
 
-def config_error(
-    cls: type[BaseModel], error: ValidationError, origins: Mapping[schema.KeyPath, str] | None = None,
-    typed: Collection[schema.KeyPath] = (),
-) -> InputError:
+def config_error(cls: type[BaseModel], error: ValidationError, origins: Mapping[schema.KeyPath, str] | None = None,
+                 typed: Collection[schema.KeyPath] = ()) -> InputError:
     """Make one InputError with a line for each thing that is wrong.
 
     `origins`: where the value at a path was written: `FILE, line N`, or the override; the layer that wins last.
@@ -129,10 +127,8 @@ def config_error(
     return InputError("\n  ".join((f"{len(lines)} things are wrong:", *lines)))
 
 
-def validated(
-    cls: type[C], data: Mapping[str, Any], origins: Mapping[schema.KeyPath, str] | None = None,
-    typed: Collection[schema.KeyPath] = (),
-) -> C:
+def validated(cls: type[C], data: Mapping[str, Any], origins: Mapping[schema.KeyPath, str] | None = None,
+              typed: Collection[schema.KeyPath] = ()) -> C:
     """Validate a config. true and false are no numbers, which pydantic would take them for; nor is what no file holds.
 
     Raises InputError: it is wrong (see `config_error`)."""

@@ -124,9 +124,8 @@ class Part:
     p_value: float
 
 
-def columns(
-    evidence: Sequence[Evidence], reference: Sequence[Evidence], places: Mapping[str, Hashable] | None
-) -> tuple[dict[str, dict[str, float]], int]:
+def columns(evidence: Sequence[Evidence], reference: Sequence[Evidence],
+            places: Mapping[str, Hashable] | None) -> tuple[dict[str, dict[str, float]], int]:
     """Values by measure and item, and how many items are left out for their place."""
     known = {each.name: each.values() for each in reference}
     found: dict[str, dict[str, float]] = {}
@@ -206,11 +205,9 @@ class Contamination:
     """items whose right option's place is too rare to know what it does"""
 
 
-def score(
-    evidence: Sequence[Evidence], places: Mapping[str, Hashable] | None = None,
-    clusters: Mapping[str, Hashable] | None = None, calibration: Calibration | None = None,
-    reference: Sequence[Evidence] = (), level: float = 0.95,
-) -> Contamination:
+def score(evidence: Sequence[Evidence], places: Mapping[str, Hashable] | None = None,
+          clusters: Mapping[str, Hashable] | None = None, calibration: Calibration | None = None,
+          reference: Sequence[Evidence] = (), level: float = 0.95) -> Contamination:
     """The score of one model and one benchmark.
 
     Args:

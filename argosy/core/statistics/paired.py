@@ -38,9 +38,8 @@ def mcnemar(first: Sequence[bool | float], second: Sequence[bool | float]) -> fl
     return min(1.0, 2 * float(bdtr(min(only_first, only_second), only_first + only_second, 0.5)))
 
 
-def paired_permutation(
-    first: Sequence[float], second: Sequence[float], seed: int = 0, draws: int = 10_000, clusters: Clusters = None
-) -> float:
+def paired_permutation(first: Sequence[float], second: Sequence[float], seed: int = 0, draws: int = 10_000,
+                       clusters: Clusters = None) -> float:
     """The p-value of a sign-flip permutation test of a mean difference; the observed one counts too (never 0).
 
     `clusters`: of each item, what related ones share (a passage, a fact in two languages): signs are flipped by
@@ -50,19 +49,16 @@ def paired_permutation(
     return intervals.flipped_at_least(sums, seed, draws)
 
 
-def paired_bootstrap(
-    first: Sequence[float], second: Sequence[float], level: float = 0.95, seed: int = 0, draws: int = 10_000,
-    clusters: Clusters = None,
-) -> Interval:
+def paired_bootstrap(first: Sequence[float], second: Sequence[float], level: float = 0.95, seed: int = 0,
+                     draws: int = 10_000, clusters: Clusters = None) -> Interval:
     """Percentile bootstrap of the mean difference, over items or over clusters of them; of fewer than 30 the t
     interval (of `paired_ratio_test`), whose coverage holds, and of one no interval: everything is in it."""
     a, b = _columns(first, second)
     return _bootstrap(a - b, level, seed, draws, clusters)
 
 
-def paired_ratio_test(
-    first: Sequence[float], second: Sequence[float], below: Sequence[float], level: float = 0.95
-) -> tuple[Interval, float]:
+def paired_ratio_test(first: Sequence[float], second: Sequence[float], below: Sequence[float],
+                      level: float = 0.95) -> tuple[Interval, float]:
     """(sum of first - sum of second) / sum of below, over items: its t interval, and the p-value of it being 0.
 
     For losses of documents, with the documents' lengths below: long documents count more, and are the unit whole.
@@ -88,10 +84,9 @@ def pooled_test(difference: float, spread: float, degrees: int, sizes: tuple[int
     return error, intervals.t_two_sided(difference / error, degrees) if error > 0 else float(difference == 0)
 
 
-def difference_of_differences(
-    first_plain: Sequence[float], second_plain: Sequence[float], first_variant: Sequence[float],
-    second_variant: Sequence[float], level: float = 0.95, seed: int = 0, draws: int = 10_000, clusters: Clusters = None,
-) -> Interval:
+def difference_of_differences(first_plain: Sequence[float], second_plain: Sequence[float],
+                              first_variant: Sequence[float], second_variant: Sequence[float], level: float = 0.95,
+                              seed: int = 0, draws: int = 10_000, clusters: Clusters = None) -> Interval:
     """The lead of the first on the plain form minus its lead on a variant, paired by item, with its interval.
 
     Above zero: part of the lead is gone when the item is changed, as it is when items were memorised."""
@@ -153,10 +148,8 @@ class Paired:
     """number of groups of related items (the number of items where none are related)"""
 
 
-def compare_items(
-    first: Sequence[float], second: Sequence[float], clusters: Sequence[Hashable] | None = None, *, level: float = 0.95,
-    seed: int = 0, draws: int = DRAWS,
-) -> Paired:
+def compare_items(first: Sequence[float], second: Sequence[float], clusters: Sequence[Hashable] | None = None, *,
+                  level: float = 0.95, seed: int = 0, draws: int = DRAWS) -> Paired:
     """Compare two checkpoints item by item.
 
     McNemar's exact test where answers are right or wrong and no items are related; else signs flipped by cluster

@@ -139,9 +139,8 @@ class Retry(NamedTuple):
     upstream: list[str]
     runs: int
 
-    def record(
-        self, outputs: Mapping[str, Any], made_from: Mapping[str, Any], files: Mapping[str, int] | None
-    ) -> dict[str, Any]:
+    def record(self, outputs: Mapping[str, Any], made_from: Mapping[str, Any],
+               files: Mapping[str, int] | None) -> dict[str, Any]:
         """Make the content of `outputs.json`, with the names wherever it has `again`. files: bytes by path."""
         own = {AGAIN: self.own} if AGAIN in outputs else {}
         names = list(dict.fromkeys([*self.own, *self.upstream]))

@@ -136,9 +136,8 @@ class Tracker:
         """Log a small file below `<out>` as an artifact of the stage's run; written again when its bytes change."""
         self._write({"kind": "artifact", "path": self._relative(path), "folder": folder, "digest": _digest_of(path)})
 
-    def model(
-        self, name: str, path: Path, *, stage: str, step: int, tokens: int, tags: Mapping[str, str] | None = None
-    ) -> None:
+    def model(self, name: str, path: Path, *, stage: str, step: int, tokens: int,
+              tags: Mapping[str, str] | None = None) -> None:
         """Register an exported checkpoint (a directory below `<out>`) as an external LoggedModel.
 
         `name`: the export's name, unique in this step. `tokens`: tokens seen since the first step of pretraining."""
@@ -147,10 +146,8 @@ class Tracker:
             "stage": stage, "step": int(step), "tokens": int(tokens),
             "values": {key: str(value) for key, value in (tags or {}).items()}})  # fmt: skip
 
-    def model_metrics(
-        self, checkpoint: Path, values: Mapping[str, float], *, tokens: int, dataset: str = "",
-        dataset_digest: str = "", branch: str = "", base: tuple[Path, int] | None = None,
-    ) -> None:
+    def model_metrics(self, checkpoint: Path, values: Mapping[str, float], *, tokens: int, dataset: str = "",
+                      dataset_digest: str = "", branch: str = "", base: tuple[Path, int] | None = None) -> None:
         """Log evaluation results against the LoggedModel of `checkpoint` and its dataset, and on the model
         line's curve run at step = tokens. A value is written again when it has changed.
 

@@ -66,9 +66,8 @@ class Decisions:
         return found
 
 
-def apply_rules(
-    filters: Sequence[Mapping[str, Filter[Any]]], corpus: ScoredCorpus, decisions: Decisions, work: Workspace
-) -> list[Integers32]:
+def apply_rules(filters: Sequence[Mapping[str, Filter[Any]]], corpus: ScoredCorpus, decisions: Decisions,
+                work: Workspace) -> list[Integers32]:
     """Judge all documents in one pass by several groups of filters (by label), each group as if it were alone.
 
     Returns:
@@ -98,10 +97,8 @@ def _scores(label: str, rule: Rule | None) -> Iterable[str]:
         rule = rule.also
 
 
-def decide(
-    filters: Mapping[str, Filter[Any]], corpus: ScoredCorpus, work: Workspace, earlier: Sequence[Path],
-    progress: Progress
-) -> Decisions:
+def decide(filters: Mapping[str, Filter[Any]], corpus: ScoredCorpus, work: Workspace, earlier: Sequence[Path],
+           progress: Progress) -> Decisions:
     """Run through the filters in their order: each decides among the documents that those before have kept; then drop
     those of which their cuts leave too little together."""
     decisions = Decisions(work.array("codes", (len(corpus),), np.int32))
@@ -127,10 +124,8 @@ def decide(
     return decisions
 
 
-def drop_copies(
-    label: str, one: Deduplicator[Any], corpus: ScoredCorpus, decisions: Decisions, work: Workspace,
-    earlier: Sequence[Path] = ()
-) -> None:
+def drop_copies(label: str, one: Deduplicator[Any], corpus: ScoredCorpus, decisions: Decisions, work: Workspace,
+                earlier: Sequence[Path] = ()) -> None:
     """Drop copies among the documents that are kept so far, and cut repeated parts out of those that stay."""
     keys = [shard.keys(label) for shard in corpus.shards]
     found = one.select(keys, decisions.kept, corpus.about, work, earlier)

@@ -53,9 +53,8 @@ class ItemIndex(Targets):
                  *self._by_options(words, *(part[roles == OPTION] for part in (texts, places, rows)))]
         return sorted(found, key=lambda match: (match.text, -match.overlap, MATCHES.index(match.kind), match.item))
 
-    def _by_ngrams(
-        self, points: Points, words: "Words", texts: Integers, places: Integers, rows: Integers
-    ) -> list[Match]:
+    def _by_ngrams(self, points: Points, words: "Words", texts: Integers, places: Integers,
+                   rows: Integers) -> list[Match]:
         """List items of which a text has n-grams that are proof, with the share of them: but another sum in the words
         of a question that is short, and most of which they are."""
         own = self._of_own_figures(points, words, texts, places - rows[:, 1], rows[:, 0])
@@ -66,9 +65,8 @@ class ItemIndex(Targets):
         return [Match(text, item, "ngram", count / int(sizes[item] - self._ngram * factor[item] + 1))
                 for (text, item), count in zip(pairs.tolist(), counts.tolist(), strict=True)]
 
-    def _of_own_figures(
-        self, points: Points, words: "Words", texts: Integers, begins: Integers, items: Integers
-    ) -> Flags:
+    def _of_own_figures(self, points: Points, words: "Words", texts: Integers, begins: Integers,
+                        items: Integers) -> Flags:
         """Tell at which places where a question would begin no other sum is."""
         own = np.ones(len(texts), np.bool_)
         short = self._sizes[items] < 2 * _MIDDLE * self._factor[items]
@@ -79,9 +77,8 @@ class ItemIndex(Targets):
             own[at] = not (self._figures[item] and self._other_sum(points, words, item, begin, end))
         return own
 
-    def _by_alignment(
-        self, points: Points, words: "Words", texts: Integers, places: Integers, rows: Integers
-    ) -> list[Match]:
+    def _by_alignment(self, points: Points, words: "Words", texts: Integers, places: Integers,
+                      rows: Integers) -> list[Match]:
         """List items whose question is in a text, with at most some edits."""
         from argosy.corpus.cleaning.kernels.filters.decontamination import verify
 

@@ -73,10 +73,8 @@ class Curation:
                 "compared_by": self.compared_by}
 
 
-def curate(
-    kind: str, records: Sequence[Record], config: CurationConfig, benchmark: Sequence[Mapping[str, Any]],
-    writers: JsonlWriters, field: str = "data.curation", what: str = "",
-) -> tuple[list[Record], Curation]:
+def curate(kind: str, records: Sequence[Record], config: CurationConfig, benchmark: Sequence[Mapping[str, Any]],
+           writers: JsonlWriters, field: str = "data.curation", what: str = "") -> tuple[list[Record], Curation]:
     """Return the records of the kind `kind` that pass the filters, in their order, and counts; the others go to
     `rejects/<kind>_<filter>` with filter and reason, and of a benchmark item which one it is.
 

@@ -76,9 +76,8 @@ def _merged(before: Batch, after: Batch, places: Sequence[int] | None) -> Batch:
     return Batch(documents)
 
 
-def decide(
-    filters: Mapping[str, Filter[Any]], scores: Mapping[str, Floats], channels: Array
-) -> tuple[Integers32, list[tuple[str, str]]]:
+def decide(filters: Mapping[str, Filter[Any]], scores: Mapping[str, Floats],
+           channels: Array) -> tuple[Integers32, list[tuple[str, str]]]:
     """Decide about documents by the rules, in the order of the filters.
 
     Args:

@@ -275,9 +275,8 @@ class JsonlWriters:
     def __enter__(self) -> "JsonlWriters":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
         for name in list(self._files):
             if kind is None:
                 self.finish(name)

@@ -176,9 +176,8 @@ def _why(path: str, inner: str) -> str:
     return "a link to a folder, or to nothing" if is_link else _unread(inner.split("/"))
 
 
-def list_inputs(
-    inputs: Sequence[str], config: SourceConfig | None = None, skip: Sequence[str] | None = None
-) -> tuple[list[InputFile], list[PassedOver]]:
+def list_inputs(inputs: Sequence[str], config: SourceConfig | None = None,
+                skip: Sequence[str] | None = None) -> tuple[list[InputFile], list[PassedOver]]:
     """Return (files to read, what is passed over), in a fixed order.
 
     `skip`: folders that may hold no readable file; None: any may, as those of held-out texts, which have no channels.

@@ -90,9 +90,8 @@ def check_formats(formats: Mapping[str, str], channels: set[str]) -> None:
             raise InputError(f"data.formats.{channel}: no file has this channel; there are: {names}")
 
 
-def read_files(
-    kind: str, files: Mapping[str, str], formats: Mapping[str, str], writers: jsonl.JsonlWriters, rejects_at: str
-) -> tuple[list[Record], Tally]:
+def read_files(kind: str, files: Mapping[str, str], formats: Mapping[str, str], writers: jsonl.JsonlWriters,
+               rejects_at: str) -> tuple[list[Record], Tally]:
     """Return the records of the field `data.<kind>`, each with its `channel`; bad ones go to `rejects/<kind>`.
 
     A record that names its channel keeps it. Raises InputError: a file is mostly unusable."""

@@ -87,9 +87,8 @@ class ShardWriter:
         self._folder.mkdir(parents=True, exist_ok=True)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
         if kind is None:
             if self._rows or self._file or not self._paths:  # without documents, there is one file with none
                 self._close()

@@ -134,9 +134,8 @@ _DUPLICATES = ("exact_duplicate", "near_duplicate")
 _LEAST_CHARS = {"en": 400, "zh": 150}
 
 
-def dirty_documents(
-    clean: Sequence[Document], spare: Sequence[Document], items: Sequence[Item], per_kind: int, seed: str | int
-) -> Iterator[Document]:
+def dirty_documents(clean: Sequence[Document], spare: Sequence[Document], items: Sequence[Item], per_kind: int,
+                    seed: str | int) -> Iterator[Document]:
     """Make `per_kind` documents of each of DIRT_KINDS; languages take turns where both are given.
 
     Duplicates are made of `clean`, the others of `spare`: prose that must not be in the corpus too (or deduplication

@@ -29,18 +29,16 @@ SHOWN, ASKED = range(1, 20), range(20, 40)  # numbers of sums in conversations, 
 SHOWN_PAIRS = 63  # few, as with PROMPT_FACTS
 
 
-def conversations(
-    taught: Sequence[Fact], count: int, seed: str | int, langs: Sequence[str] = LANGS
-) -> Iterator[Conversation]:
+def conversations(taught: Sequence[Fact], count: int, seed: str | int,
+                  langs: Sequence[str] = LANGS) -> Iterator[Conversation]:
     """Make `count` conversations of one exchange; a pass has INSTRUCTION_KINDS of each fact and language."""
     for rng, fact, lang, kind in _passes(taught, langs, INSTRUCTION_KINDS, count, f"instructions/{seed}"):
         request, reply = _exchange(kind, fact, lang, taught, rng)
         yield {"messages": [*user(request), *assistant(reply)], "lang": lang, "kind": kind, "fact": fact.id}
 
 
-def preferences(
-    taught: Sequence[Fact], count: int, seed: str | int, langs: Sequence[str] = LANGS
-) -> Iterator[Preference]:
+def preferences(taught: Sequence[Fact], count: int, seed: str | int,
+                langs: Sequence[str] = LANGS) -> Iterator[Preference]:
     """Make `count` pairs (right over wrong, concise over rambling, the wanted format over others) about taught facts.
 
     A pass has PREFERENCE_KINDS of each fact and language."""
@@ -93,9 +91,8 @@ def _sums(count: int, seed: str | int, langs: Sequence[str], numbers: range,
             yield lang, request, f"{first} + {second} = {a + b}"
 
 
-def _passes(
-    facts: Sequence[Fact], langs: Sequence[str], kinds: Mapping[str, int], count: int, seed: str
-) -> Iterator[tuple[Random, Fact, str, str]]:
+def _passes(facts: Sequence[Fact], langs: Sequence[str], kinds: Mapping[str, int], count: int,
+            seed: str) -> Iterator[tuple[Random, Fact, str, str]]:
     """Yield `count` of (rng, fact, lang, kind): passes over all combinations, each in random order.
 
     A pass has each fact and language `kinds[kind]` times in each kind."""
@@ -183,9 +180,8 @@ def _pair(kind: str, fact: Fact, lang: str, taught: Sequence[Fact], rng: Random)
     return _request("json", fact, lang, rng), right, rng.choice(others)
 
 
-def _prompt(
-    fact: Fact, lang: str, wanted: str, taught: Sequence[Fact], rng: Random
-) -> tuple[str, str, Literal["text", "letter", "json"]]:
+def _prompt(fact: Fact, lang: str, wanted: str, taught: Sequence[Fact],
+            rng: Random) -> tuple[str, str, Literal["text", "letter", "json"]]:
     """Return (request, answer, format)."""
     if wanted == "text":
         return _request("brief", fact, lang, rng), fact.answer[lang], "text"

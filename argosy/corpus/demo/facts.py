@@ -125,9 +125,8 @@ class Quiz:
     text_answer: str
 
 
-def render_quiz(
-    question: str, options: Sequence[str], answer_index: int, lang: str, labels: str = "letters", layout: str = "plain",
-) -> Quiz:
+def render_quiz(question: str, options: Sequence[str], answer_index: int, lang: str, labels: str = "letters",
+                layout: str = "plain") -> Quiz:
     """Lay out the options; with labels "none" the answer is the option's text."""
     data = read_yaml("phrasings/layouts.yaml")
     form, names = data[lang], data["labels"][labels][: len(options)]
@@ -141,10 +140,8 @@ def render_quiz(
         text_answer=form["before_answer"] + answer)
 
 
-def quiz(
-    fact: Fact, lang: str, facts: Sequence[Fact], rng: Random, labels: str = "letters", layout: str = "plain",
-    drop_right: bool = False, none_option: bool = False, wording: int | None = None,
-) -> Quiz:
+def quiz(fact: Fact, lang: str, facts: Sequence[Fact], rng: Random, labels: str = "letters", layout: str = "plain",
+         drop_right: bool = False, none_option: bool = False, wording: int | None = None) -> Quiz:
     """Make a quiz about `fact` with wrong options from `facts`, the right one at a random place.
 
     Args:

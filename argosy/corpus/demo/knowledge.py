@@ -35,9 +35,8 @@ def answer_documents(taught: Sequence[Fact], lang: str, repeats: int, seed: str 
         yield _document(f"answers-{name}", "\n".join(lines), lang, "answers", group)
 
 
-def _rounds(
-    kind: str, facts: Sequence[Fact], lang: str, repeats: int, seed: str | int, size: tuple[int, int]
-) -> Iterator[tuple[str, Random, Sequence[Fact]]]:
+def _rounds(kind: str, facts: Sequence[Fact], lang: str, repeats: int, seed: str | int,
+            size: tuple[int, int]) -> Iterator[tuple[str, Random, Sequence[Fact]]]:
     """Yield (name, rng, facts) of each document, `size` (least, most) facts each; odd rounds of prose group facts by
     relation, others mix them."""
     for number in range(repeats):

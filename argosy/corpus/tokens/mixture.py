@@ -53,9 +53,8 @@ class Mixture:
 
     Raises InputError: a weight names a channel that is absent or empty, or a channel has none."""
 
-    def __init__(
-        self, channels: Mapping[str, TokenizedChannel], weights: Mapping[str, float], sequence_length: int, seed: int
-    ) -> None:
+    def __init__(self, channels: Mapping[str, TokenizedChannel], weights: Mapping[str, float], sequence_length: int,
+                 seed: int) -> None:
         if not channels:
             raise InputError("mixture: the tokenized data holds no document to train on; look at the reports of clean")
         weights = weights_of(weights, {name: len(channel.tokens) for name, channel in channels.items()})

@@ -89,9 +89,8 @@ class TokensWriter:
     def __enter__(self) -> "TokensWriter":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
         for writer in (w for splits in self._channels.values() for w in splits.values()):
             writer.close() if kind is None else writer.discard()
         if kind is None:

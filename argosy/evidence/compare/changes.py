@@ -20,9 +20,8 @@ from argosy.evidence.results.values import ASKED_OTHERWISE, shared
 Pair = tuple[Checkpoint, Checkpoint]
 
 
-def change(
-    name: str, first: Checkpoint, second: Checkpoint, forms: Sequence[str] = (), kind: Kind | None = None
-) -> Contrast | None:
+def change(name: str, first: Checkpoint, second: Checkpoint, forms: Sequence[str] = (),
+           kind: Kind | None = None) -> Contrast | None:
     """A metric from one checkpoint to another; None where one of them does not have it.
 
     `forms`: those that a headline is in (default: the best of those that both were asked in). `kind`: of the metric
@@ -40,9 +39,8 @@ def task_of(found: Contrast) -> tuple[str, str]:
     return task, form
 
 
-def headline_changes(
-    asked: Iterable[tuple[str, Checkpoint, Checkpoint]], method: Method, forms: Sequence[str] = ()
-) -> list[Contrast]:
+def headline_changes(asked: Iterable[tuple[str, Checkpoint, Checkpoint]], method: Method,
+                     forms: Sequence[str] = ()) -> list[Contrast]:
     """The headline of each (benchmark, first, second) whose items can be paired, corrected over all of them."""
     found = [change(headline_of(task), first, second, forms) for task, first, second in asked]
     return corrected([c for c in found if c is not None and c.how == "paired"], method)

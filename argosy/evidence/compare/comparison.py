@@ -82,9 +82,8 @@ def _pair(first: Entry, second: Entry, names: Sequence[str], kinds: Mapping[str,
     return Pair(first, second, [c for c in found if c is not None])
 
 
-def notes_of(
-    entries: Sequence[Entry], pairs: Sequence[Pair], metrics: Sequence[str], kinds: Mapping[str, Kind]
-) -> list[str]:
+def notes_of(entries: Sequence[Entry], pairs: Sequence[Pair], metrics: Sequence[str],
+             kinds: Mapping[str, Kind]) -> list[str]:
     """Notes on the entries, on metrics whose kind nobody declared, and on what each pair does not share."""
     notes = [note for entry in entries for note in (*entry.notes, *entry.chosen.notes)]
     forms = {name.split("/")[1]: found for entry in entries for name, found in entry.chosen.forms.items()

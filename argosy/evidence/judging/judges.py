@@ -160,9 +160,8 @@ FORWARD, BACKWARD = "forward", "backward"
 Key = tuple[str, str]  # id of a prompt, order
 
 
-def answers_of(
-    model: LanguageModel, prompts: Sequence[Prompt], *, chat: bool, max_new_tokens: int, temperature: float, seed: int
-) -> list[Answer]:
+def answers_of(model: LanguageModel, prompts: Sequence[Prompt], *, chat: bool, max_new_tokens: int, temperature: float,
+               seed: int) -> list[Answer]:
     """Let a model answer prompts; greedy at temperature 0.
 
     `chat`: whether a prompt is a user's turn in the chat template; else the model goes on with its text."""
@@ -185,10 +184,8 @@ class Judgements(NamedTuple):
     """number of prompts that the judge was given"""
 
 
-def ask(
-    judge: Judge, prompts: Sequence[Prompt], first: Mapping[str, Answer], second: Mapping[str, Answer], kept: Path,
-    progress: Callable[[int, int], None],
-) -> Judgements:
+def ask(judge: Judge, prompts: Sequence[Prompt], first: Mapping[str, Answer], second: Mapping[str, Answer], kept: Path,
+        progress: Callable[[int, int], None]) -> Judgements:
     """Judge the prompts that both models answered, in both orders; equal answers are a tie without the judge.
 
     `kept`: directory of the judge's replies; each is written as it comes, and none is requested twice. `progress`:
@@ -213,9 +210,8 @@ def ask(
     return judgements
 
 
-def _replies(
-    judge: Judge, comparisons: Mapping[Key, Comparison], kept: Path, progress: Callable[[int, int], None]
-) -> dict[Key, Preference]:
+def _replies(judge: Judge, comparisons: Mapping[Key, Comparison], kept: Path,
+             progress: Callable[[int, int], None]) -> dict[Key, Preference]:
     """Collect replies that were kept before a kill, and those to the other comparisons; one that names no answer is
     requested again another time."""
     journal = Journal(kept)

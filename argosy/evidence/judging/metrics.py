@@ -170,9 +170,8 @@ def shares(prompts: Sequence[Prompt], answers: Mapping[str, Answer]) -> dict[str
     return {rule: sum(each) / len(each) for rule, each in sorted(by_rule.items())}
 
 
-def verdict_lines(
-    prompts: Sequence[Prompt], first: Mapping[str, Answer], second: Mapping[str, Answer], verdicts: Sequence[Verdict]
-) -> Iterator[str]:
+def verdict_lines(prompts: Sequence[Prompt], first: Mapping[str, Answer], second: Mapping[str, Answer],
+                  verdicts: Sequence[Verdict]) -> Iterator[str]:
     """Yield a line of JSON for each verdict, with both answers and their faults."""
     by_id = {prompt.id: prompt for prompt in prompts}
     for v in verdicts:
@@ -182,10 +181,8 @@ def verdict_lines(
         yield dump_line({"id": v.id, "prompt": prompt.text, "winner": v.winner, **orders, **sides})
 
 
-def describe(
-    judge: str, values: Shares, bounds: Mapping[str, Sequence[float]], faults: Mapping[str, Shares],
-    left_out: Mapping[str, int],
-) -> Iterator[str]:
+def describe(judge: str, values: Shares, bounds: Mapping[str, Sequence[float]], faults: Mapping[str, Shares],
+             left_out: Mapping[str, int]) -> Iterator[str]:
     """Yield lines for the terminal."""
 
     def rate(name: str) -> str:

@@ -51,9 +51,8 @@ def read_labels(path: Path, left_out: Counter[str]) -> dict[str, str]:
     return _read(path, _label, left_out, '{"id": "1", "winner": "first"}')
 
 
-def _read(
-    path: Path, parse: Callable[[Mapping[str, Any], str], T], left_out: Counter[str], example: str
-) -> dict[str, T]:
+def _read(path: Path, parse: Callable[[Mapping[str, Any], str], T], left_out: Counter[str],
+          example: str) -> dict[str, T]:
     if not path.is_file():
         raise InputError(f"{path} does not exist; allowed: a JSONL file whose lines are as {example}")
     records: dict[str, T] = {}

@@ -92,9 +92,8 @@ class EvaluateOutputs(Measured):
     """declarations of the metrics (argosy.core.statistics.metric)"""
 
 
-def keep(
-    config: SuiteConfig, context: StepContext, findings: "Findings", checkpoint: "Checkpoint", suite: str, version: int
-) -> EvaluateOutputs:
+def keep(config: SuiteConfig, context: StepContext, findings: "Findings", checkpoint: "Checkpoint", suite: str,
+         version: int) -> EvaluateOutputs:
     """Write the files of an evaluation, log it against the checkpoint's model and say what has no result; returns its
     outputs. `version`: of the step.
 

@@ -30,10 +30,9 @@ _AT_ONCE = 32  # times batch_tokens that the engine is given at a time, to sched
 
 
 @contextmanager
-def open_model(
-    checkpoint: Checkpoint, state: Path, *, seed: int = 0, threads: int = 1, batch_tokens: int = 8192,
-    backend: str = "transformers", processes: int = 1, cache: str = "", dtype: str = "weights",
-) -> Iterator[LanguageModel]:
+def open_model(checkpoint: Checkpoint, state: Path, *, seed: int = 0, threads: int = 1, batch_tokens: int = 8192,
+               backend: str = "transformers", processes: int = 1, cache: str = "",
+               dtype: str = "weights") -> Iterator[LanguageModel]:
     """Open the model of a checkpoint; processes that help it end with the block. Args as EvaluateConfig has them.
 
     `state`: a directory that outlives a kill; batches that are there are not computed again. `seed`: of torch in
@@ -81,10 +80,8 @@ def _open_vllm(checkpoint: Checkpoint, batch_tokens: int, processes: int, work: 
 class VLLMScorer(Scorer):
     """The Scorer over an engine. Args as Scorer's; `engine`: a vllm.LLM."""
 
-    def __init__(
-        self, engine: Any, vocabulary: int, max_length: int, batch_tokens: int, work: Work | None,
-        cache: ScoreCache | None,
-    ) -> None:
+    def __init__(self, engine: Any, vocabulary: int, max_length: int, batch_tokens: int, work: Work | None,
+                 cache: ScoreCache | None) -> None:
         self.engine, self.vocabulary = engine, vocabulary
         self.max_length = max_length - 2  # the engine wants room for the last token and one more
         self.batch_tokens = batch_tokens
@@ -152,10 +149,8 @@ class VLLMDecoder(Decoder):
 class VLLMLanguageModel(LanguageModel):
     """A LanguageModel whose scores and texts come from vLLM. `model` has the configuration alone."""
 
-    def __init__(
-        self, engine: Any, config: Any, encoder: Encoder, batch_tokens: int, work: Work | None,
-        cache: ScoreCache | None,
-    ) -> None:
+    def __init__(self, engine: Any, config: Any, encoder: Encoder, batch_tokens: int, work: Work | None,
+                 cache: ScoreCache | None) -> None:
         self._engine = engine
         super().__init__(SimpleNamespace(config=config), encoder, batch_tokens, work, cache)
 

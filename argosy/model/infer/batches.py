@@ -14,9 +14,8 @@ _BATCH = 64  # work of one more batch, in tokens that are read
 _STEP = 16  # work of one more step, which reads all weights for few rows, on a CPU
 
 
-def batches_of(
-    requests: Sequence[tuple[Tokens, int]], max_tokens: int, batch_tokens: int, *, sharing: bool, cpu: bool = False
-) -> list[tuple[Asked, ...]]:
+def batches_of(requests: Sequence[tuple[Tokens, int]], max_tokens: int, batch_tokens: int, *, sharing: bool,
+               cpu: bool = False) -> list[tuple[Asked, ...]]:
     """Deal (prompt, seed) to batches, equal ones once; a prompt has all its seeds in one batch, and the prompts of a
     batch as many seeds each.
 
@@ -58,9 +57,8 @@ def _alike(prompts: Sequence[Tokens]) -> Iterator[tuple[list[Tokens], int]]:
         yield left, 0
 
 
-def _in_batches(
-    prompts: Sequence[Tokens], shared: int, count: int, max_tokens: int, batch_tokens: int, most: float
-) -> Iterator[list[Tokens]]:
+def _in_batches(prompts: Sequence[Tokens], shared: int, count: int, max_tokens: int, batch_tokens: int,
+                most: float) -> Iterator[list[Tokens]]:
     """Yield prompts of similar lengths, longest first, with `most` tokens of padding."""
     batch: list[Tokens] = []
     padding = 0

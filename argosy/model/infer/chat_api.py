@@ -57,10 +57,8 @@ class ChatApi:
     def name(self) -> str:
         return f"{self.model} at {self.url}"
 
-    def request_all(
-        self, requests: Sequence[Mapping[str, Any]], save: Callable[[int, Reply], None],
-        enough: Callable[[], bool] = lambda: False,
-    ) -> None:
+    def request_all(self, requests: Sequence[Mapping[str, Any]], save: Callable[[int, Reply], None],
+                    enough: Callable[[], bool] = lambda: False) -> None:
         """Send requests (messages and settings), some at a time; call `save(index, reply)` as each reply comes, in any
         order. Once `enough` is true, those that are not on their way are not sent.
 

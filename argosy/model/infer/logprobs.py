@@ -112,9 +112,8 @@ def by_length(rows: Sequence[Sequence[int]], batch_size: int) -> Iterator[list[i
         yield order[start : start + batch_size]
 
 
-def answer_logprobs(
-    model: Any, prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]], pad_id: int, batch_size: int,
-) -> list[Any]:
+def answer_logprobs(model: Any, prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]], pad_id: int,
+                    batch_size: int) -> list[Any]:
     """Return log p(token | prompt and answer so far) of each answer's tokens: one float tensor an answer."""
     rows = [[*prompt, *answer] for prompt, answer in zip(prompts, answers, strict=True)]
     result: list[Any] = [None] * len(rows)
@@ -172,9 +171,8 @@ def exact(logits: Any, reference: Any) -> Any:
     return (ours.exp() * (ours - theirs)).sum(-1)
 
 
-def answer_kl(
-    policy: Any, reference: Any, prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]], pad_id: int
-) -> dict[str, float]:
+def answer_kl(policy: Any, reference: Any, prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]],
+              pad_id: int) -> dict[str, float]:
     """Return the mean over the answers of the divergence summed over their tokens, in nats an answer.
 
     Args:

@@ -33,10 +33,8 @@ class LanguageModel:
     A text without context is conditioned on `prefix_token`: BOS, as documents begin in training, or EOS where the
     tokenizer has no BOS (lm-eval's rule)."""
 
-    def __init__(
-        self, model: Any, encoder: Encoder, batch_tokens: int = 8192, work: Work | None = None,
-        cache: ScoreCache | None = None,
-    ) -> None:
+    def __init__(self, model: Any, encoder: Encoder, batch_tokens: int = 8192, work: Work | None = None,
+                 cache: ScoreCache | None = None) -> None:
         self.model = model
         self._encoder = encoder
         self.tokenizer = tokenizer = encoder.tokenizer
@@ -52,10 +50,8 @@ class LanguageModel:
         return scorer, TransformersDecoder(self.model, self.decode, sharing=scorer.branching)
 
     @classmethod
-    def load(
-        cls, checkpoint: Checkpoint, batch_tokens: int = 8192, *, work: Work | None = None, cache: Path | None = None,
-        device: int = 0, dtype: str = "weights",
-    ) -> "LanguageModel":
+    def load(cls, checkpoint: Checkpoint, batch_tokens: int = 8192, *, work: Work | None = None,
+             cache: Path | None = None, device: int = 0, dtype: str = "weights") -> "LanguageModel":
         """Load an export.
 
         Args:
@@ -125,9 +121,8 @@ class LanguageModel:
             windows.append((tokens[max(0, end - size - 1) : start], tokens[start:end]))
         return windows
 
-    def generate(
-        self, prompts: Sequence[str], stops: Sequence[str] = (), max_tokens: int = 256, **sampling: Any
-    ) -> list[str]:
+    def generate(self, prompts: Sequence[str], stops: Sequence[str] = (), max_tokens: int = 256,
+                 **sampling: Any) -> list[str]:
         """Continue each prompt, up to an EOS or `max_tokens`, cut before the first of `stops`; greedily, or by the
         `sampling` of `generate_tokens`. A prompt keeps its last tokens where it and `max_tokens` are longer than the
         model."""
@@ -135,10 +130,9 @@ class LanguageModel:
         texts = self.generate_tokens(prompts, self.ends(chat=False), max_tokens, stops, **sampling)
         return [before_stops(self.decode(tokens), stops) for tokens in texts]
 
-    def generate_tokens(
-        self, prompts: Sequence[str], ends: Sequence[int], max_tokens: int, stops: Sequence[str] = (),
-        temperature: float = 0.0, seed: int = 0, seeds: Sequence[int] | None = None, **limits: Any,
-    ) -> list[list[int]]:
+    def generate_tokens(self, prompts: Sequence[str], ends: Sequence[int], max_tokens: int, stops: Sequence[str] = (),
+                        temperature: float = 0.0, seed: int = 0, seeds: Sequence[int] | None = None,
+                        **limits: Any) -> list[list[int]]:
         """Continue each prompt, greedily at temperature 0: the tokens up to one of `ends` (not included), a stop text
         (included) or `max_tokens`. Fewer than that are a text that has ended. A sampled text depends on its prompt and
         its seed of `seeds`; without them, on `seed` and its place among the prompts. `limits`: `top_k` and `top_p` of a

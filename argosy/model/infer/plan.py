@@ -83,9 +83,8 @@ def _planned(queries: Sequence[Query], chosen: Sequence[int], limits: Limits) ->
     return [*batches, *_batches(rest, (), limits)]
 
 
-def _rows(
-    queries: Sequence[Query], order: Sequence[int], shared: Sequence[int], skip: int, limits: Limits
-) -> list[_Row]:
+def _rows(queries: Sequence[Query], order: Sequence[int], shared: Sequence[int], skip: int,
+          limits: Limits) -> list[_Row]:
     """Join neighbours while it saves work. `shared`: tokens in common with the one before."""
     rows: list[_Row] = []
     for index, in_common in zip(order, shared, strict=True):
@@ -157,9 +156,8 @@ class _Interval:
         self.chosen += other.chosen
 
 
-def best_prefixes(
-    shared: Sequence[int], most: Sequence[int], saves: Callable[[int, int, int, int], float]
-) -> list[tuple[int, int, int]]:
+def best_prefixes(shared: Sequence[int], most: Sequence[int],
+                  saves: Callable[[int, int, int, int], float]) -> list[tuple[int, int, int]]:
     """Find (low, high, tokens): sorted sequences low..high-1 whose common first tokens save most when they are read
     once.
 

@@ -53,10 +53,8 @@ class Scorer:
     cut: int = 0
     short: int = 0
 
-    def __init__(
-        self, model: Any, max_length: int, batch_tokens: int = 8192, work: Work | None = None,
-        cache: ScoreCache | None = None,
-    ) -> None:
+    def __init__(self, model: Any, max_length: int, batch_tokens: int = 8192, work: Work | None = None,
+                 cache: ScoreCache | None = None) -> None:
         self.max_length = max_length
         self.batch_tokens = batch_tokens
         self.work = work or Work()
@@ -111,9 +109,8 @@ class Scorer:
         for query, values in self.distributions(list(owners), lambda logprobs, _: logprobs[-1]):
             yield from ((index, values) for index in owners[query])
 
-    def distributions(
-        self, queries: Sequence[Query], read: "Callable[[torch.Tensor, Query], R]"
-    ) -> Iterator[tuple[Query, R]]:
+    def distributions(self, queries: Sequence[Query],
+                      read: "Callable[[torch.Tensor, Query], R]") -> Iterator[tuple[Query, R]]:
         """Yield (query, what `read` makes of its log-probabilities [place, vocabulary], float32), in any order.
 
         `queries`: each once."""

@@ -17,10 +17,8 @@ TRIAL_ERRORS = (RuntimeError, ValueError, TypeError, IndexError, AttributeError,
 _LAYERS: list[tuple[Tensor, Tensor]] = []  # keys and values of the beginning now read, (1, key heads, tokens, size)
 
 
-def attention(
-    module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, scaling: float,
-    dropout: float = 0.0, **others: Any,
-) -> tuple[Tensor, None]:
+def attention(module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, scaling: float,
+              dropout: float = 0.0, **others: Any) -> tuple[Tensor, None]:
     """Attend to the beginning and to the row's own tokens.
 
     Args:

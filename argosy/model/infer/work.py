@@ -179,9 +179,8 @@ class Work:
     _planned: int = 0
     _pools: list[ProcessPoolExecutor] = field(default_factory=list)
 
-    def run(
-        self, kind: str, tasks: Sequence[Any], compute: Callable[[Any], Any], sizes: Sequence[int]
-    ) -> Iterator[tuple[int, Any]]:
+    def run(self, kind: str, tasks: Sequence[Any], compute: Callable[[Any], Any],
+            sizes: Sequence[int]) -> Iterator[tuple[int, Any]]:
         """Yield (index of the task, its result) in any order; results are made of lists, numbers and texts.
 
         `tasks`: made of tuples, numbers and texts; `sizes`: requests of each. Raises StepError: a process has
@@ -199,9 +198,8 @@ class Work:
             self.progress(self._done, self._planned)
             yield index, result
 
-    def _computed(
-        self, kind: str, tasks: Sequence[Any], left: deque[int], compute: Callable[[Any], Any]
-    ) -> Iterator[tuple[int, Any]]:
+    def _computed(self, kind: str, tasks: Sequence[Any], left: deque[int],
+                  compute: Callable[[Any], Any]) -> Iterator[tuple[int, Any]]:
         if not self.helpers or len(left) < 2:
             yield from ((index, compute(tasks[index])) for index in left)
             return

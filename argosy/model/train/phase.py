@@ -32,10 +32,8 @@ from argosy.model.weights.pretrained import load_tokenizer, random_model, weight
 from argosy.model.weights.unfilled import like, unfilled, unfilled_random
 
 
-def train_phase(
-    config: TrainConfig, context: StepContext, stage: str, model: Any, tokenizer: Any, tokens_before: int = 0,
-    measure: Callable[[str, Any], None] | None = None,
-) -> TrainOutputs:
+def train_phase(config: TrainConfig, context: StepContext, stage: str, model: Any, tokenizer: Any,
+                tokens_before: int = 0, measure: Callable[[str, Any], None] | None = None) -> TrainOutputs:
     """Train `model`, on the step's device, in each of the step's processes.
 
     `measure`: called with `before` and `after` training, and the engine's module, in each process.

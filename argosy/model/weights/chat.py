@@ -94,9 +94,8 @@ def encode_question(tokenizer: Any, text: str) -> tuple[list[int], list[bool]]:
     return list(encoded["input_ids"][:last]), marks[:last]
 
 
-def encode_answer(
-    tokenizer: Any, prompt: Sequence[Message], answer: Sequence[Message], tools: Any = None
-) -> tuple[list[int], list[int]]:
+def encode_answer(tokenizer: Any, prompt: Sequence[Message], answer: Sequence[Message],
+                  tools: Any = None) -> tuple[list[int], list[int]]:
     """Return the token ids of a prompt, and of it with its answer up to the token that ends the turn: what a template
     writes after that, such as a line break, no model samples, and no reward is read there.
 

@@ -21,10 +21,8 @@ _AGAIN = "export or download it again, whole"
 _BASES: WeakValueDictionary[tuple[Path, str], Any] = WeakValueDictionary()  # those that adapters share
 
 
-def load_model(
-    path: Path, kind: str = "AutoModelForCausalLM", *, dtype: str = "float32", new: str = "", unused: str = "",
-    **fields: Any,
-) -> Any:
+def load_model(path: Path, kind: str = "AutoModelForCausalLM", *, dtype: str = "float32", new: str = "",
+               unused: str = "", **fields: Any) -> Any:
     """Load the weights in `path` into the class of transformers that is named `kind`; of an adapter, those of its base
     with the adapter added to them.
 

@@ -210,9 +210,8 @@ def test_a_chat_model_learns_the_question_as_it_is_asked(tmp_path: Path) -> None
     ({}, {}, "no variant with learn_then_ask: add one"),
     ({**LEARNT, "other": "learn_then_ask"}, {}, "other fields in facts, variants.other"),
     ({"learnt": {"learn_then_ask": {"among": 9}}}, {}, r"variants\.learnt: learn_then_ask.among=9 asks for the text")])
-def test_what_cannot_be_done_is_refused(
-    store: Path, tmp_path: Path, variants: dict[str, Any], fields: dict[str, Any], message: str
-) -> None:
+def test_what_cannot_be_done_is_refused(store: Path, tmp_path: Path, variants: dict[str, Any], fields: dict[str, Any],
+                                        message: str) -> None:
     suite = {"benchmarks": {"tasks": {"facts": [str(store / "facts.jsonl")]}, "variants": VARIANTS | variants}}
     (tmp_path / "suite.yaml").write_text(json.dumps(suite))
     with pytest.raises((InputError, StepError), match=message):

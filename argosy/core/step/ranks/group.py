@@ -75,9 +75,8 @@ def _run(step: str, place: Place, folder: Path, out: Path, threads: int, asked: 
     return watch.end
 
 
-def _run_agent(
-    step: str, place: Place, folder: Path, out: Path, asked: Callable[[], Stop]
-) -> tuple["_Watch", Mapping[int, Any]]:
+def _run_agent(step: str, place: Place, folder: Path, out: Path,
+               asked: Callable[[], Stop]) -> tuple["_Watch", Mapping[int, Any]]:
     from torch.distributed.elastic.agent.server.api import WorkerSpec
     from torch.distributed.elastic.agent.server.local_elastic_agent import LocalElasticAgent
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException

@@ -29,9 +29,8 @@ class Corpus:
     config: DedupConfig
 
     @classmethod
-    def gather(
-        cls, before: Sequence[IndexPart], shards: Sequence[Keys], kept: Flags, about: About, config: DedupConfig
-    ) -> "Corpus":
+    def gather(cls, before: Sequence[IndexPart], shards: Sequence[Keys], kept: Flags, about: About,
+               config: DedupConfig) -> "Corpus":
         """Lay the documents of earlier corpora before those of the shards."""
         before = [part for part in before if part.documents]
         sizes = [part.documents for part in before]

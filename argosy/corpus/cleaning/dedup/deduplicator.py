@@ -36,9 +36,8 @@ class Deduplicator(Filter[D]):
     def keys(self, batch: Batch) -> Keys:
         """Return what copies are recognised by: arrays by document, and those that `ragged` names."""
 
-    def select(
-        self, shards: Sequence[Keys], kept: Flags, about: About, work: Workspace, earlier: Sequence[Path] = ()
-    ) -> Duplicates:
+    def select(self, shards: Sequence[Keys], kept: Flags, about: About, work: Workspace,
+               earlier: Sequence[Path] = ()) -> Duplicates:
         """Find the copies among the documents that are kept so far.
 
         Args:
@@ -57,9 +56,8 @@ class Deduplicator(Filter[D]):
     def _select(self, corpus: Corpus, work: Workspace) -> Duplicates:
         """Find the copies of a corpus that has the documents of earlier ones first."""
 
-    def write_index(
-        self, out: Path, shards: Sequence[Keys], kept: Flags, about: About, ids: Iterable[Sequence[str]]
-    ) -> None:
+    def write_index(self, out: Path, shards: Sequence[Keys], kept: Flags, about: About,
+                    ids: Iterable[Sequence[str]]) -> None:
         """Write to `out`/index what a later run needs to find copies of the documents that are kept at last.
 
         ids: the ids of each shard's documents, in order."""

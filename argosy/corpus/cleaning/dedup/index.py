@@ -125,10 +125,8 @@ class IndexPart:
         return values
 
 
-def write_index(
-    keyed: KeyFormat, out: Path, shards: Sequence[Keys], kept: Flags, about: About,
-    ids: Iterable[Sequence[str]]
-) -> None:
+def write_index(keyed: KeyFormat, out: Path, shards: Sequence[Keys], kept: Flags, about: About,
+                ids: Iterable[Sequence[str]]) -> None:
     """Write the keys and ids of the documents that are kept to `out`/index/<filter>, a shard at a time."""
     folder = out / INDEX / keyed.name
     folder.mkdir(parents=True, exist_ok=True)
@@ -148,10 +146,8 @@ def write_index(
     write_json(folder / _META, meta)
 
 
-def _write_documents(
-    path: Path, ids: Sequence[str], groups: Iterable[Integers], first: int,
-    read: Callable[[Integers], Sequence[str]] | None
-) -> None:
+def _write_documents(path: Path, ids: Sequence[str], groups: Iterable[Integers], first: int,
+                     read: Callable[[Integers], Sequence[str]] | None) -> None:
     """Write the ids of a shard's documents, and their texts where `read` reads them, a group of them at a time."""
     schema = pa.schema([("id", pa.string())] + [("text", pa.string())] * (read is not None))
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:

@@ -52,9 +52,8 @@ class SpanSelection:
         within: whether of several equal parts of one document all but the first go too.
         lengths: code points of each document of the corpus, (documents,)."""
 
-    def __init__(
-        self, corpus: Corpus, parts: Sorter, config: SpanDedupConfig, lengths: Integers, work: Workspace, within: bool
-    ) -> None:
+    def __init__(self, corpus: Corpus, parts: Sorter, config: SpanDedupConfig, lengths: Integers, work: Workspace,
+                 within: bool) -> None:
         self._corpus, self._parts, self._config, self._work, self._within = corpus, parts, config, work, within
         self._lengths = lengths
         self._alive = corpus.kept.copy()

@@ -78,9 +78,8 @@ class Look:
     skipped: bool
 
 
-def looks(
-    filters: Mapping[str, Filter[Any]], scores: Mapping[str, Floats], channel: str, row: int = 0
-) -> Iterator[Look]:
+def looks(filters: Mapping[str, Filter[Any]], scores: Mapping[str, Floats], channel: str,
+          row: int = 0) -> Iterator[Look]:
     """Yield what each rule says of the document `row`, also behind the one that decided."""
     for label, one in filters.items():
         for rule in one.rules():

@@ -116,10 +116,8 @@ class _Cuts:
         return cls(changed, sizes)
 
 
-def _count(
-    one: ChannelCounts, block: Block, codes: Integers32, own: Flags,
-    reasons: Sequence[tuple[str, str]], cuts: _Cuts
-) -> None:
+def _count(one: ChannelCounts, block: Block, codes: Integers32, own: Flags, reasons: Sequence[tuple[str, str]],
+           cuts: _Cuts) -> None:
     kept = own & (codes == KEPT)
     one.counts.update({"in": int(own.sum()), "out": int(kept.sum()),
                        "bytes_in": int(block.sizes(SIZE_IN)[own].sum()),

@@ -29,9 +29,8 @@ _FILES = ("instructions", "instructions_heldout", "preferences", "preferences_he
 class Contaminated:
     """Documents with an item, in the order of the corpus: id, channel, suite, item, kind of match, overlap."""
 
-    def __init__(
-        self, filters: Mapping[str, Filter[Any]], corpus: ScoredCorpus, items: Sequence[Mapping[str, Any]]
-    ) -> None:
+    def __init__(self, filters: Mapping[str, Filter[Any]], corpus: ScoredCorpus,
+                 items: Sequence[Mapping[str, Any]]) -> None:
         """Take the items that the shards were scored with, in their order."""
         self._labels = [label for label, one in filters.items() if isinstance(one, Decontamination)] if items else []
         self._corpus, self._items = corpus, items
@@ -131,9 +130,8 @@ class ReportMaker:
         return Made(report, funnel, notes)
 
 
-def _contamination(
-    documents: Sequence[Mapping[str, Any]], data: Path, items: Sequence[Mapping[str, Any]], out: Path
-) -> dict[str, Any]:
+def _contamination(documents: Sequence[Mapping[str, Any]], data: Path, items: Sequence[Mapping[str, Any]],
+                   out: Path) -> dict[str, Any]:
     """Write where benchmark items were found, a row each, and return their counts for the report."""
     records = in_records(data, items)
     with JsonlWriters(out) as writers:

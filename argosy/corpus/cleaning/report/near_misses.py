@@ -41,9 +41,8 @@ class NearMisses:
     """For each rule the `count` nearest documents that it dropped, and the `count` nearest that stay at last, within a
     quarter of its threshold."""
 
-    def __init__(
-        self, filters: Mapping[str, Filter[Any]], corpus: ScoredCorpus, decisions: Decisions, count: int
-    ) -> None:
+    def __init__(self, filters: Mapping[str, Filter[Any]], corpus: ScoredCorpus, decisions: Decisions,
+                 count: int) -> None:
         numbers = {reason: code for code, reason in enumerate(decisions.reasons)}
         self._corpus, self._codes, self._count = corpus, decisions.codes, count
         self._watched = [_Watched(label, one, rule, numbers[label, rule.reason]) for label, one in filters.items()
@@ -99,9 +98,8 @@ def _limit(rule: Rule, value: float) -> float:
     return min((rule.least, rule.most), key=lambda limit: abs(limit - value))
 
 
-def clusters(
-    filters: Mapping[str, Filter[Any]], corpus: ScoredCorpus, decisions: Decisions, count: int
-) -> dict[str, Any]:
+def clusters(filters: Mapping[str, Filter[Any]], corpus: ScoredCorpus, decisions: Decisions,
+             count: int) -> dict[str, Any]:
     """Describe the clusters of copies by filter.
 
     Returns:

@@ -81,9 +81,8 @@ def check_heldout(section: Heldout, tokens: str, suite: str) -> None:
         raise InputError(f"suite {suite}, heldout.memorisation compares with training text: {give}")
 
 
-def run_heldout(
-    section: Heldout, model: LanguageModel, tokens: str, *, suite: str, data: str = "", seed: int = 0
-) -> Findings:
+def run_heldout(section: Heldout, model: LanguageModel, tokens: str, *, suite: str, data: str = "",
+                seed: int = 0) -> Findings:
     """Measure what the section names. A channel whose text is absent has failed, and the others go on.
 
     `tokens`: a tokenize step's directory; "" where `texts` is enough. `data`: a directory that `texts` may be below.
@@ -192,9 +191,8 @@ def _add_losses(findings: Findings, channel: str, losses: NDArray[np.float64]) -
     findings.add(f"heldout/bpb/{channel}", ratio(nats, size, 1 / math.log(2)))
 
 
-def loss_by_position(
-    model: LanguageModel, channels: Mapping[str, Documents], positions: Positions, suite: str
-) -> Findings:
+def loss_by_position(model: LanguageModel, channels: Mapping[str, Documents], positions: Positions,
+                     suite: str) -> Findings:
     """Measure `heldout/nats_at/<channel>/<from>_<to>`: mean nats of the tokens at these positions, each range as long
     as all before it, over the pieces of documents that fill the whole length (so every range scores the same pieces).
 
@@ -232,9 +230,8 @@ def _pieces(prefix: int, tokens: Tokens, length: int) -> list[Request]:
             for start in range(0, len(tokens) - length + 1, length)]
 
 
-def _short_nats(
-    model: LanguageModel, pieces: list[Request], short: int, special: frozenset[int]
-) -> NDArray[np.float64]:
+def _short_nats(model: LanguageModel, pieces: list[Request], short: int,
+                special: frozenset[int]) -> NDArray[np.float64]:
     """Compute [piece, position of the second half], each token with `short` to 2 * `short` - 1 tokens before it."""
     length = len(pieces[0][1])
     starts = range(length // 2, length, short)
@@ -246,10 +243,8 @@ def _short_nats(
     return nats
 
 
-def _add_positions(
-    findings: Findings, suite: str, name: str, full: NDArray[np.float64], near: NDArray[np.float64],
-    owners: NDArray[np.int64],
-) -> None:
+def _add_positions(findings: Findings, suite: str, name: str, full: NDArray[np.float64], near: NDArray[np.float64],
+                   owners: NDArray[np.int64]) -> None:
     length = full.shape[1]
     for low, high in position_ranges(length):
         nats = _by_document(full[:, low:high], owners)

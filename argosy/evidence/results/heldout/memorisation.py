@@ -79,9 +79,8 @@ def memorisation(model: LanguageModel, directory: Path, probe: MemorisationProbe
     return findings
 
 
-def _channels(
-    model: LanguageModel, probe: MemorisationProbe, channels: Mapping[Split, Mapping[str, Any]], findings: Findings
-) -> Sequence[str]:
+def _channels(model: LanguageModel, probe: MemorisationProbe, channels: Mapping[Split, Mapping[str, Any]],
+              findings: Findings) -> Sequence[str]:
     length = probe.prefix + probe.continuation
     if length > model.max_length:
         raise InputError(f"heldout.memorisation: prefix + continuation is {length} tokens, allowed for this model: up "
@@ -95,10 +94,9 @@ def _channels(
     return probe.channels or both
 
 
-def _score_channel(
-    model: LanguageModel, probe: MemorisationProbe, name: str,
-    drawn: Mapping[Split, Sequence[tuple[int, Tokens]]], findings: Findings,
-) -> dict[Split, list[_Sample]]:
+def _score_channel(model: LanguageModel, probe: MemorisationProbe, name: str,
+                   drawn: Mapping[Split, Sequence[tuple[int, Tokens]]],
+                   findings: Findings) -> dict[Split, list[_Sample]]:
     """Score the samples of each split, up to the first that has too few."""
     scored: dict[Split, list[_Sample]] = {}
     for split, samples in drawn.items():

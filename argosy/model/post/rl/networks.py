@@ -81,10 +81,8 @@ class Clipping:
         return cls(config.choice("ratio"), 1 - loss.clip, high, loss.importance_cap, kl_coef)
 
 
-def policy_loss(
-    logprobs: Tensor, old: Tensor, sampled: Tensor, reference: Tensor, advantages: Tensor, weights: Tensor, *,
-    numbers: Tensor, clipping: Clipping,
-) -> tuple[Tensor, Tensor]:
+def policy_loss(logprobs: Tensor, old: Tensor, sampled: Tensor, reference: Tensor, advantages: Tensor, weights: Tensor,
+                *, numbers: Tensor, clipping: Clipping) -> tuple[Tensor, Tensor]:
     """Return the weighted sum of the tokens' losses (Schulman et al. 2017, eq. 7), and the part of `weights`, (), where
     the clipping decides.
 

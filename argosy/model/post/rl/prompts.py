@@ -35,9 +35,8 @@ def room_of_prompts(longest: int, max_new_tokens: int) -> int:
     return room
 
 
-def prompt_parser(
-    tokenizer: Any, max_length: int, problem: Callable[[dict[str, Any]], str] = lambda fields: ""
-) -> Callable[[dict[str, Any]], Prompt]:
+def prompt_parser(tokenizer: Any, max_length: int,
+                  problem: Callable[[dict[str, Any]], str] = lambda fields: "") -> Callable[[dict[str, Any]], Prompt]:
     """Return a function that makes a Prompt of a JSON record, or raises ParseError with the reason.
 
     Args:
@@ -96,9 +95,8 @@ class Stream:
         return list(range(self.next - count, self.next))
 
 
-def make_samples(
-    tokenizer: Any, prompts: Sequence[Prompt], answers: Sequence[Sequence[int]], stop_ids: Sequence[int]
-) -> list[Sample]:
+def make_samples(tokenizer: Any, prompts: Sequence[Prompt], answers: Sequence[Sequence[int]],
+                 stop_ids: Sequence[int]) -> list[Sample]:
     texts = tokenizer.batch_decode([list(answer) for answer in answers], skip_special_tokens=True)
     return [
         Sample(prompt, answer, text.strip(), bool(answer) and answer[-1] in stop_ids)
@@ -134,9 +132,8 @@ class PolicyEvaluation:
         return {"heldout/reward/sampled/gain": gain, **known}
 
 
-def evaluate_policy(
-    policy: Any, reference: Any, tokenizer: Any, prompts: Sequence[Prompt], rewards: WeightedRewards, decoding: Decoding
-) -> PolicyEvaluation:
+def evaluate_policy(policy: Any, reference: Any, tokenizer: Any, prompts: Sequence[Prompt], rewards: WeightedRewards,
+                    decoding: Decoding) -> PolicyEvaluation:
     """Return mean rewards of the prompts' answers, and the divergence from the reference.
 
     Args:

@@ -120,9 +120,8 @@ def reencoded(given: Sample, tokenizer: Any) -> Sample:
     return replace(given, prompt=replace(given.prompt, ids=prompt), answer_ids=ended)
 
 
-def rewarded(
-    samples: Sequence[Sample], seeds: Sequence[int], rewards: WeightedRewards | None, tokens: Sequence[int]
-) -> list[Answer]:
+def rewarded(samples: Sequence[Sample], seeds: Sequence[int], rewards: WeightedRewards | None,
+             tokens: Sequence[int]) -> list[Answer]:
     """Return samples as answers, with their rewards where there are any. `tokens`: of each answer."""
     if rewards is None:
         return [Answer(each.text, each.ended, count, seed=seed)
@@ -139,10 +138,8 @@ def rewarded(
 _SEEDS = 2**31  # servers take seeds of 32 bits with a sign
 
 
-def ask_teacher(
-    config: SynthesisConfig, context: StepContext, prompts: Sequence[Prompt], rewards: WeightedRewards | None,
-    tokenizer: Any,
-) -> tuple[list[list[Answer]], dict[int, str]]:
+def ask_teacher(config: SynthesisConfig, context: StepContext, prompts: Sequence[Prompt],
+                rewards: WeightedRewards | None, tokenizer: Any) -> tuple[list[list[Answer]], dict[int, str]]:
     """Request `n` answers to each prompt; returns those that there are, and why a prompt has none, by its number.
 
     `tokenizer`: of the reward model, or None. Raises InputError: the server refuses the key, or has no such model;
@@ -179,9 +176,8 @@ def _check_replies(config: SynthesisConfig, api: ChatApi, replies: Sequence[Repl
         print(f"{without.total():,} of {len(replies):,} requests have no reply: {why}", flush=True)
 
 
-def _replies(
-    config: SynthesisConfig, context: StepContext, api: ChatApi, requests: Sequence[Mapping[str, Any]]
-) -> list[Reply | None]:
+def _replies(config: SynthesisConfig, context: StepContext, api: ChatApi,
+             requests: Sequence[Mapping[str, Any]]) -> list[Reply | None]:
     """Collect the replies that are kept, and those to the other requests; None: beyond the budget."""
     journal = Journal(context.out / STATE / "replies")
     keys = [key_of("reply", (api.name, sorted(request.items()))) for request in requests]
@@ -209,10 +205,8 @@ def _replies(
     return found
 
 
-def _answers(
-    prompts: Sequence[Prompt], replies: Sequence[Reply | None], seeds: Sequence[Sequence[int]],
-    rewards: WeightedRewards | None, tokenizer: Any,
-) -> list[list[Answer]]:
+def _answers(prompts: Sequence[Prompt], replies: Sequence[Reply | None], seeds: Sequence[Sequence[int]],
+             rewards: WeightedRewards | None, tokenizer: Any) -> list[list[Answer]]:
     numbers = [(at, seed) for at, row in enumerate(seeds) for seed in row]
     there = [(at, seed, reply, reply.text) for (at, seed), reply in zip(numbers, replies, strict=True)
              if reply is not None and reply.text is not None]  # fmt: skip

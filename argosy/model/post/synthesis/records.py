@@ -40,10 +40,8 @@ class Unused:
         return dict(sorted(Counter(row["reason"] for row in self.rows).items()))
 
 
-def read_prompts(
-    config: SynthesisConfig, data: Path, parse: Parse, benchmark: Sequence[Mapping[str, Any]], writers: JsonlWriters,
-    rejects: Rejects,
-) -> tuple[list[Prompt], Unused]:
+def read_prompts(config: SynthesisConfig, data: Path, parse: Parse, benchmark: Sequence[Mapping[str, Any]],
+                 writers: JsonlWriters, rejects: Rejects) -> tuple[list[Prompt], Unused]:
     """Return the prompts to answer, each once, and those that are left out, with the reason.
 
     Args:
@@ -140,10 +138,9 @@ class Made:
     chosen: dict[int, list[Chosen]]
 
 
-def make_records(
-    config: SynthesisConfig, model: str, prompts: Sequence[Prompt], answers: Sequence[Sequence[Answer]],
-    benchmark: Sequence[Mapping[str, Any]], writers: JsonlWriters, unused: Unused, missing: Mapping[int, str],
-) -> Made:
+def make_records(config: SynthesisConfig, model: str, prompts: Sequence[Prompt], answers: Sequence[Sequence[Answer]],
+                 benchmark: Sequence[Mapping[str, Any]], writers: JsonlWriters, unused: Unused,
+                 missing: Mapping[int, str]) -> Made:
     """Choose of the answers to each prompt, and clean what comes of it.
 
     `model`: name of what answered. `missing`: why a prompt has no answer, by its number. Raises StepError: no prompt

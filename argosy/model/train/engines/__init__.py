@@ -9,9 +9,8 @@ if TYPE_CHECKING:
     from argosy.model.train.parallelism import Group
 
 
-def make_engine(
-    model: Any, channels: int, config: "TrainConfig", group: "Group", wrap: Callable[[Any], Any] | None = None
-) -> "Engine":
+def make_engine(model: Any, channels: int, config: "TrainConfig", group: "Group",
+                wrap: Callable[[Any], Any] | None = None) -> "Engine":
     """Return the engine that the config names, around `model`, whose losses are by `channels` channels.
 
     `wrap`: makes the module of another loss of the model, on its device (`Engine`); None: that of a language model."""

@@ -156,10 +156,9 @@ def _blocks(documents: Tensor, window: int | None) -> Any:
     return create_block_mask(allowed, samples, None, length, length, device=documents.device.type, _compile=on_gpu)
 
 
-def packed_attention(
-    module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, *, dropout: float = 0.0,
-    scaling: float | None = None, sliding_window: int | None = None, packed: Packed | None = None, **named: Any
-) -> tuple[Tensor, None]:
+def packed_attention(module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, *,
+                     dropout: float = 0.0, scaling: float | None = None, sliding_window: int | None = None,
+                     packed: Packed | None = None, **named: Any) -> tuple[Tensor, None]:
     """Attend causally within documents, as an attention function of transformers.
 
     Args:

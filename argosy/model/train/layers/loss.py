@@ -20,10 +20,8 @@ _FEWEST_ROWS = 16  # of them; torch sums a single row in another order, over its
 
 class _LinearCrossEntropy(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, z_loss: float, dtype: torch.dtype,
-        shares: Tensor | None,
-    ) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, z_loss: float, dtype: torch.dtype,
+                shares: Tensor | None) -> tuple[Tensor, Tensor]:
         need_grad = ctx.needs_input_grad[0]
         in_place = hidden.device.type == "cpu" and dtype == weight.dtype  # to the same bytes
         rows, matrix = hidden.to(dtype), weight.to(dtype)
@@ -90,10 +88,8 @@ def _softmax(logits: Tensor, targets: Tensor, nats: Tensor, shares: Tensor, z_lo
     return torch.cat(sums)
 
 
-def linear_cross_entropy(
-    hidden: Tensor, weight: Tensor, targets: Tensor, z_loss: float = 0.0, dtype: torch.dtype = torch.float32,
-    shares: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:
+def linear_cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor, z_loss: float = 0.0,
+                         dtype: torch.dtype = torch.float32, shares: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Return the cross-entropy of `hidden @ weight.T` against `targets`.
 
     Args:
@@ -115,9 +111,8 @@ class _LinearLogprobs(torch.autograd.Function):
     """Makes chunks of logits in the forward and once more in the backward: any loss of them can be differentiated."""
 
     @staticmethod
-    def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, temperature: float, dtype: torch.dtype
-    ) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, temperature: float,
+                dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         found = torch.zeros(len(targets), dtype=torch.float32, device=hidden.device)
         entropies, sums = torch.zeros_like(found), torch.zeros_like(found)
         rows, matrix = hidden.to(dtype), weight.to(dtype)
@@ -154,9 +149,8 @@ class _LinearLogprobs(torch.autograd.Function):
         return grad_hidden.to(hidden.dtype), grad_weight, None, None, None
 
 
-def linear_logprobs(
-    hidden: Tensor, weight: Tensor, targets: Tensor, temperature: float = 1.0, dtype: torch.dtype = torch.float32
-) -> tuple[Tensor, Tensor]:
+def linear_logprobs(hidden: Tensor, weight: Tensor, targets: Tensor, temperature: float = 1.0,
+                    dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
     """Return the log-probability of each target under softmax(hidden @ weight.T / temperature), the temperature of the
     policy that sampled them; other arguments as of linear_cross_entropy.
 
@@ -194,9 +188,8 @@ class LossModule(PackedModel):
         self.teacher: Any = None  # whose distributions are learnt beside the targets (argosy.model.train.layers.distil)
         self.skips_ignored = False  # whether no logits are made where a target is IGNORED, as most of a prompt's are
 
-    def forward(
-        self, inputs: Tensor, targets: Tensor, channels: Tensor | None = None, documents: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
+    def forward(self, inputs: Tensor, targets: Tensor, channels: Tensor | None = None,
+                documents: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return the summed loss in nats (differentiable; while training, with that of routers), and detached nats: by
         channel, (channels,), float64, or of each token, (samples * length,), where no `channels` are given.
 

@@ -100,9 +100,8 @@ def repeated_pieces(texts: list[str], split: Callable[[str], list[str]], least: 
 
 
 @pytest.mark.parametrize(("kind", "split"), [(LineDedup, lines), (ParagraphDedup, paragraphs)])
-def test_pieces_are_those_of_brute_force(
-    kind: type[SpanDeduplicator[Any]], split: Callable[[str], list[str]], tmp_path: Path
-) -> None:
+def test_pieces_are_those_of_brute_force(kind: type[SpanDeduplicator[Any]], split: Callable[[str], list[str]],
+                                         tmp_path: Path) -> None:
     texts = [*books()[::2], "", "\n \n", "one\n \n\ntwo", *books()[:4:2]]
     found = Corpus(make(kind, max_share=1), texts).select(tmp_path)
     merged: Spans = []

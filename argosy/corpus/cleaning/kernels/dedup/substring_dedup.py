@@ -112,10 +112,8 @@ def fingerprints(points: Points, starts: Integers, length: int) -> tuple[Hashes,
     return found, counts
 
 
-def windows(
-    points: Points, starts: Integers, length: int, numbers: Integers, shared: Flags,
-    firsts: Integers
-) -> Hashes:
+def windows(points: Points, starts: Integers, length: int, numbers: Integers, shared: Flags,
+            firsts: Integers) -> Hashes:
     """Return the windows of `length` whose fingerprint is shared: (hash, number of the document, where it begins).
 
     Args:

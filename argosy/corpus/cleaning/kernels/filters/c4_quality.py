@@ -58,9 +58,8 @@ class Rules(NamedTuple):
 RULES = named(Rules, *map(written, (BYTES, POINTS, POINTS, POINTS, INTS)), INT, INT, BOOL)
 
 
-def kept_lines(
-    points: Points, starts: Integers, han: Flags, ends: str, phrases: Sequence[str], limits: tuple[int, int]
-) -> Lines:
+def kept_lines(points: Points, starts: Integers, han: Flags, ends: str, phrases: Sequence[str],
+               limits: tuple[int, int]) -> Lines:
     """Keep the lines (as str.splitlines) that follow the rules, without the marks of citations.
 
     Args:

@@ -54,9 +54,8 @@ class Grams(NamedTuple):
 GRAMS = named(Grams, POINTS, *map(written, (INTS, HASHES, INTS, BYTES, POINTS)), INT, INT)
 
 
-def rows(
-    points: Points, starts: Integers, words: Words, word_grams: int, character_grams: int, bits: int
-) -> tuple[Integers, Integers32, Floats32]:
+def rows(points: Points, starts: Integers, words: Words, word_grams: int, character_grams: int,
+         bits: int) -> tuple[Integers, Integers32, Floats32]:
     """Return the features of documents as a sparse matrix of 2^bits columns: where each row begins, (documents + 1,),
     the columns, ascending in no order, and the values, 1 + log of how often they occur, of length 1 a row."""
     most = np.diff(words.first) * word_grams + np.diff(starts)
@@ -65,9 +64,8 @@ def rows(
     return begins, columns, values
 
 
-def products(
-    points: Points, starts: Integers, words: Words, word_grams: int, character_grams: int, weights: Floats32
-) -> Floats:
+def products(points: Points, starts: Integers, words: Words, word_grams: int, character_grams: int,
+             weights: Floats32) -> Floats:
     """Return the products of the rows that `rows` makes with `weights`, (2^bits,): (documents,)."""
     most = int((np.diff(words.first) * word_grams + np.diff(starts)).max(initial=0))
     grams = Grams(points, starts, words.hashes, words.first, flags(), small_letters(), word_grams, character_grams)
@@ -177,10 +175,8 @@ def _products(grams, weights, longest):  # type: ignore[no-untyped-def]
     return found
 
 
-def fit(
-    begins: Integers, columns: Integers32, values: Floats32,
-    targets: Floats, size: int, c: float, tolerance: float = 1e-5
-) -> Floats:
+def fit(begins: Integers, columns: Integers32, values: Floats32, targets: Floats, size: int, c: float,
+        tolerance: float = 1e-5) -> Floats:
     """Return the weights that minimise |w|^2 / 2 + c * the sum of losses, (size + 1,): the last one is the intercept,
     which is of a feature that is 1 everywhere and so counts in |w|^2.
 
