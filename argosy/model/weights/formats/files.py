@@ -62,7 +62,7 @@ def convert(source: Path, layout: str, out: Path, *, tensor: int = 1, like: Path
     if not (side / "config.json").is_file():
         raise InputError(f"{side} has no config.json of transformers, which says the model's shapes: name a directory "
                          "that has it, and the tokenizer, with --like")
-    shape = layouts.read_shape(load_config(side).to_dict())
+    shape = layouts.read_shape(load_config(side))
     _check_window(side, layout)
     with _reading(source):
         weights = _read(source, now, shape)

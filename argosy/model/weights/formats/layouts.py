@@ -18,6 +18,7 @@ import yaml
 from torch import Tensor
 
 from argosy.core.errors import InputError
+from argosy.model.weights.drawn import bare
 
 TYPES = ("llama", "mistral", "qwen2", "qwen3")
 Weights = Mapping[str, Tensor]
@@ -31,52 +32,36 @@ class Shape:
 
     kind: str
     layers: int
-    hidden: int
     inner: int
     heads: int
     kv_heads: int
     head_dim: int
     vocab: int
     tied: bool
+    config: Any
+    """the config of transformers"""
 
     def empty(self) -> dict[str, Tensor]:
         """Return the weights by transformers' names, without their numbers (on the device `meta`).
 
-        Matrices are (outputs, inputs); a tied output layer is not among them."""
-        sizes: dict[str, tuple[int, ...]] = {EMBEDDING: (self.vocab, self.hidden), "model.norm.weight": (self.hidden,)}
-        if not self.tied:
-            sizes[HEAD] = (self.vocab, self.hidden)
-        for layer in range(self.layers):
-            sizes |= {f"model.layers.{layer}.{name}": size for name, size in self._block().items()}
-        return {name: torch.empty(size, device="meta") for name, size in sizes.items()}
-
-    def _block(self) -> dict[str, tuple[int, ...]]:
-        hidden, inner, query, kv = self.hidden, self.inner, self.heads * self.head_dim, self.kv_heads * self.head_dim
-        sizes: dict[str, tuple[int, ...]] = {
-            "input_layernorm.weight": (hidden,), "post_attention_layernorm.weight": (hidden,),
-            "self_attn.q_proj.weight": (query, hidden), "self_attn.k_proj.weight": (kv, hidden),
-            "self_attn.v_proj.weight": (kv, hidden), "self_attn.o_proj.weight": (hidden, query),
-            "mlp.gate_proj.weight": (inner, hidden), "mlp.up_proj.weight": (inner, hidden),
-            "mlp.down_proj.weight": (hidden, inner)}
-        if self.kind == "qwen2":
-            sizes |= {f"self_attn.{name}_proj.bias": (size,) for name, size in zip("qkv", (query, kv, kv), strict=True)}
-        if self.kind == "qwen3":
-            sizes |= {f"self_attn.{name}_norm.weight": (self.head_dim,) for name in "qk"}
-        return sizes
+        Matrices are (outputs, inputs); a tied output layer is not among them, nor what the conversions do not know."""
+        biases = [f"{name}.bias" for name in (Q, K, V)] if self.kind == "qwen2" else []
+        known = {name.format(layer) for name in (*_TITAN, *biases) for layer in range(self.layers)}
+        made = bare(self.config)
+        return {name: tensor for name, tensor in made.state_dict().items()
+                if name in known and name not in made.all_tied_weights_keys}
 
 
-def read_shape(config: Mapping[str, Any]) -> Shape:
-    """Read the fields of a config of transformers, as a mapping with all defaults (`PreTrainedConfig.to_dict`).
-
-    Raises InputError: it is of another type."""
-    kind = str(config.get("model_type", ""))
+def read_shape(config: Any) -> Shape:
+    """Read the fields of a config of transformers. Raises InputError: it is of another type."""
+    kind = str(config.model_type)
     if kind not in TYPES:
         raise InputError(f"the model is of the type {kind!r}, allowed: {', '.join(TYPES)}; the weights of others are "
                          "not known to the conversions")
-    heads, hidden = int(config["num_attention_heads"]), int(config["hidden_size"])
-    return Shape(kind, int(config["num_hidden_layers"]), hidden, int(config["intermediate_size"]), heads,
-                 int(config.get("num_key_value_heads") or heads), int(config.get("head_dim") or hidden // heads),
-                 int(config["vocab_size"]), bool(config.get("tie_word_embeddings")))
+    heads = config.num_attention_heads
+    return Shape(kind, config.num_hidden_layers, config.intermediate_size, heads, config.num_key_value_heads,
+                 getattr(config, "head_dim", None) or config.hidden_size // heads, config.vocab_size,
+                 bool(config.tie_word_embeddings), config)
 
 
 def check_weights(weights: Weights, expected: Weights, where: str) -> None:

@@ -38,7 +38,7 @@ def make(kind: str, tied: bool) -> Any:
 def weights_of(model: Any) -> tuple[dict[str, Tensor], layouts.Shape]:
     tied = set(model.all_tied_weights_keys)
     weights = {name: tensor for name, tensor in model.state_dict().items() if name not in tied}
-    return weights, layouts.read_shape(model.config.to_dict())
+    return weights, layouts.read_shape(model.config)
 
 
 def norm(x: Tensor, weight: Tensor, config: Any) -> Tensor:
@@ -166,7 +166,7 @@ def test_what_cannot_be_converted_is_named() -> None:
     with pytest.raises(InputError, match=r"shard of rank 1 lacks output_layer\.weight"):
         layouts.from_megatron(shards, shape)
     with pytest.raises(InputError, match="type 'gpt_neox', allowed: llama, mistral, qwen2, qwen3"):
-        layouts.read_shape({"model_type": "gpt_neox"})
+        layouts.read_shape(AutoConfig.for_model("gpt_neox"))
     tied, shape = weights_of(make("qwen3", True))
     state = {**layouts.to_torchtitan(tied, shape), "lm_head.weight": torch.zeros(48, 32)}
     with pytest.raises(InputError, match=r"lm_head\.weight differs.*tie_word_embeddings to false"):
