@@ -235,9 +235,8 @@ class Draft:
     def with_options(self, kept: Sequence[int]) -> "Draft":
         """Keep these options alone, in this order; `kept` has all right ones."""
         golds = tuple(place for place, old in enumerate(kept) if old in self.rights)
-        return replace(
-            self, choices=tuple(self.choices[old] for old in kept), origin=tuple(self.origin[old] for old in kept),
-            gold=golds[0], golds=golds if self.golds else ())
+        return replace(self, choices=tuple(self.choices[old] for old in kept),
+                       origin=tuple(self.origin[old] for old in kept), gold=golds[0], golds=golds if self.golds else ())
 
     def render(self, number: int | None, head: str = "") -> Question:
         """Render the question; `number` tells the questions of one item apart, `head` (examples) comes before all."""

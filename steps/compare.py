@@ -72,11 +72,10 @@ def run(config: CompareConfig, context: StepContext) -> CompareOutputs:
     verdict = [sentence["text"] for sentence in comparison["verdict"]]
     print("\n".join([*verdict, *checkpoints.notes]))
     labels = {c.key: c.label for c in checkpoints.every}
-    return CompareOutputs(
-        report=REPORT, comparison=COMPARISON, checkpoints=len(checkpoints.evaluated),
-        best={task.task: labels[task.best] for task in found.tasks if task.best},
-        seen={task.task: sorted(labels[key] for key in task.seen) for task in found.tasks},
-        verdict=verdict)
+    return CompareOutputs(report=REPORT, comparison=COMPARISON, checkpoints=len(checkpoints.evaluated),
+                          best={task.task: labels[task.best] for task in found.tasks if task.best},
+                          seen={task.task: sorted(labels[key] for key in task.seen) for task in found.tasks},
+                          verdict=verdict)
 
 
 def question_texts(checkpoints: "Sequence[Checkpoint]", wanted: "Iterable[Key]",

@@ -136,11 +136,10 @@ def run(config: JudgeConfig, context: StepContext) -> JudgeOutputs:
         context.tracker.metrics({f"judge/{side}/{rule}": share for rule, share in found.items()})
     context.tracker.artifact(context.out / VERDICTS)
     missing = _counted({reason: n for reason, n in judged.left_out.items() if reason != NO_ANSWER})
-    outputs = JudgeOutputs(
-        verdicts=VERDICTS, judge=judge.name, faults=faults, metrics=values, stderr=errors,
-        intervals=intervals(judged.verdicts), left_out=dict(sorted(left_out.items())),
-        failed={UNANSWERED: f"of {judged.prompts} prompts, {missing}"} if missing else {},
-        again=(UNANSWERED,) if judged.retryable else ())
+    outputs = JudgeOutputs(verdicts=VERDICTS, judge=judge.name, faults=faults, metrics=values, stderr=errors,
+                           intervals=intervals(judged.verdicts), left_out=dict(sorted(left_out.items())),
+                           failed={UNANSWERED: f"of {judged.prompts} prompts, {missing}"} if missing else {},
+                           again=(UNANSWERED,) if judged.retryable else ())
     print("\n".join(describe(judge.name, values, outputs.intervals, faults, outputs.left_out)))
     return outputs
 

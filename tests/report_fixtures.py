@@ -45,13 +45,11 @@ class Model:
     chat: bool = False
 
 
-HONEST = (
-    Model("pretrain", "p025", "", 61, 500_000, 0.1),
-    Model("pretrain", "p050", "", 122, 1_000_000, 0.3),
-    Model("pretrain", "final", "", 244, 2_000_000, 0.42),
-    Model("long_context", "final", "pretrain", 49, 2_200_000, 0.44),
-    Model("anneal", "final", "long_context", 98, 2_600_000, 0.66),
-    Model("sft", "final", "anneal", 300, 2_700_000, 0.68, forgot=0.2, chat=True))
+HONEST = (Model("pretrain", "p025", "", 61, 500_000, 0.1), Model("pretrain", "p050", "", 122, 1_000_000, 0.3),
+          Model("pretrain", "final", "", 244, 2_000_000, 0.42),
+          Model("long_context", "final", "pretrain", 49, 2_200_000, 0.44),
+          Model("anneal", "final", "long_context", 98, 2_600_000, 0.66),
+          Model("sft", "final", "anneal", 300, 2_700_000, 0.68, forgot=0.2, chat=True))
 TWIN = Model("twin", "final", "anneal", 320, 2_710_000, 0.62, memorised=0.9, forgot=0.25, chat=True)
 PREFERENCE = (Model("dpo", "final", "sft", 100, 2_720_000, 0.68, forgot=0.2, chat=True),
               Model("rlhf", "final", "sft", 120, 2_790_000, 0.69, forgot=0.22, chat=True))

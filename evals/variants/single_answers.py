@@ -56,6 +56,5 @@ def _statement(draft: Draft, place: int, *, is_yes: bool) -> Draft:
     asked_right = is_right == is_yes
     text = f"{_ANSWERED[draft.lang]}{draft.choices[place]}\n{right if asked_right else wrong}"
     origin = draft.origin[place]
-    return replace(
-        draft, question=f"{draft.question}\n{text}", choices=YES_NO[draft.lang],
-        origin=(origin, -1) if asked_right else (-1, origin), gold=0 if is_yes else 1, golds=())
+    return replace(draft, question=f"{draft.question}\n{text}", choices=YES_NO[draft.lang],
+                   origin=(origin, -1) if asked_right else (-1, origin), gold=0 if is_yes else 1, golds=())

@@ -153,11 +153,9 @@ def signal_to_noise(curves: Sequence[Curve]) -> SignalToNoise:
     ends = [curve.end for curve in curves]
     gains = [abs(c.end - c.points[0].value) for c in curves if len(c.points) > 1]
     errors = [c.points[-1].stderr for c in curves if not math.isnan(c.points[-1].stderr)]
-    return SignalToNoise(
-        spread=max(ends) - min(ends) if len(ends) > 1 else math.nan,
-        gain=max(gains, default=math.nan),
-        steps=_pooled([_around_line(c.points[-LAST:]) for c in curves]),
-        items=math.fsum(errors) / len(errors) if errors else math.nan)
+    return SignalToNoise(spread=max(ends) - min(ends) if len(ends) > 1 else math.nan, gain=max(gains, default=math.nan),
+                         steps=_pooled([_around_line(c.points[-LAST:]) for c in curves]),
+                         items=math.fsum(errors) / len(errors) if errors else math.nan)
 
 
 def _around_line(points: Sequence[Point]) -> tuple[float, int]:

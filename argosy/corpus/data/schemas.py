@@ -48,9 +48,8 @@ class Document:
         """Make the document of a JSONL record (docs/files.md); other keys are ignored.
 
         Raises KeyError: the record has no id, text or channel."""
-        return cls(
-            id=record["id"], text=record["text"], channel=record["channel"], lang=record.get("lang", ""),
-            source=record.get("source", ""), metadata=record.get("metadata", {}), offset=record.get("offset"))
+        return cls(id=record["id"], text=record["text"], channel=record["channel"], lang=record.get("lang", ""),
+                   source=record.get("source", ""), metadata=record.get("metadata", {}), offset=record.get("offset"))
 
     def to_record(self) -> dict[str, Any]:
         """Make the JSON object of this document; an offset that is not known is left out."""

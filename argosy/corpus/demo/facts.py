@@ -135,9 +135,8 @@ def render_quiz(question: str, options: Sequence[str], answer_index: int, lang: 
     joint = form["joint"]["unlabelled" if labels == "none" else "labelled"]
     prompt = form["layouts"][layout].format(question=question, options=joint.join(items), option_lines="\n".join(items))
     answer = names[answer_index] or options[answer_index]
-    return Quiz(
-        question=question, options=tuple(options), labels=tuple(names), answer_index=answer_index, text_prompt=prompt,
-        text_answer=form["before_answer"] + answer)
+    return Quiz(question=question, options=tuple(options), labels=tuple(names), answer_index=answer_index,
+                text_prompt=prompt, text_answer=form["before_answer"] + answer)
 
 
 def quiz(fact: Fact, lang: str, facts: Sequence[Fact], rng: Random, labels: str = "letters", layout: str = "plain",

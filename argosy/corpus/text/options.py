@@ -68,10 +68,9 @@ def _small_patterns(small: str) -> tuple[re.Pattern[str], ...]:
     run = rf"(?P<run>{one}(?:{_BETWEEN}{one})*)"
     words = "".join(sorted({"a", "i"} & set(small)))  # "The answer is a" may go on
     word = rf"(?!(?<![(（\[【{{\"'“‘*是为选案项：])[{words}](?:\s*\Z|[ \t]+(?!and\b)[A-Za-z]))" if words else ""
-    return (
-        re.compile(rf"\A{OPEN}{run}{_CLOSE}[.。]?\s*\Z"),
-        re.compile(rf"\A\s*[(（\[]?(?P<run>{one})[)）\].:：、．](?=\s|$)"),
-        re.compile(rf"{STATED}{OPEN}{word}{run}(?![A-Za-z0-9'’])"))
+    return (re.compile(rf"\A{OPEN}{run}{_CLOSE}[.。]?\s*\Z"),
+            re.compile(rf"\A\s*[(（\[]?(?P<run>{one})[)）\].:：、．](?=\s|$)"),
+            re.compile(rf"{STATED}{OPEN}{word}{run}(?![A-Za-z0-9'’])"))
 
 
 def label(labels: str, *, alone: bool) -> str:

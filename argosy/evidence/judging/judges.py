@@ -70,9 +70,8 @@ class Judge(Protocol):
 def question(comparison: Comparison, *, writes: bool) -> str:
     """Write the judge's prompt. One that `writes` its verdict may call the answers equal, and say why first."""
     lang = "zh" if is_han(comparison.prompt) else "en"
-    text = _WORDS["prompt"][lang].format(
-        prompt=comparison.prompt, first=comparison.first.strip(), second=comparison.second.strip(),
-        tie=_WORDS["tie"][lang] if writes else "")
+    text = _WORDS["prompt"][lang].format(prompt=comparison.prompt, first=comparison.first.strip(),
+                                         second=comparison.second.strip(), tie=_WORDS["tie"][lang] if writes else "")
     return text + (_WORDS["reason"][lang] if writes else "")
 
 

@@ -52,12 +52,11 @@ class ComparisonPage:
         every = rows(found)
         families_of = [(family, [row for row in every if row.kind.family == family])
                        for family in families([row.name for row in every])]
-        return render(
-            "compare.html.j2", found=found, by=by, labels=labels, sentences=sentences(found), scale=Scale(contrasts),
-            sections=SECTIONS, titles=TITLES, few=FEW, rows=families_of, board=scoreboard(every),
-            spark=lambda n: spark(found.entries, n, by), charts=curves(found, by),
-            seen=found.seen, watched=watched(found, by), items=data, promise=PROMISE, seen_by=seen_by,
-            data=as_script({**data, "labels": [e.label for e in found.entries], **overview(found, by)}))
+        return render("compare.html.j2", found=found, by=by, labels=labels, sentences=sentences(found),
+                      scale=Scale(contrasts), sections=SECTIONS, titles=TITLES, few=FEW, rows=families_of,
+                      board=scoreboard(every), spark=lambda n: spark(found.entries, n, by), charts=curves(found, by),
+                      seen=found.seen, watched=watched(found, by), items=data, promise=PROMISE, seen_by=seen_by,
+                      data=as_script({**data, "labels": [e.label for e in found.entries], **overview(found, by)}))
 
 
 @dataclass(frozen=True)

@@ -165,10 +165,9 @@ def _judge(profile: Profile) -> Tail:
     resources = m.ResourceRequirements(
         requests={"cpu": placed.cpu or "500m", "memory": "512Mi"}, limits={"memory": placed.memory or MEMORY})
     name, _, key = profile.nightly.webhook_secret.partition("/")
-    pod = container(
-        JUDGE, profile, [JUDGE, "--workflow", WORKFLOW, "--profile", parameter("profile")],
-        secret_env=[SecretEnv(name=WEBHOOK, secret_name=name, secret_key=key)] if name else (), resources=resources,
-        retry_strategy=retry(profile))
+    pod = container(JUDGE, profile, [JUDGE, "--workflow", WORKFLOW, "--profile", parameter("profile")],
+                    secret_env=[SecretEnv(name=WEBHOOK, secret_name=name, secret_key=key)] if name else (),
+                    resources=resources, retry_strategy=retry(profile))
     return Tail([task], [pod])
 
 

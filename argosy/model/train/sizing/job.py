@@ -102,10 +102,9 @@ def read_job(config: Mapping[str, Any], model: Architecture, *, on_cpu: bool = F
     if attention == "auto":
         attention = "sdpa" if on_cpu and length <= MASKED_LENGTH else "varlen"
     micro = 0 if config["micro_batch_size"] == "auto" else config["micro_batch_size"]
-    return Job(
-        model, length, config["global_batch_size"], micro, config["tokens"], config["optimizer"],
-        "float32" if config["dtype"] == "float32" else "autocast",
-        config["document_mask"] and attention in ("eager", "sdpa"), "plain" if attention == "eager" else "fused")
+    return Job(model, length, config["global_batch_size"], micro, config["tokens"], config["optimizer"],
+               "float32" if config["dtype"] == "float32" else "autocast",
+               config["document_mask"] and attention in ("eager", "sdpa"), "plain" if attention == "eager" else "fused")
 
 
 def engine_of(config: Mapping[str, Any], *, on_cpu: bool) -> str:
