@@ -34,10 +34,11 @@ class TagReader(HTMLParser):
 
 
 def check_no_markup(html: str, scripts: int) -> TagReader:
-    """Check that hostile text of the data is text: there is no tag or script of its own."""
+    """Check that hostile text of the data is text: there is no tag or script of its own, nor a mark of direction."""
     reader = TagReader(html)
     tags = [tag for tag, _ in reader.tags]
     assert (tags.count("script"), tags.count("img")) == (scripts, 0)
+    assert not set("\u202e\u2066") & set(html)
     return reader
 
 

@@ -40,23 +40,6 @@ def lines(*records: dict[str, Any]) -> bytes:
     return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records).encode()
 
 
-def test_every_format_gives_the_same_documents(tmp_path: Path) -> None:
-    import pyarrow.parquet as pq
-
-    records = [{"text": "one"}, {"text": "二"}]
-    raw = lines(*records)
-    (tmp_path / "a.jsonl").write_bytes(raw)
-    (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(raw))
-    (tmp_path / "c.jsonl.zst").write_bytes(pa.compress(raw, codec="zstd", asbytes=True))
-    pq.write_table(pa.Table.from_pylist(records), tmp_path / "d.parquet")
-    for name in "ab":
-        (tmp_path / f"{name}.md").write_text("one" if name == "a" else "二", encoding="utf-8")
-    for inputs in ("a.jsonl",), ("b.jsonl.gz",), ("c.jsonl.zst",), ("d.parquet",), ("a.md", "b.md"):
-        documents, rejects, _ = read(*(tmp_path / name for name in inputs))
-        assert [document.text for document in documents.values()] == ["one", "二"]
-        assert not rejects
-
-
 def test_each_unreadable_line_is_kept_with_its_place_reason_and_bytes(tmp_path: Path) -> None:
     bad = {2: (b"{broken", "invalid JSON"), 3: (b'{"text": "\xff\xfe"}', "invalid UTF-8"),
            4: (b"[1, 2]", "not a JSON object"), 5: (b'{"body": "x"}', "no field 'text'"),

