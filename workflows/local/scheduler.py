@@ -40,7 +40,7 @@ class Budget:
     def check(self, nodes: Sequence[PlannedNode]) -> None:
         """Raise InputError where a node asks for more GPUs than there are, or has more processes than GPUs."""
         there = len(self._all.gpus or ())
-        machine = f"this machine has {there} (by CUDA_VISIBLE_DEVICES, else /dev/nvidia*)"
+        machine = f"this machine has {there} (by CUDA_VISIBLE_DEVICES, else /dev)"
         for node in nodes:
             asked, processes, field = node.resources.all_gpus, node.resources.processes, f"resources.{node.name}.gpus"
             field += f" times {node.resources.nodes} nodes" if node.resources.nodes > 1 else ""

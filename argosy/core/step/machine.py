@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
+from argosy.core.errors import InputError
+
 GPUS = "CUDA_VISIBLE_DEVICES"
 GIVEN_GPUS = "ARGOSY_GPUS"  # those of the step, where its process sees fewer
 _INSTRUCTIONS = {
@@ -67,16 +69,30 @@ def _cgroup(name: str) -> str:
 
 
 def usable_gpus() -> tuple[str, ...]:
-    """List the GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them; without torch, to be quick."""
+    """List the GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them, which HIP reads too; without torch,
+    to be quick."""
     visible = os.environ.get(GPUS)
     if visible is not None:
         return tuple(part.strip() for part in visible.split(",") if part.strip() not in ("", "-1"))
-    return tuple(str(number) for number, _ in enumerate(Path("/dev").glob("nvidia[0-9]*")))
+    there = sum(1 for _ in Path("/dev").glob("nvidia[0-9]*"))
+    return tuple(map(str, range(there or amd_gpus())))
+
+
+def amd_gpus(root: Path = Path("/")) -> int:
+    """Count AMD's GPUs, DCUs too, whose device files are here: a container sees the whole machine's topology."""
+    found = 0
+    for properties in root.glob("sys/class/kfd/kfd/topology/nodes/*/properties"):
+        values = dict(line.split(maxsplit=1) for line in properties.read_text().splitlines() if " " in line)
+        minor = int(values.get("drm_render_minor", 0))  # 0: a CPU
+        found += minor > 0 and (root / f"dev/dri/renderD{minor}").exists()
+    return found if (root / "dev/kfd").exists() else 0
 
 
 def answering_gpus(gpus: Sequence[str]) -> list[str]:
     """Ask each GPU, in a process of its own, for the name that it keeps when another is lost; "" where none answers,
-    such as one that fell off the bus."""
+    such as one that fell off the bus. Raises InputError: they are not NVIDIA's."""
+    if gpus and amd_gpus() and not any(Path("/dev").glob("nvidia[0-9]*")):
+        raise InputError("min_processes asks NVIDIA's driver which GPUs are lost, and these are AMD's: leave it out")
     asked = [subprocess.Popen([sys.executable, "-c", _ASK], env={**os.environ, GPUS: gpu}, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) for gpu in gpus]
     deadline = time.monotonic() + _ANSWER_S

@@ -21,7 +21,7 @@ from workflows.argo.pod.jobset import remake
 from workflows.argo.pod.outputs import with_devices, write_outputs
 from workflows.argo.profile.pods import NO_NODE, away
 from workflows.argo.profile.profile import Profile, load_profile
-from workflows.argo.profile.settings import BadNodes
+from workflows.argo.profile.settings import BadNodes, Devices, Nodes
 from workflows.compose import compose, every_stage
 from workflows.lifecycle import lifecycle
 from workflows.plan import plan
@@ -71,6 +71,25 @@ def test_each_node_has_a_pod_with_the_stages_devices_and_the_launcher_has_none(p
     assert "nodeSelector" not in launcher
     assert int(given["memory"]["pretrain"]) < 1024
     assert list(given["jobsets"]) == ["pretrain"]
+
+
+def test_pods_of_a_stage_are_near_each_other_and_their_network_card(profile: Profile, tmp_path: Path) -> None:
+    devices = Devices(gpus=8, resource="amd.com/gpu", fabric="roce", host_network=True, numa=True)
+    placed = profile.stages["pretrain"].model_copy(update={"cpu": "31500m", "devices": devices})
+    racks = Nodes(near=("zone", "rack"))
+    given = outputs(profile.model_copy(update={"nodes": racks, "stages": {"pretrain": placed}}), tmp_path, *TWO)
+    pod = json.loads(given["jobsets"]["pretrain"])["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
+    spec, main = pod["spec"], pod["spec"]["containers"][0]
+    # Guaranteed, in whole cores: then the kubelet gives cores of their own, of the devices' NUMA node
+    assert main["resources"]["requests"] == main["resources"]["limits"]
+    assert (main["resources"]["limits"]["cpu"], main["resources"]["limits"]["amd.com/gpu"]) == ("32", "8")
+    assert (spec["hostNetwork"], spec["dnsPolicy"]) == (True, "ClusterFirstWithHostNet")
+    assert {"name": "ARGOSY_ADDRESS", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}} in main["env"]
+    terms = spec["affinity"]["podAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    assert [(each["weight"], each["podAffinityTerm"]["topologyKey"]) for each in terms] == [(50, "zone"), (100, "rack")]
+    [selector] = {json.dumps(each["podAffinityTerm"]["labelSelector"]["matchLabels"]) for each in terms}
+    assert json.loads(selector).items() <= pod["metadata"]["labels"].items()
+    assert "hostNetwork" not in json.loads(given["patches"]["pretrain"])  # of the launcher
 
 
 def test_pods_keep_away_from_the_nodes_that_failed_last(profile: Profile, tmp_path: Path,

@@ -88,6 +88,7 @@ def test_a_pod_gets_its_stage_s_devices_and_the_profile_s_defaults() -> None:
     assert main["securityContext"]["capabilities"] == {"add": ["IPC_LOCK"], "drop": ["ALL"]}
     assert {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "64Gi"}} in patch["volumes"]
     assert {"name": "NCCL_IB_HCA", "value": "mlx5"} in main["env"]
+    assert {"name": "NCCL_NET", "value": "IB"} in main["env"]
     assert main["envFrom"] == [{"secretRef": {"name": "argosy-hub-token"}}]
     assert patch["nodeSelector"]
     assert patch["tolerations"]
@@ -115,6 +116,10 @@ def test_quantities_of_kubernetes(quantity: str, expected: float) -> None:
     ({"storage": {"claim": "a"}, "stages": {"pretrian": {"cpu": "2"}}}, "pretrain"),
     ({"storage": {"claim": "a"}, "tracking": {"uri": "https://me:hunter2@mlflow.example.com"}}, "uri has a user"),
     ({"storage": {"claim": "a"}, "defaults": {"env": {"HF_TOKEN": "hunter2"}}}, "HF_TOKEN"),
+    ({"storage": {"claim": "a"}, "defaults": {"devices": {"fabric": "efa"}}}, "vpc.amazonaws.com/efa: 1"),
+    ({"storage": {"claim": "a"}, "defaults": {"devices": {"resource": "nvidia.com/mig-1g.10gb", "gpus": 2}}},
+     "gpus is 2, allowed: 1 of nvidia.com/mig-1g.10gb"),
+    ({"storage": {"claim": "a"}, "defaults": {"devices": {"resource": "huawei.com/Ascend910"}}}, "amd.com/gpu"),
     ({"storage": {"claim": "a"}, "nightly": {"webhook": "https://hooks.example.com/hunter2"}}, "webhook_secret"),
 ])
 def test_a_wrong_profile_names_the_field(wrong: dict[str, Any], named: str, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
-from argosy.core.step.machine import usable_gpus
+from argosy.core.step.machine import amd_gpus, usable_gpus
 from argosy.core.tracking.tracker import Tracker
 from argosy.model.post.config import SFTConfig
 from steps.evaluate import EvaluateConfig
@@ -138,6 +138,19 @@ def test_the_gpus_of_a_machine_are_those_of_its_environment(visible: str, gpus: 
                                                             monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     assert usable_gpus() == gpus
+
+
+def test_amd_s_gpus_are_those_of_the_machine_s_topology_whose_files_are_here(tmp_path: Path) -> None:
+    for node, minor in enumerate([0, 128, 129, 130]):  # a CPU and three GPUs, two of them in this container
+        properties = tmp_path / f"sys/class/kfd/kfd/topology/nodes/{node}/properties"
+        properties.parent.mkdir(parents=True)
+        properties.write_text(f"cpu_cores_count {0 if minor else 64}\nsimd_count {4 if minor else 0}\n"
+                              f"drm_render_minor {minor}\n")
+    for file in ("kfd", "dri/renderD128", "dri/renderD130", "dri/card0"):
+        (tmp_path / "dev" / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "dev" / file).touch()
+    assert amd_gpus(tmp_path) == 2
+    assert amd_gpus(tmp_path / "no") == 0
 
 
 def stage(config: Config, **resources: object) -> Node:

@@ -23,11 +23,13 @@ from workflows.argo.handoff import FOLDER, Task, read_handoff, write_output
 from workflows.argo.profile.pods import (
     COMMAND,
     NO_RIGHTS,
+    WORKFLOW_LABEL,
     Manifest,
     avoided,
     away,
     environment,
     mounts,
+    near,
     settings,
     volumes,
 )
@@ -72,7 +74,7 @@ def jobset(profile: Profile, task: Task, batch: str, nodes: int, patch: Manifest
            image: str) -> Manifest:
     """Make the JobSet of a task's batch. `patch`: of the pods of one node; `memory_mb`: theirs."""
     assert profile.nodes is not None
-    metadata = {"labels": {"app.kubernetes.io/part-of": "argosy", "argosy/workflow": workflow, **profile.nodes.labels},
+    metadata = {"labels": {"app.kubernetes.io/part-of": "argosy", WORKFLOW_LABEL: workflow, **profile.nodes.labels},
                 "annotations": dict(profile.nodes.annotations)}
     pod = {"metadata": metadata, "spec": _pod(profile, task, batch, patch, memory_mb, workflow, image)}
     job = {"parallelism": nodes, "completions": nodes, "completionMode": "Indexed",
@@ -104,7 +106,8 @@ def _pod(profile: Profile, task: Task, batch: str, patch: Manifest, memory_mb: i
             "env": [*({"name": key, "value": value} for key, value in env.items()), *own["env"]],
             "resources": {"limits": limits, "requests": own["resources"]["requests"] | {"memory": f"{memory_mb}Mi"}},
             "volumeMounts": [*mounts(profile), *own.get("volumeMounts", [])]}
-    return {"restartPolicy": "Never", **settings(profile), **patch, "containers": [main],
+    affinity = {**patch.get("affinity", {}), **near(profile.nodes.near if profile.nodes else (), workflow)}
+    return {"restartPolicy": "Never", **settings(profile), **patch, "containers": [main], "affinity": affinity,
             "volumes": [*volumes(profile, profile.name), *patch.get("volumes", [])]}
 
 
@@ -135,7 +138,7 @@ def remake(profile: Profile, arguments: argparse.Namespace) -> int:
     killed = sum(joined.exists() for joined in earlier)
     made = json.loads(os.environ[MANIFEST].replace(ATTEMPT, arguments.attempt))
     pod = made["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
-    pod |= away(avoided(profile, Path(profile.storage.root)))
+    pod["affinity"] |= away(avoided(profile, Path(profile.storage.root))).get("affinity", {})
     (main,) = pod["containers"]
     for given in main["resources"].values():
         factor = profile.retry.memory_factor ** min(killed, profile.retry.out_of_memory)

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import math
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from argosy.core.config.schema import ParallelConfig
 from argosy.core.errors import InputError
 from argosy.core.nodes.bad import NODE_NAME
 from argosy.core.step.process import GRACE, thread_environment
-from argosy.core.step.ranks.launcher import ADDRESS
+from argosy.core.step.ranks.launcher import ADDRESS, OWN_ADDRESS
 from argosy.core.store.step_files import STATE
 from workflows.argo.attempts import AVOID
 from workflows.argo.handoff import FOLDER, Batch, Task, report_directory, write_output
@@ -61,12 +62,17 @@ def pod_patch(profile: Profile, stage: str, needs: str, resources: Resources, ta
         limits["ephemeral-storage"] = placement.ephemeral_storage
     # Its share of the cores, unless the profile says how many.
     requests = {"cpu": placement.cpu or f"{round(1000 * resources.cores * profile.cpu_share)}m", **limits}
+    if devices.numa:
+        cores = str(math.ceil(amount(placement.cpu) if placement.cpu else resources.cores))
+        requests, limits = {**requests, "cpu": cores}, {**limits, "cpu": cores}
+    # A node's own name for itself is often 127.0.1.1.
+    own = {NODE_NAME: "spec.nodeName", **({OWN_ADDRESS: "status.podIP"} if devices.host_network else {})}
     main: dict[str, Any] = {
         "name": "main", "image": profile.images.of(needs, tag), "resources": {"requests": requests, "limits": limits},
-        "env": [{"name": NODE_NAME, "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+        "env": [*({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in own.items()),
                 *({"name": name, "value": value}
                 for name, value in {**thread_environment(resources.cores), GRACE: f"{profile.storage.grace_s // 2}",
-                                    **placement.env}.items())]
+                                    **devices.variables, **placement.env}.items())]
     }
     if placement.secrets:
         main["envFrom"] = [{"secretRef": {"name": name}} for name in placement.secrets]
@@ -82,7 +88,8 @@ def pod_patch(profile: Profile, stage: str, needs: str, resources: Resources, ta
         "terminationGracePeriodSeconds": profile.storage.grace_s,
         "nodeSelector": dict(placement.node_selector), "tolerations": [dict(each) for each in placement.tolerations],
         "volumes": [dict(each) for each in volumes], "runtimeClassName": placement.runtime_class,
-        "activeDeadlineSeconds": placement.deadline_s
+        "activeDeadlineSeconds": placement.deadline_s,
+        **({"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"} if devices.host_network else {})
     }
     return {"containers": [main], **{key: value for key, value in of_pod.items() if value}}
 

@@ -1,7 +1,7 @@
 """Parts of every pod of a profile, in plain data: Hera checks those of templates, JobSets take them as they are."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ Manifest = dict[str, Any]
 COMMAND = ("python", "-m", "workflows.argo.pod")
 PROFILES_AT = "/etc/argosy/profiles"
 STORE, SCRATCH, PROFILES, CACHE = "store", "scratch", "profiles", "near"
+WORKFLOW_LABEL = "argosy/workflow"
 NO_NODE = "no-node"  # a name that no node has, so that the list is never empty, which Kubernetes refuses
 _LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 NO_RIGHTS: Mapping[str, Any] = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "runAsNonRoot": True,
@@ -65,6 +66,15 @@ def avoided(profile: Profile, store: Path | str) -> list[str]:
         print(f"bad_nodes: pods may be on {', '.join(left)}, which failed: {most} others failed later "
               "(bad_nodes.most), or the name is no value of a label", flush=True)
     return [NO_NODE, *fit[:most]]
+
+
+def near(labels: Sequence[str], workflow: str) -> Manifest:
+    """Make the part of a pod's affinity that has the pods of a workflow's JobSet on nodes of equal labels, the last
+    label's most; {} of none."""
+    selector = {"matchLabels": {WORKFLOW_LABEL: workflow}}
+    terms = [{"weight": 100 * rank // len(labels), "podAffinityTerm": {"labelSelector": selector, "topologyKey": label}}
+             for rank, label in enumerate(labels, 1)]
+    return {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}} if terms else {}
 
 
 def away(nodes: list[str]) -> Manifest:

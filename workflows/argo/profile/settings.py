@@ -12,6 +12,11 @@ from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
 
 Absolute = Annotated[str, Field(pattern=r"^/[^\s:]*$", title="an absolute path", examples=["/store"])]
+_FABRICS: Mapping[str, Mapping[str, str]] = {
+    "": {}, "infiniband": {"NCCL_NET": "IB"}, "roce": {"NCCL_NET": "IB"}, "none": {"NCCL_NET": "Socket"},
+    "efa": {"NCCL_NET": "AWS Libfabric", "FI_PROVIDER": "efa"}
+}  # RoCE v2's GID is found by NCCL since 2.21
+_RDMA = {"infiniband": "rdma/hca", "roce": "rdma/hca", "efa": "vpc.amazonaws.com/efa"}
 _UNITS = {"": 1, "n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18,
           "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50, "Ei": 2**60}  # fmt: skip
 _QUANTITY = re.compile(r"([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)([numkKMGTPE]?i?)")
@@ -79,6 +84,29 @@ class Devices(Config):
     """Devices by resource name, such as rdma/hca: 1; adds IPC_LOCK."""
     shm: Quantity | None = None
     """Size of /dev/shm, which NCCL and data loaders use."""
+    fabric: Literal["", "infiniband", "roce", "efa", "none"] = ""
+    """Network between the pods of a stage: NCCL and RCCL use it or fail, instead of a slower one without a word; empty:
+    they choose. `efa` needs the plugin aws-ofi-nccl in the image; `none` is TCP."""
+    host_network: bool = False
+    """The node's own network, where its cards are not given to pods; needs the component host-network."""
+    numa: bool = False
+    """Whole cores that no other pod has (requests equal to limits), which the kubelet's CPU and topology managers put
+    on the NUMA node of the GPUs and network cards."""
+
+    def check_fields(self) -> None:
+        if self.fabric in _RDMA and not (self.rdma or self.host_network):
+            raise ValueError(f"fabric is {self.fabric}, and pods get no card of it: name its devices, such as "
+                             f"rdma: {{{_RDMA[self.fabric]}: 1}}, or set host_network: true")
+        if self.resource.startswith("huawei.com/"):
+            raise ValueError(f"resource is {self.resource}, allowed: GPUs of NVIDIA (nvidia.com/gpu, .../mig-...) "
+                             "and AMD (amd.com/gpu, hygon.com/dcu), as no image has torch for Ascend")
+        if "/mig-" in self.resource and self.gpus > 1:
+            raise ValueError(f"gpus is {self.gpus}, allowed: 1 of {self.resource}, as CUDA shows a process one slice")
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Variables of NCCL and RCCL for the fabric."""
+        return dict(_FABRICS[self.fabric])
 
 
 class Nodes(Config):
@@ -90,6 +118,9 @@ class Nodes(Config):
     """Labels of the JobSet and its pods."""
     annotations: Mapping[str, str] = Field(default_factory=dict)
     """Annotations, such as Kueue's of topology, or of a second network."""
+    near: tuple[str, ...] = ()
+    """Labels of nodes, such as topology.kubernetes.io/zone and one of the rack: pods of a stage prefer nodes of equal
+    values, of the last label most."""
 
 
 class BadNodes(Config):

@@ -30,7 +30,7 @@ JOIN, NODE = "ARGOSY_JOIN", "ARGOSY_NODE"
 """The launcher's record, and the number of the node, of a process that runs a group."""
 EXTERNAL = "ARGOSY_NODES_ELSEWHERE"
 """Set where the groups are not this process's to start: to the number of GPUs that they have together."""
-NODE_WAIT = "ARGOSY_NODE_WAIT"
+NODE_WAIT, OWN_ADDRESS = "ARGOSY_NODE_WAIT", "ARGOSY_ADDRESS"
 _POLL_S = 0.2
 _AGAIN_S = 2.0  # before a group on this machine that has ended starts again
 _FIRST_WAIT_S, _QUEUED_S = 600.0, 86_400.0  # for enough nodes to come; on a cluster, whose queue may hold them
@@ -47,7 +47,7 @@ def own_address() -> str:
     """Return the address by which other nodes reach this one."""
     if EXTERNAL not in os.environ and NODE not in os.environ:
         return "127.0.0.1"
-    return os.environ.get("ARGOSY_ADDRESS") or socket.gethostbyname(socket.gethostname())
+    return os.environ.get(OWN_ADDRESS) or socket.gethostbyname(socket.gethostname())
 
 
 @dataclass
@@ -187,7 +187,7 @@ class Launcher:
         gpus = usable_gpus()
         own = gpus[node * self._local : (node + 1) * self._local]
         cores = max(1, int(os.environ.get(THREADS, self._nodes)) // self._nodes)
-        environment = {**os.environ, "ARGOSY_ADDRESS": self._address, JOIN: str(record), NODE: str(node),
+        environment = {**os.environ, OWN_ADDRESS: self._address, JOIN: str(record), NODE: str(node),
                        DIE_WITH_PARENT: str(os.getpid()), THREADS: str(cores),
                        **({GPUS: ",".join(own)} if gpus else {})}
         command = [sys.executable, "-m", f"steps.{self._step}"]
