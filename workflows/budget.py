@@ -121,6 +121,25 @@ def _spent(found: Sequence[Goodput], price: float) -> tuple[float, float]:
         each.gpu_hours * price if each.cost is None else each.cost for each in found)
 
 
+def spent_by(store: Path, key: str) -> list[tuple[str, str, str, str, str]]:
+    """Tabulate what all attempts in a store have spent, by person, workflow, namespace or stage, the most first.
+
+    Raises InputError: nothing has run there."""
+    found: dict[str, list[Goodput]] = {}
+    for path in sorted(store.glob(f"*/{RUN}")):
+        stage = str(read_record(path.parent / NODE).get("node") or path.parent.name)
+        for attempt in attempts_of(path.parent, alive=True):
+            name = stage if key == "stage" else attempt.get(key) or "(unknown)"
+            found.setdefault(name, []).append(goodput([attempt]))
+    if not found:
+        raise InputError(f"--store is {store}, where nothing has run yet")
+    rows = [(name, len(each), sum(one.wall for one in each) / 3600, *_spent(each, 0.0))
+            for name, each in found.items()]
+    return [(key.upper(), "ATTEMPTS", "HOURS", "GPU-HOURS", "COST"),
+            *((name, f"{count:,}", f"{wall:,.2f}", f"{hours:,.2f}", f"{cost:,.2f}")
+              for name, count, wall, hours, cost in sorted(rows, key=lambda row: (-row[3], -row[2], row[0])))]
+
+
 def _hours_ahead(planned: Plan) -> dict[str, float | None]:
     """Return the GPU-hours that each node that is to run will take; None where nothing says."""
     hours: dict[str, float | None] = {}

@@ -52,6 +52,8 @@ class Resources:
     """Price of a GPU for an hour, if the pipeline's config names one."""
     nodes: int = 1
     """Number of machines that share the processes."""
+    spot: bool = False
+    """Whether its machines may be taken away at any time."""
 
     @property
     def all_gpus(self) -> int | None:

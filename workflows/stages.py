@@ -16,6 +16,8 @@ from argosy.core.step.contract import Step
 from argosy.core.step.machine import has_gpu, usable_cores
 from workflows.graph import Node, Resources, definitions
 
+SPOT_RATE = 15.0  # losses of a GPU in a month
+
 
 class StageResources(Config):
     """The share of a machine that one node of a stage may use, with all its processes."""
@@ -33,6 +35,9 @@ class StageResources(Config):
     JobSet on a cluster"""
     min_nodes: int = Field(0, ge=0)
     """nodes with which the stage goes on where others are lost, until they are back; 0: all of them"""
+    spot: bool = False
+    """machines that may be taken away at any time, in the place that a cluster's profile names; states are saved as
+    often as suits 15 losses of a GPU in a month, unless the stage's failure_rate says otherwise"""
 
 
 class Stages:
@@ -75,12 +80,14 @@ class Stages:
         if "seed" in type(config).model_fields and "seed" not in config.model_fields_set:
             config = config.model_copy(update={"seed": self.seed})
         config = _with_processes(name, config, given).settled(gpu=has_gpu(given.gpus))
+        if given.spot and "failure_rate" in type(config).model_fields.keys() - config.model_fields_set:
+            config = config.model_copy(update={"failure_rate": SPOT_RATE})
         processes: int = getattr(config, "processes", 1)
         if given.cores == "all" and "threads" in type(config).model_fields.keys() - config.model_fields_set:
             config = config.model_copy(update={"threads": max(1, usable_cores() // processes)})  # a digest has it
         cores = given.cores if isinstance(given.cores, int) else int(getattr(config, "threads", 1)) * processes
         memory_gb = float(processes) if given.memory_gb is None else given.memory_gb
-        resources = Resources(cores, memory_gb, processes, given.gpus, self._price, given.nodes)
+        resources = Resources(cores, memory_gb, processes, given.gpus, self._price, given.nodes, given.spot)
         node = Node(name, step, config, inputs={key: value for key, value in inputs.items() if value is not None},
                     part=part, resources=resources, batch=batch, of=of, early=early)
         self.nodes.append(node)

@@ -6,6 +6,8 @@ pods, and the evaluations of each training stage are a task of their own, which 
 `<store>/.argo/<workflow>/plan.json` holds the nodes and how they are dealt to batches; a batch is what one pod runs.
 It is too large for Argo's parameters. Pods do not import Hera, which only `manifests` needs."""
 
+import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +26,10 @@ REPORT = "report.json"  # beside plan.json: the directory of a night's report
 OUTPUTS = "/tmp/argosy"  # where pods leave what Argo reads as output parameters and artifacts
 COMMON = "common"  # output parameter: what the names of a task's batches have in common after its own name
 WEBHOOK = "ARGOSY_WEBHOOK"  # the variable with a URL that is a secret
+LABELS = "ARGOSY_LABELS"  # the variable with the workflow's labels, as JSON
+PERSON = "argosy/person"  # label: who submitted it, as `argosy submit` says
+# Labels of who submitted a workflow, the best first: Argo's server sets the first of them by its login (SSO).
+_PERSONS = (*(f"workflows.argoproj.io/creator{kind}" for kind in ("-preferred-username", "-email", "")), PERSON)
 GIVEN = "ARGOSY_PARAMETERS"  # the variable with the names of the workflow's parameters, misspelt ones too
 Key = tuple[str, frozenset[str]]  # stage, stages that it depends on
 
@@ -142,6 +148,8 @@ class Handoff(Config):
     namespace: str = ""
     """The workflow's; a store may be of several namespaces and clusters."""
     cluster: str = ""
+    person: str = ""
+    """Who submitted it, as far as its labels say."""
     budget: Spending = Spending()
     gpu_hour_price: float | None = None
     directories: tuple[str, ...] = ()
@@ -164,6 +172,12 @@ class Handoff(Config):
 
     def of(self, batch: str) -> list[PlannedNode]:
         return [PlannedNode.model_validate(self.nodes[node]) for node in self.batches[batch].nodes]
+
+
+def submitter() -> str:
+    """Return who submitted the workflow of this plan's pod; "" where its labels do not say."""
+    labels = json.loads(os.environ.get(LABELS) or "{}")
+    return next((labels[name] for name in _PERSONS if labels.get(name)), "")
 
 
 def write_output(folder: Path, name: str, text: str) -> None:

@@ -11,12 +11,13 @@ from typing import Any
 from argosy.core.config.explain import first_of
 from argosy.core.errors import InputError
 from argosy.core.store.files import read_record
-from argosy.core.store.goodput import WORDS, attempts_of, goodput
+from argosy.core.store.goodput import WHO, WORDS, attempts_of, goodput
 from argosy.core.store.step_files import LOG, PROGRESS, RUN, read_done
 from argosy.corpus.data.counts import remedy
 from argosy.corpus.text.display import columns, duration
 from workflows.argo.client.view import Task, Unit, View, seconds, view
 from workflows.argo.client.watch import reason
+from workflows.budget import spent_by
 from workflows.cli.cluster import MORE, add_cluster, connected, on_argo, with_access
 from workflows.cli.command import Command, add_store
 from workflows.graph import definition
@@ -93,10 +94,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_cluster(parser)
     parser.add_argument("--goodput", action="store_true",
                         help="also how much of each stage's time moved it forward, and its GPU-hours")
+    parser.add_argument("--spent", choices=[*WHO, "stage"], metavar="BY",
+                        help="GPU-hours and cost in this store by person, workflow, namespace or stage")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print a line for each stage, and one for each node that runs or failed; return 1 where one failed."""
+    if args.spent:
+        print(columns(spent_by(args.store, args.spent), right=(1, 2, 3, 4)))
+        return 0
     if on_argo(args):
         found = view(connected(args).find(args.name))
         print(describe_workflow(found, with_access(args, found.name)))

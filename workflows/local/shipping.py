@@ -1,6 +1,7 @@
 """Shipping beside a run: the process that sends what the steps log to MLflow, pipeline runs by their names."""
 
 import contextlib
+import getpass
 import hashlib
 import os
 import shlex
@@ -14,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 
 from argosy.core.config.schema import Config
+from argosy.core.store.goodput import WHO
 from argosy.core.store.provenance import DIGITS, flat
 from argosy.core.store.step_files import TRACKING
 from argosy.core.tracking.mlflow.server import tracking_uri
@@ -161,7 +163,7 @@ class Shipping(RunObserver):
         self._status = "KILLED"
         self._sender = Sender(Path(planned.store))
         self._name = pipeline_of(Path(planned.store), plan_digest(planned), todo=len(planned.to_run))
-        os.environ |= pipeline_environment(self._name, line)
+        os.environ |= pipeline_environment(self._name, line, person())
 
     def __enter__(self) -> "Shipping":
         self._pipeline = start_pipeline(self._plan, self._name, self._line, self._config)
@@ -209,9 +211,19 @@ def start_pipeline(planned: Plan, pipeline: str, line: str, config: Config, *, t
     return tracker
 
 
-def pipeline_environment(pipeline: str, line: str) -> dict[str, str]:
-    """The environment that tells steps their pipeline run and model line."""
-    return {"ARGOSY_PIPELINE": pipeline, "ARGOSY_LINE": line}
+def pipeline_environment(pipeline: str, line: str, person: str, workflow: str = "", namespace: str = ""
+                         ) -> dict[str, str]:
+    """The environment that tells steps their pipeline run, model line, and whom they are for."""
+    return {"ARGOSY_PIPELINE": pipeline, "ARGOSY_LINE": line, WHO["person"]: person,
+            WHO["workflow"]: workflow or pipeline, WHO["namespace"]: namespace}
+
+
+def person() -> str:
+    """Return who runs this: ARGOSY_PERSON, else the user of this process; "" where that has no name."""
+    try:
+        return os.environ.get(WHO["person"]) or getpass.getuser()
+    except (KeyError, OSError):  # by version of Python
+        return ""
 
 
 def plan_digest(planned: Plan) -> str:

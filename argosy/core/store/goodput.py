@@ -18,6 +18,7 @@ from argosy.core.store.step_files import PROGRESS, RUN
 
 HISTORY = "history"  # key of run.json: the attempts, the oldest first
 PRICE, MEMORY = "ARGOSY_GPU_HOUR_PRICE", "ARGOSY_MEMORY_GB"  # what the runner asked for, and what a GPU costs an hour
+WHO = {"person": "ARGOSY_PERSON", "workflow": "ARGOSY_WORKFLOW", "namespace": "ARGOSY_NAMESPACE"}  # that it is for
 STARTUP, REPEATED, SAVING, WAITING, OOM = "startup", "repeated", "saving", "waiting", "oom"
 WORDS = {STARTUP: "start-up", REPEATED: "work done again", SAVING: "saving", WAITING: "waiting between attempts",
          OOM: "out of memory", "hang": "hang", "node": "lost node or GPU", "preemption": "preemption",

@@ -11,7 +11,7 @@ from argosy.core.errors import InputError
 from argosy.core.store.lease import Lease
 from argosy.core.store.step_files import NODE, OUTPUTS, RUN
 from steps.pretrain import PretrainConfig
-from workflows.budget import Meter, accounts, check_budget
+from workflows.budget import Meter, accounts, check_budget, spent_by
 from workflows.graph import Graph, Node, Resources, Spending
 from workflows.lifecycle import LifecycleConfig
 from workflows.plan import Plan, plan
@@ -70,6 +70,20 @@ def test_what_a_stage_has_spent_counts_and_its_speed_tells_the_rest(tmp_path: Pa
         "budget.cost is 15: 4 spent; the rest will take about 10.8 (pretrain 10.8)"]
     with pytest.raises(InputError, match="2 spent"):
         told(planned, budget={"gpu_hours": 2})
+
+
+def test_a_store_tells_what_each_person_and_workflow_has_spent(tmp_path: Path) -> None:
+    ran(tmp_path, pretraining(8192), 3600, person="wei", workflow="lifecycle-a", namespace="ml", price=2.0)
+    ran(tmp_path, pretraining(16384), 1800, person="ann", workflow="lifecycle-b", exit=137, cause="oom")
+    ran(tmp_path, pretraining(4096), 900, person="wei", workflow="lifecycle-b", price=2.0)
+    assert spent_by(tmp_path, "person") == [("PERSON", "ATTEMPTS", "HOURS", "GPU-HOURS", "COST"),
+                                            ("wei", "2", "1.25", "5.00", "10.00"), ("ann", "1", "0.50", "2.00", "0.00")]
+    workflows = [row[::3] for row in spent_by(tmp_path, "workflow")[1:]]
+    assert workflows == [("lifecycle-a", "4.00"), ("lifecycle-b", "3.00")]
+    assert [row[0] for row in spent_by(tmp_path, "namespace")[1:]] == ["ml", "(unknown)"]
+    assert [row[:2] for row in spent_by(tmp_path, "stage")[1:]] == [("pretrain", "3")]
+    with pytest.raises(InputError, match="nothing has run"):
+        spent_by(tmp_path / "no", "person")
 
 
 def test_a_finished_pipeline_is_never_refused(tmp_path: Path) -> None:

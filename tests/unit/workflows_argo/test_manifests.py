@@ -15,7 +15,7 @@ from workflows.argo.manifests.documents import manifests
 from workflows.argo.manifests.templates import evaluate_template, lifecycle_template, sweep_template
 from workflows.argo.pod.outputs import memory_mb, pod_patch
 from workflows.argo.profile.profile import Profile, load_profile, profile_names
-from workflows.argo.profile.settings import amount
+from workflows.argo.profile.settings import Spot, amount
 from workflows.compose import compose, every_stage
 from workflows.graph import Resources
 from workflows.lifecycle import lifecycle
@@ -96,6 +96,22 @@ def test_a_pod_gets_its_stage_s_devices_and_the_profile_s_defaults() -> None:
     light = pod_patch(profile, "clean", "data", Resources(2, 1.0))["containers"][0]
     assert "nvidia.com/gpu" not in json.dumps(light)
     assert light["image"].startswith("registry.example.com/argosy-data")
+
+
+def test_a_stage_is_on_spot_machines_where_the_profile_says_and_saves_as_often_as_they_are_lost() -> None:
+    resources = "resources.pretrain.spot=true"
+    stages = {name: {node.name: node for node in lifecycle(compose("tiny", None, (resources, *more)))}["pretrain"]
+              for name, more in (("spot", ()), ("own", ("pretrain.failure_rate=2",)))}
+    assert [stages[name].config.failure_rate for name in ("spot", "own")] == [15, 2]
+    assert stages["spot"].config.identity() == stages["own"].config.identity()
+    profile = load_profile("gpu")
+    with pytest.raises(InputError, match=r"resources\.pretrain\.spot is true, and the profile 'gpu' has no `spot`"):
+        pod_patch(profile, "pretrain", "train", stages["spot"].resources)
+    taint = {"key": "spot", "operator": "Exists"}
+    cheap = profile.model_copy(update={"spot": Spot(node_selector={"spot": "true"}, tolerations=(taint,))})
+    patch = pod_patch(cheap, "pretrain", "train", stages["spot"].resources)
+    assert patch["nodeSelector"] == {**profile.stages["pretrain"].node_selector, "spot": "true"}
+    assert patch["tolerations"] == [*profile.stages["pretrain"].tolerations, taint]
 
 
 @pytest.mark.parametrize(("quantity", "expected"), [("1Gi", 2**30), ("1.5G", 1.5e9), ("250m", 0.25), ("1e9", 1e9)])

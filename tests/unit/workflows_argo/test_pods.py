@@ -11,11 +11,12 @@ from argosy.core.store.step_files import OUTPUTS, PROGRESS, STATE
 from argosy.evidence.sweep.grid import DIVERGED
 from tests.argo_fixtures import batches, plan_pod, pod, run_batches, write_profile
 from workflows.argo.attempts import FAILED
-from workflows.argo.handoff import GIVEN, tasks_of
+from workflows.argo.handoff import GIVEN, LABELS, tasks_of
 from workflows.argo.manifests.templates import evaluate_template, lifecycle_template, sweep_template
 from workflows.argo.pod.outputs import MEMORY, pod_patch, with_devices, write_outputs
 from workflows.argo.pod.run import ArgoProgress
 from workflows.argo.profile.profile import Profile, load_profile
+from workflows.budget import spent_by
 from workflows.compose import compose, every_stage
 from workflows.graph import Resources
 from workflows.lifecycle import lifecycle
@@ -33,7 +34,9 @@ def profiles(tmp_path: Path) -> Path:
 
 
 def test_pods_in_the_order_of_the_tasks_make_the_laptop_s_nodes_once(profiles: Path, tmp_path: Path) -> None:
-    planned = plan_pod(profiles, tmp_path / "out", *RANGE)
+    labels = {"workflows.argoproj.io/creator": "system-serviceaccount-argo", "argosy/person": "ann",
+              "workflows.argoproj.io/creator-preferred-username": "wei"}
+    planned = plan_pod(profiles, tmp_path / "out", *RANGE, env={LABELS: json.dumps(labels)})
     assert planned.returncode == 0, planned.stderr
     given = batches(tmp_path / "out")
     order = [task.name for task in tasks_of(every_stage())]
@@ -43,6 +46,8 @@ def test_pods_in_the_order_of_the_tasks_make_the_laptop_s_nodes_once(profiles: P
         assert run_batches(profiles, given[task]) == [0] * len(given[task])
 
     assert all((tmp_path / "store" / Path(node.dir).name / OUTPUTS).is_file() for node in laptop.to_run)
+    assert [row[:2] for row in spent_by(tmp_path / "store", "person")[1:]] == [("wei", str(len(laptop.to_run)))]
+    assert [row[0] for row in spent_by(tmp_path / "store", "workflow")[1:]] == ["wf"]
     for status, stopped, noted in (("Failed", "true", "KILLED"), ("Failed", "false", "FAILED"),
                                    ("Succeeded", "false", "FINISHED")):
         end = ("finish", "--workflow", "wf", "--profile", "here", "--status", status)

@@ -1,5 +1,6 @@
 """Submissions: the Workflow object that one creates, what would fail later of it, and notes on its profile."""
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -10,8 +11,10 @@ from argosy.core.errors import InputError
 from argosy.core.store.remote import is_uri
 from workflows.argo.client.api import PIPELINE
 from workflows.argo.client.view import Json, parameters_of
+from workflows.argo.handoff import PERSON
 from workflows.argo.profile.profile import TEMPLATE_STORE, Profile, check_store, is_shipped
 from workflows.lifecycle import LifecycleConfig, lifecycle
+from workflows.local.shipping import person
 
 MOST_CONFIG = 100_000  # bytes; the plan's pod gets it as an environment variable, which holds 128 KiB
 
@@ -19,11 +22,12 @@ MOST_CONFIG = 100_000  # bytes; the plan's pod gets it as an environment variabl
 def submission(template: str, namespace: str, parameters: Mapping[str, str]) -> Json:
     """Build a workflow of the WorkflowTemplate `template`."""
     given = [{"name": name, "value": value} for name, value in parameters.items()]
+    who = re.sub(r"[^A-Za-z0-9._-]", "-", person()).strip("-._")[:63].rstrip("-._")
     return {
         "apiVersion": "argoproj.io/v1alpha1",
         "kind": "Workflow",
         "metadata": {"generateName": f"{template}-", "namespace": namespace,
-                     "labels": {PIPELINE: template}},  # at once; the template sets it too
+                     "labels": {PIPELINE: template, **({PERSON: who} if who else {})}},  # at once; so does the template
         "spec": {"workflowTemplateRef": {"name": template}, "arguments": {"parameters": given}},
     }
 

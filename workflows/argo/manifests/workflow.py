@@ -10,7 +10,7 @@ from hera.workflows import DAG, Container, Parameter, Resource, RetryStrategy, S
 from hera.workflows import models as m
 
 from workflows.argo.attempts import AVOID, LATE, cause, elsewhere, memory_factors, memory_step, stopped
-from workflows.argo.handoff import COMMON, GIVEN, OUTPUTS, nearest_upstream
+from workflows.argo.handoff import COMMON, GIVEN, LABELS, OUTPUTS, nearest_upstream
 from workflows.argo.handoff import Task as StageTask
 from workflows.argo.manifests.containers import WORKFLOW, Tail, container, parameter, retry
 from workflows.argo.pod.jobset import JOBSET, MANIFEST
@@ -217,6 +217,7 @@ def _plan(profile: Profile, planned: Planned) -> Container:
             "--fields", " ".join(str(each.name) for each in planned.fields)]  # fmt: skip
     return container(
         PLAN, profile, [*args, *planned.plan_args],
-        env=[(TEMPLATE_STORE, profile.storage.description), (GIVEN, GIVEN_NAMES), *planned.plan_env],
+        env=[(TEMPLATE_STORE, profile.storage.description), (GIVEN, GIVEN_NAMES),
+             (LABELS, "{{workflow.labels.json}}"), *planned.plan_env],
         outputs=[output(name, seen=name in seen) for name in outputs],
         active_deadline_seconds=profile.plan_deadline_s, retry_strategy=retry(profile, LATE))

@@ -44,7 +44,7 @@ _QUEUE = "kueue.x-k8s.io/queue-name"
 
 def launcher_resources(given: Resources) -> Resources:
     """Return what the stage's own pod asks for where others compute."""
-    return replace(given, cores=1, memory_gb=1.0, gpus=0)
+    return replace(given, cores=1, memory_gb=1.0, gpus=0, spot=False)
 
 
 def of_node(given: Resources) -> Resources:

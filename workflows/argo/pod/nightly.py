@@ -118,7 +118,7 @@ def _judge(night: Night, pipeline: str, folder: Path) -> list[str]:
     if node is None:
         return wrong
     if node.to_run:
-        with sending([node], pipeline, night.line):
+        with sending([node], pipeline, night.line, ""):
             result = run_judgement(night, node, plain=True)
         wrong += [f"{each.node.id}: {each.message}" for each in result.having("failed")]
     write_json(folder / handoffs.REPORT, {"report": node.dir})

@@ -53,7 +53,12 @@ def with_devices(config: LifecycleConfig, profile: Profile) -> LifecycleConfig:
 
 def pod_patch(profile: Profile, stage: str, needs: str, resources: Resources, tag: str = "") -> dict[str, Any]:
     """Make the strategic merge patch of a pod of `stage`, as a JSON object. Its memory is MEMORY."""
-    placement = profile.of_stage(stage)
+    placement, spot = profile.of_stage(stage), profile.spot if resources.spot else None
+    if resources.spot and spot is None:
+        raise InputError(f"resources.{stage}.spot is true, and the profile {profile.name!r} has no `spot`: say there "
+                         "where such machines are, such as spot: {node_selector: {LABEL: VALUE}}, or leave it out")
+    selector = {**placement.node_selector, **(spot.node_selector if spot else {})}
+    tolerations = [*placement.tolerations, *(spot.tolerations if spot else ())]
     devices = placement.devices
     gpus = devices.gpus if resources.gpus is None else resources.gpus  # as the config or the profile sets them
     counts = {**({devices.resource: gpus} if gpus else {}), **devices.rdma}
@@ -86,7 +91,7 @@ def pod_patch(profile: Profile, stage: str, needs: str, resources: Resources, ta
         main["securityContext"] = {"capabilities": {"add": ["IPC_LOCK"], "drop": ["ALL"]}}
     of_pod = {
         "terminationGracePeriodSeconds": profile.storage.grace_s,
-        "nodeSelector": dict(placement.node_selector), "tolerations": [dict(each) for each in placement.tolerations],
+        "nodeSelector": selector, "tolerations": [dict(each) for each in tolerations],
         "volumes": [dict(each) for each in volumes], "runtimeClassName": placement.runtime_class,
         "activeDeadlineSeconds": placement.deadline_s,
         **({"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"} if devices.host_network else {})
@@ -154,7 +159,7 @@ def _largest(given: Sequence[Resources]) -> Resources:
     gpus = [each.gpus for each in given if each.gpus is not None]
     return Resources(max(each.cores for each in given), max(each.memory_gb for each in given),
                      max(each.processes for each in given), max(gpus, default=None),
-                     nodes=max(each.nodes for each in given))
+                     nodes=max(each.nodes for each in given), spot=any(each.spot for each in given))
 
 
 def run(profile: Profile, arguments: argparse.Namespace) -> int:

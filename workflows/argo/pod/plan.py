@@ -17,7 +17,19 @@ from pathlib import Path
 from argosy.core.config.explain import likely
 from argosy.core.errors import InputError
 from argosy.core.store.files import make_directory, write_json
-from workflows.argo.handoff import COMMON, EVALUATE, GIVEN, Batch, Handoff, Task, assign, deal, tasks_of, write_output
+from workflows.argo.handoff import (
+    COMMON,
+    EVALUATE,
+    GIVEN,
+    Batch,
+    Handoff,
+    Task,
+    assign,
+    deal,
+    submitter,
+    tasks_of,
+    write_output,
+)
 from workflows.argo.objectstore.pods import planning
 from workflows.argo.pod.early import EARLY, early_batches
 from workflows.argo.pod.finish import FINISHED
@@ -119,7 +131,7 @@ def hand_over(planned: Plan, config: LifecycleConfig, line: str, tasks: list[Tas
         nodes={node.id: node.model_dump(mode="json") for node in planned.to_run},
         batches={name: batch for dealt in (*batches.values(), early) for name, batch in dealt.items()},
         report=compare,
-        namespace=profile.namespace, cluster=profile.cluster, budget=config.budget,
+        namespace=profile.namespace, cluster=profile.cluster, person=submitter(), budget=config.budget,
         gpu_hour_price=config.gpu_hour_price,
         directories=tuple(node.dir for node in planned.nodes) if config.budget.limited else ())
     path = handoff.write(arguments.workflow)

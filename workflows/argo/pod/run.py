@@ -103,7 +103,8 @@ def run(profile: Profile, arguments: argparse.Namespace) -> int:
         others = (Path(node["dir"]) for node in handoff.nodes.values() if not node["part"])
         done = [directory for directory in others if read_done(directory)]
         budget = Budget(nodes[0].resources.cores, max(node.resources.memory_gb for node in nodes))
-        with sending(nodes, *handoff.pipeline_of(arguments.batch), earlier=done) as sender:
+        who = (handoff.person, arguments.workflow, handoff.namespace)
+        with sending(nodes, *handoff.pipeline_of(arguments.batch), *who, earlier=done) as sender:
             result = run_plan(alone, budget=budget, plain=True, spent=spent,
                               observers=[sender, Echo(), ArgoProgress(len(nodes)), *observers])  # fmt: skip
         code = exit_code(result, earlier, profile.retry, path, arguments.batch)
@@ -131,9 +132,12 @@ def avoiding(profile: Profile, outputs: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def sending(nodes: Sequence[PlannedNode], pipeline: str, line: str, earlier: Sequence[Path] = ()) -> Iterator[Sender]:
-    """Send to MLflow what `nodes` log inside, as part of a pipeline run of a line, and what `earlier` ones did."""
-    os.environ |= pipeline_environment(pipeline, line)
+def sending(nodes: Sequence[PlannedNode], pipeline: str, line: str, *who: str, earlier: Sequence[Path] = ()
+            ) -> Iterator[Sender]:
+    """Send to MLflow what `nodes` log inside, as part of a pipeline run of a line, and what `earlier` ones did.
+
+    `who`: person, workflow and namespace that they are for."""
+    os.environ |= pipeline_environment(pipeline, line, *who)
     for node in nodes:
         Path(node.dir).mkdir(parents=True, exist_ok=True)
     sender = Sender(Path(nodes[0].dir).parent, [*(node.dir for node in nodes), *earlier], SEND_AFTER_S)

@@ -14,7 +14,16 @@ from argosy.core.config.load import load
 from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
 from workflows.argo.profile.events import Event, Key
-from workflows.argo.profile.settings import FROM_SECRETS, BadNodes, Images, Nodes, Placement, Storage, has_password
+from workflows.argo.profile.settings import (
+    FROM_SECRETS,
+    BadNodes,
+    Images,
+    Nodes,
+    Placement,
+    Spot,
+    Storage,
+    has_password,
+)
 
 _SMALL = "small letters, digits and -"
 Name = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$", max_length=63, examples=["my-team.gpu"])]
@@ -104,6 +113,8 @@ class Profile(Config):
     nightly: Nightly = Nightly()
     nodes: Nodes | None = None
     """Pods of stages on several nodes, as JobSets, which the cluster must have; null: such a stage is refused."""
+    spot: Spot | None = None
+    """Places of stages with `resources.STAGE.spot`, beside the stage's own; null: such a stage is refused."""
     bad_nodes: BadNodes = BadNodes()
     events: Mapping[EventName, Event] = Field(default_factory=dict)
     """Events that submit workflows, by name, which Argo Events must be there for."""

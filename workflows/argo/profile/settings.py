@@ -123,6 +123,13 @@ class Nodes(Config):
     values, of the last label most."""
 
 
+class Spot(Config):
+    """Where machines are that may be taken away: settings of pods of stages with `resources.STAGE.spot`."""
+
+    node_selector: Mapping[str, str] = Field(default_factory=dict)
+    tolerations: tuple[Mapping[str, Any], ...] = ()
+
+
 class BadNodes(Config):
     """Nodes that failed, which pods keep away from while their record in the store is fresh."""
 
