@@ -82,10 +82,6 @@ def run_item(
 _DONE_BY_OTHER = process.Outcome(0, "done by another process")
 
 
-def _who() -> dict[str, str]:
-    return {key: os.environ[name] for key, name in history.WHO.items() if os.environ.get(name)}
-
-
 def _stamp(out: Path) -> tuple[int, int]:
     """Return what tells one `outputs.json` from the next; zeros where there is none."""
     try:
@@ -225,7 +221,7 @@ class _Attempt:
         self._tracker.header(**identity, **{key: value for key, value in header.items() if value}, **kinds)
         fields = provenance.flat(self._record["config"])
         self._tracker.params({key: value for key, value in fields if value not in (None, "", {})})
-        self._tracker.tags({f"argosy.{key}": value for key, value in _who().items()})
+        self._tracker.tags({f"argosy.{key}": value for key, value in history.who().items()})
         self._tracker.status("RUNNING")
 
     def _asked(self) -> dict[str, Any]:
@@ -235,7 +231,7 @@ class _Attempt:
         here = int(os.environ.get(EXTERNAL, len(usable_gpus()))) if self._step.needs == "train" else 0
         processes, nodes = (getattr(self._item.config, name, 1) for name in ("processes", "nodes"))
         return {"started": self._started, "gpus": here and max(here, processes),  # those of all nodes
-                "nodes": nodes, **{key: float(value) for key, value in given.items() if value}, **_who()}
+                "nodes": nodes, **{key: float(value) for key, value in given.items() if value}, **history.who()}
 
     def _end(self, code: int, retry: records.Retry | None = None, cause: str | None = None) -> None:
         """Write how it ended, if that is possible: a full disk must not hide what went wrong."""

@@ -5,6 +5,7 @@ while it lives: `started`, `began` (its first step), `at` (the end of its last o
 and that it had `done`, those `undone` by going back, and the seconds `stalled` by saving; `cause` says why the process
 before it ended, where an attempt starts processes again."""
 
+import os
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -55,6 +56,11 @@ class Goodput(NamedTuple):
         found |= {"perf/goodput": self.share} if self.trains else {}
         found |= {"perf/gpu_hours": self.gpu_hours} if self.gpu_hours else {}
         return found | ({"perf/cost": self.cost} if self.cost else {})
+
+
+def who() -> dict[str, str]:
+    """Return whom this process works for: the person, the workflow and the namespace, as far as they are known."""
+    return {key: os.environ[name] for key, name in WHO.items() if os.environ.get(name)}
 
 
 def goodput(attempts: Sequence[Attempt]) -> Goodput:
