@@ -149,7 +149,7 @@ class Handoff(Config):
     """The workflow's; a store may be of several namespaces and clusters."""
     cluster: str = ""
     person: str = ""
-    """Who submitted it, as far as its labels say."""
+    """The name of who submitted it, as far as its labels say."""
     budget: Spending = Spending()
     gpu_hour_price: float | None = None
     directories: tuple[str, ...] = ()

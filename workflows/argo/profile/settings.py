@@ -124,7 +124,7 @@ class Nodes(Config):
 
 
 class Spot(Config):
-    """Where machines are that may be taken away: settings of pods of stages with `resources.STAGE.spot`."""
+    """The place of machines that may be taken away: settings of pods of stages with `resources.STAGE.spot`."""
 
     node_selector: Mapping[str, str] = Field(default_factory=dict)
     tolerations: tuple[Mapping[str, Any], ...] = ()
