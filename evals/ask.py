@@ -37,8 +37,10 @@ def flat(pairs: Sequence[Sequence[Pair]]) -> tuple[list[Pair], list[int]]:
     return [pair for each in pairs for pair in each], [number for number, each in enumerate(pairs) for _ in each]
 
 
-def _answers(model: LanguageModel, questions: Sequence[Question], pairs: Sequence[Sequence[Pair]], fits: Sequence[Fit],
-             chat: bool, seed: int) -> Iterator[Answer | str]:
+def _answers(
+    model: LanguageModel, questions: Sequence[Question], pairs: Sequence[Sequence[Pair]], fits: Sequence[Fit],
+    chat: bool, seed: int,
+) -> Iterator[Answer | str]:  # fmt: skip
     scores = iter(model.loglikelihood(*flat(pairs)))
     texts = _generated(model, questions, chat, seed)
     for number, (question, each) in enumerate(zip(questions, pairs, strict=True)):

@@ -226,8 +226,10 @@ def number_index(value: object, first: int) -> int:
     return value - first
 
 
-def checked(id: str, lang: str, question: str, choices: Iterable[object], answer: int, *, answers: tuple[int, ...] = (),
-            subject: str = "", cluster: str = "", solution: str = "") -> Item:
+def checked(
+    id: str, lang: str, question: str, choices: Iterable[object], answer: int, *, answers: tuple[int, ...] = (),
+    subject: str = "", cluster: str = "", solution: str = "",
+) -> Item:  # fmt: skip
     """Make an item of its fields, when they are one."""
     found = list(choices)
     texts = without_labels([choice.strip() for choice in found if isinstance(choice, str) and choice.strip()])

@@ -43,8 +43,10 @@ def run_benchmarks(section: Benchmarks, model: LanguageModel, data: Path, *, cha
     return prepare(section, data, seed=seed, limit=limit)(model, chat)
 
 
-def _run(section: Benchmarks, tasks: Sequence[Task], batches: Sequence[Batch], findings: Findings, seed: int,
-         limit: int | None, model: LanguageModel, chat: bool) -> Findings:
+def _run(
+    section: Benchmarks, tasks: Sequence[Task], batches: Sequence[Batch], findings: Findings, seed: int,
+    limit: int | None, model: LanguageModel, chat: bool,
+) -> Findings:  # fmt: skip
     questions = [question for batch in batches for question in batch.questions]
     pairs = [pairs_of(question, model, chat) for question in questions]
     harness = _run_harness(section, model, batches, pairs, findings, chat=chat, seed=seed, limit=limit)
@@ -59,8 +61,10 @@ def _run(section: Benchmarks, tasks: Sequence[Task], batches: Sequence[Batch], f
     return findings
 
 
-def _run_harness(section: Benchmarks, model: LanguageModel, batches: Sequence[Batch], pairs: Sequence[Sequence[Pair]],
-                 findings: Findings, *, chat: bool, seed: int, limit: int | None) -> Findings:
+def _run_harness(
+    section: Benchmarks, model: LanguageModel, batches: Sequence[Batch], pairs: Sequence[Sequence[Pair]],
+    findings: Findings, *, chat: bool, seed: int, limit: int | None,
+) -> Findings:  # fmt: skip
     """Run lm-eval's own tasks; our pairs are scored with its first requests, and cached."""
     if not section.lm_eval:
         return Findings()

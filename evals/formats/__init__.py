@@ -131,9 +131,11 @@ _NEARLY_ALL = 0.9
 _BY_CHANCE = 0.005  # that so many stand at one place
 
 
-def read_items(path: Path, limit: int | None = None, format: str = "", *, lang: str = "", subject: str = "",
-               encoding: str = "utf-8", index_from: int | None = None, name: str = "", fields: Fields | None = None,
-               mix: bool | None = None) -> Items:
+def read_items(
+    path: Path, limit: int | None = None, format: str = "", *, lang: str = "", subject: str = "",
+    encoding: str = "utf-8", index_from: int | None = None, name: str = "", fields: Fields | None = None,
+    mix: bool | None = None,
+) -> Items:  # fmt: skip
     """Read the items of a file, at most the first `limit` of them.
 
     Args:

@@ -133,9 +133,10 @@ class VariantTask(Task):  # type: ignore[misc]
         about = question.generation
         return question.before + (about.answer if about else question.continuations[question.gold])
 
-    def build_all_requests(self, *, limit: int | None = None, samples: list[int] | None = None, rank: int = 0,
-                           world_size: int = 1, apply_chat_template: bool = False,
-                           chat_template: Callable[..., str] | None = None, **_: Any) -> None:
+    def build_all_requests(
+        self, *, limit: int | None = None, samples: list[int] | None = None, rank: int = 0, world_size: int = 1,
+        apply_chat_template: bool = False, chat_template: Callable[..., str] | None = None, **_: Any,
+    ) -> None:  # fmt: skip
         """Make all requests at once, without lm-eval's cache of them: they take less time to make than to read."""
         template = chat_template if apply_chat_template else None
         start = answer_start(template) if template else None

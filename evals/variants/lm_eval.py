@@ -65,5 +65,9 @@ def gap_form(draft: Draft) -> Rendered:
     return Rendered(prompts[0], (after.strip(),) * len(prompts), False, None, prompts)
 
 
-FORMS: dict[str, Form] = {"options": labelled_form, "texts": TextsForm(), "gap": gap_form,
-                          "sentences": lambda draft: Rendered("", draft.choices, False)}  # each a text of its own
+def sentences_form(draft: Draft) -> Rendered:
+    """Render nothing, and each option as a text of its own."""
+    return Rendered("", draft.choices, False)
+
+
+FORMS: dict[str, Form] = {"options": labelled_form, "texts": TextsForm(), "gap": gap_form, "sentences": sentences_form}

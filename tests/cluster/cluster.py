@@ -1,10 +1,13 @@
 """What the cluster tests do to a cluster, through the Kubernetes API alone."""
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from workflows.argo.client.api import ArgoClient, connect
 from workflows.argo.client.submission import submission
@@ -46,6 +49,14 @@ class Cluster:
                     resource, body=document, name=document["metadata"]["name"], namespace=self.namespace,
                     field_manager="argosy-tests", force_conflicts=True,
                 )  # fmt: skip
+
+    @contextlib.contextmanager
+    def changed(self, name: str, **changes: Any) -> Iterator["Cluster"]:
+        """The cluster with a changed profile of this name. Its own manifests are back afterwards."""
+        changed = Cluster(self.profile.model_copy(update={"name": name, **changes}))
+        changed.install()
+        yield changed
+        self.install()
 
     def submit(self, **parameters: str) -> str:
         """Submit `lifecycle` with the tiny preset; returns the workflow's name."""
@@ -107,6 +118,16 @@ class Cluster:
         from kubernetes import client
 
         client.CoreV1Api().delete_namespaced_pod(name, namespace or self.namespace, grace_period_seconds=0)
+
+    def delete_pods_of(self, *labels: str) -> None:
+        """Delete the pods with one of the labels, in any namespace, as a controller's. Skips where there are none."""
+        from kubernetes import client
+
+        for label in labels:
+            if not (found := client.CoreV1Api().list_pod_for_all_namespaces(label_selector=label).items):
+                pytest.skip(f"no pods with {label} are to be seen")
+            for pod in found:
+                self.delete_pod(pod.metadata.name, pod.metadata.namespace)
 
     def reconcile(self) -> None:
         """Run the reconciler once."""

@@ -20,19 +20,16 @@ pytestmark = pytest.mark.cluster
 
 @pytest.fixture
 def planted(cluster: Cluster, store: Path) -> Iterator[Cluster]:
-    """The cluster with a profile in which the second pod of a stage on several nodes multiplies wrongly. The cluster's
-    own manifests are back afterwards."""
+    """The cluster with a profile in which the second pod of a stage on several nodes multiplies wrongly."""
     (store / "plant").mkdir()
     (store / "plant/sitecustomize.py").write_text(
         PLANT.format(rank="1", what=WRONG).replace('"RANK"', '"JOB_COMPLETION_INDEX"'))
     profile = cluster.profile
     own = profile.stages.get("pretrain", Placement())
     env = {**own.env, "PYTHONPATH": f"{profile.storage.root}/plant:/opt/argosy"}
-    found = Cluster(profile.model_copy(update={"name": "planted", "bad_nodes": BadNodes(most=1), "stages": {
-        **profile.stages, "pretrain": own.model_copy(update={"env": env})}}))
-    found.install()
-    yield found
-    cluster.install()
+    stages = {**profile.stages, "pretrain": own.model_copy(update={"env": env})}
+    with cluster.changed("planted", bad_nodes=BadNodes(most=1), stages=stages) as planted:
+        yield planted
 
 
 def waits(cluster: Cluster, name: str) -> str:

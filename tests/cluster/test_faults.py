@@ -91,15 +91,9 @@ def test_too_little_memory(cluster: Cluster, store: Path, laptop: Path) -> None:
 
 
 def test_a_controller_that_is_started_again(cluster: Cluster, store: Path, laptop: Path) -> None:
-    from kubernetes import client
-
     name = cluster.submit(**RANGE)
     cluster.running(name, "tokenizer")
-    pods = client.CoreV1Api().list_pod_for_all_namespaces(label_selector="app=workflow-controller").items
-    if not pods:
-        pytest.skip("the controller's pods are not to be seen")
-    for pod in pods:
-        cluster.delete_pod(pod.metadata.name, pod.metadata.namespace)
+    cluster.delete_pods_of("app=workflow-controller")
     check(cluster, name, store, laptop)
 
 

@@ -11,16 +11,18 @@ from typing import Any
 import pytest
 
 from argosy.core.store.files import read_record
-from argosy.core.store.step_files import RUN, rank_log
-from tests.cluster.cluster import GROUP, VERSION, Cluster
+from argosy.core.store.step_files import ERROR, RUN, rank_log
+from tests.cluster.cluster import GROUP, VERSION, Cluster, pod_nodes
 from tests.cluster.test_faults import processes
 from tests.end_to_end.crash import run
 from tests.store_comparison import differences
+from workflows.argo.profile.profile import Retry
+from workflows.argo.profile.settings import Nodes, Placement
 
 pytestmark = pytest.mark.cluster
 TWO = ("resources.pretrain.nodes=2", "pretrain.processes=2", "pretrain.tokens=40_000", "pretrain.restarts=5")
 RANGE = {"to": "pretrain", "overrides": "\n".join(TWO)}
-JOBSETS = ("jobset.x-k8s.io", "v1alpha2")
+JOBSETS, TRAINER = ("jobset.x-k8s.io", "v1alpha2"), ("trainer.kubeflow.org", "v1alpha1")
 
 
 @pytest.fixture(scope="module")
@@ -34,13 +36,17 @@ def two_groups(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def with_jobset(cluster: Cluster) -> Iterator[None]:
     """Skips where the cluster or the profile has no JobSet; nothing is left after a test."""
-    from kubernetes import client
-
-    names = [each.metadata.name for each in client.ApiextensionsV1Api().list_custom_resource_definition().items]
-    if cluster.profile.nodes is None or f"jobsets.{JOBSETS[0]}" not in names:
+    if cluster.profile.nodes is None or f"jobsets.{JOBSETS[0]}" not in definitions():
         pytest.skip("the cluster has no JobSet, or the profile no `nodes`")
     yield
     cluster.until(lambda: not living(cluster), "the end of all pods of JobSets")
+
+
+def definitions() -> list[str]:
+    """Names of the kinds that the cluster has beside Kubernetes' own."""
+    from kubernetes import client
+
+    return [each.metadata.name for each in client.ApiextensionsV1Api().list_custom_resource_definition().items]
 
 
 def pods(cluster: Cluster, workflow: str = "") -> list[Any]:
@@ -52,6 +58,17 @@ def pods(cluster: Cluster, workflow: str = "") -> list[Any]:
 
 def living(cluster: Cluster) -> list[str]:
     return [pod.metadata.name for pod in pods(cluster) if pod.status.phase in ("Pending", "Running")]
+
+
+def jobsets(cluster: Cluster, workflow: str) -> list[dict[str, Any]]:
+    found = cluster.custom().list_namespaced_custom_object(*JOBSETS, cluster.namespace, "jobsets")["items"]
+    return [each for each in found if each["metadata"].get("labels", {}).get("argosy/workflow") == workflow]
+
+
+def delete(cluster: Cluster, name: str) -> None:
+    """Delete the workflow, and wait until no object of its stages is left."""
+    cluster.custom().delete_namespaced_custom_object(GROUP, VERSION, cluster.namespace, "workflows", name)
+    cluster.until(lambda: not [*pods(cluster, name), *jobsets(cluster, name)], "the end of its JobSets and their pods")
 
 
 def in_the_middle(cluster: Cluster, store: Path) -> None:
@@ -83,15 +100,15 @@ def test_two_pods_give_the_weights_of_two_groups_of_processes(cluster: Cluster, 
     name = cluster.submit(**RANGE)
     record = check(cluster, name, store, two_groups)
     assert record.get("restarts", []) == []
-    found = cluster.custom().list_namespaced_custom_object(*JOBSETS, cluster.namespace, "jobsets")["items"]
-    jobset, = (each for each in found if each["metadata"]["ownerReferences"][0]["name"] == name)
+    [jobset] = jobsets(cluster, name)
+    assert jobset["metadata"]["ownerReferences"][0]["name"] == name
     assert jobset["status"]["terminalState"] == "Completed"
     assert len({pod.status.pod_ip for pod in pods(cluster, name)}) == 2
     [directory] = store.glob("pretrain-*")
     assert (directory / rank_log(1)).is_file()
 
 
-def test_a_deleted_pod_a_killed_rank_and_a_frozen_one(cluster: Cluster, store: Path, two_groups: Path) -> None:
+def test_a_deleted_pod_and_a_killed_rank(cluster: Cluster, store: Path, two_groups: Path) -> None:
     name = cluster.submit(**RANGE)
     in_the_middle(cluster, store)
     os.kill(rank(cluster, 1), signal.SIGKILL)
@@ -100,6 +117,24 @@ def test_a_deleted_pod_a_killed_rank_and_a_frozen_one(cluster: Cluster, store: P
     cluster.delete_pod(living(cluster)[-1])
     record = check(cluster, name, store, two_groups)
     assert len(record["restarts"]) >= 2
+
+
+def test_a_rank_that_freezes(cluster: Cluster, store: Path, two_groups: Path) -> None:
+    name = cluster.submit(**RANGE)
+    in_the_middle(cluster, store)
+    os.kill(rank(cluster, 1), signal.SIGSTOP)
+    record = check(cluster, name, store, two_groups)
+    assert [(each["cause"], each["rank"]) for each in record["restarts"]] == [("frozen", 1)]
+    delete(cluster, name)
+
+
+def test_controllers_that_are_started_again(cluster: Cluster, store: Path, two_groups: Path) -> None:
+    name = cluster.submit(**RANGE)
+    in_the_middle(cluster, store)
+    cluster.delete_pods_of("app=workflow-controller", "app.kubernetes.io/name=jobset")
+    record = check(cluster, name, store, two_groups)
+    assert (record.get("restarts", []), len(pods(cluster, name)), len(jobsets(cluster, name))) == ([], 2, 1)
+    delete(cluster, name)
 
 
 def test_a_launcher_that_is_deleted(cluster: Cluster, store: Path, two_groups: Path) -> None:
@@ -111,12 +146,46 @@ def test_a_launcher_that_is_deleted(cluster: Cluster, store: Path, two_groups: P
     assert {pod.metadata.name for pod in pods(cluster, name)} == {*before}  # they waited for the next launcher
 
 
+def test_a_pod_in_the_place_of_an_evicted_one_waits_for_its_jobset(cluster: Cluster, store: Path, two_groups: Path
+                                                                     ) -> None:
+    name = cluster.submit(**RANGE)
+    in_the_middle(cluster, store)
+    cluster.delete_pod(cluster.running(name, "pretrain-nodes"))
+    record = check(cluster, name, store, two_groups)
+    waited = [node["phase"] for node in pod_nodes(cluster.get(name)) if ".wait(" in node["name"]]
+    assert (record.get("restarts", []), len(jobsets(cluster, name)), sorted(waited)) == ([], 1, ["Error", "Succeeded"])
+
+
+def test_a_launcher_does_not_wait_where_all_jobsets_failed(cluster: Cluster, store: Path) -> None:
+    broken = {"pretrain": Placement(env={"PYTHONHOME": "/nowhere"})}
+    with cluster.changed("broken", stages=broken, retry=Retry(failures=0, interruptions=1)) as changed:
+        assert changed.wait(changed.submit(**RANGE, profile="broken"))["status"]["phase"] == "Failed"
+    [directory] = store.glob("pretrain-*")
+    assert "no more come: 2 JobSets failed, 0 of them though" in read_record(directory / ERROR)["message"]
+
+
+def test_a_train_job_gives_the_same_weights_and_leaves_nothing(cluster: Cluster, store: Path, two_groups: Path) -> None:
+    def made(kind: str) -> list[dict[str, Any]]:
+        return list(cluster.custom().list_namespaced_custom_object(*TRAINER, cluster.namespace, kind)["items"])
+
+    if f"trainjobs.{TRAINER[0]}" not in definitions():
+        pytest.skip("the cluster has no Kubeflow Trainer")
+    with cluster.changed("trainer", nodes=Nodes(kind="TrainJob")) as changed:
+        name = changed.submit(**RANGE, profile="trainer")
+        check(changed, name, store, two_groups)
+    [job], [jobset] = made("trainjobs"), jobsets(cluster, name)
+    assert [each["type"] for each in job["status"]["conditions"]] == ["Complete"]
+    assert jobset["metadata"]["ownerReferences"][0]["uid"] == job["metadata"]["uid"]
+    delete(cluster, name)
+    cluster.until(lambda: not [*made("trainjobs"), *made("trainingruntimes")], "the end of its TrainJob")
+
+
 @pytest.mark.parametrize("how", ["stopped", "terminated", "deleted"])
 def test_nothing_is_left(cluster: Cluster, store: Path, how: str) -> None:
     name = cluster.submit(**RANGE)
     in_the_middle(cluster, store)
     if how == "deleted":
-        cluster.custom().delete_namespaced_custom_object(GROUP, VERSION, cluster.namespace, "workflows", name)
+        delete(cluster, name)
     else:
         cluster.patch(name, {"spec": {"shutdown": {"stopped": "Stop"}.get(how, "Terminate")}})
         assert cluster.wait(name)["status"]["phase"] == "Failed"

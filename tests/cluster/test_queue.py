@@ -9,7 +9,17 @@ import pytest
 from argosy.core.store.files import read_record
 from argosy.core.store.step_files import RUN
 from tests.cluster.cluster import Cluster
-from tests.cluster.test_nodes import JOBSETS, RANGE, check, in_the_middle, living, pods, two_groups  # noqa: F401
+from tests.cluster.test_nodes import (  # noqa: F401
+    JOBSETS,
+    RANGE,
+    check,
+    definitions,
+    in_the_middle,
+    jobsets,
+    living,
+    pods,
+    two_groups,
+)
 from workflows.argo.profile.settings import Nodes
 
 pytestmark = pytest.mark.cluster
@@ -26,13 +36,10 @@ def queue(cpu: str) -> dict[str, Any]:
 
 @pytest.fixture
 def queued(cluster: Cluster) -> Iterator[Cluster]:
-    """The cluster with a queue, and the profile that names it. The cluster's own manifests are back afterwards."""
-    from kubernetes import client
-
-    names = [each.metadata.name for each in client.ApiextensionsV1Api().list_custom_resource_definition().items]
-    if cluster.profile.nodes is None or f"localqueues.{KUEUE[0]}" not in names or cluster.profile.cpu_share != 0.3:
+    """The cluster with a queue, and the profile that names it."""
+    profile = cluster.profile
+    if profile.nodes is None or f"localqueues.{KUEUE[0]}" not in definitions() or profile.cpu_share != 0.3:
         pytest.skip("the cluster has no Kueue, or the profile no `nodes` or another cpu_share than 0.3")
-    given = cluster.profile.model_copy(update={"nodes": Nodes(queue=QUEUE), "name": "queued"})
     api, wide = cluster.custom(), {"ResourceFlavor": {"spec": {}}, "ClusterQueue": {"spec": queue(ONE)},
                                    "WorkloadPriorityClass": {"value": 1000, "description": "above all"}}
     for kind, content in wide.items():
@@ -41,13 +48,11 @@ def queued(cluster: Cluster) -> Iterator[Cluster]:
     local = {"apiVersion": "/".join(KUEUE), "kind": "LocalQueue", "metadata": {"name": QUEUE},
              "spec": {"clusterQueue": QUEUE}}
     api.create_namespaced_custom_object(*KUEUE, cluster.namespace, "localqueues", local)
-    found = Cluster(given)
-    found.install()
-    yield found
+    with cluster.changed("queued", nodes=Nodes(queue=QUEUE)) as queued:
+        yield queued
     for kind in reversed(wide):
         api.delete_cluster_custom_object(*KUEUE, plural(kind), QUEUE)
     api.delete_namespaced_custom_object(*KUEUE, cluster.namespace, "localqueues", QUEUE)
-    cluster.install()
 
 
 def plural(kind: str) -> str:
@@ -58,19 +63,14 @@ def resize(cluster: Cluster, cpu: str) -> None:
     cluster.custom().patch_cluster_custom_object(*KUEUE, "clusterqueues", QUEUE, {"spec": queue(cpu)})
 
 
-def jobset_of(cluster: Cluster, name: str) -> list[dict[str, Any]]:
-    found = cluster.custom().list_namespaced_custom_object(*JOBSETS, cluster.namespace, "jobsets")["items"]
-    return [each for each in found if each["metadata"].get("labels", {}).get("argosy/workflow") == name]
-
-
 def test_a_quota_of_one_pod_admits_none_of_two(queued: Cluster, store: Path, two_groups: Path) -> None:  # noqa: F811
     name = queued.submit(**RANGE, profile="queued")
-    queued.until(lambda: jobset_of(queued, name), "the JobSet")
+    queued.until(lambda: jobsets(queued, name), "the JobSet")
     queued.running(name, "pretrain")  # the launcher is there, and waits
     queued.until(lambda: "waiting for nodes: 0 of 2" in "".join(path.read_text() for path in store.glob(
         "pretrain-*/log.txt")), "the launcher's word")  # fmt: skip
     assert pods(queued, name) == []
-    assert jobset_of(queued, name)[0]["spec"]["suspend"]
+    assert jobsets(queued, name)[0]["spec"]["suspend"]
     resize(queued, TWO)
     check(queued, name, store, two_groups)
 
@@ -87,7 +87,7 @@ def test_a_preempted_stage_saves_waits_and_goes_on(queued: Cluster, store: Path,
             {"name": "one", "replicas": 1, "template": {"spec": {"template": {"spec": {
                 "restartPolicy": "Never", "containers": [container]}}}}}]}}  # fmt: skip
     queued.custom().create_namespaced_custom_object(*JOBSETS, queued.namespace, "jobsets", urgent)
-    queued.until(lambda: jobset_of(queued, name)[0]["spec"].get("suspend"), "the preemption")
+    queued.until(lambda: jobsets(queued, name)[0]["spec"].get("suspend"), "the preemption")
     queued.until(lambda: not [pod for pod in pods(queued, name) if pod.metadata.name in living(queued)], "its end")
     check(queued, name, store, two_groups)
     [directory] = store.glob("pretrain-*")

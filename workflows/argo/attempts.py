@@ -29,7 +29,7 @@ _prefix = ""  # of the termination message
 
 FAILED, RETRY, KILLED = 1, 75, 137  # exit codes; 75: EX_TEMPFAIL of sysexits.h
 OUT_OF_MEMORY, DEADLINE = "memory", "deadline"  # values of `cause`
-AVOID = "avoid"  # output of the plan and of every attempt: nodes that failed, as the store's records have them
+AVOID = "avoid"  # output of the plan and of every attempt: rules that exclude nodes that failed, by the store's records
 _OOM_KILLED = "lastRetry.message contains 'OOMKilled'"  # the container runtime's reason; 137 alone is any SIGKILL
 LATE = "lastRetry.message contains 'longer than the specified deadline'"  # the kubelet's, of activeDeadlineSeconds
 _ASKED_FOR_MORE = f"lastRetry.message contains '{NEEDS.partition(' step')[0]}'"
@@ -161,8 +161,8 @@ def _says(what: str, number: int) -> str:
 
 def elsewhere(manifest: str) -> str:
     """Expression: a pod's patch or manifest, with the nodes that are to be avoided now, as the last pod knew them."""
-    listed = '"NotIn", "values": '
-    return f"sprig.regexReplaceAll('{listed}.[^]]*.', {manifest}, '{listed}' + workflow.outputs.parameters.{AVOID})"
+    rules = '"matchFields": '
+    return f"sprig.regexReplaceAll('{rules}.*?}}]', {manifest}, '{rules}' + workflow.outputs.parameters.{AVOID})"
 
 
 def stopped() -> str:

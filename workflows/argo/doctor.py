@@ -74,10 +74,8 @@ def resources(cluster: Cluster) -> Iterator[Found]:
     """Check that Argo's kinds are served; `installed` finds the fields that CRDs of another version have dropped."""
     served = cluster.get("/apis/argoproj.io/v1alpha1") or {}  # a CRD itself weighs megabytes
     missing = set(KINDS) - {each["name"] for each in served.get("resources") or []}
-    if missing:
-        yield Found("FAIL", f"without {', '.join(f'{kind}.argoproj.io' for kind in sorted(missing))}", INSTALL)
-    else:
-        yield Found("ok", f"{', '.join(KINDS)} are there")
+    lacks = ", ".join(f"{kind}.argoproj.io" for kind in sorted(missing))
+    yield Found("FAIL", f"without {lacks}", INSTALL) if missing else Found("ok", f"{', '.join(KINDS)} are there")
 
 
 def controller(cluster: Cluster) -> Iterator[Found]:
@@ -211,6 +209,8 @@ def operators(cluster: Cluster) -> Iterator[Found]:
     nodes, queue = cluster.profile.nodes, cluster.profile.nodes.queue if cluster.profile.nodes else ""
     for wanted, name, path, remedy in (
         (nodes, "JobSet", "/apis/jobset.x-k8s.io/v1alpha2", "install it, or take `nodes` out of the profile"),
+        (nodes and nodes.kind == "TrainJob", "Kubeflow Trainer", "/apis/trainer.kubeflow.org/v1alpha1",
+         "install version 2 of it, or leave nodes.kind out of the profile"),
         (queue, f"LocalQueue {queue} of Kueue", f"/apis/kueue.x-k8s.io/v1beta1/namespaces/{{}}/localqueues/{queue}",
          "make it, or leave nodes.queue of the profile empty: a JobSet would not be admitted"),
         (cluster.profile.events, "EventBus of Argo Events", "/apis/argoproj.io/v1alpha1/namespaces/{}/eventbus/default",

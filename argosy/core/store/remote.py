@@ -19,7 +19,7 @@ _URI = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 _HASHES = ("ETag", "etag", "sha256", "blob_id", "md5Hash", "content_md5", "checksum", "xet_hash", "sha")
 _LIBRARIES = ("aiobotocore", "aiohttp", "azure", "botocore", "gcsfs", "google", "httpx", "huggingface_hub", "requests")
 _READ = 2**20  # bytes at a time
-TIMES = ("LastModified", "last_modified", "mtime", "updated", "created")
+_TIMES = ("LastModified", "last_modified", "mtime", "updated", "created")
 
 
 def is_uri(text: str) -> bool:
@@ -198,7 +198,7 @@ def _system(uri: str) -> tuple[Any, str]:
 
 def stamp_of(info: Mapping[str, Any]) -> str:
     """Return what a store says of a file that tells two versions of it apart; "" where it says nothing."""
-    for key in (*_HASHES, *TIMES):
+    for key in (*_HASHES, *_TIMES):
         if value := info.get(key):
             return f"{key}={getattr(value, 'timestamp', lambda: value)()}".replace('"', "")
     lfs = info.get("lfs")

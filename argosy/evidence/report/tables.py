@@ -60,13 +60,14 @@ class Table:
 
 def accuracy_table(checkpoints: Sequence[Checkpoint], task: str, marks: dict[str, str]) -> Table | None:
     """Accuracy by variant: all languages together, then each alone."""
-    return _benchmark(checkpoints, task, marks, f"Accuracy on {task}",
+    groups = _languages(checkpoints, task)
+    return _benchmark(checkpoints, groups, marks, f"Accuracy on {task}",
                       "Right answers, % with the 95 % interval. Shaded by how far the value is above chance; "
                       "not shaded where the interval holds chance.", lambda measure: measure == "acc")
 
 
 def measures_table(checkpoints: Sequence[Checkpoint], task: str, marks: dict[str, str]) -> Table | None:
-    return _benchmark(checkpoints, task, marks, f"Other measures of {task}",
+    return _benchmark(checkpoints, _languages(checkpoints, task), marks, f"Other measures of {task}",
                       "Shares in %; gaps in nats; gains of learning in points; position bias from 0 (none) to 1.",
                       lambda measure: measure != "acc")
 
@@ -136,15 +137,16 @@ def _languages(checkpoints: Sequence[Checkpoint], task: str) -> list[tuple[str, 
     return [(task, "all"), *((f"{task}_{lang}", lang) for lang in langs if len(langs) > 1)]
 
 
-def _benchmark(checkpoints: Sequence[Checkpoint], task: str, marks: dict[str, str], title: str, note: str,
-               wanted: Callable[[str], bool]) -> Table | None:
+def _benchmark(checkpoints: Sequence[Checkpoint], groups: Sequence[tuple[str, str]], marks: dict[str, str], title: str,
+               note: str, wanted: Callable[[str], bool]) -> Table | None:
+    task = groups[0][0]
     prefix = f"bench/{task}/"
     names = {tuple(name.removeprefix(prefix).split("/")) for c in checkpoints for name in _measured(c, prefix)}
     columns = sorted(((v, m) for v, m in (pair for pair in names if len(pair) == 2) if wanted(m)),
                      key=lambda column: (column[0] != "plain", column))
     heads = [(v.replace("_", " "), _under(checkpoints, f"{prefix}{v}/{m}")) for v, m in columns]
     table = Table(title, note, heads)
-    for name, group in _languages(checkpoints, task):
+    for name, group in groups:
         for c in checkpoints:
             cells = [cell(c, f"bench/{name}/{v}/{m}") for v, m in columns]
             if any(found.value is not None for found in cells):

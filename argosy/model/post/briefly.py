@@ -57,8 +57,10 @@ def asked_sample(tokenizer: Any, text: str) -> Sample:
     return Sample(np.array(ids, np.int32), np.array(words, np.bool_), CHANNEL)
 
 
-def learn_texts(checkpoint: Checkpoint, texts: list[str], config: SFTConfig, context: StepContext, name: str, *,
-                lora: bool | None, chat: bool) -> Checkpoint:
+def learn_texts(
+    checkpoint: Checkpoint, texts: list[str], config: SFTConfig, context: StepContext, name: str, *,
+    lora: bool | None, chat: bool,
+) -> Checkpoint:  # fmt: skip
     """Fine-tune a copy of a checkpoint on texts, each its own row, and write it to `<out>/<name>`; returns it. One that
     is there is taken as it is, and an interrupted training goes on. Nothing is logged.
 

@@ -12,6 +12,7 @@ import yaml
 
 from argosy.core.errors import InputError, StepError
 from argosy.core.nodes.bad import BAD, note_bad
+from argosy.core.step.ranks.launcher import LOST
 from argosy.core.step.ranks.member import join
 from workflows.argo.attempts import elsewhere
 from workflows.argo.client.view import view
@@ -94,7 +95,7 @@ def test_pods_of_a_stage_are_near_each_other_and_their_network_card(profile: Pro
 
 def test_pods_keep_away_from_the_nodes_that_failed_last(profile: Profile, tmp_path: Path,
                                                         capsys: pytest.CaptureFixture[str]) -> None:
-    names = ["gpu-1", "gpu-2", "gpu-3", "gpu-4", "x" * 70, "gpu-5"]
+    names = ["gpu-1.example.com", "gpu-2", "gpu-3", "gpu-4", "GPU_5", "gpu-6"]
     for age, name in enumerate(names):
         note_bad(tmp_path / "run", "slow", {"bad": {"0": "slow"}}, [name])
         (path := tmp_path / BAD / f"{name}.json").write_text(json.dumps(
@@ -104,9 +105,12 @@ def test_pods_keep_away_from_the_nodes_that_failed_last(profile: Profile, tmp_pa
     expected = away([NO_NODE, *names[:3]])["affinity"]
     pod = json.loads(given["jobsets"]["pretrain"])["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
     assert pod["affinity"] == json.loads(given["patches"]["pretrain"])["affinity"] == expected
-    assert f"pods may be on gpu-4, {'x' * 70}, which failed" in capsys.readouterr().out
-    [key] = re.findall(r"'(.NotIn.*?)'", elsewhere("x"))[:1]  # what Argo looks for in the next attempt's
-    assert re.sub(key, "", given["patches"]["pretrain"]).count("gpu-") == 0
+    assert {"key": "metadata.name", "operator": "NotIn", "values": [names[0]]} in given["avoid"]
+    assert "pods may be on gpu-4, GPU_5, which failed" in capsys.readouterr().out
+    [key] = re.findall(r"'(.matchFields.*?)'", elsewhere("x"))[:1]  # what Argo looks for in the next attempt's
+    rest = re.sub(key, '"matchFields": []', given["patches"]["pretrain"])
+    assert json.loads(rest)["affinity"] == json.loads(re.sub(key, '"matchFields": []', json.dumps(expected)))
+    assert "gpu-" not in rest
     off = profile.model_copy(update={"bad_nodes": BadNodes(fresh_s=0)})
     assert "affinity" not in json.loads(outputs(off, tmp_path, *TWO)["patches"]["pretrain"])
 
@@ -114,8 +118,9 @@ def test_pods_keep_away_from_the_nodes_that_failed_last(profile: Profile, tmp_pa
 def test_the_template_waits_for_the_jobset_and_may_make_it(profile: Profile) -> None:
     made = manifests(profile)
     templates = {each["name"]: each for each in made["lifecycle"][0]["spec"]["templates"]}
-    remake, create = (step[0]["template"] for step in templates["nodes"]["steps"])
-    assert templates[create]["resource"]["successCondition"] == "status.terminalState == Completed"
+    remake, create, wait = (step[0]["template"] for step in templates["nodes"]["steps"])
+    assert templates[wait]["resource"]["successCondition"] == "status.terminalState == Completed"
+    assert "successCondition" not in templates[create]["resource"]  # a pod that waits may be evicted
     assert templates[remake]["container"]["args"][-1] == "--attempt={{inputs.parameters.attempt}}"
     tasks = {task["name"]: task for task in templates["main"]["dag"]["tasks"]}
     assert {"pretrain-nodes", "sft-nodes"} <= tasks.keys()
@@ -140,7 +145,7 @@ def test_a_jobset_after_one_whose_pod_lacked_memory_asks_for_more(profile: Profi
         assert remake(profile, arguments) == 0
         (state / f"joined-{attempt}").touch()  # its pods start
         made = json.loads((tmp_path / "o/jobset").read_text())
-        assert made["metadata"]["generateName"] == f"a-lifecycle-abcde-pretrain-{attempt}-"
+        assert re.fullmatch(f"a-lifecycle-abcde-pretrain-{attempt}-.{{5}}", made["metadata"]["name"])
         job = made["spec"]["replicatedJobs"][0]["template"]["spec"]
         assert job["podFailurePolicy"]["rules"][1]["onExitCodes"]["values"] == [1, 2, 137]
         main = job["template"]["spec"]["containers"][0]
@@ -153,12 +158,39 @@ def test_a_jobset_after_one_whose_pod_lacked_memory_asks_for_more(profile: Profi
     monkeypatch.setenv("ARGOSY_JOINED", str(state / "joined-1"))
     with pytest.raises(StepError, match="names no launcher that answers"):
         join("pretrain", state / "launcher.json")
-    assert [memory(attempt) for attempt in (2, 3, 4, 9)] == [
-        f"{size}Mi" for size in (384 * 1024, 576 * 1024, 864 * 1024, 864 * 1024)]
+    assert [memory(attempt) for attempt in (2, 3, 4)] == [
+        f"{size}Mi" for size in (384 * 1024, 576 * 1024, 864 * 1024)]
+    arguments = Namespace(workflow="lifecycle-abcde", batch=batch, attempt="5", outputs=tmp_path / "o")
+    assert remake(profile, arguments) == 0
+    assert (tmp_path / "o/jobset").read_text() == ""
+    assert "4 of them though" in (state / LOST).read_text()
     assert memory(0) == f"{256 * 1024}Mi"
     note_bad(tmp_path / "runs/run", "slow", {"bad": {"0": "slow"}}, ["gpu-7"])
+    assert not (state / LOST).exists()
     assert memory(2) == f"{384 * 1024}Mi"  # of the second attempt, which was refused, no pod came
-    assert '"values": ["no-node", "gpu-7"]' in (tmp_path / "o/jobset").read_text()
+    assert '"values": ["gpu-7"]' in (tmp_path / "o/jobset").read_text()
+
+
+def test_a_train_job_has_the_jobset_in_a_runtime_of_its_own(profile: Profile, tmp_path: Path,
+                                                            monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = profile.storage.model_copy(update={"path": str(tmp_path)})
+    profile = profile.model_copy(update={"storage": storage, "nodes": Nodes(kind="TrainJob", queue="training")})
+    given = outputs(profile, tmp_path / "runs", *TWO)
+    monkeypatch.setenv("ARGOSY_JOBSET", given["jobsets"]["pretrain"])
+    [batch] = given["run-pretrain"]
+    remake(profile, Namespace(workflow="lifecycle-abcde", batch=batch, attempt="0", outputs=tmp_path / "o"))
+    runtime, job = (json.loads((tmp_path / "o" / name).read_text()) for name in ("runtime", "jobset"))
+    assert job["spec"] == {"runtimeRef": {"kind": "TrainingRuntime", "name": runtime["metadata"]["name"]}}
+    template, queue = runtime["spec"]["template"], "kueue.x-k8s.io/queue-name"
+    assert template["spec"]["replicatedJobs"][0]["template"]["spec"]["parallelism"] == 2
+    assert job["metadata"]["labels"][queue] == "training"
+    assert queue not in template["metadata"]["labels"] | runtime["metadata"]["labels"]
+    made = manifests(profile)
+    templates = {each["name"]: each for each in made["lifecycle"][0]["spec"]["templates"]}
+    assert [step[0]["name"] for step in templates["nodes"]["steps"]] == ["remake", "runtime", "create", "wait"]
+    assert "conditions.1.type == Failed" in templates["nodes-wait"]["resource"]["failureCondition"]
+    [rules] = [each["rules"] for each in made["rights"] if each["kind"] == "Role" and "executor" in str(each)][:1]
+    assert {"trainjobs", "trainingruntimes"} <= {name for rule in rules for name in rule["resources"]}
 
 
 def test_the_attempts_of_a_jobset_are_one_unit_to_whoever_watches() -> None:

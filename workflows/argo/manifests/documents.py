@@ -14,9 +14,9 @@ from workflows.argo.profile.profile import Profile, config_map
 
 RECONCILER = "argosy-reconciler"
 EXECUTOR_RULES = [{"apiGroups": ["argoproj.io"], "resources": ["workflowtaskresults"], "verbs": ["create", "patch"]}]
-JOBSET_RULES = [
-    {"apiGroups": ["jobset.x-k8s.io"], "resources": ["jobsets"], "verbs": ["create", "get", "list", "watch"]}
-]
+NODES_RULES = {kind: [{"apiGroups": [group], "resources": resources, "verbs": ["create", "get", "list", "watch"]}]
+               for kind, group, resources in (("JobSet", "jobset.x-k8s.io", ["jobsets"]), (
+                   "TrainJob", "trainer.kubeflow.org", ["trainjobs", "trainingruntimes"]))}
 RECONCILER_RULES = [{"apiGroups": ["argoproj.io"], "resources": ["workflows"], "verbs": ["get", "list"]}]
 PROFILE = "argosy/profile"  # label of the ConfigMaps with profiles
 
@@ -24,7 +24,7 @@ PROFILE = "argosy/profile"  # label of the ConfigMaps with profiles
 def rights(profile: Profile) -> Iterator[Manifest]:
     """Yield service accounts, and the roles of those that have one."""
     api = "rbac.authorization.k8s.io"
-    executor = EXECUTOR_RULES + (JOBSET_RULES if profile.nodes else [])
+    executor = EXECUTOR_RULES + (NODES_RULES[profile.nodes.kind] if profile.nodes else [])
     accounts = {profile.service_account: None, profile.executor_account: executor, RECONCILER: RECONCILER_RULES,
                 **({SENSOR: SENSOR_RULES} if profile.events else {})}
     for name, rules in accounts.items():

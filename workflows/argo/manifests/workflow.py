@@ -13,14 +13,14 @@ from workflows.argo.attempts import AVOID, LATE, cause, elsewhere, memory_factor
 from workflows.argo.handoff import COMMON, GIVEN, LABELS, OUTPUTS, nearest_upstream
 from workflows.argo.handoff import Task as StageTask
 from workflows.argo.manifests.containers import WORKFLOW, Tail, container, parameter, retry
-from workflows.argo.pod.jobset import JOBSET, MANIFEST
+from workflows.argo.pod.jobset import JOBSET, MANIFEST, RUNTIME
 from workflows.argo.pod.outputs import JOBSETS, MEMORY
 from workflows.argo.profile.pods import settings, volumes
 from workflows.argo.profile.profile import TEMPLATE_STORE, Profile
 
 STEP = "step"
 MAIN, PLAN, END, FINISH = "main", "plan", "end", "finish"
-NODES, REMAKE, CREATE = "nodes", "remake", "create"
+NODES, REMAKE, CREATE, WAIT = "nodes", "remake", "create", "wait"
 PATCHES, MEMORIES = "patches", "memory"  # outputs of the plan, by task
 GIVEN_NAMES = "{{=sprig.join(' ', keys(workflow.parameters))}}"  # not the values: a config may be long
 FINISH_S = 1800  # seconds that the exit handler has, at least
@@ -166,25 +166,43 @@ _OWN_TMP = {"initContainers": [{"name": "init", "volumeMounts": [
     {"name": "tmp-dir-argo", "mountPath": "/tmp", "subPath": "0"}]}]}
 
 
+# By kind of `nodes`: what the template waits for. Of failures any counts, for success all must hold. Argo finds no
+# condition by its type: a TrainJob's are at most two, and it ends well with its one Job.
+_ENDS = {"JobSet": ("status.terminalState == Completed", "status.terminalState == Failed"),
+         "TrainJob": ("status.jobsStatus.0.succeeded == 1",
+                      "status.conditions.0.type == Failed, status.conditions.1.type == Failed")}
+
+
 def nodes_templates(profile: Profile) -> list[Steps | Container | Resource]:
-    """Make the template that creates a JobSet and waits for its end. One that fails is made again, as another, by what
-    the store says of the attempts before: its pods may have more memory."""
-    names = [JOBSET, "batch", "attempt"]
-    of_this = {JOBSET: f"{{{{inputs.parameters.{JOBSET}}}}}", "batch": "{{inputs.parameters.batch}}",
-               "attempt": "{{retries}}"}
-    made = {JOBSET: f"{{{{steps.{REMAKE}.outputs.parameters.{JOBSET}}}}}"}
+    """Make the template that creates a JobSet, or a TrainJob after its runtime, and waits for its end. One that fails
+    is made again, as another, by what the store says of the attempts before: its pods may have more memory."""
+    assert profile.nodes is not None
+    given = {JOBSET: f"{{{{inputs.parameters.{JOBSET}}}}}", "batch": "{{inputs.parameters.batch}}",
+             "attempt": "{{retries}}"}
     args = [REMAKE, "--workflow", WORKFLOW, "--profile", parameter("profile"),
-            *(f"--{name}={{{{inputs.parameters.{name}}}}}" for name in names[1:])]  # fmt: skip
+            *(f"--{name}={{{{inputs.parameters.{name}}}}}" for name in ("batch", "attempt"))]  # fmt: skip
+    made = {(CREATE, CREATE): JOBSET, (WAIT, WAIT): JOBSET}
+    if profile.nodes.kind == "TrainJob":
+        made = {(RUNTIME, CREATE): RUNTIME, **made}
+    values = {how: f"steps.{REMAKE}.outputs.parameters.{output}" for how, output in made.items()}
+    resource: dict[str, Any] = {"inputs": [Parameter(name=JOBSET)], "manifest": given[JOBSET],
+                                "pod_spec_patch": json.dumps(_OWN_TMP)}
+    success, failure = _ENDS[profile.nodes.kind]
+    # A pod in the place of one that is evicted waits on, unless the JobSet failed or is gone.
+    again = RetryStrategy(limit=str(profile.retry.interruptions), retry_policy="Always",
+                          expression="not (lastRetry.message matches 'failure condition|been deleted|not found')")
     return [
-        Steps(name=NODES, inputs=[Parameter(name=name) for name in names[:2]],
-              sub_steps=[Step(name=name, template=f"{NODES}-{name}", arguments=given)
-                         for name, given in ((REMAKE, of_this), (CREATE, made))],
-              retry_strategy=RetryStrategy(limit=str(profile.retry.interruptions), retry_policy="Always")),
-        container(f"{NODES}-{REMAKE}", profile, args, env=[(MANIFEST, of_this[JOBSET])], inputs=names,
-                  outputs=[output(JOBSET)], retry_strategy=retry(profile)),
-        Resource(name=f"{NODES}-{CREATE}", inputs=[Parameter(name=JOBSET)], action="create", set_owner_reference=True,
-                 manifest=of_this[JOBSET], success_condition="status.terminalState == Completed",
-                 failure_condition="status.terminalState == Failed", pod_spec_patch=json.dumps(_OWN_TMP)),
+        Steps(name=NODES, inputs=[Parameter(name=name) for name in (JOBSET, "batch")],
+              sub_steps=[Step(name=REMAKE, template=f"{NODES}-{REMAKE}", arguments=given),
+                         *(Step(name=name, template=f"{NODES}-{how}", arguments={JOBSET: f"{{{{{value}}}}}"},
+                                when=f"{{{{={value} != ''}}}}") for (name, how), value in values.items())],
+              # Once more than JobSets are made: the last attempt tells the launcher.
+              retry_strategy=RetryStrategy(limit=str(profile.retry.interruptions + 1), retry_policy="Always")),
+        container(f"{NODES}-{REMAKE}", profile, args, env=[(MANIFEST, given[JOBSET])], inputs=[*given],
+                  outputs=[output(JOBSET), output(RUNTIME)], retry_strategy=retry(profile)),
+        Resource(name=f"{NODES}-{CREATE}", action="create", set_owner_reference=True, **resource),
+        Resource(name=f"{NODES}-{WAIT}", action="get", success_condition=success, failure_condition=failure,
+                 retry_strategy=again, **resource),
     ]  # fmt: skip
 
 

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from argosy.core.errors import ArgosyError, InputError, StepError
-from argosy.core.store.remote import TIMES, stamp_of
+from argosy.core.store.remote import stamp_of
 
 ATTEMPTS = 6  # of a request to S3, with back-off up to 20 s
 PIECE = 16 * 2**20  # of a file in memory; S3 takes 10,000 pieces, so those of files above 160 GB are larger
 _PIECES, _PIECES_AT_A_TIME = 9000, 4
 _DELETE = 1000  # names in a request
+_TIMES = ("LastModified", "last_modified", "mtime", "updated", "created")
 _ANSWERS = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError)
 _MISTAKES = (TypeError, AttributeError, NameError, LookupError, AssertionError)  # of a program, not of a network
 _CREDENTIALS = ("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "ProfileNotFound")
@@ -187,7 +188,7 @@ class Remote:
 
 
 def _entry(info: Mapping[str, Any]) -> Entry:
-    found = next((info[key] for key in TIMES if info.get(key)), 0.0)
+    found = next((info[key] for key in _TIMES if info.get(key)), 0.0)
     if isinstance(found, str):
         found = datetime.fromisoformat(found)
     time = found.timestamp() if isinstance(found, datetime) else float(found)

@@ -12,11 +12,12 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from uuid import uuid4
 
 from argosy.core.errors import InputError
-from argosy.core.step.ranks.launcher import ADDRESS, JOIN, NODE
+from argosy.core.step.ranks.launcher import ADDRESS, JOIN, LOST, NODE
 from argosy.core.step.ranks.member import JOIN_WAIT, JOINED
-from argosy.core.store.files import make_directory
+from argosy.core.store.files import make_directory, write_json
 from argosy.core.store.step_files import STATE
 from workflows.argo.attempts import KILLED
 from workflows.argo.handoff import FOLDER, Task, read_handoff, write_output
@@ -37,7 +38,8 @@ from workflows.argo.profile.profile import Profile
 from workflows.graph import Resources
 from workflows.plan import PlannedNode
 
-ATTEMPT, JOBSET, MANIFEST = "__ATTEMPT__", "jobset", "ARGOSY_JOBSET"
+ATTEMPT, JOBSET, RUNTIME, MANIFEST = "__ATTEMPT__", "jobset", "runtime", "ARGOSY_JOBSET"
+TRAINER = "trainer.kubeflow.org/v1alpha1"
 JOIN_S, KEPT_S = 120, 300
 _QUEUE = "kueue.x-k8s.io/queue-name"
 
@@ -85,7 +87,7 @@ def jobset(profile: Profile, task: Task, batch: str, nodes: int, patch: Manifest
                                                      "values": [1, 2, KILLED]}}]},
            "template": pod}
     queue = {_QUEUE: profile.nodes.queue} if profile.nodes.queue else {}
-    # With a random end, as that of a workflow before it was retried may be there yet. JobSet adds 16 characters.
+    # JobSet adds 16 characters.
     name = f"a-{workflow[-20:].lstrip('-.').replace('.', '-')}-{task.name[:12].rstrip('-')}-{ATTEMPT}-"
     return {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet",
             "metadata": {"generateName": name, "namespace": profile.namespace, **metadata,
@@ -128,15 +130,25 @@ def _joined(node: PlannedNode, attempt: str) -> Path:
 
 
 def remake(profile: Profile, arguments: argparse.Namespace) -> int:
-    """Write the manifest of a JobSet's next attempt. Its pods have more memory after each attempt that failed though
-    they had a launcher: one was killed, as for want of memory; one that loses its machine is replaced. They keep away
-    from the nodes that have failed by now."""
+    """Write the manifest of a JobSet's next attempt; none after too many, which the launcher is told. Its pods have
+    more memory after each attempt that failed though they had a launcher: one was killed, as for want of memory; one
+    that loses its machine is replaced. They keep away from the nodes that have failed by now."""
     (node,) = read_handoff(Path(profile.storage.root) / FOLDER / arguments.workflow / "plan.json").of(arguments.batch)
     earlier = [_joined(node, str(number)) for number in range(int(arguments.attempt))]
-    for joined in () if earlier else Path(node.dir, STATE).glob("joined-*"):  # of the workflow before it was retried
-        joined.unlink()
+    if not earlier:
+        for name in ("joined-*", LOST):  # of the workflow before it was retried
+            for path in Path(node.dir, STATE).glob(name):
+                path.unlink()
     killed = sum(joined.exists() for joined in earlier)
+    if killed > profile.retry.out_of_memory or len(earlier) > profile.retry.interruptions:
+        why = f"{len(earlier)} JobSets failed, {killed} of them though their pods had a launcher"
+        print(f"no more are made: {why}")
+        write_json(make_directory(Path(node.dir, STATE)) / LOST, {"why": why})
+        return _write(arguments.outputs, "", "")
     made = json.loads(os.environ[MANIFEST].replace(ATTEMPT, arguments.attempt))
+    # Random, as the JobSet of a workflow before it was retried may be there yet; chosen before it is created, as a pod
+    # that creates it may be evicted, and the next one is to find it.
+    made["metadata"]["name"] = made["metadata"].pop("generateName") + uuid4().hex[:5]
     pod = made["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
     pod["affinity"] |= away(avoided(profile, Path(profile.storage.root))).get("affinity", {})
     (main,) = pod["containers"]
@@ -144,5 +156,23 @@ def remake(profile: Profile, arguments: argparse.Namespace) -> int:
         factor = profile.retry.memory_factor ** min(killed, profile.retry.out_of_memory)
         given["memory"] = f"{int(int(given['memory'].removesuffix('Mi')) * factor)}Mi"
     print(f"{killed} of {len(earlier)} attempts lacked memory: each pod has {given['memory']}")
-    write_output(arguments.outputs, JOBSET, json.dumps(made))
+    assert profile.nodes is not None
+    runtime, made = train_job(made) if profile.nodes.kind == "TrainJob" else ({}, made)
+    return _write(arguments.outputs, json.dumps(made), json.dumps(runtime))
+
+
+def _write(outputs: Path, made: str, runtime: str) -> int:
+    write_output(outputs, JOBSET, made)
+    write_output(outputs, RUNTIME, runtime)
     return 0
+
+
+def train_job(made: Manifest) -> tuple[Manifest, Manifest]:
+    """Make the TrainingRuntime that holds a JobSet, and the TrainJob of it, which alone is in a queue."""
+    metadata = made["metadata"]
+    labels = {key: value for key, value in metadata["labels"].items() if key != _QUEUE}
+    template = {"metadata": {"labels": labels, "annotations": metadata["annotations"]}, "spec": made["spec"]}
+    reference = {"kind": "TrainingRuntime", "name": metadata["name"]}
+    return ({"apiVersion": TRAINER, "kind": "TrainingRuntime", "metadata": {**metadata, "labels": labels},
+             "spec": {"template": template}},
+            {"apiVersion": TRAINER, "kind": "TrainJob", "metadata": metadata, "spec": {"runtimeRef": reference}})

@@ -12,13 +12,13 @@ from argosy.core.config.schema import ParallelConfig
 from argosy.core.errors import InputError
 from argosy.core.nodes.bad import NODE_NAME
 from argosy.core.step.process import GRACE, thread_environment
-from argosy.core.step.ranks.launcher import ADDRESS, OWN_ADDRESS
+from argosy.core.step.ranks.launcher import ADDRESS, LOST, OWN_ADDRESS
 from argosy.core.store.step_files import STATE
 from workflows.argo.attempts import AVOID
 from workflows.argo.handoff import FOLDER, Batch, Task, report_directory, write_output
 from workflows.argo.objectstore.pods import reporting
 from workflows.argo.pod.jobset import check_nodes, jobset, launcher_resources, of_node
-from workflows.argo.profile.pods import avoided, away
+from workflows.argo.profile.pods import avoided, away, not_on
 from workflows.argo.profile.profile import Profile, placement_stage
 from workflows.argo.profile.settings import amount
 from workflows.graph import Resources, definition
@@ -124,14 +124,14 @@ def write_outputs(planned: Plan, tasks: list[Task], batches: Mapping[str, Mappin
                 own = profile.images.of(image, arguments.image_tag)
                 jobsets[task.name] = json.dumps(jobset(profile, task, batch, given.nodes, pod, size,
                                                        arguments.workflow, own))
-            for node in planned.to_run:  # a record of an earlier attempt that failed for good
-                if node.name == task.stage:
-                    Path(node.dir, STATE, ADDRESS).unlink(missing_ok=True)
+            for node in planned.to_run:  # records of an earlier attempt that failed for good
+                for name in (ADDRESS, LOST) if node.name == task.stage else ():
+                    Path(node.dir, STATE, name).unlink(missing_ok=True)
             placed, given = "", launcher_resources(given)  # of no stage: it needs neither devices nor their nodes
         patches[task.name] = json.dumps(_patch(profile, placed, image, given, arguments, avoid))
         memory[task.name] = str(memory_mb(profile, placed, given))
         write_output(arguments.outputs, task.parameter, json.dumps(list(batches[task.name])))
-    for name, content in (("patches", patches), ("memory", memory), (JOBSETS, jobsets), (AVOID, avoid)):
+    for name, content in (("patches", patches), ("memory", memory), (JOBSETS, jobsets), (AVOID, not_on(avoid))):
         write_output(arguments.outputs, name, json.dumps(content))
     write_output(arguments.outputs, "summary", summary[:MOST_SUMMARY])
 

@@ -16,7 +16,7 @@ from argosy.core.store.step_files import ERROR, LOG, PROGRESS, rank_log, read_do
 from workflows.argo.attempts import AVOID, FAILED, RETRY, earlier_attempts, exit_code
 from workflows.argo.handoff import FOLDER, read_handoff, write_output
 from workflows.argo.objectstore.pods import running
-from workflows.argo.profile.pods import avoided
+from workflows.argo.profile.pods import avoided, not_on
 from workflows.argo.profile.profile import Profile
 from workflows.budget import Meter
 from workflows.local.runner import run_plan
@@ -120,7 +120,7 @@ def avoiding(profile: Profile, outputs: Path) -> Iterator[None]:
     """Tell Argo, before and after, which nodes pods that are made later are not to be on."""
     def tell() -> None:
         try:
-            write_output(outputs, AVOID, json.dumps(avoided(profile, Path(profile.storage.root))))
+            write_output(outputs, AVOID, json.dumps(not_on(avoided(profile, Path(profile.storage.root)))))
         except (ArgosyError, OSError) as error:  # then what was there holds
             print(f"bad_nodes: {error}", flush=True)
 

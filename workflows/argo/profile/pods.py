@@ -14,7 +14,7 @@ PROFILES_AT = "/etc/argosy/profiles"
 STORE, SCRATCH, PROFILES, CACHE = "store", "scratch", "profiles", "near"
 WORKFLOW_LABEL = "argosy/workflow"
 NO_NODE = "no-node"  # a name that no node has, so that the list is never empty, which Kubernetes refuses
-_LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 NO_RIGHTS: Mapping[str, Any] = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "runAsNonRoot": True,
                                 "capabilities": {"drop": ["ALL"]}}  # fmt: skip
 
@@ -61,10 +61,10 @@ def avoided(profile: Profile, store: Path | str) -> list[str]:
     if not given.fresh_s or not most:
         return []
     names = [str(each["node"]) for each in bad_nodes(store, given.fresh_s)]
-    fit = [name for name in names if _LABEL.fullmatch(name)]
+    fit = [name for name in names if _NAME.fullmatch(name)]
     if left := [*fit[most:], *(name for name in names if name not in fit)]:
         print(f"bad_nodes: pods may be on {', '.join(left)}, which failed: {most} others failed later "
-              "(bad_nodes.most), or the name is no value of a label", flush=True)
+              "(bad_nodes.most), or the name is none of Kubernetes", flush=True)
     return [NO_NODE, *fit[:most]]
 
 
@@ -79,10 +79,14 @@ def near(labels: Sequence[str], workflow: str) -> Manifest:
 
 def away(nodes: list[str]) -> Manifest:
     """Make the part of a pod's spec that keeps it off some nodes; {} of none."""
-    match = {"key": "kubernetes.io/hostname", "operator": "NotIn", "values": nodes}
-    terms = {"nodeSelectorTerms": [{"matchExpressions": [match]}]}
+    terms = {"nodeSelectorTerms": [{"matchFields": not_on(nodes)}]}
     own = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
     return {"affinity": own} if nodes else {}
+
+
+def not_on(nodes: list[str]) -> list[Manifest]:
+    """Exclude nodes by name, not by a label that may differ: one at a time, as the field takes one value."""
+    return [{"key": "metadata.name", "operator": "NotIn", "values": [name]} for name in nodes]
 
 
 def settings(profile: Profile) -> Manifest:

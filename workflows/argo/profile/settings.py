@@ -112,6 +112,8 @@ class Devices(Config):
 class Nodes(Config):
     """The pods of a stage on several nodes, as a JobSet beside the stage's own pod."""
 
+    kind: Literal["JobSet", "TrainJob"] = "JobSet"
+    """TrainJob: of Kubeflow Trainer 2, which makes the JobSet, with a TrainingRuntime of its own."""
     queue: str = Field("", pattern=r"^[a-z0-9.-]*$", examples=["training"])
     """LocalQueue of Kueue, which admits all pods of a stage or none; empty: none."""
     labels: Mapping[str, str] = Field(default_factory=dict)

@@ -21,11 +21,12 @@ from argosy.core.step.machine import GPUS, usable_gpus
 from argosy.core.step.process import DIE_WITH_PARENT, THREADS, grace, timestamp
 from argosy.core.step.ranks import NODE_TIMEOUT, node_timeout
 from argosy.core.step.ranks.diagnosis import GroupEnd
-from argosy.core.store.files import write_json
+from argosy.core.store.files import read_record, write_json
 from argosy.core.store.lease import seconds_from
 from argosy.core.store.step_files import LOG, STATE
 
 ADDRESS, OVER, AGAIN = "launcher.json", "over", "again"
+LOST = "lost.json"  # says why no more groups come from elsewhere
 JOIN, NODE = "ARGOSY_JOIN", "ARGOSY_NODE"
 """The launcher's record, and the number of the node, of a process that runs a group."""
 EXTERNAL = "ARGOSY_NODES_ELSEWHERE"
@@ -100,6 +101,8 @@ class Launcher:
             waited = time.monotonic() - began
             if there >= least and waited > self._wait:
                 break
+            if there < least and (why := read_record(self._out / STATE / LOST).get("why")):
+                raise StepError(f"{there} of {self._nodes} nodes are there, {least} are needed; no more come: {why}")
             if there < least and waited > max(self._wait, limit):
                 raise StepError(f"{there} of {self._nodes} nodes are there after {waited:.0f} s, and {least} are "
                                 f"needed (resources.STAGE.min_nodes): {where}")

@@ -77,12 +77,15 @@ def sample(model: Any, batch: int, length: int, before: int) -> "tuple[Tensor, T
     import torch
 
     config, generator = model.config, torch.Generator().manual_seed(0)
-    heads, width = config.num_key_value_heads, getattr(config, "head_dim", None)
-    width = int(width or config.hidden_size // config.num_attention_heads)
+    heads, width = config.num_key_value_heads, head_width(config)
     tokens = torch.randint(config.vocab_size, (batch, length), generator=generator)
     places = torch.arange(before, before + length).repeat(batch, 1)
     cache = [torch.randn(batch, heads, before, width, generator=generator) for _ in range(2 * config.num_hidden_layers)]
     return tokens, torch.ones(batch, length + before, dtype=torch.int64), places, cache
+
+
+def head_width(config: Any) -> int:
+    return int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
 
 
 def _graph(model: Any) -> Any:

@@ -6,7 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from argosy.core.step.ranks.launcher import Launcher
+from argosy.core.errors import StepError
+from argosy.core.step.ranks.launcher import LOST, Launcher
+from argosy.core.store.files import write_json
 
 
 def test_a_node_that_is_silent_is_not_said_to_have_ended_as_the_launcher_killed_it(
@@ -27,3 +29,13 @@ def test_a_node_that_is_silent_is_not_said_to_have_ended_as_the_launcher_killed_
     end, grows = launcher.run({}, 2, lambda there: False)
     assert "gave no sign of life for 0.5 s (ARGOSY_NODE_TIMEOUT)" in end.frozen[1]
     assert not grows
+
+
+def test_a_launcher_whose_groups_come_no_more_does_not_wait_for_a_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+                                                                      ) -> None:
+    for name, value in {"NODES_ELSEWHERE": "0", "ADDRESS": "127.0.0.1"}.items():
+        monkeypatch.setenv(f"ARGOSY_{name}", value)
+    launcher = Launcher("pretrain", tmp_path, 2, 1)
+    write_json(tmp_path / "state" / LOST, {"why": "4 JobSets failed"})
+    with pytest.raises(StepError, match="0 of 2 nodes are there, 2 are needed; no more come: 4 JobSets failed"):
+        launcher.gather(2)
