@@ -4,6 +4,7 @@ What the rest takes is known of a stage that was begun, by its speed, and of one
 the same settings, but for those that no time follows from. Of others nothing is assumed."""
 
 import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -63,8 +64,11 @@ def accounts(planned: Plan, config: LifecycleConfig) -> list[Account]:
 
 def check_budget(found: list[Account], planned: Plan) -> None:
     """Raise InputError where a budget is spent, or will be by what is known of the rest."""
+    counts = any(_gpus(node) for node in planned.to_run)
+    if found and planned.to_run and not counts:
+        print(f"note: budget.{found[0].field} counts GPUs, and no stage that is to run has one here", file=sys.stderr)
     for each in found:
-        if any(_gpus(node) for node in planned.to_run) and each.spent + sum(each.ahead.values()) >= each.limit:
+        if counts and each.spent + sum(each.ahead.values()) >= each.limit:
             raise InputError(f"{each.describe()}: raise budget.{each.field}, or train less")
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from argosy.core.config.load import read_yaml
 from argosy.core.errors import InputError
 from argosy.core.store.files import read_record
+from argosy.core.store.lease import check_seconds
 from argosy.corpus.text.display import columns
 from argosy.model.weights.checkpoint import stage_of
 from workflows.amounts import Ahead, amounts, describe_amounts
@@ -88,6 +89,7 @@ def checked_plan(args: argparse.Namespace, build: Callable[[LifecycleConfig], li
 
     Raises InputError: the config, the range or an input is wrong."""
     config = load_config(args)
+    check_seconds()
     nodes = build(config)
     planned = plan(nodes, args.store, args.first, args.last)
     check_inputs(nodes, {node.name for node in planned.to_run})

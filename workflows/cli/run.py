@@ -2,10 +2,12 @@
 
 import argparse
 import shlex
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from argosy.core.step.machine import usable_cores
 from argosy.core.store.files import make_directory, read_record
 from steps.compare import COMPARISON
 from workflows.budget import Meter
@@ -50,6 +52,15 @@ def _serve(comparison: Path, store: Path) -> Iterator[str]:
         yield f"serve:  argosy serve {name}" + ("" if store == Path("runs") else f" --store {shlex.quote(str(store))}")
 
 
+def _note_full(planned: Plan, cores: int) -> None:
+    """Say on stderr which stages leave no core for the evaluation of their exports while they train."""
+    early = {other for node in planned.to_run if node.early for other in node.upstream}
+    full = [node.name for node in planned.to_run if node.id in early and node.resources.cores >= cores]
+    if full:
+        print(f"note: evaluate.follow: {', '.join(full)} will use all {cores} cores, so exports are evaluated "
+              "when it has ended; fewer of its processes or threads leave some", file=sys.stderr)
+
+
 def execute(planned: Plan, config: LifecycleConfig, args: argparse.Namespace) -> int:
     """Run `planned`; returns 0, 1 or 2."""
     from workflows.local.runner import run_plan
@@ -58,6 +69,7 @@ def execute(planned: Plan, config: LifecycleConfig, args: argparse.Namespace) ->
 
     nodes = {node.id: (node.dir, node.upstream) for node in planned.nodes}
     last_run.record(Path(planned.store), nodes, planned.stages, config)
+    _note_full(planned, args.cores or usable_cores())
     with Shipping(planned, config.name, config) as shipping:
         budget = Budget(args.cores, args.memory)
         result = run_plan(planned, budget=budget, observers=[shipping], plain=args.plain,

@@ -8,6 +8,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import socket
 import threading
 import time
@@ -88,6 +89,13 @@ def seconds_from(variable: str, default: float) -> float:
     if not 0 < seconds < float("inf"):
         raise InputError(f"{variable} is {text!r}, allowed: seconds above 0")
     return seconds
+
+
+def check_seconds() -> None:
+    """Check every variable of seconds, before anything starts. Raises InputError: one is none above 0."""
+    for name in sorted(os.environ):
+        if re.fullmatch(r"ARGOSY_\w+_(TIMEOUT|WAIT|SECONDS)", name):
+            seconds_from(name, 1)
 
 
 class LeaseLost(Stopped):

@@ -86,6 +86,12 @@ def test_a_store_tells_what_each_person_and_workflow_has_spent(tmp_path: Path) -
         spent_by(tmp_path / "no", "person")
 
 
+def test_a_budget_without_a_gpu_says_that_it_counts_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    node = Node("pretrain", "pretrain", PretrainConfig(), resources=Resources(gpus=0))
+    told(plan([node], tmp_path), budget={"gpu_hours": 1})
+    assert capsys.readouterr().err == "note: budget.gpu_hours counts GPUs, and no stage that is to run has one here\n"
+
+
 def test_a_finished_pipeline_is_never_refused(tmp_path: Path) -> None:
     ran(tmp_path, pretraining(8192), 3600)
     assert told(plan([pretraining(8192)], tmp_path), budget={"gpu_hours": 1}) == "budget.gpu_hours is 1: 4 spent"
