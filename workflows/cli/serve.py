@@ -3,21 +3,25 @@
 import argparse
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from argosy.core.errors import InputError
 from argosy.core.lazy import torch
+from argosy.core.step.process import stop_on_signals
 from workflows.cli.command import Command, add_store, checked, not_negative, positive, user_path
 from workflows.cli.generate import settle_dtype
 from workflows.stored.last_run import model_directory
+from workflows.stored.registry import MODELS, named_by
 
 if TYPE_CHECKING:
     from argosy.model.weights.checkpoint import Checkpoint
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("checkpoints", nargs="+", metavar="CHECKPOINT", help="checkpoints' names, or directories")
+    parser.add_argument("checkpoints", nargs="+", metavar="[NAME=]CHECKPOINT",
+                        help="checkpoints' names, models:/MODEL@ALIAS, or directories; NAME: for requests")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
     port = checked(int, "a whole number from 1 to 65535", lambda number: 1 <= number <= 65535)
     parser.add_argument("--port", type=port, default=8000, metavar="N", help="default: 8000")
@@ -38,6 +42,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     seconds = checked(float, "seconds from 0 on", lambda number: 0 <= number < float("inf"))
     parser.add_argument("--drain", type=seconds, default=60.0, metavar="S",
                         help="time for requests in flight once it is to end (default: 60)")
+    parser.add_argument("--linger", type=seconds, default=0.0, metavar="S",
+                        help="time for new requests after SIGTERM, while /health says 503 (default: 0)")
     add_store(parser)
 
 
@@ -48,10 +54,11 @@ def run(args: argparse.Namespace) -> int:
     serving = Serving(args.host, args.port, args.engine, shlex.split(args.engine_command),
                       shlex.split(args.engine_arguments), args.max_tokens, args.at_once or 32,
                       256 if args.queue is None else args.queue, args.drain,
-                      _keys(args.keys) if args.keys else None, args.votes)
+                      args.linger, _keys(args.keys) if args.keys else None, args.votes)
     _check(args)
+    stop_on_signals()  # also while it loads: the first process of a container would pass SIGTERM over
     listening = listen(serving)
-    found = {name: _opened(args.store, name) for name in args.checkpoints}
+    found = {name: _opened(args.store, checkpoint) for name, checkpoint in _named(args.checkpoints)}
     metrics = Metrics()
     models = open_models(found, serving, metrics, args.store / ".serve")
     about = {name: _about(checkpoint) for name, (checkpoint, _) in found.items()}
@@ -62,7 +69,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    if twice := next((name for name in args.checkpoints if args.checkpoints.count(name) > 1), ""):
+    names = [name for name, _ in _named(args.checkpoints)]
+    if twice := next((name for name in names if names.count(name) > 1), ""):
         raise InputError(f"CHECKPOINT {twice} is named twice")
     if args.votes and len(args.checkpoints) < 2:
         raise InputError("--votes needs two checkpoints to choose between: argosy serve A B --votes DIR")
@@ -73,10 +81,18 @@ def _check(args: argparse.Namespace) -> None:
         raise InputError(f"{', '.join(given)}: {args.engine} has limits of its own; give them with --engine-arguments")
 
 
+def _named(checkpoints: Sequence[str]) -> list[tuple[str, str]]:
+    """Pair what requests call each checkpoint with its name here. A directory may have = in its name."""
+    parts = [each.partition("=") for each in checkpoints]
+    return [(name, right) if mark and right and "/" not in name else (name + mark + right,) * 2
+            for name, mark, right in parts]
+
+
 def _opened(store: Path, name: str) -> "tuple[Checkpoint, str]":
     from argosy.model.weights.checkpoint import find_checkpoint
 
-    checkpoint = find_checkpoint(model_directory(store, name))
+    place = named_by(name, store.absolute()).path if name.startswith(MODELS) else name
+    checkpoint = find_checkpoint(model_directory(store, place))
     return checkpoint, settle_dtype("auto", checkpoint, gpu=torch.cuda.is_available())
 
 

@@ -15,6 +15,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from argosy.model.serve.form import Stream
 from argosy.model.serve.metrics import Metrics
 from argosy.model.serve.protocol import Refusal
 from argosy.model.serve.votes import Votes
@@ -86,6 +87,8 @@ class Server:
                 response = JSONResponse(error.body, error.status, error.headers)
             except ClientDisconnect:
                 response = Response(status_code=499)
+            if self.draining or isinstance(response, Stream):  # which may end after the server stopped listening
+                response.headers["Connection"] = "close"  # else a client may send its next request to nobody
             self.metrics.count("requests_total", path=request.url.path, status=str(response.status_code))
             return response
 
@@ -105,17 +108,14 @@ class Server:
         async def answer(request: Request) -> Response:
             body = await _body(request)
             name = body.get("model") if isinstance(body, dict) else None
-            model = self.models.get(self._real(str(name)))
+            real = (self.votes.real(str(name)) if self.votes else None) or str(name)  # of a blind name of the chat page
+            model = self.models.get(real)
             if model is None:
                 raise Refusal(404, f"model is {name!r}; there are: {', '.join(self.models)}", field="model",
                               code="model_not_found")
             return await model.handle(path, body, request)
 
         return answer
-
-    def _real(self, name: str) -> str:
-        """The model that a blind name of the chat page stands for."""
-        return (self.votes.real(name) if self.votes else None) or name
 
     async def _list(self, request: Request) -> Response:
         about = {"object": "model", "created": self._begun, "owned_by": "argosy"}

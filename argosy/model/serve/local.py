@@ -43,11 +43,6 @@ class LocalModel:
         """Whether it answers."""
         return self.engine.alive
 
-    @property
-    def chats(self) -> bool:
-        """Whether it has a chat template."""
-        return bool(self.model.tokenizer.chat_template)
-
     def gauges(self) -> list[tuple[str, float, dict[str, str]]]:
         """Numbers that are measured now."""
         return [("running", self.engine.running, {"model": self.name}),
@@ -64,7 +59,7 @@ class LocalModel:
         """Answer a request to `path`, `chat/completions` or `completions`. Raises Refusal."""
         chat = path == "chat/completions"
         given = parse(ChatRequest if chat else TextRequest, body)
-        if chat and not self.chats:
+        if chat and not self.model.tokenizer.chat_template:
             raise Refusal(400, f"{self.name} has no chat template: ask /v1/completions", code="no_chat_template")
         prompts = await asyncio.to_thread(self._chat_prompt if chat else self._prompts, given)
         samplings = [self._sampling(given, len(prompt), chat) for prompt in prompts]
@@ -72,7 +67,8 @@ class LocalModel:
         self._check_room(len(prompts) * given.n)
         asked = [(prompt, own) for prompt, several in zip(prompts, samplings, strict=True) for own in several]
         form = Form(given, uuid.uuid4().hex, given.model, sum(map(len, prompts)), self._tokens)
-        pieces = self._pieces(asked, given.stop)
+        begun = time.monotonic()
+        pieces = _together([self._choice(number, *each, given.stop, begun) for number, each in enumerate(asked)])
         if given.stream:
             return Stream(events(pieces, form), media_type="text/event-stream")
         whole = await unless_gone(request, _collected(pieces, len(asked)))
@@ -123,10 +119,6 @@ class LocalModel:
         ends = frozenset(self.model.ends(chat=chat))
         return [Sampling(wanted, ends, given.temperature, given.top_p, (seed + copy) % 2**64, given.top)
                 for copy in range(given.n)]
-
-    def _pieces(self, asked: Sequence[tuple[list[int], Sampling]], stops: Sequence[str]) -> AsyncIterator[Piece]:
-        begun = time.monotonic()
-        return _together([self._choice(number, *each, stops, begun) for number, each in enumerate(asked)])
 
     async def _choice(self, number: int, prompt: list[int], sampling: Sampling, stops: Sequence[str],
                       begun: float) -> AsyncIterator[Piece]:

@@ -2,6 +2,7 @@
 
 import signal
 import socket
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +42,8 @@ class Serving:
     """answers of one model that may wait; the next ones get 429"""
     drain: float = 60.0
     """seconds that requests in flight have after SIGTERM"""
+    linger: float = 0.0
+    """seconds that new requests are still answered after SIGTERM, while whoever balances load hears of it"""
     keys: Mapping[str, str] | None = None
     """keys by the name of who has one; None: no key is asked for"""
     votes: Path | None = None
@@ -61,14 +64,14 @@ def open_models(checkpoints: Mapping[str, tuple[Checkpoint, str]], serving: Serv
 
 def serve(models: Sequence[Model], serving: Serving, metrics: Metrics, about: Mapping[str, Mapping[str, Any]],
           listening: socket.socket) -> None:
-    """Answer requests until SIGTERM or Ctrl-C; requests in flight then have `drain` seconds.
+    """Answer requests until `linger` seconds after SIGTERM, or Ctrl-C; those in flight then have `drain` seconds.
 
     `listening`: from `listen`. Raises InputError: the server did not start."""
     votes = Votes(serving.votes, about) if serving.votes else None
     server = Server(models, metrics, serving.keys, votes)
     config = uvicorn.Config(server.app(), log_level="warning", timeout_graceful_shutdown=round(serving.drain),
                             lifespan="on", server_header=False)
-    running = _Process(config, server)
+    running = _Process(config, server, serving.linger)
     running.run(sockets=[listening])
     if not running.started:
         raise InputError("the server did not start; its messages say why")
@@ -81,8 +84,7 @@ def listen(serving: Serving) -> socket.socket:
     if not serving.keys and serving.host not in ("127.0.0.1", "localhost", "::1"):
         raise InputError(f"--host {serving.host} is open to other machines: give --keys FILE (NAME KEY, a line each), "
                          "or serve on 127.0.0.1")
-    family = socket.AF_INET6 if ":" in serving.host else socket.AF_INET
-    listening = socket.socket(family)
+    listening = socket.socket(socket.AF_INET6 if ":" in serving.host else socket.AF_INET)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((serving.host, serving.port))
@@ -96,11 +98,17 @@ def listen(serving: Serving) -> socket.socket:
 class _Process(uvicorn.Server):
     """A server that says that it is draining as soon as it is to end."""
 
-    def __init__(self, config: uvicorn.Config, server: Server) -> None:
+    def __init__(self, config: uvicorn.Config, server: Server, linger: float) -> None:
         super().__init__(config)
-        self._server = server
+        self._server, self._linger, self._until = server, linger, float("inf")
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """End after the requests in flight, at a second Ctrl-C at once; the process then exits by itself."""
         self.force_exit = self.should_exit and sig == signal.SIGINT
-        self.should_exit = self._server.draining = True
+        self.should_exit = self._server.draining or sig == signal.SIGINT or not self._linger
+        self._server.draining, self._until = True, time.monotonic() + self._linger
+
+    async def on_tick(self, counter: int) -> bool:
+        """End once it has lingered."""
+        self.should_exit |= time.monotonic() > self._until
+        return await super().on_tick(counter)

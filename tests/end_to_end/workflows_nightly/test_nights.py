@@ -20,6 +20,7 @@ from workflows.argo.profile.profile import Profile
 from workflows.cli import main
 from workflows.nightly.candidates import registry_of
 from workflows.nightly.night import Request, plan_nights, run_night
+from workflows.stored.registry import named_by
 
 OTHER = "pretrain.heldout_tokens=900"  # another digest, the same weights
 ENVIRONMENT = ("MLFLOW_TRACKING_URI", "ARGOSY_ON", "ARGOSY_PIPELINE", "ARGOSY_LINE")
@@ -277,6 +278,7 @@ def test_the_lifecycle_s_final_checkpoint_is_promoted_with_the_evidence(store: P
     now = registry.at("tiny", "reference")
     evidence = [now.tags[f"argosy.promoted.{name}"] for name in ("by", "comparison", "workflow")]
     assert (now.checkpoint, evidence) == (checkpoint(store, OTHER), ["Ada", str(compare), "wf"])
+    assert named_by("models:/tiny@reference", store).path == f"{pretrain.dir}/checkpoints/p100"  # as `serve` finds it
     away = pod(profiles, *given, env={"MLFLOW_TRACKING_URI": "http://127.0.0.1:9"})
     assert away.returncode == 75  # the template tries again
     assert main(["promote", "--undo", "--store", str(store)]) == 0

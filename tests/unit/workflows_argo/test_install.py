@@ -82,7 +82,7 @@ def test_controller_and_executor_are_of_the_same_release(built):
 
 def test_no_workload_runs_as_root_or_with_more_than_it_needs(built):
     workloads = list(_workloads(built))
-    assert len(workloads) == 5
+    assert len(workloads) in (5, 6)  # argosy-serve, where the profile has `serving`
     for workload in workloads:
         name, spec = workload["metadata"]["name"], _spec(workload)
         assert spec["securityContext"]["runAsNonRoot"] is True, name
@@ -170,8 +170,9 @@ def test_only_a_laptop_mounts_directories_of_a_node_takes_any_template_and_pulls
     strict = yaml.safe_load(data.get("workflowRestrictions", "{}")) == {"templateReferencing": "Strict"}
     assert (mounts, strict) == (is_laptop, not is_laptop)
     ours = [each for each in _workloads(built) if _spec(each)["containers"][0]["image"].find("argosy-") >= 0]
+    assert len(ours) >= 2
     secrets = [_spec(each).get("imagePullSecrets", []) for each in ours]
-    assert secrets == [[] if is_laptop else [{"name": "argosy-registry"}]] * 2
+    assert secrets == [[] if is_laptop else [{"name": "argosy-registry"}]] * len(ours)
 
 
 def laptop(folder: Path, command: str, kubectl: str) -> subprocess.Popen[str]:

@@ -9,11 +9,14 @@ import pytest
 import yaml
 
 from argosy.core.errors import InputError
+from argosy.core.tracking.mlflow.registry import Version
 from workflows.argo.attempts import LATE
 from workflows.argo.handoff import assign, deal, tasks_of
 from workflows.argo.manifests.documents import manifests
 from workflows.argo.manifests.templates import evaluate_template, lifecycle_template, sweep_template
+from workflows.argo.pod import serving
 from workflows.argo.pod.outputs import memory_mb, pod_patch
+from workflows.argo.pod.serving import LINGER_S
 from workflows.argo.profile.profile import Profile, load_profile, profile_names
 from workflows.argo.profile.settings import Spot, amount
 from workflows.compose import compose, every_stage
@@ -136,6 +139,7 @@ def test_quantities_of_kubernetes(quantity: str, expected: float) -> None:
     ({"storage": {"claim": "a"}, "defaults": {"devices": {"resource": "nvidia.com/mig-1g.10gb", "gpus": 2}}},
      "gpus is 2, allowed: 1 of nvidia.com/mig-1g.10gb"),
     ({"storage": {"claim": "a"}, "defaults": {"devices": {"resource": "huawei.com/Ascend910"}}}, "amd.com/gpu"),
+    ({"storage": {"claim": "a"}, "serving": {"model": "m", "most": 1}}, "most is 1, allowed: 2"),
     ({"storage": {"claim": "a"}, "nightly": {"webhook": "https://hooks.example.com/hunter2"}}, "webhook_secret"),
 ])
 def test_a_wrong_profile_names_the_field(wrong: dict[str, Any], named: str, tmp_path: Path) -> None:
@@ -203,3 +207,46 @@ def test_what_a_stage_sets_comes_on_top_of_the_defaults() -> None:
     profile = Profile.model_validate({"storage": {"claim": "c"}, "defaults": defaults, "stages": stages})
     placed = profile.of_stage("sft")
     assert (placed.env, placed.cpu, placed.secrets) == ({"A": "1", "B": "2"}, "1", ("s", "t"))
+
+
+def test_pods_that_serve_are_replaced_when_others_are_ready_and_have_time_to_end() -> None:
+    given = {"serving": {"model": "demo", "most": 6, "drain_s": 90}, "storage": {"claim": "c"}}
+    made = {each["kind"]: each["spec"] for each in manifests(Profile.model_validate(given))["serving"]}
+    deployment, pod = made["Deployment"], made["Deployment"]["template"]["spec"]
+    assert deployment["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+    assert pod["terminationGracePeriodSeconds"] > 90 + LINGER_S
+    assert "replicas" not in deployment  # the autoscaler's
+    assert (made["HorizontalPodAutoscaler"]["minReplicas"], made["HorizontalPodAutoscaler"]["maxReplicas"]) == (2, 6)
+    [main] = pod["containers"]
+    places = {each["name"]: each for each in main["volumeMounts"]}
+    assert places["store"]["readOnly"]
+    assert [each["secret"]["secretName"] for each in pod["volumes"] if each["name"] == "keys"] == ["argosy-serve"]
+    assert main["readinessProbe"]["httpGet"]["path"] == "/health"  # which says 503 while a pod ends
+
+
+class Deployments:
+    """An API server with one Deployment."""
+
+    def __init__(self) -> None:
+        self.annotations: dict[str, str] = {}
+        self.patched = 0
+
+    def ask(self, method: str, path: str, body: Any = None, **_: object) -> Any:
+        assert path == "/apis/apps/v1/namespaces/argosy/deployments/argosy-serve"
+        if method == "PATCH":
+            self.annotations |= body["spec"]["template"]["metadata"]["annotations"]
+            self.patched += 1
+        return {"spec": {"template": {"metadata": {"annotations": self.annotations}}}}
+
+
+def test_the_roll_follows_the_alias_and_only_where_pods_see_the_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    given, api = Profile.model_validate({"serving": {"model": "demo"}, "storage": {"claim": "c"}}), Deployments()
+    assert given.serving
+    for path, patched in (("/store/runs/sft-1/a", 1), ("/store/runs/sft-1/a", 1), ("/store/runs/sft-2/b", 2)):
+        monkeypatch.setattr(serving, "named_by", lambda *_, path=path: Version("demo", "3", "key", path))
+        serving.roll(given, given.serving, api)  # type: ignore[arg-type]
+        assert (api.annotations, api.patched) == ({"argosy/checkpoint": path.removeprefix("/store/runs/")}, patched)
+    monkeypatch.setattr(serving, "named_by", lambda *_: Version("demo", "4", "key", "/home/me/runs/sft-3"))
+    with pytest.raises(InputError, match="not below /store/runs/: argosy-serve stays as it is"):
+        serving.roll(given, given.serving, api)  # type: ignore[arg-type]
+    assert api.patched == 2

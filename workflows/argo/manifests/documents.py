@@ -8,7 +8,9 @@ import yaml
 from argosy.core.store.files import make_directory, write_atomic
 from workflows.argo.manifests.containers import document
 from workflows.argo.manifests.events import SENSOR, SENSOR_RULES, events
+from workflows.argo.manifests.serving import serving
 from workflows.argo.manifests.templates import evaluate_template, lifecycle_template, nightly_template, sweep_template
+from workflows.argo.pod.serving import ROLL_RULES
 from workflows.argo.profile.pods import Manifest
 from workflows.argo.profile.profile import Profile, config_map
 
@@ -25,7 +27,8 @@ def rights(profile: Profile) -> Iterator[Manifest]:
     """Yield service accounts, and the roles of those that have one."""
     api = "rbac.authorization.k8s.io"
     executor = EXECUTOR_RULES + (NODES_RULES[profile.nodes.kind] if profile.nodes else [])
-    accounts = {profile.service_account: None, profile.executor_account: executor, RECONCILER: RECONCILER_RULES,
+    reconciler = RECONCILER_RULES + (ROLL_RULES if profile.serving else [])
+    accounts = {profile.service_account: None, profile.executor_account: executor, RECONCILER: reconciler,
                 **({SENSOR: SENSOR_RULES} if profile.events else {})}
     for name, rules in accounts.items():
         # Of the sensor's pod the account alone can say that it gets a token.
@@ -50,11 +53,12 @@ def manifests(profile: Profile) -> dict[str, list[Manifest]]:
     held = document(profile, "v1", "ConfigMap", config_map(profile.name), data={f"{profile.name}.yaml": text})
     held["metadata"]["labels"][PROFILE] = profile.name
     forms = {each["metadata"]["name"]: each["spec"]["arguments"]["parameters"] for each in templates[:3]}
-    made_of_events = {"events": events(profile, forms)} if profile.events else {}
+    more = {"events": events(profile, forms)} if profile.events else {}
+    more |= {"serving": list(serving(profile, profile.serving))} if profile.serving else {}
     return {
         "rights": list(rights(profile)),
         "profile": [held],  # for the pods of workflows that name it
-        **{each["metadata"]["name"]: [each] for each in templates}, **made_of_events,
+        **{each["metadata"]["name"]: [each] for each in templates}, **more,
     }
 
 

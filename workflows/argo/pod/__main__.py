@@ -19,6 +19,7 @@ _OF_PLAN = ("image-tag", "priority", "preset", "from", "to", "seeds", "channel",
 _OUTPUTS = {"outputs": Path(OUTPUTS)}
 # Each command's function below this package, and the options that the templates fill in: their defaults (...: it must
 # be given), or what is allowed. A pod imports the module of its command alone: each needs much that others do not.
+_OF_NO_WORKFLOW = ("reconcile", "cordon", "serve")
 COMMANDS: dict[str, tuple[str, dict[str, Any]]] = {
     "plan": ("plan.run", {"promote": "no", **dict.fromkeys(_OF_PLAN, ""), **_OUTPUTS}),
     "run": ("run.run", {"batch": ..., **_OUTPUTS}),
@@ -31,6 +32,7 @@ COMMANDS: dict[str, tuple[str, dict[str, Any]]] = {
     "promote": ("nightly.promote_final", {"decision": ("promote", "keep"), "by": ""}),
     "reconcile": ("finish.reconcile", {"once": False}),
     "cordon": ("nodes.cordon", {"once": False}),
+    "serve": ("serving.serve", {"checkpoint": ...}),
     "show": ("outputs.run", _OUTPUTS),
 }
 
@@ -52,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for name, (_, options) in COMMANDS.items():
         command = choices.add_parser(name)
         command.add_argument("--profile", required=True)
-        command.add_argument("--workflow", required=options.get("once") is None, default="")
+        command.add_argument("--workflow", required=name not in _OF_NO_WORKFLOW, default="")
         if name == "plan":
             command.add_argument("template", choices=["lifecycle", "evaluate", "sweep"])
         for option, default in options.items():

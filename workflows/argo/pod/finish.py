@@ -21,6 +21,7 @@ from workflows.argo.handoff import FOLDER, WEBHOOK, read_handoff
 from workflows.argo.objectstore.pods import concluding, mirror_of
 from workflows.argo.objectstore.records import pull_spools
 from workflows.argo.pod.nodes import TOLD, follow, tell
+from workflows.argo.pod.serving import roll
 from workflows.argo.profile.profile import Profile
 from workflows.local.shipping import PipelineTracker, ship
 from workflows.stored.events import watch_events
@@ -192,4 +193,11 @@ def reconcile(profile: Profile, arguments: argparse.Namespace) -> int:
     keep = max(profile.keep.success_s, profile.keep.failure_s)
     reconciler = (RemoteReconciler(profile, client, keep) if profile.storage.uri
                   else Reconciler(Path(profile.storage.root), client, keep, profile.cluster))  # fmt: skip
-    return follow("reconcile", reconciler.sweep, once=arguments.once)
+
+    def look() -> int:
+        left = reconciler.sweep()
+        if profile.serving:
+            roll(profile, profile.serving, client.transport)
+        return left
+
+    return follow("reconcile", look, once=arguments.once)

@@ -21,19 +21,7 @@ from argosy.core.store.files import make_directory, write_json
 from argosy.core.store.step_files import STATE
 from workflows.argo.attempts import KILLED
 from workflows.argo.handoff import FOLDER, Task, read_handoff, write_output
-from workflows.argo.profile.pods import (
-    COMMAND,
-    NO_RIGHTS,
-    WORKFLOW_LABEL,
-    Manifest,
-    avoided,
-    away,
-    environment,
-    mounts,
-    near,
-    settings,
-    volumes,
-)
+from workflows.argo.profile.pods import WORKFLOW_LABEL, Manifest, avoided, away, near, whole_pod
 from workflows.argo.profile.profile import Profile
 from workflows.graph import Resources
 from workflows.plan import PlannedNode
@@ -98,19 +86,11 @@ def jobset(profile: Profile, task: Task, batch: str, nodes: int, patch: Manifest
 
 def _pod(profile: Profile, task: Task, batch: str, patch: Manifest, memory_mb: int, workflow: str, image: str
          ) -> Manifest:
-    """Make the pod's spec: that of a step's pod, which the template's container and its patch make together."""
-    env = {**environment(profile), JOIN_WAIT: str(JOIN_S)}
-    (own,) = patch["containers"]
-    limits = own["resources"]["limits"] | {"memory": f"{memory_mb}Mi"}
     args = ["join", "--workflow", workflow, "--profile", profile.name, "--batch", batch, "--attempt", ATTEMPT]
-    main = {**own, "image": image, "imagePullPolicy": profile.images.pull_policy, "args": args,
-            "command": list(COMMAND), "securityContext": {**NO_RIGHTS, **own.get("securityContext", {})},
-            "env": [*({"name": key, "value": value} for key, value in env.items()), *own["env"]],
-            "resources": {"limits": limits, "requests": own["resources"]["requests"] | {"memory": f"{memory_mb}Mi"}},
-            "volumeMounts": [*mounts(profile), *own.get("volumeMounts", [])]}
+    made = whole_pod(profile, patch, memory_mb, args, {JOIN_WAIT: str(JOIN_S)})
+    made["containers"][0]["image"] = image
     affinity = {**patch.get("affinity", {}), **near(profile.nodes.near if profile.nodes else (), workflow)}
-    return {"restartPolicy": "Never", **settings(profile), **patch, "containers": [main], "affinity": affinity,
-            "volumes": [*volumes(profile, profile.name), *patch.get("volumes", [])]}
+    return {"restartPolicy": "Never", **made, "affinity": affinity}
 
 
 def join(profile: Profile, arguments: argparse.Namespace) -> int:

@@ -97,3 +97,17 @@ def settings(profile: Profile) -> Manifest:
                                 "fsGroupChangePolicy": "OnRootMismatch", "seccompProfile": {"type": "RuntimeDefault"}},
             **({"schedulerName": profile.scheduler} if profile.scheduler else {}),
             **({"imagePullSecrets": [{"name": each} for each in secrets]} if secrets else {})}  # fmt: skip
+
+
+def whole_pod(profile: Profile, patch: Manifest, memory_mb: int, args: Sequence[str], env: Mapping[str, str]
+              ) -> Manifest:
+    """Make a pod's spec as a template's container and its `patch` make it together. `env`: more variables."""
+    (own,) = patch["containers"]
+    memory, given = {"memory": f"{memory_mb}Mi"}, {**environment(profile), **env}
+    main = {**own, "imagePullPolicy": profile.images.pull_policy, "command": list(COMMAND), "args": list(args),
+            "securityContext": {**NO_RIGHTS, **own.get("securityContext", {})},
+            "env": [*({"name": key, "value": value} for key, value in given.items()), *own["env"]],
+            "resources": {kind: {**each, **memory} for kind, each in own["resources"].items()},
+            "volumeMounts": [*mounts(profile), *own.get("volumeMounts", [])]}
+    return {**settings(profile), **patch, "containers": [main],
+            "volumes": [*volumes(profile, profile.name), *patch.get("volumes", [])]}

@@ -20,6 +20,7 @@ from workflows.argo.profile.settings import (
     Images,
     Nodes,
     Placement,
+    Serving,
     Spot,
     Storage,
     has_password,
@@ -116,6 +117,8 @@ class Profile(Config):
     spot: Spot | None = None
     """Places of stages with `resources.STAGE.spot`, beside the stage's own; null: such a stage is refused."""
     bad_nodes: BadNodes = BadNodes()
+    serving: Serving | None = None
+    """A Deployment that serves what an alias of the registry names; null: none."""
     events: Mapping[EventName, Event] = Field(default_factory=dict)
     """Events that submit workflows, by name, which Argo Events must be there for."""
     artifacts: bool = False
@@ -168,10 +171,11 @@ class Profile(Config):
 
 @lru_cache(maxsize=1)
 def stage_names() -> tuple[str, ...]:
-    """List the stages whose pods a profile may place: those of the graph, a night's judge, and the end of a sweep."""
+    """List the stages whose pods a profile may place: those of the graph, a night's judge, the end of a
+    sweep, and `serve`."""
     from workflows.compose import every_stage
 
-    return (*dict.fromkeys(node.name for node in every_stage()), "judge", "sweep")
+    return (*dict.fromkeys(node.name for node in every_stage()), "judge", "sweep", "serve")
 
 
 def placement_stage(name: str, step: str) -> str:

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
+from workflows.argo.profile.events import Key
 
 Absolute = Annotated[str, Field(pattern=r"^/[^\s:]*$", title="an absolute path", examples=["/store"])]
 _FABRICS: Mapping[str, Mapping[str, str]] = {
@@ -168,6 +169,33 @@ class Placement(Config):
     def check_fields(self) -> None:
         if given := sorted(secret_names(self.env)):
             raise ValueError(f"env has {given[0]}: credentials come from a Secret that secrets names")
+
+
+class Serving(Config):
+    """The Deployment that serves what an alias of the registry names; `stages.serve` places its pods."""
+
+    model: str = Field(pattern=r"^[^/:@]+$", title="a registered model", examples=["demo"])
+    """Registered model; requests name it too."""
+    alias: str = Field("reference", pattern=r"^[A-Za-z0-9._-]+$", examples=["reference"])
+    keys: Key = "argosy-serve/keys"
+    """SECRET/KEY with the keys of requests: NAME KEY, a line each."""
+    replicas: int = Field(2, ge=1)
+    """Pods, with `most` at least so many."""
+    most: int | None = Field(None, ge=1)
+    """Pods at most, more of them while answers wait; needs argosy_waiting as a metric of pods. Null: no autoscaling."""
+    waiting: int = Field(4, ge=1)
+    """Answers that may wait for each pod before there are more."""
+    drain_s: int = Field(120, ge=0)
+    """Seconds that requests in flight have when their pod is replaced."""
+    arguments: tuple[str, ...] = ()
+    """More arguments of `argosy serve`, such as --engine=vllm."""
+
+    def check_fields(self) -> None:
+        if self.most is not None and self.most < self.replicas:
+            raise ValueError(f"most is {self.most}, allowed: {self.replicas} (replicas) or more")
+        if self.most and any(engine in argument for argument in self.arguments for engine in ("vllm", "sglang")):
+            raise ValueError("most needs argosy_waiting, which only the engine argosy reports: leave most out, and "
+                             "scale by the metrics of the other engine")
 
 
 class Cache(Config):

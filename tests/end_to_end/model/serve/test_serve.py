@@ -266,6 +266,18 @@ def test_requests_in_flight_are_answered_before_the_end(models: Path, model: Lan
             serving.client.models.list()
 
 
+def test_a_server_that_lingers_answers_and_closes_each_connection(models: Path) -> None:
+    with serve(models, "line=./a", "--linger", 5) as serving:
+        serving.process.send_signal(signal.SIGTERM)
+        time.sleep(0.2)
+        with pytest.raises(urllib.error.HTTPError, match="503"):
+            urllib.request.urlopen(f"{serving.url}/health")
+        found = serving.client.completions.with_raw_response.create(model="line", prompt="river", max_tokens=4)
+        assert found.headers["connection"] == "close"
+        assert found.parse().usage.completion_tokens == 4
+        assert serving.process.wait(20) == 0
+
+
 def test_more_requests_than_may_wait_are_told_to_come_again(models: Path) -> None:
     with serve(models, "./a", "--at-once", 1, "--queue", 1) as serving:
         async def one(number: int) -> int:
