@@ -1,4 +1,4 @@
-"""The blocks of a model: which modules they are, and torch.compile for each of them.
+"""The blocks of a model: which modules they are, what each keeps for its backward, and torch.compile for each.
 
 One block at a time (regional compilation) takes the compiler as long for 80 blocks as for one, and leaves the names of
 weights, states and exports as they are."""
@@ -6,14 +6,17 @@ weights, states and exports as they are."""
 import importlib.util
 import os
 import shutil
+from functools import partial
 from typing import Any
 
 import torch
 from torch import nn
+from torch.utils.checkpoint import create_selective_checkpoint_contexts
 
 from argosy.core.errors import InputError
 from argosy.model.train.layers.experts import mixtures
 
+_ATTENTION = ("flash_attention", "efficient_attention", "cudnn_attention", "flash_attention_for_cpu")
 _COMPILERS = {"cpu": ("CXX", "g++", "clang++"), "cuda": ("CC", "gcc", "clang")}  # a variable, then programs
 
 
@@ -48,3 +51,23 @@ def compile_blocks(model: Any, device: torch.device) -> None:
                          "set compile=false")
     for block in blocks(model):
         block.compile()
+
+
+def recompute(model: Any, how: str) -> None:
+    """Have each block of a causal model of transformers keep its input alone (`how` full), or its matrix products and
+    attention too (selective); none changes nothing. The numbers stay as they are."""
+    if how == "none":
+        return
+    settings: dict[str, Any] = {"use_reentrant": False}
+    if how == "selective":
+        settings["context_fn"] = partial(create_selective_checkpoint_contexts, _kept())
+    model.activation_checkpointing_enable(activation_checkpointing_kwargs=settings)
+
+
+def _kept() -> list[Any]:
+    import torch.nn.attention.varlen  # which names its operation when it is imported
+
+    aten = torch.ops.aten
+    attention = [getattr(aten, f"_scaled_dot_product_{name}") for name in _ATTENTION]
+    packed = torch.ops.torch_attn._varlen_attn
+    return [each.default for each in (aten.mm, aten.addmm, aten.bmm, *attention, packed)]

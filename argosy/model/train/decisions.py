@@ -9,11 +9,15 @@ from argosy.core.step.contract import StepContext
 from argosy.core.store.files import read_record, write_json
 from argosy.core.store.step_files import WATCH
 from argosy.model.train.config.watch import GOES_BACK, WatchConfig
-from argosy.model.train.watch import LOSS, NORM, RATE, REPEATED, Reading, Trouble
+from argosy.model.train.watch import LOSS, NORM, RATE, REPEATED, UPDATE, Reading, Trouble
 
 MOST_TOLD = 100  # decisions that only tell, of which the oldest go
 _LARGE = 3.0  # norm of a gradient
 _ADVICE = {
+    "wild": "lower learning_rate, or lengthen the warm-up",
+    "new": "so is the first step's, before any update: see whether the data have the model's tokenizer, and how its "
+           "weights were made",
+    UPDATE: "see whether the optimizer's state is this run's; lower beta2 or learning_rate",
     "drift": "lower learning_rate, or see whether the data change on the way",
     "collapse": "see whether data repeat: the documents in watch.json, the epochs of their channels, duplicates",
     "early": "early spikes with large gradients: lower beta2 or learning_rate, or lengthen the warm-up",
@@ -127,7 +131,9 @@ class Decisions:
     def _words(self, found: Decision) -> str:
         value, expected, far = (f"{found[name]:.4g}" if isinstance(found[name], float) else found[name]
                                 for name in ("value", "expected", "deviations"))
-        course = ("which is not a finite number" if found["kind"] == "nonfinite" else f"where {expected} was expected" +
+        course = ("which is not a finite number" if found["kind"] == "nonfinite" else
+                  f"where a guess has {expected}, ln(vocabulary)" if found["kind"] == "wild" else
+                  f"where {expected} was expected" +
                   ("" if found["reading"] == RATE else f" ({far} robust standard deviations)"))
         what = (f"{found['reading']} is {value}, {course}" if found["reading"] != REPEATED else
                 "the batch is the same as one of the 8 before it")
@@ -139,6 +145,8 @@ class Decisions:
         return f"step {found['step']}: {found['kind']}, {what}" + {"tell": "", "stop": ends}.get(found["action"], goes)
 
     def _advice(self, step: int, trouble: Trouble, readings: Mapping[str, Reading]) -> str:
+        if trouble.kind == "wild" and trouble.since == 1:  # its loss is that of the model as it came
+            return _ADVICE["new"]
         if known := _ADVICE.get(trouble.name) or _ADVICE.get(trouble.kind):
             return known
         if trouble.name.startswith(f"{LOSS}/"):

@@ -94,7 +94,7 @@ class Loop:
         self.config, self.context, self.updates, self.steps = config, context, updates, steps or config.steps
         self._states, self._engine = StateStore(config, context.out, engine), engine
         self._trace, self._events = Trace(config.profile, context), Events(config.tensorboard, context)
-        self._watch, self._decisions = Watch(config.watch), Decisions(config.watch, context)
+        self._watch, self._decisions = Watch(config.watch, updates.guess), Decisions(config.watch, context)
         self._group, self._note, self._due = engine.group, "", Due(config, engine.group)
         self._told = -1  # last step whose metrics were logged, before the phase went back
 

@@ -6,7 +6,8 @@ scalable for LLM training"), so that one learning rate serves both. Matrices of 
 batched product, which is what makes it cheap on a CPU."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -16,12 +17,13 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from argosy.core.errors import InputError
 from argosy.model.train.blocks import no_compiler
 from argosy.model.train.config import TrainConfig
-from argosy.model.train.parallelism import local_part
+from argosy.model.train.parallelism import Group, local_part
 from argosy.model.train.precision import missing
 
 MOMENTUM = 0.95
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 ITERATIONS = 5
+COMPARED = 2**16  # numbers of a weight by which the size of its update is known
 
 
 class MuonAdamW(torch.optim.AdamW):
@@ -154,6 +156,41 @@ def _decay(config: TrainConfig, progress: float) -> float:
     if config.schedule == "wsd":  # Hu et al. 2024, MiniCPM: warm-up, stable, decay
         return min(1.0, (1 - progress) / config.decay_fraction)
     return 1.0
+
+
+class UpdateSize:
+    """Size of an update, the same in each process: the norm of the weights' change over their norm before.
+
+    Of a large weight some rows are compared, evenly spaced in the whole one: time and memory do not grow with the
+    model, and each layout compares the same rows, whatever the optimizer.
+
+    Args:
+        places: where a process's part of each weight begins, the whole one's shape, and how many processes hold it.
+
+    Attributes:
+        last: the size of the last update, ()."""
+
+    def __init__(self, group: Group, places: Iterable[tuple[Sequence[int], Sequence[int], int]]) -> None:
+        self._group, self.last = group, torch.zeros((), device=group.device)
+        self._rows, shares = list[slice](), list[float]()
+        for start, shape, copies in places:
+            count = math.prod(shape[:-1] or shape)
+            step = min(max(1, math.prod(shape) // COMPARED), count)
+            first = start[0] * math.prod(shape[1:-1]) if shape else 0
+            self._rows.append(slice(-first % step, None, step))
+            shares.append(count / -(-count // step) / copies)
+        self._shares = torch.tensor(shares, dtype=torch.float64, device=group.device)
+
+    @contextmanager
+    def over(self, parts: Sequence[Tensor]) -> Iterator[None]:
+        """Measure what changes inside of these parts of the weights."""
+        rows = [(part.flatten(0, -2) if part.ndim > 1 else part.view(-1, 1))[some]
+                for part, some in zip(parts, self._rows, strict=True)]
+        before = [each.clone() for each in rows]
+        yield
+        norms = torch.stack([*torch._foreach_norm(torch._foreach_sub(rows, before)), *torch._foreach_norm(before)])
+        change, whole = self._group.sum((norms.double().view(2, -1).square() * self._shares).sum(1))
+        self.last = (change / torch.where(whole > 0, whole, 1.0)).sqrt()
 
 
 def set_rate(optimizer: torch.optim.Optimizer, learning_rate: float) -> None:

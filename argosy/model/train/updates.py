@@ -20,7 +20,7 @@ from argosy.model.train.engines.base import Engine
 from argosy.model.train.heldout import HeldoutLoss
 from argosy.model.train.monitoring import ExpertLoad, LossWindow, Meter
 from argosy.model.train.optim import learning_rate
-from argosy.model.train.watch import LOSS, NORM, RATE, Reading
+from argosy.model.train.watch import LOSS, NORM, RATE, UPDATE, Reading
 from argosy.model.weights.export import Exporter
 
 Values = dict[str, float]
@@ -54,6 +54,8 @@ class Updates(Protocol):
     unit: ClassVar[str] = "steps"
     size: int = 1
     """Units of a step, in the live view."""
+    guess: float = math.inf
+    """Loss of a guess among all tokens; infinite where the loss is none of tokens."""
 
     @abstractmethod
     def take(self, turn: Turn) -> None:
@@ -112,7 +114,7 @@ class Measured(Updates):
                  restore: Callable[[Mapping[str, Any]], None] = lambda _: None,
                  evaluate: Callable[[int], Values] = lambda _: {},
                  suspects: Callable[[int], list[Suspect]] = lambda _: [],
-                 watched: tuple[str, ...] = (LOSS, NORM, RATE)) -> None:
+                 watched: tuple[str, ...] = (LOSS, NORM, RATE, UPDATE)) -> None:
         self._update, self._carried, self._restore, self._evaluate = update, carried, restore, evaluate
         self._suspects, self._watched = suspects, watched
         self._window: list[Values] = []
@@ -169,7 +171,8 @@ class Sampled(Updates):
         self._stragglers, self._copies = Stragglers(engine.group), Copies(engine, samples)
         self._exports = config.export_steps() if heldout else {}
         self._evaluations = {0, *config.heldout_steps()}
-        self._last = 0.0, 0.0  # learning rate and gradient's norm
+        self._last: Values = {}  # learning rate, sizes of gradient and update
+        self.guess = math.log(engine.module.model.config.get_text_config().vocab_size)
         engine.module.train()  # a model that was loaded or asked before is in evaluation mode
 
     def take(self, turn: Turn) -> None:
@@ -180,13 +183,12 @@ class Sampled(Updates):
         clock.lap("read")
         sums, counts, norm = self.engine.train_step(batch, rate)
         self._losses.add(sums, counts, crc32(batch.inputs.tobytes()))
-        self._last = rate, float(norm)
+        self._last = {RATE: rate, **self.engine.sizes(norm)}
 
     def readings(self) -> Mapping[str, Reading]:
-        rate, norm = self._last
         # with the scaled loss of float16, a step whose gradient is not finite is left out
-        passed = self.config.dtype == "float16" and not math.isfinite(norm)
-        return self._losses.last() | {RATE: (rate, 1.0)} | ({} if passed else {NORM: (norm, 1.0)})
+        return self._losses.last() | {name: (value, 1.0) for name, value in self._last.items()
+                                      if self.config.dtype != "float16" or math.isfinite(value)}
 
     def suspects(self, batches: Sequence[int], *, low: bool) -> list[Suspect]:
         own = [each for batch in batches for each in self._documents(self.engine.positions(batch))]
@@ -219,15 +221,15 @@ class Sampled(Updates):
         self.engine.clock.stop()
 
     def log(self, step: int) -> Logged:
-        rate, norm = self._last
         losses, watched = self._losses.take() | self._experts.metrics(self.context), self._meter.metrics()
         loss, speed, tokens = losses["train/loss"], watched["perf/tokens_per_second"], step * self.size
-        own = {RATE: rate, NORM: norm, **self.engine.measures()}
+        own = {**self._last, **self.engine.measures()}
         if self.heldout:  # by which reports know the phases of pretraining
             own["train/tokens"] = float(self.exporter.tokens_before + tokens)
         channels = " ".join(f"{name.removeprefix('train/loss/')} {value:.3f}" for name, value in losses.items()
                             if name.startswith("train/loss/"))
-        text = (f"{tokens:,} tokens  loss {loss:.4f}  [{channels}]  lr {rate:.2e}  grad {norm:.2f}  {speed:,.0f} tok/s")
+        text = (f"{tokens:,} tokens  loss {loss:.4f}  [{channels}]  lr {own[RATE]:.2e}  grad {own[NORM]:.2f}  "
+                f"{speed:,.0f} tok/s")
         slower, slow = self._stragglers.see(*self.engine.clock.last)
         mfu = f", MFU {watched['perf/mfu']:.0%}" if "perf/mfu" in watched else ""
         return Logged({**losses, **own, **watched, **slower}, text, f"loss {loss:.3f}, {speed:,.0f} tok/s{mfu}", slow)

@@ -6,17 +6,20 @@ nor a channel of odd documents raises an alarm."""
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from statistics import median
 from typing import Any, NamedTuple
 
 from argosy.model.train.config.watch import WatchConfig
 
-LOSS, NORM, RATE, REPEATED = "train/loss", "train/grad_norm", "train/lr", "train/repeated"
+LOSS, NORM, UPDATE = "train/loss", "train/grad_norm", "train/update_size"
+RATE, REPEATED = "train/lr", "train/repeated"
 Reading = tuple[float, float]  # value and weight, the number of targets that it is a mean of
 _FEWEST, _EARLY = 16, 24  # values that make a course, at least, and in the first phase at most
 _STEPS = 32  # of a median by which a drift is found; of silence after an alarm
-_IN_A_ROW = {"spike": 1, "collapse": 3, NORM: 3, REPEATED: 1}  # a single large gradient is clipped, and does no harm
+# a single large gradient is clipped, and does no harm
+_IN_A_ROW = {"spike": 1, "collapse": 3, "wild": 5, NORM: 3, UPDATE: 3, REPEATED: 1}
+_WILD = 1.25  # times the loss of a guess; a new model is above it by some hundredths
 _DRIFT, _DRIFT_NOISE = 0.05, 0.3  # least rise of such a median, and its share of `deviations`
 
 
@@ -31,6 +34,7 @@ class Limits(NamedTuple):
 WATCHED = {
     LOSS: Limits(0.1, 0.1, 0.02),  # of a channel too
     NORM: Limits(rise=2.0),
+    UPDATE: Limits(rise=1.0, least=0.01),  # over the learning rate
     RATE: Limits(rise=1.0),
     REPEATED: Limits(rise=1.0, least=0.5),
     "rlhf/kl": Limits(rise=2.0, least=0.05),
@@ -95,9 +99,12 @@ class Series:
     quiet: int = 0
     best: float = math.inf
 
-    def see(self, step: int, name: str, reading: Reading, config: WatchConfig, factor: float = 1.0) -> Trouble | None:
-        """Judge a reading by those before it, and add it, without `factor`, to them."""
-        found = self._judge(step, name, reading, config) if len(self.values) >= _FEWEST else None
+    def see(self, step: int, name: str, reading: Reading, config: WatchConfig, factor: float = 1.0,
+            guess: float = math.inf) -> Trouble | None:
+        """Judge a reading by those before it, or by what a `guess` has where these are few, and add it, without
+        `factor`, to them."""
+        few = len(self.values) < _FEWEST
+        found = self._wild(step, name, reading[0], guess) if few else self._judge(step, name, reading, config)
         for kept, new in zip((self.values, self.weights), (reading[0] / factor, reading[1]), strict=True):
             kept.append(new)
             del kept[: -config.window]
@@ -106,6 +113,12 @@ class Series:
         if found:
             self.rows, self.quiet = 0, step + _STEPS
         return found
+
+    def _wild(self, step: int, name: str, value: float, guess: float) -> Trouble | None:
+        self.rows = self.rows + 1 if value > _WILD * guess else 0
+        if self.rows < _IN_A_ROW["wild"] or step <= self.quiet:
+            return None
+        return Trouble("wild", name, value, guess, math.inf, step - self.rows + 1)
 
     def _judge(self, step: int, name: str, reading: Reading, config: WatchConfig) -> Trouble | None:
         (value, weight), limits = reading, WATCHED[LOSS if is_loss(name) else name]
@@ -140,10 +153,10 @@ class Series:
 
 
 class Watch:
-    """The series of a phase."""
+    """The series of a phase, in which `guess` is the loss of who knows nothing, where that has a bound."""
 
-    def __init__(self, config: WatchConfig) -> None:
-        self._config = config
+    def __init__(self, config: WatchConfig, guess: float = math.inf) -> None:
+        self._config, self._guess = config, guess
         self._series: dict[str, Series] = {}
 
     def see(self, step: int, readings: Mapping[str, Reading], factor: float = 1.0) -> Trouble | None:
@@ -154,10 +167,17 @@ class Watch:
         for name, (value, _) in readings.items():
             if not math.isfinite(value):
                 return Trouble("nonfinite", name, value, math.nan, math.inf, step)
-        troubles = [trouble for name, reading in readings.items() if (trouble := self._series.setdefault(
-            name, Series([], [])).see(step, name, reading, self._config, factor if name == RATE else 1.0))]
+        troubles = [trouble for name, (value, weight) in readings.items() if (trouble := self._judged(
+            step, name, (value, weight), factor if name == RATE else 1.0, readings.get(RATE, (1.0, 1.0))[0]))]
         return max(troubles, key=lambda trouble: (trouble.kind != "drift", trouble.name in (RATE, REPEATED),
                                                   is_loss(trouble.name), trouble.deviations), default=None)
+
+    def _judged(self, step: int, name: str, reading: Reading, factor: float, rate: float) -> Trouble | None:
+        series = self._series.setdefault(name, Series([], []))
+        if name != UPDATE or rate <= 0:
+            return series.see(step, name, reading, self._config, factor, self._guess if name == LOSS else math.inf)
+        found = series.see(step, name, (reading[0] / rate, 1.0), self._config)  # whatever the schedule does
+        return found and replace(found, value=reading[0], expected=found.expected * rate)
 
     def state(self) -> dict[str, Any]:
         return {name: asdict(series) for name, series in self._series.items()}

@@ -195,7 +195,7 @@ class Learner:
             rate = turn.rate * learning_rate(self.phase, turn.step)
             total = sum(weights[self.examples[at].channel] for at in batch)
             sums, norm = self.engine.update(parts(number, cut), total, rate)
-            return {"train/lr": rate, "train/grad_norm": float(norm), **self._named(group.sum(sums))}
+            return {"train/lr": rate, **self.engine.sizes(norm), **self._named(group.sum(sums))}
 
         due = self.phase.heldout_steps() - {self.phase.steps}  # the stage evaluates the end
 

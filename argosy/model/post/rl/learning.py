@@ -33,9 +33,9 @@ from argosy.model.train.engines.fitting import explained
 from argosy.model.train.loop import Loop
 from argosy.model.train.optim import learning_rate
 from argosy.model.train.updates import SHOWN, Measured, Suspect, Values
-from argosy.model.train.watch import NORM
+from argosy.model.train.watch import NORM, RATE, UPDATE
 
-WATCHED = (NORM, "rlhf/kl", "rlhf/reward", "rlhf/length", "rlhf/entropy")
+WATCHED = (NORM, UPDATE, RATE, "rlhf/kl", "rlhf/reward", "rlhf/length", "rlhf/entropy")
 PROBE = 8  # one of so many answers of a rollout, by which the policy checks the log-probabilities of a server
 
 
@@ -202,7 +202,7 @@ class Learner:
         sums, norm = self._step(networks.policy, experience, own, experience.facts, total, step)
         found = group.sum(sums).tolist()
         values = {"train/loss": found[0] / total, "train/clipped": found[1] / total,
-                  "rlhf/entropy": found[2] / found[3], "train/grad_norm": float(norm)}
+                  "rlhf/entropy": found[2] / found[3], **networks.policy.sizes(norm)}
         if networks.value and experience.values is not None:
             tokens = float(experience.mask[rows].sum())
             sums, _ = self._step(networks.value, experience, own, experience.values, tokens, step)

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from argosy.core.config.schema import Config
+from argosy.core.config.schema import ADDED, Config
 
 PositiveInt = Annotated[int, Field(gt=0)]
 Action = Literal["tell", "skip", "back", "lower", "stop"]
@@ -22,6 +22,8 @@ class WatchConfig(Config):
     """A step whose loss, gradient or divergence (RL) stands far above its course, over all or in one channel."""
     collapse: Action = "tell"
     """Steps whose loss falls far below its course, as where data repeat; in RL reward, length or entropy."""
+    wild: Annotated[Literal["tell", "stop"], ADDED] = "tell"
+    """A loss of pretraining or SFT that is 25 % above that of a guess, ln(vocabulary), in five of the first steps."""
     drift: Literal["tell", "lower", "stop"] = "tell"
     """A loss that rises slowly."""
     deviations: Annotated[float, Field(ge=3)] = 10.0

@@ -1,34 +1,32 @@
 """Base of every engine: one optimizer step over this process's share of a batch, its state, its weights."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.checkpoint import create_selective_checkpoint_contexts
 
 from argosy.core.errors import InputError
 from argosy.corpus.tokens.mixture import Batch
 from argosy.corpus.tokens.windows import IGNORED
-from argosy.model.train.blocks import compile_blocks
+from argosy.model.train.blocks import compile_blocks, recompute
 from argosy.model.train.clock import Clock
 from argosy.model.train.config import TrainConfig
 from argosy.model.train.engines.fitting import MicroBatch
 from argosy.model.train.engines.parts import WEIGHT, Held, Parts, Place, write_parts
 from argosy.model.train.layers.loss import LossModule
+from argosy.model.train.optim import UpdateSize
 from argosy.model.train.parallelism import Group, local_part
 from argosy.model.train.parallelism.mesh import Mesh, divide_sequence
 from argosy.model.train.parallelism.shares import Shares
 from argosy.model.train.precision import set_precision
+from argosy.model.train.watch import NORM, UPDATE
 from argosy.model.weights.numbers import Numbers
 from argosy.model.weights.unfilled import give_memory, numbers_of
-
-_ATTENTION = ("flash_attention", "efficient_attention", "cudnn_attention", "flash_attention_for_cpu")
-
 
 Wrap = Callable[[Any], Any] | None
 
@@ -53,7 +51,7 @@ class Engine(ABC):
         if problem := config.shape_problem(model.config.to_dict()):
             raise InputError(problem)
         self.mesh = Mesh(group, {name.removesuffix("_parallel"): size for name, size in config.divisors.items()})
-        _recompute(model, config.recompute)
+        recompute(model, config.recompute)
         if config.compile:
             compile_blocks(model, group.device)
         self.shares = Shares(model, self.mesh)
@@ -202,6 +200,21 @@ class Engine(ABC):
     def _update(self, learning_rate: float) -> Tensor:
         """Clip, step, zero; returns the gradient's norm before clipping."""
 
+    @cached_property
+    def _size(self) -> UpdateSize | None:
+        """Return what measures updates, or None where the engine cannot, which it says."""
+        return UpdateSize(self.group, [(*self._place(each, name), self.shares.copies(name, each))
+                                       for name, each in self._named])
+
+    def _compared(self, weights: Iterable[Any]) -> AbstractContextManager[None]:
+        """Measure the update that is made of the trained weights inside."""
+        parts = [local_part(getattr(each, "ds_tensor", each).detach()) for each in weights]
+        return self._size.over(parts) if self._size else nullcontext()
+
+    def sizes(self, norm: Tensor) -> dict[str, float]:
+        """Return the norm of the last gradient and the size of the last update, as they are logged and watched."""
+        return {NORM: float(norm)} | ({UPDATE: float(self._size.last)} if self._size else {})
+
     @property
     def holds_whole(self) -> bool:
         """Whether each process has all of the model as plain tensors, so that it can generate with it."""
@@ -266,23 +279,3 @@ class Engine(ABC):
     @abstractmethod
     def _restore(self, parts: Parts, *, weights: bool) -> None:
         """Take over the optimizer's tensors of a state, and its `weights` or keep those that are there."""
-
-
-def _recompute(model: Any, how: str) -> None:
-    """Have each block of a causal model of transformers keep its input alone (`how` full), or its matrix products and
-    attention too (selective); none changes nothing. The numbers stay as they are."""
-    if how == "none":
-        return
-    settings: dict[str, Any] = {"use_reentrant": False}
-    if how == "selective":
-        settings["context_fn"] = partial(create_selective_checkpoint_contexts, _kept())
-    model.activation_checkpointing_enable(activation_checkpointing_kwargs=settings)
-
-
-def _kept() -> list[Any]:
-    import torch.nn.attention.varlen  # which names its operation when it is imported
-
-    aten = torch.ops.aten
-    attention = [getattr(aten, f"_scaled_dot_product_{name}") for name in _ATTENTION]
-    packed = torch.ops.torch_attn._varlen_attn
-    return [each.default for each in (aten.mm, aten.addmm, aten.bmm, *attention, packed)]

@@ -4,7 +4,7 @@
 import logging
 import os
 from collections.abc import Iterator
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -15,7 +15,7 @@ from argosy.core.step.machine import free_port
 from argosy.model.train.config import TrainConfig
 from argosy.model.train.engines.base import Engine, Wrap
 from argosy.model.train.engines.parts import WEIGHT, Held, Parts, everywhere
-from argosy.model.train.optim import make_optimizer
+from argosy.model.train.optim import UpdateSize, make_optimizer
 from argosy.model.train.parallelism import Group
 from argosy.model.weights.numbers import Numbers
 
@@ -82,8 +82,19 @@ class DeepSpeedEngine(Engine):
         if not self.config.zero.stage:  # gradients are whole after the last backward, and DeepSpeed tells no norm
             parameters = [parameter for _, parameter in self._named]
             norm = torch.nn.utils.clip_grad_norm_(parameters, self.config.max_grad_norm, foreach=True)
-        self._engine.step()
+        with self._compared(each for _, each in self._named):
+            self._engine.step()
         return torch.as_tensor(self._engine.get_global_grad_norm()) if norm is None else norm
+
+    @cached_property
+    def _size(self) -> UpdateSize | None:
+        if self.config.zero.stage < 3:
+            return super()._size
+        if self.config.zero.offload == "all" and self.config.zero.nvme_path:
+            print("the size of updates is not measured: the weights are on NVMe", flush=True)
+            return None
+        return UpdateSize(self.group, [((each.ds_tensor.numel() * self.group.rank,), (each.ds_numel,), 1)
+                                       for _, each in self._named])
 
     @property
     def holds_parts(self) -> bool:

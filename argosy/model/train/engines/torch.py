@@ -44,9 +44,10 @@ class TorchEngine(Engine):
         norm, finite = self._clip(named), True
         if self._scale:
             norm, finite = self._scale.unscale([each.grad for each in named.values() if each.grad is not None], norm)
-        if finite:
-            set_rate(self._optimizer, learning_rate)
-            self._optimizer.step()
+        with self._compared(named.values()):
+            if finite:
+                set_rate(self._optimizer, learning_rate)
+                self._optimizer.step()
         self._optimizer.zero_grad(set_to_none=True)
         return norm
 

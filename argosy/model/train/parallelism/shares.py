@@ -59,7 +59,7 @@ class Shares:
         """Scale the gradients to a norm, over all weights and processes, of `limit` at most; returns that before."""
         grads = [local_part(each.grad) for each in named.values()]
         norms = torch.stack(torch._foreach_norm(grads)).double()
-        copies = torch.tensor([self._copies(name, each) for name, each in named.items()], device=norms.device)
+        copies = torch.tensor([self.copies(name, each) for name, each in named.items()], device=norms.device)
         norm = self._mesh.group.sum((norms.square() / copies).sum()).sqrt().float()
         torch._foreach_mul_(grads, (limit / (norm + 1e-6)).clamp(max=1.0))  # as torch's clip_grad_norm_ does
         return norm
@@ -67,7 +67,8 @@ class Shares:
     def _axis(self, name: str) -> str:
         return self._cuts[name][0] if name in self._cuts else ""
 
-    def _copies(self, name: str, parameter: Any) -> int:
+    def copies(self, name: str, parameter: Any) -> int:
+        """Return how many processes hold what this one does of weight `name`."""
         sizes = self._mesh.sizes
         copies = self._mesh.group.world // sizes["pipeline"]
         if name in self._cuts:

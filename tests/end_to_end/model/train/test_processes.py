@@ -122,7 +122,7 @@ def outputs(out: Path) -> Any:
 
 def equal(found: dict[tuple[str, int], float], expected: dict[tuple[str, int], float]) -> None:
     for (metric, step), value in found.items():
-        wide = metric.endswith(("grad_norm", "margin", "margin/before", "margin/after"))
+        wide = metric.endswith(("grad_norm", "update_size", "margin", "margin/before", "margin/after"))
         assert value == pytest.approx(expected[metric, step], rel=1e-3 if wide else 1e-5, abs=1e-5), (metric, step)
 
 

@@ -18,7 +18,8 @@ from argosy.model.train.config import TrainConfig
 from argosy.model.train.config.watch import WatchConfig
 from argosy.model.train.decisions import Decisions
 from argosy.model.train.engines.base import Engine
-from argosy.model.train.watch import LOSS, NORM, Watch, course
+from argosy.model.train.engines.torch import TorchEngine
+from argosy.model.train.watch import LOSS, NORM, UPDATE, Watch, course
 from steps import pretrain, rlhf
 from tests import posttraining_fixtures
 from tests.training_fixtures import Recorder, digests, run_here
@@ -76,6 +77,13 @@ def test_a_small_batch_of_a_channel_may_be_further_away() -> None:
     assert not any(watch.see(step, {f"{LOSS}/en": (value, 512.0)}) for step, value in enumerate(values, 1))
     assert watch.see(201, {f"{LOSS}/en": (values[-1] + 1.0, 4.0)}) is None
     assert watch.see(202, {f"{LOSS}/en": (values[-1] + 1.0, 512.0)}) is not None
+
+
+def test_a_loss_above_that_of_a_guess_in_five_first_steps_is_wild() -> None:
+    for values, found in (([1.24] * 40, []), ([1.3] * 40, [5]), ([1.02, *[9.0] * 39], [6]), ([1.3, 1.3, 1.1] * 13, [])):
+        watch = Watch(WatchConfig(), guess=7.0)
+        made = [watch.see(step, {LOSS: (7 * value, 512.0)}) for step, value in enumerate(values, 1)]
+        assert [(step, each.kind) for step, each in enumerate(made, 1) if each] == [(step, "wild") for step in found]
 
 
 def test_batches_that_are_passed_over_are_never_met(tmp_path: Path) -> None:
@@ -172,6 +180,32 @@ def test_a_rate_that_jumps_is_held_to_its_course(data: Path, tmp_path: Path, pla
     calm, held = (json.loads((tmp_path / name / "outputs.json").read_text())["outputs"]["heldout"]
                   for name in ("calm", "held"))
     assert held["en"]["nats"] == pytest.approx(calm["en"]["nats"], rel=1e-3)
+
+
+def test_moments_that_are_lost_make_large_updates(data: Path, tmp_path: Path, planted: Planted,
+                                                  monkeypatch: pytest.MonkeyPatch) -> None:
+    planted.bad, take = -1, TorchEngine._update
+
+    def forgetful(engine: Any, rate: float) -> Any:
+        if planted.drawn[-1] == BAD:
+            engine._optimizer.state.clear()
+        return take(engine, rate)
+
+    monkeypatch.setattr(TorchEngine, "_update", forgetful)
+    [made] = train(data, tmp_path)
+    assert (made["kind"], made["reading"], made["since"], made["step"]) == ("spike", UPDATE, BAD + 1, BAD + 3)
+    assert "optimizer's state" in made["advice"]
+
+
+@pytest.mark.parametrize(("rate", "first", "advice"), [(8.0, 2, "lower learning_rate"), (1e-2, 1, "tokenizer")])
+def test_training_that_is_wild_from_the_first_steps_stops(data: Path, tmp_path: Path, rate: float, first: int,
+                                                          advice: str) -> None:
+    """With a rate of 8 the first update spoils the weights; else they are spoilt before."""
+    with pytest.raises(StepError, match=rf"step {first + 4}: wild, train/loss is .* where a guess has .*{advice}"):
+        train(data, tmp_path, learning_rate=rate, warmup_tokens=0, watch={"wild": "stop"},
+              model={**MODEL, "initializer_range": 1.0 if first == 1 else 0.02})
+    [made] = json.loads((tmp_path / "watch.json").read_text())["decisions"]
+    assert made["since"] == first
 
 
 def test_what_is_told_changes_nothing(data: Path, tmp_path: Path, planted: Planted) -> None:
