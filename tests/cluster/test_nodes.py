@@ -156,9 +156,13 @@ def test_a_pod_in_the_place_of_an_evicted_one_waits_for_its_jobset(cluster: Clus
     assert (record.get("restarts", []), len(jobsets(cluster, name)), sorted(waited)) == ([], 1, ["Error", "Succeeded"])
 
 
-def test_a_launcher_does_not_wait_where_all_jobsets_failed(cluster: Cluster, store: Path) -> None:
-    broken = {"pretrain": Placement(env={"PYTHONHOME": "/nowhere"})}
-    with cluster.changed("broken", stages=broken, retry=Retry(failures=0, interruptions=1)) as changed:
+@pytest.mark.parametrize("kind", ["JobSet", "TrainJob"])
+def test_a_launcher_does_not_wait_where_all_jobsets_failed(cluster: Cluster, store: Path, kind: str) -> None:
+    if f"{kind.lower()}s" not in {name.partition(".")[0] for name in definitions()}:
+        pytest.skip(f"the cluster has no {kind}")
+    broken = {"nodes": Nodes.model_validate({"kind": kind}), "retry": Retry(failures=0, interruptions=1),
+              "stages": {"pretrain": Placement(env={"PYTHONHOME": "/nowhere"})}}
+    with cluster.changed("broken", **broken) as changed:
         assert changed.wait(changed.submit(**RANGE, profile="broken"))["status"]["phase"] == "Failed"
     [directory] = store.glob("pretrain-*")
     assert "no more come: 2 JobSets failed, 0 of them though" in read_record(directory / ERROR)["message"]
