@@ -32,7 +32,7 @@ def run(config: PreferenceMethodConfig, context: StepContext) -> PosttrainingOut
     config.amount(len(examples), "examples for training")  # before a model is loaded
     model = stage.model()
     evaluate = HeldOut(method, heldout, stage.source.pad_id, config.micro_batch)
-    return stage.run(config.stage, model, evaluate, lambda: learn(stage, model, examples, evaluate))
+    return stage.run(model, evaluate, lambda: learn(stage, model, examples, evaluate))
 
 
 def check(parts: Sequence[Planned], nodes: Sequence[Planned]) -> None:

@@ -51,7 +51,7 @@ def run(config: RLHFConfig, context: StepContext) -> PosttrainingOutputs:
         return last.metrics if first is last else last.metrics | last.gain(first)
 
     model = stage.model()
-    return stage.run(config.stage, model, evaluate, lambda: train_policy(stage, model, chosen, heldout, rewards, true))
+    return stage.run(model, evaluate, lambda: train_policy(stage, model, chosen, heldout, rewards, true))
 
 
 STEP = Step("rlhf", RLHFConfig, run, version=7, needs="train", makes_model=True,

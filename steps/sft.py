@@ -35,7 +35,7 @@ def run(config: SFTConfig, context: StepContext) -> PosttrainingOutputs:
     def evaluate(model: Any) -> dict[str, float]:
         return {**sft.instruction_loss(model, heldout), **sft.exact_match(model, source.tokenizer, heldout, decoding)}
 
-    return stage.run(config.stage, model, evaluate, lambda: sft.finetune(stage, model, rows))
+    return stage.run(model, evaluate, lambda: sft.finetune(stage, model, rows, evaluate))
 
 
 STEP = Step("sft", SFTConfig, run, version=5, needs="train", makes_model=True, check=check_tuning,

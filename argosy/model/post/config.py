@@ -9,7 +9,9 @@ from pydantic import Field, ValidationError
 
 from argosy.core.config.explain import likely, validated
 from argosy.core.config.schema import ADDED, RUNTIME, Config, Measured, ModelDir, Rate, Seed, TokensDir, Upstream
+from argosy.core.statistics.metric import Metric
 from argosy.corpus.tokens.amounts import Amount, check_batch, micro_batch_problem
+from argosy.model.post import HELDOUT, PREFERENCES
 from argosy.model.train.config import TrainConfig, micro_batch
 from argosy.model.train.config.distil import DistilConfig
 from argosy.model.train.config.numerics import NumericsConfig
@@ -76,6 +78,8 @@ class PosttrainingConfig(NumericsConfig):
     rows_of_one_length: ClassVar[bool] = False
     """Whether a sample can be shared out over processes."""
 
+    stage: str = ""
+    """Name of the checkpoint in results."""
     checkpoint: ModelDir = ""
     """Directory of the training step that this one continues; its `final` export is loaded."""
     data: Upstream = ""
@@ -178,7 +182,7 @@ class PosttrainingConfig(NumericsConfig):
     def phase(self, steps: int, samples: int, length: int) -> TrainConfig:
         """Return what an engine and the schedule of the learning rate read: a phase of `steps` optimizer steps of
         `samples` examples over all processes, of at most `length` tokens each."""
-        shared = self.model_dump(include=set(TrainConfig.model_fields) - {"micro_batch_size"})
+        shared = self.model_dump(include=set(TrainConfig.model_fields) - {"micro_batch_size", "final_by"})
         if self.engine.name == "auto":
             shared["engine"] = "torch"
         tokens = steps * samples * length
@@ -187,16 +191,40 @@ class PosttrainingConfig(NumericsConfig):
                               "sequence_length": length, "warmup_tokens": int(self.warmup_ratio * tokens)})
 
 
-class PreferenceConfig(PosttrainingConfig):
+class MeasuredConfig(PosttrainingConfig):
+    """Config of a step that may export the best of several evaluations."""
+
+    measured: ClassVar[Mapping[str, Metric]] = {}
+    heldout_points: Annotated[PositiveInt, ADDED] = 1
+    """Held-out evaluations during training, the last at its end."""
+    final_by: Annotated[str, Field(title="heldout/METRIC[/CHANNEL]"), ADDED] = ""
+    """Held-out metric that is best in the evaluation whose model is exported, as it is logged, such as
+    heldout/instruction_loss or heldout/preference_accuracy/maths; empty: the last one's is."""
+
+    @property
+    def final_kind(self) -> Metric | None:
+        """Return the kind of `final_by`; None where the step does not measure it, or no way is better."""
+        kind = self.measured.get("/".join(self.final_by.split("/")[:2]) + "*")
+        return kind if kind and kind.sign else None
+
+    def check_fields(self) -> None:
+        if self.final_by and not self.final_kind:
+            names = ", ".join(name.removesuffix("*") for name, kind in self.measured.items() if kind.sign)
+            raise ValueError(f"final_by is {self.final_by!r}, allowed: {names}, with /CHANNEL for one of its channels")
+        if self.final_by and (self.heldout_points < 2 or self.resume):
+            raise ValueError(f"final_by={self.final_by} compares all held-out points of one run: set heldout_points to "
+                             f"2 or more (it is {self.heldout_points}), and leave resume={self.resume} out")
+
+
+class PreferenceConfig(MeasuredConfig):
     """Config of a step that learns from preference pairs."""
 
+    measured: ClassVar[Mapping[str, Metric]] = PREFERENCES
     preferences: str = "preferences.jsonl"
     """File of the data step to learn from."""
     heldout: str = "preferences_heldout.jsonl"
     """File of the data step that is evaluated before and after; "" holds out `heldout_limit` examples of those to learn
     from, a quarter at most, by their prompts."""
-    heldout_points: Annotated[PositiveInt, ADDED] = 1
-    """Held-out evaluations during training, the last at its end."""
     loss_weights: dict[str, Rate] = Field({})
     """Weight of a channel's examples in the loss, such as {code: 0.5}; 1 where none is given."""
 
@@ -208,10 +236,11 @@ class PreferenceConfig(PosttrainingConfig):
         return [order[at : at + self.batch_size] for at in range(0, len(order), self.batch_size)]
 
 
-class SFTConfig(PosttrainingConfig, DistilConfig):
+class SFTConfig(MeasuredConfig, DistilConfig):
     """Config of the step; `batch_size` and `micro_batch_size` count rows, which hold several conversations each."""
 
     rows_of_one_length: ClassVar[bool] = True
+    measured: ClassVar[Mapping[str, Metric]] = HELDOUT
 
     stage: str = "sft"
     """Name of the checkpoint in results; a second model beside the first has its own."""

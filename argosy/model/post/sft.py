@@ -26,7 +26,7 @@ from argosy.corpus.tokens.reader import TokenizedChannel, check_tokenizer, read_
 from argosy.corpus.tokens.windows import IGNORED, ChannelWindows, Window
 from argosy.model.infer.decode import Decoding, TransformersDecoder
 from argosy.model.post.config import SFTConfig
-from argosy.model.post.stage import Stage, Trained
+from argosy.model.post.stage import Evaluate, Stage, Trained
 from argosy.model.train.config import TrainConfig
 from argosy.model.train.engines import make_engine
 from argosy.model.train.engines.fitting import explained
@@ -39,7 +39,6 @@ from argosy.model.train.loop import Loop
 from argosy.model.train.phase import loss_weights
 from argosy.model.train.updates import Sampled
 from argosy.model.weights.chat import check_length, encode_answers, encode_prompt, learnt_marks
-from argosy.model.weights.export import Exporter
 
 CHANNEL = "default"  # of a record that names none
 PROMPTS = "_prompts"  # ends the name of the channel that has a channel's prompts
@@ -213,11 +212,11 @@ class InstructionLoss(LossModule):
         return super().hidden(given, documents, positions)
 
 
-def finetune(stage: Stage[SFTConfig], model: Any, rows: Rows) -> Trained:
+def finetune(stage: Stage[SFTConfig], model: Any, rows: Rows, evaluate: Evaluate | None = None) -> Trained:
+    """Train `model` on `rows`; `evaluate` measures it on the way, where the config has held-out points there."""
     config, group = stage.config, stage.group
     phase = config.phase(amount_of(config, rows).steps, config.batch_size, rows.length)
     weights = rows.weights(loss_weights(phase, rows.channels), config.prompt_weight)
-    exporter = Exporter(stage.context, config.stage, stage.source.tokenizer, stage.source.tokens, chat=True)
     with explained(phase, model, group):
         engine = make_engine(model, len(rows.names), phase, group,
                              lambda model: InstructionLoss(model, len(rows.names), phase, config.neftune_noise))
@@ -225,9 +224,14 @@ def finetune(stage: Stage[SFTConfig], model: Any, rows: Rows) -> Trained:
             engine.weigh(weights)
         if config.teacher:
             engine.module.teacher = Teacher(phase, engine.module, stage.source.tokenizer)
-        Loop(phase, stage.context, engine, Sampled(phase, stage.context, engine, rows, None, exporter)).run()
-        whole = WholeModel(engine, stage.model).refresh()
-    return Trained(phase.steps, phase.steps * phase.tokens_per_step, whole)
+        updates = Sampled(phase, stage.context, engine, rows, None, stage.exporter)
+        whole = None
+        if evaluate and config.heldout_points > 1:
+            whole = WholeModel(engine, stage.model)
+            updates.measure = stage.during(evaluate, phase, engine, whole, [phase.tokens_per_step] * phase.steps)
+        Loop(phase, stage.context, engine, updates).run()
+        whole = whole or WholeModel(engine, stage.model)
+    return Trained(phase.steps, phase.steps * phase.tokens_per_step, whole.refresh())
 
 
 def amount_of(config: SFTConfig, rows: Rows) -> Amount:

@@ -13,25 +13,29 @@ from argosy.core.errors import InputError, StepError
 from argosy.core.lazy import torch
 from argosy.core.step.contract import StepContext
 from argosy.core.step.process import make_deterministic
+from argosy.core.store.files import publish, read_record
 from argosy.core.store.step_files import given_directory
+from argosy.core.tracking.tracker import Tracker
 from argosy.corpus.data.counts import Rejects, read_records
 from argosy.model.infer.decode import Decoding
 from argosy.model.post.config import PosttrainingConfig, PosttrainingOutputs
 from argosy.model.train.precision import missing, speed_up_bfloat16
 from argosy.model.weights.chat import check_template, end_tokens
-from argosy.model.weights.checkpoint import open_final
-from argosy.model.weights.export import Exporter
+from argosy.model.weights.checkpoint import ABOUT, EXPORTS, open_final
+from argosy.model.weights.export import Export, Exporter
 from argosy.model.weights.load import OUTPUT_LAYER, load_model
 from argosy.model.weights.pretrained import load_config, load_tokenizer, weights_dtype
 from argosy.model.weights.templates import check_spans, use_template
 
 if TYPE_CHECKING:
+    from argosy.model.train.config import TrainConfig
     from argosy.model.train.parallelism import Group
 
 R = TypeVar("R")
 C = TypeVar("C", bound=PosttrainingConfig, covariant=True)
 _C = TypeVar("_C", bound=PosttrainingConfig)
-NAME = "final"
+Evaluate = Callable[[Any], Mapping[str, float]]
+NAME, BEST, NEXT = "final", "best", "next"  # exports: `final_by` keeps the best so far, and writes one in its place
 
 
 @dataclass(frozen=True)
@@ -134,27 +138,80 @@ class Stage(Generic[C]):
         whole = (*whole, *tables_of_new_tokens(model, self.source.tokenizer))
         return add_adapters(model, self.config.lora, self.config.seed, self.source.path, whole)
 
-    def run(
-        self, name: str, model: Any, evaluate: Callable[[Any], Mapping[str, float]], train: Callable[[], Trained]
-    ) -> PosttrainingOutputs:
-        """Evaluate `model`, train it, evaluate what came of it, and export that as the stage `name`.
+    @property
+    def exporter(self) -> Exporter:
+        """Return the writer of its exports."""
+        auto = self.config.export_dtype == "auto"
+        dtype = weights_dtype(self.source.path) if auto else self.config.export_dtype
+        return Exporter(self.context, self.config.stage, self.source.tokenizer, self.source.tokens, chat=True,
+                        dtype=dtype)
 
-        Raises StepError: a result is not a finite number."""
-        progress = self.context.progress
+    def measure(self, evaluate: Evaluate, model: Any, step: int, tokens: int) -> dict[str, float]:
+        """Evaluate the model after `step` steps of `tokens`; with `final_by`, export it where it is the best so far.
+        Every process calls this."""
+        values = dict(evaluate(model))
+        if self.context.rank == 0 and self._goodness(values) > self._goodness(self._best().get("heldout", {})):
+            unregistered = replace(self.context, tracker=Tracker())
+            replace(self.exporter, context=unregistered, more={"heldout": values}).write(NEXT, model, step, tokens)
+        self.group.barrier()
+        return values
+
+    def during(self, evaluate: Evaluate, phase: "TrainConfig", engine: Any, whole: Any, tokens: Sequence[int]
+               ) -> Callable[[int], dict[str, float]]:
+        """Return what a loop calls after each step: `measure` of the `whole` model where it is due before the end.
+        `tokens`: of each step."""
+        due = phase.heldout_steps() - {phase.steps}
+
+        def point(step: int) -> dict[str, float]:
+            if step not in due:
+                return {}
+            with self.context.progress.during("held-out"), engine.as_agreed():
+                values = self.measure(evaluate, whole.refresh(), step, sum(tokens[:step]))
+            engine.module.train()
+            return values
+
+        return point
+
+    def _goodness(self, values: Mapping[str, float]) -> float:
+        config: Any = self.config
+        kind = getattr(config, "final_kind", None)
+        return kind.goodness(values[config.final_by]) if kind and values else -math.inf
+
+    def _best(self) -> dict[str, Any]:
+        """Return the record of the best export so far; {}: there is none."""
+        folder = self.context.out / EXPORTS
+        if (folder / NEXT).is_dir():
+            publish(folder / NEXT, folder / BEST)
+        return read_record(folder / BEST / ABOUT)
+
+    def run(self, model: Any, evaluate: Evaluate, train: Callable[[], Trained]) -> PosttrainingOutputs:
+        """Evaluate `model`, train it, evaluate what came of it, and export that, or what `final_by` chooses.
+
+        Raises StepError: a result is not a finite number; InputError: `final_by` is none of them."""
+        progress, by = self.context.progress, getattr(self.config, "final_by", "")
         with progress.during("held-out before training"):
-            before = evaluate(model)
+            before = dict(evaluate(model))
+        if by and by not in before:
+            raise InputError(f"final_by is {by!r}, which these held-out data do not give, allowed: "
+                             f"{', '.join(name for name in before if 'stderr' not in name)}")
         self.context.tracker.metrics(before, step=0)
         step, tokens, trained = train()
         model = model if trained is None else trained
         with progress.during("held-out after training"):
-            after = evaluate(model)
+            after = self.measure(evaluate, model, step, tokens)
         check_heldout(before, after, step)
         self.context.tracker.metrics(after, step=step)
-        auto = self.config.export_dtype == "auto"
-        dtype = weights_dtype(self.source.path) if auto else self.config.export_dtype
-        exporter = Exporter(self.context, name, self.source.tokenizer, self.source.tokens, chat=True, dtype=dtype)
-        exporter.write(NAME, model.eval(), step, tokens)
-        export = exporter.describe(NAME, step, tokens)
+        if by:
+            best, last = self.group.agreed(self._best() if self.context.rank == 0 else {}), after
+            after, about = best["heldout"], {"step": best["step"], "tokens": best["tokens"]}
+            print(f"step {best['step']} is the final export: its {by} is {after[by]:.4f}, that of the last one "
+                  f"{last[by]:.4f}", flush=True)
+            export = Export(name=NAME, path=Exporter.path(BEST), **about)
+            if self.context.rank == 0:
+                self.context.tracker.model(NAME, self.context.out / export.path, stage=self.config.stage, **about)
+        else:
+            self.exporter.write(NAME, model.eval(), step, tokens)
+            export = self.exporter.describe(NAME, step, tokens)
         metrics = {f"{name}/before": value for name, value in before.items()}
         metrics |= {f"{name}/after": value for name, value in after.items()}
         return PosttrainingOutputs(exports=[export], final=export.path, metrics=metrics, rejected=self.rejects.counts())

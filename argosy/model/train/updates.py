@@ -153,9 +153,10 @@ class Sampled(Updates):
     """Updates over samples, with losses by channel, held-out losses and exports on the way: of pretraining and SFT.
 
     Args:
-        heldout: None where the step evaluates and exports its model by itself, before and after the loop.
+        heldout: None where the step evaluates and exports its model by itself: with `measure`, and after the loop.
 
     Attributes:
+        measure: returns its held-out results that are due after a step.
         results: the held-out losses at the start and at the end, as `before` and `after`."""
 
     unit: ClassVar[str] = "tokens"
@@ -165,6 +166,7 @@ class Sampled(Updates):
         self.config, self.context, self.engine, self.size = config, context, engine, config.tokens_per_step
         self.samples, self.heldout, self.exporter = samples, heldout, exporter
         self.results: dict[str, dict[str, ChannelLoss]] = {"before": {}}
+        self.measure: Callable[[int], Values] = lambda _: {}
         self._losses = LossWindow(samples.names, engine.group)
         self._experts = ExpertLoad(engine.module, engine.group)
         self._meter = Meter(config, engine.group, engine.module.model, engine.clock)
@@ -235,7 +237,9 @@ class Sampled(Updates):
         return Logged({**losses, **own, **watched, **slower}, text, f"loss {loss:.3f}, {speed:,.0f} tok/s{mfu}", slow)
 
     def evaluate(self, step: int) -> Values:
-        if self.heldout is None or step not in self._evaluations:
+        if self.heldout is None:
+            return self.measure(step)
+        if step not in self._evaluations:
             return {}
         with self.context.progress.during("held-out loss"), self.engine.as_agreed():
             result = self.heldout.by_channel(self.engine.module)

@@ -2,8 +2,8 @@
 
 import shutil
 from collections import deque
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,8 @@ class Exporter:
     Attributes:
         tokens_before: tokens of the model's training in the phases before.
         chat: whether the checkpoint answers in the chat format.
-        dtype: precision of the weights that are written."""
+        dtype: precision of the weights that are written.
+        more: fields of their argosy.json."""
 
     context: StepContext
     stage: str
@@ -47,6 +48,7 @@ class Exporter:
     tokens_before: int
     chat: bool = False
     dtype: str = "float32"
+    more: Mapping[str, Any] = field(default_factory=dict)
 
     def write(self, name: str, model: Any, step: int, tokens: int, weights: Weights | None = None) -> None:
         """Write `checkpoints/<name>`, whole or not at all, and register it; of several processes, rank 0 does.
@@ -68,7 +70,7 @@ class Exporter:
         temporary = temporary_of(target)
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir(parents=True)
-        about = {"stage": self.stage, "step": step, "tokens": total, "chat": self.chat}
+        about = {"stage": self.stage, "step": step, "tokens": total, "chat": self.chat, **self.more}
         with self.context.progress.during("export"):
             save(temporary, target)
             self.tokenizer.save_pretrained(temporary)

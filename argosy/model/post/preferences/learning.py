@@ -20,7 +20,7 @@ from argosy.model.post.config import PreferenceConfig
 from argosy.model.post.preferences import PreferenceMethodConfig
 from argosy.model.post.preferences.examples import Example, Feedback, channels_of
 from argosy.model.post.preferences.objective import PreferenceLoss, about, labels, tensors
-from argosy.model.post.stage import Stage, Trained
+from argosy.model.post.stage import Evaluate, Stage, Trained
 from argosy.model.train.config import TrainConfig
 from argosy.model.train.decisions import Turn
 from argosy.model.train.engines import make_engine
@@ -164,7 +164,7 @@ class Learner:
     phase: TrainConfig
     examples: Sequence[Example]
     names: tuple[str, ...]
-    evaluate: Callable[[Any], Values]
+    evaluate: Evaluate
 
     @property
     def channels(self) -> tuple[str, ...]:
@@ -197,23 +197,16 @@ class Learner:
             sums, norm = self.engine.update(parts(number, cut), total, rate)
             return {"train/lr": rate, **self.engine.sizes(norm), **self._named(group.sum(sums))}
 
-        due = self.phase.heldout_steps() - {self.phase.steps}  # the stage evaluates the end
-
-        def evaluate(step: int) -> Values:
-            if step not in due:
-                return {}
-            found = self.evaluate(whole.refresh())
-            self.engine.module.train()
-            return found
+        tokens = [sum(len(ids) for at in batch for ids in self.examples[at].sides) for batch in batches]
 
         def suspects(batch: int) -> list[Suspect]:
             tokenizer, chosen = self.stage.source.tokenizer, [self.examples[at] for at in batches[batch % len(batches)]]
             return [{"channel": each.channel, "text": tokenizer.decode(each.prompt_ids)[:SHOWN]} for each in chosen]
 
         self.engine.module.train()
-        Loop(self.phase, self.stage.context, self.engine, Measured(update, evaluate=evaluate, suspects=suspects)).run()
-        tokens = sum(len(ids) for batch in batches for at in batch for ids in self.examples[at].sides)
-        return Trained(len(batches), tokens, whole.refresh())
+        point = self.stage.during(self.evaluate, self.phase, self.engine, whole, tokens)
+        Loop(self.phase, self.stage.context, self.engine, Measured(update, evaluate=point, suspects=suspects)).run()
+        return Trained(len(batches), sum(tokens), whole.refresh())
 
     def _named(self, sums: Tensor) -> Values:
         """Return means over the examples of an update, and by channel where there are several."""
@@ -243,7 +236,7 @@ def row_settings(phase: TrainConfig, examples: Sequence[Example]) -> tuple[torch
 
 
 def learn(stage: Stage[PreferenceMethodConfig], model: Any, examples: Sequence[Example],
-          evaluate: Callable[[Any], Values]) -> Trained:
+          evaluate: Evaluate) -> Trained:
     """Train the policy `model` on pairs, or on single answers, by the config's method; `evaluate` measures a model on
     held-out ones."""
     config, method = stage.config, stage.config.chosen

@@ -5,7 +5,7 @@ The loss is that of Bradley and Terry, -log sigmoid(r(chosen) - r(rejected) - ma
 the margin as in Llama 2, Touvron et al. 2023, equation 2); `centering` draws r(chosen) + r(rejected) to 0 (Eisenstein
 et al. 2023)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -17,7 +17,7 @@ from argosy.model.post.config import PreferenceConfig
 from argosy.model.post.preferences.examples import Preference, channels_of
 from argosy.model.post.preferences.learning import Learner, Part, plan, row_settings
 from argosy.model.post.preferences.objective import about, rewards_at, right, tensors
-from argosy.model.post.stage import Source, Stage, Trained
+from argosy.model.post.stage import Evaluate, Source, Stage, Trained
 from argosy.model.train.engines import make_engine
 from argosy.model.train.engines.fitting import explained
 from argosy.model.train.engines.parts import WholeModel
@@ -115,7 +115,7 @@ def merge_heads(model: Any) -> Any:
 
 
 def train_reward_model(stage: Stage[PreferenceConfig], model: Any, pairs: Sequence[Preference], centering: float,
-                       evaluate: Callable[[Any], dict[str, float]]) -> Trained:
+                       evaluate: Evaluate) -> Trained:
     """Train `model`, which `start_reward_model` made, on `pairs`; `evaluate` measures a model on held-out ones."""
     config, heads = stage.config, model.config.num_labels
     pairs, batches, phase = plan(config, pairs)

@@ -11,11 +11,11 @@ import steps.preference
 import steps.reward_model
 import steps.rlhf
 import steps.sft
-from argosy.core.errors import StepError
+from argosy.core.errors import InputError, StepError
 from argosy.core.store.files import remove_temporaries
 from argosy.model.post.rl.networks import Networks
 from argosy.model.post.rl.rollout import Collector
-from argosy.model.post.stage import check_heldout
+from argosy.model.post.stage import Stage, check_heldout
 from argosy.model.train.engines.torch import TorchEngine
 from tests.posttraining_fixtures import make_checkpoint, make_data
 from tests.training_fixtures import Devices, Recorder, digests, dying, run_here
@@ -146,3 +146,39 @@ def test_heldout_results_that_are_no_numbers_are_named() -> None:
         check_heldout({"heldout/loss": 1.0}, {"heldout/loss": float("nan")}, 7)
     with pytest.raises(StepError, match=r"before training, heldout/loss is inf: the checkpoint"):
         check_heldout({"heldout/loss": float("inf")}, {}, 7)
+
+
+@pytest.mark.parametrize(("name", "by", "fields"), [
+    ("sft", "heldout/instruction_loss", {"learning_rate": 0.1, "max_steps": 8, "max_new_tokens": 4}),
+    ("preference", "heldout/preference_accuracy", {"learning_rate": 0.05, "max_steps": 16}),
+    ("reward_model", "heldout/preference_brier", {"learning_rate": 0.1, "max_steps": 16}),
+])
+def test_the_best_point_is_the_final_export_whatever_kills_come(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, by: str, fields: dict[str, Any]
+) -> None:
+    fields |= {"checkpoint": root / "base", "data": root / "data", "dtype": "float32", "save_every": 3, "log_every": 1,
+               "heldout_points": fields["max_steps"] // 2, "final_by": by, "warmup_ratio": 0.95,
+               "schedule": "constant", "batch_size": 8, "micro_batch_size": 8}  # the rate rises until it is too high
+    module, whole = getattr(steps, name), Recorder()
+    outputs = run_here(module, tmp_path / "whole", whole, **fields)
+    measured = {step: value for (metric, step), value in whole.logged.items() if metric == by and step}
+    assert list(measured) == list(range(2, fields["max_steps"] + 1, 2))
+    best = min(measured, key=lambda step: -measured[step] if by.endswith("accuracy") else measured[step])
+    assert 2 < best < fields["max_steps"]
+    assert (outputs.exports[0].step, outputs.metrics[f"{by}/after"]) == (best, measured[best])
+    assert [path.name for path in (tmp_path / "whole/checkpoints").iterdir()] == ["best"]
+    assert whole.models == {"final": (best, outputs.exports[0].tokens)}
+    for calls in (best // 2, 2):  # just after the best export, before a state is saved, and after a later point
+        with monkeypatch.context() as patch:
+            patch.setattr(Stage, "measure", dying(Stage.measure, calls))
+            with pytest.raises(KeyboardInterrupt):
+                run_here(module, tmp_path / "cut", **fields)
+    assert run_here(module, tmp_path / "cut", **fields) == outputs
+    assert digests(tmp_path / "cut") == digests(tmp_path / "whole")
+
+
+def test_a_channel_that_is_not_measured_is_refused_before_training(root: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"final_by is '.*/no', .*allowed: heldout/instruction_loss"):
+        run(steps.sft, tmp_path, checkpoint=root / "base", data=root / "data", max_steps=2, heldout_points=2,
+            final_by="heldout/instruction_loss/no", heldout_limit=4)
+    assert not (tmp_path / "checkpoints").exists()

@@ -38,8 +38,9 @@ STEPS: dict[str, tuple[str, dict[str, Any]]] = {
     "short": ("pretrain", {**PRETRAIN, "tokens": 256, "sequence_length": 16, "exports": [1.0],
                            "model": {**PRETRAIN["model"], "max_position_embeddings": 16}}),
     "sft": ("sft", {**LEARN, "batch_size": 6, "micro_batch_size": 1, "neftune_noise": 5}),
-    "taught": ("sft", {**LEARN, "batch_size": 6, "micro_batch_size": 1, "teacher_share": 0.7}),
-    "dpo": ("preference", LEARN),
+    "taught": ("sft", {**LEARN, "batch_size": 6, "micro_batch_size": 1, "teacher_share": 0.7, "heldout_points": 3,
+                       "final_by": "heldout/instruction_loss"}),
+    "dpo": ("preference", {**LEARN, "heldout_points": 4, "final_by": "heldout/preference_loss"}),
     "kto": ("preference", {**LEARN, "max_steps": 4, "method": "kto"}),
     "reward_model": ("reward_model", {**LEARN, "max_steps": 4, "lora": {"rank": 4, "kind": "dora", "merge": False}}),
     "ppo": ("rlhf", {**RLHF, "method": "ppo"}),
@@ -198,9 +199,12 @@ def test_a_step_that_is_to_stop_saves_and_no_step_is_done_twice(given: Path, tmp
 ])
 def test_several_processes_equal_one(given: Path, name: str, fields: dict[str, Any]) -> None:
     """All sum the same gradients in another order: a relative 1e-5 in losses, 1e-3 in the norm of gradients."""
-    one, two = metrics(whole(given, name)), metrics(whole(given, name, **{"processes": 2, **fields}))
+    runs = whole(given, name), whole(given, name, **{"processes": 2, **fields})
+    one, two = map(metrics, runs)
     assert one.keys() == two.keys()
     equal(two, one)
+    first, second = ([each["step"] for each in outputs(run)["exports"]] for run in runs)
+    assert first == second
 
 
 def test_a_phase_goes_on_with_other_processes_and_engines(given: Path, tmp_path: Path) -> None:
