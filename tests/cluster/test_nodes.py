@@ -60,8 +60,9 @@ def living(cluster: Cluster) -> list[str]:
     return [pod.metadata.name for pod in pods(cluster) if pod.status.phase in ("Pending", "Running")]
 
 
-def jobsets(cluster: Cluster, workflow: str) -> list[dict[str, Any]]:
-    found = cluster.custom().list_namespaced_custom_object(*JOBSETS, cluster.namespace, "jobsets")["items"]
+def jobsets(cluster: Cluster, workflow: str, api: tuple[str, str] = JOBSETS, kind: str = "jobsets"
+            ) -> list[dict[str, Any]]:
+    found = cluster.custom().list_namespaced_custom_object(*api, cluster.namespace, kind)["items"]
     return [each for each in found if each["metadata"].get("labels", {}).get("argosy/workflow") == workflow]
 
 
@@ -169,19 +170,17 @@ def test_a_launcher_does_not_wait_where_all_jobsets_failed(cluster: Cluster, sto
 
 
 def test_a_train_job_gives_the_same_weights_and_leaves_nothing(cluster: Cluster, store: Path, two_groups: Path) -> None:
-    def made(kind: str) -> list[dict[str, Any]]:
-        return list(cluster.custom().list_namespaced_custom_object(*TRAINER, cluster.namespace, kind)["items"])
-
     if f"trainjobs.{TRAINER[0]}" not in definitions():
         pytest.skip("the cluster has no Kubeflow Trainer")
     with cluster.changed("trainer", nodes=Nodes(kind="TrainJob")) as changed:
         name = changed.submit(**RANGE, profile="trainer")
         check(changed, name, store, two_groups)
-    [job], [jobset] = made("trainjobs"), jobsets(cluster, name)
+    [job], [jobset] = jobsets(cluster, name, TRAINER, "trainjobs"), jobsets(cluster, name)
     assert [each["type"] for each in job["status"]["conditions"]] == ["Complete"]
     assert jobset["metadata"]["ownerReferences"][0]["uid"] == job["metadata"]["uid"]
     delete(cluster, name)
-    cluster.until(lambda: not [*made("trainjobs"), *made("trainingruntimes")], "the end of its TrainJob")
+    cluster.until(lambda: not any(jobsets(cluster, name, TRAINER, kind) for kind in ("trainjobs", "trainingruntimes")),
+                  "the end of its TrainJob")
 
 
 @pytest.mark.parametrize("how", ["stopped", "terminated", "deleted"])
