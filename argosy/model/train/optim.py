@@ -23,7 +23,7 @@ from argosy.model.train.precision import missing
 MOMENTUM = 0.95
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 ITERATIONS = 5
-COMPARED = 2**16  # numbers of a weight by which the size of its update is known
+COMPARED = 2**15  # numbers of a weight by which the size of its update is known
 
 
 class MuonAdamW(torch.optim.AdamW):
@@ -187,10 +187,12 @@ class UpdateSize:
         rows = [(part.flatten(0, -2) if part.ndim > 1 else part.view(-1, 1))[some]
                 for part, some in zip(parts, self._rows, strict=True)]
         before = [each.clone() for each in rows]
+        whole = torch._foreach_norm(before)
         yield
-        norms = torch.stack([*torch._foreach_norm(torch._foreach_sub(rows, before)), *torch._foreach_norm(before)])
-        change, whole = self._group.sum((norms.double().view(2, -1).square() * self._shares).sum(1))
-        self.last = (change / torch.where(whole > 0, whole, 1.0)).sqrt()
+        torch._foreach_sub_(before, rows)
+        norms = torch.stack([*torch._foreach_norm(before), *whole])
+        change, size = self._group.sum((norms.double().view(2, -1).square() * self._shares).sum(1))
+        self.last = (change / torch.where(size > 0, size, 1.0)).sqrt()
 
 
 def set_rate(optimizer: torch.optim.Optimizer, learning_rate: float) -> None:
