@@ -12,7 +12,7 @@ from argosy.core.config.explain import first_of
 from argosy.core.errors import InputError
 from argosy.core.store.files import read_record
 from argosy.core.store.goodput import WHO, WORDS, attempts_of, goodput
-from argosy.core.store.step_files import LOG, PROGRESS, RUN, read_done
+from argosy.core.store.step_files import LOG, PROGRESS, RUN, WATCH, read_done
 from argosy.corpus.data.counts import remedy
 from argosy.corpus.text.display import columns, duration
 from workflows.argo.client.view import Task, Unit, View, seconds, view
@@ -33,7 +33,7 @@ _MUCH = 1 / 3  # of a channel that one filter drops
 def kept_aside(directories: Mapping[str, str]) -> Iterator[str]:
     """Yield lines for finished nodes whose outputs have `rejected` (counts by reason), `damaged` (files that could not
     be read whole, and why), `skipped` (files), `notes`, or `lost` (channel -> filter -> share of the documents that it
-    dropped); parts of one stage together.
+    dropped); parts of one stage together. Then what the watch over training has said.
 
     `directories`: by the node's id."""
     stages: dict[str, list[tuple[str, Mapping[str, Any]]]] = {}
@@ -48,6 +48,11 @@ def kept_aside(directories: Mapping[str, str]) -> Iterator[str]:
         yield f"warning: {_count(len(damaged) - _SHOWN, 'more file')} not read whole"
     for stage, parts in stages.items():
         yield from _of_stage(stage, parts)
+    for name, directory in directories.items():
+        decisions = read_record(Path(directory, WATCH)).get("decisions", [])
+        yield from (f"{name}: {each['said']}; {each['advice']}" for each in decisions[:_SHOWN])
+        if len(decisions) > _SHOWN:
+            yield f"{name}: {_count(len(decisions) - _SHOWN, 'more decision')} of the watch in {directory}/{WATCH}"
 
 
 def _of_stage(stage: str, parts: list[tuple[str, Mapping[str, Any]]]) -> Iterator[str]:

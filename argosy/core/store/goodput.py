@@ -80,7 +80,7 @@ def goodput(attempts: Sequence[Attempt]) -> Goodput:
         steps = run["done"] - run["from"] + run["undone"]
         again = run["undone"] + max(0, run["done"] - max(run["from"], resumed))
         lost[REPEATED] += (run["at"] - run["began"] - run["stalled"]) * again / steps if steps else 0.0
-        resumed = min(resumed, run["from"])
+        resumed = min(resumed, run["from"] if run["done"] else resumed)  # of one that trained
     hours = [(each["ended"] - each["started"]) * each.get("gpus", 0) / 3600 for each in attempts]
     prices = [each.get("price") for each in attempts]
     priced = any(prices) and sum(hours) > 0

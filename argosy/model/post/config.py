@@ -198,8 +198,7 @@ class MeasuredConfig(PosttrainingConfig):
     heldout_points: Annotated[PositiveInt, ADDED] = 1
     """Held-out evaluations during training, the last at its end."""
     final_by: Annotated[str, Field(title="heldout/METRIC[/CHANNEL]"), ADDED] = ""
-    """Held-out metric that is best in the evaluation whose model is exported, as it is logged, such as
-    heldout/instruction_loss or heldout/preference_accuracy/maths; empty: the last one's is."""
+    """Held-out metric, such as heldout/preference_accuracy/maths, whose best point is exported; empty: the last point."""
 
     @property
     def final_kind(self) -> Metric | None:
@@ -212,8 +211,8 @@ class MeasuredConfig(PosttrainingConfig):
             names = ", ".join(name.removesuffix("*") for name, kind in self.measured.items() if kind.sign)
             raise ValueError(f"final_by is {self.final_by!r}, allowed: {names}, with /CHANNEL for one of its channels")
         if self.final_by and (self.heldout_points < 2 or self.resume):
-            raise ValueError(f"final_by={self.final_by} compares all held-out points of one run: set heldout_points to "
-                             f"2 or more (it is {self.heldout_points}), and leave resume={self.resume} out")
+            wrong = f"resume={self.resume}" if self.resume else f"heldout_points={self.heldout_points}"
+            raise ValueError(f"final_by={self.final_by} chooses among 2 or more points of one run: change {wrong}")
 
 
 class PreferenceConfig(MeasuredConfig):
@@ -297,4 +296,5 @@ class PosttrainingOutputs(Measured):
     metrics: dict[str, float] = Field(default_factory=dict)
     """Held-out results as `<name>/before` and `<name>/after`."""
     rejected: dict[str, int] = Field(default_factory=dict)
-    """Number of records that were set aside, by reason; they are in `rejects/`."""
+    """Number of records that were set aside, by reason; they are in `rejects/`. `notes`: sentences for people."""
+    notes: tuple[str, ...] = ()

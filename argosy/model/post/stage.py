@@ -188,6 +188,7 @@ class Stage(Generic[C]):
         """Evaluate `model`, train it, evaluate what came of it, and export that, or what `final_by` chooses.
 
         Raises StepError: a result is not a finite number; InputError: `final_by` is none of them."""
+        notes = list[str]()
         progress, by = self.context.progress, getattr(self.config, "final_by", "")
         with progress.during("held-out before training"):
             before = dict(evaluate(model))
@@ -204,8 +205,11 @@ class Stage(Generic[C]):
         if by:
             best, last = self.group.agreed(self._best() if self.context.rank == 0 else {}), after
             after, about = best["heldout"], {"step": best["step"], "tokens": best["tokens"]}
-            print(f"step {best['step']} is the final export: its {by} is {after[by]:.4f}, that of the last one "
-                  f"{last[by]:.4f}", flush=True)
+            notes.append(f"step {best['step']} of {step} is the final export: its {by} is {after[by]:.4f}, that of the "
+                         f"last one {last[by]:.4f}, that before training {before[by]:.4f}")
+            if self._goodness(before) >= self._goodness(after):
+                notes[0] += ": training has not made it better (warning)"
+            print(notes[0], flush=True)
             export = Export(name=NAME, path=Exporter.path(BEST), **about)
             if self.context.rank == 0:
                 self.context.tracker.model(NAME, self.context.out / export.path, stage=self.config.stage, **about)
@@ -214,7 +218,8 @@ class Stage(Generic[C]):
             export = self.exporter.describe(NAME, step, tokens)
         metrics = {f"{name}/before": value for name, value in before.items()}
         metrics |= {f"{name}/after": value for name, value in after.items()}
-        return PosttrainingOutputs(exports=[export], final=export.path, metrics=metrics, rejected=self.rejects.counts())
+        return PosttrainingOutputs(exports=[export], final=export.path, metrics=metrics, rejected=self.rejects.counts(),
+                                   notes=notes)
 
 
 def begin(config: _C, context: StepContext) -> Stage[_C]:

@@ -139,7 +139,8 @@ class Decisions:
                 "the batch is the same as one of the 8 before it")
         batches, times, back = ", ".join(map(str, found["passed"])), self._times(), found["back"]
         how = f"without batches {batches}" if batches else f"at {(found['rate'] or [1.0])[-1]:.3g} of the learning rate"
-        ends = f": the step ends after going back {times} times (watch.most)" if times else ": the step ends"
+        ends = ": the step ends" + (f" after going back {times} times (watch.most), and would again: another policy, "
+                                    "rate or data make another run" if times else "")
         nowhere = ": there is no state to go back to, and the next start of this step begins anew, "
         goes = f"{nowhere if back is None else f': back to step {back}, and on '}{how}"
         return f"step {found['step']}: {found['kind']}, {what}" + {"tell": "", "stop": ends}.get(found["action"], goes)

@@ -227,8 +227,8 @@ def test_texts_of_pretraining_are_their_share_of_the_tokens(tokenizer: Any, tmp_
 @pytest.mark.parametrize(("fields", "message"), [
     ({"final_by": "heldout/preference_accuracy"}, r"allowed: heldout/instruction_loss, "),
     ({"final_by": "heldout/exact_match_stderr"}, r"final_by is 'heldout/exact_match_stderr', allowed"),
-    ({"final_by": "heldout/exact_match", "heldout_points": 1}, r"set heldout_points to 2 or more \(it is 1\)"),
-    ({"final_by": "heldout/exact_match", "resume": "sft-ab/state/step-4"}, r"leave resume=sft-ab/state/step-4 out"),
+    ({"final_by": "heldout/exact_match", "heldout_points": 1}, r"2 or more points of one run: change heldout_points=1"),
+    ({"final_by": "heldout/exact_match", "resume": "sft-ab/state/step-4"}, r"change resume=sft-ab/state/step-4"),
 ])
 def test_a_best_point_needs_a_metric_and_points_to_choose_from(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
