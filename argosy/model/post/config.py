@@ -198,7 +198,7 @@ class MeasuredConfig(PosttrainingConfig):
     heldout_points: Annotated[PositiveInt, ADDED] = 1
     """Held-out evaluations during training, the last at its end."""
     final_by: Annotated[str, Field(title="heldout/METRIC[/CHANNEL]"), ADDED] = ""
-    """Held-out metric, such as heldout/preference_accuracy/maths, whose best point is exported; empty: the last point."""
+    """Held-out metric, such as heldout/preference_accuracy/maths, whose best point is exported; empty: the last."""
 
     @property
     def final_kind(self) -> Metric | None:
