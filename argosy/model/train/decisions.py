@@ -17,7 +17,7 @@ _ADVICE = {
     "wild": "lower learning_rate, or lengthen the warm-up",
     "new": "so is the first step's, before any update: see whether the data have the model's tokenizer, and how its "
            "weights were made",
-    UPDATE: "see whether the optimizer's state is this run's; lower beta2 or learning_rate",
+    UPDATE: "lower learning_rate or beta2, or see whether the optimizer's state is this run's",
     "drift": "lower learning_rate, or see whether the data change on the way",
     "collapse": "see whether data repeat: the documents in watch.json, the epochs of their channels, duplicates",
     "early": "early spikes with large gradients: lower beta2 or learning_rate, or lengthen the warm-up",
