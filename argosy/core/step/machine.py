@@ -82,7 +82,10 @@ def amd_gpus(root: Path = Path("/")) -> int:
     """Count AMD's GPUs, DCUs too, whose device files are here: a container sees the whole machine's topology."""
     found = 0
     for properties in root.glob("sys/class/kfd/kfd/topology/nodes/*/properties"):
-        values = dict(line.split(maxsplit=1) for line in properties.read_text().splitlines() if " " in line)
+        try:
+            values = dict(line.split(maxsplit=1) for line in properties.read_text().splitlines() if " " in line)
+        except OSError:  # of a GPU that is not this container's
+            continue
         minor = int(values.get("drm_render_minor", 0))  # 0: a CPU
         found += minor > 0 and (root / f"dev/dri/renderD{minor}").exists()
     return found if (root / "dev/kfd").exists() else 0

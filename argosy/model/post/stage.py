@@ -4,6 +4,7 @@ evaluations, checks for divergence, export."""
 import importlib
 import math
 import os
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -150,6 +151,8 @@ class Stage(Generic[C]):
         """Evaluate the model after `step` steps of `tokens`; with `final_by`, export it where it is the best so far.
         Every process calls this."""
         values = dict(evaluate(model))
+        if self.context.rank == 0 and self._best().get("step", 0) >= step:  # gone back over
+            shutil.rmtree(self.context.out / EXPORTS / BEST)
         if self.context.rank == 0 and self._goodness(values) > self._goodness(self._best().get("heldout", {})):
             unregistered = replace(self.context, tracker=Tracker())
             replace(self.exporter, context=unregistered, more={"heldout": values}).write(NEXT, model, step, tokens)

@@ -191,7 +191,7 @@ class UpdateSize:
         yield
         torch._foreach_sub_(before, rows)
         norms = torch.stack([*torch._foreach_norm(before), *whole])
-        change, size = self._group.sum((norms.double().view(2, -1).square() * self._shares).sum(1))
+        change, size = self._group.sum((norms.to(self._shares).view(2, -1).square() * self._shares).sum(1))
         self.last = (change / torch.where(size > 0, size, 1.0)).sqrt()
 
 

@@ -130,7 +130,7 @@ class StateStore:
         """Drop the states of more than `step` steps; every process calls this."""
         self.memory.flush()
         if self._group.rank == 0:
-            for path in self._everywhere():
+            for path in reversed(self._everywhere()):  # so that a kill leaves no newer one
                 if _step(path) > step:
                     _remove(path)
         self._group.barrier()

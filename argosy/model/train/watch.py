@@ -127,9 +127,10 @@ class Series:
         noise *= math.sqrt(max(1.0, sum(self.weights) / len(self.weights) / max(weight, 1.0)))
         far = config.deviations * (0.75 if early else 1.0)
         side = 0
-        if value - high > max(far * noise, limits.rise * abs(high), limits.least):
+        # Not `inf * 0`, which is no number: a limit that is infinite is never passed.
+        if limits.rise < math.inf and value - high > max(far * noise, limits.rise * abs(high), limits.least):
             side = 1
-        elif (low - value > max(far * noise, limits.fall * abs(low), limits.least)
+        elif (limits.fall < math.inf and low - value > max(far * noise, limits.fall * abs(low), limits.least)
               and 2 * len(self.values) >= config.window):
             side = -1
         if side != self.side or not self.rows:

@@ -76,8 +76,9 @@ def test_a_store_tells_what_each_person_and_workflow_has_spent(tmp_path: Path) -
     ran(tmp_path, pretraining(8192), 3600, person="wei", workflow="lifecycle-a", namespace="ml", price=2.0)
     ran(tmp_path, pretraining(16384), 1800, person="ann", workflow="lifecycle-b", exit=137, cause="oom")
     ran(tmp_path, pretraining(4096), 900, person="wei", workflow="lifecycle-b", price=2.0)
-    assert spent_by(tmp_path, "person") == [("PERSON", "ATTEMPTS", "HOURS", "GPU-HOURS", "COST"),
-                                            ("wei", "2", "1.25", "5.00", "10.00"), ("ann", "1", "0.50", "2.00", "0.00")]
+    assert spent_by(tmp_path, "person") == [
+        ("PERSON", "ATTEMPTS", "HOURS", "GPU-HOURS", "COST"), ("wei", "2", "1.25", "5.00", "10.00"),
+        ("ann", "1", "0.50", "2.00", "unknown")]
     workflows = [row[::3] for row in spent_by(tmp_path, "workflow")[1:]]
     assert workflows == [("lifecycle-a", "4.00"), ("lifecycle-b", "3.00")]
     assert [row[0] for row in spent_by(tmp_path, "namespace")[1:]] == ["ml", "(unknown)"]

@@ -10,7 +10,7 @@ from workflows.argo.pod.outputs import memory_mb, pod_patch
 from workflows.argo.pod.serving import CHECKPOINT, DEPLOYMENT, KEYS_AT, LINGER_S, PORT
 from workflows.argo.profile.pods import STORE, Manifest, whole_pod
 from workflows.argo.profile.profile import Profile
-from workflows.argo.profile.settings import Serving
+from workflows.argo.profile.settings import Placement, Serving
 from workflows.graph import Resources
 
 LABELS = {"app.kubernetes.io/name": DEPLOYMENT}
@@ -46,6 +46,8 @@ def _pod(profile: Profile, given: Serving) -> Manifest:
     made = whole_pod(profile, patch, memory_mb(profile, "serve", SIZE),
                      ["serve", "--profile", profile.name, "--checkpoint", "$(CHECKPOINT)"], {})
     (main,) = made["containers"]
+    if not profile.storage.uri and "secrets" not in profile.stages.get("serve", Placement()).model_fields_set:
+        main.pop("envFrom", None)  # it answers strangers, and needs none to read the store
     annotation = {"fieldRef": {"fieldPath": f"metadata.annotations['{CHECKPOINT}']"}}
     main["env"].append({"name": "CHECKPOINT", "valueFrom": annotation})
     secret, _, key = given.keys.partition("/")

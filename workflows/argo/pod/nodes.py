@@ -62,21 +62,21 @@ def mark_nodes(api: "Transport", bad: Collection[str]) -> int:
 
 
 def follow(name: str, look: Callable[[], int], *, once: bool) -> int:
-    """Look every two minutes; an outage is one warning. Returns 143 when stopped; with `once` 1 where something is
+    """Look every two minutes; an outage is one warning, however long, and each other trouble is one. Returns 143 when stopped; with `once` 1 where something is
     left, as `look` counts it."""
     if once:
         return int(look() > 0)
     stop_on_signals()
-    told = False
+    told = ""
     try:
         while True:
             try:
                 look()
-                told = False
+                told = ""
             except (ArgosyError, OSError, ValueError) as error:
-                if not told:
+                if str(error) != told:
                     print(f"{name}: {error}; asked again later", file=sys.stderr, flush=True)
-                told = True
+                told = str(error)
             time.sleep(EVERY_S)
     except Stopped as stopped:
         return stopped.exit_code

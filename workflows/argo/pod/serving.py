@@ -53,7 +53,7 @@ def roll(profile: Profile, given: Serving, api: "Transport") -> None:
     store, name = Path(profile.storage.root), f"{MODELS}{given.model}@{given.alias}"
     version = named_by(name, store, profile.tracking.uri)
     root = (profile.storage.uri or str(store)).rstrip("/") + "/"
-    if not version.path.startswith(root):
+    if not version.path.startswith(root) or ".." in version.path.split("/"):
         raise InputError(f"{name} is at {version.path}, which is not below {root}: {DEPLOYMENT} stays as it is")
     place = version.path.removeprefix(root)
     at = f"/apis/apps/v1/namespaces/{profile.namespace}/deployments/{DEPLOYMENT}"

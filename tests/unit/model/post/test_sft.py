@@ -3,7 +3,9 @@
 import copy
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -19,12 +21,14 @@ from argosy.corpus.tokens.windows import IGNORED
 from argosy.model.infer.decode import Decoding, TransformersDecoder
 from argosy.model.post import sft
 from argosy.model.post.config import SFTConfig
+from argosy.model.post.stage import Stage
 from argosy.model.train.config import TrainConfig
 from argosy.model.train.config.model import ModelConfig
 from argosy.model.train.engines import make_engine
 from argosy.model.train.layers.attention import PACKED, Choice, choose
 from argosy.model.train.parallelism import Group
 from argosy.model.train.phase import build_model
+from argosy.model.weights.checkpoint import ABOUT
 from tests.posttraining_fixtures import make_data, make_tokenizer
 from tests.training_fixtures import TINY_MODEL
 
@@ -233,3 +237,20 @@ def test_texts_of_pretraining_are_their_share_of_the_tokens(tokenizer: Any, tmp_
 def test_a_best_point_needs_a_metric_and_points_to_choose_from(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         SFTConfig(**{"heldout_points": 4, **fields})
+
+
+def test_a_best_point_that_training_goes_back_over_is_none_any_more(tmp_path: Path) -> None:
+    def write(name: str, model: Any, step: int, tokens: int) -> None:
+        (tmp_path / "checkpoints" / name).mkdir(parents=True)
+        about = {"step": step, "heldout": {"heldout/instruction_loss": model}}
+        (tmp_path / "checkpoints" / name / ABOUT).write_text(json.dumps(about))
+
+    stage: Any = Stage.__new__(Stage)
+    config = SFTConfig(final_by="heldout/instruction_loss", heldout_points=4)
+    vars(stage).update(config=config, context=SimpleNamespace(rank=0, out=tmp_path),
+                       group=SimpleNamespace(barrier=lambda: None))
+    with mock.patch.object(Stage, "exporter"), mock.patch(f"{Stage.__module__}.replace", return_value=SimpleNamespace(
+            write=write)):
+        for step, loss in ((100, 2.0), (300, 1.0), (300, 1.5), (400, 1.6)):  # after 300 it went back to 200
+            stage.measure(lambda model: {"heldout/instruction_loss": model}, loss, step, 1)
+    assert stage._best()["heldout"] == {"heldout/instruction_loss": 1.5}

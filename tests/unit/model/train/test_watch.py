@@ -70,6 +70,7 @@ def test_each_kind_of_trouble_is_found_within_five_steps_and_none_where_there_is
         assert seen([*values[:30], values[30] + 0.9], early=100) == [(31, "spike")]
         assert seen([*values[:30], values[30] + 0.9], early=0) == []
     assert seen([4.0, float("nan")]) == [(2, "nonfinite")]
+    assert seen([*[0.0] * 60, 0.06], "rlhf/reward") == []  # the first answer that is right
 
 
 def test_a_small_batch_of_a_channel_may_be_further_away() -> None:
