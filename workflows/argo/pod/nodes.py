@@ -62,8 +62,8 @@ def mark_nodes(api: "Transport", bad: Collection[str]) -> int:
 
 
 def follow(name: str, look: Callable[[], int], *, once: bool) -> int:
-    """Look every two minutes; an outage is one warning, however long, and each other trouble is one. Returns 143 when stopped; with `once` 1 where something is
-    left, as `look` counts it."""
+    """Look every two minutes; trouble is one warning, however long it lasts. Returns 143 when stopped; with `once` 1
+    where something is left, as `look` counts it."""
     if once:
         return int(look() > 0)
     stop_on_signals()
