@@ -161,8 +161,8 @@ def _decay(config: TrainConfig, progress: float) -> float:
 class UpdateSize:
     """Size of an update, the same in each process: the norm of the weights' change over their norm before.
 
-    Of a large weight some rows are compared, evenly spaced in the whole one: time and memory do not grow with the
-    model, and each layout compares the same rows, whatever the optimizer.
+    Of a large weight some rows are compared, evenly spaced in the whole one, of ZeRO-3's flat parts some numbers: time
+    and memory do not grow with the model, but a few rows of an embedding that go wrong alone are not seen.
 
     Args:
         places: where a process's part of each weight begins, the whole one's shape, and how many processes hold it.
