@@ -135,3 +135,10 @@ def test_processes_that_were_started_again_inside_an_attempt_are_runs_of_it() ->
             run_of(140, 145, 80, 165, 100)]
     found = goodput([{"started": 0, "ended": 166, "exit": 0, "cause": "", "runs": runs}])
     assert dict(found.lost) == {"startup": 20, "hang": 5, "error": 10, "repeated": 30}
+
+
+def test_an_attempt_that_ended_before_its_first_step_repeats_nothing() -> None:
+    trained = [{"started": 0, "ended": 110, "exit": 137, "cause": "oom", "runs": [run_of(0, 10, 0, 110, 100)]},
+               {"started": 120, "ended": 125, "exit": 143, "cause": "preemption", "runs": []},
+               {"started": 130, "ended": 165, "exit": 0, "cause": "", "runs": [run_of(130, 135, 70, 165, 100)]}]
+    assert goodput(trained).lost["repeated"] == 30
