@@ -131,9 +131,9 @@ def spent_by(store: Path, key: str) -> list[tuple[str, str, str, str, str]]:
     Raises InputError: nothing has run there."""
     found: dict[str, list[Goodput]] = {}
     for path in sorted(store.glob(f"*/{RUN}")):
-        stage = str(read_record(path.parent / NODE).get("node") or path.parent.name)
+        stage = str(read_record(path.parent / NODE).get("node") or path.parent.name) if key == "stage" else ""
         for attempt in attempts_of(path.parent, alive=True):
-            name = stage if key == "stage" else attempt.get(key) or "(unknown)"
+            name = stage or attempt.get(key) or "(unknown)"
             found.setdefault(name, []).append(goodput([attempt]))
     if not found:
         raise InputError(f"--store is {store}, where nothing has run yet")

@@ -14,7 +14,7 @@ from workflows.budget import Meter
 from workflows.cli.command import Command, add_budget, add_store
 from workflows.cli.options import OVERRIDES, add_config, add_range, checked_plan, describe_all
 from workflows.cli.report import REPORT
-from workflows.cli.status import kept_aside
+from workflows.cli.status import kept_aside, watched
 from workflows.learnt import applied, learn
 from workflows.lifecycle import LifecycleConfig, lifecycle
 from workflows.plan import Plan
@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     make_directory(args.store.absolute())
     planned = applied(planned, learn(planned)) if config.learn_resources else planned
     code = execute(planned, config, args)
-    for line in kept_aside({node.id: node.dir for node in planned.nodes}):
+    for line in [*kept_aside({node.id: node.dir for node in planned.nodes}), *watched(planned.nodes)]:
         print(line)
     for node in (node for node in planned.nodes if node.name == "compare" and code == 0):
         if (report := Path(node.dir, REPORT)).is_file():  # of this config; --to may have left it out

@@ -33,7 +33,7 @@ _MUCH = 1 / 3  # of a channel that one filter drops
 def kept_aside(directories: Mapping[str, str]) -> Iterator[str]:
     """Yield lines for finished nodes whose outputs have `rejected` (counts by reason), `damaged` (files that could not
     be read whole, and why), `skipped` (files), `notes`, or `lost` (channel -> filter -> share of the documents that it
-    dropped); parts of one stage together. Then what the watch over training has said.
+    dropped); parts of one stage together.
 
     `directories`: by the node's id."""
     stages: dict[str, list[tuple[str, Mapping[str, Any]]]] = {}
@@ -48,11 +48,19 @@ def kept_aside(directories: Mapping[str, str]) -> Iterator[str]:
         yield f"warning: {_count(len(damaged) - _SHOWN, 'more file')} not read whole"
     for stage, parts in stages.items():
         yield from _of_stage(stage, parts)
-    for name, directory in directories.items():
-        decisions = read_record(Path(directory, WATCH)).get("decisions", [])
-        yield from (f"{name}: {each['said']}; {each['advice']}" for each in decisions[:_SHOWN])
+
+
+def watched(nodes: Sequence[PlannedNode]) -> Iterator[str]:
+    """Yield lines of what the watch over training has said."""
+    for node in filter(_trains, nodes):
+        decisions = read_record(Path(node.dir, WATCH)).get("decisions", [])
+        yield from (f"{node.id}: {each['said']}; {each['advice']}" for each in decisions[:_SHOWN])
         if len(decisions) > _SHOWN:
-            yield f"{name}: {_count(len(decisions) - _SHOWN, 'more decision')} of the watch in {directory}/{WATCH}"
+            yield f"{node.id}: {_count(len(decisions) - _SHOWN, 'more decision')} of the watch in {node.dir}/{WATCH}"
+
+
+def _trains(node: PlannedNode) -> bool:
+    return "train/loss*" in definition(node.step).metrics
 
 
 def _of_stage(stage: str, parts: list[tuple[str, Mapping[str, Any]]]) -> Iterator[str]:
@@ -130,15 +138,14 @@ def describe(planned: Plan, *, every: bool = False) -> str:
     total = _states(planned.nodes, blocked)
     lines = [columns(rows, right=(2, 3)), f"{len(planned.nodes)} nodes: {total}; store {planned.store}"]
     lines += _goodputs(planned, every)
-    return "\n".join([*lines, *kept_aside({node.id: node.dir for node in planned.nodes})])
+    return "\n".join([*lines, *kept_aside({node.id: node.dir for node in planned.nodes}), *watched(planned.nodes)])
 
 
 def _goodputs(planned: Plan, every: bool) -> Iterator[str]:
     for node in planned.nodes:
         attempts = attempts_of(node.dir, alive=True)
         found = goodput(attempts)
-        trained = "train/loss*" in definition(node.step).metrics
-        failed = every and trained and node.state == "failed" and not found.trains
+        failed = every and _trains(node) and node.state == "failed" and not found.trains
         if not (found.trains and (every or len(attempts) > 1)) and not (every and found.gpu_hours) and not failed:
             continue
         causes = [f"{WORDS[cause]} {duration(found.lost[cause])}" for cause in WORDS if cause in found.lost]

@@ -191,8 +191,7 @@ class Stage(Generic[C]):
         """Evaluate `model`, train it, evaluate what came of it, and export that, or what `final_by` chooses.
 
         Raises StepError: a result is not a finite number; InputError: `final_by` is none of them."""
-        notes = list[str]()
-        progress, by = self.context.progress, getattr(self.config, "final_by", "")
+        progress, by, notes = self.context.progress, getattr(self.config, "final_by", ""), list[str]()
         with progress.during("held-out before training"):
             before = dict(evaluate(model))
         if by and by not in before:

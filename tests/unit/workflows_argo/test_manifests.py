@@ -18,7 +18,7 @@ from workflows.argo.pod import serving
 from workflows.argo.pod.outputs import memory_mb, pod_patch
 from workflows.argo.pod.serving import LINGER_S
 from workflows.argo.profile.profile import Profile, load_profile, profile_names
-from workflows.argo.profile.settings import Spot, amount
+from workflows.argo.profile.settings import Placement, amount
 from workflows.compose import compose, every_stage
 from workflows.graph import Resources
 from workflows.lifecycle import lifecycle
@@ -111,7 +111,7 @@ def test_a_stage_is_on_spot_machines_where_the_profile_says_and_saves_as_often_a
     with pytest.raises(InputError, match=r"resources\.pretrain\.spot is true, and the profile 'gpu' has no `spot`"):
         pod_patch(profile, "pretrain", "train", stages["spot"].resources)
     taint = {"key": "spot", "operator": "Exists"}
-    cheap = profile.model_copy(update={"spot": Spot(node_selector={"spot": "true"}, tolerations=(taint,))})
+    cheap = profile.model_copy(update={"spot": Placement(node_selector={"spot": "true"}, tolerations=(taint,))})
     patch = pod_patch(cheap, "pretrain", "train", stages["spot"].resources)
     assert patch["nodeSelector"] == {**profile.stages["pretrain"].node_selector, "spot": "true"}
     assert patch["tolerations"] == [*profile.stages["pretrain"].tolerations, taint]

@@ -17,8 +17,9 @@ from workflows.argo.profile.profile import Profile, config_map
 RECONCILER = "argosy-reconciler"
 EXECUTOR_RULES = [{"apiGroups": ["argoproj.io"], "resources": ["workflowtaskresults"], "verbs": ["create", "patch"]}]
 NODES_RULES = {kind: [{"apiGroups": [group], "resources": resources, "verbs": ["create", "get", "list", "watch"]}]
-               for kind, group, resources in (("JobSet", "jobset.x-k8s.io", ["jobsets"]), (
-                   "TrainJob", "trainer.kubeflow.org", ["trainjobs", "trainingruntimes"]))}
+               for kind, group, resources in (
+                   ("JobSet", "jobset.x-k8s.io", ["jobsets"]),
+                   ("TrainJob", "trainer.kubeflow.org", ["trainjobs", "trainingruntimes"]))}
 RECONCILER_RULES = [{"apiGroups": ["argoproj.io"], "resources": ["workflows"], "verbs": ["get", "list"]}]
 PROFILE = "argosy/profile"  # label of the ConfigMaps with profiles
 

@@ -20,7 +20,7 @@ from workflows.argo.objectstore.pods import reporting
 from workflows.argo.pod.jobset import check_nodes, jobset, launcher_resources, of_node
 from workflows.argo.profile.pods import avoided, away, not_on
 from workflows.argo.profile.profile import Profile, placement_stage
-from workflows.argo.profile.settings import amount
+from workflows.argo.profile.settings import FABRICS, Placement, amount
 from workflows.graph import Resources, definition
 from workflows.lifecycle import LifecycleConfig, lifecycle
 from workflows.plan import Plan, PlannedNode
@@ -53,31 +53,16 @@ def with_devices(config: LifecycleConfig, profile: Profile) -> LifecycleConfig:
 
 def pod_patch(profile: Profile, stage: str, needs: str, resources: Resources, tag: str = "") -> dict[str, Any]:
     """Make the strategic merge patch of a pod of `stage`, as a JSON object. Its memory is MEMORY."""
-    placement, spot = profile.of_stage(stage), profile.spot if resources.spot else None
-    if resources.spot and spot is None:
-        raise InputError(f"resources.{stage}.spot is true, and the profile {profile.name!r} has no `spot`: say there "
-                         "where such machines are, such as spot: {node_selector: {LABEL: VALUE}}, or leave it out")
-    selector = {**placement.node_selector, **(spot.node_selector if spot else {})}
-    tolerations = [*placement.tolerations, *(spot.tolerations if spot else ())]
+    placement = profile.of_stage(stage, spot=resources.spot)
     devices = placement.devices
-    gpus = devices.gpus if resources.gpus is None else resources.gpus  # as the config or the profile sets them
-    counts = {**({devices.resource: gpus} if gpus else {}), **devices.rdma}
-    limits = {"memory": MEMORY, **{name: str(count) for name, count in counts.items()}}
-    if placement.ephemeral_storage:
-        limits["ephemeral-storage"] = placement.ephemeral_storage
-    # Its share of the cores, unless the profile says how many.
-    requests = {"cpu": placement.cpu or f"{round(1000 * resources.cores * profile.cpu_share)}m", **limits}
-    if devices.numa:
-        cores = str(math.ceil(amount(placement.cpu) if placement.cpu else resources.cores))
-        requests, limits = {**requests, "cpu": cores}, {**limits, "cpu": cores}
     # A node's own name for itself is often 127.0.1.1.
     own = {NODE_NAME: "spec.nodeName", **({OWN_ADDRESS: "status.podIP"} if devices.host_network else {})}
     main: dict[str, Any] = {
-        "name": "main", "image": profile.images.of(needs, tag), "resources": {"requests": requests, "limits": limits},
+        "name": "main", "image": profile.images.of(needs, tag), "resources": _size(profile, placement, resources),
         "env": [*({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in own.items()),
                 *({"name": name, "value": value}
                 for name, value in {**thread_environment(resources.cores), GRACE: f"{profile.storage.grace_s // 2}",
-                                    **devices.variables, **placement.env}.items())]
+                                    **FABRICS[devices.fabric], **placement.env}.items())]
     }
     if placement.secrets:
         main["envFrom"] = [{"secretRef": {"name": name}} for name in placement.secrets]
@@ -91,12 +76,27 @@ def pod_patch(profile: Profile, stage: str, needs: str, resources: Resources, ta
         main["securityContext"] = {"capabilities": {"add": ["IPC_LOCK"], "drop": ["ALL"]}}
     of_pod = {
         "terminationGracePeriodSeconds": profile.storage.grace_s,
-        "nodeSelector": selector, "tolerations": [dict(each) for each in tolerations],
+        "nodeSelector": dict(placement.node_selector), "tolerations": [dict(each) for each in placement.tolerations],
         "volumes": [dict(each) for each in volumes], "runtimeClassName": placement.runtime_class,
         "activeDeadlineSeconds": placement.deadline_s,
         **({"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"} if devices.host_network else {})
     }
     return {"containers": [main], **{key: value for key, value in of_pod.items() if value}}
+
+
+def _size(profile: Profile, placement: Placement, resources: Resources) -> dict[str, dict[str, str]]:
+    """Make the requests and limits of a pod's container."""
+    devices = placement.devices
+    gpus = devices.gpus if resources.gpus is None else resources.gpus  # as the config or the profile sets them
+    counts = {**({devices.resource: gpus} if gpus else {}), **devices.rdma}
+    limits = {"memory": MEMORY, **{name: str(count) for name, count in counts.items()}}
+    if placement.ephemeral_storage:
+        limits["ephemeral-storage"] = placement.ephemeral_storage
+    if devices.numa:
+        limits["cpu"] = str(math.ceil(amount(placement.cpu) if placement.cpu else resources.cores))
+    # Its share of the cores, unless the profile says how many.
+    return {"requests": {"cpu": placement.cpu or f"{round(1000 * resources.cores * profile.cpu_share)}m", **limits},
+            "limits": limits}
 
 
 def memory_mb(profile: Profile, stage: str, resources: Resources) -> int:

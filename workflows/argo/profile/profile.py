@@ -21,7 +21,6 @@ from workflows.argo.profile.settings import (
     Nodes,
     Placement,
     Serving,
-    Spot,
     Storage,
     has_password,
 )
@@ -114,8 +113,8 @@ class Profile(Config):
     nightly: Nightly = Nightly()
     nodes: Nodes | None = None
     """Pods of stages on several nodes, as JobSets, which the cluster must have; null: such a stage is refused."""
-    spot: Spot | None = None
-    """Places of stages with `resources.STAGE.spot`, beside the stage's own; null: such a stage is refused."""
+    spot: Placement | None = None
+    """Settings of stages with `resources.STAGE.spot`, on top of their own; null: such a stage is refused."""
     bad_nodes: BadNodes = BadNodes()
     serving: Serving | None = None
     """A Deployment that serves what an alias of the registry names; null: none."""
@@ -159,14 +158,24 @@ class Profile(Config):
         """Whether an event is something that happens in the store."""
         return any(event.checkpoint or event.alias for event in self.events.values())
 
-    def of_stage(self, stage: str) -> Placement:
-        """Place a stage: its own settings on top of the defaults; lists and maps are joined."""
-        own, values = self.stages.get(stage, Placement()), dict[str, Any]()
-        for name in own.model_fields_set:
-            below, above = getattr(self.defaults, name), getattr(own, name)
-            together = (*below, *above) if isinstance(below, tuple) else above
-            values[name] = {**below, **above} if isinstance(below, Mapping) else together
-        return self.defaults.model_copy(update=values)
+    def of_stage(self, stage: str, *, spot: bool = False) -> Placement:
+        """Place a stage: its own settings on top of the defaults, and those of `spot`; lists and maps are joined.
+
+        Raises InputError: the profile has no `spot`."""
+        if spot and self.spot is None:
+            raise InputError(f"resources.{stage}.spot is true, and the profile {self.name!r} has no `spot`: say there "
+                             "where such machines are, such as spot: {node_selector: {LABEL: VALUE}}, or leave it out")
+        placed = _joined(self.defaults, self.stages.get(stage, Placement()))
+        return _joined(placed, self.spot) if spot and self.spot else placed
+
+
+def _joined(placed: Placement, own: Placement) -> Placement:
+    values = dict[str, Any]()
+    for name in own.model_fields_set:
+        below, above = getattr(placed, name), getattr(own, name)
+        together = (*below, *above) if isinstance(below, tuple) else above
+        values[name] = {**below, **above} if isinstance(below, Mapping) else together
+    return placed.model_copy(update=values)
 
 
 @lru_cache(maxsize=1)

@@ -13,7 +13,7 @@ from argosy.core.errors import InputError
 from workflows.argo.profile.events import Key
 
 Absolute = Annotated[str, Field(pattern=r"^/[^\s:]*$", title="an absolute path", examples=["/store"])]
-_FABRICS: Mapping[str, Mapping[str, str]] = {
+FABRICS: Mapping[str, Mapping[str, str]] = {
     "": {}, "infiniband": {"NCCL_NET": "IB"}, "roce": {"NCCL_NET": "IB"}, "none": {"NCCL_NET": "Socket"},
     "efa": {"NCCL_NET": "AWS Libfabric", "FI_PROVIDER": "efa"}
 }  # RoCE v2's GID is found by NCCL since 2.21
@@ -104,11 +104,6 @@ class Devices(Config):
         if "/mig-" in self.resource and self.gpus > 1:
             raise ValueError(f"gpus is {self.gpus}, allowed: 1 of {self.resource}, as CUDA shows a process one slice")
 
-    @property
-    def variables(self) -> dict[str, str]:
-        """Variables of NCCL and RCCL for the fabric."""
-        return dict(_FABRICS[self.fabric])
-
 
 class Nodes(Config):
     """The pods of a stage on several nodes, as a JobSet beside the stage's own pod."""
@@ -124,13 +119,6 @@ class Nodes(Config):
     near: tuple[str, ...] = ()
     """Labels of nodes, such as topology.kubernetes.io/zone and one of the rack: pods of a stage prefer nodes of equal
     values, of the last label most."""
-
-
-class Spot(Config):
-    """The place of machines that may be taken away: settings of pods of stages with `resources.STAGE.spot`."""
-
-    node_selector: Mapping[str, str] = Field(default_factory=dict)
-    tolerations: tuple[Mapping[str, Any], ...] = ()
 
 
 class BadNodes(Config):
