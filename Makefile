@@ -1,5 +1,6 @@
 # make demo | test | check | crash N=20 | setup | lock    (each makes .venv first; PYTHON=... chooses the interpreter)
 # make real-model | demo-real | test-real     (docs/start.md)
+# make test-gpu     (CONTRIBUTING.md)
 # make images | manifests | cluster-up | test-cluster     (docs/install.md)
 
 BIN := .venv/bin
@@ -23,7 +24,7 @@ endif
 VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' argosy/__init__.py)
 REVISION := $(shell git describe --always --dirty --abbrev=40 --exclude '*' 2>/dev/null || echo unknown)
 
-.PHONY: help setup demo test check crash lock real-model demo-real test-real images $(IMAGES:%=image-%) manifests cluster-up cluster-down test-cluster
+.PHONY: help setup demo test check crash lock real-model demo-real test-real test-gpu images $(IMAGES:%=image-%) manifests cluster-up cluster-down test-cluster
 
 help:
 	@echo "make demo        train, evaluate and compare a small language model, from nothing (minutes)"
@@ -32,6 +33,7 @@ help:
 	@echo "make crash N=20  kill random steps of small runs N times, and compare the bytes"
 	@echo "make demo-real   post-train, evaluate and compare a small real model, SmolLM2 (tens of minutes)"
 	@echo "make real-model  fetch a small real model, SmolLM2 (93 MB); make test-real runs the tests that need one"
+	@echo "make test-gpu    every path of a GPU beside its numbers on the CPU, ten minutes at a time (ARGS='--only fp8')"
 	@echo "make lock        resolve requirements.lock and images/*.lock again (needs uv)"
 	@echo "make images      build the images with docker, podman or buildah (IMAGES='data train mlflow' REGISTRY= TAG=latest)"
 	@echo "make manifests   write argo-install/generated again, after a change of the graph or of a profile"
@@ -74,6 +76,10 @@ demo-real: setup
 test-real: setup
 	model=$$(.ci/real-model) && PYTHONPATH=$(CURDIR)/.real-model ARGOSY_REAL_MODEL=$${ARGOSY_REAL_MODEL:-$$model} \
 		OMP_NUM_THREADS=$$(getconf _NPROCESSORS_ONLN) $(BIN)/python -m pytest tests/real_model --durations=20
+
+# In whichever environment has torch; it names what that lacks.
+test-gpu:
+	@$$(test -x $(BIN)/python && echo $(BIN)/python || echo python3) -m tests.gpu $(ARGS)
 
 EXPORTS := --extra onnx --extra quantize
 LOCK := uv pip compile --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \

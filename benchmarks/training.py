@@ -1,6 +1,6 @@
 """Speed of the training loop, beside the Trainer of Hugging Face and a plain loop of torch.
 
-python -m benchmarks.training
+python -m benchmarks.training            # --gpu: 0.1, 1 and 7 B parameters on one GPU, beside the plain loop
 
 The same Llama, samples, batch, attention and precision, AdamW and clipping, no ZeRO. Each side is a process of its own,
 in the environment that it usually has, and they take turns within each round. A ratio is the median over rounds of the
@@ -38,23 +38,34 @@ SHAPES = {"1m": (ModelConfig(num_hidden_layers=3), 4096),  # with the vocabulary
                               num_key_value_heads=8), 32000)}
 RATE = 1e-3
 TURNS = {"1m": (10, 16), "29m": (3, 8)}  # measured steps of a turn, and rounds
+ON_GPU = {"100m": (768, 12, 12, 16), "1b": (2048, 16, 32, 8), "7b": (4096, 32, 32, 4)}  # width, blocks, heads, samples
+LENGTH = 2048  # of their samples
+SHAPES |= {size: (ModelConfig(hidden_size=width, intermediate_size=width * 43 // 16, num_hidden_layers=blocks,
+                              num_attention_heads=heads, num_key_value_heads=heads), 32000)
+           for size, (width, blocks, heads, _) in ON_GPU.items()}
 Work = Callable[[int], dict[str, float]]  # of so many steps: their seconds, and what else is known
 
 
 def main() -> None:
     parser = argparse.ArgumentParser("python -m benchmarks.training", description=__doc__)
     parser.add_argument("--rounds", type=float, default=1.0, metavar="X", help="X times the usual rounds")
+    parser.add_argument("--gpu", nargs="*", choices=ON_GPU, metavar="SIZE", help=f"of {', '.join(ON_GPU)}; all without")
     args = parser.parse_args()
-    found = {size: measure(size, args.rounds) for size in TURNS}
-    figures = {key: min(of[key] for of in found.values()) for key in ("trainer_ratio", "loop_ratio")}
+    if args.gpu is not None and not torch.cuda.is_available():
+        parser.error("--gpu: torch sees no GPU")
+    sizes = TURNS if args.gpu is None else args.gpu or ON_GPU
+    found = {size: measure(size, args.rounds) for size in sizes}
+    figures = {key: min(of[key] for of in found.values()) for key in ("trainer_ratio", "loop_ratio")
+               if all(key in of for of in found.values())}
     figures |= {f"{key}_{size}": value for size, of in found.items() for key, value in of.items()}
     print(json.dumps({"name": "training", "unit": "tokens/s", **figures, "threads": THREADS}))
 
 
 def measure(size: str, share: float) -> dict[str, float]:
     """Return the figures of a size of model, of `share` of its rounds."""
-    steps, rounds = TURNS[size]
-    sides = {name: Side(make, size, given=environment(name, THREADS)) for name, make in SIDES.items()}
+    steps, rounds = TURNS.get(size, (10, 3))
+    sides = {name: Side(make, size, given=environment(name, THREADS)) for name, make in SIDES.items()
+             if name != "trainer" or size in TURNS}
     works = {name: partial(side.work, steps=steps) for name, side in sides.items()}
     for work in works.values():
         work()  # the first pass allocates
@@ -63,21 +74,22 @@ def measure(size: str, share: float) -> dict[str, float]:
         side.close()
     seconds = {name: [turn.result["seconds"] / steps for turn in each] for name, each in turns.items()}
     median, last = {name: statistics.median(each) for name, each in seconds.items()}, turns["ours"][-1].result
-    found = {"trainer_ratio": median_ratio(seconds["trainer"], seconds["ours"]),
+    trainers = {"trainer_ratio": median_ratio(seconds["trainer"], seconds["ours"])} if "trainer" in seconds else {}
+    found = {**trainers,
              "loop_ratio": median_ratio(seconds["plain"], seconds["ours"]),
              **({"mfu": last["mfu"]} if "mfu" in last else {}),
-             **{name: config().tokens_per_step / each for name, each in median.items()}}  # fmt: skip
+             **{name: config(size).tokens_per_step / each for name, each in median.items()}}  # fmt: skip
     return {name: float(f"{value:.4g}") for name, value in found.items()}
 
 
-def config(steps: int = 1) -> TrainConfig:
+def config(size: str, steps: int = 1) -> TrainConfig:
     """Return the phase that is a turn of `steps` measured steps, among which one log falls."""
     gpu = torch.cuda.is_available()
-    length, batch = (1024, 16) if gpu else (512, 2)
+    length, batch = (LENGTH, ON_GPU[size][-1]) if size in ON_GPU else (1024, 16) if gpu else (512, 2)
     return TrainConfig(sequence_length=length, global_batch_size=batch, tokens=(WARM + steps + 1) * length * batch,
                        dtype="bfloat16" if gpu else "float32", engine="torch", attention="sdpa", document_mask=False,
                        weight_decay=0.0, schedule="constant", learning_rate=RATE, threads=THREADS, log_every=steps,
-                       save_every=10**9)  # fmt: skip
+                       save_every=10**9, recompute="full" if size == "7b" else "none")  # fmt: skip
 
 
 class Laps:
@@ -109,24 +121,24 @@ def start(size: str) -> tuple[Any, Mixture]:
     torch.set_num_threads(THREADS)
     torch.manual_seed(0)
     shape, vocabulary = SHAPES[size]
-    shape = shape.model_copy(update={"max_position_embeddings": config().sequence_length})
+    shape = shape.model_copy(update={"max_position_embeddings": config(size).sequence_length})
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    return build_model(shape, vocabulary, {}).to(device), _mixture(vocabulary)
+    return build_model(shape, vocabulary, {}).to(device), _mixture(vocabulary, config(size).sequence_length)
 
 
-def _mixture(vocabulary: int) -> Mixture:
+def _mixture(vocabulary: int, length: int) -> Mixture:
     rng = np.random.default_rng(0)
     channels = {}
     for name in CHANNELS:
         offsets = np.concatenate([[0], np.cumsum(rng.integers(20, 400, 2000))])
         tokens = rng.zipf(1.3, int(offsets[-1])).clip(max=vocabulary - 1).astype(np.uint16)
         channels[name] = TokenizedChannel(name, tokens, offsets, np.diff(offsets))
-    return Mixture(channels, {}, config().sequence_length, 0)
+    return Mixture(channels, {}, length, 0)
 
 
-def batches(mixture: Mixture, steps: int) -> tuple[Any, Any]:
+def batches(mixture: Mixture, phase: TrainConfig, steps: int) -> tuple[Any, Any]:
     """Return the samples of a turn as tensors, (samples, length): inputs, and the targets that follow them."""
-    batch = mixture.batch(range((WARM + steps) * config().global_batch_size))
+    batch = mixture.batch(range((WARM + steps) * phase.global_batch_size))
     return torch.from_numpy(batch.inputs), torch.from_numpy(batch.targets)
 
 
@@ -137,10 +149,10 @@ def ours(size: str) -> Work:
     from argosy.model.train.parallelism import Group
 
     model, mixture = start(size)
-    engine = make_engine(model, len(CHANNELS), config(), Group(device=model.device))
+    engine = make_engine(model, len(CHANNELS), config(size), Group(device=model.device))
 
     def work(steps: int) -> dict[str, float]:
-        return looped(config(steps), steps, engine, mixture)
+        return looped(config(size, steps), steps, engine, mixture)
 
     return work
 
@@ -210,10 +222,10 @@ def trainer(size: str) -> Work:
     folder, gpu, callback = TemporaryDirectory(), model.device.type == "cuda", counting()
 
     def work(steps: int) -> dict[str, float]:
-        inputs, targets = batches(mixture, steps)
+        inputs, targets = batches(mixture, config(size), steps)
         labels = targets.roll(1, dims=1)  # the model shifts them itself; each sample's last target is lost
         rows = [{"input_ids": a, "labels": b} for a, b in zip(inputs, labels, strict=True)]
-        phase, callback.laps = config(steps), Laps(steps)
+        phase, callback.laps = config(size, steps), Laps(steps)
         arguments = TrainingArguments(
             **of_trainers(folder.name, steps, gpu=gpu), learning_rate=RATE, weight_decay=0.0, adam_beta1=phase.beta1,
             adam_beta2=phase.beta2, max_grad_norm=phase.max_grad_norm, remove_unused_columns=False,
@@ -229,11 +241,14 @@ def plain(size: str) -> Work:
     import torch.nn.functional as F
 
     model, mixture = start(size)
-    phase, device = config(), model.device
+    phase, device = config(size), model.device
+    if phase.recompute == "full":
+        model.gradient_checkpointing_enable({"use_reentrant": False})
+        model.train()
     optimizer = torch.optim.AdamW(model.parameters(), RATE, (phase.beta1, phase.beta2), weight_decay=0.0, fused=True)
 
     def work(steps: int) -> dict[str, float]:
-        inputs, targets = batches(mixture, steps)
+        inputs, targets = batches(mixture, phase, steps)
         laps = Laps(steps)
         for step in range(1, WARM + steps + 1):
             rows = slice((step - 1) * phase.global_batch_size, step * phase.global_batch_size)
