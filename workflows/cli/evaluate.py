@@ -1,26 +1,18 @@
 """`argosy evaluate`: evaluate one checkpoint, or any model that transformers loads, with suites."""
 
 import argparse
-import json
 import os
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from argosy.core.errors import ArgosyError, InputError
 from argosy.evidence.results.evaluation import SuiteConfig
-from argosy.model.weights.checkpoint import EXPORTS
 from workflows.cli.command import Command, add_store, as_typed, positive
-from workflows.graph import FINAL, definition
 from workflows.stored.last_run import model_directory, node_of, nodes
 
-if TYPE_CHECKING:
-    from workflows.plan import Plan, PlannedNode
-
 SUITE_FIELDS = ("evaluate.suite_file", "evaluate.suites")
-POLL_S = 2.0  # between two looks at the exports of a stage that trains
 SCORES = ".scores"  # below the store: scores by checkpoint and request
 # of a benchmark; results.json has all
 SHOWN = ("acc", "acc_norm", "mass", "text_first", "answer_first", "gain", "learned", "control", "named")
@@ -48,9 +40,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
                         help="library that computes scores (default: transformers)")
     parser.add_argument("--dtype", choices=("auto", "float32", "bfloat16"), default="auto",
                         help="precision to compute in (default: the weights', or float32 where the CPU lacks theirs)")
-    parser.add_argument("--follow", action="store_true",
-                        help="CHECKPOINT is a stage of the last run that trains: evaluate its exports on the way as "
-                        "soon as they are there, as that run would later, until it has ended")
     parser.add_argument("--again", action="store_true", help="retry whatever failed, and keep the rest")
     add_store(parser)
 
@@ -60,8 +49,6 @@ def run(args: argparse.Namespace) -> int:
     others go on."""
     from argosy.evidence.results.suite import check_apart
 
-    if args.follow:
-        return _follow(args)
     common = _config(args)
     suites = args.suite or ["core"]
     if len(suites) == 1:
@@ -75,58 +62,6 @@ def run(args: argparse.Namespace) -> int:
             print(f"argosy evaluate: {error}", file=sys.stderr, flush=True)
             codes.add(error.exit_code)
     return max(codes)
-
-
-def _follow(args: argparse.Namespace) -> int:
-    """Run the pipeline's own evaluations of the exports that a stage leaves on the way; return the worst exit code."""
-    from workflows.lifecycle import LifecycleConfig, lifecycle
-    from workflows.local.runner import run_plan
-    from workflows.local.shipping import Shipping
-    from workflows.plan import plan, state_of
-    from workflows.stored.last_run import last_config
-
-    config = last_config(args.store, LifecycleConfig)
-    planned = plan(lifecycle(config), args.store)
-    directory, left = _on_the_way(planned, args)
-    code, ended = 0, False
-    while left and not ended:
-        state = state_of(str(directory))
-        ended = state is not None and state.name in ("done", "failed")  # looked at first: none comes after that
-        there = [node for node, export in left.items() if (directory / EXPORTS / export).is_dir()]
-        if there:
-            part = planned.model_copy(update={"nodes": tuple(there)})
-            left = {node: export for node, export in left.items() if node not in there}
-            with Shipping(part, config.name, config) as shipping:
-                result = run_plan(part, observers=[shipping])
-            code, ended = max(code, int(bool(result.signal)), result.exit_code), ended or bool(result.signal)
-        elif not ended:
-            time.sleep(POLL_S)
-    return code
-
-
-def _on_the_way(planned: "Plan", args: argparse.Namespace) -> "tuple[Path, dict[PlannedNode, str]]":
-    """Find a stage's directory, and its evaluations that are to run, with their exports, but the final one's.
-
-    Raises InputError: there are none; says why."""
-    if args.suite:
-        raise InputError(f"--suite is {args.suite[0]!r}, allowed with --follow: none, as the run's suites are taken")
-    stage, exports = args.checkpoint, dict[str, dict["PlannedNode", str]]()
-    models = {node.id for node in planned.nodes if definition(node.step).makes_model}
-    for node in planned.nodes:
-        for each in models.intersection(node.upstream) if node.name == "evaluate" else ():
-            exports.setdefault(each, {})[node] = str(json.loads(node.config)["export"])
-    trained = next((node for node in planned.nodes if node.id == stage), None)
-    if trained is None or stage not in exports:
-        why = "no stage of the last run" if trained is None else "a stage that trains no model which is evaluated"
-        raise InputError(f"{stage!r} is {why}, allowed with --follow: {', '.join(exports)}")
-    on_the_way = {node: export for node, export in exports[stage].items() if export != FINAL}
-    if not on_the_way:
-        raise InputError(f"{stage} exports its final checkpoint alone: leave --follow out, or run it with more, such "
-                         f"as {stage}.exports=[0.5, 1.0]")
-    if not (left := {node: export for node, export in on_the_way.items() if node.to_run}):
-        raise InputError(f"all exports of {stage} on the way are evaluated already, and it is {trained.state}: leave "
-                         "--follow out")
-    return Path(trained.dir), left
 
 
 def _evaluate(common: Mapping[str, Any], suite: str, args: argparse.Namespace) -> bool:
