@@ -13,13 +13,13 @@ from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
 from argosy.core.store.files import write_json
 from argosy.corpus.cleaning.records import CurationConfig, curate, draw, times_of
-from argosy.corpus.data.counts import Counts, Tally, check_own, read_own
+from argosy.corpus.data.counts import Counts, Tally
 from argosy.corpus.data.inventory import OWN, identify, inventory, write_inventory
 from argosy.corpus.data.jsonl import JsonlWriters
 from argosy.corpus.data.listing import list_inputs
 from argosy.corpus.data.reading import REJECTS, Sample, hash_of, input_channels, read_sample
 from argosy.corpus.data.records import KINDS as TRAINED
-from argosy.corpus.data.records import Files, check_formats, files_by_channel, read_files
+from argosy.corpus.data.records import Files, check_formats, files_by_channel, read_files, record_files
 from argosy.corpus.data.schemas import Document
 from argosy.corpus.data.sources import OTHERS, InputFile, Inputs, SourceConfig
 from argosy.corpus.data.split import DATA_FILES, split_heldout
@@ -138,7 +138,7 @@ def check_files(config: DataConfig) -> None:
             channels |= {given, channel}
     check_formats(config.formats, channels)
     if config.benchmark:
-        check_own("benchmark", Path(config.benchmark))
+        record_files("benchmark", Path(config.benchmark))
 
 
 def run(config: DataConfig, context: StepContext) -> DataOutputs:
@@ -153,7 +153,8 @@ def run(config: DataConfig, context: StepContext) -> DataOutputs:
         tables: dict[str, Any] = {kind: getattr(demo, kind)() for kind in KINDS
                                   if kind != "feedback" and not getattr(config, kind)}
         if config.benchmark:
-            tables["benchmark"], read = read_own("benchmark", Path(config.benchmark), writers, rejects_at)
+            given = {"benchmark": config.benchmark}
+            tables["benchmark"], read = read_files("benchmark", given, {}, writers, rejects_at)
             tally.rejected.update(read.rejected)
         items, unchecked = _items(config, tables["benchmark"])
         writers.write_all(ITEMS, items)

@@ -2,17 +2,16 @@
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
 
 from argosy.core.errors import InputError
-from argosy.corpus.data.jsonl import JSONL, MOST_BYTES, JsonlWriters, Reject, parse_or_reject
-from argosy.corpus.data.schemas import Document, parse_record
+from argosy.corpus.data.jsonl import JsonlWriters, Reject, parse_or_reject
+from argosy.corpus.data.schemas import Document
 from argosy.corpus.data.sources import MAX_CHANNELS, InputFile, channel_name
 
 T = TypeVar("T")
@@ -80,43 +79,13 @@ def read_records(path: Path, parse: Callable[[dict[str, Any]], T], rejects: Reje
     Raises InputError: the file does not exist, is empty, or no line of it can be used."""
     if not path.is_file():
         raise InputError(f"{path} does not exist: run the data step that writes it, or correct the file's name")
-    good, bad = _read(path, parse)
+    every = list(parse_or_reject(path, lambda _, record: parse(record), most=0))
+    good, bad = [each for each in every if not isinstance(each, Reject)], [e for e in every if isinstance(e, Reject)]
     rejects.rejects.extend(bad)
     if not good:
         counts = ", ".join(f"{n} x {reason}" for reason, n in Counter(r.reason for r in bad).most_common())
         raise InputError(f"{path} has no usable record: {counts or 'it is empty'}")
     return good
-
-
-def check_own(kind: str, path: Path) -> None:
-    """Check that the user's own file for the field `data.<kind>` can be one. Raises InputError: it cannot."""
-    if not path.is_file() or not path.name.lower().endswith(JSONL):
-        raise InputError(f"data.{kind}: {path} is not a file that can be read; allowed: {', '.join(JSONL)}")
-    if not path.stat().st_size:
-        raise InputError(f"data.{kind}: {path} is empty (0 bytes), allowed: a record on each line")
-
-
-def read_own(kind: str, path: Path, writers: JsonlWriters, rejects_at: str) -> tuple[list[dict[str, Any]], Tally]:
-    """Return the records of the user's own file for the field `data.<kind>`; bad lines go to `rejects/<kind>`.
-
-    Raises InputError: the file is mostly unusable."""
-    records, rejects = _read(path, partial(parse_record, kind), MOST_BYTES)
-    first = "".join(f"; line {each.line}: {each.reason}" + (f", but it is {each.value}" if each.value else "")
-                    for each in rejects[:1])
-    tally = Tally(len(records), Counter(reject.reason for reject in rejects), first)
-    for reject in rejects:
-        writers.write(f"rejects/{kind}", reject.to_record())
-    writers.finish(f"rejects/{kind}")  # a refusal points to them
-    tally.check(f"data.{kind} {path}", rejects_at)
-    return records, tally
-
-
-def _read(path: Path, parse: Callable[[dict[str, Any]], T], most: int = 0) -> tuple[list[T], Sequence[Reject]]:
-    good: list[T] = []
-    bad: list[Reject] = []
-    for line in parse_or_reject(path, lambda _, record: parse(record), most=most):
-        bad.append(line) if isinstance(line, Reject) else good.append(line)
-    return good, bad
 
 
 @dataclass

@@ -11,12 +11,13 @@ from pydantic import BeforeValidator
 
 from argosy.core.config.schema import Role, expand_home
 from argosy.core.errors import InputError
-from argosy.core.lazy import pa, pq
 from argosy.corpus.data import jsonl
 from argosy.corpus.data.counts import Tally
 from argosy.corpus.data.formats import FORMATS, Record, describe, read_record
-from argosy.corpus.data.readers.parquet import present
-from argosy.corpus.data.schemas import ParseError
+from argosy.corpus.data.readers import READERS, Span, format_of
+from argosy.corpus.data.readers import Record as Line
+from argosy.corpus.data.schemas import ParseError, parse_record
+from argosy.corpus.data.sources import InputFile, SourceConfig
 from argosy.corpus.data.turns import unread_keys
 
 PARQUET = (".parquet",)
@@ -103,7 +104,7 @@ def read_files(kind: str, files: Mapping[str, str], formats: Mapping[str, str], 
         for item in read_any(path, parse):
             if isinstance(item, jsonl.Reject):
                 own.rejected[item.reason] += 1
-                own.first = own.first or f"; record {item.line}: {item.reason}" + (
+                own.first = own.first or f"; {item.unit} {item.line}: {item.reason}" + (
                     f", but it is {item.value}" if item.value else "")
                 writers.write(f"rejects/{kind}", item.to_record())
             else:
@@ -130,6 +131,8 @@ def _refuse(kind: str, path: Path, tally: Tally, rejects_at: str) -> None:
 
 
 def _parse(kind: str, format: str, channel: str, unread: Counter[str], record: Record) -> Record:
+    if kind == "benchmark":
+        return dict(parse_record(kind, record))
     found = read_record(kind, record, format)
     unread.update(unread_keys(record))
     given = found.get("channel")
@@ -138,58 +141,22 @@ def _parse(kind: str, format: str, channel: str, unread: Counter[str], record: R
 
 def read_any(path: Path, parse: Any) -> Iterator[Record | jsonl.Reject]:
     """Yield what `parse` makes of each record of a JSON, JSONL or Parquet file, or the reject where it raises
-    ParseError; of a JSON array, a reject's line is the number of the record, from 1.
-
-    Raises InputError: the file is damaged, or no JSON."""
-    name = path.name.lower()
-    if name.endswith(PARQUET):
-        yield from _parsed(path, enumerate(_rows(path), 1), parse)
-    elif name.endswith(JSON) and (found := _array(path)) is not None:
-        yield from _parsed(path, enumerate(found, 1), parse)
-    else:
-        yield from jsonl.parse_or_reject(path, lambda _, record: parse(record), most=jsonl.MOST_BYTES)
-
-
-def _parsed(path: Path, records: Any, parse: Any) -> Iterator[Record | jsonl.Reject]:
-    for number, record in records:
-        try:
-            if not isinstance(record, dict):
-                raise ParseError("not a JSON object")
-            found = parse(record)
-            jsonl.check_finite(found)
-            yield found
-        except ParseError as error:
-            raw = json.dumps(record, ensure_ascii=False, default=str).encode(errors="surrogatepass")
-            yield jsonl.Reject(path.name, number, str(error), raw, error.value)
-
-
-def _array(path: Path) -> list[Any] | None:
-    """Read a file that is one JSON array; None: it has an object on each line, as JSONL has. The file is held in
-    memory."""
+    ParseError. Raises InputError: the file is damaged; StepError: its disk fails."""
+    reader, number = READERS[format_of(path)], 0
     try:
-        with jsonl.open_binary(path) as file:
-            text = file.read().decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise InputError(f"{path} is not UTF-8: convert it") from None
-    except (EOFError, OSError) as error:
-        raise jsonl.unreadable(path, error, 0) from error
-    if text.lstrip()[:1] != "[":
-        return None
-    try:
-        found: list[Any] = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} begins as a JSON array and is none: {error}. Correct it, or write an object a line "
-                         "(.jsonl), where a broken line is set aside alone") from None
-    return found
-
-
-def _rows(path: Path) -> Iterator[dict[str, Any]]:
-    number = 0
-    try:
-        with pq.ParquetFile(path) as table:
-            for batch in table.iter_batches(batch_size=1000):
-                for values in zip(*(present(column) for column in batch.columns), strict=True):
-                    number += 1
-                    yield dict(zip(batch.schema.names, values, strict=True))
-    except (pa.ArrowException, OSError) as error:
+        file = InputFile(str(path), path.name, "", reader.name, path.stat().st_size)
+        for item in reader.read(file, Span(), SourceConfig()):
+            yield _parsed(path.name, item, reader.unit, parse) if isinstance(item, Line) else item
+            number += 1
+    except (jsonl.Damaged, *jsonl.DAMAGE) as error:
         raise jsonl.unreadable(path, error, number) from error
+
+
+def _parsed(name: str, line: Any, unit: str, parse: Any) -> Record | jsonl.Reject:
+    try:
+        found: Record = parse(dict(line.fields))
+        jsonl.check_finite(found)
+        return found
+    except ParseError as error:
+        raw = line.raw or json.dumps(line.fields, ensure_ascii=False, default=str).encode(errors="surrogatepass")
+        return jsonl.Reject(name, line.number, str(error), raw, error.value, unit)

@@ -156,7 +156,7 @@ def test_own_records_have_channels_are_cleaned_and_mixed(tmp_path: Path) -> None
     report = json.loads((tmp_path / "out/curation.json").read_text())
     assert report["instructions"]["dropped"] == {"decontamination": {"benchmark item": 1}}
     assert report["benchmarks_not_checked"] == {}
-    assert [reject["line"] for reject in read_jsonl(tmp_path / "out/rejects/instructions.jsonl")] == [42]
+    assert [reject["record"] for reject in read_jsonl(tmp_path / "out/rejects/instructions.jsonl")] == [42]
 
 
 @pytest.mark.parametrize(("config", "reason"), [

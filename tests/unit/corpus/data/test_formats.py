@@ -223,7 +223,7 @@ def test_published_files_are_read(tmp_path: Path) -> None:
     kept = list(read_jsonl(tmp_path / "rejects/preferences.jsonl"))
     assert len(kept) == 6
     assert kept[0]["file"].startswith("ch07__04")
-    number, raw = kept[0]["line"], json.loads(kept[0]["raw"])
+    number, raw = kept[0]["record"], json.loads(kept[0]["raw"])
     source = next(SHARED.glob("llms_from_scratch/ch07__04*"))
     assert json.loads(source.read_text(encoding="utf-8"))[number - 1] == raw
 
@@ -233,6 +233,6 @@ def test_texts_of_pretraining_are_refused_with_the_formats(tmp_path: Path) -> No
     c4 = str(SHARED / "llamafactory_demo/data__c4_demo.jsonl")
     with JsonlWriters(tmp_path) as writers, pytest.raises(InputError) as error:
         read_files("instructions", {"c4": c4}, {}, writers, "rejects")
-    assert "all 300 lines are unreadable (fits no format: 300; record 1: " in str(error.value)
+    assert "all 300 lines are unreadable (fits no format: 300; line 1: " in str(error.value)
     assert "keys text). " not in str(error.value)
     assert "alpaca: instruction, output, input?" in str(error.value)
