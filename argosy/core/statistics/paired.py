@@ -11,7 +11,6 @@ import numpy as np
 
 from argosy.core.statistics import intervals
 
-Clusters = Sequence[Hashable] | None
 FEW = 30  # clusters (or items that are not related) below which percentiles of a bootstrap are too near
 
 
@@ -22,39 +21,6 @@ class Interval:
     value: float
     low: float
     high: float
-
-
-def mcnemar(first: Sequence[bool | float], second: Sequence[bool | float]) -> float:
-    """The two-sided p-value of McNemar's exact test (1947) of two lists of right (1) and wrong (0) answers.
-
-    Only the items on which they differ count; under the null hypothesis each goes either way with probability 1/2.
-    Raises ValueError: lengths differ, are zero, or a value is neither 0 nor 1."""
-    from scipy.special import bdtr
-
-    a, b = _columns(first, second)
-    if not np.isin(np.concatenate([a, b]), (0.0, 1.0)).all():
-        raise ValueError("McNemar's test is of answers that are right (1) or wrong (0); use paired_permutation")
-    only_first, only_second = int(np.sum(a > b)), int(np.sum(b > a))
-    return min(1.0, 2 * float(bdtr(min(only_first, only_second), only_first + only_second, 0.5)))
-
-
-def paired_permutation(first: Sequence[float], second: Sequence[float], seed: int = 0, draws: int = 10_000,
-                       clusters: Clusters = None) -> float:
-    """The p-value of a sign-flip permutation test of a mean difference; the observed one counts too (never 0).
-
-    `clusters`: of each item, what related ones share (a passage, a fact in two languages): signs are flipped by
-    cluster, since related items err together."""
-    a, b = _columns(first, second)
-    sums, _ = intervals.totals(a - b, clusters)
-    return intervals.flipped_at_least(sums, seed, draws)
-
-
-def paired_bootstrap(first: Sequence[float], second: Sequence[float], level: float = 0.95, seed: int = 0,
-                     draws: int = 10_000, clusters: Clusters = None) -> Interval:
-    """Percentile bootstrap of the mean difference, over items or over clusters of them; of fewer than 30 the t
-    interval (of `paired_ratio_test`), whose coverage holds, and of one no interval: everything is in it."""
-    a, b = _columns(first, second)
-    return _bootstrap(a - b, level, seed, draws, clusters)
 
 
 def paired_ratio_test(first: Sequence[float], second: Sequence[float], below: Sequence[float],
@@ -84,30 +50,18 @@ def pooled_test(difference: float, spread: float, degrees: int, sizes: tuple[int
     return error, intervals.t_two_sided(difference / error, degrees) if error > 0 else float(difference == 0)
 
 
-def difference_of_differences(first_plain: Sequence[float], second_plain: Sequence[float],
-                              first_variant: Sequence[float], second_variant: Sequence[float], level: float = 0.95,
-                              seed: int = 0, draws: int = 10_000, clusters: Clusters = None) -> Interval:
-    """The lead of the first on the plain form minus its lead on a variant, paired by item, with its interval.
-
-    Above zero: part of the lead is gone when the item is changed, as it is when items were memorised."""
-    plain_a, plain_b = _columns(first_plain, second_plain)
-    variant_a, variant_b = _columns(first_variant, second_variant)
-    if len(plain_a) != len(variant_a):
-        raise ValueError(f"{len(plain_a)} plain items and {len(variant_a)} of the variant; keep those that are in both")
-    return _bootstrap((plain_a - plain_b) - (variant_a - variant_b), level, seed, draws, clusters)
-
-
-def _bootstrap(values: intervals.Floats, level: float, seed: int, draws: int, clusters: Clusters = None) -> Interval:
-    sums, sizes = intervals.totals(values, clusters)
+def _interval(sums: intervals.Floats, sizes: intervals.Floats, level: float, seed: int, draws: int) -> Interval:
+    """Compute the mean over clusters with its percentile bootstrap; of fewer than FEW with the t interval (of
+    `paired_ratio_test`), whose coverage holds, and of one with no interval: everything is in it."""
     if len(sums) < 2:
-        return Interval(float(values.mean()), -math.inf, math.inf)
+        return Interval(float(sums[0] / sizes[0]), -math.inf, math.inf)
     if len(sums) < FEW:
         ratio, error, degrees = _ratio(sums, sizes)
         half = intervals.t_quantile(level, degrees) * error
         return Interval(ratio, ratio - half, ratio + half)
     means = intervals.bootstrapped(sums, sizes, seed, draws)
     low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
-    return Interval(float(values.mean()), float(low), float(high))
+    return Interval(float(sums.sum() / sizes.sum()), float(low), float(high))
 
 
 def _ratio(above: intervals.Floats, below: intervals.Floats) -> tuple[float, float, int]:
@@ -152,16 +106,23 @@ def compare_items(first: Sequence[float], second: Sequence[float], clusters: Seq
                   level: float = 0.95, seed: int = 0, draws: int = DRAWS) -> Paired:
     """Compare two checkpoints item by item.
 
-    McNemar's exact test where answers are right or wrong and no items are related; else signs flipped by cluster
-    (Good, "Permutation, Parametric and Bootstrap Tests", 2005), since related items err together. `first`, `second`:
-    a value an item (right 1, wrong 0, or a share between), in one order. `clusters`: of each item, what related
-    items share; None: none are related. Raises ValueError: lengths differ or are zero."""
-    differences = [b - a for a, b in zip(first, second, strict=True)]
-    groups = len(set(clusters)) if clusters is not None else len(differences)
-    own = clusters if groups < len(differences) else None
-    binary = own is None and all(value in (0.0, 1.0) for value in (*first, *second))
-    p_value = mcnemar(second, first) if binary else paired_permutation(second, first, seed, draws, own)
-    interval = paired_bootstrap(second, first, level, seed, draws, own)
-    stderr = math.hypot(intervals.mean(differences, own).stderr, 1 / groups)
+    McNemar's exact test (1947) where answers are right or wrong and no items are related: the items on which they
+    differ go either way with probability 1/2. Else signs are flipped by cluster (Good, "Permutation, Parametric and
+    Bootstrap Tests", 2005), since related items err together. `first`, `second`: a value an item (right 1, wrong 0, or
+    a share between), in one order. `clusters`: of each item, what related items share; None: none are related. Raises
+    ValueError: lengths differ or are zero."""
+    from scipy.special import bdtr
+
+    a, b = _columns(first, second)
+    groups = len(set(clusters)) if clusters is not None else len(a)
+    own = clusters if groups < len(a) else None
+    sums, sizes = intervals.totals(b - a, own)
+    if binary := own is None and bool(np.isin([a, b], (0.0, 1.0)).all()):
+        up, down = int(np.sum(b > a)), int(np.sum(b < a))
+        p_value = min(1.0, 2 * float(bdtr(min(up, down), up + down, 0.5)))
+    else:
+        p_value = intervals.flipped_at_least(sums, seed, draws)
+    interval = _interval(sums, sizes, level, seed, draws)
+    stderr = math.hypot(intervals.mean((b - a).tolist(), own).stderr, 1 / groups)
     return Paired(interval.value, interval.low, interval.high, stderr, p_value, "McNemar" if binary else "sign flips",
                   groups)

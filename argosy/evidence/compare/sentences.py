@@ -10,7 +10,6 @@ from argosy.evidence.compare.changes import Comparison, TaskComparison, is_headl
 from argosy.evidence.compare.checkpoints import HELDOUT
 from argosy.evidence.compare.entries import Compared, Pair
 from argosy.evidence.compare.metrics import HEADLINE
-from argosy.evidence.compare.suspicion import Suspicion
 from argosy.evidence.compare.test import Contrast
 from argosy.evidence.compare.words import amount, listed, meaning, percent, points, reverse, tested_text
 from argosy.evidence.results.contamination import CANNOT_TELL, LIKELY, NOT_SEEN, Seen, has_seen
@@ -48,16 +47,8 @@ def _places(places: Iterable[tuple[str, str]], found: Mapping[str, Mapping[str, 
     return "; ".join([*parts, *(f"{task} by {listed(names)}" for task, names in of.items() if task not in whole)])
 
 
-def evidence(s: Suspicion, labels: dict[str, str]) -> str:
-    """The evidence that a checkpoint has seen the test: its score, and the lead that shrinks."""
-    text = f"{labels[s.checkpoint]} has likely seen the test: {s.seen.numbers}."
-    lost = [lead for lead in s.leads if lead.lost.low > 0]
-    if s.reference is None or not lost:
-        return text
-    most = max(s.leads, key=lambda lead: lead.lost.value)
-    return (f"{text} Its lead over {labels[s.reference]}, {100 * s.leads[0].plain:+.1f} points as published, shrinks "
-            f"in {len(lost)} of {len(s.leads)} other forms, most in {most.variant.replace('_', ' ')}, to "
-            f"{100 * most.changed:+.1f}.")
+def _likely(who: str, seen: Seen) -> str:
+    return f"{who} has likely seen the test: {seen.numbers}."
 
 
 @dataclass(frozen=True)
@@ -78,7 +69,7 @@ def stage_sentences(found: Comparison) -> list[Sentence]:
     said: list[Sentence] = []
     for task in found.tasks:
         said += [*_best(task, labels), *_seen_at_stage(task, labels), *_of_stages(task, labels)]
-    clean = unseen({t.task: {labels[s.checkpoint]: s.seen for s in t.suspicions} for t in found.tasks})
+    clean = unseen({t.task: {labels[key]: s for key, s in t.suspicions.items()} for t in found.tasks})
     said += [Sentence(kind, text) for kind, text in clean]
     return [*said, *_texts(found, labels), *_flagged(found)] or [
         Sentence("note", "No benchmark, probe or held-out text was evaluated, so there is nothing to compare yet.")]
@@ -117,12 +108,12 @@ def _best(task: TaskComparison, labels: dict[str, str]) -> Iterator[Sentence]:
 
 def _seen_at_stage(task: TaskComparison, labels: dict[str, str]) -> Iterator[Sentence]:
     first = max((s for s in task.standings if s.plain is not None), key=lambda s: s.plain or 0.0, default=None)
-    for suspicion in task.suspicions:
-        if suspicion.level == LIKELY:
+    for key, seen in task.suspicions.items():
+        if seen.verdict == LIKELY:
             rank = ""
-            if first is not None and first.checkpoint == suspicion.checkpoint:
-                rank = f"Plain accuracy ranks {labels[first.checkpoint]} first ({percent(first.plain or 0.0)}), but "
-            yield Sentence("seen", rank + evidence(suspicion, labels), task.task)
+            if first is not None and first.checkpoint == key:
+                rank = f"Plain accuracy ranks {labels[key]} first ({percent(first.plain or 0.0)}), but "
+            yield Sentence("seen", rank + _likely(labels[key], seen), task.task)
 
 
 def _of_stages(task: TaskComparison, labels: dict[str, str]) -> Iterator[Sentence]:
@@ -180,10 +171,10 @@ def sentences(found: Compared) -> list[tuple[str, str]]:
 def _seen(found: Compared) -> Iterator[tuple[str, str]]:
     labels = {e.chosen.key: e.label for e in found.entries}
     for task in found.seen:
-        for suspicion in task.suspicions:
-            if suspicion.level == LIKELY:
-                yield "seen", f"{task.task}: {evidence(suspicion, labels)}"
-    yield from unseen({t.task: {labels[s.checkpoint]: s.seen for s in t.suspicions} for t in found.seen})
+        for key, seen in task.suspicions.items():
+            if seen.verdict == LIKELY:
+                yield "seen", f"{task.task}: {_likely(labels[key], seen)}"
+    yield from unseen({t.task: {labels[key]: s for key, s in t.suspicions.items()} for t in found.seen})
 
 
 def _pair(pair: Pair) -> Iterator[tuple[str, str]]:

@@ -14,7 +14,8 @@ from argosy.evidence.results.contamination import LIKELY, WORDS
 def seen_lines(found: Compared, wide: int, *, everything: bool) -> list[str]:
     """Lines for a terminal: every score, likely ones first; of many, a few of the others without `everything`."""
     names = {e.chosen.key: f"{letter(n)} {visible(e.label)}" for n, e in enumerate(found.entries)}
-    every = [(names[s.checkpoint], task.task, s.seen) for task in found.seen for s in task.suspicions if s.seen.found]
+    every = [(names[key], task.task, seen) for task in found.seen for key, seen in task.suspicions.items()
+             if seen.found]
     every.sort(key=lambda each: each[2].verdict != LIKELY)
     shown = [each for n, each in enumerate(every) if everything or n < FEW or each[2].verdict == LIKELY]
     rows: list[tuple[str, ...]] = [("SEEN THE TEST?", "BENCHMARK", "", "SCORE [95 %]", "PROBABILITY", "P", "ITEMS")]

@@ -11,7 +11,6 @@ from argosy.evidence.compare.changes import Comparison, TaskComparison, task_of
 from argosy.evidence.compare.checkpoints import HELDOUT, Checkpoint
 from argosy.evidence.compare.entries import Compared, Entry
 from argosy.evidence.compare.sentences import sentences, stage_sentences
-from argosy.evidence.compare.suspicion import Suspicion
 from argosy.evidence.compare.test import Contrast
 from argosy.evidence.results.contamination import contamination_record
 
@@ -96,13 +95,8 @@ def _task(task: TaskComparison) -> dict[str, Any]:
             "no_best": task.no_best, "standings": [asdict(s) for s in task.standings],
             "others": [change_record(c) for c in task.others],
             "stages": [change_record(c) for c in task.stages],
-            "suspicions": [_suspicion(s) for s in task.suspicions]}
-
-
-def _suspicion(suspicion: Suspicion) -> dict[str, Any]:
-    return {"checkpoint": suspicion.checkpoint, "task": suspicion.task,
-            **contamination_record({suspicion.task: suspicion.seen})[suspicion.task],
-            "reference": suspicion.reference, "leads": [asdict(each) for each in suspicion.leads]}
+            "suspicions": [{"checkpoint": key, "task": task.task, **contamination_record({task.task: seen})[task.task]}
+                           for key, seen in task.suspicions.items()]}
 
 
 def rounded(value: Any, labels: Mapping[str, str] = MappingProxyType({})) -> Any:

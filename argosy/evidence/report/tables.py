@@ -228,5 +228,5 @@ def _score_x(score: float) -> float:
 
 def _seen_rows(tasks: Iterable[Suspect], labels: Mapping[str, str]) -> list[tuple[str, str, Seen]]:
     """(benchmark, checkpoint, whether it was seen); within a benchmark those that likely have seen it first."""
-    return [(task.task, labels[s.checkpoint], s.seen) for task in tasks
-            for s in sorted(task.suspicions, key=lambda s: s.level != LIKELY)]
+    return [(task.task, labels[key], seen) for task in tasks
+            for key, seen in sorted(task.suspicions.items(), key=lambda each: each[1].verdict != LIKELY)]

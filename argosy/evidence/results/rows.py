@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
 
 from argosy.core.errors import InputError
 from argosy.core.store.step_files import read_done
@@ -15,13 +14,6 @@ Group = tuple[str, str]  # task (or suite) and variant (or probe, or channel)
 LN2 = math.log(2)
 GROUPS = ("groups", "groups_of_tasks")  # of all items alike (categories too), and of the tasks' means
 ALL = "all"  # of held-out text, the channels together
-
-
-class Place(NamedTuple):
-    """The place of a right option among how many."""
-
-    gold: int
-    options: int
 
 
 class Answers:
@@ -39,21 +31,6 @@ class Answers:
     def values(self) -> dict[str, Value]:
         """The same, with what tells an item from another one of the same name."""
         return item_means(plain(self.rows, "acc"))
-
-    @cached_property
-    def clusters(self) -> dict[str, str]:
-        """Return by item the key that related ones share; the item itself where there are none."""
-        return {item: value.unit for item, value in self.values.items()}
-
-    @cached_property
-    def places(self) -> dict[str, Place]:
-        """The place of each item's right option; of its last question where it has several."""
-        return {item_of(r): Place(int(r["gold"]), len(r["scores"])) for r in self.rows}
-
-    @cached_property
-    def mixed(self) -> set[str]:
-        """Items whose options have no published order."""
-        return {item_of(r) for r in self.rows if r.get("mixed")}
 
     @cached_property
     def chance(self) -> float:

@@ -86,21 +86,6 @@ def item_means(values: Mapping[str, Value]) -> dict[str, Value]:
                         _all_asked(each)) for item, each in _by_item(values).items()}
 
 
-def over_forms(forms: Sequence[Mapping[str, Value]]) -> dict[str, Value]:
-    """For each item that was asked in all of the forms, the mean over them: every form counts the same.
-
-    `forms`: values by item (`item_means`)."""
-    items = set.intersection(*map(set, forms)) if forms else set()
-    found = {}
-    for item in sorted(items):
-        each = [form[item] for form in forms]
-        asked = tuple((f"{n}/{key}", digest) for n, value in enumerate(each) for key, digest in value.asked)
-        checks = tuple(value.check for value in each)
-        found[item] = Value(each[0].unit, math.fsum(v.value for v in each) / len(each), 1.0, item,
-                            None if None in checks else checks, asked)
-    return found
-
-
 def weighted(values: Mapping[str, Value], tasks: Mapping[str, str]) -> dict[str, Value]:
     """The mean of the tasks' means, whatever their numbers of items. tasks: by row's id, its task."""
     sizes = Counter(tasks[key] for key in values)

@@ -87,8 +87,9 @@ def test_a_preferred_letter_leaves_no_trace(spread: str) -> None:
     items = _items(SPREAD[spread])
     biased = _checkpoint("biased", _biased, items)
     found = suspicions([biased, _checkpoint("noisy", _noisy, items)], "facts")
-    assert "likely" not in {s.level for s in found}
-    assert all(abs(part.effect) < 2.5 * part.stderr for s in found if s.seen.found for part in s.seen.found.parts)
+    assert "likely" not in {seen.verdict for seen in found.values()}
+    assert all(abs(part.effect) < 2.5 * part.stderr for seen in found.values() if seen.found
+               for part in seen.found.parts)
     assert biased.metrics["bench/facts/memorisation/answer_gap"] == pytest.approx(0, abs=1e-9)
     assert biased.metrics["bench/facts/memorisation/answer_first"] == pytest.approx(0.25, abs=1e-9)
 
@@ -97,5 +98,5 @@ def test_a_preferred_letter_leaves_no_trace(spread: str) -> None:
 def test_memorised_letters_show_through_a_preference(spread: str) -> None:
     items = _items(SPREAD[spread])
     found = suspicions([_checkpoint("twin", _memorised, items), _checkpoint("biased", _biased, items)], "facts")
-    assert found[0].level == "likely"
-    assert found[1].level != "likely"
+    assert found["twin"].verdict == "likely"
+    assert found["biased"].verdict != "likely"
