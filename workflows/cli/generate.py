@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from argosy.core.errors import InputError
@@ -9,6 +10,7 @@ from argosy.core.lazy import torch
 from argosy.corpus.data.split import derive_seed
 from workflows.cli.command import Command, add_store, checked, positive
 from workflows.stored.last_run import model_directory
+from workflows.stored.registry import MODELS, named_by
 
 if TYPE_CHECKING:
     from argosy.model.infer.model import LanguageModel
@@ -45,12 +47,20 @@ def run(args: argparse.Namespace) -> int:
 def open_model(args: argparse.Namespace, *, chat: bool) -> "LanguageModel":
     """Load the checkpoint that the command line names; say if it has learnt no chat."""
     from argosy.model.infer.model import LanguageModel
-    from argosy.model.weights.checkpoint import find_checkpoint
 
-    checkpoint = find_checkpoint(model_directory(args.store, args.checkpoint))
+    checkpoint, dtype = opened(args.store, args.checkpoint)
     if chat and checkpoint.ours and not checkpoint.chat:
         print(f"(no stage up to {checkpoint.stage} has trained it on conversations)", file=sys.stderr)
-    return LanguageModel.load(checkpoint, dtype=settle_dtype("auto", checkpoint, gpu=torch.cuda.is_available()))
+    return LanguageModel.load(checkpoint, dtype=dtype)
+
+
+def opened(store: Path, name: str) -> "tuple[Checkpoint, str]":
+    """Find a checkpoint by its name, models:/MODEL@ALIAS or directory, and settle the precision to compute it in."""
+    from argosy.model.weights.checkpoint import find_checkpoint
+
+    place = named_by(name, store.absolute()).path if name.startswith(MODELS) else name
+    checkpoint = find_checkpoint(model_directory(store, place))
+    return checkpoint, settle_dtype("auto", checkpoint, gpu=torch.cuda.is_available())
 
 
 def settle_dtype(asked: str, checkpoint: "Checkpoint", *, gpu: bool) -> str:

@@ -69,9 +69,9 @@ def execute(planned: Plan, config: LifecycleConfig, args: argparse.Namespace) ->
 
     nodes = {node.id: (node.dir, node.upstream) for node in planned.nodes}
     last_run.record(Path(planned.store), nodes, planned.stages, config)
-    _note_full(planned, args.cores or usable_cores())
+    _note_full(planned, cores := args.cores or usable_cores())
     with Shipping(planned, config.name, config) as shipping:
-        budget = Budget(args.cores, args.memory)
+        budget = Budget(cores, args.memory)
         result = run_plan(planned, budget=budget, observers=[shipping], plain=args.plain,
                           spent=Meter(config.budget, config.gpu_hour_price,
                                        [node.dir for node in planned.nodes], planned.to_run))

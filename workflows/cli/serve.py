@@ -8,12 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from argosy.core.errors import InputError
-from argosy.core.lazy import torch
 from argosy.core.step.process import stop_on_signals
 from workflows.cli.command import Command, add_store, checked, not_negative, positive, user_path
-from workflows.cli.generate import settle_dtype
-from workflows.stored.last_run import model_directory
-from workflows.stored.registry import MODELS, named_by
+from workflows.cli.generate import opened
 
 if TYPE_CHECKING:
     from argosy.model.weights.checkpoint import Checkpoint
@@ -58,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     _check(args)
     stop_on_signals()  # also while it loads: the first process of a container would pass SIGTERM over
     listening = listen(serving)
-    found = {name: _opened(args.store, checkpoint) for name, checkpoint in _named(args.checkpoints)}
+    found = {name: opened(args.store, checkpoint) for name, checkpoint in _named(args.checkpoints)}
     metrics = Metrics()
     models = open_models(found, serving, metrics, args.store / ".serve")
     about = {name: _about(checkpoint) for name, (checkpoint, _) in found.items()}
@@ -86,14 +83,6 @@ def _named(checkpoints: Sequence[str]) -> list[tuple[str, str]]:
     parts = [each.partition("=") for each in checkpoints]
     return [(name, right) if mark and right and "/" not in name else (name + mark + right,) * 2
             for name, mark, right in parts]
-
-
-def _opened(store: Path, name: str) -> "tuple[Checkpoint, str]":
-    from argosy.model.weights.checkpoint import find_checkpoint
-
-    place = named_by(name, store.absolute()).path if name.startswith(MODELS) else name
-    checkpoint = find_checkpoint(model_directory(store, place))
-    return checkpoint, settle_dtype("auto", checkpoint, gpu=torch.cuda.is_available())
 
 
 def _about(checkpoint: "Checkpoint") -> dict[str, Any]:
