@@ -137,16 +137,6 @@ def test_a_model_directory_is_evaluated_with_the_core_suite(tmp_path: Path, argo
     assert "there is no such folder" in said
 
 
-def test_what_is_no_language_model_is_refused(tmp_path: Path, argosy: Argosy) -> None:
-    checkpoint = save_checkpoint(tmp_path / "model", chat=True).path
-    about = json.loads((checkpoint / "config.json").read_text(encoding="utf-8"))
-    (checkpoint / "config.json").write_text(json.dumps({**about, "architectures": ["LlamaForSequenceClassification"]}))
-    for path, words in ((checkpoint, "is a LlamaForSequenceClassification (a reward model, a classifier)"),
-                        (tmp_path / "absent", "there is no such directory")):
-        said = argosy("evaluate", str(path), "--suite", "core_probes", "--store", str(tmp_path / "runs"), code=2).err
-        assert words in said
-
-
 def test_a_wrong_suite_does_not_stop_the_others(tmp_path: Path, argosy: Argosy,
                                                 monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ARGOSY_BENCHMARKS", "")

@@ -90,17 +90,14 @@ def test_a_phase_that_died_ends_in_the_same_bytes_and_metrics(data: Path, pretra
         assert ("heldout/bpb/en", 0) not in again.logged  # it went on and did not start anew
 
 
-@pytest.mark.parametrize("flipped", [False, True], ids=["cut", "flipped"])
 def test_a_damaged_or_half_written_state_gives_way_to_the_one_before(
-    data: Path, pretrained: tuple[Path, Any, Recorder], tmp_path: Path, capsys: pytest.CaptureFixture[str],
-    flipped: bool
+    data: Path, pretrained: tuple[Path, Any, Recorder], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(KeyboardInterrupt):
         train(data, tmp_path, Recorder(crash_at=10))
     assert sorted(path.name for path in (tmp_path / "state").glob("step-*")) == ["step-00000004", "step-00000008"]
     newest = tmp_path / "state/step-00000008/tensors-00000-00000.safetensors"
-    content = newest.read_bytes()
-    newest.write_bytes(content[:-100] + (bytes([content[-100] ^ 1]) + content[-99:] if flipped else b""))
+    newest.write_bytes(newest.read_bytes()[:-100])
     (tmp_path / "state/.step-00000099.tmp").mkdir()
     (tmp_path / "state/step-00000010").mkdir()
     train(data, tmp_path)
@@ -108,21 +105,6 @@ def test_a_damaged_or_half_written_state_gives_way_to_the_one_before(
     assert "step-00000010 was not written to its end" in said
     assert f"{newest} is damaged" in said
     assert "continuing after step 4" in said
-    assert digests(tmp_path) == digests(pretrained[0])
-
-
-def test_a_state_of_keep_every_stands_in_where_both_newest_are_damaged(
-    data: Path, pretrained: tuple[Path, Any, Recorder], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    often = {"save_every": 2, "keep_every": 3}
-    with pytest.raises(KeyboardInterrupt):
-        train(data, tmp_path, Recorder(crash_at=12), **often)
-    states = sorted((tmp_path / "state").glob("step-*"))
-    assert [path.name[-2:] for path in states] == ["03", "06", "08", "09", "10"]
-    for state in states[2:]:
-        (state / "loop.pt").write_bytes(b"")
-    train(data, tmp_path, **often)
-    assert "continuing after step 6" in capsys.readouterr().out
     assert digests(tmp_path) == digests(pretrained[0])
 
 
