@@ -146,7 +146,10 @@ def read_any(path: Path, parse: Any) -> Iterator[Record | jsonl.Reject]:
     try:
         file = InputFile(str(path), path.name, "", reader.name, path.stat().st_size)
         for item in reader.read(file, Span(), SourceConfig()):
-            yield _parsed(path.name, item, reader.unit, parse) if isinstance(item, Line) else item
+            if isinstance(item, Line):
+                yield _parsed(path.name, item, reader.unit, parse)
+            elif isinstance(item, jsonl.Reject):
+                yield item
             number += 1
     except (jsonl.Damaged, *jsonl.DAMAGE) as error:
         raise jsonl.unreadable(path, error, number) from error
