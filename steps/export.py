@@ -2,13 +2,13 @@
 
     python -m steps.export --config '{"checkpoint": DIR, "formats": ["onnx"]}' --out DIR
 
-Each format is a folder of its name: onnx, gguf, hub (safetensors with a model card). See docs/export.md."""
+Each format is a folder of its name: onnx, gguf, hub (safetensors with a model card), adapter. See docs/export.md."""
 
 from typing import Annotated
 
 from pydantic import Field
 
-from argosy.core.config.schema import RUNTIME, Config, ModelDir, Upstream, Upstreams
+from argosy.core.config.schema import ADDED, RUNTIME, Config, ModelDir, Upstream, Upstreams
 from argosy.core.statistics.metric import Metric
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
@@ -34,9 +34,11 @@ class ExportConfig(Config):
     of: Annotated[str, RUNTIME] = "sft"
     """stage of a pipeline whose model is exported"""
     formats: tuple[str, ...] = Field(("hub",), min_length=1)
-    """formats: onnx, gguf, hub"""
+    """formats: onnx, gguf, hub, adapter"""
     dtype: str = ""
     """precision of the weights; "" for each format's own: float32 of onnx, bfloat16 of gguf, the weights' of hub"""
+    base: Annotated[str, ADDED] = ""
+    """name that the hub has for the base of the adapter that is exported; "" for its directory"""
     licence: str = ""
     """licence of the model, by its SPDX identifier, for its model card"""
     threads: int = Field(1, ge=1)
@@ -69,12 +71,12 @@ def run(config: ExportConfig, context: StepContext) -> ExportOutputs:
     checkpoint = find_checkpoint(given_directory("checkpoint", config.checkpoint, "training"), config.export)
     make_deterministic(0, config.threads)
     sources = Sources(config.evaluations, config.clean, config.scored)
-    card = model_card(checkpoint, sources, config.licence) if "hub" in config.formats else ""
+    card = model_card(checkpoint, sources, config.licence) if any(EXPORTS[name].card for name in config.formats) else ""
     sizes = {}
     for name in config.formats:
         out = make_directory(context.out / name)
         with context.progress.during(name):
-            measured = EXPORTS[name].write(Source(checkpoint.path, card, config.dtype), out)
+            measured = EXPORTS[name].write(Source(checkpoint.path, card, config.dtype, config.base), out)
         sizes[name] = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
         context.tracker.metrics({f"export/{name}/{what}": value for what, value in measured.items()}
                                 | {f"size/{name}_mb": sizes[name] / 1e6})

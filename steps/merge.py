@@ -177,7 +177,7 @@ def _computes(config: Any) -> dict[str, Any]:
 def _merged(weights: "Sequence[Mapping[str, Tensor]]", merge: "Callable[[Sequence[Tensor]], Tensor]"
             ) -> "Iterator[tuple[str, Tensor]]":
     """Yield the weights of a merge by name, in float32, each made when its turn comes."""
-    from argosy.model.weights.numbers import Numbers
+    from argosy.model.weights.drawn import Numbers
 
     for name in sorted(weights[0]):
         parts = [each[name].float() for each in weights]

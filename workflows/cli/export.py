@@ -1,4 +1,4 @@
-"""`argosy export`: a checkpoint as ONNX, as GGUF, or with a model card for the Hugging Face hub."""
+"""`argosy export`: a checkpoint as ONNX or GGUF, or for the Hugging Face hub with a model card, whole or an adapter."""
 
 import argparse
 import shutil
@@ -13,11 +13,13 @@ from workflows.stored.last_run import line_of_model, model_directory
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("checkpoint", metavar="CHECKPOINT", help="a checkpoint's name, or a directory")
-    parser.add_argument("--to", required=True, metavar="FORMAT", help="onnx, gguf or hub")
+    parser.add_argument("--to", required=True, metavar="FORMAT", help="onnx, gguf, hub or adapter")
     parser.add_argument("--out", type=Path, metavar="DIR", help="directory to make (default: in the store)")
     parser.add_argument("--dtype", default="", metavar="DTYPE", help="precision of the weights (default: float32 for "
                         "onnx, bfloat16 for gguf, the checkpoint's for hub)")
     parser.add_argument("--licence", default="", metavar="ID", help="licence of the model, for its card")
+    parser.add_argument("--base", default="", metavar="ORG/NAME", help="of an adapter: what the hub calls its base "
+                        "(default: its directory)")
     parser.add_argument("--push", default="", metavar="ORG/NAME", help="send it to the hub, as a private repository")
     add_store(parser)
 
@@ -29,8 +31,8 @@ def run(args: argparse.Namespace) -> int:
 
     EXPORTS.pick(args.to)
     for option in ("push", "licence"):
-        if getattr(args, option) and args.to != "hub":
-            raise InputError(f"--{option} is of --to hub, and --to is {args.to}: leave it out")
+        if getattr(args, option) and not EXPORTS[args.to].card:
+            raise InputError(f"--{option} is of --to hub and adapter, and --to is {args.to}: leave it out")
     if args.out and args.out.exists() and (not args.out.is_dir() or any(args.out.iterdir())):
         raise InputError(f"--out {args.out} is there already: name a directory that is new or empty")
     config = _config(args)
@@ -52,8 +54,8 @@ def _config(args: argparse.Namespace) -> dict[str, Any]:
 
     directory = model_directory(args.store, args.checkpoint).absolute()
     config: dict[str, Any] = {"checkpoint": str(directory), "formats": [args.to], "dtype": args.dtype,
-                              "licence": args.licence}
-    if args.to != "hub":
+                              "licence": args.licence, "base": args.base}
+    if not EXPORTS[args.to].card:
         return config
     found = Stored(args.store).by_key(checkpoint_key(find_checkpoint(directory).path))
     config["evaluations"] = [str(each.absolute()) for each in found.evaluations] if found else []

@@ -1,10 +1,10 @@
-"""Weights that are drawn, each alone, with the numbers that it has where its whole model is made.
+"""Weights by name, each made or read alone; those that are drawn have the numbers of their whole model.
 
 A model is made without memory (torch's device `meta`) while what writes into its weights is noted. What draws is done
 for each tensor in its turn, in memory of its own, so that the next one gets its own numbers; done again from the same
 random state it gives the same tensor."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 from unittest.mock import patch
@@ -14,8 +14,23 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from argosy.core.errors import InputError
-from argosy.model.weights.numbers import Numbers
 from argosy.model.weights.pretrained import random_model
+
+
+class Numbers(Mapping[str, Tensor]):
+    """Whole tensors by name, each made or read when it is asked for."""
+
+    def read(self, name: str, start: Sequence[int], shape: Sequence[int]) -> Tensor:
+        """Return the piece of tensor `name` that begins at `start` and has `shape`."""
+        return self[name][slices(start, shape)]
+
+    def check(self, name: str, part: Tensor) -> None:
+        """Check a piece of tensor `name` that a process took. Raises InputError: it is not finite."""
+
+
+def slices(start: Sequence[int], shape: Sequence[int]) -> tuple[slice, ...]:
+    """Return the index of the piece that begins at `start` and has `shape`."""
+    return tuple(slice(at, at + size) for at, size in zip(start, shape, strict=True))
 
 
 def draw(config: Any) -> tuple[Any, Numbers]:

@@ -137,9 +137,10 @@ class _Files:
         self._size += tensor.nbytes
 
     def _write(self) -> None:
-        from argosy.model.weights.numbers import write_tensors  # torch is not for importing a step
+        from safetensors.torch import save_file  # torch is not for importing a step
 
-        write_tensors(self._directory / f"{len(self._written)}.safetensors", self._held, {"format": "pt"})
+        held = {name: tensor.contiguous() for name, tensor in self._held.items()}
+        save_file(held, self._directory / f"{len(self._written)}.safetensors", {"format": "pt"})
         self._written.append(list(self._held))
         self._bytes += self._size
         self._held, self._size = {}, 0

@@ -64,12 +64,10 @@ def check(model: Any, method: str, group: int | None) -> int:
         return 0
     widths = sorted({layer.in_features for layer in _layers(model)})
     fitting = [size for size in GROUPS if not any(width % size for width in widths)]
-    if group not in (None, *fitting):
+    if not fitting or group not in (None, *fitting):
+        some = ", ".join(map(str, fitting)) or f"and none of {', '.join(map(str, GROUPS))} does: set method=int8"
         raise InputError(f"group_size is {group}, and its layers have {', '.join(map(str, widths))} inputs; allowed: "
-                         f"what divides all of them, {', '.join(map(str, fitting)) or 'which none does'}")
-    if not fitting:
-        raise InputError(f"method is {method}, whose groups are of {', '.join(map(str, GROUPS))} inputs, none of which "
-                         f"divides all of {', '.join(map(str, widths))}: set method=int8")
+                         f"what divides all of them, {some}")
     return group or fitting[0]
 
 

@@ -13,9 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from argosy.model.weights.adapters.files import is_adapter
-from argosy.model.weights.drawn import bare, draw
+from argosy.model.weights.drawn import Numbers, bare, draw, slices
 from argosy.model.weights.load import check_finite, load_model
-from argosy.model.weights.numbers import Numbers, slices
 from argosy.model.weights.pretrained import loading, random_model
 
 _RECORD = "argosy_numbers"  # the model's attribute that holds them

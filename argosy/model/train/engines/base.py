@@ -25,7 +25,7 @@ from argosy.model.train.parallelism.mesh import Mesh, divide_sequence
 from argosy.model.train.parallelism.shares import Shares
 from argosy.model.train.precision import set_precision
 from argosy.model.train.watch import NORM, UPDATE
-from argosy.model.weights.numbers import Numbers
+from argosy.model.weights.drawn import Numbers
 from argosy.model.weights.unfilled import give_memory, numbers_of
 
 Wrap = Callable[[Any], Any] | None

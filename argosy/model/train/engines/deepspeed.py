@@ -17,7 +17,7 @@ from argosy.model.train.engines.base import Engine, Wrap
 from argosy.model.train.engines.parts import WEIGHT, Held, Parts, everywhere
 from argosy.model.train.optim import UpdateSize, make_optimizer
 from argosy.model.train.parallelism import Group
-from argosy.model.weights.numbers import Numbers
+from argosy.model.weights.drawn import Numbers
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
 

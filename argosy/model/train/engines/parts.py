@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
+from safetensors.torch import save_file
 from torch import Tensor
 
 from argosy.core.errors import StepError
 from argosy.model.train.parallelism import Group
-from argosy.model.weights.numbers import Numbers, write_tensors
+from argosy.model.weights.drawn import Numbers
 
 PART_BYTES = 2**28
 WEIGHT = "weight"  # the first part of a weight's name; the others are the optimizer's: exp_avg, step, ...
@@ -104,8 +105,9 @@ def _owners(keys: Sequence[Sequence[Any]]) -> dict[Any, int]:
 
 
 def _write(directory: Path, rank: int, number: int, held: dict[str, Tensor], places: dict[str, Place]) -> None:
-    write_tensors(directory / f"tensors-{rank:05d}-{number:05d}.safetensors", held,
-                  {_PLACES: json.dumps({name: places[name] for name in held})})
+    save_file({name: tensor.contiguous() for name, tensor in held.items()},
+              directory / f"tensors-{rank:05d}-{number:05d}.safetensors",
+              {_PLACES: json.dumps({name: places[name] for name in held})})
 
 
 class Parts(Numbers):

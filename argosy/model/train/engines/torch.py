@@ -12,7 +12,7 @@ from argosy.model.train.engines.base import Engine, Wrap
 from argosy.model.train.engines.parts import WEIGHT, Held, Parts, everywhere
 from argosy.model.train.optim import make_optimizer, make_state, plain, set_rate, wrapped
 from argosy.model.train.parallelism import Group, local_part
-from argosy.model.weights.numbers import Numbers
+from argosy.model.weights.drawn import Numbers
 
 
 class TorchEngine(Engine):

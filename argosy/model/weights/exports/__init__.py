@@ -16,11 +16,22 @@ class Source:
 
     Attributes:
         card: its model card, in Markdown.
-        dtype: precision that is asked for; "" for the format's own."""
+        dtype: precision that is asked for; "" for the format's own.
+        base: name of the hub that an adapter's base has; "" for its directory."""
 
     path: Path
     card: str = ""
     dtype: str = ""
+    base: str = ""
+
+    def save_whole(self, out: Path, dtype: str = "float32") -> None:
+        """Write the model as transformers loads it: an adapter merged, packed weights unpacked."""
+        from argosy.model.weights.export import save_weights
+        from argosy.model.weights.load import load_model
+        from argosy.model.weights.pretrained import load_tokenizer
+
+        save_weights(load_model(self.path), out, dtype=dtype)
+        load_tokenizer(self.path).save_pretrained(out)
 
 
 class Format:
@@ -28,10 +39,12 @@ class Format:
 
     Attributes:
         packages: packages that write it, beside those that are there anyway.
+        card: whether it has a model card, and is for the hub.
         dtypes: precisions that it has, its own first."""
 
     name: ClassVar[str]
     packages: ClassVar[tuple[str, ...]] = ()
+    card: ClassVar[bool] = False
     dtypes: ClassVar[tuple[str, ...]]
 
     @abstractmethod

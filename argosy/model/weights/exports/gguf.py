@@ -17,28 +17,26 @@ _TYPES = {"bfloat16": "bf16", "float16": "f16", "float32": "f32", "int8": "q8_0"
 
 class Gguf(Format):
     name: ClassVar[str] = "gguf"
-    packages: ClassVar[tuple[str, ...]] = ("gguf",)
+    packages: ClassVar[tuple[str, ...]] = ("sentencepiece",)
     dtypes: ClassVar[tuple[str, ...]] = tuple(_TYPES)
 
     def check(self, dtype: str) -> None:
-        """Check the package, the precision and the converter."""
+        """Check the package that the converter imports, the precision and the converter."""
         super().check(dtype)
         converter()
 
     def write(self, source: Source, out: Path) -> dict[str, float]:
         """Run the converter on the checkpoint, whole: of an adapter, the merged model."""
-        from argosy.model.weights.export import save_weights
-        from argosy.model.weights.load import load_model
-        from argosy.model.weights.pretrained import load_tokenizer
-
         dtype = source.dtype or self.dtypes[0]
         whole, file = out / "whole", out / "model.gguf"
         whole.mkdir()
-        save_weights(load_model(source.path), whole)
-        load_tokenizer(source.path).save_pretrained(whole)
+        source.save_whole(whole)
         done = subprocess.run([sys.executable, str(converter()), str(whole), "--outfile", str(file), "--outtype",
                                _TYPES[dtype]], capture_output=True, text=True)  # fmt: skip
         shutil.rmtree(whole)
+        if "pre-tokenizer was not recognized" in done.stderr:
+            raise InputError(f"the tokenizer of {source.path} cuts text by a pattern that llama.cpp has not, as those "
+                             "do that are trained here: start from a model that it knows, or export hub or onnx")
         if done.returncode or not file.is_file():
             last = next(iter(done.stderr.strip().splitlines()[::-1]), f"exit code {done.returncode}")
             raise StepError(f"{SCRIPT} failed: {last}; its whole output:\n{done.stderr}")
@@ -46,8 +44,7 @@ class Gguf(Format):
 
 
 def converter() -> Path:
-    """Find llama.cpp's converter: in the folder that LLAMA_CPP names, or on the PATH. Raises InputError: there is
-    none."""
+    """Find llama.cpp's converter, in the folder of LLAMA_CPP or on the PATH. Raises InputError: there is none."""
     named = os.environ.get(FOLDER)
     found = Path(named).expanduser() / SCRIPT if named else Path(shutil.which(SCRIPT) or SCRIPT)
     if not found.is_file():

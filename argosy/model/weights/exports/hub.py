@@ -13,14 +13,13 @@ CARD = "README.md"
 
 class Hub(Format):
     name: ClassVar[str] = "hub"
+    card: ClassVar[bool] = True
     dtypes: ClassVar[tuple[str, ...]] = ("weights", "float32", "bfloat16", "float16")
 
     def write(self, source: Source, out: Path) -> dict[str, float]:
         """Copy the checkpoint, or write it in another precision; an adapter is merged."""
         from argosy.model.weights.adapters.files import is_adapter
-        from argosy.model.weights.export import save_weights
-        from argosy.model.weights.load import load_model
-        from argosy.model.weights.pretrained import load_tokenizer, weights_dtype
+        from argosy.model.weights.pretrained import weights_dtype
 
         own = weights_dtype(source.path)
         dtype = own if source.dtype in ("", "weights") else source.dtype
@@ -30,8 +29,7 @@ class Hub(Format):
             for each in sorted(path for path in source.path.iterdir() if path.is_file() and path.name != "argosy.json"):
                 shutil.copyfile(each, out / each.name)
         else:
-            save_weights(load_model(source.path), out, dtype=dtype)
-            load_tokenizer(source.path).save_pretrained(out)
+            source.save_whole(out, dtype)
         (out / CARD).write_text(source.card, encoding="utf-8")
         return {}
 

@@ -4,11 +4,10 @@ Inputs are input_ids, attention_mask (1 for a token, also for those of the cache
 past_key_values.N.key and .value, (batch, heads, tokens before, width), of no tokens for a prompt; outputs are logits
 and present.N.key and .value: the names that Optimum gives them, which onnxruntime-genai and transformers.js know."""
 
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from argosy.core.errors import InputError, StepError
+from argosy.core.errors import StepError
 from argosy.model.weights.exports import Format, Source
 
 if TYPE_CHECKING:
@@ -26,34 +25,22 @@ class Onnx(Format):
 
     def write(self, source: Source, out: Path) -> dict[str, float]:
         """Write the graph and the tokenizer, and hold the graph to the model, in onnxruntime."""
+        from argosy.model.weights.formats.files import copy_side
+        from argosy.model.weights.formats.layouts import read_shape
         from argosy.model.weights.load import load_model
         from argosy.model.weights.pretrained import load_config
 
-        _check(load_config(source.path))
+        read_shape(load_config(source.path), "the exported graph")
         model = load_model(source.path).eval()
         model.set_attn_implementation("eager")
         write_graph(model, out / FILE)
-        for each in sorted(source.path.iterdir()):
-            if each.suffix in (".json", ".jinja", ".model", ".txt") and "safetensors" not in each.name:
-                shutil.copyfile(each, out / each.name)
+        copy_side(source.path, out)
         worst = difference(model, out / FILE)
         if not worst <= CLOSE:
             raise StepError(f"the logits of {FILE} differ from the model's by {worst:.2g}, allowed: {CLOSE:g}: this "
                             "version of torch or onnxruntime computes something else; take another")
         print(f"{FILE}: logits as the model's to {worst:.1g}, with a cache and without", flush=True)
         return {"difference": worst}
-
-
-def _check(config: Any) -> None:
-    from argosy.model.weights.formats.layouts import TYPES
-
-    if config.model_type not in TYPES:
-        raise InputError(f"the model is of the type {config.model_type!r}, allowed for onnx: {', '.join(TYPES)}")
-    kinds = set(getattr(config, "layer_types", None) or ())
-    window = getattr(config, "sliding_window", None) if getattr(config, "use_sliding_window", True) else None
-    if (kinds - {"full_attention"} or not kinds) and window and window < config.max_position_embeddings:
-        raise InputError(f"the model's attention has a window of {window} tokens, which the exported graph has not: "
-                         "set sliding_window to null in config.json if no text is longer")
 
 
 def write_graph(model: Any, file: Path) -> None:
@@ -76,16 +63,14 @@ def sample(model: Any, batch: int, length: int, before: int) -> "tuple[Tensor, T
     """Draw inputs of the graph: tokens, mask, positions, keys and values of `before` tokens."""
     import torch
 
-    config, generator = model.config, torch.Generator().manual_seed(0)
-    heads, width = config.num_key_value_heads, head_width(config)
-    tokens = torch.randint(config.vocab_size, (batch, length), generator=generator)
+    from argosy.model.weights.formats.layouts import read_shape
+
+    shape, generator = read_shape(model.config), torch.Generator().manual_seed(0)
+    tokens = torch.randint(shape.vocab, (batch, length), generator=generator)
     places = torch.arange(before, before + length).repeat(batch, 1)
-    cache = [torch.randn(batch, heads, before, width, generator=generator) for _ in range(2 * config.num_hidden_layers)]
+    cache = [torch.randn(batch, shape.kv_heads, before, shape.head_dim, generator=generator)
+             for _ in range(2 * shape.layers)]
     return tokens, torch.ones(batch, length + before, dtype=torch.int64), places, cache
-
-
-def head_width(config: Any) -> int:
-    return int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
 
 
 def _graph(model: Any) -> Any:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from argosy.core.errors import ArgosyError, InputError
 from argosy.core.lazy import torch
-from argosy.core.store.files import make_directory, publish, read_json, temporary_of
+from argosy.core.store.files import make_directory, publish, temporary_of
 from argosy.model.weights.adapters.files import BASE, CONFIG, is_adapter
 from argosy.model.weights.checkpoint import adapter_alone
 from argosy.model.weights.formats import layouts
@@ -62,8 +62,7 @@ def convert(source: Path, layout: str, out: Path, *, tensor: int = 1, like: Path
     if not (side / "config.json").is_file():
         raise InputError(f"{side} has no config.json of transformers, which says the model's shapes: name a directory "
                          "that has it, and the tokenizer, with --like")
-    shape = layouts.read_shape(load_config(side))
-    _check_window(side, layout)
+    shape = layouts.read_shape(load_config(side), "torchtitan's llama3 or qwen3" if layout == "torchtitan" else "")
     with _reading(source):
         weights = _read(source, now, shape)
     make_directory(out.parent)
@@ -71,20 +70,11 @@ def convert(source: Path, layout: str, out: Path, *, tensor: int = 1, like: Path
     shutil.rmtree(temporary, ignore_errors=True)
     try:
         _write(weights, layout, shape, temporary, tensor)
-        _copy_side(side, temporary if layout == "hf" else temporary / SIDE)
+        copy_side(side, temporary if layout == "hf" else temporary / SIDE)
         publish(temporary, out)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return shape
-
-
-def _check_window(side: Path, layout: str) -> None:
-    """Check that torchtitan's attention is the model's. Raises InputError: the model has a sliding window."""
-    config = read_json(side / "config.json")
-    window, longest = config.get("sliding_window"), config.get("max_position_embeddings") or 0
-    if layout == "torchtitan" and config.get("use_sliding_window", True) and window and window < longest:
-        raise InputError(f"the model has sliding_window={window}, and torchtitan's llama3 and qwen3 have none: its "
-                         "results would differ; set sliding_window to null in config.json if no text is longer")
 
 
 @contextmanager
@@ -155,7 +145,7 @@ def _write(weights: layouts.Weights, layout: str, shape: layouts.Shape, out: Pat
         save_file(dict(sorted(weights.items())), out / "model.safetensors", metadata={"format": "pt"})
 
 
-def _copy_side(side: Path, target: Path) -> None:
+def copy_side(side: Path, target: Path) -> None:
     """Copy what is no weights: config, tokenizer, chat template, argosy.json."""
     target.mkdir(exist_ok=True)
     for path in sorted(side.iterdir()):

@@ -52,12 +52,20 @@ class Shape:
                 if name in known and name not in made.all_tied_weights_keys}
 
 
-def read_shape(config: Any) -> Shape:
-    """Read the fields of a config of transformers. Raises InputError: it is of another type."""
+def read_shape(config: Any, whole: str = "") -> Shape:
+    """Read the fields of a config of transformers. `whole`: what lets attention see all tokens, for an error.
+
+    Raises InputError: it is of another type, or its attention has a window, which `whole` has not."""
     kind = str(config.model_type)
     if kind not in TYPES:
         raise InputError(f"the model is of the type {kind!r}, allowed: {', '.join(TYPES)}; the weights of others are "
                          "not known to the conversions")
+    used = getattr(config, "use_sliding_window", True) and getattr(config, "layer_types", 0) != ["full_attention"] * (
+        config.num_hidden_layers)
+    window = getattr(config, "sliding_window", None) if used else None
+    if whole and window and window < config.max_position_embeddings:
+        raise InputError(f"the model's attention has a window of {window} tokens, and {whole} has none: set "
+                         "sliding_window to null in config.json if no text is longer")
     heads = config.num_attention_heads
     return Shape(kind, config.num_hidden_layers, config.intermediate_size, heads, config.num_key_value_heads,
                  getattr(config, "head_dim", None) or config.hidden_size // heads, config.vocab_size,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from peft import PeftModel
+from peft import AutoPeftModelForCausalLM, PeftModel
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM
 
@@ -26,7 +26,9 @@ from argosy.model.weights.adapters.layers import add_adapters, without_adapters
 from argosy.model.weights.export import Exporter
 from argosy.model.weights.formats.files import convert
 from argosy.model.weights.load import load_model, load_shared
+from steps import export
 from tests.posttraining_fixtures import make_tokenizer
+from tests.training_fixtures import run_here
 
 IDS = torch.tensor([[1, 5, 9, 2, 7, 30, 11, 4]])
 SIZES = {"vocab_size": 320, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
@@ -97,6 +99,25 @@ def test_exports_compute_what_the_trained_model_computes(tmp_path: Path, archite
     names = {path.name for path in alone.iterdir()}
     assert {"config.json", "tokenizer.json", "chat_template.jinja", "argosy.json"} <= names
     assert "model.safetensors" not in names
+
+
+@pytest.mark.parametrize("merge", [True, False])
+def test_an_adapter_is_exported_for_the_base_that_it_names(tmp_path: Path, merge: bool) -> None:
+    base = _base(tmp_path)
+    model = _trained(base, rank=2, merge=merge)
+    path = _export(model, tmp_path)
+    for name in ("", "org/base"):
+        run_here(export, tmp_path / "out", checkpoint=path, formats=["adapter"], base=name)
+        out = tmp_path / "out/adapter"
+        card = (out / "README.md").read_text()
+        assert card.startswith(f"---\nlibrary_name: peft\n{'base_model: org/base' if name else 'pipeline_tag'}")
+        assert "sft" in card
+        theirs = PeftModel.from_pretrained(load_model(base), str(out)) if name else (
+            AutoPeftModelForCausalLM.from_pretrained(str(out)))
+        assert theirs.peft_config["default"].base_model_name_or_path == (name or str(base.resolve()))
+        assert (_logits(theirs) - _logits(model)).abs().max() < 1e-5
+    with pytest.raises(InputError, match="has no adapter: set lora in its stage, or export it as hub"):
+        run_here(export, tmp_path / "none", checkpoint=base, formats=["adapter"])
 
 
 def test_modules_that_are_trained_whole_are_in_the_export(tmp_path: Path) -> None:

@@ -199,5 +199,5 @@ def test_files_go_from_one_layout_to_the_next_and_back(tmp_path: Path, argosy: A
 def test_a_window_that_torchtitan_lacks_is_refused(tmp_path: Path) -> None:
     model = make_model(tmp_path / "hf", "mistral", make_qwen_tokenizer(), sliding_window=64)
     assert json.loads((model / "config.json").read_text())["sliding_window"] == 64
-    with pytest.raises(InputError, match="sliding_window=64, and torchtitan"):
+    with pytest.raises(InputError, match="window of 64 tokens, and torchtitan"):
         convert(model, "torchtitan", tmp_path / "titan")

@@ -15,7 +15,7 @@ from argosy.model.infer.model import LanguageModel
 from argosy.model.weights import quantize as module
 from argosy.model.weights.checkpoint import find_checkpoint
 from argosy.model.weights.load import check_files, load_model
-from argosy.model.weights.quantize import check, quantization_of, quantize, save, scale_inputs, search
+from argosy.model.weights.quantize import check, quantization_of, quantize, save, scale_inputs
 from steps import quantize as step
 from tests.command_line import Argosy
 from tests.posttraining_fixtures import make_checkpoint
@@ -59,25 +59,6 @@ def test_weights_are_rounded_to_nearest_and_others_stay(tmp_path: Path, method: 
         torch.testing.assert_close(weight, wanted.to(getattr(torch, dtype)).float(), rtol=0, atol=0)
 
 
-def test_bits_are_what_they_are_called(tmp_path: Path) -> None:
-    source = make_checkpoint(tmp_path / "source") / "checkpoints/final"
-    sizes = {}
-    for method in ("int8", "int4", "fp8"):
-        model = load_model(source)
-        numbers = sum(weight.numel() for weight in linear(model.state_dict()).values())
-        others = sum(weight.numel() for name, weight in model.state_dict().items()
-                     if name not in linear(model.state_dict()) and name != "lm_head.weight")
-        quantize(model, method, check(model, method, None), "float32")
-        (tmp_path / method).mkdir()
-        save(model, tmp_path / method, "float32")
-        file = tmp_path / method / "model.safetensors"
-        header = 8 + int.from_bytes(file.read_bytes()[:8], "little")
-        sizes[method] = 8 * (file.stat().st_size - header - 4 * others) / numbers
-    assert 8 < sizes["int8"] < 9
-    assert 8 < sizes["fp8"] < 9
-    assert 4.5 < sizes["int4"] < 5  # with a scale of 32 bits for each 64
-
-
 @pytest.mark.parametrize(("kind", "tied"), [("llama", False), ("qwen2", True), ("qwen3", False)])
 def test_scaled_inputs_compute_the_same_and_lose_less_in_four_bits(kind: str, tied: bool) -> None:
     model = make(kind, tied)
@@ -104,23 +85,6 @@ def test_scaled_inputs_compute_the_same_and_lose_less_in_four_bits(kind: str, ti
     assert lost(scaled=True) < 0.9 * lost(scaled=False)
 
 
-def test_the_search_loses_no_more_than_that_of_torchao() -> None:
-    awq = pytest.importorskip("torchao.prototype.awq.core", reason="torchao slows every import of transformers")
-    from torchao.quantization import IntxWeightOnlyConfig, PerGroup
-
-    generator = torch.Generator().manual_seed(0)
-    rounding = IntxWeightOnlyConfig(weight_dtype=torch.int4, granularity=PerGroup(32))
-    for spread in (1.0, 2.0, 3.0):
-        weight = torch.randn(24, 64, generator=generator)
-        inputs = torch.randn(50, 64, generator=generator) * torch.randn(64, generator=generator).mul(spread).exp()
-        observer = awq.AWQObserver(weight, None, rounding)
-        observer.inputs = [inputs]
-        wanted = inputs @ weight.T
-        losses = [(inputs / scales @ rounded(weight * scales, "int4", 32, "float32").T - wanted).pow(2).mean()
-                  for scales in (search(inputs, weight, 32), observer.calculate_qparams(), torch.ones(64))]
-        assert losses[0] <= 1.01 * losses[1] < losses[2]
-
-
 def test_a_step_leaves_a_checkpoint_that_scores_and_generates_like_its_weights(tmp_path: Path) -> None:
     source = make_checkpoint(tmp_path / "source")
     tracker = Recorder()
@@ -128,10 +92,11 @@ def test_a_step_leaves_a_checkpoint_that_scores_and_generates_like_its_weights(t
     found = find_checkpoint(tmp_path / "out")
     assert (found.stage, found.tokens, found.chat) == ("quantize", 1000, False)
     assert (outputs.group_size, outputs.final) == (32, "checkpoints/final")
-    assert outputs.bytes < outputs.bytes_before
     assert tracker.logged["size/after_mb", 0] == outputs.bytes / 1e6
     assert tracker.watched["perf/decoding_after", 0] > 0
     dense = load_model(source / "checkpoints/final")
+    numbers = sum(weight.numel() for weight in linear(dense.state_dict()).values())
+    assert 26 < 8 * (outputs.bytes_before - outputs.bytes) / numbers < 27  # of 32 bits, 4 are left, and a scale's 1
     for name, weight in linear(dense.state_dict()).items():
         dense.get_parameter(name).data = rounded(weight, "int4", 32, "float32")
     dense.save_pretrained(tmp_path / "dense")
@@ -156,7 +121,7 @@ def test_wrong_input_is_refused_with_what_to_do(tmp_path: Path, monkeypatch: pyt
 
     for given, message in ((lambda: check(model, "int4", 128), "group_size is 128, .* 64, 128 inputs; allowed: .* 32"),
                            (lambda: check(model, "int8", 64), "is 64, and int8 has one scale .*leave it out"),
-                           (lambda: check(config("llama"), "int4", None), "divides all of 40, 64: set method=int8"),
+                           (lambda: check(config("llama"), "int4", None), "40, 64 inputs; .* 32 does: set method=int8"),
                            (lambda: check(config("gpt_neox"), "awq", None), "type gpt_neox: set method=int4"),
                            (lambda: check(config("mixtral"), "int8", None), "has experts"),
                            (lambda: run_here(step, tmp_path / "awq", checkpoint=source, method="awq"),

@@ -12,7 +12,6 @@ from argosy.core.errors import InputError
 from argosy.model.weights import export
 from argosy.model.weights.export import save_weights
 from argosy.model.weights.load import load_model
-from argosy.model.weights.numbers import write_tensors
 from argosy.model.weights.pretrained import random_model
 from argosy.model.weights.unfilled import give_memory, like, numbers_of, unfilled, unfilled_random
 
@@ -26,14 +25,6 @@ KINDS: list[tuple[str, dict[str, Any]]] = [
 
 def config(kind: str, more: dict[str, Any]) -> Any:
     return AutoConfig.for_model(kind, **{**SHAPE, **more})
-
-
-def test_a_file_is_the_library_s_to_the_byte(tmp_path: Path) -> None:
-    tensors = {"b": torch.randn(3, 5), "a": torch.arange(6, dtype=torch.int64), "é": torch.tensor(2.5),
-               "half": torch.randn(7, 2).bfloat16(), "none": torch.empty(0, 4), "t": torch.randn(4, 3).T}
-    write_tensors(tmp_path / "ours", tensors, {"format": "pt"})
-    save_file({name: each.contiguous() for name, each in tensors.items()}, tmp_path / "theirs", {"format": "pt"})
-    assert (tmp_path / "ours").read_bytes() == (tmp_path / "theirs").read_bytes()
 
 
 def assert_has(model: Any, whole: Any) -> None:
