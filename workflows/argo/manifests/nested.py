@@ -72,7 +72,8 @@ def following(profile: Profile, trains: Sequence[str]) -> Tail:
              when=f"{{{{=tasks.{WAIT}.outputs.parameters.{REST} != '[]'}}}}", arguments={"queue": given[REST]})])
     early = DAG(name=EARLY, inputs=[Parameter(name="queue")], tasks=[
         Task(name=FOLLOW, template=FOLLOW, continue_on=ours, arguments={"queue": "{{inputs.parameters.queue}}"})])
-    ended = " && ".join(f"({name}.Succeeded || !{name}.Succeeded)" for name in trains)  # in any way: also omitted
+    # In any way, also omitted; but without the plan's outputs Argo cannot tell `when`, and never ends the workflow.
+    ended = " && ".join([f"{PLAN}.Succeeded", *(f"({name}.Succeeded || !{name}.Succeeded)" for name in trains)])
     return Tail([Task(name=EARLY, template=EARLY, depends=f"{PLAN}.Succeeded", when=wanted,
                       arguments={"queue": queue}),
                  Task(name=OVER, template=OVER, depends=ended, when=wanted)],
