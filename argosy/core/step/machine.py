@@ -54,8 +54,8 @@ def free_memory() -> int:
 
 def memory_kills() -> int:
     """Count the processes of this one's cgroup that the kernel killed for want of memory."""
-    counts = dict(line.split() for line in _cgroup("memory.events").splitlines())
-    return int(counts.get("oom_kill", 0))
+    events = _cgroup("memory.events") or _cgroup("memory/memory.oom_control")  # of version 2, or 1
+    return int(dict(line.split() for line in events.splitlines()).get("oom_kill", 0))
 
 
 def _cgroup(name: str) -> str:
