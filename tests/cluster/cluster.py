@@ -32,7 +32,7 @@ class Cluster:
         try:
             config.load_kube_config()
             client.VersionApi().get_code(_request_timeout=5)
-            names = [each.metadata.name for each in client.ApiextensionsV1Api().list_custom_resource_definition().items]
+            names = definitions()
         except Exception as error:
             return f"{type(error).__name__}: {str(error).splitlines()[0]}"
         return "" if f"workflows.{GROUP}" in names else "Argo Workflows is not installed"
@@ -75,6 +75,16 @@ class Cluster:
         """Change the Workflow."""
         self.custom().patch_namespaced_custom_object(GROUP, VERSION, self.namespace, "workflows", name, body)
 
+    def delete(self, name: str) -> None:
+        """Delete the Workflow."""
+        self.custom().delete_namespaced_custom_object(GROUP, VERSION, self.namespace, "workflows", name)
+
+    def workflows(self, labels: str) -> list[dict[str, Any]]:
+        """The Workflows with these labels, the oldest first."""
+        found = self.custom().list_namespaced_custom_object(GROUP, VERSION, self.namespace, "workflows",
+                                                            label_selector=labels)["items"]
+        return sorted(found, key=lambda each: str(each["metadata"]["creationTimestamp"]))
+
     def phase(self, name: str) -> str:
         """Of the Workflow."""
         return str(self.get(name).get("status", {}).get("phase", ""))
@@ -94,9 +104,12 @@ class Cluster:
 
     def pods(self, workflow: str) -> list[Any]:
         """Pods of the Workflow that are there."""
+        return self.labelled(f"workflows.argoproj.io/workflow={workflow}")
+
+    def labelled(self, selector: str) -> list[Any]:
+        """Pods with these labels."""
         from kubernetes import client
 
-        selector = f"workflows.argoproj.io/workflow={workflow}"
         return list(client.CoreV1Api().list_namespaced_pod(self.namespace, label_selector=selector).items)
 
     def running(self, workflow: str, task: str) -> str:
@@ -139,6 +152,13 @@ class Cluster:
         from kubernetes import client
 
         return client.CustomObjectsApi()
+
+
+def definitions() -> list[str]:
+    """Names of the kinds that the cluster has beside Kubernetes' own."""
+    from kubernetes import client
+
+    return [each.metadata.name for each in client.ApiextensionsV1Api().list_custom_resource_definition().items]
 
 
 def pod_nodes(workflow: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -9,7 +9,7 @@ import pytest
 from argosy.core.nodes.bad import bad_nodes
 from argosy.core.store.files import read_record
 from argosy.core.store.step_files import RUN
-from tests.cluster.cluster import GROUP, VERSION, Cluster
+from tests.cluster.cluster import Cluster
 from tests.cluster.test_nodes import RANGE, pods, with_jobset  # noqa: F401
 from tests.end_to_end.core.step.test_preflight import PLANT, WRONG
 from workflows.argo.client.view import view
@@ -61,4 +61,4 @@ def test_a_pod_that_plays_a_bad_node_is_left_out_and_its_record_keeps_a_later_wo
     planted.until(lambda: "affinity" in waits(planted, name), "the word of the pod that fits no node")
     planted.until(lambda: pods(planted, name), "the pods of the JobSet")
     assert {pod.status.phase for pod in pods(planted, name)} == {"Pending"}
-    planted.custom().delete_namespaced_custom_object(GROUP, VERSION, planted.namespace, "workflows", name)
+    planted.delete(name)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cluster.cluster import GROUP, VERSION, Cluster
+from tests.cluster.cluster import GROUP, VERSION, Cluster, definitions
 from workflows.argo.profile.events import Event
 from workflows.stored.events import watch_events
 
@@ -30,8 +30,7 @@ def eventful(cluster: Cluster) -> Iterator[Cluster]:
     """The cluster with a bus, and the objects of a profile with events of all kinds that can be played here."""
     from kubernetes import client, dynamic
 
-    served = [each.metadata.name for each in client.ApiextensionsV1Api().list_custom_resource_definition().items]
-    if f"eventsources.{GROUP}" not in served or not cluster.profile.storage.host_path:
+    if f"eventsources.{GROUP}" not in definitions() or not cluster.profile.storage.host_path:
         pytest.skip("the cluster has no Argo Events, or its store is a claim, which this machine does not see")
     root = Path(cluster.profile.storage.node_directory)
     (root / "incoming").mkdir(parents=True, exist_ok=True)
@@ -65,20 +64,17 @@ def eventful(cluster: Cluster) -> Iterator[Cluster]:
 
 
 def ready(cluster: Cluster, kind: str) -> bool:
-    from kubernetes import client
-
-    pods = client.CoreV1Api().list_namespaced_pod(cluster.namespace, label_selector=f"{kind.removesuffix('s')}-name")
+    pods = cluster.labelled(f"{kind.removesuffix('s')}-name")
     made = cluster.custom().list_namespaced_custom_object(GROUP, VERSION, cluster.namespace, kind)["items"]
-    up = [each for pod in pods.items for each in pod.status.container_statuses or () if each.ready]
+    up = [each for pod in pods for each in pod.status.container_statuses or () if each.ready]
     return len(up) >= len(made) > 0
 
 
 def log(cluster: Cluster, label: str) -> str:
     from kubernetes import client
 
-    core = client.CoreV1Api()
-    pods = core.list_namespaced_pod(cluster.namespace, label_selector=label).items
-    return "".join(core.read_namespaced_pod_log(pod.metadata.name, cluster.namespace) for pod in pods)
+    read = client.CoreV1Api().read_namespaced_pod_log
+    return "".join(read(pod.metadata.name, cluster.namespace) for pod in cluster.labelled(label))
 
 
 def post(cluster: Cluster, path: str, body: Any, token: str = TOKEN, **headers: str) -> tuple[int, str]:
@@ -100,9 +96,7 @@ def post(cluster: Cluster, path: str, body: Any, token: str = TOKEN, **headers: 
 
 def submitted(cluster: Cluster, event: str) -> list[dict[str, Any]]:
     """The workflows that an event submitted."""
-    found = cluster.custom().list_namespaced_custom_object(GROUP, VERSION, cluster.namespace, "workflows",
-                                                           label_selector=f"argosy/event={event}")
-    return list(found["items"])
+    return cluster.workflows(f"argosy/event={event}")
 
 
 def parameters(workflow: Mapping[str, Any]) -> dict[str, str]:
@@ -113,7 +107,7 @@ def one_more(cluster: Cluster, event: str, before: int) -> dict[str, Any]:
     """The workflow that came to the `before` others; it is the only one."""
     cluster.until(lambda: len(submitted(cluster, event)) > before, f"a workflow of {event}")
     time.sleep(QUIET_S)
-    found = sorted(submitted(cluster, event), key=lambda each: each["metadata"]["creationTimestamp"])
+    found = submitted(cluster, event)
     assert len(found) == before + 1
     return found[-1]
 

@@ -1,5 +1,4 @@
-"""What goes wrong in a cluster ends in the laptop's bytes, with nothing run twice; MLflow hears of ends that no exit
-handler sees."""
+"""What goes wrong in a cluster ends in the laptop's bytes, with nothing run twice."""
 
 import contextlib
 import json
@@ -12,7 +11,7 @@ import pytest
 
 from argosy.core.store.files import read_record
 from argosy.core.store.step_files import LOG, OUTPUTS, RUN
-from tests.cluster.cluster import GROUP, PATIENCE_S, VERSION, Cluster, pod_nodes
+from tests.cluster.cluster import PATIENCE_S, Cluster, pod_nodes
 from tests.store_comparison import differences
 
 pytestmark = pytest.mark.cluster
@@ -113,27 +112,3 @@ def test_two_workflows_of_the_same_work_share_it(cluster: Cluster, store: Path, 
         assert cluster.wait(name)["status"]["phase"] == "Succeeded"
     assert differences(store, laptop) == []
     assert all(attempts(store, stage) == 1 for stage in ("data", "clean", "tokenizer", "tokenize"))
-
-
-@pytest.mark.parametrize("how", ["terminated", "deleted"])
-def test_the_reconciler_says_how_a_workflow_ended(cluster: Cluster, store: Path, how: str) -> None:
-    from mlflow.tracking import MlflowClient
-
-    name = cluster.submit(to="clean")
-    cluster.running(name, "data")
-    if how == "terminated":
-        cluster.patch(name, {"spec": {"shutdown": "Terminate"}})
-        assert cluster.wait(name)["status"]["phase"] == "Failed"
-    else:
-        where = (GROUP, VERSION, cluster.namespace, "workflows")
-        cluster.custom().delete_namespaced_custom_object(*where, name)
-        cluster.until(lambda: not cluster.pods(name), "the end of its pods")
-    finished = store / ".argo" / name / "finished.json"
-    assert not finished.exists()
-    cluster.reconcile()
-    assert json.loads(finished.read_text()) == {"status": "KILLED"}
-    client = MlflowClient(tracking_uri=f"sqlite:///{store}/mlflow.db")
-    runs = client.search_runs([each.experiment_id for each in client.search_experiments()])
-    statuses = {str(each.info.status) for each in runs}
-    assert "RUNNING" not in statuses  # the step may have ended well just before
-    assert "KILLED" in statuses  # the pipeline

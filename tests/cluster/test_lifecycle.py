@@ -2,7 +2,9 @@
 ranks, of many shards, of a tree of post-training too. A night evaluates what is new."""
 
 import json
+import subprocess
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +14,13 @@ from argosy.core.store.files import read_record
 from argosy.core.store.lease import LEASE
 from argosy.core.store.step_files import RUN, read_done
 from tests.cluster.cluster import GROUP, VERSION, Cluster, pod_nodes
-from tests.end_to_end.crash import RANKS, run
+from tests.end_to_end import crash
+from tests.end_to_end.crash import RANKS
 from tests.evaluation_fixtures import make_items, write_items
 from tests.store_comparison import differences
 
 pytestmark = pytest.mark.cluster
+run = partial(crash.run, popen=subprocess.Popen)  # a warm process has libraries imported that tokenizers note
 
 
 def ran(cluster: Cluster, name: str) -> list[str]:
@@ -42,6 +46,12 @@ def test_the_same_bytes_as_on_the_laptop_then_one_pod_then_only_what_changed(
     evaluations = {f"evaluate-{stage}" for stage in ("sft", "twin", "dpo", "rlhf")}
     shown = {"show"} if cluster.profile.artifacts else set()
     assert set(ran(cluster, changed)) == {"plan", "finish"} | after_sft | evaluations | shown
+
+
+def test_a_plan_that_refuses_ends_the_workflow(cluster: Cluster) -> None:
+    name = cluster.submit(overrides="pretrain.tokens=-1")
+    assert cluster.wait(name)["status"]["phase"] == "Failed"
+    assert ran(cluster, name) == ["finish", "plan"]
 
 
 def test_two_ranks_of_a_pod_make_the_bytes_of_two_ranks_on_a_laptop(cluster: Cluster, store: Path,
@@ -72,9 +82,11 @@ posttraining:
   - {name: better, from: chat, method: best_of_n, rewards: {ended: 1.0}, n: 4}
   - {name: again, from: chat, method: sft, data: better, max_steps: 2, batch_size: 2}
   - {name: simple, from: chat, method: simpo, beta: 2.0, max_steps: 2}
+  - {name: soup, method: ties, of: [chat, simple], base_of: pretrain}
 """
+STUDENT = "pretrain.model.num_hidden_layers=1", "pretrain.teacher_share=0.7"
 WITHOUT = "long_context=null", "anneal=null", "evaluate.suites={benchmark: final, probes: none, heldout: none}"
-ITEMS = {"chat", "better", "again", "simple"}
+ITEMS = {"chat", "better", "again", "simple", "soup"}
 
 
 def items(cluster: Cluster, name: str, phase: str) -> set[str]:
@@ -86,13 +98,20 @@ def items(cluster: Cluster, name: str, phase: str) -> set[str]:
 def test_a_tree_makes_the_bytes_of_the_laptop_and_a_branch_that_fails_leaves_the_others_running(
     cluster: Cluster, store: Path, tmp_path: Path
 ) -> None:
-    file = tmp_path / "tree.yaml"
+    """The base is a smaller model, which learns from one that the store has already; one item is a merge."""
+    file, laptop = tmp_path / "tree.yaml", tmp_path / "laptop"
     file.write_text(TREE)
-    name = cluster.submit(config=TREE, overrides="\n".join(WITHOUT))
-    run(tmp_path / "laptop", "--config", str(file), *WITHOUT)
+    name = cluster.submit(to="pretrain")
+    run(laptop, "--to", "pretrain")
     assert cluster.wait(name)["status"]["phase"] == "Succeeded"
-    assert differences(store, tmp_path / "laptop") == []
+    [teacher] = laptop.glob("pretrain-*")
+    ours = f"pretrain.teacher={cluster.profile.storage.root}/{teacher.name}"
+    name = cluster.submit(config=TREE, overrides="\n".join((*WITHOUT, *STUDENT, ours)))
+    run(laptop, "--config", str(file), *WITHOUT, *STUDENT, f"pretrain.teacher={teacher}")
+    assert cluster.wait(name)["status"]["phase"] == "Succeeded"
+    assert differences(store, laptop) == []
     assert items(cluster, name, "Succeeded") == ITEMS
+    assert len([*store.glob("evaluate-*")]) == len(ITEMS)  # one for each checkpoint
     broken = "posttraining.better.max_new_tokens=100000"  # more than the context: the step finds out
     name = cluster.submit(config=TREE, overrides="\n".join((*WITHOUT, broken, "seed=2")))
     assert cluster.wait(name)["status"]["phase"] == "Failed"
@@ -134,10 +153,7 @@ SMALL = "pretrain.exports=[1.0]\nevaluate.limit=4\nevaluate.suites={benchmark: f
 
 def nights(cluster: Cluster) -> list[dict[str, Any]]:
     """Workflows that the schedule started, the first one first."""
-    labels = f"workflows.argoproj.io/cron-workflow={NAME}"
-    found = cluster.custom().list_namespaced_custom_object(
-        GROUP, VERSION, cluster.namespace, "workflows", label_selector=labels)
-    return sorted(found["items"], key=lambda each: str(each["metadata"]["creationTimestamp"]))
+    return cluster.workflows(f"workflows.argoproj.io/cron-workflow={NAME}")
 
 
 def set_schedule(cluster: Cluster, *, suspend: bool) -> None:
@@ -150,8 +166,7 @@ def set_schedule(cluster: Cluster, *, suspend: bool) -> None:
 def every_minute(cluster: Cluster) -> Iterator[None]:
     """The schedule fires each minute, and no night of an earlier test is there."""
     for night in nights(cluster):
-        cluster.custom().delete_namespaced_custom_object(
-            GROUP, VERSION, cluster.namespace, "workflows", night["metadata"]["name"])
+        cluster.delete(night["metadata"]["name"])
     set_schedule(cluster, suspend=False)
     try:
         yield

@@ -2,6 +2,7 @@
 pods, and nothing left behind."""
 
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ import pytest
 
 from argosy.core.store.files import read_record
 from argosy.core.store.step_files import ERROR, RUN, rank_log
-from tests.cluster.cluster import GROUP, VERSION, Cluster, pod_nodes
+from tests.cluster.cluster import Cluster, definitions, pod_nodes
 from tests.cluster.test_faults import processes
 from tests.end_to_end.crash import run
 from tests.store_comparison import differences
@@ -42,18 +43,8 @@ def with_jobset(cluster: Cluster) -> Iterator[None]:
     cluster.until(lambda: not living(cluster), "the end of all pods of JobSets")
 
 
-def definitions() -> list[str]:
-    """Names of the kinds that the cluster has beside Kubernetes' own."""
-    from kubernetes import client
-
-    return [each.metadata.name for each in client.ApiextensionsV1Api().list_custom_resource_definition().items]
-
-
 def pods(cluster: Cluster, workflow: str = "") -> list[Any]:
-    from kubernetes import client
-
-    selector = f"argosy/workflow={workflow}" if workflow else "argosy/workflow"
-    return list(client.CoreV1Api().list_namespaced_pod(cluster.namespace, label_selector=selector).items)
+    return cluster.labelled(f"argosy/workflow={workflow}" if workflow else "argosy/workflow")
 
 
 def living(cluster: Cluster) -> list[str]:
@@ -68,7 +59,7 @@ def jobsets(cluster: Cluster, workflow: str, api: tuple[str, str] = JOBSETS, kin
 
 def delete(cluster: Cluster, name: str) -> None:
     """Delete the workflow, and wait until no object of its stages is left."""
-    cluster.custom().delete_namespaced_custom_object(GROUP, VERSION, cluster.namespace, "workflows", name)
+    cluster.delete(name)
     cluster.until(lambda: not [*pods(cluster, name), *jobsets(cluster, name)], "the end of its JobSets and their pods")
 
 
@@ -77,23 +68,25 @@ def in_the_middle(cluster: Cluster, store: Path) -> None:
 
 
 def rank(cluster: Cluster, number: int) -> int:
-    """The process of a rank in a pod, on this machine, which may have others too."""
+    """The process of a rank in a pod of the newest JobSet, on this machine, which may have others too."""
+    [pod, *_] = sorted(pods(cluster), key=lambda pod: pod.metadata.creation_timestamp, reverse=True)
+    jobset = pod.metadata.labels["jobset.sigs.k8s.io/jobset-name"].encode()
     variables = {pid: Path(f"/proc/{pid}/environ").read_bytes().split(b"\0") for pid in processes("steps.pretrain")}
     found = [pid for pid, given in variables.items()
-             if b"RANK=%d" % number in given
-             and any(each.startswith(b"KUBERNETES_SERVICE_HOST=") for each in given)]
+             if b"RANK=%d" % number in given and any(each.startswith(b"HOSTNAME=" + jobset) for each in given)]
     if not found:
         pytest.skip("the pods' processes are not this machine's, or it was too fast")
     return found[-1]
 
 
-def check(cluster: Cluster, name: str, store: Path, laptop: Path, attempts: int = 1) -> dict[str, Any]:
+def check(cluster: Cluster, name: str, store: Path, laptop: Path, attempts: int | None = 1
+          ) -> dict[str, Any]:
     ended = cluster.wait(name)
     assert ended["status"]["phase"] == "Succeeded", ended["status"].get("message")
     assert differences(store, laptop) == []
     [directory] = store.glob("pretrain-*")
     record = read_record(directory / RUN)
-    assert record["attempts"] == attempts
+    assert attempts in (None, record["attempts"])
     return record
 
 
@@ -136,6 +129,16 @@ def test_controllers_that_are_started_again(cluster: Cluster, store: Path, two_g
     record = check(cluster, name, store, two_groups)
     assert (record.get("restarts", []), len(pods(cluster, name)), len(jobsets(cluster, name))) == ([], 2, 1)
     delete(cluster, name)
+
+
+def test_the_next_jobset_of_pods_that_lacked_memory_has_more(cluster: Cluster, store: Path, two_groups: Path) -> None:
+    name = cluster.submit(**{**RANGE, "overrides": RANGE["overrides"] + "\nresources.pretrain.memory_gb=1"})
+    check(cluster, name, store, two_groups, attempts=None)  # the kernel kills a rank, or its pod
+    made = [each["value"] for node in sorted(pod_nodes(cluster.get(name)), key=lambda node: str(node["startedAt"]))
+            for each in node.get("outputs", {}).get("parameters", ()) if each["name"] == "jobset"]
+    given = [int(found[1]) for each in made if (found := re.search(r'"limits": \{[^}]*"memory": "(\d+)Mi"', each))]
+    assert given == [int(given[0] * 1.5**number) for number in range(len(given))]
+    assert len(given) > 1
 
 
 def test_a_launcher_that_is_deleted(cluster: Cluster, store: Path, two_groups: Path) -> None:
@@ -184,7 +187,9 @@ def test_a_train_job_gives_the_same_weights_and_leaves_nothing(cluster: Cluster,
 
 
 @pytest.mark.parametrize("how", ["stopped", "terminated", "deleted"])
-def test_nothing_is_left(cluster: Cluster, store: Path, how: str) -> None:
+def test_nothing_is_left_and_mlflow_hears_of_the_end(cluster: Cluster, store: Path, how: str) -> None:
+    from mlflow.tracking import MlflowClient
+
     name = cluster.submit(**RANGE)
     in_the_middle(cluster, store)
     if how == "deleted":
@@ -195,3 +200,6 @@ def test_nothing_is_left(cluster: Cluster, store: Path, how: str) -> None:
     cluster.until(lambda: not living(cluster), "the end of its pods")
     cluster.reconcile()
     assert read_record(store / ".argo" / name / "finished.json") == {"status": "KILLED"}
+    client = MlflowClient(tracking_uri=f"sqlite:///{store}/mlflow.db")
+    runs = client.search_runs([each.experiment_id for each in client.search_experiments()])
+    assert {str(run.info.status) for run in runs} == {"FINISHED", "KILLED"}  # KILLED: the pipeline and pretraining

@@ -48,10 +48,7 @@ def served(cluster: Cluster, store: Path, monkeypatch: pytest.MonkeyPatch) -> It
 
 
 def pods(cluster: Cluster) -> list[Any]:
-    from kubernetes import client
-
-    selector = ",".join(f"{key}={value}" for key, value in LABELS.items())
-    return list(client.CoreV1Api().list_namespaced_pod(cluster.namespace, label_selector=selector).items)
+    return cluster.labelled(",".join(f"{key}={value}" for key, value in LABELS.items()))
 
 
 def reconcile(cluster: Cluster) -> str:
