@@ -87,7 +87,8 @@ LOCK := uv pip compile --universal --python-version 3.11 --generate-hashes --no-
 
 lock:
 	$(LOCK) pyproject.toml --extra dev $(EXPORTS) --output-file requirements.lock
-	$(LOCK) pyproject.toml $(EXPORTS) --constraint requirements.lock --output-file images/train.lock
+	$(LOCK) pyproject.toml $(EXPORTS) --constraint requirements.lock --output-file images/train-slim.lock
+	$(LOCK) pyproject.toml $(EXPORTS) --extra gguf --extra gpu --constraint requirements.lock --output-file images/train.lock
 	for each in data mlflow tools; do \
 		$(LOCK) --group pyproject.toml:image-$$each --constraint requirements.lock --output-file images/$$each.lock; done
 

@@ -36,8 +36,8 @@ def no_compiler(device: torch.device) -> str:
     if any(shutil.which(program) for program in ([given] if given else programs)):
         return ""
     named = f"{variable}={given} is no program" if given else f"there is neither {' nor '.join(programs)}"
-    return (f"torch.compile needs a C compiler, and {named}: install one (apt-get install g++; on a cluster in the "
-            "image train, which has none)")
+    return (f"torch.compile needs a C compiler, and {named}: install one (apt-get install g++; on a cluster the "
+            "image train has one, its slim one has not)")
 
 
 def compile_blocks(model: Any, device: torch.device) -> None:

@@ -61,9 +61,8 @@ def missing(field: str, package: str, otherwise: str) -> str:
     """Say how the package that a field needs is installed; "" where it is."""
     if importlib.util.find_spec(package):
         return ""
-    return (f"{field} needs the package {package}, which is not installed: `pip install {package}`, on a cluster in "
-            "the image train (a line of `dependencies` in pyproject.toml, make lock, make image-train); or "
-            f"{otherwise}")
+    return (f"{field} needs the package {package}, which is not installed: `pip install {package}`, on a cluster the "
+            f"image train instead of its slim one; or {otherwise}")
 
 
 def _to_float8(model: Any) -> None:
