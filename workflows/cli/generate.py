@@ -54,13 +54,13 @@ def open_model(args: argparse.Namespace, *, chat: bool) -> "LanguageModel":
     return LanguageModel.load(checkpoint, dtype=dtype)
 
 
-def opened(store: Path, name: str) -> "tuple[Checkpoint, str]":
+def opened(store: Path, name: str, dtype: str = "auto") -> "tuple[Checkpoint, str]":
     """Find a checkpoint by its name, models:/MODEL@ALIAS or directory, and settle the precision to compute it in."""
     from argosy.model.weights.checkpoint import find_checkpoint
 
     place = named_by(name, store.absolute()).path if name.startswith(MODELS) else name
     checkpoint = find_checkpoint(model_directory(store, place))
-    return checkpoint, settle_dtype("auto", checkpoint, gpu=torch.cuda.is_available())
+    return checkpoint, settle_dtype(dtype, checkpoint, gpu=torch.cuda.is_available())
 
 
 def settle_dtype(asked: str, checkpoint: "Checkpoint", *, gpu: bool) -> str:

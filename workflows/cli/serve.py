@@ -55,7 +55,8 @@ def run(args: argparse.Namespace) -> int:
     _check(args)
     stop_on_signals()  # also while it loads: the first process of a container would pass SIGTERM over
     listening = listen(serving)
-    found = {name: opened(args.store, checkpoint) for name, checkpoint in _named(args.checkpoints)}
+    dtype = "auto" if args.engine == "argosy" else "weights"  # the others settle it themselves
+    found = {name: opened(args.store, checkpoint, dtype) for name, checkpoint in _named(args.checkpoints)}
     metrics = Metrics()
     models = open_models(found, serving, metrics, args.store / ".serve")
     about = {name: _about(checkpoint) for name, (checkpoint, _) in found.items()}

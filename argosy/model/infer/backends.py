@@ -5,6 +5,7 @@ vLLM schedules and keeps prefixes itself, so requests are neither joined nor pac
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,6 +21,7 @@ from argosy.model.infer.plan import Limits
 from argosy.model.infer.rows import Query, Tokens, TokenScores
 from argosy.model.infer.scorer import Scorer
 from argosy.model.infer.work import Helper, Journal, ScoreCache, Work, model_directory
+from argosy.model.weights.adapters.files import is_adapter, served_adapter
 from argosy.model.weights.checkpoint import Checkpoint
 from argosy.model.weights.load import check_files
 from argosy.model.weights.pretrained import load_config, loading
@@ -64,15 +66,23 @@ def _open_vllm(checkpoint: Checkpoint, batch_tokens: int, processes: int, work: 
     except ImportError:
         raise InputError("backend is vllm, which is not installed: `pip install vllm` on a machine with a GPU, or "
                          "take backend: transformers") from None
-    check_files(checkpoint.path)
+    base, adapter = checkpoint.path, None
+    named: dict[str, Any] = {} if dtype == "weights" else {"dtype": dtype}
+    if is_adapter(base):
+        base, rank = served_adapter(base, "vllm")
+        named |= {"enable_lora": True, "max_lora_rank": rank}
+        from vllm.lora.request import LoRARequest  # type: ignore[import-not-found]
+
+        adapter = LoRARequest("adapter", 1, str(checkpoint.path.resolve()))
+    check_files(base)
     with loading(checkpoint.path):
         encoder = load_encoder(checkpoint.path)
         config: Any = load_config(checkpoint.path)
-        named: dict[str, Any] = {} if dtype == "weights" else {"dtype": dtype}
-        engine: Any = vllm.LLM(model=str(checkpoint.path), seed=seed, tensor_parallel_size=processes,
+        engine: Any = vllm.LLM(model=str(base), seed=seed, tensor_parallel_size=processes,
                                max_logprobs=int(config.get_text_config().vocab_size),
                                enable_prefix_caching=True, trust_remote_code=False, **named)  # fmt: skip
-    about = ("vllm", str(vllm.__version__), str(processes), *named.values())
+        engine.generate = partial(engine.generate, use_tqdm=False, lora_request=adapter)
+    about = ("vllm", str(vllm.__version__), str(processes), *map(str, named.values()))
     scores = ScoreCache(model_directory(cache, checkpoint.path, about)) if cache else None
     return VLLMLanguageModel(engine, config, encoder, batch_tokens, work, scores)
 
@@ -122,7 +132,7 @@ class VLLMScorer(Scorer):
 
         given = [TokensPrompt(prompt_token_ids=list(prompt)) for prompt in prompts]
         chosen = [SamplingParams(seed=seed, **sampling) for seed in seeds] or SamplingParams(**sampling)
-        outputs: list[Any] = self.engine.generate(given, chosen, use_tqdm=False)
+        outputs: list[Any] = self.engine.generate(given, chosen)
         return outputs
 
     def _limits(self) -> Limits:

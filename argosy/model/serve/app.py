@@ -32,7 +32,6 @@ class Model(Protocol):
     @property
     def alive(self) -> bool: ...
     def gauges(self) -> list[tuple[str, float, dict[str, str]]]: ...
-    async def start(self) -> None: ...
     async def end(self) -> None: ...
     async def handle(self, path: str, body: Any, request: Request) -> Response: ...
 
@@ -69,8 +68,6 @@ class Server:
     @asynccontextmanager
     async def _life(self, app: Starlette) -> AsyncIterator[None]:
         try:
-            for model in self.models.values():
-                await model.start()
             yield
         finally:
             for model in self.models.values():

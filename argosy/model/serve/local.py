@@ -48,9 +48,6 @@ class LocalModel:
         return [("running", self.engine.running, {"model": self.name}),
                 ("waiting", self.engine.waiting, {"model": self.name})]
 
-    async def start(self) -> None:
-        """Nothing: the engine runs."""
-
     async def end(self) -> None:
         """Stop the engine."""
         await asyncio.to_thread(self.engine.end)

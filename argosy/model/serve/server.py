@@ -52,7 +52,8 @@ class Serving:
 
 def open_models(checkpoints: Mapping[str, tuple[Checkpoint, str]], serving: Serving, metrics: Metrics,
                 logs: Path) -> list[Model]:
-    """Open each checkpoint by its name, in a precision. Raises InputError: one cannot be loaded or served."""
+    """Open each checkpoint by its name, in a precision. Raises InputError: one cannot be loaded or served;
+    StepError: its engine does not start."""
     if serving.engine == "argosy":
         return [LocalModel(name, LanguageModel.load(checkpoint, dtype=dtype), metrics, limit=serving.limit,
                            rows=serving.rows, queue=serving.queue) for name, (checkpoint, dtype) in checkpoints.items()]

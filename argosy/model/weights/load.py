@@ -102,14 +102,9 @@ def _attached(base: Any, path: Path, new: str = "") -> Any:
 
 
 def check_files(path: Path) -> None:
-    """Check the weights in `path` as `load_model` does, a tensor at a time, for an engine that reads them itself.
-
-    Raises InputError too: they are an adapter, which such an engine would not add."""
+    """Check the weights in `path` as `load_model` does, a tensor at a time, for an engine that reads them itself."""
     from safetensors import safe_open
 
-    if is_adapter(path):
-        raise InputError(f"checkpoint {path} is an adapter beside its base, which this backend does not load: take "
-                         "backend=transformers, or export the merged model with lora.merge=true")
     files = sorted(path.glob("*.safetensors"))
     load_model(path, **({"device_map": "meta"} if files else {}))
     for file in files:

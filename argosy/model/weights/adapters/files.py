@@ -15,6 +15,7 @@ from argosy.core.lazy import torch
 from argosy.core.store.files import read_record, write_json
 
 BASE, CONFIG, WEIGHTS = "base.json", "adapter_config.json", "adapter_model.safetensors"
+_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # that vLLM has room for
 _IDENTITY = ("*.safetensors", "config.json", CONFIG, BASE)
 
 
@@ -73,6 +74,20 @@ def find_base(path: Path) -> Path:
         raise InputError(f"checkpoint {path} is an adapter of other weights than those now in {found}: run its own "
                          "step again, which trains it beside these")
     return found
+
+
+def served_adapter(path: Path, engine: str) -> tuple[Path, int]:
+    """Return the base of the adapter in `path`, and vLLM's least limit of its rank, for an engine that adds it itself.
+
+    Raises InputError: the engine does not."""
+    fields, base = read_record(path / CONFIG), find_base(path)
+    rank = next((size for size in _RANKS if size >= int(fields.get("r", 0))), None)
+    other = fields.get("use_dora") or fields.get("modules_to_save") or is_adapter(base)
+    if engine != "vllm" or rank is None or other:
+        raise InputError(f"checkpoint {path} is an adapter beside its base: of the engines vLLM adds one itself, of "
+                         f"rank {_RANKS[-1]} at most, no DoRA, without modules_to_save and not over an adapter: take "
+                         "Argosy's own engine (transformers), or export the merged model with lora.merge=true")
+    return base, rank
 
 
 def attach(model: Any, path: Path, new: str = "") -> Any:

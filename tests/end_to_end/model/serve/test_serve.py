@@ -3,6 +3,7 @@ that hang up, refusals, and an end with requests in flight."""
 
 import asyncio
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -10,8 +11,6 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,55 +22,13 @@ from argosy.model.infer.model import LanguageModel
 from argosy.model.weights.checkpoint import find_checkpoint
 from steps import data
 from tests.evaluation_fixtures import make_model, make_tokenizer
+from tests.processes import until
+from tests.serving import KEY, Serving, generated, serve
 from tests.training_fixtures import run_here
-from tests.warm import Popen
 from workflows.cli import main
 
-KEY = "0123456789abcdef-right"
 POSITIONS = 1024
 CHATS = [[{"role": "user", "content": f"What is number {n}?" + " the Nile" * (n % 7)}] for n in range(50)]
-RUN = "import sys; from workflows.cli import main; sys.exit(main())"
-
-
-@dataclass
-class Serving:
-    """A server's process, and clients of it."""
-
-    url: str
-    process: Popen
-
-    @property
-    def client(self) -> openai.OpenAI:
-        return openai.OpenAI(base_url=f"{self.url}/v1", api_key=KEY, max_retries=0, timeout=60)
-
-    @property
-    def others(self) -> openai.AsyncOpenAI:
-        return openai.AsyncOpenAI(base_url=f"{self.url}/v1", api_key=KEY, max_retries=0, timeout=120)
-
-    def metrics(self) -> dict[str, float]:
-        lines = urllib.request.urlopen(f"{self.url}/metrics").read().decode().splitlines()
-        return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines if not line.startswith("#")}
-
-
-@contextmanager
-def serve(folder: Path, *arguments: object) -> Iterator[Serving]:
-    """Run the command; `folder`: where it stands."""
-    (folder / "keys").write_text(f"# who key\nme {KEY}\n")
-    port = free_port()
-    command = [sys.executable, "-c", RUN, "serve", *map(str, arguments), "--port", str(port), "--keys", "keys"]
-    with (folder / "log").open("wb") as log:
-        serving = Serving(f"http://127.0.0.1:{port}", Popen(command, cwd=folder, stdout=log))
-    try:
-        for _ in range(600):
-            try:
-                urllib.request.urlopen(f"{serving.url}/health")
-                break
-            except OSError:
-                assert serving.process.poll() is None, (folder / "log").read_text()
-                time.sleep(0.1)
-        yield serving
-    finally:
-        serving.process.kill()
 
 
 @pytest.fixture(scope="module")
@@ -94,11 +51,6 @@ def serving(models: Path) -> Iterator[Serving]:
 @pytest.fixture(scope="module")
 def model(models: Path) -> LanguageModel:
     return LanguageModel.load(find_checkpoint(models / "a"))
-
-
-def generated(model: LanguageModel, chat: list[dict[str, Any]], tokens: int) -> str:
-    [ids] = model.generate_tokens([model.render(chat)], model.ends(chat=True), tokens)
-    return model.decode(ids)
 
 
 def test_answers_are_those_of_generate_whole_and_streamed(serving: Serving, model: LanguageModel) -> None:
@@ -337,6 +289,14 @@ def test_another_engine_gets_the_requests_and_ends_with_the_server(models: Path)
         parts = serving.client.chat.completions.create(model="./a", messages=[{"role": "user", "content": "x y z"}],
                                                        stream=True)
         assert [part.choices[0].delta.content for part in parts] == ["x", "y", "z"]
-        serving.process.send_signal(signal.SIGTERM)
-        assert serving.process.wait(20) == 0
-    assert subprocess.run(["pgrep", "-f", str(program)], check=False, capture_output=True).stdout == b""
+        serving.process.kill()  # even so
+    until(lambda: subprocess.run(["pgrep", "-f", str(program)], check=False, capture_output=True).stdout == b"")
+
+
+def test_an_engine_that_does_not_start_says_why(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program = models / "broken"
+    program.write_text("#!/bin/sh\necho no kernel image; exit 3\n")
+    program.chmod(0o755)
+    assert main(["serve", str(models / "a"), "--port", str(free_port()), "--store", str(models), "--engine", "vllm",
+                 "--engine-command", str(program)]) == 1
+    assert re.search(r"broken did not start; it ended with exit code 3.*\n +no kernel image", capsys.readouterr().err)

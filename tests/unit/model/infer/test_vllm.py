@@ -29,7 +29,8 @@ class LLM:
         self.tokenizer = AutoTokenizer.from_pretrained(model)
         self.max_logprobs = max_logprobs
 
-    def generate(self, prompts: list[dict[str, Any]], sampling_params: Any, use_tqdm: bool) -> list[Any]:
+    def generate(self, prompts: list[dict[str, Any]], sampling_params: Any, use_tqdm: bool,
+                 lora_request: None) -> list[Any]:
         each = sampling_params if isinstance(sampling_params, list) else [sampling_params] * len(prompts)
         self.seeds = [given.pop("seed", None) for given in each]
         return [self._one(prompt["prompt_token_ids"], **given) for prompt, given in zip(prompts, each, strict=True)]

@@ -12,9 +12,10 @@ import pytest
 
 import steps.rlhf
 from argosy.core.errors import InputError, StepError
+from argosy.model.infer import keeper
 from argosy.model.infer.decode import Decoding, TransformersDecoder
 from argosy.model.post.rl import RLHFConfig, ServerConfig
-from argosy.model.post.rl.server import Client, ServerProcess, _environment, check_installed, keeper
+from argosy.model.post.rl.server import Client, _environment, check_installed, start_server
 from tests.fake_vllm import FakeVLLM, serving
 from tests.posttraining_fixtures import GRPO, make_checkpoint
 from tests.processes import alive, until
@@ -133,9 +134,9 @@ def test_a_server_starts_answers_and_ends_with_its_processes(program: str, tmp_p
                                                              monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,6")
     monkeypatch.setenv("RANK", "3")
-    server = ServerProcess(ServerConfig(command=program, gpus=2), tmp_path, "float32", 64, tmp_path / "log.txt")
+    server = start_server(ServerConfig(command=program, gpus=2), tmp_path, "float32", 64, tmp_path / "log.txt")
     client = Client(server.url, 5, server.said)
-    server.wait(client)
+    server.wait(60)
     client.check()
     [group] = (tmp_path / "log.txt").read_text().splitlines()[:1]
     assert "--tensor-parallel-size 2 --gpu-memory-utilization 0.9" in group
@@ -154,9 +155,9 @@ def test_a_server_starts_answers_and_ends_with_its_processes(program: str, tmp_p
 
 def test_a_server_that_does_not_start_says_why(program: str, tmp_path: Path) -> None:
     config = ServerConfig(command=program, arguments=("--broken",))
-    server = ServerProcess(config, tmp_path, "float32", 64, tmp_path / "log.txt")
-    with pytest.raises(StepError, match=r"vLLM did not start; it ended with exit code 1.*\n(.*\n)*.*no kernel image"):
-        server.wait(Client(server.url, 5, server.said))
+    server = start_server(config, tmp_path, "float32", 64, tmp_path / "log.txt")
+    with pytest.raises(StepError, match=r"vllm did not start; it ended with exit code 1.*\n(.*\n)*.*no kernel image"):
+        server.wait(60)
     server.close()
 
 

@@ -22,6 +22,7 @@ from argosy.model.train.engines import make_engine
 from argosy.model.train.engines.parts import Parts
 from argosy.model.train.parallelism import Group
 from argosy.model.weights.adapters import LoRAConfig
+from argosy.model.weights.adapters.files import served_adapter
 from argosy.model.weights.adapters.layers import add_adapters, without_adapters
 from argosy.model.weights.export import Exporter
 from argosy.model.weights.formats.files import convert
@@ -203,6 +204,11 @@ def test_an_adapter_over_an_adapter_goes_on_from_it(tmp_path: Path) -> None:
     model = _trained(first, 2, rank=2, merge=False)
     second = _export(model, tmp_path, "dpo-1")
     assert (_logits(load_model(second)) - _logits(model)).abs().max() < 1e-5
+    assert served_adapter(first, "vllm") == (tmp_path / "start-1/checkpoints/final", 8)
+    dora = _export(_trained(tmp_path / "start-1/checkpoints/final", kind="dora", merge=False), tmp_path, "sft-2")
+    for path, engine in ((second, "vllm"), (first, "sglang"), (dora, "vllm")):
+        with pytest.raises(InputError, match="of the engines vLLM adds one itself, of rank 512 at most, no DoRA"):
+            served_adapter(path, engine)
 
 
 def test_targets_are_names_or_patterns_that_exist(tmp_path: Path) -> None:

@@ -16,23 +16,18 @@ import json
 import math
 import os
 import shutil
-import subprocess
-import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
 from argosy.core.errors import InputError, StepError
 from argosy.core.step.machine import GPUS, free_port, shown_gpus
-from argosy.core.step.process import timestamp
 from argosy.model.infer.decode import Decoding
+from argosy.model.infer.keeper import KeptServer
 from argosy.model.post.rl import ServerConfig
-from argosy.model.post.rl.server import keeper
 
 _MODE = "processed_logprobs"  # after the temperature
 _NO_NUMBER = -9999.0  # what it sends for a log-probability that is NaN, or that it does not know
@@ -48,19 +43,12 @@ class Client:
     def __init__(self, url: str, seconds: float, said: Callable[[], str] = lambda: "see its log") -> None:
         self.url, self._seconds, self._said = url.rstrip("/"), seconds, said
 
-    def healthy(self) -> bool:
-        try:
-            with urllib.request.urlopen(f"{self.url}/health", timeout=min(10.0, self._seconds)):
-                return True
-        except (OSError, HTTPException):
-            return False
-
     def check(self) -> None:
         """Make sure that the server can be trained with.
 
         Raises InputError: it lacks the endpoints for weights, or gives other log-probabilities; StepError: no reply."""
         how = ("start it with VLLM_SERVER_DEV_MODE=1 in its environment and --logprobs-mode processed_logprobs "
-               "--generation-config vllm (docs/generation.md)")
+               "--generation-config vllm --enable-scale-out (docs/generation.md)")
         try:
             found = self._request("/server_info?config_format=json")
             self.version()
@@ -165,10 +153,9 @@ def _problem(tokens: Sequence[int], logprobs: Sequence[float], of: Sequence[int]
 
 
 _SHARED, _OWN = 0.4, 0.9  # of a GPU's memory, beside training and alone
-_TAIL = 15  # lines of the log in an error
 _OTHERS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_RANK",
            "ROLE_WORLD_SIZE", "ROLE_NAME", "MASTER_ADDR", "MASTER_PORT")  # fmt: skip
-_FLAGS = ("--logprobs-mode", "processed_logprobs", "--generation-config", "vllm")
+_FLAGS = ("--logprobs-mode", "processed_logprobs", "--generation-config", "vllm", "--enable-scale-out")
 
 
 def check_installed(server: ServerConfig) -> None:
@@ -179,57 +166,15 @@ def check_installed(server: ServerConfig) -> None:
                          "running server in server.url, or take generation=transformers")
 
 
-class ServerProcess:
-    """A server that this step has started, with all of its processes.
-
-    Args:
-        length: tokens of the longest prompt with its answer."""
-
-    def __init__(self, server: ServerConfig, model: Path, dtype: str, length: int, log: Path) -> None:
-        port = free_port()
-        self.url, self._log, self._server = f"http://127.0.0.1:{port}", log, server
-        memory = server.memory or (_OWN if server.gpus else _SHARED)
-        command = [server.command, "serve", str(model), "--host", "127.0.0.1", "--port", str(port),
-                   "--served-model-name", "policy", "--dtype", dtype, "--max-model-len", str(length),
-                   "--tensor-parallel-size", str(max(1, server.gpus)), "--gpu-memory-utilization", f"{memory:g}",
-                   "--uvicorn-log-level", "warning", *_FLAGS, *server.arguments]  # fmt: skip
-        with log.open("a") as output:
-            output.write(f"{timestamp()} {' '.join(command)}\n")
-            output.flush()
-            self._begin = output.tell()
-            self._keeper = subprocess.Popen(
-                [sys.executable, keeper.__file__, *command], stdin=subprocess.PIPE, stdout=output, stderr=output,
-                env=_environment(os.environ, server.gpus), start_new_session=True)  # fmt: skip
-
-    def wait(self, client: Client) -> None:
-        """Wait until it answers. Raises StepError: it ended, or does not answer in time; with its last lines."""
-        deadline = time.monotonic() + self._server.start_seconds
-        while not client.healthy():
-            if time.monotonic() > deadline:
-                raise StepError(f"vLLM did not answer within {self._server.start_seconds:g} s of its start "
-                                f"(server.start_seconds); {self.said()}")
-            if self._keeper.poll() is not None:
-                raise StepError(f"vLLM did not start; {self.said()}")
-            time.sleep(0.1)
-
-    def said(self) -> str:
-        """Say how it is, and the last lines of its log."""
-        code = self._keeper.poll()
-        state = "it is running" if code is None else f"it ended with exit code {code}"
-        with suppress(OSError):
-            text = self._log.read_bytes()[self._begin :].decode("utf-8", "replace")
-            if lines := text.strip().splitlines()[-_TAIL:]:
-                return "\n  ".join([f"{state}; {self._log} ends with:", *lines])
-        return f"{state}, and {self._log} is empty"
-
-    def close(self) -> None:
-        """End it, with all of its processes."""
-        if self._keeper.stdin:
-            self._keeper.stdin.close()
-        try:
-            self._keeper.wait(keeper.GRACE_S + 5)
-        except subprocess.TimeoutExpired:
-            self._keeper.kill()
+def start_server(server: ServerConfig, model: Path, dtype: str, length: int, log: Path) -> KeptServer:
+    """Start vLLM with a model. `length`: tokens of the longest prompt with its answer."""
+    port = free_port()
+    memory = server.memory or (_OWN if server.gpus else _SHARED)
+    command = [server.command, "serve", str(model), "--host", "127.0.0.1", "--port", str(port),
+               "--served-model-name", "policy", "--dtype", dtype, "--max-model-len", str(length),
+               "--tensor-parallel-size", str(max(1, server.gpus)), "--gpu-memory-utilization", f"{memory:g}",
+               "--uvicorn-log-level", "warning", *_FLAGS, *server.arguments]  # fmt: skip
+    return KeptServer(command, f"http://127.0.0.1:{port}", log, _environment(os.environ, server.gpus))
 
 
 def _environment(own: Mapping[str, str], gpus: int) -> dict[str, str]:

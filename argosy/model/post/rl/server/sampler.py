@@ -13,9 +13,10 @@ from argosy.core.errors import ArgosyError, Stopped
 from argosy.core.store.files import temporary_of
 from argosy.core.store.step_files import SERVER_LOG
 from argosy.model.infer.decode import Answers, Decoding
+from argosy.model.infer.keeper import KeptServer
 from argosy.model.post.rl import RLHFConfig
 from argosy.model.post.rl.rollout import Sampler
-from argosy.model.post.rl.server import Client, ServerProcess
+from argosy.model.post.rl.server import Client, start_server
 from argosy.model.post.stage import Stage
 from argosy.model.train.engines.parts import WholeModel
 from argosy.model.weights.export import save_weights, whole_weights
@@ -39,7 +40,7 @@ class VLLMSampler(Sampler):
         self._stage, self._whole, self._length = stage, whole, length
         self._vocabulary = 0
         self._run = stage.group.agreed(uuid.uuid4().hex[:8])
-        self._process: ServerProcess | None = None
+        self._process: KeptServer | None = None
         self._client: Client | None = None
         self._version = ""
         out, folder = stage.context.out, stage.config.server.folder
@@ -115,11 +116,11 @@ class VLLMSampler(Sampler):
         config = self._stage.config
         if not config.server.url:
             log = self._stage.context.out / SERVER_LOG
-            self._process = ServerProcess(config.server, directory, config.dtype, self._length, log)
+            self._process = start_server(config.server, directory, config.dtype, self._length, log)
         url = self._process.url if self._process else config.server.url
         client = Client(url, config.server.seconds, self._said)
         if self._process:
-            self._process.wait(client)
+            self._process.wait(config.server.start_seconds, " (server.start_seconds)")
         client.check()
         return client
 
