@@ -1,19 +1,20 @@
-"""Long context: a checkpoint learns longer sequences, with a larger RoPE base.
-
-Xiong et al. 2023, "Effective long-context scaling of foundation models".
+"""Long context: a checkpoint learns longer sequences, with slower rotations (RoPE).
 
     python -m steps.long_context --config '{"checkpoint": DIR, "tokenized": DIR, "sequence_length": 512}' --out DIR
 """
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from argosy.core.config.schema import ADDED
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
 from argosy.core.step.process import make_deterministic
 from argosy.model.train.checks import TRAINING, check_phase
 from argosy.model.train.config import ContinueConfig, TrainOutputs
+
+SCALE = "attention_scaling"  # attribute of transformers' rotary embeddings
 
 
 class LongContextConfig(ContinueConfig):
@@ -21,6 +22,14 @@ class LongContextConfig(ContinueConfig):
     """The new context, in tokens; the exports' max_position_embeddings."""
     rope_theta: Annotated[float, Field(gt=0)] = 100_000.0
     """The new base of the rotary position embedding."""
+    rope_scaling: Annotated[Literal["none", "linear", "yarn"], ADDED] = "none"
+    """Way to slow the rotations: none, the larger `rope_theta`; or a factor of new to old context for all of them
+    (linear; Chen et al. 2023) or for the slow ones (yarn; Peng et al. 2023), and the base stays the checkpoint's."""
+
+    def check_fields(self) -> None:
+        if self.rope_scaling != "none" and self.rope_theta != (own := type(self).model_fields["rope_theta"].default):
+            raise ValueError(f"rope_scaling={self.rope_scaling} keeps the checkpoint's base, and rope_theta="
+                             f"{self.rope_theta:g} is another: leave rope_theta at {own:g}, or set rope_scaling=none")
 
     def context(self) -> int:
         return self.sequence_length
@@ -38,7 +47,7 @@ def run(config: LongContextConfig, context: StepContext) -> LongContextOutputs:
     from argosy.model.train.phase import lengthen, load_start, train_phase
 
     model, tokenizer, tokens = load_start(config.checkpoint, whole=config.processes == 1)
-    longer = lengthen(model, config.sequence_length, config.rope_theta)
+    longer = lengthen(model, config.sequence_length, config.rope_theta, config.rope_scaling)
     measured = _Positions(config, context, model)
     outputs = train_phase(config, context, "long_context", longer, tokenizer, tokens, measured)
     for step, nats in ((0, measured.nats["before"]), (config.steps, measured.nats["after"])):
@@ -54,6 +63,7 @@ class _Positions:
     def __init__(self, config: LongContextConfig, context: StepContext, model: Any) -> None:
         self._config, self._context = config, context
         self._rotations = dict(model.get_decoder().named_buffers())
+        self._scale = _scale(model)
         self.nats: dict[str, dict[str, float]] = {}
 
     def __call__(self, when: str, module: Any) -> None:
@@ -77,6 +87,16 @@ class _Positions:
                     here = buffer.clone()
                     buffer.copy_(kept)
                     kept.copy_(here)
+        scale = _scale(module)
+        for each in module.modules():
+            if hasattr(each, SCALE):  # of YaRN's cosines, which is no buffer
+                setattr(each, SCALE, self._scale)
+        self._scale = scale
+
+
+def _scale(module: Any) -> float:
+    """Return the factor of a model's cosines and sines."""
+    return next((getattr(each, SCALE) for each in module.modules() if hasattr(each, SCALE)), 1.0)
 
 
 STEP = Step("long_context", LongContextConfig, run, version=3, needs="train", makes_model=True,

@@ -147,21 +147,31 @@ def build_model(config: ModelConfig, vocab_size: int, special_ids: dict[str, int
                          "try llama, qwen3 or mistral") from None
 
 
-def lengthen(model: Any, max_position_embeddings: int, rope_theta: float) -> Any:
-    """Return a model of the same weights with a longer context and another RoPE base (Xiong et al. 2023, "Effective
-    long-context scaling"): a larger base slows the rotations, so that far positions stay within angles that were
-    trained.
+def lengthen(model: Any, max_position_embeddings: int, rope_theta: float, scaling: str = "none") -> Any:
+    """Return a model of the same weights with a longer context.
 
-    Raises InputError: either is less than the model's own."""
-    given = {"sequence_length": (max_position_embeddings, model.config.max_position_embeddings),
-             "rope_theta": (rope_theta, model.config.rope_parameters["rope_theta"])}
+    Rotations are slowed, so that far positions stay within angles that were trained: by a larger base (Xiong et al.
+    2023, "Effective long-context scaling") or, with `scaling`, by the ratio of the contexts: all of them (linear; Chen
+    et al. 2023, "Position interpolation"), or the slow ones (yarn; Peng et al. 2023).
+
+    Raises InputError: the context or the base is less than the model's own, or its rotations are scaled already."""
+    config = type(model.config).from_dict(model.config.to_dict())
+    length, rope = config.max_position_embeddings, config.rope_parameters
+    given: dict[str, tuple[float, float]] = {"sequence_length": (max_position_embeddings, length)}
+    changed: dict[str, Any] = {"rope_theta": rope_theta}
+    if scaling == "none":
+        given["rope_theta"] = (rope_theta, rope["rope_theta"])
+    elif (kind := rope.get("rope_type", "default")) != "default":
+        raise InputError(f"rope_scaling={scaling}: the model's rotations are scaled already (rope_type={kind}): set "
+                         "rope_scaling=none, and a larger rope_theta")
+    else:
+        changed = {"rope_type": scaling, "factor": max_position_embeddings / length}
+        changed |= {"original_max_position_embeddings": length} if scaling == "yarn" else {}
     for name, (value, own) in given.items():
         if value < own:
             raise InputError(f"{name}={value:g} is less than the model's own {own:g}, which would shorten its context: "
                              "raise it, or leave long_context out (long_context=null)")
-    config = type(model.config).from_dict(model.config.to_dict())
-    config.max_position_embeddings = max_position_embeddings
-    config.rope_parameters = {**config.rope_parameters, "rope_theta": rope_theta}
+    config.max_position_embeddings, config.rope_parameters = max_position_embeddings, {**rope, **changed}
     return like(model, config)
 
 

@@ -2,16 +2,21 @@
 
 import json
 import shutil
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 from pydantic import ValidationError
-from transformers import AutoConfig
+from torch.nn.functional import cross_entropy
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from argosy.core.errors import InputError
 from argosy.core.tracking.tracker import Tracker
 from argosy.corpus.tokens.epochs import read_table
+from argosy.corpus.tokens.reader import read_channels
 from argosy.model.train.clock import PARTS
 from argosy.model.train.phase import open_tokenizer
 from argosy.model.weights.load import load_model
@@ -155,6 +160,31 @@ def test_long_context_then_anneal(data: Path, pretrained: tuple[Path, Any, Recor
     phases = (pretrained[1], longer, annealed)
     [row] = read_table(tmp_path / "anneal")
     assert row["epochs_in_all"] == pytest.approx(sum(outputs.epochs["zh"] for outputs in phases))
+
+
+@pytest.mark.parametrize("scaling", ["linear", "yarn"])
+def test_scaled_rotations_are_transformers_own(data: Path, pretrained: tuple[Path, Any, Recorder], tmp_path: Path,
+                                               scaling: str) -> None:
+    fields = {**BASE, "tokenized": data, "checkpoint": pretrained[0], "exports": (1.0,), "sequence_length": 96}
+    plain, scaled = (run_here(long_context, tmp_path / name, **fields, rope_scaling=name)
+                     for name in ("none", scaling))
+    assert scaled.position_nats["before"] == plain.position_nats["before"]
+    assert scaled.heldout_before != plain.heldout_before
+    model = AutoModelForCausalLM.from_pretrained(tmp_path / scaling / scaled.final)
+    more = {"original_max_position_embeddings": 64} if scaling == "yarn" else {}
+    assert model.config.rope_parameters == {"rope_type": scaling, "rope_theta": 1e4, "factor": 1.5, **more}
+    assert model.config.max_position_embeddings == 96
+    nats, channel = [], read_channels(data, "heldout")["en"]
+    for start, end in pairwise(channel.offsets.tolist()):
+        for at in range(start, end - 2, 96):  # the token before is the first input; the document's end does not count
+            ids = torch.tensor(np.array(channel.tokens[at : min(at + 97, end - 1)], np.int64))[None]
+            nats.append(cross_entropy(model(ids).logits[0, :-1], ids[0, 1:], reduction="none").detach())
+    assert float(torch.cat(nats).mean()) == pytest.approx(scaled.heldout["en"].nats, rel=1e-5)
+    with pytest.raises(InputError, match=rf"rope_scaling=linear: .* scaled already \(rope_type={scaling}\)"):
+        run_here(long_context, tmp_path / "twice", **{**fields, "checkpoint": tmp_path / scaling,
+                                                      "sequence_length": 128, "rope_scaling": "linear"})
+    with pytest.raises(ValidationError, match="keeps the checkpoint's base, and rope_theta=50000 is another"):
+        long_context.LongContextConfig(rope_scaling="yarn", rope_theta=5e4)
 
 
 @pytest.mark.parametrize(("fields", "message"), [
