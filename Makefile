@@ -91,6 +91,7 @@ lock:
 	$(LOCK) pyproject.toml $(EXPORTS) --extra gguf --extra gpu --constraint requirements.lock --output-file images/train.lock
 	for each in data mlflow tools; do \
 		$(LOCK) --group pyproject.toml:image-$$each --constraint requirements.lock --output-file images/$$each.lock; done
+	$(subst --universal,--python-platform x86_64-manylinux_2_28,$(LOCK)) --group pyproject.toml:image-vllm --output-file images/vllm.lock
 
 images: $(IMAGES:%=image-%)
 

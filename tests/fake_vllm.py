@@ -1,4 +1,4 @@
-"""A stand-in of `vllm serve` that speaks the same HTTP, with the fields of release 0.33, around a small model.
+"""A stand-in of `vllm serve` that speaks the same HTTP, with the fields of 0.32 and 0.33, around a small model.
 
 In a test's process (`serving`), or by itself: `python -m tests.fake_vllm serve DIRECTORY --port N ...`. `faults` says
 what it does wrong."""

@@ -85,7 +85,7 @@ def test_dockerfiles_run_as_uid_1000_from_a_base_that_can_be_pinned(name):
         assert f"org.opencontainers.image.{label}=" in text
 
 
-@pytest.mark.parametrize("name", IMAGES)
+@pytest.mark.parametrize("name", [*IMAGES, "vllm"])
 def test_what_dockerfiles_copy_is_there_and_not_ignored(name):
     allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
     copied = re.findall(r"^COPY (?!--from)(\S+) ", _dockerfile(name).replace("${LOCK}", "images/train.lock"), re.M)

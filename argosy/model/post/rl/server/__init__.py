@@ -1,5 +1,5 @@
-"""vLLM as a server of a step: its protocol, as its release 0.33 has it, and its process, with command, environment, log
-and end. Tokens in, tokens out, weights from a directory, their version:
+"""vLLM as a server of a step: its protocol, as releases 0.32 and 0.33 have it, and its command and environment.
+Tokens in, tokens out, weights from a directory, their version:
 
 | request | what it does |
 |---|---|
@@ -10,7 +10,7 @@ and end. Tokens in, tokens out, weights from a directory, their version:
 | POST /collective_rpc (reload_weights) | loads the weights of a directory in place |
 | POST /update_weight_version, GET /weight_info | the name of the weights, which each answer carries |
 
-All but the first and third are there where VLLM_SERVER_DEV_MODE is 1."""
+The third is there with --enable-scale-out, the others but the first where VLLM_SERVER_DEV_MODE is 1."""
 
 import json
 import math
@@ -54,7 +54,7 @@ class Client:
             self.version()
         except urllib.error.HTTPError as error:
             raise InputError(f"the server {self.url} has no {error.filename.removeprefix(self.url).partition('?')[0]}: "
-                             f"it is no vLLM of release 0.33 or later in its mode for training; {how}") from None
+                             f"it is no vLLM of release 0.32 or later in its mode for training; {how}") from None
         mode = (found.get("vllm_config", {}).get("model_config") or {}).get("logprobs_mode")
         if mode != _MODE:
             raise InputError(f"the server {self.url} has logprobs_mode={mode!r}, allowed: {_MODE}; {how}")
