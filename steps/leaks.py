@@ -122,16 +122,10 @@ def _texts(suite: str, data: str) -> list[tuple[str, str]]:
 
 def _heldout_names(corpus: "KeptCorpus", tokenized: Path) -> dict[str, frozenset[str]]:
     """Return by channel the ids that the tokenize step has held out, by its own rule and config."""
-    from argosy.corpus.data.split import heldout_ids
-
     config = (read_done(tokenized) or {"made_from": {"config": {}}})["made_from"]["config"]
     if "heldout_share" not in config:
         raise InputError(f"tokenized: {tokenized} does not say what it has held out: tokenize again")
-    ids: dict[str, list[str]] = {}
-    for channel, name in corpus.names():
-        ids.setdefault(channel, []).append(name)
-    return {channel: heldout_ids(names, config["heldout_share"], config["heldout_least"])
-            for channel, names in ids.items()}
+    return corpus.heldout(config["heldout_share"], config["heldout_least"])
 
 
 def _training(corpus: "KeptCorpus", heldout: dict[str, frozenset[str]], config: LeaksConfig,

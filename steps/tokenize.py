@@ -18,7 +18,6 @@ from argosy.corpus.cleaning.kept import KeptCorpus
 from argosy.corpus.data.jsonl import read_jsonl
 from argosy.corpus.data.schemas import ParseError
 from argosy.corpus.data.sources import RESERVED_CHANNEL as CONVERSATIONS
-from argosy.corpus.data.split import heldout_ids
 from argosy.corpus.text.display import columns
 from argosy.corpus.tokens.encoder import Encoder, text_bytes
 from argosy.corpus.tokens.markup import Markup, Pieces, read_markup
@@ -118,11 +117,7 @@ def _report(counts: Mapping[str, Mapping[str, Mapping[str, int]]], encoder: Enco
 
 
 def _documents(corpus: KeptCorpus, config: TokenizeConfig, markup: Markup) -> Iterator[_Text]:
-    ids: dict[str, list[str]] = {}
-    for channel, name in corpus.names():
-        ids.setdefault(channel, []).append(name)
-    heldout = {channel: heldout_ids(names, config.heldout_share, config.heldout_least)
-               for channel, names in ids.items()}
+    heldout = corpus.heldout(config.heldout_share, config.heldout_least)
     for document in corpus.documents():
         split = "heldout" if document.id in heldout[document.channel] else "train"
         text = document.text

@@ -23,7 +23,6 @@ from workflows.plan import Plan, PlannedNode
 
 _NO_TIME = {"seed", "learning_rate", "min_learning_rate", "weight_decay", "warmup", "line"}
 _AMOUNTS = ("tokens", "max_steps", "epochs")  # the time grows as these do
-_PRICE = "gpu_hour_price"
 
 
 class Account(NamedTuple):

@@ -45,6 +45,12 @@ class Evaluation(EvaluateConfig):
     """Precision that models compute in; weights: theirs; auto: theirs, or float32 where the stage has no GPU and the
     CPU that plans has no instructions for theirs."""
 
+    @property
+    def files(self) -> dict[str, str]:
+        """Files of the suites that are asked, by name. Raises InputError: there is no such suite."""
+        return {name: str(find_suite(name, "evaluate.suites")) for name, which in sorted(self.suites.items())
+                if which != "none"}
+
     def check_fields(self) -> None:
         for name in ("suite", "suite_file", "export"):
             if getattr(self, name) != EvaluateConfig.model_fields[name].get_default():
@@ -60,10 +66,9 @@ def evaluations(stages: Stages, config: Evaluation, trained: Sequence[Node], **i
     common = {name: getattr(config, name) for name in EvaluateConfig.model_fields if name in config.model_fields_set}
     gpu = config.backend == "vllm" or has_gpu(stages.resources.get("evaluate", StageResources()).gpus)
     nodes: list[Node | None] = []
-    suites = {name: which for name, which in sorted(config.suites.items()) if which != "none"}
-    check_apart([str(find_suite(name, "evaluate.suites")) for name in suites])
-    for name, which in suites.items():
-        suite = suite_fields(name)
+    check_apart([*config.files.values()])
+    for name in config.files:
+        suite, which = suite_fields(name), config.suites[name]
         way, alone = learning(name, config.backend)
         for node in trained if isinstance(which, str) else [each for each in trained if each.name in which]:
             for export in node.exports if which == "all" else [FINAL]:
@@ -132,9 +137,7 @@ def decontaminated(data: DataConfig, config: Evaluation) -> DataConfig:
 
 def benchmark_suites(config: Evaluation) -> dict[str, tuple[str, ...]]:
     """Return the suites whose items nothing may learn, and the files that they name, as fields of a step's config."""
-    files = [str(find_suite(name, "evaluate.suites")) for name, which in sorted(config.suites.items())
-             if which != "none"]
-    suites = tuple(file for file in files if load_suite(file).benchmarks)
+    suites = tuple(file for file in config.files.values() if load_suite(file).benchmarks)
     named = dict.fromkeys(name for file in suites for name in named_files(file))
     return {"suites": suites, "suite_files": tuple(named)}
 
@@ -143,9 +146,7 @@ def with_heldout_texts(leaks: LeaksConfig | None, config: Evaluation) -> LeaksCo
     """Return the config of the step that looks for held-out text, with the suites that name some where it has none."""
     if leaks is None or leaks.suites:
         return leaks
-    files = [str(find_suite(name, "evaluate.suites")) for name, which in sorted(config.suites.items())
-             if which != "none"]
-    suites = [file for file in files if (load_suite(file).heldout or {}).get("texts")]
+    suites = [file for file in config.files.values() if (load_suite(file).heldout or {}).get("texts")]
     return validated(LeaksConfig, {**leaks.model_dump(exclude_unset=True), "suites": suites}) if suites else leaks
 
 
@@ -153,8 +154,8 @@ def _check_without_tokens(config: Evaluation) -> None:
     """Check that no suite measures held-out loss on a tokenize step's files, where there is no such step.
 
     Raises InputError: one does."""
-    for name, which in config.suites.items():
-        heldout = load_suite(str(find_suite(name, "evaluate.suites"))).heldout if which != "none" else None
+    for name, file in config.files.items():
+        heldout = load_suite(file).heldout
         if heldout is not None and not heldout.get("texts"):
             raise InputError(f"evaluate.suites has {name}, whose held-out loss needs the stage tokenize: add tokenize "
                              f"to stages, or set evaluate.suites.{name}=none")

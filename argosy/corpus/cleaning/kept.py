@@ -18,6 +18,7 @@ from argosy.corpus.cleaning.scoring import KEPT
 from argosy.corpus.cleaning.tiers import NO_TIER, tier_channel
 from argosy.corpus.data.schemas import Document
 from argosy.corpus.data.shards import read_columns, shard_files
+from argosy.corpus.data.split import heldout_ids
 
 REPORT = "report.json"
 DECISIONS = "decisions"  # of the clean step: files by the shard's number
@@ -75,9 +76,12 @@ class KeptCorpus:
             cuts.setdefault(row, []).append((begin, end))
         return cuts
 
-    def names(self) -> Iterator[list[Any]]:
-        """Yield [channel, id] of each document, without reading texts."""
-        yield from (values for _, values in self._rows(("channel", "id"), dropped=False))
+    def heldout(self, share: float, least: int) -> dict[str, frozenset[str]]:
+        """Return by channel the ids of the documents that tokenizing holds out."""
+        ids: dict[str, list[str]] = {}
+        for _, (channel, name) in self._rows(("channel", "id"), dropped=False):  # without reading texts
+            ids.setdefault(channel, []).append(name)
+        return {channel: heldout_ids(names, share, least) for channel, names in ids.items()}
 
     def licences(self) -> dict[str, Counter[str]]:
         """Count by channel the licences that documents name in their metadata; "" for none."""

@@ -126,8 +126,6 @@ def _data(*keys: str) -> Any:
     return value
 
 
-DIRT_KINDS = tuple(MAKERS)
-
 _DUPLICATES = ("exact_duplicate", "near_duplicate")
 
 # A shorter base would hardly resemble its near duplicate.
@@ -136,7 +134,7 @@ _LEAST_CHARS = {"en": 400, "zh": 150}
 
 def dirty_documents(clean: Sequence[Document], spare: Sequence[Document], items: Sequence[Item], per_kind: int,
                     seed: str | int) -> Iterator[Document]:
-    """Make `per_kind` documents of each of DIRT_KINDS; languages take turns where both are given.
+    """Make `per_kind` documents of each of MAKERS; languages take turns where both are given.
 
     Duplicates are made of `clean`, the others of `spare`: prose that must not be in the corpus too (or deduplication
     would find them first), ten times `per_kind`. Leaked pages show `items`. In the metadata `dirt` is the kind and `of`

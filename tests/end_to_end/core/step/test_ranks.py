@@ -110,12 +110,6 @@ def running(out: Path, attempt: int, process: subprocess.Popen[str]) -> list[int
     return begun()
 
 
-def test_a_failure_that_would_come_again_is_not_tried_again(tmp_path: Path) -> None:
-    code, text = ended(start(tmp_path, seconds=0.1, fail="crash", restarts=2))
-    assert (code, "rank 0 failed: ValueError: crashed on request" in text) == (1, True)
-    assert "restarts" not in json.loads((tmp_path / RUN).read_text())
-
-
 def test_torchrun_is_refused_in_words(tmp_path: Path) -> None:
     environment = {**os.environ, "WORLD_SIZE": "2", "RANK": "0", "LOCAL_RANK": "0"}
     done = subprocess.run([sys.executable, "-m", "steps.noop", "--out", str(tmp_path / "o")], cwd=ROOT, text=True,

@@ -11,7 +11,7 @@ import pytest
 from argosy.corpus.data.schemas import Document
 from argosy.corpus.demo import examples
 from argosy.corpus.demo.corpus import Demo, DemoConfig
-from argosy.corpus.demo.dirt import DIRT_KINDS, dirty_documents
+from argosy.corpus.demo.dirt import MAKERS, dirty_documents
 from argosy.corpus.demo.facts import LANGS, RELATIONS, load_facts, question, split_facts
 from argosy.corpus.demo.knowledge import benchmark_items, knowledge_documents, plain_quiz, quiz_documents
 from argosy.evidence.results.suite import load_suite
@@ -59,7 +59,7 @@ def dirt(seed: str) -> Iterator[Document]:
 
 def test_every_kind_of_dirt_occurs_in_both_languages_and_is_what_its_label_says() -> None:
     found = Counter((document.metadata["dirt"], document.lang) for document in dirt("a"))
-    assert found == {(kind, lang): 3 for kind in DIRT_KINDS for lang in LANGS}
+    assert found == {(kind, lang): 3 for kind in MAKERS for lang in LANGS}
     clean = {document.id: document.text for document in knowledge("a")}
     plain = {item["id"]: plain_quiz(item) for item in ITEMS}
     for document in dirt("a"):
