@@ -108,7 +108,8 @@ down() {
     current) # not the CRDs: others' workflows would go with them
         sure "$(kubectl config current-context)"
         kubectl delete --ignore-not-found namespace/argosy namespace/argo priorityclass/workflow-controller \
-            validatingadmissionpolicybinding/argosy-pods validatingadmissionpolicy/argosy-pods ;;
+            validatingadmissionpolicybinding/argosy-pods validatingadmissionpolicy/argosy-pods \
+            validatingadmissionpolicybinding/argosy-rolls validatingadmissionpolicy/argosy-rolls ;;
     esac
     [ "$kind" = current ] || say "the store is still in $store"
 }

@@ -1,6 +1,7 @@
 """The served alias: a promotion rolls the pods under load without a failed request, and its undoing rolls them back."""
 
 import asyncio
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ import yaml
 from tests.cluster.cluster import Cluster
 from tests.nightly_fixtures import train
 from workflows.argo.manifests.serving import LABELS
-from workflows.argo.pod.serving import DEPLOYMENT, PORT
+from workflows.argo.pod.serving import CHECKPOINT, DEPLOYMENT, PORT
 from workflows.argo.profile.pods import mounts, volumes
 from workflows.argo.profile.settings import Placement, Serving
 from workflows.cli import main
@@ -23,6 +24,10 @@ pytestmark = pytest.mark.cluster
 KEY, AFTER = "a-key-of-the-cluster-tests", 24
 SEED = "pretrain.seed=5"  # other weights
 RECONCILER = Path(__file__).parents[2] / "argo-install/components/reconciler/reconciler.yaml"
+OF_POD = {"spec": {"containers": [{"name": "main", "image": "other"}]}}, {"metadata": {"labels": {"a": "b"}}}, {
+    "metadata": {"annotations": {CHECKPOINT: "../x"}}}, {"metadata": {"annotations": {"a": "b"}}}  # fmt: skip
+REFUSED = (*({"spec": {"template": each}} for each in OF_POD), {"spec": {"replicas": 3}},
+           {"metadata": {"labels": {"a": "b"}}})  # fmt: skip
 SMALL = Placement(cpu="100m", memory="2Gi", env={"ARGOSY_THREADS": "1", "OMP_NUM_THREADS": "1"})
 
 
@@ -108,6 +113,28 @@ def promote_broken(cluster: Cluster, checkpoint: Path) -> None:
     cluster.until(lambda: len(pods(cluster)) == 2, "the end of the others")
 
 
+def assert_held(cluster: Cluster) -> None:
+    """Of the Deployment the reconciler may change the checkpoint, and nothing else."""
+    from kubernetes import client, dynamic
+
+    api = dynamic.DynamicClient(client.ApiClient())
+    for document in yaml.safe_load_all(RECONCILER.with_name("rolls.yaml").read_text()):
+        kind = api.resources.get(api_version=document["apiVersion"], kind=document["kind"])
+        api.server_side_apply(kind, body=document, name="argosy-rolls", field_manager="argosy-tests",
+                              force_conflicts=True)
+    time.sleep(5)  # until the API server has read it
+    account = f"system:serviceaccount:{cluster.namespace}:argosy-reconciler"
+    apps = client.AppsV1Api(client.ApiClient(header_name="Impersonate-User", header_value=account))
+
+    def patch(body: dict[str, Any]) -> None:
+        apps.patch_namespaced_deployment(DEPLOYMENT, cluster.namespace, body, dry_run="All")
+
+    patch({"spec": {"template": {"metadata": {"annotations": {CHECKPOINT: "pretrain-1/checkpoints/p100"}}}}})
+    for body in REFUSED:
+        with pytest.raises(client.ApiException, match="argosy-rolls"):
+            patch(body)
+
+
 @dataclass
 class Load:
     """Clients that ask all the time, streamed and whole, over connections that they keep and over new ones."""
@@ -162,6 +189,7 @@ def test_a_promotion_rolls_the_pods_under_load_and_its_undoing_rolls_them_back(s
     for path in (store, *store.rglob("*")):
         path.chmod(0o777)
     promote(served, old)
+    assert_held(served)
     address = client.CoreV1Api().read_namespaced_service(DEPLOYMENT, served.namespace).spec.cluster_ip
     load = Load(f"http://{address}:{PORT}/v1")
     first = asyncio.run(load.ask(load.client(), stream=False))

@@ -12,6 +12,7 @@ import yaml
 
 from workflows import cli
 from workflows.argo.manifests.documents import write_manifests
+from workflows.argo.pod.serving import CHECKPOINT
 from workflows.argo.profile.profile import SHIPPED, load_profile
 
 ROOT = Path(__file__).parents[3]
@@ -158,9 +159,25 @@ def test_a_reconciler_of_a_bucket_has_its_credentials_and_a_volume_of_its_own(bu
 
 def test_pods_are_held_to_restricted_or_to_our_own_rules(built):
     level = _find(built, "Namespace", "argosy")["metadata"]["labels"]["pod-security.kubernetes.io/enforce"]
-    policies = [each for each in built if each["kind"] == "ValidatingAdmissionPolicyBinding"]
-    assert level == "restricted" or [each["spec"]["validationActions"] for each in policies] == [["Deny"]]
+    actions = {each["spec"]["policyName"]: each["spec"]["validationActions"] for each in built
+               if each["kind"] == "ValidatingAdmissionPolicyBinding"}
+    assert level == "restricted" or actions["argosy-pods"] == ["Deny"]
+    assert actions["argosy-rolls"] == ["Deny"]
     assert _find(built, "Namespace", "argo")["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+
+
+def test_the_reconciler_s_policy_holds_all_of_the_serving_deployment_but_its_checkpoint(built):
+    """tests/cluster/test_serving.py asks an API server."""
+    from kubernetes.client import V1DeploymentSpec
+
+    spec = _find(built, "ValidatingAdmissionPolicy", "argosy-rolls")["spec"]
+    [condition] = spec["matchConditions"]
+    account = _spec(_find(built, "Deployment", "argosy-reconciler"))["serviceAccountName"]
+    assert condition["expression"].endswith(f":{account}'")
+    held = " ".join(each["expression"] for each in spec["validations"])
+    named = {*re.findall(r"object\.spec\.\??(\w+) == oldObject\.spec\.\??\1\b", held), "template"}
+    assert named == {*V1DeploymentSpec.attribute_map.values()}
+    assert f"k == '{CHECKPOINT}'" in held
 
 
 def test_only_a_laptop_mounts_directories_of_a_node_takes_any_template_and_pulls_from_nowhere(built):
