@@ -93,10 +93,14 @@ def test_what_was_used_last_stays_and_what_is_in_use_is_never_evicted(store: Sto
     os.utime((tmp_path / "two/c").resolve(), (0, 0))  # the oldest, but a pod reads it
     also = pod(store, tmp_path / "three", "b", size=size)
     assert cached(tmp_path) == ["b", "c"]
-    pod(store, tmp_path / "four", "a", size=size)
+    held.hand_on()
+    with subprocess.Popen(["sleep", "600"], close_fds=False) as becomes:  # what the pod's process becomes
+        del held
+        pod(store, tmp_path / "four", "a", size=size)
+        becomes.kill()
     assert not (tmp_path / "four/a").is_symlink()
     assert "full of files in use" in capsys.readouterr().out
-    del held, also
+    del also
 
 
 def test_a_full_disk_or_a_folder_that_may_not_be_written_is_passed_by_with_one_warning(

@@ -18,7 +18,7 @@ from workflows.argo.objectstore.files import PIECE, Remote, RemoteError
 from workflows.argo.objectstore.mirror import Mirror
 from workflows.argo.objectstore.node import FILES, Leases, RemoteNode
 from workflows.argo.objectstore.pods import last_is_over
-from workflows.argo.objectstore.records import pull_records, pull_upstream
+from workflows.argo.objectstore.records import pull_checkpoint, pull_records, pull_upstream
 from workflows.graph import Resources
 from workflows.plan import PlannedNode
 
@@ -279,13 +279,22 @@ def test_of_a_training_step_only_the_checkpoint_that_is_loaded_is_fetched(remote
     for step, field, export, fetched in (
         ("evaluate", "checkpoint", "step-4", {"step-4"}), ("evaluate", "checkpoint", "final", {"step-8"}),
         ("preference", "checkpoint", "", {"step-8"}), ("tokenize", "data", "", set()),
+        ("serve", "", "step-4", {"step-4"}),
     ):  # fmt: skip
         root = tmp_path / f"{step}{export}"
         config = {field: str(root / NODE), **({"export": export} if export else {})}
-        pull_upstream(Mirror(remote, root), [planned_node(step, root, config)])
+        if step == "serve":
+            pull_checkpoint(Mirror(remote, root), f"{NODE}/checkpoints/{export}")
+        else:
+            pull_upstream(Mirror(remote, root), [planned_node(step, root, config)])
         assert (root / NODE / OUTPUTS).is_file()
         assert not (root / NODE / "tracking").exists()
         assert weights(root) == {f"{NODE}/checkpoints/{each}" for each in fetched}
+    for export, refused in (("step-9", "step-9 is no checkpoint"), ("step-4", "lacks checkpoints/step-4/model")):
+        with pytest.raises(InputError, match=refused):
+            pull_checkpoint(Mirror(remote, tmp_path / "none"), f"{NODE}/checkpoints/{export}")
+        assert not weights(tmp_path / "none")
+        remote.delete([f"{NODE}/checkpoints/step-4/model.safetensors"])
 
 
 def test_an_evaluation_s_pod_knows_where_its_checkpoint_leaves_the_line_without_the_weights(remote: Remote,
@@ -307,7 +316,9 @@ def test_what_an_adapter_is_loaded_beside_comes_with_it(remote: Remote, tmp_path
         beside = {"base.json": {"path": f"../../../{base}/checkpoints/final"}} if base else {}
         trained(remote, tmp_path / "made", ("p050", "final"), name, **beside)
     pull_upstream(Mirror(remote, root), [planned_node("evaluate", root, {"checkpoint": str(root / NODE)})])
-    assert weights(root) == {f"{name}/checkpoints/final" for name in (NODE, *bases)}
+    pull_checkpoint(Mirror(remote, tmp_path / "serve"), f"{NODE}/checkpoints/final")
+    for pod in (root, tmp_path / "serve"):
+        assert weights(pod) == {f"{name}/checkpoints/final" for name in (NODE, *bases)}
 
 
 def test_planning_fetches_records_alone_with_the_time_that_they_were_made(remote: Remote, tmp_path: Path) -> None:

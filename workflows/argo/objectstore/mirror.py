@@ -134,6 +134,11 @@ class NodeCache:
         made.replace(local)
         return True
 
+    def hand_on(self) -> None:
+        """Let the program that this process becomes hold the files as long as it runs."""
+        for file in self._used.values():
+            os.set_inheritable(file.fileno(), True)
+
     def _without(self, reason: str) -> bool:
         if not self._told:
             print(f"store: warning: cache: {reason}; files are fetched without it", flush=True)
@@ -211,12 +216,12 @@ class Mirror:
         near: where results of other steps, which do not change any more, are looked for first."""
 
     def __init__(self, remote: Remote, root: Path, near: NodeCache | None = None) -> None:
-        self.remote, self.root, self._near = remote, root, near
+        self.remote, self.root, self.near = remote, root, near
         self._known: dict[str, Stamp] = {}
 
     def pull(self, entries: Mapping[str, Entry], *, results: bool = False) -> None:
         """Fetch files. `results`: of other steps, to be read and never written."""
-        near = self._near if results else None
+        near = self.near if results else None
 
         def one(name: str) -> None:
             entry, local = entries[name], self.root / name

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -16,7 +17,13 @@ from workflows.argo.handoff import FOLDER, read_handoff, report_directory
 from workflows.argo.objectstore.files import Remote
 from workflows.argo.objectstore.mirror import Mirror, NodeCache, each
 from workflows.argo.objectstore.node import Leases, Pusher, RemoteNode
-from workflows.argo.objectstore.records import pull_directories, pull_records, pull_spools, pull_upstream
+from workflows.argo.objectstore.records import (
+    pull_checkpoint,
+    pull_directories,
+    pull_records,
+    pull_spools,
+    pull_upstream,
+)
 from workflows.argo.profile.profile import Profile
 from workflows.argo.profile.settings import amount
 from workflows.local.view import RunObserver
@@ -107,6 +114,18 @@ def concluding(mirror: Mirror, workflow: str) -> Iterator[None]:
     yield
     if changing is not None:
         mirror.push(f"{FOLDER}/{workflow}", *changing)
+
+
+def serving(profile: Profile, place: str) -> None:
+    """Fetch a checkpoint for the program that this process becomes; does nothing where the store is a volume."""
+    if not profile.storage.uri:
+        return
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(Stopped.exit_code))  # which a first process passes over
+    mirror = mirror_of(profile)
+    with _timed(mirror, place):
+        pull_checkpoint(mirror, place)
+    if mirror.near:
+        mirror.near.hand_on()
 
 
 def last_is_over() -> bool:

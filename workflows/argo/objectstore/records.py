@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from argosy.core.config.schema import Role
+from argosy.core.errors import InputError
 from argosy.core.nodes.bad import NODES
 from argosy.core.store.files import parse_object, read_record
 from argosy.core.store.lease import LEASE
@@ -57,6 +58,18 @@ def pull_directories(mirror: Mirror, exports: Mapping[str, set[str]]) -> None:
     entries: dict[str, Entry] = {}
     each(lambda name: entries.update(_entries(mirror.remote, name, exports[name])), exports)
     mirror.pull(entries, results=True)
+
+
+def pull_checkpoint(mirror: Mirror, place: str) -> None:
+    """Fetch the checkpoint at a path of the store, and those beside which it is loaded.
+
+    Raises InputError: it is not there, or its finished step lacks a file."""
+    if mirror.remote.entry(f"{place}/config.json") is None:
+        raise InputError(f"{mirror.remote.uri}/{place} is no checkpoint: it has no config.json; bring it back, or move "
+                         "the alias ('argosy promote')")
+    step = place.partition("/")[0]
+    pull_directories(mirror, {step: {PurePosixPath(place).name}})
+    _pull_beside(mirror, [step])
 
 
 def _pull_beside(mirror: Mirror, names: Iterable[str]) -> None:

@@ -1,7 +1,7 @@
 """The pods that serve what an alias of the registry names, and their roll to a new one when the alias has moved.
 
 The Deployment's pod template names the checkpoint, so pods of one roll serve the same one, whenever they start. The
-reconciler writes it there, and may do nothing else to Deployments than to get and patch this one."""
+reconciler writes it there, and a policy (argo-install/components/reconciler/rolls.yaml) lets it change nothing else."""
 
 import argparse
 import os
@@ -27,14 +27,13 @@ PORT, LINGER_S, KEYS_AT = 8000, 10, "/etc/argosy/keys"
 
 def serve(profile: Profile, arguments: argparse.Namespace) -> NoReturn:
     """Become `argosy serve` of a checkpoint. Raises InputError: no alias has named one yet."""
-    from workflows.argo.objectstore.pods import mirror_of
+    from workflows.argo.objectstore import pods
 
     given, place = profile.serving, Path(profile.storage.root, arguments.checkpoint)
     if given is None or not arguments.checkpoint:
         raise InputError(f"{DEPLOYMENT} has no checkpoint yet: 'argosy promote' lets the alias name one, and the "
                          "reconciler tells these pods")
-    if profile.storage.uri:
-        mirror_of(profile).pull_below(arguments.checkpoint)
+    pods.serving(profile, arguments.checkpoint)
     # The store is for reading: logs of another engine are in /tmp.
     options = {"store": "/tmp", "host": "0.0.0.0", "port": PORT, "keys": f"{KEYS_AT}/keys", "linger": LINGER_S,
                "drain": given.drain_s}
