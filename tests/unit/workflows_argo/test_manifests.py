@@ -211,7 +211,8 @@ def test_what_a_stage_sets_comes_on_top_of_the_defaults() -> None:
 
 
 def test_pods_that_serve_are_replaced_when_others_are_ready_and_have_time_to_end() -> None:
-    given = {"serving": {"model": "demo", "most": 6, "drain_s": 90}, "storage": {"claim": "c"}}
+    defaults = {"volumes": [{"name": "v"}], "volume_mounts": [{"name": "v", "mountPath": "/v"}], "env": {"A": "1"}}
+    given = {"serving": {"model": "demo", "most": 6, "drain_s": 90}, "storage": {"claim": "c"}, "defaults": defaults}
     made = {each["kind"]: each["spec"] for each in manifests(Profile.model_validate(given))["serving"]}
     deployment, pod = made["Deployment"], made["Deployment"]["template"]["spec"]
     assert deployment["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
@@ -219,6 +220,8 @@ def test_pods_that_serve_are_replaced_when_others_are_ready_and_have_time_to_end
     assert "replicas" not in deployment  # the autoscaler's
     assert (made["HorizontalPodAutoscaler"]["minReplicas"], made["HorizontalPodAutoscaler"]["maxReplicas"]) == (2, 6)
     [main] = pod["containers"]
+    for rows, key in ((pod["volumes"], "name"), (main["volumeMounts"], "mountPath"), (main["env"], "name")):
+        assert len({each[key] for each in rows}) == len(rows)  # what Kubernetes asks for
     places = {each["name"]: each for each in main["volumeMounts"]}
     assert places["store"]["readOnly"]
     assert [each["secret"]["secretName"] for each in pod["volumes"] if each["name"] == "keys"] == ["argosy-serve"]

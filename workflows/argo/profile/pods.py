@@ -106,8 +106,13 @@ def whole_pod(profile: Profile, patch: Manifest, memory_mb: int, args: Sequence[
     memory, given = {"memory": f"{memory_mb}Mi"}, {**environment(profile), **env}
     main = {**own, "imagePullPolicy": profile.images.pull_policy, "command": list(COMMAND), "args": list(args),
             "securityContext": {**NO_RIGHTS, **own.get("securityContext", {})},
-            "env": [*({"name": key, "value": value} for key, value in given.items()), *own["env"]],
+            "env": _joined("name", [{"name": key, "value": value} for key, value in given.items()], own["env"]),
             "resources": {kind: {**each, **memory} for kind, each in own["resources"].items()},
-            "volumeMounts": [*mounts(profile), *own.get("volumeMounts", [])]}
+            "volumeMounts": _joined("mountPath", mounts(profile), own.get("volumeMounts", []))}
     return {**settings(profile), **patch, "containers": [main],
-            "volumes": [*volumes(profile, profile.name), *patch.get("volumes", [])]}
+            "volumes": _joined("name", volumes(profile, profile.name), patch.get("volumes", []))}
+
+
+def _joined(key: str, below: Sequence[Manifest], above: Sequence[Manifest]) -> list[Manifest]:
+    """Join two lists as a strategic merge patch does: of equal keys the second one's stays. Defaults are in both."""
+    return list({each[key]: each for each in (*below, *above)}.values())
