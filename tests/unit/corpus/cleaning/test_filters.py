@@ -1,7 +1,11 @@
-"""Filters, what each must catch and leave alone: first those of form, then those of content."""
+"""Filters of good prose, languages, repairs of characters and lines, letters of a corpus, and recipes; test_outcomes.py
+has what each filter does to which text."""
 
 import random
+import re
+from typing import Any
 
+import numpy as np
 import pytest
 from pydantic import ValidationError
 
@@ -9,9 +13,11 @@ from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.classifier.model_paths import ModelFilterConfig
 from argosy.corpus.cleaning.filter import Resources
 from argosy.corpus.cleaning.filters import FILTERS, RECIPES, make_filters
+from argosy.corpus.cleaning.filters.unicode import Unicode, UnicodeConfig, clean_text
 from argosy.corpus.cleaning.scoring import labels
+from argosy.corpus.text.scripts import identify
 from steps.clean import CleanConfig
-from tests.cleaning_fixtures import CHINESE, PROSE, document, fates, make, outcome
+from tests.cleaning_fixtures import CHINESE, PROSE, document, fates, folder, make, outcome
 
 ASKING = {name for name, one in FILTERS.items() if issubclass(one.config_class, ModelFilterConfig)}
 WHOLE_PAGES = {"c4_quality", "c4_paragraphs"}  # which want them
@@ -23,81 +29,52 @@ def test_good_prose_passes_every_filter_unchanged(name: str, text: str) -> None:
     assert outcome(name, text) == text
 
 
-MISREAD = [
-    (text, encoding)
-    for text in (CHINESE, "“It’s a café” — that’s what the guide said…", "Съешь же ещё этих мягких булок")
-    for encoding in ("latin-1", "cp1251", "macroman")
-    if not (text == CHINESE and encoding == "cp1251")  # which lacks a byte of it
-]
-
-
-@pytest.mark.parametrize(("text", "encoding"), MISREAD)
-def test_mojibake_is_repaired(text: str, encoding: str) -> None:
-    broken = text.encode().decode(encoding)
-    assert outcome("unicode", broken) == text
-    if encoding == "latin-1":
-        assert outcome("unicode", broken.encode().decode(encoding)) == text  # read wrongly twice
-
-
-def test_lost_characters_are_dropped_and_invisible_ones_removed() -> None:
-    assert outcome("unicode", CHINESE.encode("gbk").decode("utf-8", "replace")).startswith("dropped")
-    assert outcome("unicode", "锟斤拷" * 5 + CHINESE).startswith("dropped")
-    assert outcome("unicode", "a\u200bb\r\nc\x07 &amp; &#20013;\ufeff") == "ab\nc & 中"
-    assert outcome("unicode", "\u200b\ufeff").startswith("dropped")
-
-
-def test_breaks_of_pages_and_lines_part_words() -> None:
-    assert outcome("unicode", "\x0cone\x0ctwo\u2028three\x0c\x0b\nfour\n\x0cfive\x1e") == "one\ntwo\nthree\nfour\nfive"
-
-
-def test_boilerplate_lines_go() -> None:
-    page = f"Home | About | Blog | Contact\nWe use cookies. Accept all cookies?\n{PROSE}\nCopyright 2024 Someone Inc."
-    assert outcome("boilerplate", page) == PROSE
-    page = f"首页 | 新闻中心 | 关于我们\n{CHINESE}\n版权所有 某某公司"
-    assert outcome("boilerplate", page) == CHINESE
-    assert outcome("boilerplate", "Home | Shop | Cart\nSkip to main content\nshort").startswith("dropped")
-
-
-@pytest.mark.parametrize(("text", "lang", "expected"), [
-    ("Der Zug kommt um acht Uhr morgens am Bahnhof an und die Kinder sind nicht da.", "en", "language de"),
-    ("電車は朝の八時に駅に着きます。", "zh", "language ja"),
-    ("Поезд прибывает на вокзал в восемь часов утра.", "", "language ru"),
-    (CHINESE, "en", "not the declared language"),
-    (PROSE, "zh", "not the declared language")])
-def test_wrong_language_is_dropped(text: str, lang: str, expected: str) -> None:
-    assert outcome("language", text, lang) == f"dropped: {expected}"
-
-
-@pytest.mark.parametrize(("text", "lang"), [(CHINESE, "zh-CN"), (CHINESE, "zho_Hans"), (PROSE, "en_US"), (PROSE, "EN"),
-                                            (PROSE, "eng"), (PROSE, "english"), (PROSE, "und")])
-def test_tags_of_a_language_declare_it_and_names_declare_nothing(text: str, lang: str) -> None:
-    assert outcome("language", text, lang) == text
-
-
-def test_language_is_filled_in_and_code_is_left_alone() -> None:
-    assert make("language")(Batch([document(CHINESE)]))[0].documents[0].lang == "zh"
-    mixed = "使用 `git commit -m message` 提交更改，然后运行 python setup.py install 来安装这个软件包。"
-    assert outcome("language", mixed, "zh") == mixed
-    assert outcome("language", "x = 3.14 * r ** 2", "en") == "x = 3.14 * r ** 2"
-
-
 @pytest.mark.parametrize("what", ["words", "mean_word_length"])
 def test_gopher_quality_refuses_ranges_that_nothing_is_in(what: str) -> None:
     with pytest.raises(ValueError, match=f"min_{what} is 50.* and max_{what} is 5.*, so that no text passes"):
         make("gopher_quality", **{f"min_{what}": 50, f"max_{what}": 5})
 
 
-def test_gopher_quality_reasons() -> None:
-    assert outcome("gopher_quality", "Too short.") == "dropped: too short"
-    assert outcome("gopher_quality", "a b c d e f g h i j k l of the") == "dropped: mean word length"
-    assert outcome("gopher_quality", "1234 5678 9012 " * 9 + "of the day") == "dropped: too few alphabetic words"
-    bullets = "\n".join(f"- the item of number {n} and more" for n in range(9))
-    assert outcome("gopher_quality", bullets).endswith("bullets")
-    assert outcome("gopher_quality", "\n".join("read more of the story and..." for _ in range(4))).startswith("dropped")
-    assert outcome("gopher_quality", "网投平台世界杯官网广告牌制作灯箱制作标识牌制作") == "dropped: too few stop words"
-    assert outcome("gopher_quality", "短句子") == "dropped: too short"
-    listed = "北京搬家公司，上海搬家公司，广州搬家公司，深圳搬家公司，杭州搬家，南京搬家，天津搬家公司"
-    assert outcome("gopher_quality", listed) == "dropped: too few stop words"
+GERMAN = ("Der Zug kommt um acht Uhr morgens am Bahnhof an, und die Kinder sind nicht da. Das Wetter war schlecht, "
+          "deshalb blieben alle zu Hause und lasen, bis es dunkel wurde.")
+SENTENCES = {
+    "de": GERMAN, "fr": "Il faisait mauvais, alors tout le monde est resté chez soi.",
+    "es": "El tren llega a las ocho de la mañana y los niños no están.",
+    "it": "Il tempo era brutto, quindi tutti sono rimasti a casa.", "pt": "Ontem compramos uma casa nova na cidade.",
+    "nl": "Het weer was slecht, dus bleef iedereen thuis.", "sv": "Vädret var dåligt, så alla stannade hemma.",
+    "pl": "Pogoda była zła, więc wszyscy zostali w domu.", "tr": "Hava kötüydü, bu yüzden herkes evde kaldı.",
+    "vi": "Thời tiết xấu nên mọi người đều ở nhà.", "ru": "Погода была плохая, поэтому все остались дома.",
+    "ja": "天気が悪かったので、みんな家にいました。", "ko": "날씨가 나빠서 모두 집에 있었습니다.",
+    "cs": "Vlak přijíždí v osm hodin ráno a děti tam nejsou.", "fi": "Juna saapuu kahdeksalta aamulla asemalle.",
+    "en": PROSE, "zh": CHINESE}
+
+
+def named(*texts: str) -> list[str]:
+    return [each.lang for each in make("language")(Batch([document(text) for text in texts]))[0].documents]
+
+
+def test_sentences_of_many_languages_are_told() -> None:
+    assert named(*SENTENCES.values()) == list(SENTENCES)
+    assert [named(text)[0] for text in SENTENCES.values()] == list(SENTENCES)
+
+
+@pytest.mark.parametrize("wrong", [{"allowed": ["english"]}, {"least": {"xx": 0.5}}])
+def test_a_language_that_is_not_told_from_others_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=f"{next(iter(wrong))} has '(english|xx)', .* allowed: zh, en, ja"):
+        outcome("language", PROSE, **wrong)
+
+
+@pytest.mark.parametrize("text", ["", "42", "x = 3.14 * r ** 2", "```\n" + GERMAN + "\n```", "GPT-4 "
+"API v2", "https://a.de/und/der/die"])
+def test_nothing_is_told_of_what_is_no_prose(text: str) -> None:
+    assert named(text) == [""]
+
+
+def test_the_scan_of_books_says_what_their_text_says() -> None:
+    pages = [path.read_text(encoding="utf-8") for name in ("zh_d2l", "en_rustbook", "zh_rustbook")
+             for path in sorted(folder(name).glob("*.md"))[::3]]
+    pages = [page for page in pages if len(page) > 400]
+    assert named(*pages) == [identify(page) for page in pages]
 
 
 def test_chinese_markdown_with_code_is_chinese() -> None:
@@ -108,13 +85,69 @@ def test_chinese_markdown_with_code_is_chinese() -> None:
             "- [java.util.Queue#poll()](https://docs.example.com/api/java/util/Queue.html)\n"
             "com.example.queue.Box put take poll peek offer client server object class buffer\n")
     assert outcome("language", page, "zh") == page
-    assert make("language")(Batch([document(page)]))[0].documents[0].lang == "zh"
+    assert named(page) == ["zh"]
 
 
-def test_repetition_is_dropped_in_both_languages() -> None:
-    assert outcome("gopher_repetition", "Buy the best watches now and save money today. " * 20).startswith("dropped")
-    assert outcome("gopher_repetition", "\n".join([PROSE] * 3)).endswith("duplicate lines")
-    assert outcome("gopher_repetition", "手表批发价格优惠欢迎来电咨询，" * 12).startswith("dropped")
+PIECES = [CHINESE, PROSE, "“It’s a café” — that’s…", "Съешь же ещё этих булок", "Ἀθῆναι", "각하", "naïve", "a\u0301",
+          "각", "&amp;", "\u200b", "\x85", "\r\n", "锟斤拷", "烫烫烫", "\ue000", "\ufffd", "é ", "\u212b", "😀", "ação",
+          " ", "１３", "ݽ", "one\x0ctwo"]
+
+
+LOST = re.compile("锟斤拷|烫烫烫|屯屯屯|[\ufffd\ue000-\uf8ff]")
+
+
+def misread(text: str, rng: random.Random) -> str:
+    codec = rng.choice(("latin-1", "cp1252", "cp1251", "cp1250", "cp1254", "macroman", "cp437", "gb18030"))
+    return text.encode().decode(codec, "replace")
+
+
+def test_the_fast_way_is_the_slow_way() -> None:
+    rng = random.Random(7)
+    drawn = ["".join(misread(piece, rng) if rng.random() < 0.3 else piece for piece in rng.choices(PIECES, k=4))
+             for _ in range(400)]
+    texts = [*PIECES, *(misread(piece, rng) for piece in PIECES for _ in range(4)), *drawn, *(chr(code) * 2 for code in
+             range(1, 0x3000))]
+    one = Unicode(UnicodeConfig(), Resources())
+    repaired, scores = one(Batch([document(text) for text in texts]))
+    wanted = [clean_text(text) for text in texts]
+    assert [text for text, got, want in zip(texts, repaired.texts, wanted, strict=True) if got != want] == []
+    assert np.array_equal(scores["visible"], [sum(not c.isspace() for c in text) for text in wanted])
+    lost = [len("".join(LOST.findall(text))) / max(len(text), 1) for text in wanted]
+    assert np.array_equal(scores["broken_share"], lost)
+    assert len({*lost}) > 20
+
+
+def test_clean_documents_are_the_same_objects() -> None:
+    batch = Batch([document(text) for text in (CHINESE, PROSE, "它说：“好”——然后……走了。", "Plain — “quoted”, naïve.")])
+    assert Unicode(UnicodeConfig(), Resources())(batch)[0] is batch
+
+
+REPEATED = "- [Back to the directory of all chapters](preface.md)"
+CODE = "from harbour import boats as all_of_the_boats"
+
+
+def test_lines_of_many_documents_go() -> None:
+    texts = [f"{REPEATED}\n\nPage {number}. {PROSE}\n\n```\n{CODE}\n```" for number in range(30)]
+    sample = [document(text) for text in texts]
+    text = f"{PROSE}\n  {REPEATED}\n{CODE}\n```\n{CODE}\n```\n{CHINESE}"
+    kept, scores = make("boilerplate", Resources(sample=sample))(Batch([document(text)]))
+    assert kept.texts == [f"{PROSE}\n{CODE}\n```\n{CODE}\n```\n{CHINESE}"]
+    assert scores["lines"].tolist() == [1]
+    for few in (Resources(sample=sample[:9]), Resources()):
+        assert make("boilerplate", few)(Batch([document(text)]))[0].texts == [text]
+    other = make("boilerplate", Resources(sample=sample), repeated_share=1)
+    assert other(Batch([document(text)]))[0].texts == [text]
+
+
+@pytest.mark.parametrize(("text", "expected"), [
+    ("", ""), ("\n", ""), ("a", "a"), ("a\n\n\n\nb  \n", "a\n\nb"), ("\n\na\n \n\t\nb", "a\n\nb"),
+    ("  a b\n", "  a b"),
+    (f"{PROSE}\n首页 | 新闻中心\n", PROSE), (f"Home | About | Our cats | Blog\n{PROSE}", PROSE),
+    (f"{PROSE} | Home", f"{PROSE} | Home"), (f"{CHINESE}\n京ICP证030173号", CHINESE)])  # fmt: skip
+def test_surplus_and_menus(text: str, expected: str) -> None:
+    alone = make("boilerplate")(Batch([document(text)]))[0].texts[0]
+    among = make("boilerplate")(Batch([document(each) for each in ("", text, "\n", text, "x\n")]))[0].texts
+    assert (alone, among[1], among[3]) == (expected, expected, expected)
 
 
 @pytest.mark.parametrize(("base", "letters"), [(PROSE, "abcdefghijklmnopqrstuvwxyz"), (CHINESE, "")])
@@ -128,61 +161,6 @@ def test_gibberish_is_told_from_the_corpus(base: str, letters: str) -> None:
                                  ([document(base)], drawn_texts, "")):  # the last is too little to learn from
         filters = {"gibberish": make("gibberish", Resources(sample=known))}
         assert {label for _, label, _ in fates(filters, list(map(document, texts)))} == {reason}
-
-
-def test_toxicity_looks_at_whole_words_and_at_how_many() -> None:
-    assert outcome("toxicity", f"{PROSE} You bastards, you idiots!") == "dropped: insults"
-    assert outcome("toxicity", f"{CHINESE}滚开，你这个笨蛋，废物。") == "dropped: insults"
-    assert outcome("toxicity", "a grommet here", resources=Resources(words=["grommet"])) == "dropped: insults"
-
-
-ITEMS = [
-    {"question": "Who painted the Mona Lisa?", "choices": ["Leonardo da Vinci", "Raphael", "Titian", "Giotto"]},
-    {"question": "法国的首都是哪座城市？", "choices": ["巴黎", "里昂", "马赛", "尼斯"]},
-    {"question": "The capital of France is", "choices": ["Paris", "Lyon", "Nice", "Lille"]},
-    {
-        "question": "A train leaves the station at nine with forty passengers and at each of its three stops ten get "
-        "off and five get on; how many arrive?",
-        "choices": ["25", "30", "35", "40"]}]
-
-
-@pytest.mark.parametrize("text", [
-    "Pub quiz!\nWho painted the Mona Lisa?\nA. Leonardo da Vinci B. Raphael",
-    "WHO PAINTED THE «MONA LISA»?",
-    "Question: Who painted the Mona Lisa\n(a) Leonardo da Vinci (b) Raphael (c) Titian (d) Giotto",
-    "题库：法国的首都是哪座城市？答案：巴黎",
-    "地理。法国的首都是哪座城市？",
-    "猜谜\n法国的首都是哪座城市？",
-    "请问法国的首都是哪座城市？",
-    "The capital of France is A. Paris B. Lyon C. Nice D. Lille Answer: A",
-    "He asked: at each of its three stops ten get off and five get on; how many arrive? Nobody knew."])
-def test_benchmark_items_are_dropped(text: str) -> None:
-    assert outcome("decontamination", text, resources=Resources(benchmark=ITEMS)) == "dropped: benchmark item"
-
-
-@pytest.mark.parametrize(("name", "text"), [
-    *(("unicode", text) for text in (
-        "C’est « déjà vu », à Liège – où l’été…", "ÄÖÜ äöü ß", "Українська мова: її ВІКІ", "Χαίρετε “όλοι”",
-        "Brontë…”", "£5 × 3 ÷ 2 ±½", "<a>&amp;</a>")),
-    ("boilerplate", "The baker sold cookies, and her privacy was respected by all who came home late."),
-    ("gopher_quality", "千山鸟飞绝，万径人踪灭。孤舟蓑笠翁，独钓寒江雪。"),  # classical poems
-    ("gopher_quality",
-     "东风不解愁，偷展湘裙衩\n独夜背纱笼，影著纤腰画\n爇尽水沉烟，露滴鸳鸯瓦\n花骨冷宜香，小立樱桃下"),
-    ("decontamination", "The artist who painted the Mona Lisa is Leonardo da Vinci, as Raphael knew."),
-    ("decontamination", "The capital of France is Paris, the largest city of the country; the second is Lyon."),
-    ("decontamination", "白法国的首都是哪座城市？"),
-    ("decontamination", "老白法国的首都是哪座城市 A. 巴黎 B. 里昂 C. 马赛 D. 尼斯"),
-    ("decontamination", "法国的首都是巴黎，法国的首都是哪座城市的姐妹城市并不重要。"),
-    ("decontamination", "A train leaves the station at nine with forty passengers."),
-    ("toxicity", "Scunthorpe and Arsenal, an assassin in the classics"),
-    ("toxicity", "The idiot is a novel."),
-    ("toxicity", "垃圾分类从我做起。"),
-    ("toxicity", f"{PROSE * 40} Fuck, said the idiot."),
-    ("toxicity", "What has a chink, and hears all that is said beside it? A wall."),
-    ("toxicity", f"{PROSE} A stupid tool, as its author says, for idiotic questions."),
-    ("toxicity", "警方通报，该成人网站已被依法取缔。")])  # fmt: skip
-def test_what_only_looks_alike_stays(name: str, text: str) -> None:
-    assert outcome(name, text, resources=Resources(benchmark=ITEMS)) == text
 
 
 @pytest.mark.parametrize("name", RECIPES)
