@@ -85,19 +85,6 @@ def test_verdicts_that_are_missing_are_asked_for_again(tmp_path: Path, monkeypat
     assert "without a verdict" not in out.rpartition("retrying")[2]
 
 
-def test_what_is_wrong_ends_with_2_and_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                                                       argosy: Argosy) -> None:
-    monkeypatch.chdir(tmp_path)
-    prompts = _write(tmp_path / "prompts.jsonl", "prompt", ["Name a city."])
-    a = _write(tmp_path / "a.jsonl", "answer", ["Paris."])
-    for arguments, said in (
-        ((a, a, "--prompts", "none.jsonl", "--judge", "http://127.0.0.1:9/v1", "--judge-model", "m"), "none.jsonl"),
-        ((a, a, "--prompts", prompts, "--judge", "http://127.0.0.1:9/v1"), "--judge-model"),
-        ((a, "sfft", "--prompts", prompts, "--judge", "rlhf"), "'sfft' is neither a directory nor a checkpoint"),
-    ):
-        assert said in argosy("judge", *arguments, code=2).err
-
-
 def write_benchmarks(root: Path) -> None:
     """OpenBookQA and C-Eval of made-up items; the other benchmarks of the suite are not there."""
     english = [item for item in make_items(80) if item.lang == "en"]

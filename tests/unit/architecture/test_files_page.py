@@ -17,10 +17,3 @@ def files() -> dict[str, Any]:
 
 def test_the_page_is_up_to_date(files: dict[str, Any]) -> None:
     assert (DOCS / "files.md").read_text(encoding="utf-8") == files["page"](), "python docs/files.py writes it again"
-
-
-def test_it_names_files_of_steps_that_exist(files: dict[str, Any]) -> None:
-    steps = {path.stem for path in (DOCS.parent / "steps").glob("*.py")}
-    assert set(files["FILES"]) - {files["EVERY"], files["MODELS"]} <= steps
-    assert files["is_named"]("tokenize", "train/en.bin", model=False)
-    assert not files["is_named"]("tokenize", "train/en.txt", model=False)

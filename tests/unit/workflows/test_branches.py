@@ -172,17 +172,3 @@ def test_a_merge_is_of_several_items_and_later_ones_train_it(tmp_path: Path) -> 
                             ("posttraining.soup.from=a", "from is 'a', and a merge is of several")):
         with pytest.raises(InputError, match=message):
             nodes(path, change)
-
-
-def test_the_default_tree_merges_quantizes_and_exports_the_model_that_is_named() -> None:
-    def default(*overrides: str) -> dict[str, Node]:
-        return {node.id: node for node in lifecycle(compose("tiny", None, overrides))}
-
-    assert not {"merge", "quantize", "export"} & {*default()}
-    found = default("merge={of: [anneal, rlhf]}", "quantize={of: merge}", "export={of: quantize, formats: [gguf]}")
-    assert links(found, "merge quantize export") == {
-        "merge": {"checkpoint": ["anneal"], "others": ["rlhf"]}, "quantize": {"checkpoint": ["merge"]},
-        "export": {"checkpoint": ["quantize"]}}
-    for name in ("quantize", "export"):
-        with pytest.raises(InputError, match=rf"{name}\.of is 'stf', which makes no model here; nearest: sft"):
-            default(f"{name}={{of: stf}}")

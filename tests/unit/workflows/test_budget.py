@@ -1,18 +1,16 @@
 """A budget: what is spent and what the rest will take, before anything starts."""
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from argosy.core.errors import InputError
-from argosy.core.store.lease import Lease
 from argosy.core.store.step_files import NODE, OUTPUTS, RUN
 from steps.pretrain import PretrainConfig
-from workflows.budget import Meter, accounts, check_budget, spent_by
-from workflows.graph import Graph, Node, Resources, Spending
+from workflows.budget import accounts, check_budget, spent_by
+from workflows.graph import Graph, Node, Resources
 from workflows.lifecycle import LifecycleConfig
 from workflows.plan import Plan, plan
 
@@ -96,26 +94,6 @@ def test_a_budget_without_a_gpu_says_that_it_counts_nothing(tmp_path: Path, caps
 def test_a_finished_pipeline_is_never_refused(tmp_path: Path) -> None:
     ran(tmp_path, pretraining(8192), 3600)
     assert told(plan([pretraining(8192)], tmp_path), budget={"gpu_hours": 1}) == "budget.gpu_hours is 1: 4 spent"
-
-
-def test_the_record_of_a_node_without_gpus_in_use_is_read_again_where_it_is_another_one(tmp_path: Path) -> None:
-    out = ran(tmp_path, pretraining(8192), 1800)
-    planned = plan([pretraining(16384)], tmp_path)
-    meter, running = Meter(Spending(gpu_hours=3), None, [str(out)], planned.to_run), Path(planned.to_run[0].dir)
-    running.mkdir()
-    lease = Lease(running)
-    assert lease.try_acquire() is None
-    try:
-        assert meter() == ""
-        first = (out / RUN).stat()
-        text = (out / RUN).read_text()
-        (out / RUN).write_text(text.replace("1800", "7200"))
-        os.utime(out / RUN, ns=(first.st_atime_ns, first.st_mtime_ns))
-        assert meter() == ""  # 2 GPU-hours, as before
-        os.utime(out / RUN)
-        assert "budget.gpu_hours is 3 and 8 are spent" in meter()
-    finally:
-        lease.release()
 
 
 def test_a_budget_in_money_needs_a_price() -> None:

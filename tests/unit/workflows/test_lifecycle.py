@@ -270,6 +270,8 @@ def test_what_a_later_step_would_refuse_is_refused_before_anything_runs(tmp_path
       for field in ("clean.data", "evaluate.tokens")),
     ("anneal.carry_optimizer=true", "the optimizer of long_context, which keeps none: set long_context.keep"),
     ("rlhf.method=reinforce", "rlhf is wrong: method='reinforce' is not there; nearest: reinforce++"),
+    *((f"{name}={{of: stf}}", f"{name}.of is 'stf', which makes no model here; nearest: sft")
+      for name in ("quantize", "export")),
     ("sft.template=chatlm", "template is 'chatlm', which is not there; nearest: chatml")])
 def test_what_is_wrong_is_named(override: str, words: str) -> None:
     with pytest.raises(InputError, match=re.escape(words)):

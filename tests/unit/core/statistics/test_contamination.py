@@ -10,7 +10,6 @@ from argosy.core.statistics.contamination import (
     Equals,
     Evidence,
     Gap,
-    default_calibration,
     score,
 )
 
@@ -86,9 +85,3 @@ def test_a_measure_that_cannot_move_does_not_hide_the_error_of_another() -> None
     assert found.high == pytest.approx(max(ends))
     assert found.high == pytest.approx(ends[0])
     assert found.low == pytest.approx(2 * letters.effect - ends[1])
-
-
-def test_probabilities_rise_with_z() -> None:
-    shipped = default_calibration()
-    assert set(shipped.nulls) == {"text_order", "answer_order", "order_gap"}
-    assert shipped.probability(0.0) < 0.3 < 0.7 < shipped.probability(8.0)

@@ -14,7 +14,8 @@ import steps
 from argosy.core.config.schema import Config
 from argosy.core.plugins import names
 from argosy.core.step.command import _configs, field_descriptions
-from argosy.core.store.step_files import LOG, OUTPUTS, RUN
+from argosy.core.store.lease import LEASE
+from argosy.core.store.step_files import ERROR, LOG, OUTPUTS, RUN
 from workflows.graph import definition
 from workflows.lifecycle import LifecycleConfig
 
@@ -87,6 +88,7 @@ def test_a_signal_stops_it_and_the_next_start_continues(tmp_path: Path, number: 
         assert process.wait(30) == code
     begun = (tmp_path / "data.bin").stat().st_size
     assert 0 < begun < 1000
-    assert not (tmp_path / OUTPUTS).exists()
+    assert not any((tmp_path / name).exists() for name in (OUTPUTS, ERROR, LEASE))  # a stop is no failure
+    assert json.loads((tmp_path / RUN).read_text())["exit"] == code
     assert noop("--config", '{"size": 1000}', "--out", tmp_path).returncode == 0
     assert (tmp_path / "data.bin").read_bytes() == bytes(i % 251 for i in range(1000))

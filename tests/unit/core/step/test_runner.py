@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from argosy.core.config.schema import Config
-from argosy.core.errors import InputError, StepError, Stopped
+from argosy.core.errors import InputError, StepError
 from argosy.core.nodes.bad import NODE_NAME, bad_nodes
 from argosy.core.step.contract import Step, StepContext
 from argosy.core.step.process import Outcome
@@ -192,20 +192,6 @@ def test_a_full_disk_is_named_and_so_recorded(small_disk: Path, function: Run) -
     for path in small_disk.glob("data.bin*"):
         path.unlink()
     assert run(small_disk).code == 0
-
-
-def test_a_stop_is_no_failure_and_the_next_start_continues(tmp_path: Path) -> None:
-    def stopped(config: NoopConfig, context: StepContext) -> Config:
-        (context.out / ".data.bin.99.tmp").write_text("left by a write that was cut")
-        raise Stopped
-
-    with pytest.raises(Stopped):
-        run(tmp_path, stepping(stopped))
-    assert not (tmp_path / ERROR).exists()
-    assert record(tmp_path / RUN)["exit"] == 143
-    assert not (tmp_path / LEASE).exists()
-    assert run(tmp_path).code == 0
-    assert not list(tmp_path.glob(".*.tmp"))
 
 
 @pytest.mark.parametrize("fail", ["", "error"])

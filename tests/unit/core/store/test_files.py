@@ -60,7 +60,8 @@ def test_paths_and_uris_of_stores_are_taken_and_others_named(monkeypatch: pytest
     assert [expand_input(given) for given in ("~/a", "a/b", "file:///x/y", "s3://b/k", "memory://a")] == [
         "/home/me/a", "a/b", "/x/y", "s3://b/k", "memory://a"]
     for given, words in (("https://x.org/a", "is a URL, allowed: a path, or a URI of a store"),
-                         ("s4://b/k", "there is no protocol 's4', allowed: a path, or a URI that fsspec knows")):
+                         ("s4://b/k", "there is no protocol 's4', allowed: a path, or a URI that fsspec knows"),
+                         ("s3://", "names nothing in the store"), ("hf://datasets/x", "names no repository")):
         with pytest.raises(ValueError, match=words):
             expand_input(given)
     assert (absolute("s3://b/k"), absolute("/x/../y")) == ("s3://b/k", "/y")

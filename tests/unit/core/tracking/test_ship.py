@@ -79,15 +79,6 @@ def test_another_server_gets_everything_and_the_file_holds_no_password(tmp_path)
     assert "secret" not in (tmp_path / "train-aaaaaaaaaaaa" / "tracking" / "shipped.json").read_text()
 
 
-def test_a_spool_that_another_shipper_is_at_is_left_to_it(tmp_path):
-    node(tmp_path, "aaaaaaaaaaaa", range(5))
-    first, second = FakeServer(), FakeServer()
-    first.trouble = lambda: Shipper(lambda: spools(tmp_path), second).sweep()
-    assert Shipper(lambda: spools(tmp_path), first).sweep()
-    assert len(first.points) == 15
-    assert second.points == []
-
-
 def test_a_server_that_is_down_is_asked_less_and_less_and_everything_goes_later(tmp_path, monkeypatch):
     expected = node(tmp_path, "aaaaaaaaaaaa", range(30))[1]
     server = FakeServer()

@@ -19,18 +19,6 @@ def records(directory: Path) -> list[dict]:
     return [json.loads(line) for line in (directory / "spool.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
-def test_what_is_logged_is_read_back_as_curves(tmp_path):
-    tracker = Tracker(tmp_path / "tracking")
-    for step in range(5):
-        tracker.metrics({"train/loss": 2.0 / (step + 1), "训练/损失 €": step}, step)
-    tracker.metrics({"train/loss": -1.5}, 100)
-    loss = [*((s, 2.0 / (s + 1)) for s in range(5)), (100, -1.5)]
-    expected = {"train/loss": loss, "训练/损失 €": [(s, s) for s in range(5)]}
-    for where in (tmp_path, tmp_path / "tracking", tmp_path / "tracking" / "spool.jsonl"):
-        assert read(where) == expected
-    assert read(tmp_path / "nowhere") == {}
-
-
 def test_not_finite_values_come_back_and_every_line_is_strict_json(tmp_path):
     tracker = Tracker(tmp_path)
     tracker.metrics({"a": math.nan, "b": math.inf, "c": -math.inf, "d": 0.1 + 0.2, "e": np.float32(0.5)})

@@ -158,13 +158,6 @@ def test_a_language_model_is_asked_in_a_precision_that_the_cpu_has_which_the_dig
     assert nats[1] == pytest.approx(plain_nats(model, PROSE, "float32")[0], rel=1e-5) != nats[0]
 
 
-def test_a_graph_has_no_node_for_a_model_that_is_not_there() -> None:
-    for model in ("nowhere", "org/name"):
-        filters = [{"name": "edu_quality", "model": model}]
-        with pytest.raises(InputError, match=f"the model '{model}': there is no such directory.*needs a commit"):
-            lifecycle(compose("tiny", overrides=[f"clean.filters={filters}"]))
-
-
 @pytest.mark.parametrize(("filter", "words"), [
     ({"name": "perplexity", "model": "nowhere"}, "no such directory here"),
     ({"name": "perplexity", "model": "CLASSIFIER"}, "it predicts no tokens"),

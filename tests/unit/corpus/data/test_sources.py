@@ -14,7 +14,6 @@ import pytest
 from pydantic import ValidationError
 
 from argosy.core.errors import InputError, StepError
-from argosy.core.store.remote import expand_input
 from argosy.corpus.data.counts import Counts
 from argosy.corpus.data.inventory import inventory, shards
 from argosy.corpus.data.listing import list_inputs
@@ -256,13 +255,6 @@ def test_a_file_that_two_inputs_give_is_refused(tmp_path: Path) -> None:
     for twice in (["a", "a"], ["a", "a/x.txt"], ["a/x.txt", "link"]):
         with pytest.raises(InputError, match=r"both give .*x\.txt, whose documents would come twice"):
             inventory([str(tmp_path / each) for each in twice], SourceConfig())
-
-
-@pytest.mark.parametrize(("uri", "words"), [("s3://", "names nothing in the store"),
-                                            ("hf://datasets/x", "names no repository of the hub")])
-def test_a_uri_without_a_place_is_refused(uri: str, words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        expand_input(uri)
 
 
 def test_names_with_an_underscore_are_read_where_they_are_code(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from argosy.core.errors import InputError
 from argosy.corpus.data.counts import Rejects, read_records
 from argosy.model.post.rl import RLHFConfig
 from argosy.model.post.rl.prompts import prompt_parser
-from argosy.model.post.rl.rewards import Prompt, Sample, Surroundings, WeightedRewards, check_model
+from argosy.model.post.rl.rewards import Prompt, Sample, Surroundings, WeightedRewards
 from tests.posttraining_fixtures import make_tokenizer
 from tests.step_fixtures import write_lines
 
@@ -99,13 +99,6 @@ def test_the_reward_of_the_docs_is_a_whole_file() -> None:
     samples = [Sample(Prompt([], [1], {"opening": "DEAR"}), [1], text, True) for text in ("Dear you", "You")]
     assert (reward.name, reward(samples)) == ("starts", [(1, ""), (0, "another opening")])
     assert reward.problem({}) == "opening is missing, which the reward starts checks"
-
-
-def test_a_reward_model_must_be_named_where_it_is_weighed(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="reward_model=''"):
-        check_model({"model": 1.0}, "")
-    check_model({"model": 1.0}, str(tmp_path))
-    check_model({"accept": 1.0}, "")
 
 
 @pytest.mark.parametrize(("values", "message"), [

@@ -1,4 +1,4 @@
-"""The whole loop against a plain loop of torch, step by step, and against the losses that it had."""
+"""The whole loop against a plain loop of torch, step by step."""
 
 import math
 from pathlib import Path
@@ -23,9 +23,6 @@ STEPS, WARMUP, LENGTH, BATCH, RATE, FINAL, DECAY, NORM = 200, 20, 32, 4, 3e-3, 0
 SHARES = {"a": 2.0, "b": 1.0}
 MODEL = ModelConfig(hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=2,
                     num_key_value_heads=1, max_position_embeddings=LENGTH)
-GOLDEN = {1: 3.878362, 10: 3.781988, 50: 2.366714, 100: 1.918178, 150: 1.939401, 200: 1.828785}
-
-
 def model() -> Any:
     torch.manual_seed(0)
     return build_model(MODEL, 48, {})
@@ -84,8 +81,3 @@ def test_every_step_equals_a_plain_loop(data: Path, ours: list[float]) -> None:
         optimizer.step()
         assert ours[step] == pytest.approx(loss.item(), rel=1e-6), step
     assert 0 < clipped < STEPS  # both ways were gone
-
-
-def test_the_losses_are_those_of_before(ours: list[float]) -> None:
-    """A relative 2e-4: what other CPUs and libraries may add to the last digits of 200 steps; here they are equal."""
-    assert {step: ours[step - 1] for step in GOLDEN} == pytest.approx(GOLDEN, rel=2e-4)

@@ -1,4 +1,4 @@
-"""The launcher of groups on several nodes: what it says of one that is lost."""
+"""Groups on several nodes: what their launcher says of a lost one, and how a pod ends whose rank lacked memory."""
 
 import json
 from pathlib import Path
@@ -7,6 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from argosy.core.errors import StepError
+from argosy.core.step.ranks import member
+from argosy.core.step.ranks.diagnosis import GroupEnd
 from argosy.core.step.ranks.launcher import LOST, Launcher
 from argosy.core.store.files import write_json
 
@@ -39,3 +41,25 @@ def test_a_launcher_whose_groups_come_no_more_does_not_wait_for_a_day(tmp_path: 
     write_json(tmp_path / "state" / LOST, {"why": "4 JobSets failed"})
     with pytest.raises(StepError, match="0 of 2 nodes are there, 2 are needed; no more come: 4 JobSets failed"):
         launcher.gather(2)
+
+
+def test_a_pod_whose_rank_lacked_memory_says_so_and_ends_as_if_it_had_been_killed_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from torch.distributed import TCPStore  # type: ignore[attr-defined]
+
+    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    monkeypatch.setenv("ARGOSY_NODE", "0")
+    (joined := tmp_path / "joined").touch()
+    monkeypatch.setenv(member.JOINED, str(joined))
+    monkeypatch.setattr(member, "run_group", lambda *given: GroupEnd(exits={0: (-9, 1.0)}, starved={0: True}))
+    group = member._Member("pretrain", {"host": "127.0.0.1", "port": store.port})
+    members = {0: [0, json.loads(store.get("group/0"))["incarnation"]]}
+    store.set("round/1", json.dumps({"members": members, "local": 1, "endpoint": "", "task": {}}))
+    store.set("round", "1")
+    with pytest.raises(SystemExit) as ended:
+        group.serve()
+    group._gone.set()
+    assert ended.value.code == 137
+    assert GroupEnd.read(json.loads(store.get("end/1/0"))).starved == {0: True}
+    assert joined.exists()
