@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from argosy.core.errors import InputError
 from argosy.core.store.files import read_json
@@ -46,16 +45,6 @@ def test_every_document_ends_in_one_place_and_counts_balance(tmp_path: Path, dat
     assert {"filter", "reason", "channel", "text"} == set(report["samples"][0])
 
 
-def test_nothing_depends_on_the_number_of_shards(tmp_path: Path, data: Path) -> None:
-    found = []
-    for shards in (1, 2, 7):
-        outputs, corpus = cleaned(tmp_path / str(shards), data, shards)
-        rest = {name: value for name, value in outputs.items() if name != "shards"}
-        report = read_json(tmp_path / str(shards) / "clean" / "report.json")
-        found.append((rest, report, list(corpus.documents()), list(corpus.dropped())))
-    assert found[0] == found[1] == found[2]
-
-
 def test_a_changed_threshold_needs_no_new_scores() -> None:
     def scoring(**thresholds: Any) -> dict[str, Any]:
         config = CleanConfig(filters=[{"name": "gopher_quality", **thresholds}])
@@ -80,14 +69,6 @@ def test_word_lists_are_read_and_named_when_unreadable(tmp_path: Path, data: Pat
     assert outputs["dropped"]["toxicity"] == 4
     with pytest.raises(InputError, match=r"word_lists: .*absent.txt cannot be read"):
         cleaned(tmp_path, data, word_lists=(str(tmp_path / "absent.txt"),))
-
-
-@pytest.mark.parametrize(("given", "message"), [
-    (["near_dedupe"], "unknown filter 'near_dedupe'; did you mean 'near_dedup'"),
-    ([{"name": "near_dedup", "similarity": 1.5}], "filter near_dedup: similarity is 1.5, allowed: a number above 0")])
-def test_wrong_filters_are_named(given: list[Any], message: str) -> None:
-    with pytest.raises(ValidationError, match=message):
-        CleanConfig(filters=given)
 
 
 def test_the_filter_of_contributing_is_one_new_file(

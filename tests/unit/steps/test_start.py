@@ -79,10 +79,3 @@ def test_a_name_of_the_hub_is_asked_at_its_commit_and_what_fails_is_said(
     with pytest.raises(kind, match=message):
         run(tmp_path / "out", model=NAME)
     assert (asked.call_args.args, asked.call_args.kwargs["revision"]) == (("org/tiny",), COMMIT)
-
-
-def test_without_a_model_it_says_what_to_give(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"start\.model is empty"):
-        run(tmp_path / "out")
-    with pytest.raises(InputError, match=r"has neither outputs\.json .* nor config\.json"):
-        run(tmp_path / "out", model=str(tmp_path))

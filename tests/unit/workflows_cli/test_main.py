@@ -37,7 +37,7 @@ def test_every_command_has_help(name: str, argosy: Argosy) -> None:
     (["evaluate", "model", "--suite", "nope"], "argosy evaluate: --suite is 'nope'; did you mean"),
     (["judge", "model", "model", "--judge", "model", "--prompts", "https://x.org/a.jsonl"],
      "argosy judge: --prompts: https:/x.org/a.jsonl does not exist (looked in "),
-    (["judge", "a", "a", "--prompts", "file", "--judge", "http://127.0.0.1:9/v1"], "--judge-model"),
+    (["judge", "model", "model", "--prompts", "file", "--judge", "http://127.0.0.1:9/v1"], "--judge-model"),
     (["judge", "model", "sfft", "--prompts", "file", "--judge", "m"], "'sfft' is neither a directory nor a checkpoint"),
     (["status"], "nothing has run in runs yet"),
     (["init", "file"], "DIR is file, a file; allowed: a directory"),

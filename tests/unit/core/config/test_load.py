@@ -184,13 +184,6 @@ def test_a_wrong_key_or_value_in_a_file_is_named_with_its_line(tmp_path: Path) -
     assert "'x5'" in str(raised.value)
 
 
-def test_an_override_is_blamed_and_not_the_file_that_it_replaced(tmp_path: Path) -> None:
-    file = write(tmp_path / "mine.yaml", "pretrain: {steps: 5}")
-    with pytest.raises(InputError, match=r"^pretrain.steps=x: pretrain.steps is 'x'") as raised:
-        load(Root, [file], ["pretrain.steps=x"])
-    assert str(file) not in str(raised.value)
-
-
 @pytest.mark.parametrize(("text", "words"), [
     ("seed: 3\npretrain: {steps: [1\n", "mine.yaml, line 3: broken YAML"),
     ("seed: 3\nseed: 4\n", r"line 2: seed is here twice \(before: line 1\)"),
