@@ -20,6 +20,7 @@ from tests.cluster.test_nodes import (  # noqa: F401
     pods,
     two_groups,
 )
+from workflows.argo.profile.queues import Kueue
 from workflows.argo.profile.settings import Nodes
 
 pytestmark = pytest.mark.cluster
@@ -48,7 +49,7 @@ def queued(cluster: Cluster) -> Iterator[Cluster]:
     local = {"apiVersion": "/".join(KUEUE), "kind": "LocalQueue", "metadata": {"name": QUEUE},
              "spec": {"clusterQueue": QUEUE}}
     api.create_namespaced_custom_object(*KUEUE, cluster.namespace, "localqueues", local)
-    with cluster.changed("queued", nodes=Nodes(queue=QUEUE)) as queued:
+    with cluster.changed("queued", nodes=Nodes(queue=Kueue(name=QUEUE))) as queued:
         yield queued
     for kind in reversed(wide):
         api.delete_cluster_custom_object(*KUEUE, plural(kind), QUEUE)

@@ -95,8 +95,8 @@ def controller(cluster: Cluster) -> Iterator[Found]:
         yield Found("ok", f"Argo {found[1] if found else image} runs in {place}, {ready} ready")
 
 
-def find_controller(cluster: Cluster) -> Json | None:
-    """Find the controller's deployment, in the usual namespaces where one may not look into all."""
+def find_controller(cluster: Cluster, name: str = "workflow-controller") -> Json | None:
+    """Find a controller's deployment by its image, in the usual namespaces where one may not look into all."""
     refused: ApiError | None = None
     for place in ("", "/namespaces/argo", f"/namespaces/{cluster.namespace}"):
         try:
@@ -104,16 +104,16 @@ def find_controller(cluster: Cluster) -> Json | None:
         except ApiError as error:
             refused = error
             continue
-        if given := next(filter(_image, found.get("items") or []), None):
+        if given := next((each for each in found.get("items") or [] if _image(each, name)), None):
             return dict(given)
     if refused:
         raise refused
     return None
 
 
-def _image(deployment: Json) -> str:
+def _image(deployment: Json, name: str = "workflow-controller") -> str:
     images = (each["image"] for each in deployment["spec"]["template"]["spec"]["containers"])
-    return next((image for image in images if "workflow-controller" in image), "")
+    return next((image for image in images if name in image), "")
 
 
 def installed(cluster: Cluster) -> Iterator[Found]:
@@ -206,19 +206,18 @@ def _claim(cluster: Cluster, name: str) -> Found:
 
 def operators(cluster: Cluster) -> Iterator[Found]:
     """Check that the operators are there that the profile stands on, and their objects that it names."""
-    nodes, queue = cluster.profile.nodes, cluster.profile.nodes.queue if cluster.profile.nodes else ""
-    for wanted, name, path, remedy in (
+    nodes = cluster.profile.nodes
+    for wanted, name, place, remedy in (
         (nodes, "JobSet", "/apis/jobset.x-k8s.io/v1alpha2", "install it, or take `nodes` out of the profile"),
         (nodes and nodes.kind == "TrainJob", "Kubeflow Trainer", "/apis/trainer.kubeflow.org/v1alpha1",
          "install version 2 of it, or leave nodes.kind out of the profile"),
-        (queue, f"LocalQueue {queue} of Kueue", f"/apis/kueue.x-k8s.io/v1beta1/namespaces/{{}}/localqueues/{queue}",
-         "make it, or leave nodes.queue of the profile empty: a JobSet would not be admitted"),
-        (cluster.profile.events, "EventBus of Argo Events", "/apis/argoproj.io/v1alpha1/namespaces/{}/eventbus/default",
-         "install the component events, or take `events` out of the profile"),
+        *((nodes, *need) for need in cluster.profile.queue.needs(cluster.namespace)),
+        (cluster.profile.events, "EventBus of Argo Events", "/apis/argoproj.io/v1alpha1/namespaces/"
+         f"{cluster.namespace}/eventbus/default", "install the component events, or take `events` out of the profile"),
     ):
         if wanted:
-            lacks = cluster.get(path.format(cluster.namespace)) is None
-            yield Found("FAIL", f"there is no {name}", remedy) if lacks else Found("ok", f"{name} is there")
+            found = cluster.get(place) if place.startswith("/") else find_controller(cluster, place)
+            yield Found("FAIL", f"there is no {name}", remedy) if found is None else Found("ok", f"{name} is there")
 
 
 def named(cluster: Cluster) -> Iterator[Found]:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from argosy.core.config.load import load
 from argosy.core.errors import InputError, StepError
 from argosy.core.nodes.bad import BAD, note_bad
 from argosy.core.step.ranks.launcher import LOST
@@ -22,6 +23,7 @@ from workflows.argo.pod.jobset import remake
 from workflows.argo.pod.outputs import with_devices, write_outputs
 from workflows.argo.profile.pods import NO_NODE, away
 from workflows.argo.profile.profile import Profile, load_profile
+from workflows.argo.profile.queues import Kueue, Queue, Topology, Volcano
 from workflows.argo.profile.settings import BadNodes, Devices, Nodes
 from workflows.compose import compose, every_stage
 from workflows.lifecycle import lifecycle
@@ -59,7 +61,6 @@ def test_each_node_has_a_pod_with_the_stages_devices_and_the_launcher_has_none(p
     given = outputs(profile, tmp_path, "resources.pretrain.nodes=4", "pretrain.global_batch_size=32")
     jobset = json.loads(given["jobsets"]["pretrain"])
     assert jobset["metadata"]["generateName"] == "a-lifecycle-abcde-pretrain-__ATTEMPT__-"
-    assert jobset["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "training"
     job = jobset["spec"]["replicatedJobs"][0]["template"]["spec"]
     assert (job["parallelism"], job["completions"], job["completionMode"]) == (4, 4, "Indexed")
     pod, main = job["template"]["spec"], job["template"]["spec"]["containers"][0]
@@ -171,21 +172,49 @@ def test_a_jobset_after_one_whose_pod_lacked_memory_asks_for_more(profile: Profi
     assert '"values": ["gpu-7"]' in (tmp_path / "o/jobset").read_text()
 
 
-def test_a_train_job_has_the_jobset_in_a_runtime_of_its_own(profile: Profile, tmp_path: Path,
-                                                            monkeypatch: pytest.MonkeyPatch) -> None:
-    storage = profile.storage.model_copy(update={"path": str(tmp_path)})
-    profile = profile.model_copy(update={"storage": storage, "nodes": Nodes(kind="TrainJob", queue="training")})
+QUEUES: list[tuple[Queue, dict[str, Any], dict[str, Any], dict[str, Any], str | None]] = [
+    (None, {}, {}, {}, None),
+    (Kueue(name="all", topology=Topology(required="rack")), {"kueue.x-k8s.io/queue-name": "all"},
+     {"kueue.x-k8s.io/podset-required-topology": "rack"}, {}, None),
+    (Volcano(kind="Volcano", name="all"), {}, {"scheduling.volcano.sh/queue-name": "all"},
+     {"scheduling.volcano.sh/group-min-member": "2"}, "volcano"),
+]  # labels of what is admitted, annotations of pods, and of their Job, scheduler
+
+
+@pytest.mark.parametrize("kind", ["JobSet", "TrainJob"])
+@pytest.mark.parametrize(("queue", "labels", "of_pods", "of_job", "scheduler"), QUEUES)
+def test_a_queue_finds_what_it_reads_where_it_reads_it(
+    kind: str, queue: Queue, labels: dict[str, Any], of_pods: dict[str, Any], of_job: dict[str, Any],
+    scheduler: str | None, profile: Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of a stage, a TrainJob's in a runtime of its own; and of pods that are alone, such as evaluations."""
+    changed = {**profile.model_dump(exclude_unset=True), "storage": {"claim": "shared", "path": str(tmp_path)},
+               "nodes": {"kind": kind, "queue": queue}, "stages": {"evaluate": {"queued": queue is not None}}}
+    profile = Profile.model_validate(changed)
     given = outputs(profile, tmp_path / "runs", *TWO)
     monkeypatch.setenv("ARGOSY_JOBSET", given["jobsets"]["pretrain"])
     [batch] = given["run-pretrain"]
     remake(profile, Namespace(workflow="lifecycle-abcde", batch=batch, attempt="0", outputs=tmp_path / "o"))
-    runtime, job = (json.loads((tmp_path / "o" / name).read_text()) for name in ("runtime", "jobset"))
-    assert job["spec"] == {"runtimeRef": {"kind": "TrainingRuntime", "name": runtime["metadata"]["name"]}}
-    template, queue = runtime["spec"]["template"], "kueue.x-k8s.io/queue-name"
-    assert template["spec"]["replicatedJobs"][0]["template"]["spec"]["parallelism"] == 2
-    assert job["metadata"]["labels"][queue] == "training"
-    assert queue not in template["metadata"]["labels"] | runtime["metadata"]["labels"]
-    made = manifests(profile)
+    runtime, owner = (json.loads((tmp_path / "o" / name).read_text()) for name in ("runtime", "jobset"))
+    jobset = runtime["spec"]["template"] if kind == "TrainJob" else owner
+    if kind == "TrainJob":
+        assert owner["spec"] == {"runtimeRef": {"kind": "TrainingRuntime", "name": runtime["metadata"]["name"]}}
+        assert not labels.keys() & (jobset["metadata"]["labels"] | runtime["metadata"]["labels"]).keys()
+    assert (owner["kind"], owner["metadata"]["labels"].items() >= labels.items()) == (kind, True)
+    job = jobset["spec"]["replicatedJobs"][0]["template"]
+    pod = job["spec"]["template"]
+    assert (job["metadata"]["annotations"], job["spec"]["parallelism"]) == (of_job, 2)
+    assert (pod["metadata"]["annotations"], pod["spec"].get("schedulerName")) == (of_pods, scheduler)
+    templates = {each["name"]: each for each in manifests(profile)["lifecycle"][0]["spec"]["templates"]}
+    alone = templates["step-queued" if queue else "step"]
+    own = {key: value for key, value in of_pods.items() if "topology" not in key}
+    found = alone.get("metadata", {}).get("labels", {}), alone.get("metadata", {}).get("annotations", {})
+    assert (*found, alone.get("schedulerName")) == (labels, own, scheduler)
+    assert {task["template"] for task in templates["main"]["dag"]["tasks"] if task["name"].startswith(
+        ("evaluate", "pretrain"))} == {"step", "nodes", alone["name"]}  # fmt: skip
+
+
+def test_a_train_job_is_waited_for_and_may_be_made(profile: Profile) -> None:
+    made = manifests(profile.model_copy(update={"nodes": Nodes(kind="TrainJob")}))
     templates = {each["name"]: each for each in made["lifecycle"][0]["spec"]["templates"]}
     assert [step[0]["name"] for step in templates["nodes"]["steps"]] == ["remake", "runtime", "create", "wait"]
     assert "conditions.1.type == Failed" in templates["nodes-wait"]["resource"]["failureCondition"]
@@ -203,6 +232,11 @@ def test_the_attempts_of_a_jobset_are_one_unit_to_whoever_watches() -> None:
 
 
 @pytest.mark.parametrize(("change", "overrides", "words"), [
+    ({"nodes": {"queue": {"name": "all", "topology": {}}}}, (), "give one of required and preferred"),
+    ({"nodes": {"topology": {"required": "rack"}}}, (), r"nodes\.topology is not a field"),
+    ({"nodes": {"queue": {"kind": "Volcano", "topology": {"required": "rack"}}}}, (), "topology is one of Kueue"),
+    ({"nodes": {"queue": {"kind": "Slurm"}}}, (), "kind is 'Slurm', allowed: Kueue, Volcano"),
+    ({"nodes": {}, "stages": {"evaluate": {"queued": True}}}, (), r"stages\.evaluate\.queued is true, and the profile"),
     ({"nodes": None}, (), "has no `nodes`: install JobSet"),
     ({"storage": {"uri": "s3://bucket/x"}, "tracking": {"uri": "http://mlflow:5000"}}, (), "a claim that many pods"),
     ({}, ("resources.clean.nodes=2",), r"resources\.clean\.nodes is 2, allowed: 1, as clean runs as one process"),
@@ -211,6 +245,9 @@ def test_the_attempts_of_a_jobset_are_one_unit_to_whoever_watches() -> None:
 ])
 def test_what_a_cluster_cannot_do_is_refused_by_the_plan(change: dict[str, Any], overrides: tuple[str, ...], words: str,
                                                          profile: Profile, tmp_path: Path) -> None:
-    changed = Profile.model_validate({**profile.model_dump(exclude_unset=True), **change})
+    def planned() -> dict[str, Any]:
+        changed = load(Profile, [{**profile.model_dump(exclude_unset=True), **change}])
+        return outputs(changed, tmp_path, *TWO, *overrides)
+
     with pytest.raises(InputError, match=words):
-        outputs(changed, tmp_path, *TWO, *overrides)
+        planned()

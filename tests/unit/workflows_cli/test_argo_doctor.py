@@ -25,6 +25,7 @@ SELF = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 JOBSET = "/apis/jobset.x-k8s.io/v1alpha2"
 QUEUE = "/apis/kueue.x-k8s.io/v1beta1/namespaces/argosy/localqueues/train"
 BUS = f"{CUSTOM}/eventbus/default"
+VOLCANO = "/apis/scheduling.volcano.sh/v1beta1"
 
 
 @pytest.fixture
@@ -56,8 +57,8 @@ def healthy() -> dict[str, Any]:
         f"{CORE}/secrets/hooks": {"metadata": {"name": "hooks"}}}
 
 
-def controller(tag: str, ready: int = 1) -> dict[str, Any]:
-    containers = [{"image": f"quay.io/argoproj/workflow-controller:{tag}"}]
+def controller(tag: str, ready: int = 1, image: str = "workflow-controller") -> dict[str, Any]:
+    containers = [{"image": f"quay.io/argoproj/{image}:{tag}"}]
     return {"metadata": {"name": "workflow-controller", "namespace": "argo"}, "status": {"readyReplicas": ready},
             "spec": {"template": {"spec": {"containers": containers}}}}  # fmt: skip
 
@@ -121,6 +122,17 @@ def test_what_may_not_be_looked_at_is_no_failure(api: Api, argosy: Argosy) -> No
     api.answer = forbidding  # type: ignore[method-assign]
     wrong = doctor(argosy)
     assert ["cannot be looked at" in line for line in wrong] == [True]
+
+
+def test_all_that_a_queue_of_volcano_lacks(api: Api, argosy: Argosy) -> None:
+    Path("team.yaml").write_text(yaml.safe_dump(PROFILE | {"nodes": {"queue": {"kind": "Volcano"}}}))
+    api.objects = healthy()
+    lacks = ["API of", "Queue default of", "deployment of Volcano's vc-scheduler", "deployment of Volcano's vc-contr"]
+    assert [each in line for each, line in zip(lacks, doctor(argosy, code=1), strict=True)] == [True] * 4
+    deployments = [controller("v1", image=image) for image in ("vc-scheduler", "vc-controller-manager")]
+    api.objects |= {VOLCANO: {}, f"{VOLCANO}/queues/default": {},
+                    DEPLOYMENTS: {"items": [controller("v4.1.2"), *deployments]}}
+    assert doctor(argosy) == []
 
 
 def test_a_bucket_is_not_tried_from_here(api: Api, argosy: Argosy) -> None:

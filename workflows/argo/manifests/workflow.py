@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +18,8 @@ from workflows.argo.pod.jobset import JOBSET, MANIFEST, RUNTIME
 from workflows.argo.pod.outputs import JOBSETS, MEMORY
 from workflows.argo.profile.pods import settings, volumes
 from workflows.argo.profile.profile import TEMPLATE_STORE, Profile
+from workflows.argo.profile.queues import NoQueue
+from workflows.argo.profile.settings import Placement
 
 STEP = "step"
 MAIN, PLAN, END, FINISH = "main", "plan", "end", "finish"
@@ -40,8 +43,8 @@ def common_fields(profile: Profile) -> list[Parameter]:
 
 
 def steps(profile: Profile, tasks: Sequence[StageTask]) -> list[Container]:
-    """Make a template for each semaphore that stages take, and one for those that take none."""
-    found = {template_of(profile, task.placed): profile.of_stage(task.placed).slot for task in tasks}
+    """Make a template for each semaphore that stages take, and one for those that take none; so too of the queue."""
+    found = {template_of(profile, task.placed): profile.of_stage(task.placed) for task in tasks}
     # The plan's patch, with more memory after each time that there was too little.
     memory = f"asInt(inputs.parameters.memory) * {memory_factors(profile.retry)}[{memory_step(profile.retry)}]"
     patch = f"{{{{=sprig.replace('{MEMORY}', string(int({memory})) + 'Mi', {elsewhere('inputs.parameters.patch')})}}}}"
@@ -51,14 +54,22 @@ def steps(profile: Profile, tasks: Sequence[StageTask]) -> list[Container]:
     return [container(name, profile, args, env=env, inputs=["batch", "patch", "memory"], resources=None,
                       pod_spec_patch=patch, retry_strategy=retry(profile), outputs=[output(AVOID, seen=True, default=(
                           f"{{{{=workflow.outputs.parameters.{AVOID}}}}}"))],
-                      synchronization=_synchronization(profile, slot))
-            for name, slot in sorted(found.items())]  # fmt: skip
+                      synchronization=_synchronization(profile, placed.slot), **_queue(profile, placed))
+            for name, placed in sorted(found.items())]  # fmt: skip
 
 
 def template_of(profile: Profile, stage: str) -> str:
     """Name the template of a stage's pods."""
-    slot = profile.of_stage(stage).slot
-    return f"{STEP}-{slot.replace('/', '-').replace('.', '-').replace('_', '-').lower()}" if slot else STEP
+    placed = profile.of_stage(stage)
+    parts = (STEP, re.sub("[/._]", "-", placed.slot.lower()), "queued" if placed.queued else "")
+    return "-".join(filter(None, parts))
+
+
+def _queue(profile: Profile, placed: Placement) -> dict[str, Any]:
+    """Make the part of a template by which its pods, each alone, wait in the queue."""
+    queue = profile.queue if placed.queued else NoQueue()
+    return {"labels": dict(queue.labels) or None, "annotations": dict(queue.annotations(1)) or None,
+            "scheduler_name": queue.scheduler or None}
 
 
 def _synchronization(profile: Profile, slot: str) -> m.Synchronization:

@@ -29,7 +29,6 @@ from workflows.plan import PlannedNode
 ATTEMPT, JOBSET, RUNTIME, MANIFEST = "__ATTEMPT__", "jobset", "runtime", "ARGOSY_JOBSET"
 TRAINER = "trainer.kubeflow.org/v1alpha1"
 JOIN_S, KEPT_S = 120, 300
-_QUEUE = "kueue.x-k8s.io/queue-name"
 
 
 def launcher_resources(given: Resources) -> Resources:
@@ -66,7 +65,8 @@ def jobset(profile: Profile, task: Task, batch: str, nodes: int, patch: Manifest
     assert profile.nodes is not None
     metadata = {"labels": {"app.kubernetes.io/part-of": "argosy", WORKFLOW_LABEL: workflow, **profile.nodes.labels},
                 "annotations": dict(profile.nodes.annotations)}
-    pod = {"metadata": metadata, "spec": _pod(profile, task, batch, patch, memory_mb, workflow, image)}
+    pod = {"metadata": {**metadata, "annotations": {**profile.nodes.annotations, **profile.queue.annotations(nodes)}},
+           "spec": _pod(profile, task, batch, patch, memory_mb, workflow, image)}
     job = {"parallelism": nodes, "completions": nodes, "completionMode": "Indexed",
            "backoffLimit": profile.retry.interruptions,
            "podFailurePolicy": {"rules": [
@@ -74,14 +74,13 @@ def jobset(profile: Profile, task: Task, batch: str, nodes: int, patch: Manifest
                {"action": "FailJob", "onExitCodes": {"containerName": "main", "operator": "In",
                                                      "values": [1, 2, KILLED]}}]},
            "template": pod}
-    queue = {_QUEUE: profile.nodes.queue} if profile.nodes.queue else {}
+    template = {"metadata": {"annotations": dict(profile.queue.of_job(nodes))}, "spec": job}
     # JobSet adds 16 characters.
     name = f"a-{workflow[-20:].lstrip('-.').replace('.', '-')}-{task.name[:12].rstrip('-')}-{ATTEMPT}-"
     return {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet",
-            "metadata": {"generateName": name, "namespace": profile.namespace, **metadata,
-                         "labels": {**metadata["labels"], **queue}},
+            "metadata": {"generateName": name, "namespace": profile.namespace, **metadata},
             "spec": {"ttlSecondsAfterFinished": KEPT_S, "failurePolicy": {"maxRestarts": 0},
-                     "replicatedJobs": [{"name": "node", "replicas": 1, "template": {"spec": job}}]}}
+                     "replicatedJobs": [{"name": "node", "replicas": 1, "template": template}]}}
 
 
 def _pod(profile: Profile, task: Task, batch: str, patch: Manifest, memory_mb: int, workflow: str, image: str
@@ -89,8 +88,10 @@ def _pod(profile: Profile, task: Task, batch: str, patch: Manifest, memory_mb: i
     args = ["join", "--workflow", workflow, "--profile", profile.name, "--batch", batch, "--attempt", ATTEMPT]
     made = whole_pod(profile, patch, memory_mb, args, {JOIN_WAIT: str(JOIN_S)})
     made["containers"][0]["image"] = image
-    affinity = {**patch.get("affinity", {}), **near(profile.nodes.near if profile.nodes else (), workflow)}
-    return {"restartPolicy": "Never", **made, "affinity": affinity}
+    assert profile.nodes is not None
+    affinity = {**patch.get("affinity", {}), **near(profile.nodes.near, workflow)}
+    own = {"schedulerName": profile.queue.scheduler} if profile.queue.scheduler else {}
+    return {"restartPolicy": "Never", **made, **own, "affinity": affinity}
 
 
 def join(profile: Profile, arguments: argparse.Namespace) -> int:
@@ -138,6 +139,8 @@ def remake(profile: Profile, arguments: argparse.Namespace) -> int:
     print(f"{killed} of {len(earlier)} attempts lacked memory: each pod has {given['memory']}")
     assert profile.nodes is not None
     runtime, made = train_job(made) if profile.nodes.kind == "TrainJob" else ({}, made)
+    labels = {**made["metadata"]["labels"], **profile.queue.labels}  # of a TrainJob, not of the JobSet that it makes
+    made["metadata"] = {**made["metadata"], "labels": labels}
     return _write(arguments.outputs, json.dumps(made), json.dumps(runtime))
 
 
@@ -148,11 +151,9 @@ def _write(outputs: Path, made: str, runtime: str) -> int:
 
 
 def train_job(made: Manifest) -> tuple[Manifest, Manifest]:
-    """Make the TrainingRuntime that holds a JobSet, and the TrainJob of it, which alone is in a queue."""
+    """Make the TrainingRuntime that holds a JobSet, and the TrainJob of it."""
     metadata = made["metadata"]
-    labels = {key: value for key, value in metadata["labels"].items() if key != _QUEUE}
-    template = {"metadata": {"labels": labels, "annotations": metadata["annotations"]}, "spec": made["spec"]}
+    template = {"metadata": {key: metadata[key] for key in ("labels", "annotations")}, "spec": made["spec"]}
     reference = {"kind": "TrainingRuntime", "name": metadata["name"]}
-    return ({"apiVersion": TRAINER, "kind": "TrainingRuntime", "metadata": {**metadata, "labels": labels},
-             "spec": {"template": template}},
+    return ({"apiVersion": TRAINER, "kind": "TrainingRuntime", "metadata": metadata, "spec": {"template": template}},
             {"apiVersion": TRAINER, "kind": "TrainJob", "metadata": metadata, "spec": {"runtimeRef": reference}})

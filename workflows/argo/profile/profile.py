@@ -14,6 +14,7 @@ from argosy.core.config.load import load
 from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
 from workflows.argo.profile.events import Event, Key
+from workflows.argo.profile.queues import NoQueue
 from workflows.argo.profile.settings import (
     FROM_SECRETS,
     BadNodes,
@@ -148,10 +149,20 @@ class Profile(Config):
             if wrong := next((each for each in event.checkpoint if each not in stage_names()), ""):
                 raise ValueError(f"events.{name}.checkpoint has {wrong!r}, which is no stage; "
                                  f"{likely(wrong, stage_names())}")
+        placed = {"defaults": self.defaults, **{f"stages.{name}": each for name, each in self.stages.items()}}
+        queued = next((name for name, each in placed.items() if each.queued), "")
+        if queued and not (self.nodes and self.nodes.queue):
+            raise ValueError(f"{queued}.queued is true, and the profile has no nodes.queue: set it, such as nodes: "
+                             "{queue: training}, or leave queued out")
         known = stage_names() if self.stages else ()  # a pod of a step needs the graph for nothing else
         for stage in self.stages:
             if stage not in known:
                 raise ValueError(f"stages has {stage!r}, which is no stage; {likely(stage, known)}")
+
+    @property
+    def queue(self) -> NoQueue:
+        """Return the queue of the pods of stages on several nodes, and of those that are `queued`."""
+        return self.nodes.queue if self.nodes and self.nodes.queue else NoQueue()
 
     @property
     def watches_store(self) -> bool:

@@ -11,6 +11,7 @@ from pydantic import Field
 from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
 from workflows.argo.profile.events import Key
+from workflows.argo.profile.queues import Queue
 
 Absolute = Annotated[str, Field(pattern=r"^/[^\s:]*$", title="an absolute path", examples=["/store"])]
 FABRICS: Mapping[str, Mapping[str, str]] = {
@@ -110,12 +111,13 @@ class Nodes(Config):
 
     kind: Literal["JobSet", "TrainJob"] = "JobSet"
     """TrainJob: of Kubeflow Trainer 2, which makes the JobSet, with a TrainingRuntime of its own."""
-    queue: str = Field("", pattern=r"^[a-z0-9.-]*$", examples=["training"])
-    """LocalQueue of Kueue, which admits all pods of a stage or none; empty: none."""
+    queue: Queue = None
+    """Queue that admits all pods of a stage or none: the name of a LocalQueue of Kueue, or a mapping with its `kind`,
+    such as {kind: Volcano, name: training}; null: none."""
     labels: Mapping[str, str] = Field(default_factory=dict)
     """Labels of the JobSet and its pods."""
     annotations: Mapping[str, str] = Field(default_factory=dict)
-    """Annotations, such as Kueue's of topology, or of a second network."""
+    """Annotations, such as those of a second network."""
     near: tuple[str, ...] = ()
     """Labels of nodes, such as topology.kubernetes.io/zone and one of the rack: pods of a stage prefer nodes of equal
     values, of the last label most."""
@@ -153,6 +155,8 @@ class Placement(Config):
     slot: str = Field("", pattern=r"^([a-z0-9.-]+/[A-Za-z0-9._-]+)?$", title="CONFIGMAP/KEY",
                       examples=["argosy-slots/gpu"])
     """CONFIGMAP/KEY of a semaphore."""
+    queued: bool = False
+    """Whether the pods wait in `nodes.queue`, as those of a stage on several nodes always do."""
 
     def check_fields(self) -> None:
         if given := sorted(secret_names(self.env)):
