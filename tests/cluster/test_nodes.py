@@ -102,6 +102,16 @@ def test_two_pods_give_the_weights_of_two_groups_of_processes(cluster: Cluster, 
     assert (directory / rank_log(1)).is_file()
 
 
+def test_an_item_of_a_tree_on_two_nodes(cluster: Cluster, store: Path, tmp_path: Path) -> None:
+    tree = ("posttraining=[{name: Chat_1, method: sft}, {name: next, from: Chat_1, method: simpo}]",
+            "resources.Chat_1.nodes=2", "resources.next.nodes=2")
+    run(tmp_path / "store", "--to", "next", *tree, popen=subprocess.Popen)
+    name = cluster.submit(to="next", overrides="\n".join(tree))
+    check(cluster, name, store, tmp_path / "store")
+    assert [each["status"]["terminalState"] for each in jobsets(cluster, name)] == ["Completed"] * 2
+    delete(cluster, name)
+
+
 def test_a_deleted_pod_and_a_killed_rank(cluster: Cluster, store: Path, two_groups: Path) -> None:
     name = cluster.submit(**RANGE)
     in_the_middle(cluster, store)

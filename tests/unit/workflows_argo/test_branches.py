@@ -11,6 +11,8 @@ from tests.argo_api import Pod, workflow
 from tests.argo_fixtures import plan_pod, write_profile
 from workflows.argo.client.view import view
 from workflows.argo.manifests.templates import lifecycle_template
+from workflows.argo.pod.jobset import NODES
+from workflows.argo.pod.outputs import JOBSETS
 from workflows.argo.pod.plan import BATCHES, GROUPS, NEXT, TREE, groups
 from workflows.argo.profile.profile import load_profile
 from workflows.branches import branch_steps
@@ -54,14 +56,15 @@ def test_branches_are_groups_apart_and_an_item_of_two_waits_for_both() -> None:
 
 @pytest.mark.parametrize("name", ["laptop", "gpu"])
 def test_one_template_runs_any_tree(name: str) -> None:
-    spec = lifecycle_template(load_profile(name)).to_dict()["spec"]
+    profile = load_profile(name)
+    spec, several = lifecycle_template(profile).to_dict()["spec"], profile.nodes is not None
     templates = {each["name"]: each for each in spec["templates"]}
     main = {task["name"]: task for task in templates["main"]["dag"]["tasks"]}
     assert main[TREE]["template"] == "branch"
     assert main[TREE]["depends"] == main["sft"]["depends"]
     assert f"({TREE}.Succeeded || {TREE}.Skipped)" in main["compare"]["depends"]
     branch = {task["name"]: task for task in templates["branch"]["dag"]["tasks"]}
-    assert set(branch) == {*(step.replace("_", "-") for step in branch_steps()), "evaluate", NEXT}
+    assert set(branch) == {*(step.replace("_", "-") for step in branch_steps()), "evaluate", NEXT, *[NODES][:several]}
     assert branch[NEXT]["template"] == "branch"
     assert branch["sft"]["template"] == main["sft"]["template"]  # the slot of the profile's sft
     assert branch["preference"]["template"] == main["dpo"]["template"]
@@ -69,7 +72,7 @@ def test_one_template_runs_any_tree(name: str) -> None:
     assert templates["branch"]["dag"]["failFast"] is False
     assert max(len(templates), len(main)) <= 200  # as Argo 4 allows
     plan_ = templates["plan"]["outputs"]["parameters"]
-    for read in (GROUPS, BATCHES, "patches", "memory"):
+    for read in (GROUPS, BATCHES, "patches", "memory", *[JOBSETS][:several]):
         assert {"name": read, "globalName": read}.items() <= next(e for e in plan_ if e["name"] == read).items()
         assert f"workflow.outputs.parameters.{read}" in json.dumps(branch)
 
@@ -92,14 +95,14 @@ class Handed:
 def test_a_plan_hands_a_tree_over_in_the_laptop_s_directories(tmp_path: Path) -> None:
     devices = {"gpus": 2, "shm": "1Gi"}
     placed = {"dpo": {"devices": devices}, "rlhf": {"devices": devices}, "sft": {"cpu": "1500m"}}
-    profiles = write_profile(tmp_path, stages=placed)
-    env = {"ARGOSY_CONFIG": CONFIG}
+    profiles = write_profile(tmp_path, stages=placed, nodes={})
+    env = {"ARGOSY_CONFIG": CONFIG, "ARGOSY_OVERRIDES": "resources.judge_model.nodes=2"}
     planned = plan_pod(profiles, tmp_path / "out", env=env)
     assert planned.returncode == 0, planned.stderr
     handed = Handed(tmp_path / "out")
     config = tmp_path / "tree.yaml"
     config.write_text(CONFIG)
-    gpus = "resources={simple: {gpus: 2}, graded: {gpus: 2}, taught: {gpus: 1}}"  # as the profile gives them
+    gpus = "resources={simple: {gpus: 2}, graded: {gpus: 2}, taught: {gpus: 1}, judge_model: {nodes: 2}}"
     laptop = {node.id: node for node in plan(lifecycle(compose("tiny", config, [gpus])), tmp_path / "store").nodes}
     order = dict(handed.pods(handed.roots))
     names = [name for name in order if name in laptop]
@@ -120,7 +123,11 @@ def test_a_plan_hands_a_tree_over_in_the_laptop_s_directories(tmp_path: Path) ->
     assert requests["chat"]["cpu"] == requests["apart"]["cpu"] == "1500m"
     assert requests["graded"]["nvidia.com/gpu"] == "2"
     assert requests["taught"]["nvidia.com/gpu"] == "1"  # one process asks its teacher's server
-    assert "nvidia.com/gpu" not in requests["judge_model"]
+    assert [name for group in handed.groups.values() for name in group[NODES]] == ["judge_model"]
+    jobset = json.loads(json.loads((tmp_path / "out" / JOBSETS).read_text())["judge_model"])
+    assert jobset["metadata"]["generateName"] == "a-wf-judge-model-__ATTEMPT__-"
+    assert jobset["spec"]["replicatedJobs"][0]["template"]["spec"]["parallelism"] == 2
+    assert requests["judge_model"]["cpu"] == "700m"  # of the launcher
 
 
 def test_what_is_done_or_out_of_range_has_no_pod_and_a_range_ends_at_an_item(tmp_path: Path) -> None:
@@ -144,6 +151,7 @@ def test_an_item_is_a_task_of_its_own_to_whoever_watches() -> None:
     pods = {
         "posttraining(0:chat).sft(0:chat)": "chat-12ab",
         "posttraining(0:chat).next(1:judge_model).reward-model(0:judge_model)": "judge_model-12ab",
+        "posttraining(0:chat).nodes(0:chat)": "chat-34cd",
         "posttraining(0:chat).evaluate(0:chat-1of1)": "evaluate-chat-34cd-5ef-1of1",
         "posttraining(0:chat).next(0:simple).evaluate(1:simple-2of3)": "evaluate-simple-34cd-5ef-2of3"}
     for number, (name, batch) in enumerate(pods.items()):
@@ -151,5 +159,5 @@ def test_an_item_is_a_task_of_its_own_to_whoever_watches() -> None:
         nodes[f"t{number}"] = {**retry, "id": f"t{number}", "name": f"lifecycle-1.{name}", "inputs": inputs}
     shown = {unit.label: unit for unit in view(found).units if unit.batch in pods.values()}
     assert {label: unit.task for label, unit in shown.items()} == {
-        "chat": "chat", "judge-model": "judge-model", "evaluate-chat": "evaluate-chat",
+        "chat": "chat", "chat-nodes": "chat-nodes", "judge-model": "judge-model", "evaluate-chat": "evaluate-chat",
         "evaluate-simple/2of3": "evaluate-simple"}  # fmt: skip

@@ -95,6 +95,7 @@ def _names(workflow: str, node: Json) -> tuple[str, str, str]:
     if ")." in name:  # inside the tree of post-training each item is a task of its own, and so are its evaluations
         kind, _, item = name.rpartition(").")[2].partition("(")  # `sft(0:chat)`, `evaluate(1:chat-2of3)`
         of = item.partition(":")[2].removesuffix(")").replace("_", "-")
+        of = f"{of}-{kind}" if kind == "nodes" else of  # its JobSet
         task = f"{kind}-{_BATCH_OF.sub('', of)}" if _BATCH_OF.search(of) else of
     inputs = {each["name"]: each.get("value") for each in (node.get("inputs") or {}).get("parameters") or []}
     batch = str(inputs.get("batch") or item.partition(":")[2].removesuffix(")") or task)

@@ -1,7 +1,7 @@
 """Templates of the lifecycle that run themselves again: a group of the tree of post-training, and the evaluation of
 exports while their stages still train."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from hera.workflows import DAG, Parameter, Task
 from hera.workflows import models as m
@@ -11,12 +11,14 @@ from workflows.argo.handoff import Task as StageTask
 from workflows.argo.manifests.containers import WORKFLOW, Tail, container, parameter, retry
 from workflows.argo.manifests.workflow import MEMORIES, PATCHES, PLAN, after, output, template_of
 from workflows.argo.pod.early import EARLY, FOUND, REST, TASK
+from workflows.argo.pod.jobset import JOBSET, NODES
+from workflows.argo.pod.outputs import JOBSETS
 from workflows.argo.pod.plan import BATCHES, GROUPS, NEXT, PATCH_OF_EVALUATIONS, TREE
 from workflows.argo.profile.profile import Profile, placement_stage
 from workflows.branches import branch_steps
 
 BRANCH, GROUP = "branch", "group"
-GLOBAL = (GROUPS, BATCHES, PATCHES, MEMORIES)  # outputs of the plan that templates of templates see
+GLOBAL = (GROUPS, BATCHES, PATCHES, MEMORIES, JOBSETS)  # outputs of the plan that templates of templates see
 _LISTED = f"{{{{{{{{=toJson(fromJSON(workflow.outputs.parameters.{GROUPS})[inputs.parameters.{GROUP}]['{{}}'])}}}}}}}}"
 FOLLOW, WAIT, OVER = "follow", "wait", "over"
 
@@ -24,7 +26,8 @@ FOLLOW, WAIT, OVER = "follow", "wait", "over"
 def tree(profile: Profile, tasks: Sequence[StageTask]) -> Tail:
     """Make the task of the tree, which waits for what post-training waits for, and the template of a group.
 
-    That is a DAG of its items by step, then their evaluations, and beside these the groups that follow."""
+    That is a DAG of its items by step, beside them the JobSets of those on several nodes, then their evaluations, and
+    beside these the groups that follow."""
     first = next(task for task in tasks if task.stage == "sft")
     groups = f"{{{{tasks.{PLAN}.outputs.parameters.{TREE}}}}}"
     item = [Parameter(name=GROUP, value="{{item}}")]
@@ -33,13 +36,21 @@ def tree(profile: Profile, tasks: Sequence[StageTask]) -> Tail:
     done = " && ".join(f"({task.name}.Succeeded || {task.name}.Skipped)" for task in steps)
     evaluate = _work(EVALUATE.name, template_of(profile, EVALUATE.stage), f"'{PATCH_OF_EVALUATIONS}'", done)
     following = Task(name=NEXT, template=BRANCH, depends=done, with_param=_LISTED.format(NEXT), arguments=item)
-    branch = DAG(name=BRANCH, inputs=[Parameter(name=GROUP)], fail_fast=False, tasks=[*steps, evaluate, following])
+    nodes = _each(NODES, NODES, {JOBSET: (JOBSETS, "item"), "batch": (BATCHES, "item")})
+    branch = DAG(name=BRANCH, inputs=[Parameter(name=GROUP)], fail_fast=False,
+                 tasks=[*steps, *([nodes] if profile.nodes else []), evaluate, following])
     return Tail([task], [branch])
 
 
 def _work(key: str, template: str, patch: str, depends: str | None = None) -> Task:
     """Make a task with a pod for each of a list of the group. `patch`: expression of the name of the pods' patch."""
-    wanted = {"batch": (BATCHES, "item"), "patch": (PATCHES, patch), "memory": (MEMORIES, patch)}
+    return _each(key, template, {"batch": (BATCHES, "item"), "patch": (PATCHES, patch), "memory": (MEMORIES, patch)},
+                 depends)
+
+
+def _each(key: str, template: str, wanted: Mapping[str, tuple[str, str]], depends: str | None = None) -> Task:
+    """Make a task of each name in a list of the group. `wanted`: by input, output of the plan and expression of a key
+    in it."""
     given = {name: f"{{{{={_planned(*each)}}}}}" for name, each in wanted.items()}
     return Task(name=key.replace("_", "-"), template=template, depends=depends, with_param=_LISTED.format(key),
                 arguments=[Parameter(name=name, value=value) for name, value in given.items()])  # fmt: skip

@@ -14,7 +14,7 @@ from workflows.argo.attempts import AVOID, LATE, cause, elsewhere, memory_factor
 from workflows.argo.handoff import COMMON, GIVEN, LABELS, OUTPUTS, nearest_upstream
 from workflows.argo.handoff import Task as StageTask
 from workflows.argo.manifests.containers import WORKFLOW, Tail, container, parameter, retry
-from workflows.argo.pod.jobset import JOBSET, MANIFEST, RUNTIME
+from workflows.argo.pod.jobset import JOBSET, MANIFEST, NODES, RUNTIME
 from workflows.argo.pod.outputs import JOBSETS, MEMORY
 from workflows.argo.profile.pods import settings, volumes
 from workflows.argo.profile.profile import TEMPLATE_STORE, Profile
@@ -23,7 +23,7 @@ from workflows.argo.profile.settings import Placement
 
 STEP = "step"
 MAIN, PLAN, END, FINISH = "main", "plan", "end", "finish"
-NODES, REMAKE, CREATE, WAIT = "nodes", "remake", "create", "wait"
+REMAKE, CREATE, WAIT = "remake", "create", "wait"
 PATCHES, MEMORIES = "patches", "memory"  # outputs of the plan, by task
 GIVEN_NAMES = "{{=sprig.join(' ', keys(workflow.parameters))}}"  # not the values: a config may be long
 FINISH_S = 1800  # seconds that the exit handler has, at least

@@ -27,6 +27,7 @@ from workflows.graph import Resources
 from workflows.plan import PlannedNode
 
 ATTEMPT, JOBSET, RUNTIME, MANIFEST = "__ATTEMPT__", "jobset", "runtime", "ARGOSY_JOBSET"
+NODES = "nodes"  # template, and task of a group of the tree, whose JobSets begin with the group's items
 TRAINER = "trainer.kubeflow.org/v1alpha1"
 JOIN_S, KEPT_S = 120, 300
 
@@ -42,9 +43,8 @@ def of_node(given: Resources) -> Resources:
                    processes=given.processes // given.nodes)
 
 
-def check_nodes(nodes: Sequence[PlannedNode], tasks: Sequence[Task], profile: Profile) -> None:
+def check_nodes(nodes: Sequence[PlannedNode], profile: Profile) -> None:
     """Raise InputError where a stage that is to run asks for several nodes and this cluster cannot give them."""
-    alone = {task.stage for task in tasks if task.several}
     for node in nodes:
         if node.resources.nodes == 1:
             continue
@@ -55,8 +55,8 @@ def check_nodes(nodes: Sequence[PlannedNode], tasks: Sequence[Task], profile: Pr
         if profile.storage.uri:
             raise InputError(f"{field}, and the store is an object store: ranks write one directory together, so the "
                              "profile's storage must be a claim that many pods can write (ReadWriteMany)")
-        if node.name not in alone:
-            raise InputError(f"{field}, allowed: 1, as {node.name} is an item of posttraining or has parts")
+        if node.part:
+            raise InputError(f"{field}, allowed: 1, as {node.name} has parts")
 
 
 def jobset(profile: Profile, task: Task, batch: str, nodes: int, patch: Manifest, memory_mb: int, workflow: str,
@@ -76,7 +76,8 @@ def jobset(profile: Profile, task: Task, batch: str, nodes: int, patch: Manifest
            "template": pod}
     template = {"metadata": {"annotations": dict(profile.queue.of_job(nodes))}, "spec": job}
     # JobSet adds 16 characters.
-    name = f"a-{workflow[-20:].lstrip('-.').replace('.', '-')}-{task.name[:12].rstrip('-')}-{ATTEMPT}-"
+    own = task.name.lower().replace("_", "-")[:12].rstrip("-")
+    name = f"a-{workflow[-20:].lstrip('-.').replace('.', '-')}-{own}-{ATTEMPT}-"
     return {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet",
             "metadata": {"generateName": name, "namespace": profile.namespace, **metadata},
             "spec": {"ttlSecondsAfterFinished": KEPT_S, "failurePolicy": {"maxRestarts": 0},

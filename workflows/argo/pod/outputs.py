@@ -111,7 +111,7 @@ def write_outputs(planned: Plan, tasks: list[Task], batches: Mapping[str, Mappin
     resources = {stage: _largest([node.resources for node in planned.nodes if node.name == stage])
                  for stage in {node.name for node in planned.nodes}}
     check_deadlines(planned.to_run, profile)
-    check_nodes(planned.to_run, tasks, profile)
+    check_nodes(planned.to_run, profile)
     needs = {node.name: definition(node.step).needs for node in planned.nodes}
     patches, memory, jobsets, avoid = {}, {}, {}, avoided(profile, Path(planned.store))
     for task in tasks:

@@ -33,6 +33,7 @@ from workflows.argo.handoff import (
 from workflows.argo.objectstore.pods import planning
 from workflows.argo.pod.early import EARLY, early_batches
 from workflows.argo.pod.finish import FINISHED
+from workflows.argo.pod.jobset import NODES
 from workflows.argo.pod.outputs import with_devices, write_outputs
 from workflows.argo.profile.profile import TEMPLATE_STORE, Profile, check_store, placement_stage
 from workflows.branches import branch_steps
@@ -223,6 +224,7 @@ def write_tree(folder: Path, nodes: Sequence[PlannedNode], items: Sequence[str],
         dealt: batches by task, those of `item_tasks` among them."""
     links = {node.name: {*node.upstream} & {*items} for node in nodes if node.name in items}
     steps = {node.name: node.step for node in nodes}
+    several = {node.name for node in nodes if node.resources.nodes > 1}
     batches = {name: batch for name in links for batch in dealt[name]}
     evaluations = {name: {f"{name}-{batch.rpartition('-')[2]}": batch for batch in dealt.get(f"evaluate-{name}", {})}
                    for name in links}  # fmt: skip
@@ -231,6 +233,7 @@ def write_tree(folder: Path, nodes: Sequence[PlannedNode], items: Sequence[str],
     for key, group in reversed(grouped.items()):  # those that follow come behind
         work = {step: [name for name in group.items if steps[name] == step and name in batches]
                 for step in branch_steps()}
+        work[NODES] = [name for name in group.items if name in several and name in batches]
         work[EVALUATE.name] = [batch for name in group.items for batch in evaluations[name]]
         work[NEXT] = [name for name in group.following if name in found]
         if any(work.values()):
