@@ -28,7 +28,8 @@ class Api:
         logs: of pods, by name.
         asked: method, path, query and body of each request.
         faults: statuses with which the next requests are answered; 0 breaks the connection.
-        later: what a workflow becomes, a step at each GET."""
+        later: what a workflow becomes, a step at each GET.
+        plan: of what is submitted."""
 
     url: str = ""
     objects: dict[str, Any] = field(default_factory=dict)
@@ -37,6 +38,7 @@ class Api:
     asked: list[tuple[str, str, dict[str, str], Json]] = field(default_factory=list)
     faults: list[int] = field(default_factory=list)
     later: dict[str, list[Json]] = field(default_factory=dict)
+    plan: "Pod" = field(default_factory=lambda: Pod())
 
     def bodies(self, method: str) -> list[Json]:
         """Of all requests with `method`."""
@@ -66,12 +68,11 @@ class Api:
             found = {"metadata": {"name": "argosy"}}
         return (200, found) if found is not None else (404, _not_found(path))
 
-    def _create(self, workflow: Json) -> Json:
-        name = f"{workflow['metadata']['generateName']}{len(self.workflows) + 1}"
-        created = f"2026-01-01T00:00:{len(self.workflows):02}Z"
-        workflow["metadata"] |= {"name": name, "creationTimestamp": created}
-        self.workflows[name] = workflow
-        return workflow
+    def _create(self, given: Json) -> Json:
+        name = f"{given['metadata']['generateName']}{len(self.workflows) + 1}"
+        given["metadata"] |= {"name": name, "creationTimestamp": f"2026-01-01T00:00:{len(self.workflows):02}Z"}
+        self.workflows[name] = given | {"status": workflow(name, plan=self.plan)["status"]}
+        return given
 
 
 @contextmanager

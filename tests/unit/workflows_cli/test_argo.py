@@ -53,6 +53,18 @@ def test_what_is_wrong_is_said_here_and_creates_nothing(api: Api, argv: list[str
     assert not api.workflows
 
 
+@pytest.mark.parametrize(("plan", "code", "words"), [
+    (PLANNED, 0, "0 of 9 nodes to run, store /store/runs"),
+    (WRONG, 2, "argosy submit: the plan of lifecycle-1: data: data.inputs: absent.txt does not exist"),
+    (Pod("Failed", code=1, message="no space left"), 1, "argosy submit: the plan of lifecycle-1: no space left"),
+    (Pod("Pending", message=PULL), 0, f"note: the plan has not ended after 1 s ({PULL}), and may yet refuse: 'a")])
+def test_submit_waits_for_what_the_plan_says(api: Api, plan: Pod, code: int, words: str, argosy: Argosy) -> None:
+    api.plan = plan
+    said = argosy("submit", "--preset", "tiny", "--wait", "1", code=code)
+    assert words in said.out + said.err
+    assert "plan" not in (said := argosy("submit", "--preset", "tiny", "--wait", "0")).out + said.err
+
+
 def test_what_is_over_is_not_stopped_and_what_runs_or_succeeded_is_not_retried(api: Api, argosy: Argosy) -> None:
     api.workflows = {"done": workflow("done", "Succeeded"), "busy": workflow("busy")}
     assert "done is over: it succeeded" in argosy("stop", "done", code=2).err

@@ -193,6 +193,11 @@ class View:
         return frozenset(batch for each in lists for batch in json.loads(each))
 
     @property
+    def plan(self) -> Unit | None:
+        """The pod that plans; None before there is one."""
+        return next((unit for unit in self.units if unit.task == PLAN), None)
+
+    @property
     def plan_line(self) -> str:
         """The last line of the plan's summary; of a night, the line of each model line."""
         lines = self._plan_outputs().get("summary", "").strip().splitlines()

@@ -86,6 +86,16 @@ def watch(client: ArgoClient, name: str, *, sleep: Callable[[float], None] = tim
         sleep(POLL_S)
 
 
+def await_plan(client: ArgoClient, name: str, most_s: float) -> View:
+    """Look at a workflow until its plan is over, for at most `most_s`; return the last look. Raises ApiError."""
+    began = time.monotonic()
+    while True:
+        found = view(_patiently(client, name, time.sleep))
+        if found.over or (found.plan and found.plan.state in OVER) or time.monotonic() - began >= most_s:
+            return found
+        time.sleep(POLL_S / 2)
+
+
 def _say(text: str) -> None:
     print(f"{timestamp()} {text}", flush=True)
 
