@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from argosy.core.errors import InputError
-from argosy.core.lazy import torch
+from argosy.core.step.machine import device_kind
 from argosy.corpus.data.split import derive_seed
 from workflows.cli.command import Command, add_store, checked, positive
 from workflows.stored.last_run import model_directory
@@ -60,7 +60,7 @@ def opened(store: Path, name: str, dtype: str = "auto") -> "tuple[Checkpoint, st
 
     place = named_by(name, store.absolute()).path if name.startswith(MODELS) else name
     checkpoint = find_checkpoint(model_directory(store, place))
-    return checkpoint, settle_dtype(dtype, checkpoint, gpu=torch.cuda.is_available())
+    return checkpoint, settle_dtype(dtype, checkpoint, gpu=device_kind() != "cpu")
 
 
 def settle_dtype(asked: str, checkpoint: "Checkpoint", *, gpu: bool) -> str:

@@ -94,6 +94,9 @@ def checked_plan(args: argparse.Namespace, build: Callable[[LifecycleConfig], li
     planned = plan(nodes, args.store, args.first, args.last)
     check_inputs(nodes, {node.name for node in planned.to_run})
     check_budget(accounts(planned, config), planned)
+    if spot := ", ".join(dict.fromkeys(node.name for node in planned.to_run if node.resources.spot)):
+        print(f"note: resources.STAGE.spot of {spot}: here it only saves states more often; a cluster's profile has "
+              "the place of such machines", file=sys.stderr)
     return planned, config, amounts(planned, config.data)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from argosy.core.step.machine import GPUS
+from argosy.core.step.machine import shown
 from argosy.core.step.process import DIE_WITH_PARENT, EVENTS, thread_environment
 from argosy.core.store.goodput import MEMORY, PRICE
 from argosy.core.store.step_files import LOG
@@ -120,7 +120,7 @@ class StepProcess:
 
 def _environment(given: Resources, gpus: Sequence[str] | None, events: int) -> dict[str, str]:
     without_plugins = {"PYDANTIC_DISABLE_PLUGINS": "__all__"}  # 20 ms a process to look for them
-    devices = {} if gpus is None else {GPUS: ",".join(gpus)}
+    devices = {} if gpus is None else shown(gpus)
     price = {} if given.gpu_hour_price is None else {PRICE: str(given.gpu_hour_price)}
     return {**without_plugins, **os.environ, **thread_environment(given.cores), **devices, **price,
             MEMORY: str(given.memory_gb), "PYTHONUNBUFFERED": "1", DIE_WITH_PARENT: str(os.getpid()),

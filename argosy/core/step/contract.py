@@ -18,6 +18,7 @@ from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
 from argosy.core.lazy import torch
 from argosy.core.statistics.metric import Metric
+from argosy.core.step.machine import device_kind
 from argosy.core.store.files import read_record, write_json
 from argosy.core.tracking.tracker import Tracker
 
@@ -206,11 +207,12 @@ class StepContext:
 
         Raises InputError: there are GPUs, but not one for each process."""
         here = int(os.environ.get("LOCAL_WORLD_SIZE", self.world))
-        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        kind = device_kind()
+        count = torch.get_device_module(kind).device_count() if kind != "cpu" else 0
         if 0 < count < here:
             raise InputError(f"processes is {self.world}, and this step sees {count} of the GPUs: each needs its own; "
                              "lower processes, or set resources.STAGE.gpus=0 to train on the CPU")
-        return torch.device("cuda", self.local_rank) if count else torch.device("cpu")
+        return torch.device(kind, self.local_rank) if count else torch.device("cpu")
 
 
 class Planned(Protocol):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from argosy.core.errors import InputError
 
-GPUS = "CUDA_VISIBLE_DEVICES"
+GPUS, NPUS = "CUDA_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES"
 GIVEN_GPUS = "ARGOSY_GPUS"  # those of the step, where its process sees fewer
 _INSTRUCTIONS = {
     "bfloat16": {"amx_bf16", "bf16"}, "float16": {"avx512_fp16", "amx_fp16", "asimdhp"}
@@ -69,13 +69,30 @@ def _cgroup(name: str) -> str:
 
 
 def usable_gpus() -> tuple[str, ...]:
-    """List the GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them, which HIP reads too; without torch,
-    to be quick."""
-    visible = os.environ.get(GPUS)
+    """List the GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them, which HIP reads too, or CANN's
+    variable Ascend's; without torch, to be quick."""
+    visible = os.environ.get(GPUS, os.environ.get(NPUS))
     if visible is not None:
         return tuple(part.strip() for part in visible.split(",") if part.strip() not in ("", "-1"))
-    there = sum(1 for _ in Path("/dev").glob("nvidia[0-9]*"))
-    return tuple(map(str, range(there or amd_gpus())))
+    return tuple(map(str, range(_files("nvidia") or amd_gpus() or _files("davinci"))))
+
+
+def _files(name: str) -> int:
+    return sum(1 for _ in Path("/dev").glob(f"{name}[0-9]*"))
+
+
+def shown(gpus: Sequence[str]) -> dict[str, str]:
+    """Return the variables of a process that sees these GPUs alone."""
+    return dict.fromkeys((GPUS, NPUS), ",".join(gpus))
+
+
+def device_kind() -> str:
+    """Name the devices of this process as torch does: cuda, AMD's too, npu where torch_npu is installed and sees
+    Ascend's, else cpu."""
+    import torch
+
+    return next((kind for kind in ("cuda", "npu") if hasattr(torch, kind) and getattr(torch, kind).is_available()),
+                "cpu")
 
 
 def amd_gpus(root: Path = Path("/")) -> int:
@@ -94,8 +111,9 @@ def amd_gpus(root: Path = Path("/")) -> int:
 def answering_gpus(gpus: Sequence[str]) -> list[str]:
     """Ask each GPU, in a process of its own, for the name that it keeps when another is lost; "" where none answers,
     such as one that fell off the bus. Raises InputError: they are not NVIDIA's."""
-    if gpus and amd_gpus() and not any(Path("/dev").glob("nvidia[0-9]*")):
-        raise InputError("min_processes asks NVIDIA's driver which GPUs are lost, and these are AMD's: leave it out")
+    if gpus and (amd_gpus() or _files("davinci")) and not _files("nvidia"):
+        raise InputError("min_processes asks NVIDIA's driver which GPUs are lost, and these are of others: leave it "
+                         "out")
     asked = [subprocess.Popen([sys.executable, "-c", _ASK], env={**os.environ, GPUS: gpu}, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) for gpu in gpus]
     deadline = time.monotonic() + _ANSWER_S

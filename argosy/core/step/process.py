@@ -18,7 +18,7 @@ from typing import Any
 
 from argosy.core.errors import ArgosyError, InputError, Stopped
 from argosy.core.lazy import np, torch
-from argosy.core.step.machine import GIVEN_GPUS, GPUS, usable_gpus
+from argosy.core.step.machine import GIVEN_GPUS, device_kind, shown, usable_gpus
 from argosy.core.store.files import explain
 from argosy.core.store.lease import seconds_from
 
@@ -50,8 +50,9 @@ def computed_with() -> dict[str, str]:
     """Name the device, and the versions of the numeric libraries that are loaded: equal bytes need equal ones."""
     found = {name: str(getattr(sys.modules[name], "__version__", "")) for name in _NUMERIC if name in sys.modules}
     device = platform.machine()
-    if (torch := sys.modules.get("torch")) and torch.cuda.is_initialized():
-        device = torch.cuda.get_device_name()
+    if (torch := sys.modules.get("torch")) and (kind := device_kind()) != "cpu":
+        used = torch.get_device_module(kind)
+        device = used.get_device_name() if used.is_initialized() else device
     return {"device": device, "python": platform.python_version(), **found}
 
 
@@ -194,7 +195,7 @@ def make_deterministic(seed: int, threads: int = 1) -> None:
 def show_one_gpu() -> None:
     """Hide all GPUs but the first from this process: libraries would spread one process over all of them."""
     if len(gpus := usable_gpus()) > 1:
-        os.environ |= {GIVEN_GPUS: ",".join(gpus), GPUS: gpus[0]}
+        os.environ |= {GIVEN_GPUS: ",".join(gpus), **shown(gpus[:1])}
 
 
 EVENTS = "ARGOSY_EVENTS_FD"  # a pipe to the runner: a JSON line when an item starts and when it ends

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from argosy.core.errors import InputError
 from argosy.core.lazy import torch
+from argosy.core.step.machine import device_kind
 from argosy.model.infer.logprobs import by_length
 from argosy.model.infer.model import LanguageModel
 from argosy.model.weights.checkpoint import find_checkpoint, no_language_model
@@ -75,8 +76,7 @@ def _classifier(path: Path) -> tuple[Any, Any, int]:
     if tokenizer.pad_token_id is None:
         raise InputError(f"the tokenizer in {path} has no padding token: set one in its tokenizer_config.json")
     positions = int(getattr(network.config, "max_position_embeddings", None) or tokenizer.model_max_length)
-    where = "cuda" if torch.cuda.is_available() else "cpu"
-    return network.to(where), tokenizer, min(positions, int(tokenizer.model_max_length))
+    return network.to(device_kind()), tokenizer, min(positions, int(tokenizer.model_max_length))
 
 
 def check_model(model: str, classifies: bool, field: str) -> None:

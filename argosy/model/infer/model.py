@@ -8,6 +8,7 @@ from typing import Any
 
 from argosy.core.errors import InputError
 from argosy.core.lazy import torch
+from argosy.core.step.machine import device_kind
 from argosy.corpus.data.split import derive_seed
 from argosy.model.infer.batches import batches_of
 from argosy.model.infer.decode import Decoder, Decoding, TransformersDecoder, before_stops
@@ -68,7 +69,8 @@ class LanguageModel:
             encoder = load_encoder(checkpoint.path)
         check_ends(encoder.tokenizer)
         model = load_shared(checkpoint.path, dtype="auto" if dtype == "weights" else dtype).eval()
-        where = f"cuda:{device % torch.cuda.device_count()}" if torch.cuda.is_available() else "cpu"
+        if (where := device_kind()) != "cpu":
+            where = f"{where}:{device % torch.get_device_module(where).device_count()}"
         if where == "cpu" and _max_length(model.config, encoder.tokenizer) <= EAGER_LENGTH:
             model.set_attn_implementation("eager")
         about = (str(model.dtype), str(getattr(model.config, "_attn_implementation", "")), where.partition(":")[0],

@@ -31,7 +31,7 @@ def no_compiler(device: torch.device) -> str:
     for GPUs."""
     if device.type == "cuda" and not importlib.util.find_spec("triton"):
         return "torch.compile needs the package triton on GPUs, which is not installed"
-    variable, *programs = _COMPILERS[device.type]
+    variable, *programs = _COMPILERS.get(device.type, _COMPILERS["cuda"])
     given = os.environ.get(variable)
     if any(shutil.which(program) for program in ([given] if given else programs)):
         return ""

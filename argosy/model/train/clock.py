@@ -29,7 +29,8 @@ class Clock:
             median."""
 
     def __init__(self, device: torch.device, alone: Sequence[str] = ()) -> None:
-        self._on_gpu, self._alone, self.last = device.type == "cuda", alone, (0, 0.0, 0.0)
+        self._on_gpu, self._alone, self.last = device.type != "cpu", alone, (0, 0.0, 0.0)
+        self._events = torch.get_device_module(device)
         self._laps: list[tuple[str, Any, float]] = []  # the part that ends there, "" where a step begins; _queued
         self._schedule: int | None = None
         if not self._on_gpu:
@@ -53,7 +54,7 @@ class Clock:
             return
         now: Any = time.perf_counter()
         if self._on_gpu:
-            now = torch.cuda.Event(enable_timing=True)
+            now = self._events.Event(enable_timing=True)
             now.record()
         self._laps.append((part, now, self._queued()))
 

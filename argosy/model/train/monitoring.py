@@ -48,10 +48,10 @@ class Meter:
 
     def _memory(self) -> dict[str, float]:
         """Return MiB: of the GPU, or of the process where it trains on a CPU."""
-        if self._device.type != "cuda":
+        if self._device.type == "cpu":
             return memory_mb()
-        found = {"allocated": torch.cuda.memory_allocated, "reserved": torch.cuda.memory_reserved,
-                 "peak": torch.cuda.max_memory_allocated}
+        of = torch.get_device_module(self._device)
+        found = {"allocated": of.memory_allocated, "reserved": of.memory_reserved, "peak": of.max_memory_allocated}
         return {name: read(self._device) / 2**20 for name, read in found.items()}
 
 

@@ -139,7 +139,7 @@ def test_quantities_of_kubernetes(quantity: str, expected: float) -> None:
     ({"storage": {"claim": "a"}, "defaults": {"devices": {"fabric": "efa"}}}, "vpc.amazonaws.com/efa: 1"),
     ({"storage": {"claim": "a"}, "defaults": {"devices": {"resource": "nvidia.com/mig-1g.10gb", "gpus": 2}}},
      "gpus is 2, allowed: 1 of nvidia.com/mig-1g.10gb"),
-    ({"storage": {"claim": "a"}, "defaults": {"devices": {"resource": "huawei.com/Ascend910"}}}, "amd.com/gpu"),
+    ({"storage": {"claim": "a"}, "defaults": {"devices": {"resource": "huawei.com/npu", "fabric": "none"}}}, "HCCL"),
     ({"storage": {"claim": "a"}, "serving": {"model": "m", "most": 1}}, "most is 1, allowed: 2"),
     ({"storage": {"claim": "a"}, "nightly": {"webhook": "https://hooks.example.com/hunter2"}}, "webhook_secret"),
 ])

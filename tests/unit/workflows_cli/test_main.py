@@ -81,6 +81,11 @@ def test_what_a_step_would_refuse_the_plan_refuses(override: str, words: str, ar
     assert not Path("runs").exists()
 
 
+def test_spot_on_this_machine_is_told(argosy: Argosy) -> None:
+    said = argosy("plan", "--preset", "tiny", "resources.pretrain.spot=true").err
+    assert "note: resources.STAGE.spot of pretrain: here it only saves states more often" in said
+
+
 HOSTILE = ("", "null", "true", "-1", ".nan", "1e400", "12:30:45", "2024-99-99", "[]", "{}", "{1: 2}", "[[[]]]", "*x",
            "&x [*x]", "'", "a\x07b", '"\\ud800"', "caf\udce9", "!!python/object:os.system x", "1" * 400, "/dev/zero",
            "/dev", "text with spaces")

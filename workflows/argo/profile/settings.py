@@ -99,9 +99,9 @@ class Devices(Config):
         if self.fabric in _RDMA and not (self.rdma or self.host_network):
             raise ValueError(f"fabric is {self.fabric}, and pods get no card of it: name its devices, such as "
                              f"rdma: {{{_RDMA[self.fabric]}: 1}}, or set host_network: true")
-        if self.resource.startswith("huawei.com/"):
-            raise ValueError(f"resource is {self.resource}, allowed: GPUs of NVIDIA (nvidia.com/gpu, .../mig-...) "
-                             "and AMD (amd.com/gpu, hygon.com/dcu), as no image has torch for Ascend")
+        if self.fabric and self.resource.startswith("huawei.com/"):
+            raise ValueError(f"fabric is {self.fabric}, which sets variables of NCCL, and Ascend's devices speak by "
+                             "HCCL: leave it out, and give env what HCCL needs")
         if "/mig-" in self.resource and self.gpus > 1:
             raise ValueError(f"gpus is {self.gpus}, allowed: 1 of {self.resource}, as CUDA shows a process one slice")
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from argosy.core.errors import Stopped
 from argosy.core.step import process, ranks
-from argosy.core.step.machine import GPUS, memory_kills, usable_cores
+from argosy.core.step.machine import memory_kills, shown, usable_cores
 from argosy.core.step.process import DIE_WITH_PARENT, THREADS
 from argosy.core.step.ranks import RANKS, TASK, TIMEOUT, file_of, group_of
 from argosy.core.step.ranks.diagnosis import GroupEnd, read_stack, read_state
@@ -120,7 +120,7 @@ def environment(folder: Path, place: Place, threads: int) -> Iterator[None]:
               "fewer threads or processes are faster", file=sys.stderr)
     # SIGTERM and SIGINT stay ours: they unwind the step, and the agent ends its ranks then.
     ours = {RANKS: str(folder), DIE_WITH_PARENT: str(os.getpid()), **process.thread_environment(cores), **crowded,
-            _SIGNALS: "SIGQUIT", **({GPUS: ",".join(place.gpus)} if place.gpus else {})}
+            _SIGNALS: "SIGQUIT", **(shown(place.gpus) if place.gpus else {})}
     before, quit_handler = dict(os.environ), signal.getsignal(signal.SIGQUIT)
     os.environ.update(ours)
     try:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from argosy.core.errors import StepError
-from argosy.core.step.machine import GPUS, usable_gpus
+from argosy.core.step.machine import shown, usable_gpus
 from argosy.core.step.process import DIE_WITH_PARENT, THREADS, grace, timestamp
 from argosy.core.step.ranks import NODE_TIMEOUT, node_timeout
 from argosy.core.step.ranks.diagnosis import GroupEnd
@@ -192,7 +192,7 @@ class Launcher:
         cores = max(1, int(os.environ.get(THREADS, self._nodes)) // self._nodes)
         environment = {**os.environ, OWN_ADDRESS: self._address, JOIN: str(record), NODE: str(node),
                        DIE_WITH_PARENT: str(os.getpid()), THREADS: str(cores),
-                       **({GPUS: ",".join(own)} if gpus else {})}
+                       **(shown(own) if gpus else {})}
         command = [sys.executable, "-m", f"steps.{self._step}"]
         with open(self._out / LOG, "a", encoding="utf-8") as log:
             while not self._closed.is_set():

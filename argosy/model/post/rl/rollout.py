@@ -283,11 +283,11 @@ class Ahead:
 
 def _work(tasks: "SimpleQueue[_Task | None]", device: torch.device) -> None:
     """Make rollouts one after another, on a stream of their own where there is a GPU."""
-    stream = None
-    if device.type == "cuda":
-        torch.cuda.set_device(device)  # each thread has its own
-        stream = torch.cuda.Stream(device)
-    with torch.cuda.stream(stream) if stream else nullcontext():
+    stream, module = None, torch.get_device_module(device)
+    if device.type != "cpu":
+        module.set_device(device)  # each thread has its own
+        stream = module.Stream(device)
+    with module.stream(stream) if stream else nullcontext():
         while (task := tasks.get()) is not None:
             future, make = task
             try:

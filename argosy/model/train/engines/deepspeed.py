@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor
 
 from argosy.core.errors import InputError
@@ -31,14 +32,15 @@ class DeepSpeedEngine(Engine):
     def __init__(self, model: Any, channels: int, config: TrainConfig, group: Group, wrap: Wrap = None) -> None:
         _check_biases(model, config)
         super().__init__(model, channels, config, group, wrap)
-        on_gpu = group.device.type == "cuda"
+        on_gpu = group.device.type != "cpu"
         _prepare_environment(on_gpu)
         import deepspeed
 
         logging.getLogger("DeepSpeed").setLevel(logging.WARNING)
         # DeepSpeed would compile this shared-memory collective at the first use and fail without a compiler.
         deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
-        deepspeed.init_distributed("nccl" if on_gpu else "gloo", auto_mpi_discovery=False, verbose=False)
+        back_end = dist.get_default_backend_for_device(group.device)
+        deepspeed.init_distributed(back_end, auto_mpi_discovery=False, verbose=False)
         self._accumulation = config.global_batch_size // (config.micro_batch * group.world)
         self._fill(model)
         head = model.get_output_embeddings()

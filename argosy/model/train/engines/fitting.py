@@ -86,8 +86,8 @@ def _can_try(config: TrainConfig, group: Group) -> bool:
 
 
 def _capacity(group: Group) -> float:
-    if group.device.type == "cuda":
-        return float(torch.cuda.get_device_properties(group.device).total_memory)
+    if group.device.type != "cpu":
+        return float(torch.get_device_module(group.device).get_device_properties(group.device).total_memory)
     return usable_memory_gb() * 1e9 / group.world
 
 

@@ -216,8 +216,8 @@ class WholeModel:
             for (_, own), (_, there) in zip(_tensors(self._copy), _tensors(model), strict=True):
                 if own.data_ptr() != there.data_ptr():
                     own.copy_(there)
-        if self._engine.group.device.type == "cuda":
-            torch.cuda.current_stream().synchronize()  # another stream reads it
+        if (device := self._engine.group.device).type != "cpu":
+            torch.get_device_module(device).current_stream().synchronize()  # another stream reads it
         self._copy.eval()
         return self._copy
 

@@ -84,10 +84,11 @@ def local_part(tensor: Tensor) -> Tensor:
 
 
 def join_group(context: StepContext) -> Group:
-    """Join the step's processes as one group, by the back end of their device: NCCL, RCCL on AMD's GPUs, or gloo."""
+    """Join the step's processes as one group, by the back end of their device: NCCL, RCCL on AMD's GPUs, HCCL on
+    Ascend's, or gloo."""
     device: torch.device = context.device
-    if device.type == "cuda":
-        torch.cuda.set_device(device)
+    if device.type != "cpu":
+        torch.get_device_module(device).set_device(device)
     if context.world > 1 and not dist.is_initialized():
         dist.init_process_group(dist.get_default_backend_for_device(device), timeout=_patience())
     return Group(context.rank, context.world, device)
