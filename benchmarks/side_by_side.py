@@ -23,22 +23,16 @@ MODEL = ModelConfig(num_hidden_layers=8, hidden_size=512, intermediate_size=1376
                     num_key_value_heads=8, max_position_embeddings=2048)
 
 
-def small_model(directory: Path, texts: Iterable[str], vocabulary: int, shape: ModelConfig) -> Any:
-    """Return a model with random weights for `vocabulary` tokens, and a tokenizer of at most as many, which was trained
-    on `texts` and is left in `directory`."""
+def make_model(directory: Path, texts: Iterable[str]) -> None:
+    """Write a Llama with random weights, and a tokenizer trained on `texts`, as transformers loads them."""
     from argosy.model.train.phase import build_model
     from argosy.model.weights.pretrained import load_tokenizer
 
-    save_tokenizer(train_tokenizer(texts, vocabulary, split_han=False), directory)
+    save_tokenizer(train_tokenizer(texts, VOCABULARY, split_han=False), directory)
     tokenizer = load_tokenizer(directory)
     special = {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
     torch.manual_seed(0)
-    return build_model(shape, vocabulary, special), tokenizer
-
-
-def make_model(directory: Path, texts: Iterable[str]) -> None:
-    """Write a Llama with random weights and a tokenizer, as transformers loads them."""
-    small_model(directory, texts, VOCABULARY, MODEL)[0].save_pretrained(directory)
+    build_model(MODEL, VOCABULARY, special).save_pretrained(directory)
 
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -143,33 +143,29 @@ def batches(mixture: Mixture, phase: TrainConfig, steps: int) -> tuple[Any, Any]
 
 
 def ours(size: str) -> Work:
-    """Make the work of our loop as a step runs it, with its determinism, tracker and progress."""
+    """Make the work of our loop as a step runs it, with its determinism, tracker and progress.
+
+    Held-out losses and exports come between steps, and are no part of it."""
     make_deterministic(0, THREADS)
     from argosy.model.train.engines import make_engine
+    from argosy.model.train.loop import Loop
     from argosy.model.train.parallelism import Group
+    from argosy.model.train.updates import Sampled
 
     model, mixture = start(size)
     engine = make_engine(model, len(CHANNELS), config(size), Group(device=model.device))
 
     def work(steps: int) -> dict[str, float]:
-        return looped(config(size, steps), steps, engine, mixture)
+        phase, exporter = config(size, steps), cast(Any, SimpleNamespace(tokens_before=0))
+        with TemporaryDirectory() as folder:
+            tracker, laps = Last(Path(folder, "tracking")), Laps(steps)
+            context = StepContext(Path(folder), tracker, Counted(Path(folder, "progress.json"), laps))
+            Loop(phase, context, engine, Sampled(phase, context, engine, mixture, None, exporter)).run()
+            tracker.close()
+        mfu = {"mfu": tracker.last["perf/mfu"]} if "perf/mfu" in tracker.last else {}
+        return {"seconds": laps.seconds, **mfu}
 
     return work
-
-
-def looped(phase: TrainConfig, steps: int, engine: Any, samples: Any) -> dict[str, float]:
-    """Run the steps of a turn by our loop. Held-out losses and exports come between steps, and are no part of it."""
-    from argosy.model.train.loop import Loop
-    from argosy.model.train.updates import Sampled
-
-    with TemporaryDirectory() as folder:
-        tracker, laps = Last(Path(folder, "tracking")), Laps(steps)
-        context = StepContext(Path(folder), tracker, Counted(Path(folder, "progress.json"), laps))
-        exporter: Any = SimpleNamespace(tokens_before=0)
-        Loop(phase, context, engine, Sampled(phase, context, engine, samples, None, exporter)).run()
-        tracker.close()
-    mfu = {"mfu": tracker.last["perf/mfu"]} if "perf/mfu" in tracker.last else {}
-    return {"seconds": laps.seconds, **mfu}
 
 
 class Counted(Progress):
@@ -194,9 +190,9 @@ class Last(Tracker):
         self.last = values if "train/loss" in values else self.last
 
 
-def counting() -> Any:
-    """Return a callback of a Trainer that tells its `laps` of a step's end."""
-    from transformers import TrainerCallback
+def trainer(size: str) -> Work:
+    """Make the work of the Trainer, from its `train()` on, with its own optimizer and data loader."""
+    from transformers import Trainer, TrainerCallback, TrainingArguments
 
     class Counting(TrainerCallback):
         laps = Laps(1)
@@ -204,22 +200,8 @@ def counting() -> Any:
         def on_step_end(self, *_: Any, **__: Any) -> None:
             self.laps.step()
 
-    return Counting()
-
-
-def of_trainers(folder: str, steps: int, *, gpu: bool) -> dict[str, Any]:
-    """Return the arguments of a turn that trainers of Hugging Face share: `steps` measured ones, and nothing else."""
-    return {"output_dir": folder, "max_steps": WARM + steps, "logging_steps": steps, "lr_scheduler_type": "constant",
-            "optim": "adamw_torch_fused", "bf16": gpu, "use_cpu": not gpu, "dataloader_pin_memory": gpu,
-            "save_strategy": "no", "report_to": "none", "disable_tqdm": True}  # fmt: skip
-
-
-def trainer(size: str) -> Work:
-    """Make the work of the Trainer, from its `train()` on, with its own optimizer and data loader."""
-    from transformers import Trainer, TrainingArguments
-
     model, mixture = start(size)
-    folder, gpu, callback = TemporaryDirectory(), model.device.type == "cuda", counting()
+    folder, gpu, callback = TemporaryDirectory(), model.device.type == "cuda", Counting()
 
     def work(steps: int) -> dict[str, float]:
         inputs, targets = batches(mixture, config(size), steps)
@@ -227,9 +209,11 @@ def trainer(size: str) -> Work:
         rows = [{"input_ids": a, "labels": b} for a, b in zip(inputs, labels, strict=True)]
         phase, callback.laps = config(size, steps), Laps(steps)
         arguments = TrainingArguments(
-            **of_trainers(folder.name, steps, gpu=gpu), learning_rate=RATE, weight_decay=0.0, adam_beta1=phase.beta1,
-            adam_beta2=phase.beta2, max_grad_norm=phase.max_grad_norm, remove_unused_columns=False,
-            per_device_train_batch_size=phase.global_batch_size, train_sampling_strategy="sequential")
+            output_dir=folder.name, max_steps=WARM + steps, logging_steps=steps, lr_scheduler_type="constant", bf16=gpu,
+            optim="adamw_torch_fused", use_cpu=not gpu, dataloader_pin_memory=gpu, save_strategy="no", report_to="none",
+            disable_tqdm=True, learning_rate=RATE, weight_decay=0.0, adam_beta1=phase.beta1, adam_beta2=phase.beta2,
+            max_grad_norm=phase.max_grad_norm, remove_unused_columns=False, train_sampling_strategy="sequential",
+            per_device_train_batch_size=phase.global_batch_size)
         Trainer(model=model, args=arguments, train_dataset=rows, callbacks=[callback]).train()
         return {"seconds": callback.laps.seconds}
 
