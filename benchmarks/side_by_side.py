@@ -1,39 +1,17 @@
-"""Two programs at the same work in turns, a process each, so that each has a peak of memory of its own; a model
-for them."""
+"""Two programs at the same work in turns, a process each, so that each has a peak of memory of its own."""
 
 import multiprocessing
 import os
 import resource
 import statistics
 import time
-from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
 
-from argosy.core.lazy import torch
 from argosy.core.step.process import thread_environment
-from argosy.corpus.tokens.tokenizer import save_tokenizer, train_tokenizer
-from argosy.model.train.config.model import ModelConfig
-
-VOCABULARY = 32_000
-MODEL = ModelConfig(num_hidden_layers=8, hidden_size=512, intermediate_size=1376, num_attention_heads=8,
-                    num_key_value_heads=8, max_position_embeddings=2048)
-
-
-def make_model(directory: Path, texts: Iterable[str]) -> None:
-    """Write a Llama with random weights, and a tokenizer trained on `texts`, as transformers loads them."""
-    from argosy.model.train.phase import build_model
-    from argosy.model.weights.pretrained import load_tokenizer
-
-    save_tokenizer(train_tokenizer(texts, VOCABULARY, split_han=False), directory)
-    tokenizer = load_tokenizer(directory)
-    special = {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
-    torch.manual_seed(0)
-    build_model(MODEL, VOCABULARY, special).save_pretrained(directory)
-
 
 ROOT = Path(__file__).resolve().parents[1]
 THREADS = 2
@@ -134,63 +112,3 @@ def needed(name: str) -> Path:
     if not (found := shared(name)).is_dir():
         raise SystemExit(f"{found} is absent: the benchmark needs it")
     return found
-
-
-class Duel:
-    """Our side and the peer's at the same tasks in turns; both have to find the same scores."""
-
-    def __init__(self, ours: Callable[[str], Any], peer: Callable[[str], Any], model: Path, threads: int = THREADS
-                 ) -> None:
-        given = environment("peer", threads)
-        self.sides = {name: Side(make, str(model), given=given) for name, make in (("ours", ours), ("peer", peer))}
-        self.threads = threads
-        self.batch, self._turns, self.difference = 0, 0, 0.0
-        self.seconds: dict[tuple[str, str], float] = defaultdict(float)
-        self.cpu: dict[tuple[str, str], float] = defaultdict(float)
-        self.counts: Counter[str] = Counter()
-
-    def tune(self, sizes: tuple[int, ...], **task: Any) -> None:
-        """Choose the peer's batch size, the fastest at a task (each twice, the second time counts), and have our side's
-        imports and first pass done, as the peer's are then."""
-        peer, ours = self.sides["peer"], self.sides["ours"]
-        seconds = {size: [peer.ask(batch=size, **task).seconds for _ in range(2)][1] for size in sizes}
-        print(f"peer's seconds by batch size: {seconds}", flush=True)
-        self.batch = min(seconds, key=seconds.__getitem__)
-        ours.ask(**task)
-
-    def turn(self, kind: str, count: int, /, **task: Any) -> None:
-        """Give both a task of a kind with `count` parts, each first in every other turn."""
-        order = ("ours", "peer") if self._turns % 2 else ("peer", "ours")
-        found = {name: self.sides[name].ask(**task, **({"batch": self.batch} if name == "peer" else {}))
-                 for name in order}  # fmt: skip
-        for name, turn in found.items():
-            self.seconds[kind, name] += turn.seconds
-            self.cpu[kind, name] += turn.cpu
-        self._turns, self.counts[kind] = self._turns + 1, self.counts[kind] + count
-        ours, peer = found["ours"], found["peer"]
-        self.difference = max(self.difference, largest_difference(ours.result, peer.result))
-        print(f"{kind}: {count}, ours {ours.seconds:.1f} s, peer {peer.seconds:.1f} s; of processors {ours.cpu:.1f} s, "
-              f"{peer.cpu:.1f} s", flush=True)
-
-    def figures(self, within: float = 1e-4) -> dict[str, Any]:
-        """End both; the figures of all turns. Raises AssertionError: scores differ by more than `within`."""
-        assert self.difference <= within, f"log-probabilities differ by {self.difference}"
-        peaks = {name: round(side.close()) for name, side in self.sides.items()}
-        total, cpu = ({name: sum(each[kind, name] for kind in self.counts) for name in self.sides}
-                      for each in (self.seconds, self.cpu))
-        count = sum(self.counts.values())
-        return {"ratio": round(total["peer"] / total["ours"], 3),
-                "cpu_ratio": round(cpu["peer"] / cpu["ours"], 3),
-                "ours": round(count / total["ours"], 3), "peer": round(count / total["peer"], 3),
-                "ratios": {k: round(self.seconds[k, "peer"] / self.seconds[k, "ours"], 3) for k in self.counts},
-                "counts": dict(self.counts), "ours_peak_mib": peaks["ours"], "peer_peak_mib": peaks["peer"],
-                "largest_difference": float(f"{self.difference:.2g}"), "peer_batch": self.batch,
-                "threads": self.threads}  # fmt: skip
-
-
-def largest_difference(ours: dict[str, list[float]], peer: dict[str, list[float]]) -> float:
-    """The largest difference between scores of equal keys.
-
-    Raises AssertionError: something was scored by one side alone."""
-    assert ours.keys() == peer.keys(), sorted(ours.keys() ^ peer.keys())[:5]
-    return max(abs(a - b) for key in ours for a, b in zip(ours[key], peer[key], strict=True))
