@@ -46,13 +46,9 @@ class Side:
         with mock.patch.dict(os.environ, {**(given or threads), **quiet}):
             self._pool.submit(_peak).result()  # which starts it
 
-    def ask(self, **task: Any) -> Turn:
-        """Do a task, timed."""
-        return self._pool.submit(_turn, task).result()
-
     def work(self, **task: Any) -> Any:
-        """Do a task; returns what came of it alone."""
-        return self.ask(**task).result
+        """Do a task; returns what came of it."""
+        return self._pool.submit(_done, task).result()
 
     def close(self) -> float:
         """End it; its peak memory in MiB."""
@@ -69,10 +65,8 @@ def _begin(make: Callable[..., Callable[..., Any]], arguments: tuple[Any, ...]) 
     _work.append(make(*arguments))
 
 
-def _turn(task: dict[str, Any]) -> Turn:
-    began, cpu = time.perf_counter(), time.process_time()
-    result = _work[0](**task)
-    return Turn(time.perf_counter() - began, time.process_time() - cpu, result)
+def _done(task: dict[str, Any]) -> Any:
+    return _work[0](**task)
 
 
 def _peak() -> float:
