@@ -1,8 +1,6 @@
 """Chinese in the terminal and in pages: texts are translated, translations used, English is as it was."""
 
 import argparse
-import ast
-import itertools
 import json
 import re
 import shutil
@@ -11,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from argosy.core.language import HOLE, catalogue
+from argosy.core.language import catalogue
 from argosy.evidence.report.cleaning import cleaning_page
 from steps.compare import STEP, CompareConfig
 from tests.command_line import Argosy
@@ -88,17 +86,3 @@ def test_pages_are_translated_alike_in_python_and_browser(tmp_path: Path, argosy
         script += f"\nconsole.log(JSON.stringify({json.dumps([*said])}.map(translate)))"
         shown = subprocess.run([node, "-"], input=script, capture_output=True, text=True, check=True).stdout
         assert json.loads(shown) == [*said.values()]
-
-
-def test_every_translation_of_pages_is_of_a_text() -> None:
-    """A text is in the code whole. One with holes may be put together, so three places where words meet may be new."""
-    code = [path.read_text("utf-8") for path in [*(ROOT / "argosy").rglob("*.py")]]
-    found = [node.value for each in code for node in ast.walk(ast.parse(each))
-             if isinstance(node, ast.Constant) and isinstance(node.value, str)]
-    texts, stale = "\n".join([*found, *(" ".join(path.read_text("utf-8").split()) for path in TEMPLATES.iterdir())]), []
-    for text in catalogue("pages").texts:
-        pieces = HOLE.split(text)[::3]
-        joints = [f"{a} {b}" for piece in pieces for a, b in itertools.pairwise(piece.split())]
-        if sum(joint not in texts for joint in joints) > 3 or (not pieces[1:] and text not in texts):
-            stale.append(text)
-    assert not stale

@@ -109,12 +109,6 @@ def test_own_benchmark_is_checked_line_by_line(tmp_path: Path) -> None:
     assert outputs["benchmark"] == {"en": 6, "zh": 0}
 
 
-def test_an_absent_file_is_named(tmp_path: Path) -> None:
-    for kind in ("feedback", "benchmark"):
-        with pytest.raises(InputError, match=rf"data\.{kind}: .*absent.jsonl"):
-            make(tmp_path / "out", **{kind: str(tmp_path / "absent.jsonl")})
-
-
 def own_files(folder: Path) -> dict[str, Path]:
     """An array of alpaca's records (one is a benchmark's item), a folder of messages by topic, and feedback."""
     asked = {"question": "Which of the four rivers flows through the city of Wuhan?", "answer": 0, "lang": "en"}

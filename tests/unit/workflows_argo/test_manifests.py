@@ -202,14 +202,6 @@ def test_a_host_s_store_is_mounted_alone_and_its_mutexes_are_its_own() -> None:
     assert all("{{inputs.parameters.batch}}" in name for name in names)
 
 
-def test_what_a_stage_sets_comes_on_top_of_the_defaults() -> None:
-    defaults = {"env": {"A": "1", "B": "1"}, "cpu": "1", "secrets": ["s"]}
-    stages = {"sft": {"env": {"B": "2"}, "secrets": ["t"]}}
-    profile = Profile.model_validate({"storage": {"claim": "c"}, "defaults": defaults, "stages": stages})
-    placed = profile.of_stage("sft")
-    assert (placed.env, placed.cpu, placed.secrets) == ({"A": "1", "B": "2"}, "1", ("s", "t"))
-
-
 def test_pods_that_serve_are_replaced_when_others_are_ready_and_have_time_to_end() -> None:
     defaults = {"volumes": [{"name": "v"}], "volume_mounts": [{"name": "v", "mountPath": "/v"}], "env": {"A": "1"}}
     given = {"serving": {"model": "demo", "most": 6, "drain_s": 90}, "storage": {"claim": "c"}, "defaults": defaults}

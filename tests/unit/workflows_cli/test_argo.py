@@ -156,11 +156,6 @@ def change(file: str, **values: object) -> None:
     Path(file).write_text(yaml.safe_dump(yaml.safe_load(Path("team.yaml").read_text()) | values))
 
 
-def test_an_option_without_a_value_is_not_the_default(argosy: Argosy) -> None:
-    said = argosy("status", "--on", "argo", "--namespace", "", code=2).err
-    assert "argument --namespace: is '', allowed: a value" in said
-
-
 @pytest.mark.parametrize(("content", "words"), [
     (b"a: b: c\n", ["config is broken: ScannerError: mapping values are not allowed here", 'config", line 1']),
     (b"apiVersion: v1\nkind: Config\n", ["config names none", "current-context"]),

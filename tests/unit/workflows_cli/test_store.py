@@ -111,12 +111,6 @@ def test_requests_learnt_from_earlier_runs_are_shown_and_apply_where_wanted(argo
         assert json.loads((newest / "run.json").read_text())["history"][-1]["memory_gb"] == asked
 
 
-def test_a_node_that_has_not_run_is_said_to_be_so(argosy: Argosy) -> None:
-    argosy("run", "--plain", "--to", "data")
-    error = argosy("why", "sft", code=2).err
-    assert "argosy why: sft has not run yet (pending); 'argosy run', with the options of the last time" in error
-
-
 def test_what_a_step_could_not_use_is_shown_by_run_and_status(argosy: Argosy) -> None:
     assert "kept aside" not in argosy("run", "--plain").out
     path = _directories("data")[0].absolute()

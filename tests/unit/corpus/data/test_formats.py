@@ -8,7 +8,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from argosy.core.errors import InputError
 from argosy.corpus.data.formats import FORMATS, describe, read_record
 from argosy.corpus.data.jsonl import JsonlWriters, read_jsonl
 from argosy.corpus.data.records import read_files
@@ -226,13 +225,3 @@ def test_published_files_are_read(tmp_path: Path) -> None:
     number, raw = kept[0]["record"], json.loads(kept[0]["raw"])
     source = next(SHARED.glob("llms_from_scratch/ch07__04*"))
     assert json.loads(source.read_text(encoding="utf-8"))[number - 1] == raw
-
-
-@pytest.mark.skipif(not SHARED.is_dir(), reason=f"no test data at {SHARED}")
-def test_texts_of_pretraining_are_refused_with_the_formats(tmp_path: Path) -> None:
-    c4 = str(SHARED / "llamafactory_demo/data__c4_demo.jsonl")
-    with JsonlWriters(tmp_path) as writers, pytest.raises(InputError) as error:
-        read_files("instructions", {"c4": c4}, {}, writers, "rejects")
-    assert "all 300 lines are unreadable (fits no format: 300; line 1: " in str(error.value)
-    assert "keys text). " not in str(error.value)
-    assert "alpaca: instruction, output, input?" in str(error.value)
