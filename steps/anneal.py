@@ -28,7 +28,7 @@ def run(config: AnnealConfig, context: StepContext) -> TrainOutputs:
     make_deterministic(config.seed, config.threads)
     from argosy.model.train.phase import load_start, train_phase
 
-    return train_phase(config, context, "anneal", *load_start(config.checkpoint, whole=config.processes == 1))
+    return train_phase(config, context, "anneal", *load_start(config, config.checkpoint, context))
 
 
 STEP = Step("anneal", AnnealConfig, run, version=3, needs="train", makes_model=True,

@@ -27,6 +27,12 @@ class LongContextConfig(ContinueConfig):
     (linear; Chen et al. 2023) or for the slow ones (yarn; Peng et al. 2023), and the base stays the checkpoint's."""
 
     def check_fields(self) -> None:
+        if self.lora and not self.lora.merge:
+            raise ValueError("lora.merge=false exports an adapter of the checkpoint, whose context is shorter: set "
+                             "lora.merge=true")
+        if self.lora and self.lora.kind == "qlora":
+            raise ValueError("lora.kind=qlora has weights of 4 bits, whose rotations are not changed: set "
+                             "lora.kind=lora")
         if self.rope_scaling != "none" and self.rope_theta != (own := type(self).model_fields["rope_theta"].default):
             raise ValueError(f"rope_scaling={self.rope_scaling} keeps the checkpoint's base, and rope_theta="
                              f"{self.rope_theta:g} is another: leave rope_theta at {own:g}, or set rope_scaling=none")
@@ -46,7 +52,7 @@ def run(config: LongContextConfig, context: StepContext) -> LongContextOutputs:
     make_deterministic(config.seed, config.threads)
     from argosy.model.train.phase import lengthen, load_start, train_phase
 
-    model, tokenizer, tokens = load_start(config.checkpoint, whole=config.processes == 1)
+    model, tokenizer, tokens = load_start(config, config.checkpoint, context)
     longer = lengthen(model, config.sequence_length, config.rope_theta, config.rope_scaling)
     measured = _Positions(config, context, model)
     outputs = train_phase(config, context, "long_context", longer, tokenizer, tokens, measured)

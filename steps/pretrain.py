@@ -32,7 +32,7 @@ def run(config: PretrainConfig, context: StepContext) -> TrainOutputs:
     from argosy.model.train.phase import build_model, load_start, open_tokenizer, train_phase
 
     if config.checkpoint:
-        return train_phase(config, context, "pretrain", *load_start(config.checkpoint, whole=config.processes == 1))
+        return train_phase(config, context, "pretrain", *load_start(config, config.checkpoint, context))
     tokenizer = open_tokenizer(given_directory("tokenizer", config.tokenizer, "train_tokenizer") / "tokenizer")
     special = {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
     model = build_model(config.model, len(tokenizer), special, whole=config.processes == 1)

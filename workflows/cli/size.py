@@ -69,6 +69,9 @@ def _stage(args: argparse.Namespace, config: "LifecycleConfig") -> "TrainConfig"
     stage: TrainConfig | None = getattr(config, args.stage)
     if stage is None:
         raise InputError(f"--stage is {args.stage!r}, which the config leaves out: take another stage")
+    if stage.lora or stage.frozen:
+        print(f"{args.stage} keeps weights (lora, frozen): less memory than this, which counts all as trained",
+              file=sys.stderr)
     if args.stage not in (chosen := config.chosen()):
         trained = ", ".join(name for name in (*PHASES, *config.default_tree()) if name in chosen) or "nothing"
         print(f"the config trains {trained}, and no {args.stage}: these are figures of {args.stage} if it did, as "

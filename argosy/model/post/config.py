@@ -13,10 +13,9 @@ from argosy.core.statistics.metric import Metric
 from argosy.corpus.tokens.amounts import Amount, check_batch, micro_batch_problem
 from argosy.model.post import HELDOUT, PREFERENCES
 from argosy.model.train.config import TrainConfig, micro_batch
+from argosy.model.train.config.adapt import AdaptConfig
 from argosy.model.train.config.distil import DistilConfig
-from argosy.model.train.config.numerics import NumericsConfig
 from argosy.model.train.config.watch import WatchConfig
-from argosy.model.weights.adapters import LoRAConfig
 from argosy.model.weights.export import Export
 from argosy.model.weights.templates.published import TEMPLATES
 
@@ -72,7 +71,7 @@ def make_method(config: Any, methods: Mapping[str, type[M]]) -> M:
 PositiveInt = Annotated[int, Field(gt=0)]
 
 
-class PosttrainingConfig(NumericsConfig):
+class PosttrainingConfig(AdaptConfig):
     """Data, optimizer and bookkeeping of a post-training step; engine and precision as in the phases of training."""
 
     rows_of_one_length: ClassVar[bool] = False
@@ -86,8 +85,6 @@ class PosttrainingConfig(NumericsConfig):
     """Directory of the data step."""
     seed: Seed = 0
     """Seed of the examples' order and of all that is sampled."""
-    lora: Annotated[LoRAConfig | None, ADDED] = None
-    """Adapters that are trained in place of the weights, such as `{kind: dora, rank: 8}`; null: the weights are."""
     template: Annotated[str, ADDED] = ""
     """Chat template that takes the place of the tokenizer's, in which the checkpoint then answers: chatml, qwen,
     llama3, mistral, zephyr or gemma; "" keeps the tokenizer's."""
@@ -134,34 +131,12 @@ class PosttrainingConfig(NumericsConfig):
         _ = self.micro_batch
         if self.template not in ("", *TEMPLATES):
             raise ValueError(f"template is {self.template!r}, which is not there; {likely(self.template, TEMPLATES)}")
-        if problem := self._lora_problem():
-            raise ValueError(problem)
         divided = next((name for name, size in self.divisors.items() if size > 1), "")
         if self.engine.name == "local" and not self.rows_of_one_length:
             raise ValueError("engine=local is for phases of training and SFT: set engine=torch, ddp, fsdp or zero")
         if divided and not self.rows_of_one_length:
             raise ValueError(f"{divided}={getattr(self, divided)} is not for this step, whose examples are of several "
                              f"lengths: set {divided}=1 (engine=fsdp shards the weights)")
-
-    def _lora_problem(self) -> str:
-        if not self.lora:
-            return ""
-        for name in ("tensor_parallel", "pipeline_parallel", "expert_parallel"):
-            if getattr(self, name) > 1:
-                return (f"lora is for whole layers, which {name}={getattr(self, name)} divides: set {name}=1 "
-                        "(engine=fsdp shards the weights), or lora=null")
-        if self.fp8:
-            return "lora and fp8=true exclude each other: set fp8=false, or lora=null"
-        if self.lora.kind == "qlora" and self.engine.name not in ("auto", "torch"):
-            return (f"lora.kind=qlora has weights of 4 bits, which engine={self.engine.name} would "
-                    "shard: set engine=torch, or lora.kind=lora")
-        return ""
-
-    def cpu_problem(self) -> str:
-        if self.lora and self.lora.kind == "qlora":
-            return ("lora.kind=qlora computes with weights of 4 bits, for which bitsandbytes has kernels on CUDA GPUs, "
-                    "and this phase runs on a CPU: set lora.kind=lora")
-        return super().cpu_problem()
 
     def amount(self, rows: int, what: str, tokens: int | None = None) -> Amount:
         """Return what training over `rows` (of an epoch, in words `what`) comes to.

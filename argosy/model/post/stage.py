@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from argosy.core.errors import InputError, StepError
-from argosy.core.lazy import torch
 from argosy.core.step.contract import StepContext
 from argosy.core.step.process import make_deterministic
 from argosy.core.store.files import publish, read_record
@@ -20,7 +19,7 @@ from argosy.core.tracking.tracker import Tracker
 from argosy.corpus.data.counts import Rejects, read_records
 from argosy.model.infer.decode import Decoding
 from argosy.model.post.config import PosttrainingConfig, PosttrainingOutputs
-from argosy.model.train.precision import missing, speed_up_bfloat16
+from argosy.model.train.precision import quantization, speed_up_bfloat16
 from argosy.model.weights.chat import check_template, end_tokens
 from argosy.model.weights.checkpoint import ABOUT, EXPORTS, open_final
 from argosy.model.weights.export import Export, Exporter
@@ -128,13 +127,15 @@ class Stage(Generic[C]):
         return self.adapt(self.source.causal_model())
 
     def adapt(self, model: Any, whole: Sequence[str] = ()) -> Any:
-        """Give a model of the checkpoint's weights the adapters of `lora`, where that is set; returns it.
+        """Give a model of the checkpoint's weights the adapters of `lora`, or freeze what `frozen` names; returns it.
 
         `whole`: modules that are trained whole beside them, such as a new head; tables with rows of tokens that were
         just added are so too."""
+        from argosy.model.weights.adapters.layers import add_adapters, freeze, tables_of_new_tokens
+
+        freeze(model, self.config.frozen)
         if not self.config.lora:
             return model
-        from argosy.model.weights.adapters.layers import add_adapters, tables_of_new_tokens
 
         whole = (*whole, *tables_of_new_tokens(model, self.source.tokenizer))
         return add_adapters(model, self.config.lora, self.config.seed, self.source.path, whole)
@@ -253,20 +254,6 @@ def fitted(source: Source, template: str, max_length: int) -> Source:
         raise InputError(f"max_length={max_length} is more than the {source.context} tokens of the checkpoint's "
                          "context, which it has not learnt beyond; lower it, or set 0 for the context")
     return source
-
-
-def quantization(device: Any, dtype: str) -> dict[str, Any]:
-    """Return how weights are loaded on a device as NF4 numbers of 4 bits with scales of 8 (Dettmers et al. 2023), for
-    products in `dtype`.
-
-    Raises InputError: bitsandbytes is not installed."""
-    if problem := missing("lora.kind=qlora", "bitsandbytes", "set lora.kind=lora"):
-        raise InputError(problem)
-    from transformers import BitsAndBytesConfig
-
-    config = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True,
-                                bnb_4bit_compute_dtype=getattr(torch, dtype))
-    return {"quantization_config": config, "device_map": {"": device}}
 
 
 def prepare_process(seed: int, threads: int) -> None:

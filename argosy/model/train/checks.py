@@ -38,6 +38,9 @@ def check_phase(parts: Sequence[Planned], nodes: Sequence[Planned]) -> None:
     for node in parts:
         check_devices(node)
         check_teacher(node)
+        if (node.config.lora or node.config.frozen) and not node.upstream.get("checkpoint"):
+            raise InputError(f"{node.place} starts with random weights, of which lora or frozen would keep some: name "
+                             "a checkpoint (start.model), or leave lora and frozen out")
         length, context = node.config.sequence_length, context_of(node)
         if context is not None and length > context:
             raise InputError(f"{node.place}.sequence_length={length} is more than the {context} tokens of the model's "

@@ -15,6 +15,7 @@ from argosy.corpus.tokens.amounts import check_batch
 from argosy.corpus.tokens.mixture import Mixture
 from argosy.corpus.tokens.reader import read_channels, read_index
 from argosy.model.train.config import ContinueConfig, TrainConfig, TrainOutputs
+from argosy.model.train.config.adapt import AdaptConfig
 from argosy.model.train.config.model import ModelConfig
 from argosy.model.train.engines import make_engine
 from argosy.model.train.engines.fitting import explained
@@ -22,9 +23,11 @@ from argosy.model.train.heldout import HeldoutLoss
 from argosy.model.train.layers.distil import Teacher
 from argosy.model.train.loop import Loop
 from argosy.model.train.parallelism import join_group
+from argosy.model.train.precision import quantization
 from argosy.model.train.sizing.architecture import MIXTURES
 from argosy.model.train.state import carry_optimizer, keep_optimizer
 from argosy.model.train.updates import Sampled
+from argosy.model.weights.adapters.layers import add_adapters, freeze
 from argosy.model.weights.checkpoint import open_final
 from argosy.model.weights.export import Exporter
 from argosy.model.weights.load import load_model
@@ -41,6 +44,7 @@ def train_phase(config: TrainConfig, context: StepContext, stage: str, model: An
     Raises InputError: the data, the mixture, the tokenizer and the model do not fit together; StepError: the loss is
     not a number any more."""
     _check_model(config, model.config)
+    model = adapt(config, model, getattr(config, "checkpoint", ""))
     mixture, heldout = _data(config, context, stage)
     exporter = Exporter(context, stage, tokenizer, tokens_before, dtype=_export_dtype(config))
     group = join_group(context)
@@ -182,12 +186,29 @@ def open_tokenizer(path: Path) -> Any:
     return load_tokenizer(path)
 
 
-def load_start(checkpoint: str, *, whole: bool = True) -> tuple[Any, Any, int]:
+def load_start(config: AdaptConfig, checkpoint: str, context: StepContext) -> tuple[Any, Any, int]:
     """Load the model that a phase continues, its tokenizer, and the tokens of its training.
 
-    `whole`: with its weights; else without memory, for an engine to fill."""
+    One of several processes loads no weights, which the engine fills, but beside adapters, which need whole layers."""
     start = open_final("checkpoint", checkpoint)
-    return (load_model if whole else unfilled)(start.path), open_tokenizer(start.path), start.tokens
+    if config.lora and config.lora.kind == "qlora":
+        model = load_model(start.path, **quantization(context.device, config.dtype))
+    else:
+        model = (load_model if config.processes == 1 or config.lora else unfilled)(start.path)
+    return model, open_tokenizer(start.path), start.tokens
+
+
+def adapt(config: TrainConfig, model: Any, checkpoint: str) -> Any:
+    """Give a model of the checkpoint's weights the adapters of `lora`, or freeze what `frozen` names; returns it.
+
+    Raises InputError: there is no checkpoint, or no such module."""
+    if (config.lora or config.frozen) and not checkpoint:
+        raise InputError("a new model has random weights, of which lora or frozen would keep some for ever: name a "
+                         "checkpoint to start from (start.model), or leave lora and frozen out")
+    if config.lora:
+        model = add_adapters(model, config.lora, config.seed, open_final("checkpoint", checkpoint).path)
+    freeze(model, config.frozen)
+    return model
 
 
 def check_vocabulary(tokenized: str, vocab_size: int) -> None:

@@ -57,6 +57,21 @@ def _problem(config: "NumericsConfig", capability: tuple[int, int] | None) -> st
     return ""
 
 
+def quantization(device: "torch.device", dtype: str) -> dict[str, Any]:
+    """Return how weights are loaded on a device as NF4 numbers of 4 bits with scales of 8 (Dettmers et al. 2023), for
+    products in `dtype`.
+
+    Raises InputError: bitsandbytes is not installed."""
+    if problem := missing("lora.kind=qlora", "bitsandbytes", "set lora.kind=lora"):
+        raise InputError(problem)
+    import torch
+    from transformers import BitsAndBytesConfig
+
+    config = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True,
+                                bnb_4bit_compute_dtype=getattr(torch, dtype))
+    return {"quantization_config": config, "device_map": {"": device}}
+
+
 def missing(field: str, package: str, otherwise: str) -> str:
     """Say how the package that a field needs is installed; "" where it is."""
     if importlib.util.find_spec(package):

@@ -90,16 +90,20 @@ class Exporter:
 def _save(model: Any, directory: Path, place: Path, weights: Weights | None, dtype: str) -> None:
     """Write a model that will lie in `place`: one with adapters merged, with the adapter below, or the adapter alone,
     with the configuration of its base."""
-    from argosy.model.weights.adapters.layers import adapters_of
+    from argosy.model.weights.adapters.layers import adapters_of, merged_weights
 
-    adapted = adapters_of(model)
-    if adapted is None or adapted.merge:
+    adapted, trained = adapters_of(model), dict[str, Any]()
+    if adapted is None:
         save_weights(model, directory, weights, dtype)
+        return
+    merged = merged_weights(model, weights, trained)
+    if adapted.merge:
+        save_weights(model, directory, merged, dtype)
     else:
+        deque(merged, maxlen=0)
         save_config(model, directory, dtype)
-    if adapted is not None:
-        below = (ADAPTER,) if adapted.merge else ()
-        write_adapter(model, directory.joinpath(*below), place.joinpath(*below))
+    below = (ADAPTER,) if adapted.merge else ()
+    write_adapter(adapted, trained, directory.joinpath(*below), place.joinpath(*below))
 
 
 def save_weights(model: Any, directory: Path, weights: Weights | None = None, dtype: str = "float32") -> None:
@@ -173,7 +177,7 @@ def whole_weights(model: Any) -> dict[str, Any]:
     from argosy.model.weights.adapters.layers import adapters_of, merged_weights
 
     if adapters_of(model) is not None:
-        return merged_weights(model)
+        return dict(merged_weights(model))
     tied = set(model.all_tied_weights_keys)
     return {name: tensor.detach().cpu().contiguous() for name, tensor in sorted(model.state_dict().items())
             if name not in tied}

@@ -9,8 +9,8 @@ from pydantic import Field
 from argosy.core.config.schema import ADDED, RUNTIME, Config, Measured, ModelDir, Rate, Seed, TokensDir, Weight
 from argosy.corpus.tokens.amounts import micro_batch_problem
 from argosy.corpus.tokens.epochs import Beyond, EpochCaps
+from argosy.model.train.config.adapt import AdaptConfig
 from argosy.model.train.config.distil import DistilConfig
-from argosy.model.train.config.numerics import NumericsConfig
 from argosy.model.train.config.watch import WatchConfig
 from argosy.model.weights.export import Export
 
@@ -45,7 +45,7 @@ class ProfileConfig(Config):
             raise ValueError(f"steps=[{first}, {last}] must be 1 or more and rise, such as [10, 15]")
 
 
-class TrainConfig(NumericsConfig, DistilConfig):
+class TrainConfig(AdaptConfig, DistilConfig):
     """Config of every phase: data, length, batch, optimizer, schedule, held-out evaluation, exports."""
 
     tokenized: TokensDir = ""
@@ -128,6 +128,9 @@ class TrainConfig(NumericsConfig, DistilConfig):
         if not self.exports or self.exports[-1] != 1.0 or list(self.exports) != sorted(set(self.exports)):
             raise ValueError(f"exports={list(self.exports)} must rise and end with 1.0, such as [0.5, 1.0]")
         self._check_exports()
+        if (self.lora or self.frozen) and (self.keep_optimizer or getattr(self, "carry_optimizer", False)):
+            raise ValueError("keep_optimizer and carry_optimizer are for phases that train all weights, and lora or "
+                             "frozen keeps some: leave one of them out")
         if self.final_by and self.keep_optimizer:
             raise ValueError("keep_optimizer=true keeps that of the last step, and final_by may choose an earlier one: "
                              "leave one of them out")

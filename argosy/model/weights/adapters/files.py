@@ -7,12 +7,16 @@ import enum
 import hashlib
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from argosy.core.errors import InputError
 from argosy.core.lazy import torch
 from argosy.core.store.files import read_record, write_json
+
+if TYPE_CHECKING:
+    from argosy.model.weights.adapters.layers import Adapted
 
 BASE, CONFIG, WEIGHTS = "base.json", "adapter_config.json", "adapter_model.safetensors"
 _RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # that vLLM has room for
@@ -24,18 +28,13 @@ def is_adapter(path: Path) -> bool:
     return (path / BASE).is_file() and (path / CONFIG).is_file()
 
 
-def write_adapter(model: Any, directory: Path, place: Path) -> None:
-    """Write the adapters of a model below `directory`, which will lie in `place`, in PEFT's files, with what they need
-    to find their base."""
+def write_adapter(made: "Adapted", tensors: Mapping[str, Any], directory: Path, place: Path) -> None:
+    """Write adapters, whose `tensors` are by PEFT's names, below `directory`, which will lie in `place`, in PEFT's
+    files, with what they need to find their base."""
     from safetensors.torch import save_file
 
-    from argosy.model.weights.adapters.layers import adapter_tensors, adapters_of
-
-    made = adapters_of(model)
-    if made is None:
-        raise ValueError("the model has no adapters")
     directory.mkdir(exist_ok=True)
-    save_file(adapter_tensors(model), directory / WEIGHTS, metadata={"format": "pt"})
+    save_file(dict(sorted(tensors.items())), directory / WEIGHTS, metadata={"format": "pt"})
     base = made.base.resolve()
     fields = made.settings.to_dict() | {"inference_mode": True, "base_model_name_or_path": "/".join(base.parts[-3:])}
     write_json(directory / CONFIG, {name: _plain(value) for name, value in sorted(fields.items())})

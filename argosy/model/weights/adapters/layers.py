@@ -4,11 +4,13 @@ PEFT's layers take the places of the linear layers, so the model keeps its class
 requires_grad. A weight's name is `X.base_layer.weight` then, an adapter's `X.lora_A.default.weight`."""
 
 import math
+import re
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +146,22 @@ def _around_blocks(model: Any, wanted: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def freeze(model: Any, modules: Sequence[str]) -> None:
+    """Let the weights of the modules that match stay as they are. Raises InputError: a name matches none, or all do."""
+    for wanted in modules:
+        found = [module for name, module in model.named_modules()
+                 if name and (fnmatchcase(name, wanted) or fnmatchcase(name, f"*.{wanted}"))]
+        if not found:
+            there = dict.fromkeys(name.rpartition(".")[2] for name, _ in model.named_modules())
+            raise InputError(f"frozen names {wanted!r}, which is no module of this {model.config.model_type} model, "
+                             f"allowed: {', '.join(filter(lambda name: name and not name.isdigit(), there))}, or "
+                             f"whole names such as {_blocks_name(model)}.0, with * for any text")
+        for module in found:
+            module.requires_grad_(False)
+    if not any(each.requires_grad for each in model.parameters()):
+        raise InputError(f"frozen={list(modules)} leaves nothing to train: leave a module out")
+
+
 def tables_of_new_tokens(model: Any, tokenizer: Any) -> list[str]:
     """List the names of the embedding and of the output layer, where rows of a special token that the chat template
     writes, or that ends an answer, equal another token's: they have to be trained whole beside adapters.
@@ -215,21 +233,26 @@ def _plain_name(name: str) -> str | None:
     return name.replace(".base_layer.", ".").replace(_SAVED, ".")
 
 
-def adapter_tensors(model: Any) -> dict[str, Tensor]:
-    """Return the trained tensors by PEFT's names, on the CPU, tied ones twice."""
-    named = {peft_name(name): tensor for name, tensor in sorted(model.state_dict().items())}
-    return {name: tensor.detach().clone().cpu().contiguous() for name, tensor in named.items() if name}
+def merged_weights(model: Any, weights: Iterable[tuple[str, Tensor]] | None = None,
+                   trained: dict[str, Tensor] | None = None) -> Iterator[tuple[str, Tensor]]:
+    """Yield the weights of the model without adapters that computes the same, by its names, tied ones once, on the CPU.
 
-
-def merged_weights(model: Any) -> dict[str, Tensor]:
-    """Return the weights of the model without adapters that computes the same, by its names, tied ones once, on the
-    CPU."""
-    state = dict(model.state_dict())
-    for name, layer in _layers(model):
-        state[f"{name}.base_layer.weight"] = _merged(state.get, name, layer)
-    tied = set(model.all_tied_weights_keys)
-    named = {_plain_name(name): tensor for name, tensor in sorted(state.items())}
-    return {name: tensor.detach().cpu().contiguous() for name, tensor in named.items() if name and name not in tied}
+    Args:
+        weights: the model's own by sorted names, each whole, where it holds parts of them; a layer's are held at a
+            time.
+        trained: takes what was trained by PEFT's names, tied ones twice."""
+    layers, tied = dict(_layers(model)), set(model.all_tied_weights_keys)
+    whole = sorted(model.state_dict().items()) if weights is None else weights
+    for layer, group in groupby(whole, lambda pair: re.split(r"\.(?:base_layer|lora_\w+)\.", pair[0])[0]):
+        parts = dict(group)
+        if trained is not None:
+            trained |= {peft: tensor.detach().clone().cpu().contiguous() for name, tensor in parts.items()
+                        if (peft := peft_name(name))}
+        if layer in layers:
+            parts[f"{layer}.base_layer.weight"] = _merged(parts.get, layer, layers[layer])
+        for name, tensor in parts.items():
+            if (plain := _plain_name(name)) and plain not in tied:
+                yield plain, tensor.detach().cpu().contiguous()
 
 
 def _merged(get: Callable[[str], Tensor | None], name: str, layer: Any) -> Tensor:

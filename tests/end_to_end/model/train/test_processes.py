@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from peft import PeftModel
 
 from argosy.core.store.files import read_record
 from argosy.core.store.goodput import attempts_of, goodput
 from argosy.core.tracking.spool import OF_THE_RUN, read
+from argosy.model.weights.load import load_model
 from tests import posttraining_fixtures
 from tests.processes import until
 from tests.training_fixtures import digests, make_data
@@ -35,6 +38,10 @@ STEPS: dict[str, tuple[str, dict[str, Any]]] = {
                                                    "experts": {"count": 4, "per_token": 2, "balance_loss": 0.1}}}),
     "long_context": ("long_context", {**{name: value for name, value in PRETRAIN.items() if name != "model"},
                                       "tokens": 8 * 160, "sequence_length": 20, "save_every": 100, "exports": [1.0]}),
+    "adapted": ("long_context", {**{name: value for name, value in PRETRAIN.items() if name != "model"},
+                                 "sequence_length": 20, "exports": [0.5, 1.0], "lora": {"rank": 4, "kind": "dora"}}),
+    "frozen": ("anneal", {**{name: value for name, value in PRETRAIN.items() if name != "model"},
+                          "sequence_length": 16, "frozen": ["embed_tokens", "layers.0", "*.1.mlp.*_proj"]}),
     "short": ("pretrain", {**PRETRAIN, "tokens": 256, "sequence_length": 16, "exports": [1.0],
                            "model": {**PRETRAIN["model"], "max_position_embeddings": 16}}),
     "sft": ("sft", {**LEARN, "batch_size": 6, "micro_batch_size": 1, "neftune_noise": 5}),
@@ -85,7 +92,7 @@ def start(given: Path, name: str, out: Path, warm: bool = True, fault: tuple[Any
         wired = {"tokenized": given, "tokenizer": given}
     if "teacher_share" in config:
         wired["teacher"] = given / "base"
-    if step == "long_context":
+    if step in ("long_context", "anneal"):
         wired = {"tokenized": given, "checkpoint": whole(given, "short")}
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "ARGOSY_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
     given_paths = {field: str(path) for field, path in wired.items()}
@@ -169,7 +176,8 @@ def test_what_a_kill_cost_is_told(given: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "fields"), [
-    ("pretrain", {"tokens": 100 * 256}), ("sft", LONG), ("grpo", {"max_steps": 24})])
+    ("pretrain", {"tokens": 100 * 256}), ("sft", LONG),
+    ("adapted", {"tokens": 100 * 160, "processes": 2, "engine": "fsdp"}), ("grpo", {"max_steps": 24})])
 def test_a_step_that_is_to_stop_saves_and_no_step_is_done_twice(given: Path, tmp_path: Path, name: str,
                                                                 fields: dict[str, Any]) -> None:
     often = {**fields, "log_every": 1, "save_every": 10**6}
@@ -190,7 +198,8 @@ def test_a_step_that_is_to_stop_saves_and_no_step_is_done_twice(given: Path, tmp
     ("pretrain", {}), ("pretrain", {"engine": "fsdp", "sequence_parallel": 2}),
     ("pretrain", {"engine": "fsdp", "pipeline_parallel": 2, "processes": 4}),
     ("experts", {"expert_parallel": 2, "engine": "fsdp", "processes": 4}),
-    ("long_context", {"engine": {"name": "zero", "stage": 3}}),
+    ("long_context", {"engine": {"name": "zero", "stage": 3}}), ("adapted", {"engine": "fsdp"}),
+    ("frozen", {"engine": "fsdp"}), ("frozen", {"engine": {"name": "zero", "stage": 3}}),
     ("sft", {"processes": 3}), ("taught", {"engine": "fsdp"}), ("taught", {"engine": {"name": "zero", "stage": 3}}),
     ("dpo", {"engine": {"name": "zero", "stage": 3}}), ("kto", {}), ("reward_model", {"engine": "fsdp"}),
     ("ppo", {"engine": "fsdp"}), ("grpo", {"engine": {"name": "zero", "stage": 3}}),
@@ -203,6 +212,26 @@ def test_several_processes_equal_one(given: Path, name: str, fields: dict[str, A
     equal(two, one)
     first, second = ([each["step"] for each in outputs(run)["exports"]] for run in runs)
     assert first == second
+
+
+@pytest.mark.parametrize("fields", [{}, {"processes": 2, "engine": "fsdp"}, {"processes": 2, "engine": {
+    "name": "zero", "stage": 3}}], ids=["one", "fsdp", "zero"])
+def test_a_phase_trains_and_exports_what_is_not_frozen(given: Path, fields: dict[str, Any]) -> None:
+    """Its exports are the base and the adapter by PEFT, merged; frozen weights are those of the base to the byte."""
+    base, ids = load_model(whole(given, "short") / "checkpoints/p100"), torch.arange(40).view(2, 20) + 5
+    for each in (whole(given, "adapted", **fields) / "checkpoints").iterdir():
+        merged = load_model(each)
+        plain = type(merged)(merged.config)
+        plain.load_state_dict(base.state_dict())
+        with torch.no_grad():
+            before, after = plain(ids).logits, merged(ids).logits
+            theirs = PeftModel.from_pretrained(plain, str(each / "adapter"))(ids).logits
+        assert (after - before).abs().max() > 1e-3
+        assert (after - theirs).abs().max() < 1e-5
+    own = load_model(whole(given, "frozen", **fields) / "checkpoints/p100").state_dict()
+    changed = {name for name, tensor in base.state_dict().items() if not torch.equal(tensor, own[name])}
+    stay = ("embed_tokens", "lm_head", "layers.0.", "layers.1.mlp.")  # the head is tied
+    assert changed == {name for name in own if not any(part in name for part in stay)}
 
 
 def test_a_phase_goes_on_with_other_processes_and_engines(given: Path, tmp_path: Path) -> None:

@@ -1,0 +1,46 @@
+"""Fields of every phase that name what is trained: all weights, adapters beside them, or all but those that stay."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from argosy.core.config.schema import ADDED
+from argosy.model.train.config.numerics import NumericsConfig
+from argosy.model.weights.adapters import LoRAConfig
+
+
+class AdaptConfig(NumericsConfig):
+    """Fields that leave weights of the checkpoint as they are."""
+
+    lora: Annotated[LoRAConfig | None, ADDED] = None
+    """Adapters that are trained in place of the weights, such as `{kind: dora, rank: 8}`; null: the weights are."""
+    frozen: Annotated[tuple[str, ...], ADDED] = Field((), examples=["[embed_tokens, layers.0]"])
+    """Modules whose weights stay as they are, such as `[embed_tokens, layers.0]`, with `*` for any text; each has to
+    match one."""
+
+    def check_fields(self) -> None:
+        if problem := self._adapt_problem():
+            raise ValueError(problem)
+
+    def _adapt_problem(self) -> str:
+        if not (self.lora or self.frozen):
+            return ""
+        if self.lora and self.frozen:
+            return "lora and frozen exclude each other, as lora freezes all weights: leave one of them out"
+        field, off = ("lora", "lora=null") if self.lora else ("frozen", "frozen=[]")
+        for name in ("tensor_parallel", "pipeline_parallel", "expert_parallel"):
+            if getattr(self, name) > 1:
+                return (f"{field} is for whole layers, which {name}={getattr(self, name)} divides: set {name}=1 "
+                        f"(engine=fsdp shards the weights), or {off}")
+        if self.lora and self.fp8:
+            return "lora and fp8=true exclude each other: set fp8=false, or lora=null"
+        if self.lora and self.lora.kind == "qlora" and self.engine.name not in ("auto", "torch"):
+            return (f"lora.kind=qlora has weights of 4 bits, which engine={self.engine.name} would "
+                    "shard: set engine=torch, or lora.kind=lora")
+        return ""
+
+    def cpu_problem(self) -> str:
+        if self.lora and self.lora.kind == "qlora":
+            return ("lora.kind=qlora computes with weights of 4 bits, for which bitsandbytes has kernels on CUDA GPUs, "
+                    "and this phase runs on a CPU: set lora.kind=lora")
+        return super().cpu_problem()
