@@ -2,21 +2,25 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from workflows.argo.client.api import ArgoClient, connect
 from workflows.argo.client.submission import submission
 from workflows.argo.manifests.documents import manifests
 from workflows.argo.pod.finish import Reconciler
+from workflows.argo.profile.pods import mounts, volumes
 from workflows.argo.profile.profile import Profile
 
 GROUP, VERSION = "argoproj.io", "v1alpha1"
 PATIENCE_S = 900
+COMPONENTS = Path(__file__).parents[2] / "argo-install/components"
 
 
 class Cluster:
@@ -39,16 +43,17 @@ class Cluster:
 
     def install(self) -> None:
         """Apply the profile's manifests."""
+        self.apply(chain.from_iterable(manifests(self.profile).values()))
+
+    def apply(self, documents: Iterable[dict[str, Any]]) -> None:
+        """Apply manifests."""
         from kubernetes import client, dynamic
 
         api = dynamic.DynamicClient(client.ApiClient())
-        for documents in manifests(self.profile).values():
-            for document in documents:
-                resource = api.resources.get(api_version=document["apiVersion"], kind=document["kind"])
-                api.server_side_apply(
-                    resource, body=document, name=document["metadata"]["name"], namespace=self.namespace,
-                    field_manager="argosy-tests", force_conflicts=True,
-                )  # fmt: skip
+        for document in documents:
+            resource = api.resources.get(api_version=document["apiVersion"], kind=document["kind"])
+            api.server_side_apply(resource, body=document, name=document["metadata"]["name"], namespace=self.namespace,
+                                  field_manager="argosy-tests", force_conflicts=True)
 
     @contextlib.contextmanager
     def changed(self, name: str, **changes: Any) -> Iterator["Cluster"]:
@@ -141,6 +146,39 @@ class Cluster:
                 pytest.skip(f"no pods with {label} are to be seen")
             for pod in found:
                 self.delete_pod(pod.metadata.name, pod.metadata.namespace)
+
+    def once(self, component: str) -> str:
+        """Run the pod of a component, which loops otherwise, once, with the component's own rights; returns its
+        output."""
+        from kubernetes import client
+
+        core, profile, name = client.CoreV1Api(), self.profile, f"{component}-once"
+        *rights, deployment = yaml.safe_load_all((COMPONENTS / f"{component}/{component}.yaml").read_text())
+        for each in rights:
+            for place in (each["metadata"], *each.get("subjects", ())):
+                place |= {"namespace": self.namespace} if "namespace" in place else {}
+        self.apply(rights)
+        spec = deployment["spec"]["template"]["spec"]
+        [main] = spec["containers"]
+        main |= {"image": profile.images.of("data"), "imagePullPolicy": profile.images.pull_policy,
+                 "args": [*main["args"], "--once"], "volumeMounts": mounts(profile)}
+        main["env"] = [{**each, "value": profile.name} if each["name"] == "PROFILE" else each for each in main["env"]
+                       if each["name"] != "MLFLOW_TRACKING_URI"]  # fmt: skip
+        spec |= {"restartPolicy": "Never", "volumes": volumes(profile, profile.name)}
+        with contextlib.suppress(client.ApiException):
+            core.delete_namespaced_pod(name, self.namespace, grace_period_seconds=0)
+        self.until(lambda: name not in [pod.metadata.name for pod in self.labelled("")], "the end of the last one")
+        core.create_namespaced_pod(self.namespace, {"metadata": {"name": name}, "spec": spec})
+        self.until(lambda: core.read_namespaced_pod(name, self.namespace).status.phase in ("Succeeded", "Failed"), name)
+        return str(core.read_namespaced_pod_log(name, self.namespace, _preload_content=False).data.decode())
+
+    def may(self, account: str, verb: str, resource: str, group: str = "") -> bool:
+        """Whether a service account of the namespace has a right."""
+        from kubernetes import client
+
+        asked = {"namespace": self.namespace, "verb": verb, "group": group, "resource": resource}
+        review = {"spec": {"user": f"system:serviceaccount:{self.namespace}:{account}", "resourceAttributes": asked}}
+        return bool(client.AuthorizationV1Api().create_subject_access_review(review).status.allowed)
 
     def reconcile(self) -> None:
         """Run the reconciler once."""

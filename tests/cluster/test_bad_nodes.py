@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from argosy.core.nodes.bad import bad_nodes
+from argosy.core.nodes.bad import bad_nodes, clear_bad, note_bad
 from argosy.core.store.files import read_record
 from argosy.core.store.step_files import RUN
 from tests.cluster.cluster import Cluster
@@ -16,6 +16,7 @@ from workflows.argo.client.view import view
 from workflows.argo.profile.settings import BadNodes, Placement
 
 pytestmark = pytest.mark.cluster
+BAD = "argosy-test-bad"
 
 
 @pytest.fixture
@@ -62,3 +63,27 @@ def test_a_pod_that_plays_a_bad_node_is_left_out_and_its_record_keeps_a_later_wo
     planted.until(lambda: pods(planted, name), "the pods of the JobSet")
     assert {pod.status.phase for pod in pods(planted, name)} == {"Pending"}
     planted.delete(name)
+
+
+def test_the_role_of_the_component_cordons_a_bad_node_alone_until_its_record_is_cleared(cluster: Cluster, store: Path
+                                                                                        ) -> None:
+    """The bad node is one that nobody runs. The role may change nodes, and nothing else."""
+    from kubernetes import client
+
+    core, rights = client.CoreV1Api(), client.RbacAuthorizationV1Api()
+    core.create_node({"metadata": {"name": BAD}})
+    try:
+        note_bad(store / "pretrain-0123456789ab", "the check", {"cause": "node", "bad": {"0": "slow"}}, [BAD])
+        with cluster.changed("cordoned", bad_nodes=BadNodes(most=1)) as cordoned:
+            assert cordoned.once("cordon") == f"{BAD} is cordoned\n"
+            assert [node.metadata.name for node in core.list_node().items if node.spec.unschedulable] == [BAD]
+            assert cordoned.once("cordon") == ""
+            clear_bad(str(store), BAD)
+            assert cordoned.once("cordon") == f"{BAD} is uncordoned\n"
+        assert not core.read_node(BAD).spec.unschedulable
+        rights_of = [("patch", "nodes"), ("delete", "nodes"), ("list", "pods"), ("patch", "pods")]
+        assert [cluster.may("argosy-cordon", *each) for each in rights_of] == [True, False, False, False]
+    finally:
+        core.delete_node(BAD)
+        rights.delete_cluster_role_binding("argosy-cordon")
+        rights.delete_cluster_role("argosy-cordon")

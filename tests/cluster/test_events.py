@@ -164,15 +164,7 @@ def test_a_new_object_of_a_bucket_submits_once(eventful: Cluster) -> None:
 
 
 def test_the_sensor_may_create_workflows_and_nothing_else(eventful: Cluster) -> None:
-    from kubernetes import client
-
-    def may(verb: str, group: str, resource: str) -> bool:
-        asked = {"namespace": eventful.namespace, "verb": verb, "group": group, "resource": resource}
-        user = f"system:serviceaccount:{eventful.namespace}:argosy-sensor"
-        review = {"spec": {"user": user, "resourceAttributes": asked}}
-        return bool(client.AuthorizationV1Api().create_subject_access_review(review).status.allowed)
-
-    assert may("create", GROUP, "workflows")
-    assert not any(may(verb, group, resource) for verb, group, resource in (
-        ("delete", GROUP, "workflows"), ("list", GROUP, "workflows"), ("get", "", "secrets"), ("create", "", "pods"),
-        ("patch", GROUP, "workflowtemplates")))  # fmt: skip
+    assert eventful.may("argosy-sensor", "create", "workflows", GROUP)
+    assert not any(eventful.may("argosy-sensor", *right) for right in (
+        ("delete", "workflows", GROUP), ("list", "workflows", GROUP), ("get", "secrets"), ("create", "pods"),
+        ("patch", "workflowtemplates", GROUP)))  # fmt: skip

@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,18 +11,16 @@ import openai
 import pytest
 import yaml
 
-from tests.cluster.cluster import Cluster
+from tests.cluster.cluster import COMPONENTS, Cluster
 from tests.nightly_fixtures import train
 from workflows.argo.manifests.serving import LABELS
 from workflows.argo.pod.serving import CHECKPOINT, DEPLOYMENT, PORT
-from workflows.argo.profile.pods import mounts, volumes
 from workflows.argo.profile.settings import Placement, Serving
 from workflows.cli import main
 
 pytestmark = pytest.mark.cluster
 KEY, AFTER = "a-key-of-the-cluster-tests", 24
 SEED = "pretrain.seed=5"  # other weights
-RECONCILER = Path(__file__).parents[2] / "argo-install/components/reconciler/reconciler.yaml"
 OF_POD = {"spec": {"containers": [{"name": "main", "image": "other"}]}}, {"metadata": {"labels": {"a": "b"}}}, {
     "metadata": {"annotations": {CHECKPOINT: "../x"}}}, {"metadata": {"annotations": {"a": "b"}}}  # fmt: skip
 REFUSED = (*({"spec": {"template": each}} for each in OF_POD), {"spec": {"replicas": 3}},
@@ -56,36 +53,13 @@ def pods(cluster: Cluster) -> list[Any]:
     return cluster.labelled(",".join(f"{key}={value}" for key, value in LABELS.items()))
 
 
-def reconcile(cluster: Cluster) -> str:
-    """Run the component's pod, which loops otherwise, once; returns what it said."""
-    from kubernetes import client
-
-    core, profile, name = client.CoreV1Api(), cluster.profile, "reconcile-once"
-    [deployment] = yaml.safe_load_all(RECONCILER.read_text())
-    spec = deployment["spec"]["template"]["spec"]
-    [main_] = spec["containers"]
-    main_ |= {"image": profile.images.of("data"), "imagePullPolicy": profile.images.pull_policy,
-              "args": [*main_["args"], "--once"], "volumeMounts": mounts(profile)}
-    main_["env"] = [{**each, "value": profile.name} if each["name"] == "PROFILE" else each for each in main_["env"]
-                    if each["name"] != "MLFLOW_TRACKING_URI"]  # fmt: skip
-    spec |= {"restartPolicy": "Never", "volumes": volumes(profile, profile.name)}
-    with suppress(client.ApiException):
-        core.delete_namespaced_pod(name, cluster.namespace, grace_period_seconds=0)
-    cluster.until(lambda: name not in [each.metadata.name for each in core.list_namespaced_pod(
-        cluster.namespace).items], "the end of the last one")  # fmt: skip
-    core.create_namespaced_pod(cluster.namespace, {"metadata": {"name": name}, "spec": spec})
-    cluster.until(lambda: core.read_namespaced_pod(name, cluster.namespace).status.phase in ("Succeeded", "Failed"),
-                  "the reconciler")  # fmt: skip
-    return str(core.read_namespaced_pod_log(name, cluster.namespace))
-
-
 def move(cluster: Cluster, *what: str) -> None:
     """Move the alias as people do, and let the reconciler tell the Deployment."""
     store = Path(cluster.profile.storage.node_directory)
     assert main(["promote", *what, "--store", str(store)]) == 0
     for path in store.glob("*mlflow*"):  # another user's
         path.chmod(0o777)
-    assert f"{DEPLOYMENT} rolls to pretrain-" in (said := reconcile(cluster)), said
+    assert f"{DEPLOYMENT} rolls to pretrain-" in (said := cluster.once("reconciler")), said
 
 
 def promote(cluster: Cluster, *what: str) -> None:
@@ -115,13 +89,9 @@ def promote_broken(cluster: Cluster, checkpoint: Path) -> None:
 
 def assert_held(cluster: Cluster) -> None:
     """Of the Deployment the reconciler may change the checkpoint, and nothing else."""
-    from kubernetes import client, dynamic
+    from kubernetes import client
 
-    api = dynamic.DynamicClient(client.ApiClient())
-    for document in yaml.safe_load_all(RECONCILER.with_name("rolls.yaml").read_text()):
-        kind = api.resources.get(api_version=document["apiVersion"], kind=document["kind"])
-        api.server_side_apply(kind, body=document, name="argosy-rolls", field_manager="argosy-tests",
-                              force_conflicts=True)
+    cluster.apply(yaml.safe_load_all((COMPONENTS / "reconciler/rolls.yaml").read_text()))
     time.sleep(5)  # until the API server has read it
     account = f"system:serviceaccount:{cluster.namespace}:argosy-reconciler"
     apps = client.AppsV1Api(client.ApiClient(header_name="Impersonate-User", header_value=account))
