@@ -97,7 +97,8 @@ def test_room_for_one_pod_admits_none_of_two(
     api: tuple[str, str], kind: str, queued: Cluster, store: Path, two_groups: Path) -> None:  # noqa: F811
     owner = kind if api == KUEUE else "Job"
     name = queued.submit(**RANGE, profile="queued")
-    queued.until(lambda: groups(queued, api, owner), "the gang")
+    words = "insufficient quota" if api == KUEUE else "unschedulable"
+    queued.until(lambda: words in str(groups(queued, api, owner)), "the refusal of the gang")
     queued.running(name, "pretrain")  # the launcher is there, and waits
     queued.until(lambda: "waiting for nodes: 0 of 2" in "".join(path.read_text() for path in store.glob(
         "pretrain-*/log.txt")), "the launcher's word")  # fmt: skip
