@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from argosy.core.store.files import read_record
+from argosy.core.store.goodput import WHO
 from argosy.core.store.lease import LEASE
 from argosy.core.store.step_files import RUN, read_done
 from tests.cluster.cluster import GROUP, VERSION, Cluster, pod_nodes
@@ -18,6 +19,7 @@ from tests.end_to_end import crash
 from tests.end_to_end.crash import RANKS
 from tests.evaluation_fixtures import make_items, write_items
 from tests.store_comparison import differences
+from workflows.budget import spent_by
 
 pytestmark = pytest.mark.cluster
 run = partial(crash.run, popen=subprocess.Popen)  # a warm process has libraries imported that tokenizers note
@@ -29,16 +31,21 @@ def ran(cluster: Cluster, name: str) -> list[str]:
 
 
 def test_the_same_bytes_as_on_the_laptop_then_one_pod_then_only_what_changed(
-    cluster: Cluster, store: Path, laptop: Path
+    cluster: Cluster, store: Path, laptop: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv(WHO["person"], "ann")
     name = cluster.submit()
     assert cluster.wait(name)["status"]["phase"] == "Succeeded"
     assert differences(store, laptop) == []
     assert differences(laptop, store) == []
+    spent = spent_by(store, "person")
 
+    monkeypatch.setenv(WHO["person"], "wei")
     again = cluster.submit()
     assert cluster.wait(again)["status"]["phase"] == "Succeeded"
     assert ran(cluster, again) == ["plan"]
+    assert spent_by(store, "person") == spent
+    assert [row[0] for row in spent] == ["PERSON", "ann"]
 
     changed = cluster.submit(overrides="sft.learning_rate=1e-4")
     assert cluster.wait(changed)["status"]["phase"] == "Succeeded"
