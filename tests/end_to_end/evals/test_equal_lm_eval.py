@@ -258,10 +258,3 @@ def test_what_cannot_be_an_item_is_named(tmp_path: Path) -> None:
     _, left_out = parse_chain("cloze").all_questions(found.items, 0)
     assert left_out == {LETTERS_ALONE: 4}
     assert len(parse_chain("plain").all_questions(found.items, 0)[0]) == 4
-
-
-@pytest.mark.parametrize("field", [{"files": ["a.jsonl"]}, {"split": "validation"}])
-def test_what_does_nothing_beside_lm_eval_is_refused(field: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=rf"{next(iter(field))} is given beside lm_eval"):
-        TaskSpec.model_validate({**field, "lm_eval": "zh_texts"})
-    TaskSpec.model_validate({"lm_eval": "zh_texts", "split": "test", "optional": False})  # as by default

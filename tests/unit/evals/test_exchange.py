@@ -17,7 +17,7 @@ from argosy.evidence.results.items import write_items as write_rows
 from argosy.evidence.results.rows import Rows
 from argosy.evidence.results.values import plain
 from evals.exchange import Exported, lm_eval_files, results_files
-from evals.exchange.imported import read_results, write_evaluation
+from evals.exchange.imported import read_results
 from evals.runner import run_benchmarks
 from evals.section import Benchmarks
 from tests.command_line import Argosy
@@ -224,13 +224,3 @@ def test_two_files_of_one_metric_a_broken_sample_and_an_empty_folder_are_refused
     write_json(tmp_path / "results_21.json", content)
     with pytest.raises(InputError, match="in two of the files"):
         read_results([tmp_path], "", {})
-
-
-def test_an_import_is_an_evaluation_of_the_store(tmp_path: Path) -> None:
-    write_json(tmp_path / "results_1.json", LIGHTEVAL)
-    found, _, suite = read_results([tmp_path], "", {})
-    with pytest.raises(InputError, match="--name"):
-        write_evaluation(tmp_path, found, suite, [tmp_path / "results_1.json"], name="a/b")
-    one, two = (write_evaluation(tmp_path / "runs", found, suite, [tmp_path / "results_1.json"], name="m")
-                for _ in range(2))  # fmt: skip
-    assert one == two

@@ -68,20 +68,6 @@ def test_bom_other_encodings_and_utf16(tmp_path: Path) -> None:
         read_items(path)
 
 
-def test_ceval(tmp_path: Path) -> None:
-    rows = [["id", "question", "A", "B", "C", "D", "answer", "explanation"],
-            ["0", "下列是？", "甲", "乙", "丙", "丁", "Ｂ", ""], ["1", "问？", "甲", "", "丙", "丁", "A", ""],
-            ["2", "问？", "甲", "乙", "丙", "丁", "E", ""], ["3", "短"]]  # fmt: skip
-    found = read_items(write_csv(tmp_path / "law_val.csv", rows, "utf-8-sig"), format="ceval")
-    assert found.items == [Item("law_val/0", "zh", "下列是？", ("甲", "乙", "丙", "丁"), 1, subject="law")]
-    assert found.left_out == {"an option is empty": 1, "answer is not among the choices": 1,
-                              "row has another number of columns": 1}
-    with pytest.raises(InputError, match=r"no column 'answer'.*val split"):
-        read_items(write_csv(tmp_path / "law_test.csv", [rows[0][:6], rows[1][:6]]), format="ceval")
-    with pytest.raises(InputError, match=r"begins with id,question,.*say its format"):
-        read_items(write_csv(tmp_path / "x.csv", [row[:7] for row in rows[:2]]))
-
-
 def test_arc_and_openbookqa_as_published_and_from_hugging_face() -> None:
     choices = {"text": ["x", "y", "z"], "label": ["1", "2", "3"]}
     pairs = [{"label": label, "text": text} for label, text in zip("ABC", "xyz", strict=True)]
@@ -109,19 +95,6 @@ def test_answers_in_a_file_beside_the_questions(tmp_path: Path) -> None:
     labels.write_text("1\n0\n")
     with pytest.raises(InputError, match=r"3 lines and valid-labels\.lst 2"):
         read_items(path, format="piqa")
-
-
-@pytest.mark.parametrize(("name", "record", "reason"), [
-    ("winogrande", {"qID": "3X-1", "sentence": "A _ b.", "option1": "x", "option2": "y", "answer": ""}, "not a text"),
-    ("winogrande", {"qID": "3X-1", "sentence": "A b.", "option1": "x", "option2": "y", "answer": "2"}, "not one gap"),
-    ("mathqa", {"Problem": "P ?", "options": "b ) 3 , a ) 4", "correct": "a"}, "could not be split"),
-    ("gsm8k", {"question": "Q", "answer": "2"}, "no line `#### number`"),
-    ("instructions", {"instruction": "Please choose the correct answer to the question: W?\n\nAnswer3: x Answer2: z",
-                      "answer": "answer2"}, "could not be split")])
-def test_what_a_benchmark_never_has_is_left_out_by_name(name: str, record: dict[str, Any], reason: str) -> None:
-    """What it has is read as lm-eval reads it: end_to_end/evals/test_equal_lm_eval.py."""
-    with pytest.raises(BrokenItem, match=reason):
-        parse(name, record)
 
 
 def test_clusters_and_solutions() -> None:

@@ -13,7 +13,6 @@ import pytest
 
 from argosy.core.statistics.intervals import Estimate
 from argosy.evidence.results.findings import Findings
-from argosy.evidence.results.rows import Rows
 from argosy.evidence.results.suite import Suite
 from argosy.model.infer.model import LanguageModel
 from argosy.model.infer.scorer import Fit
@@ -154,13 +153,6 @@ def test_errors_are_clustered_by_what_items_share() -> None:
         answers.append(answer(question, [float((place == question.gold) == right) for place in range(4)]))
     found = metrics([a for a in answers if a])["acc"]
     assert (found.value, found.stderr) == (0.5, pytest.approx(0.5 / math.sqrt(10) * math.sqrt(10 / 9)))
-
-
-def test_reports_pass_over_calibration() -> None:
-    row = {"task": "t", "variant": "pride", "item": "i", "correct": True, "chosen": 0, "gold": 0, "scores": [0.0, -1.0]}
-    rows = Rows([{**row, "id": "i#0"}, {**row, "id": "i#1", "correct": False, "calibration": True}])
-    assert rows.answers["t", "pride"].by_item == {"i": 1.0}
-    assert [value.value for value in rows.values("bench/t/pride/acc").values()] == [1.0]
 
 
 @pytest.fixture(scope="module")

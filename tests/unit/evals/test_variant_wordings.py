@@ -139,11 +139,6 @@ def _problem(question: str, solution: str, answer: str) -> OpenItem:
     return OpenItem("x", "en", question, answer, solution)
 
 
-EGGS = _problem(
-    "A hen lays 16 eggs. Jo eats three and sells the rest for $2 each. How much does she make?",
-    "She sells 16 - 3 = <<16-3=13>>13 eggs.\nShe makes 13 * 2 = $<<13*2=26>>26.", "26")  # fmt: skip
-
-
 @cache
 def _gsm8k() -> tuple[list[tuple[OpenItem, Draft]], Counter[str], int]:
     """Those that can be made, why others cannot, and how many there are."""
@@ -182,15 +177,6 @@ def test_a_solid_share_of_gsm8k_can_be_made_and_every_calculation_of_it_is_right
         for before, after in ((item.question, draft.question), (item.solution, draft.solution)):
             assert words.sub("", before) == words.sub("", after)
             assert before != after
-
-
-def test_the_seed_decides() -> None:
-    assert CHAIN.drafts(EGGS, 1) == CHAIN.drafts(EGGS, 1)
-    versions = {CHAIN.drafts(EGGS, seed)[0].question for seed in range(20)}
-    assert len(versions) > 10
-    several = parse_chain("x", {"changed_numbers": {"k": 3}}).questions(EGGS, 0)
-    assert [question.id for question in several] == ["x#0", "x#1", "x#2"]
-    assert len({question.prompt for question in several}) == 3
 
 
 @pytest.mark.parametrize(("item", "reason"), [

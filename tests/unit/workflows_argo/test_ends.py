@@ -112,16 +112,6 @@ def test_what_mlflow_does_not_take_is_told_later(store: Path, monkeypatch: pytes
     assert statuses(store)[f"{LINE} {'a' * 12}"] == "KILLED"
 
 
-def test_old_folders_of_workflows_that_are_gone_are_removed(store: Path) -> None:
-    old, kept = submitted(store, "old", "a" * 12), submitted(store, "kept", "b" * 12)
-    for folder in (old, kept):
-        (folder / "finished.json").write_text('{"status": "FINISHED"}')
-        os.utime(folder / "finished.json", (1, 1))
-    assert reconciler(store, Cluster(kept="Succeeded"), keep_s=60).sweep() == 0
-    assert not old.exists()
-    assert kept.exists()  # it can still be retried in the UI
-
-
 def hold(directory: Path, beats_s: float = 0) -> threading.Event:
     """A lease of a process on another machine; with `beats_s` it lives until the event is set."""
     lease, ended = directory / ".lease", threading.Event()

@@ -71,16 +71,6 @@ def test_remote_bases_are_of_one_release():
         REMOTE.sub("", path.read_text()) for path in INSTALL.rglob("*.yaml") if "generated" not in path.parts)
 
 
-def test_controller_and_executor_are_of_the_same_release(built):
-    controller = _spec(_find(built, "Deployment", "workflow-controller"))["containers"][0]
-    server = _spec(_find(built, "Deployment", "argo-server"))["containers"][0]
-    assert controller["image"] == "quay.io/argoproj/workflow-controller:v4.1.2"
-    assert server["image"] == "quay.io/argoproj/argocli:v4.1.2"
-    assert "--executor-image=quay.io/argoproj/argoexec:v4.1.2" in controller["args"]
-    for container in (controller, server):
-        assert {"--namespaced", "--managed-namespace=argosy"} <= set(container["args"])
-
-
 def test_no_workload_runs_as_root_or_with_more_than_it_needs(built):
     workloads = list(_workloads(built))
     assert len(workloads) in (5, 6)  # argosy-serve, where the profile has `serving`

@@ -10,15 +10,13 @@ import yaml
 
 from argosy.core.errors import InputError
 from argosy.core.tracking.mlflow.registry import Version
-from workflows.argo.attempts import LATE
 from workflows.argo.handoff import assign, deal, tasks_of
 from workflows.argo.manifests.documents import manifests
-from workflows.argo.manifests.templates import evaluate_template, lifecycle_template, sweep_template
+from workflows.argo.manifests.templates import evaluate_template, lifecycle_template
 from workflows.argo.pod import serving
 from workflows.argo.pod.outputs import memory_mb, pod_patch
-from workflows.argo.pod.serving import LINGER_S
 from workflows.argo.profile.profile import Profile, load_profile, profile_names
-from workflows.argo.profile.settings import Placement, amount
+from workflows.argo.profile.settings import Placement
 from workflows.compose import compose, every_stage
 from workflows.graph import Resources
 from workflows.lifecycle import lifecycle
@@ -118,14 +116,6 @@ def test_a_stage_is_on_spot_machines_where_the_profile_says_and_saves_as_often_a
     assert patch["tolerations"] == [*profile.stages["pretrain"].tolerations, taint]
 
 
-@pytest.mark.parametrize(("quantity", "expected"), [("1Gi", 2**30), ("1.5G", 1.5e9), ("250m", 0.25), ("1e9", 1e9)])
-def test_quantities_of_kubernetes(quantity: str, expected: float) -> None:
-    assert amount(quantity) == pytest.approx(expected)
-    for wrong in ("", "1GB", "1 Gi", "1K"):
-        with pytest.raises(InputError, match="is not a quantity of Kubernetes"):
-            amount(wrong)
-
-
 @pytest.mark.parametrize(("wrong", "named"), [
     ({"storage": {}}, "host_path"),
     ({"storage": {"uri": "s3://b/p"}}, "tracking.uri"),
@@ -159,16 +149,6 @@ def test_the_webhook_is_in_a_secret_that_the_judge_alone_reads() -> None:
     assert having == ["judge"]
 
 
-@pytest.mark.parametrize(("name", "given", "limit"), [("plan", 60, 60), ("finish", 60, 1800), ("finish", 4000, 4000)])
-def test_a_plan_and_an_exit_handler_whose_image_is_not_there_end(name: str, given: int, limit: int) -> None:
-    """The deadline is of the pod, from when the node took it: pulling the image counts."""
-    profile = Profile.model_validate({"storage": {"claim": "a"}, "plan_deadline_s": given})
-    for template in (lifecycle_template(profile), evaluate_template(profile), sweep_template(profile)):
-        [found] = [each for each in template.to_dict()["spec"]["templates"] if each["name"] == name]
-        assert found["activeDeadlineSeconds"] == limit
-        assert f"not ({LATE})" in found["retryStrategy"]["expression"]  # another attempt would end alike
-
-
 def test_wrong_input_a_lacking_command_and_a_pod_that_a_policy_refuses_are_not_tried_again() -> None:
     spec = lifecycle_template(load_profile("laptop")).to_dict()["spec"]
     templates = {each["name"]: each for each in spec["templates"]}
@@ -200,24 +180,6 @@ def test_a_host_s_store_is_mounted_alone_and_its_mutexes_are_its_own() -> None:
     names = {step(**store)[1]["synchronization"]["mutexes"][0]["name"] for store in stores}
     assert len(names) == len(stores)
     assert all("{{inputs.parameters.batch}}" in name for name in names)
-
-
-def test_pods_that_serve_are_replaced_when_others_are_ready_and_have_time_to_end() -> None:
-    defaults = {"volumes": [{"name": "v"}], "volume_mounts": [{"name": "v", "mountPath": "/v"}], "env": {"A": "1"}}
-    given = {"serving": {"model": "demo", "most": 6, "drain_s": 90}, "storage": {"claim": "c"}, "defaults": defaults}
-    made = {each["kind"]: each["spec"] for each in manifests(Profile.model_validate(given))["serving"]}
-    deployment, pod = made["Deployment"], made["Deployment"]["template"]["spec"]
-    assert deployment["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
-    assert pod["terminationGracePeriodSeconds"] > 90 + LINGER_S
-    assert "replicas" not in deployment  # the autoscaler's
-    assert (made["HorizontalPodAutoscaler"]["minReplicas"], made["HorizontalPodAutoscaler"]["maxReplicas"]) == (2, 6)
-    [main] = pod["containers"]
-    for rows, key in ((pod["volumes"], "name"), (main["volumeMounts"], "mountPath"), (main["env"], "name")):
-        assert len({each[key] for each in rows}) == len(rows)  # what Kubernetes asks for
-    places = {each["name"]: each for each in main["volumeMounts"]}
-    assert places["store"]["readOnly"]
-    assert [each["secret"]["secretName"] for each in pod["volumes"] if each["name"] == "keys"] == ["argosy-serve"]
-    assert main["readinessProbe"]["httpGet"]["path"] == "/health"  # which says 503 while a pod ends
 
 
 class Deployments:

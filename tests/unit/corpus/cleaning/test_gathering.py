@@ -3,19 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from argosy.core.errors import InputError
 from argosy.core.store.files import read_json
-from argosy.corpus.cleaning import scored, scores
-from argosy.corpus.cleaning.batch import Batch
-from argosy.corpus.cleaning.dedup.external import Workspace
+from argosy.corpus.cleaning import scored
 from argosy.corpus.cleaning.kept import KeptCorpus
 from argosy.corpus.cleaning.report.explain import difference, duplicate_of, find
-from argosy.corpus.cleaning.scored import ScoredCorpus
-from argosy.corpus.cleaning.scores import ScoredShard, ScoresWriter
-from argosy.corpus.cleaning.scoring import Scored
 from argosy.corpus.data.schemas import Document
 from argosy.evidence.report.cleaning import cleaning_page
 from tests.cleaning_fixtures import CHINESE, PROSE, cleaned, make_data
@@ -128,15 +121,6 @@ def test_what_a_stricter_cleaning_drops_is_the_same_by_places_and_by_ids(tmp_pat
     assert difference(elsewhere, one, 2).absent == difference(elsewhere, one, 2).documents == 1
 
 
-@pytest.mark.parametrize(("given", "meant"), [("/somewhere/documents/web:2", "documents/web:2"),
-                                              ("documents/web:9", "documents/web:3")])
-def test_an_id_that_is_not_there_names_the_likeliest(given: str, meant: str, tmp_path: Path) -> None:
-    texts = {f"documents/web:{line}": f"{PROSE} {line}" for line in (1, 2, 3)}
-    _, corpus = cleaned(tmp_path, data(tmp_path / "data", texts), filters=[])
-    with pytest.raises(InputError, match=f"did you mean '{meant}'"):
-        find(corpus, given)
-
-
 FILTERS: Any = ["language", {"name": "gopher_quality", "min_words": 20, "min_stop_words": 0}, "exact_dedup"]
 
 
@@ -162,35 +146,3 @@ def test_the_nearest_documents_on_both_sides_of_a_threshold_are_shown(
     assert "dropped: words 19, limit 20 (too short)" in page
     assert "&lt;The harbour" in page
     assert "<The" not in page
-
-
-COUNT = 500
-VALUES = np.random.default_rng(0).random(COUNT)
-BANDS = np.arange(COUNT * 3, dtype=np.uint64).reshape(COUNT, 3)
-
-
-def written(out: Path, size: int) -> dict[str, bytes]:
-    out.mkdir()
-    writer = ScoresWriter(out)
-    for begin in range(0, COUNT, size):
-        at = np.arange(COUNT)[begin : begin + size]
-        batch = Batch([Document(str(n), "text", "code" if n > 320 else "web") for n in at])
-        changed = {"unicode": at == 400} if 400 in at else {}  # a filter that has changed nothing says nothing
-        writer.add(Scored(batch, {"one.score": VALUES[at]}, {"dedup": {"bands": BANDS[at]}}, changed), [4] * len(at))
-    writer.close()
-    return {path.name: path.read_bytes() for path in out.rglob("*") if path.is_file()}
-
-
-def test_bytes_are_the_same_in_batches_of_any_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scores, "_GROUP", 128)
-    found = written(tmp_path / "a", 90)
-    assert found == written(tmp_path / "b", 333)
-    assert set(found) == {"scores.parquet", "dedup.bands.npy"}
-    shard = ScoredShard(tmp_path / "a")
-    assert (shard.keys("dedup")["bands"] == BANDS).all()
-    twice = ScoredCorpus([shard, shard], Workspace(tmp_path / "work"))
-    monkeypatch.setattr(scored, "_ROWS", 300)
-    blocks = list(twice.blocks())
-    assert [block.first for block in blocks] == [0, 256, 500, 756]
-    assert np.concatenate([block.scores["one.score"] for block in blocks]).tolist() == VALUES.tolist() * 2
-    assert twice.about.scores["one.score"].tolist() == VALUES.tolist() * 2

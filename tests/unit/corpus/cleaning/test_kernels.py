@@ -1,8 +1,5 @@
 """Fences of the compiled loops, and plain Python that says what they compute."""
 
-import importlib
-import inspect
-import pkgutil
 import random
 import re
 from collections import Counter
@@ -13,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import argosy.corpus.cleaning.kernels as package
 from argosy.corpus.cleaning.kernels.dedup import hashing, near_dedup, substring_dedup
 from argosy.corpus.cleaning.kernels.filters import pii
 from argosy.corpus.cleaning.kernels.filters.c4_quality import third_longest
@@ -22,10 +18,6 @@ from argosy.corpus.cleaning.kernels.filters.fineweb_quality import line_counts
 from argosy.corpus.cleaning.kernels.filters.gopher_repetition import duplicate, top
 from argosy.corpus.cleaning.kernels.words import Words, words
 
-LOOPS = [(module, name, value) for each in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
-         if not each.name.endswith("__main__") for module in [importlib.import_module(each.name)]
-         for name, value in vars(module).items()
-         if hasattr(value, "py_func") and value.py_func.__module__ == module.__name__]  # fmt: skip
 ALPHABET = "ab1 .,\n甲乙。\t"
 
 
@@ -49,15 +41,6 @@ def each(found: Words) -> Iterator[tuple[list[int], list[int]]]:
     """Hashes and lengths of the words of each document."""
     for low, high in zip(found.first[:-1], found.first[1:], strict=True):
         yield found.hashes[low:high].tolist(), found.lengths[low:high].tolist()
-
-
-def test_each_loop_has_its_types_a_docstring_and_at_most_six_arguments() -> None:
-    assert len(LOOPS) > 80
-    inlined = [name for _, name, value in LOOPS if value.targetoptions.get("inline")]
-    lazy = [f"{module.__name__}.{name}" for module, name, value in LOOPS if value._can_compile and name not in inlined]
-    many = [name for _, name, value in LOOPS if len(inspect.signature(value.py_func).parameters) > 6]
-    silent = [name for _, name, value in LOOPS if not value.py_func.__doc__ and name not in inlined]
-    assert (lazy, many, silent) == ([], [], [])
 
 
 def plain_top(hashes: Sequence[int], lengths: Sequence[int], n: int, spaced: bool) -> int:

@@ -17,7 +17,7 @@ from argosy.core.errors import InputError
 from argosy.corpus.data.counts import Counts
 from argosy.corpus.data.inventory import inventory, shards
 from argosy.corpus.data.jsonl import Reject
-from argosy.corpus.data.readers import READERS, Span, format_of, suffix_of
+from argosy.corpus.data.readers import READERS, Span, format_of
 from argosy.corpus.data.readers.code import LANGUAGES
 from argosy.corpus.data.reading import read_shard
 from argosy.corpus.data.schemas import Document
@@ -40,14 +40,6 @@ def write(path: Path, content: str | bytes) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     return path
-
-
-@pytest.mark.parametrize(("name", "found"), [
-    ("a.jsonl", ".jsonl"), ("A.JSONL.GZ", ".jsonl.gz"), ("CC-MAIN-1.warc.wet.gz", ".wet.gz"), ("a.b.md.zst", ".md.zst"),
-    ("x.parquet.gz", ""), (".py", ""), ("notes.docx", ""), ("Makefile", ""), ("a.tar.gz", ""), ("a.json", ".json"),
-])  # fmt: skip
-def test_the_longest_suffix_names_the_reader(name: str, found: str) -> None:
-    assert suffix_of(name) == found
 
 
 def test_each_reader_has_a_name_and_formats_do_not_overlap() -> None:
@@ -149,15 +141,6 @@ def test_csv_and_tsv_set_broken_rows_aside_alone(tmp_path: Path) -> None:
         (8, "NUL byte (not a text file, or UTF-16)")]
     tabs = write(tmp_path / "b.tsv", "text\tlang\nhello, you\ten\n")
     assert [(d.text, d.lang) for d in read(tabs)[0]] == [("hello, you", "en")]
-
-
-def test_a_table_with_two_columns_of_texts_is_not_read(tmp_path: Path) -> None:
-    write(tmp_path / "in/a.csv", "text,id,,,text\none,1,,,two\n")
-    pq.write_table(pa.table([["one"], ["two"]], names=["text", "text"]), tmp_path / "in/b.parquet")
-    documents, rejects, counts = read(tmp_path / "in")
-    assert not documents
-    assert [r.reason for r in rejects] == ["several columns of one name"] * 2
-    assert list(counts.damaged()) == ["in/a.csv", "in/b.parquet"]
 
 
 def test_source_code_is_a_document_a_file_with_its_language(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from argosy.core.errors import InputError, StepError
 from argosy.corpus.data.counts import Counts
@@ -132,15 +131,6 @@ def test_wrong_inputs_are_named(tmp_path: Path, name: str, content: bytes | None
         read(given)
 
 
-def test_a_file_that_is_mostly_unreadable_is_refused_however_much_others_hold(tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in/book.md").write_text("A line of the book.\n" * 10_000)
-    (tmp_path / "in/good.jsonl").write_bytes(lines(*[{"text": "good"}] * 7000))
-    (tmp_path / "in/other.jsonl").write_bytes(lines(*[{"body": "x"}] * 6000))
-    with pytest.raises(InputError, match=r"in/other\.jsonl: all 6000 lines .*\(no field 'text': 6000\).*\.text_field"):
-        read(tmp_path / "in")
-
-
 def test_a_folder_without_a_readable_file_is_refused_and_empty_files_are_named(tmp_path: Path) -> None:
     root = tmp_path / "corpus"
     for folder in ("code", "prose"):
@@ -180,17 +170,6 @@ def test_two_channels_of_one_name_are_refused(tmp_path: Path, first: str, second
     (tmp_path / "in.jsonl").write_bytes(lines({"text": "x", "channel": first}, {"text": "y", "channel": second}))
     with pytest.raises(InputError, match=re.escape(f"channels {first!r} and {second!r} would both be named")):
         read(tmp_path / "in.jsonl")
-
-
-def test_the_limit_of_a_table_counts_bytes_and_a_text_is_cut_after_some_characters(tmp_path: Path) -> None:
-    import pyarrow.parquet as pq
-
-    pq.write_table(pa.Table.from_pylist([{"text": "中" * 400}, {"text": "short"}]), tmp_path / "in.parquet")
-    documents, rejects, _ = read(tmp_path / "in.parquet", record_bytes=1000)
-    assert [document.text for document in documents.values()] == ["short"]
-    assert [reject["reason"] for reject in rejects] == ["longer than 1000 bytes"]
-    with pytest.raises(ValidationError, match="greater than 0"):
-        SourceConfig(text_chars=0)
 
 
 @pytest.mark.parametrize("suffix", [".jsonl.gz", ".jsonl.zst", ".txt"])
@@ -237,15 +216,6 @@ def test_text_files_are_cut_at_blank_lines_and_lose_only_bad_lines(tmp_path: Pat
     joined = "\n\n".join(document.text for document in documents.values())
     assert joined.startswith("Paragraph 0 ")
     assert all(paragraph.strip() in joined for number, paragraph in enumerate(paragraphs) if number != 7)
-
-
-def test_two_inputs_of_one_name_give_different_ids(tmp_path: Path) -> None:
-    for folder in "xy":
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "a.txt").write_text(folder)
-    documents, _, _ = read(tmp_path / "x" / "a.txt", tmp_path / "y" / "a.txt")
-    assert sorted(document.text for document in documents.values()) == ["x", "y"]
-    assert not any(str(tmp_path) in document_id for document_id in documents)
 
 
 def test_a_file_that_two_inputs_give_is_refused(tmp_path: Path) -> None:

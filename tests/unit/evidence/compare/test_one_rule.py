@@ -12,9 +12,8 @@ from argosy.core.statistics.metric import Metric, as_records, from_records, prob
 from argosy.evidence.compare.changes import change
 from argosy.evidence.compare.checkpoints import Checkpoint
 from argosy.evidence.compare.comparison import compare
-from argosy.evidence.compare.entries import Entry, Pair
+from argosy.evidence.compare.entries import Entry
 from argosy.evidence.compare.metrics import UNDECLARED, Kind, kind_of, known
-from argosy.evidence.compare.sentences import seen_by
 from argosy.evidence.compare.watch import Line, Watched, watched, worth_watching
 from argosy.evidence.gate.check import check
 from argosy.evidence.gate.config import Gate
@@ -53,15 +52,6 @@ def test_what_has_no_direction_or_few_items_is_not_worth_watching_nor_where_the_
     assert (few.verdict, few.why, few.checkpoints) == ("few items", "it is of 9 items, fewer than 10", 8)
     every[3].seen["t"] = Seen("t", Contamination("order_gap", 0.9, 0.8, 1.0, 30.0, 1e-9, 0.99, 200, ()))
     assert watchlist(every, NAME)[NAME].checkpoints == 7
-
-
-def test_a_part_of_a_benchmark_is_of_the_longest_name_that_it_begins_with() -> None:
-    score = Contamination("order_gap", 0.9, 0.8, 1.0, 30.0, 1e-9, 0.99, 200, ())
-    c = Checkpoint("a", "a", "sft", "a", 0, 0, logged={"t": Seen("t", score), "t_hard": Seen("t_hard")})
-    pair = Pair(*(Entry(each.key, each.key, [each], each) for each in (c, Checkpoint("b", "b", "sft", "b", 0, 0))))
-    seen = {task: seen_by(pair, f"bench/{task}/plain/acc") for task in ("t", "t_zh", "t_stem", "t_hard", "tea")}
-    assert seen == {"t": True, "t_zh": True, "t_stem": True, "t_hard": False, "tea": False}
-    assert not seen_by(pair, "probe/t/plain/acc")
 
 
 def test_a_difference_is_of_the_values_beside_it() -> None:

@@ -59,14 +59,6 @@ def test_a_test_that_cannot_reach_the_level_decides_nothing() -> None:
     assert judged(["not_worse"], subject("b", right[:3]), subject("a", right[:3])).status == "cannot tell"
 
 
-def test_without_rows_nothing_is_paired() -> None:
-    a, b = subject("a", SAME), subject("b", SAME)
-    a.rows.groups.clear()
-    found = judged([{"not_worse": {"on": ["bench/facts/plain/acc"]}}], b, a)
-    assert found.status == "cannot tell"
-    assert "not item by item" in said(found)
-
-
 def test_a_pattern_is_of_what_the_reference_has_and_of_what_failed() -> None:
     rule = [{"at_least": {"bench/*/plain/acc": 0.1}}]
     a, b = subject("a", SAME), subject("b", SAME)

@@ -92,17 +92,6 @@ def test_the_page_is_whole_has_the_comparisons_numbers_and_no_text_becomes_marku
     assert f"{100 * c.difference.value:+.1f}" in html
 
 
-def test_thousands_of_questions_are_a_small_page() -> None:
-    rows = [[row(f"q{n:05}", LOGS if (n + side) % 2 else LOGS[::-1], 1 - (n + side) % 2) for n in range(5000)]
-            for side in (0, 1)]  # fmt: skip
-    found = find_cases([entry("a", rows[0]), entry("b", rows[1])], GROUPS[:1], 0.1, 5000)
-    assert len(found.chosen) == 5000
-    shots = "an example " * 200
-    html = page(found, {case.key: Asked(f"{shots}{case.key[2]}", ("a", "b"), " ") for case in found.chosen})
-    assert len(html) < 2_000_000
-    assert 'role="option"' not in html  # the script draws those in sight
-
-
 @pytest.mark.skipif(NODE is None, reason="no node to run the page's script")
 def test_marked_questions_become_probes_that_ask_the_same(tmp_path: Path) -> None:
     data = tmp_path / "data"

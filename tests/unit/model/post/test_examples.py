@@ -10,19 +10,16 @@ import numpy as np
 import pytest
 
 from argosy.core.errors import InputError
-from argosy.core.step.contract import Progress, StepContext
-from argosy.core.tracking.tracker import Tracker
 from argosy.corpus.data.counts import Rejects, read_records
 from argosy.corpus.data.schemas import ParseError
 from argosy.corpus.tokens.windows import IGNORED
-from argosy.model.post.config import PosttrainingConfig, PreferenceConfig, training_order
+from argosy.model.post.config import PreferenceConfig, training_order
 from argosy.model.post.preferences.examples import preference_parser
 from argosy.model.post.rl.prompts import hold_out, prompt_parser
 from argosy.model.post.sft import Rows, Sample, sample_parser
-from argosy.model.post.stage import begin
 from argosy.model.weights.chat import end_tokens
 from argosy.model.weights.templates import use_template
-from tests.posttraining_fixtures import make_checkpoint, make_tokenizer
+from tests.posttraining_fixtures import make_tokenizer
 from tests.step_fixtures import write_lines
 
 
@@ -55,12 +52,6 @@ def test_unusable_records_are_refused_by_name(tokenizer: Any, record: dict[str, 
     parser = preference_parser if "chosen" in record else sample_parser
     with pytest.raises(ParseError, match=reason):
         parser(tokenizer, 96)(record)
-
-
-def test_a_length_beyond_the_checkpoints_context_is_refused(tmp_path: Path) -> None:
-    config = PosttrainingConfig(checkpoint=str(make_checkpoint(tmp_path / "sft")), max_length=97)
-    with pytest.raises(InputError, match="max_length=97 is more than the 96 tokens of the checkpoint's context"):
-        begin(config, StepContext(tmp_path, Tracker(None), Progress(None)))
 
 
 def test_bad_lines_are_kept_aside_with_their_place_beside_a_usable_one(tokenizer: Any, tmp_path: Path) -> None:
@@ -169,13 +160,6 @@ def test_a_row_depends_on_the_data_the_seed_and_its_place_alone() -> None:
     assert not set(whole.documents[0].tolist()) & set(whole.documents[1:].flatten().tolist())
 
 
-def test_rows_after_the_limit_are_empty() -> None:
-    rows = Rows(SAMPLES, LENGTH, 5)
-    rows.empty = range(3, 5)
-    batch = rows.batch(range(2, 5))
-    assert ((batch.targets != IGNORED).sum(axis=1) > 0).tolist() == [True, False, False]
-
-
 def test_losses_are_counted_in_the_channel_of_each_conversation_and_prompts_apart() -> None:
     plain, prompts = Rows(SAMPLES, LENGTH, 5), Rows(SAMPLES, LENGTH, 5, prompts=True)
     assert (plain.names, prompts.names) == (("a", "b"), ("a", "b", "a_prompts", "b_prompts"))
@@ -195,12 +179,6 @@ def test_losses_are_counted_in_the_channel_of_each_conversation_and_prompts_apar
         answers = sum(int(each.answers.sum()) for each in own)
         assert counts[f"{channel}2"] == counts[f"{channel}4"] == answers
         assert counts[f"{channel}_prompts4"] == sum(len(each.ids) - 1 for each in own) - answers
-
-
-def test_a_batch_without_packing_is_as_long_as_its_longest_row() -> None:
-    rows = Rows([sample(0, 9, 2), sample(1, 5, 2)], LENGTH, 0, packing=False)
-    assert rows.batch(range(2)).inputs.shape == (2, 8)
-    assert {rows.batch(range(k, k + 1)).inputs.shape for k in range(2)} == {(1, 8), (1, 4)}
 
 
 def test_a_long_text_fills_several_rows_and_all_of_its_tokens_are_learnt() -> None:

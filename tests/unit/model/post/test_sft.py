@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 from datasets import Dataset
-from pydantic import ValidationError
 from torch import Tensor
 
 from argosy.core.errors import InputError
@@ -196,16 +195,6 @@ def test_what_cannot_be_shared_out_is_refused(fields: dict[str, Any], reason: st
         SFTConfig(**fields)
 
 
-def test_rows_are_divided_by_the_processes_that_share_them(samples: list[sft.Sample]) -> None:
-    config = SFTConfig(sequence_parallel=2, processes=2, epochs=1.5)
-    rows = sft.make_rows(config, samples, 95)
-    assert (rows.length, rows.empty.start) == (94, -(-3 * len(rows) // 2))
-    assert rows.empty.stop % config.batch_size == 0
-    config = SFTConfig(packing=False, max_steps=3)
-    rows = sft.make_rows(config, samples, 95)
-    assert (rows.length, len(rows.empty)) == (max(len(sample.ids) for sample in samples), 0)
-
-
 def test_texts_of_pretraining_are_their_share_of_the_tokens(tokenizer: Any, tmp_path: Path) -> None:
     ids = tokenizer(SAMPLE, add_special_tokens=False)["input_ids"]
     with TokensWriter(tmp_path, len(tokenizer), tokenizer_digest(tokenizer.get_vocab(), ids)) as writer:
@@ -226,17 +215,6 @@ def test_texts_of_pretraining_are_their_share_of_the_tokens(tokenizer: Any, tmp_
     other.add_tokens(["<|more|>"])
     with pytest.raises(InputError, match="was tokenized with a vocabulary of"):
         sft.pretraining_samples(config, other, 10)
-
-
-@pytest.mark.parametrize(("fields", "message"), [
-    ({"final_by": "heldout/preference_accuracy"}, r"allowed: heldout/instruction_loss, "),
-    ({"final_by": "heldout/exact_match_stderr"}, r"final_by is 'heldout/exact_match_stderr', allowed"),
-    ({"final_by": "heldout/exact_match", "heldout_points": 1}, r"2 or more points of one run: change heldout_points=1"),
-    ({"final_by": "heldout/exact_match", "resume": "sft-ab/state/step-4"}, r"change resume=sft-ab/state/step-4"),
-])
-def test_a_best_point_needs_a_metric_and_points_to_choose_from(fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValidationError, match=message):
-        SFTConfig(**{"heldout_points": 4, **fields})
 
 
 def test_a_best_point_that_training_goes_back_over_is_none_any_more(tmp_path: Path) -> None:

@@ -92,10 +92,6 @@ def test_the_interval_loses_the_least(save: float, between: float) -> None:
     assert _lost(best, save, between) == pytest.approx(_lost(optimum, save, between), rel=1e-5)
 
 
-def test_saves_that_take_longer_than_failures_leave_are_as_rare_as_those() -> None:
-    assert best_interval(10.0, 5.0) == best_interval(100.0, 5.0) == 5.0
-
-
 class Clock:
     """A clock that a test sets."""
 
@@ -153,9 +149,3 @@ def test_states_to_keep_are_due_at_their_multiples_whatever_the_interval(monkeyp
     assert states(monkeypatch, 1.0, 0.5, 400, failure_rate=MONTH_S / 10_000, keep_every=150) == [
         10, 110, 150, 250, 300, 400]  # the interval of 100 begins anew
     assert states(monkeypatch, 1.0, 0.5, 40, save_every=15, keep_every=10) == [10, 15, 20, 30, 40]
-
-
-def test_a_multiple_is_due_again_where_training_went_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    due = Due(TrainConfig(save_every=10, keep_every=4), Group(device=torch.device("cpu")))
-    due.begin(0)
-    assert [step for step in (*range(1, 14), *range(4, 9)) if due.at(step)] == [4, 8, 10, 12, 4, 8]

@@ -21,7 +21,6 @@ from argosy.model.train.config.model import ModelConfig
 from argosy.model.train.layers.loss import LossModule
 from argosy.model.train.parallelism import Group
 from argosy.model.train.phase import build_model
-from argosy.model.train.sizing.gpus import gpu_of
 from steps import anneal, pretrain
 from tests.training_fixtures import Recorder, make_data, run_here
 
@@ -108,11 +107,3 @@ def test_the_use_of_a_gpu_is_of_its_peak_and_of_the_models_own_operations(monkey
     assert full == pytest.approx(2 * 989.4e12 / (counter.get_total_flops() / ids.numel()), rel=0.01)
     assert monitoring._full_speed(TrainConfig(sequence_length=32, dtype="float32"), group, model) == 0.0
     assert monitoring._full_speed(TrainConfig(sequence_length=32), Group(), model) == 0.0
-
-
-@pytest.mark.parametrize(("device", "name"), [
-    ("NVIDIA H100 80GB HBM3", "h100"), ("NVIDIA A100-SXM4-40GB", "a100-40"), ("NVIDIA H100 PCIe", None),
-    ("NVIDIA A10G", None)])
-def test_a_device_is_known_by_its_whole_name(device: str, name: str | None) -> None:
-    found = gpu_of(device)
-    assert (found.name if found else None) == name

@@ -8,15 +8,12 @@ import numpy as np
 import pytest
 
 from argosy.core.errors import StepError
-from argosy.core.step.contract import StepContext
 from argosy.core.tracking.tracker import Tracker
 from argosy.corpus.tokens.mixture import Batch, Mixture
 from argosy.evidence.sweep.grid import DIVERGED
 from argosy.model.post.rl.learning import Learner
 from argosy.model.train import updates
-from argosy.model.train.config import TrainConfig
 from argosy.model.train.config.watch import WatchConfig
-from argosy.model.train.decisions import Decisions
 from argosy.model.train.engines.base import Engine
 from argosy.model.train.engines.torch import TorchEngine
 from argosy.model.train.watch import LOSS, NORM, UPDATE, Watch, course
@@ -73,31 +70,11 @@ def test_each_kind_of_trouble_is_found_within_five_steps_and_none_where_there_is
     assert seen([*[0.0] * 60, 0.06], "rlhf/reward") == []  # the first answer that is right
 
 
-def test_a_small_batch_of_a_channel_may_be_further_away() -> None:
-    watch, values = Watch(WatchConfig()), noisy(200, 0)
-    assert not any(watch.see(step, {f"{LOSS}/en": (value, 512.0)}) for step, value in enumerate(values, 1))
-    assert watch.see(201, {f"{LOSS}/en": (values[-1] + 1.0, 4.0)}) is None
-    assert watch.see(202, {f"{LOSS}/en": (values[-1] + 1.0, 512.0)}) is not None
-
-
 def test_a_loss_above_that_of_a_guess_in_five_first_steps_is_wild() -> None:
     for values, found in (([1.24] * 40, []), ([1.3] * 40, [5]), ([1.02, *[9.0] * 39], [6]), ([1.3, 1.3, 1.1] * 13, [])):
         watch = Watch(WatchConfig(), guess=7.0)
         made = [watch.see(step, {LOSS: (7 * value, 512.0)}) for step, value in enumerate(values, 1)]
         assert [(step, each.kind) for step, each in enumerate(made, 1) if each] == [(step, "wild") for step in found]
-
-
-def test_batches_that_are_passed_over_are_never_met(tmp_path: Path) -> None:
-    decisions = Decisions(WatchConfig(), StepContext(tmp_path, Tracker(None), None))  # type: ignore[arg-type]
-    for passed in ([3, 4], [9], [5]):
-        decisions.made.append({"passed": passed, "rate": [2, 4, 0.1], "action": "back", "step": 9, "reading": LOSS})
-    assert [decisions.turn(step).batch for step in range(1, 9)] == [0, 1, 2, 6, 7, 8, 10, 11]
-    assert [decisions.turn(step).rate for step in (1, 2, 4, 5)] == pytest.approx([1, 1e-3, 1e-3, 1])
-
-
-def test_the_default_counts_in_no_digest_and_a_policy_does() -> None:
-    assert "watch" not in TrainConfig().identity()
-    assert TrainConfig(watch=WatchConfig(spike="skip")).identity()["watch"]["spike"] == "skip"
 
 
 class Planted:

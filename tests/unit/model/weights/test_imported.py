@@ -15,7 +15,6 @@ from argosy.model.weights.elsewhere.imported import ImportedModel, check_files, 
 from argosy.model.weights.load import load_model
 from argosy.model.weights.pretrained import load_tokenizer
 from steps import start
-from tests.command_line import Argosy
 from tests.started_models import make_model, make_qwen_tokenizer
 from tests.tokenizer_kinds import TEXTS, make_sentencepiece
 from tests.training_fixtures import run_here
@@ -204,13 +203,3 @@ def test_a_gguf_file_is_the_model_that_is_in_it(tmp_path: Path) -> None:
         assert own.get_vocab() == tokenizer.get_vocab()
         for text in ("a <think> b<|im_end|>", "Grüße, 世界"):
             assert own(text)["input_ids"] == tokenizer(text)["input_ids"]
-
-
-def test_without_the_package_it_is_said_how_to_install_it(tmp_path: Path, argosy: Argosy,
-                                                          monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pretrained, "find_spec", lambda name: None)
-    (tmp_path / "a.gguf").write_bytes(b"GGUF")
-    for command in (["generate", str(tmp_path / "a.gguf"), "x"], ["evaluate", str(tmp_path / "a.gguf")]):
-        assert "pip install 'argosy[gguf]'" in argosy(*command, "--store", str(tmp_path / "runs"), code=2).err
-    with pytest.raises(InputError, match=r"is a GGUF file, which the package gguf reads: install it"):
-        run_here(start, tmp_path / "start", model=str(tmp_path / "a.gguf"))

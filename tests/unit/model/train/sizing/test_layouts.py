@@ -58,14 +58,6 @@ def test_the_first_layout_that_fits_comes_first(model: Architecture, gpus: int, 
     assert not needless
 
 
-def test_what_argosy_sets_is_a_config_of_it() -> None:
-    assert None not in map(fields, ladder(job_of(B8), 8, 8))
-    assert fields(Layout(8, zero=2)) == {"processes": 8, "engine": {"name": "zero", "stage": 2}}
-    assert fields(Layout(8, zero=3, engine="fsdp", shard=4)) == {
-        "processes": 8, "engine": {"name": "fsdp", "shard_size": 4}}
-    assert TrainConfig.model_validate({**(fields(Layout(8, zero=2)) or {}), "global_batch_size": 8}).zero.stage == 2
-
-
 def test_a_phase_has_the_layout_that_its_fields_say() -> None:
     def layout(on_cpu: bool = False, **given: Any) -> Layout:
         config = TrainConfig.model_validate({"processes": 8, "global_batch_size": 8, **given})
