@@ -117,11 +117,6 @@ def test_the_fast_way_is_the_slow_way() -> None:
     assert len({*lost}) > 20
 
 
-def test_clean_documents_are_the_same_objects() -> None:
-    batch = Batch([document(text) for text in (CHINESE, PROSE, "它说：“好”——然后……走了。", "Plain — “quoted”, naïve.")])
-    assert Unicode(UnicodeConfig(), Resources())(batch)[0] is batch
-
-
 REPEATED = "- [Back to the directory of all chapters](preface.md)"
 CODE = "from harbour import boats as all_of_the_boats"
 

@@ -8,7 +8,7 @@ import pytest
 
 from argosy.core.statistics.contamination import Contamination
 from argosy.core.statistics.decisions import Point
-from argosy.core.statistics.metric import Metric, as_records, from_records, probability, share
+from argosy.core.statistics.metric import Metric, share
 from argosy.evidence.compare.changes import change
 from argosy.evidence.compare.checkpoints import Checkpoint
 from argosy.evidence.compare.comparison import compare
@@ -93,16 +93,6 @@ def test_metrics_worth_watching_are_told_from_noise_and_guessing() -> None:
     ("train/loss", -1, False)])  # fmt: skip
 def test_what_no_results_declare_is_as_its_makers_table_says(name: str, better: int, share: bool) -> None:
     assert (kind_of(name).sign, kind_of(name).share) == (better, share)
-
-
-def test_results_say_of_their_own_metrics_what_a_name_does_not() -> None:
-    declared = {"bench/t/plain/my_score": share("lower"), "bench/t/plain/acc": probability("neither")}
-    read = from_records(as_records(declared))
-    assert read == declared
-    assert (kind_of("bench/t/plain/my_score", read).sign, kind_of("bench/t/plain/my_score", read).share) == (-1, True)
-    found = kind_of("bench/t/plain/acc", read)
-    assert (found.sign, found.probability) == (0, True)
-    assert from_records([{"better": "lower", "metrics": ["a"], "of a newer version": 1}]) == {"a": Metric("lower")}
 
 
 @pytest.mark.parametrize("name", ["bench/t/plain/my_score", "bench/t/plain/likely", "probe/s/x/my_measure", "my/thing"])

@@ -18,13 +18,11 @@ from argosy.model.post.preferences.rewards import load_reward_model
 from argosy.model.post.rl import RLHFConfig
 from argosy.model.post.rl.networks import load_value_model
 from argosy.model.post.stage import open_source
-from argosy.model.weights import chat
 from argosy.model.weights.checkpoint import find_checkpoint
 from argosy.model.weights.load import check_files, load_model
 from tests import warm
 from tests.evaluation_fixtures import save_checkpoint
 from tests.posttraining_fixtures import make_checkpoint
-from tests.tokenizer_fixtures import make_bpe
 
 WEIGHT = "model.layers.1.mlp.up_proj.weight"
 
@@ -91,11 +89,6 @@ def test_files_that_transformers_cannot_read_are_an_error_of_the_checkpoint(tmp_
     (path / name).write_text(text)
     with pytest.raises(InputError, match=message):
         load_model(find_checkpoint(path).path)
-
-
-def test_a_tokenizer_without_a_template_is_refused() -> None:
-    with pytest.raises(InputError, match="has no chat template"):
-        chat.check_template(make_bpe(["text"], 300, template=""))
 
 
 ROOT = Path(__file__).resolve().parents[4]
