@@ -47,11 +47,17 @@ def run(args: argparse.Namespace) -> int:
 
 def _await_plan(client: "ArgoClient", name: str, args: argparse.Namespace) -> None:
     """Print what the workflow's plan says. Raises InputError, StepError: it refuses, or fails."""
+    from workflows.argo.client.api import ApiError
     from workflows.argo.client.view import OVER
     from workflows.argo.client.watch import await_plan, reason
 
-    found = await_plan(client, name, args.wait)
-    plan, after = found.plan, with_access(args, name)
+    after = with_access(args, name)
+    try:
+        found = await_plan(client, name, args.wait)
+    except ApiError as error:  # it is submitted all the same
+        print(f"note: {error}; the plan may yet refuse: 'argosy watch {after}'", file=sys.stderr)
+        return
+    plan = found.plan
     if plan and plan.state == "done":
         print(found.plan_line)
     elif found.over or (plan and plan.state in OVER):

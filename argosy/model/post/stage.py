@@ -133,7 +133,7 @@ class Stage(Generic[C]):
         just added are so too."""
         from argosy.model.weights.adapters.layers import add_adapters, freeze, tables_of_new_tokens
 
-        freeze(model, self.config.frozen)
+        freeze(model, self.config.frozen, some=bool(whole))
         if not self.config.lora:
             return model
 

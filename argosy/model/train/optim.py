@@ -126,7 +126,8 @@ def make_optimizer(model: Any, config: TrainConfig) -> torch.optim.Optimizer:
 def _adamw_8bit(groups: list[dict[str, Any]], config: TrainConfig) -> torch.optim.Optimizer:
     if problem := missing("optimizer=adamw_8bit", "torchao", "optimizer=adafactor, which needs less memory still"):
         raise InputError(problem)
-    if problem := no_compiler(groups[0]["params"][0].device):  # it compiles its update
+    [device, *_] = {each.device for group in groups for each in group["params"]}
+    if problem := no_compiler(device):  # it compiles its update
         raise InputError(f"optimizer=adamw_8bit: {problem}; or set optimizer=adafactor")
     from torchao.optim import AdamW8bit
 

@@ -14,9 +14,11 @@ from argosy.core.step.contract import StepContext
 from argosy.core.store.files import publish, temporary_of, write_json
 from argosy.model.weights.adapters.files import write_adapter
 from argosy.model.weights.checkpoint import EXPORTS
+from argosy.model.weights.pretrained import load_config
 
 ADAPTER = "adapter"  # the folder of the adapter in a merged export
 FILE_BYTES = 2**28
+_ROTATIONS = ("max_position_embeddings", "rope_parameters")  # beside a base of others an adapter is another model
 Weights = Iterable[tuple[str, Any]]  # whole tensors by name, each made when its turn comes
 
 
@@ -103,7 +105,9 @@ def _save(model: Any, directory: Path, place: Path, weights: Weights | None, dty
         deque(merged, maxlen=0)
         save_config(model, directory, dtype)
     below = (ADAPTER,) if adapted.merge else ()
-    write_adapter(adapted, trained, directory.joinpath(*below), place.joinpath(*below))
+    base = load_config(adapted.base)
+    if all(getattr(base, name, None) == getattr(model.config, name, None) for name in _ROTATIONS):
+        write_adapter(adapted, trained, directory.joinpath(*below), place.joinpath(*below))
 
 
 def save_weights(model: Any, directory: Path, weights: Weights | None = None, dtype: str = "float32") -> None:

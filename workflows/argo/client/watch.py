@@ -90,7 +90,7 @@ def await_plan(client: ArgoClient, name: str, most_s: float) -> View:
     """Look at a workflow until its plan is over, for at most `most_s`; return the last look. Raises ApiError."""
     began = time.monotonic()
     while True:
-        found = view(_patiently(client, name, time.sleep))
+        found = view(_patiently(client, name, time.sleep, most_s - time.monotonic() + began))
         if found.over or (found.plan and found.plan.state in OVER) or time.monotonic() - began >= most_s:
             return found
         time.sleep(POLL_S / 2)
@@ -130,13 +130,13 @@ def reason(unit: Unit) -> str:
     return unit.message.removeprefix(f"{unit.task}: ") or f"exit code {unit.exit_code}"
 
 
-def _patiently(client: ArgoClient, name: str, sleep: Callable[[float], None]) -> Json:
+def _patiently(client: ArgoClient, name: str, sleep: Callable[[float], None], most_s: float = PATIENCE_S) -> Json:
     pause, waited = POLL_S, 0.0
     while True:
         try:
             found = client.get(name)
         except ApiError as error:
-            if not error.passing or waited >= PATIENCE_S:
+            if not error.passing or waited >= most_s:
                 raise
             if not waited:
                 _say(f"{error}; the workflow goes on, and this keeps asking")

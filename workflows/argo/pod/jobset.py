@@ -22,7 +22,7 @@ from argosy.core.store.step_files import STATE
 from workflows.argo.attempts import KILLED
 from workflows.argo.handoff import FOLDER, Task, read_handoff, write_output
 from workflows.argo.profile.pods import WORKFLOW_LABEL, Manifest, avoided, away, near, whole_pod
-from workflows.argo.profile.profile import Profile
+from workflows.argo.profile.profile import Profile, placement_stage
 from workflows.graph import Resources
 from workflows.plan import PlannedNode
 
@@ -55,6 +55,9 @@ def check_nodes(nodes: Sequence[PlannedNode], profile: Profile) -> None:
         if profile.storage.uri:
             raise InputError(f"{field}, and the store is an object store: ranks write one directory together, so the "
                              "profile's storage must be a claim that many pods can write (ReadWriteMany)")
+        if profile.of_stage(placement_stage(node.name, node.step)).queued:
+            raise InputError(f"{field}, and the profile {profile.name!r} has `queued` for it: its pods wait in the "
+                             "queue as it is, and its launcher would wait before them; leave queued out there")
         if node.part:
             raise InputError(f"{field}, allowed: 1, as {node.name} has parts")
 

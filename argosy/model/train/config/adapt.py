@@ -32,6 +32,9 @@ class AdaptConfig(NumericsConfig):
             if getattr(self, name) > 1:
                 return (f"{field} is for whole layers, which {name}={getattr(self, name)} divides: set {name}=1 "
                         f"(engine=fsdp shards the weights), or {off}")
+        if self.lora and self.engine.name == "local":
+            return ("lora and engine=local exclude each other, since the mean of groups' thin matrices is not that of "
+                    "their products: set engine=ddp or fsdp, or lora=null")
         if self.lora and self.fp8:
             return "lora and fp8=true exclude each other: set fp8=false, or lora=null"
         if self.lora and self.lora.kind == "qlora" and self.engine.name not in ("auto", "torch"):

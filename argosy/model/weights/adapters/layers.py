@@ -146,20 +146,26 @@ def _around_blocks(model: Any, wanted: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def freeze(model: Any, modules: Sequence[str]) -> None:
-    """Let the weights of the modules that match stay as they are. Raises InputError: a name matches none, or all do."""
+def freeze(model: Any, modules: Sequence[str], *, some: bool = False) -> None:
+    """Let the weights of the modules that match stay as they are; tied ones both.
+
+    `some`: the model may lack them, as one with another head does. Raises InputError: a name matches no module with
+    weights, or all are frozen."""
+    weighty = {name: each for name, each in model.named_modules() if name and any(True for _ in each.parameters())}
     for wanted in modules:
-        found = [module for name, module in model.named_modules()
-                 if name and (fnmatchcase(name, wanted) or fnmatchcase(name, f"*.{wanted}"))]
-        if not found:
-            there = dict.fromkeys(name.rpartition(".")[2] for name, _ in model.named_modules())
-            raise InputError(f"frozen names {wanted!r}, which is no module of this {model.config.model_type} model, "
-                             f"allowed: {', '.join(filter(lambda name: name and not name.isdigit(), there))}, or "
-                             f"whole names such as {_blocks_name(model)}.0, with * for any text")
-        for module in found:
-            module.requires_grad_(False)
+        found = [name for name in weighty if fnmatchcase(name, wanted) or fnmatchcase(name, f"*.{wanted}")]
+        if not found and not some:
+            there = dict.fromkeys(end for name in weighty if not (end := name.rpartition(".")[2]).isdigit())
+            raise InputError(f"frozen names {wanted!r}, which is no module with weights of this "
+                             f"{model.config.model_type} model, allowed: {', '.join(there)}, or whole names such as "
+                             f"{_blocks_name(model)}.0, with * for any text")
+        for name in found:
+            weighty[name].requires_grad_(False)
     if not any(each.requires_grad for each in model.parameters()):
         raise InputError(f"frozen={list(modules)} leaves nothing to train: leave a module out")
+    for name in model.all_tied_weights_keys if modules else ():
+        if not model.get_parameter(name).requires_grad:
+            print(f"frozen: {name} is one tensor with the weights that it is tied to, and so both stay", flush=True)
 
 
 def tables_of_new_tokens(model: Any, tokenizer: Any) -> list[str]:

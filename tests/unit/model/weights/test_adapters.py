@@ -18,12 +18,13 @@ from argosy.core.tracking.tracker import Tracker
 from argosy.corpus.tokens.mixture import Batch
 from argosy.model.post.config import PosttrainingConfig
 from argosy.model.post.stage import Source, Stage
+from argosy.model.train.config import TrainConfig
 from argosy.model.train.engines import make_engine
 from argosy.model.train.engines.parts import Parts
 from argosy.model.train.parallelism import Group
 from argosy.model.weights.adapters import LoRAConfig
 from argosy.model.weights.adapters.files import served_adapter
-from argosy.model.weights.adapters.layers import add_adapters, without_adapters
+from argosy.model.weights.adapters.layers import add_adapters, freeze, without_adapters
 from argosy.model.weights.export import Exporter
 from argosy.model.weights.formats.files import convert
 from argosy.model.weights.load import load_model, load_shared
@@ -232,6 +233,25 @@ def test_qlora_is_refused_on_a_cpu() -> None:
     assert problem.startswith("lora.kind=qlora computes with weights of 4 bits")
     with pytest.raises(ValueError, match=r"lora\.kind=qlora has weights of 4 bits, which engine=fsdp"):
         PosttrainingConfig(lora=LoRAConfig(kind="qlora"), engine="fsdp")
+
+
+@pytest.mark.parametrize(("modules", "wrong"), [
+    (["rotary_emb"], "frozen names 'rotary_emb', which is no module with weights"),
+    (["*"], r"frozen=\['\*'\] leaves nothing to train")])
+def test_frozen_names_that_freeze_nothing_or_all_are_refused(modules: list[str], wrong: str) -> None:
+    with pytest.raises(InputError, match=wrong):
+        freeze(_model(), modules)
+
+
+@pytest.mark.parametrize(("fields", "wrong"), [
+    ({"lora": {}, "frozen": ["norm"]}, "exclude each other, as lora freezes"),
+    ({"lora": {}, "processes": 2, "engine": {"name": "local", "groups": 2}}, "the mean of groups' thin matrices"),
+    ({"frozen": ["norm"], "keep_optimizer": True}, "for phases that train all weights"),
+    ({"frozen": ["norm"], "processes": 2, "tensor_parallel": 2}, r"frozen is for whole layers, .* or frozen=\[\]"),
+])
+def test_phases_refuse_what_adapters_cannot(fields: dict[str, Any], wrong: str) -> None:
+    with pytest.raises(ValueError, match=wrong):
+        TrainConfig.model_validate(fields)
 
 
 CONFIG: dict[str, Any] = {"batch_size": 4, "micro_batch_size": 2, "dtype": "float32", "weight_decay": 0.0,
