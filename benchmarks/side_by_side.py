@@ -24,10 +24,9 @@ def environment(name: str, threads: int) -> dict[str, str]:
 
 
 class Turn(NamedTuple):
-    """One side's task: its seconds by the clock and of the processor, on all threads, and what came of it."""
+    """One side's task: its seconds by the clock, and what came of it."""
 
     seconds: float
-    cpu: float
     result: Any
 
 
@@ -80,9 +79,9 @@ def in_turns(sides: Mapping[str, Callable[[], Any]], rounds: float, about: str =
     order = list(sides)
     for _ in range(max(1, round(rounds))):
         for name in order:
-            began, cpu = time.perf_counter(), time.process_time()
+            began = time.perf_counter()
             result = sides[name]()
-            turns[name].append(Turn(time.perf_counter() - began, time.process_time() - cpu, result))
+            turns[name].append(Turn(time.perf_counter() - began, result))
         order = [*order[1:], order[0]]
         if about:
             each = ", ".join(f"{name} {some[-1].seconds:.2f} s" for name, some in turns.items())

@@ -30,8 +30,6 @@ TRAINING: dict[str, Metric] = {
     **RUN}
 
 
-NO_DROPOUT = ("lora.dropout is for post-training: a phase of training is the same over processes and after a kill, "
-              "and a GPU's dropout is not; set lora.dropout=0")
 _BY_CHANNEL = ("mixture", "loss_weights", "max_epochs", "max_epochs_in_all")
 
 
@@ -40,11 +38,8 @@ def check_phase(parts: Sequence[Planned], nodes: Sequence[Planned]) -> None:
     for node in parts:
         check_devices(node)
         check_teacher(node)
-        if (node.config.lora or node.config.frozen) and not node.upstream.get("checkpoint"):
-            raise InputError(f"{node.place} starts with random weights, of which lora or frozen would keep some: name "
-                             "a checkpoint (start.model), or leave lora and frozen out")
-        if node.config.lora and node.config.lora.dropout:
-            raise InputError(f"{node.place}.{NO_DROPOUT}")
+        if problem := node.config.phase_problem(new=not node.upstream.get("checkpoint")):
+            raise InputError(f"{node.place}.{problem}")
         length, context = node.config.sequence_length, context_of(node)
         if context is not None and length > context:
             raise InputError(f"{node.place}.sequence_length={length} is more than the {context} tokens of the model's "

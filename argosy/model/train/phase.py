@@ -14,7 +14,6 @@ from argosy.corpus.tokens import epochs
 from argosy.corpus.tokens.amounts import check_batch
 from argosy.corpus.tokens.mixture import Mixture
 from argosy.corpus.tokens.reader import read_channels, read_index
-from argosy.model.train.checks import NO_DROPOUT
 from argosy.model.train.config import ContinueConfig, TrainConfig, TrainOutputs
 from argosy.model.train.config.adapt import AdaptConfig
 from argosy.model.train.config.model import ModelConfig
@@ -203,11 +202,8 @@ def adapt(config: TrainConfig, model: Any, checkpoint: str) -> Any:
     """Give a model of the checkpoint's weights the adapters of `lora`, or freeze what `frozen` names; returns it.
 
     Raises InputError: there is no checkpoint, no such module, or dropout."""
-    if (config.lora or config.frozen) and not checkpoint:
-        raise InputError("a new model has random weights, of which lora or frozen would keep some for ever: name a "
-                         "checkpoint to start from (start.model), or leave lora and frozen out")
-    if config.lora and config.lora.dropout:
-        raise InputError(NO_DROPOUT)
+    if problem := config.phase_problem(new=not checkpoint):
+        raise InputError(problem)
     if config.lora:
         model = add_adapters(model, config.lora, config.seed, open_final("checkpoint", checkpoint).path)
     freeze(model, config.frozen)

@@ -92,17 +92,17 @@ class Exporter:
 def _save(model: Any, directory: Path, place: Path, weights: Weights | None, dtype: str) -> None:
     """Write a model that will lie in `place`: one with adapters merged, with the adapter below, or the adapter alone,
     with the configuration of its base."""
-    from argosy.model.weights.adapters.layers import adapters_of, merged_weights
+    from argosy.model.weights.adapters.layers import adapters_of, merged_weights, noting
 
     adapted, trained = adapters_of(model), dict[str, Any]()
     if adapted is None:
         save_weights(model, directory, weights, dtype)
         return
-    merged = merged_weights(model, weights, trained)
+    noted = noting(sorted(model.state_dict().items()) if weights is None else weights, trained)
     if adapted.merge:
-        save_weights(model, directory, merged, dtype)
+        save_weights(model, directory, merged_weights(model, noted), dtype)
     else:
-        deque(merged, maxlen=0)
+        deque(noted, maxlen=0)
         save_config(model, directory, dtype)
     below = (ADAPTER,) if adapted.merge else ()
     base = load_config(adapted.base)
@@ -180,11 +180,10 @@ def whole_weights(model: Any) -> dict[str, Any]:
     """Return a model's weights by name, tied ones once, on the CPU; where it has adapters, merged with them."""
     from argosy.model.weights.adapters.layers import adapters_of, merged_weights
 
+    own, tied = sorted(model.state_dict().items()), set(model.all_tied_weights_keys)
     if adapters_of(model) is not None:
-        return dict(merged_weights(model))
-    tied = set(model.all_tied_weights_keys)
-    return {name: tensor.detach().cpu().contiguous() for name, tensor in sorted(model.state_dict().items())
-            if name not in tied}
+        return dict(merged_weights(model, own))
+    return {name: tensor.detach().cpu().contiguous() for name, tensor in own if name not in tied}
 
 
 def save_config(model: Any, directory: Path, dtype: str = "float32") -> None:

@@ -42,6 +42,17 @@ class AdaptConfig(NumericsConfig):
                     "shard: set engine=torch, or lora.kind=lora")
         return ""
 
+    def phase_problem(self, *, new: bool) -> str:
+        """Say what a phase of training cannot do with these fields; "" where it can all. `new`: its model is."""
+        if new and (self.lora or self.frozen):
+            field = "lora" if self.lora else "frozen"
+            return (f"{field} keeps weights as they are, and those of a new model are random: name a checkpoint to "
+                    f"start from (start.model), or leave {field} out")
+        if self.lora and self.lora.dropout:
+            return ("lora.dropout is for post-training: a phase of training is the same over processes and after a "
+                    "kill, and a GPU's dropout is not; set lora.dropout=0")
+        return ""
+
     def cpu_problem(self) -> str:
         if self.lora and self.lora.kind == "qlora":
             return ("lora.kind=qlora computes with weights of 4 bits, for which bitsandbytes has kernels on CUDA GPUs, "

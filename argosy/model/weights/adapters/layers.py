@@ -102,6 +102,11 @@ def _blocks_name(model: Any) -> str:
     return names[id(longest)]
 
 
+def _matches(name: str, pattern: str) -> bool:
+    """Tell whether a pattern is of a module's whole name, or of its last parts."""
+    return fnmatchcase(name, pattern) or fnmatchcase(name, f"*.{pattern}")
+
+
 def _targets(model: Any, targets: Sequence[str]) -> list[str]:
     """List the names of the linear layers that get adapters. Raises InputError: a target is none."""
     blocks = _blocks_name(model)
@@ -109,8 +114,7 @@ def _targets(model: Any, targets: Sequence[str]) -> list[str]:
               if isinstance(module, nn.Linear) and name.startswith(f"{blocks}.")]
     chosen: set[str] = set()
     for target in targets:
-        found = [name for name in linear
-                 if target == "all" or fnmatchcase(name, target) or fnmatchcase(name, f"*.{target}")]
+        found = [name for name in linear if target == "all" or _matches(name, target)]
         if not found:
             there = ", ".join(dict.fromkeys(name.rpartition(".")[2] for name in linear))
             raise InputError(f"lora.targets names {target!r}, which is no linear layer of the blocks of this "
@@ -151,9 +155,11 @@ def freeze(model: Any, modules: Sequence[str], *, some: bool = False) -> None:
 
     `some`: the model may lack them, as one with another head does. Raises InputError: a name matches no module with
     weights, or all are frozen."""
+    if not modules:
+        return
     weighty = {name: each for name, each in model.named_modules() if name and any(True for _ in each.parameters())}
     for wanted in modules:
-        found = [name for name in weighty if fnmatchcase(name, wanted) or fnmatchcase(name, f"*.{wanted}")]
+        found = [name for name in weighty if _matches(name, wanted)]
         if not found and not some:
             there = dict.fromkeys(end for name in weighty if not (end := name.rpartition(".")[2]).isdigit())
             raise InputError(f"frozen names {wanted!r}, which is no module with weights of this "
@@ -163,7 +169,7 @@ def freeze(model: Any, modules: Sequence[str], *, some: bool = False) -> None:
             weighty[name].requires_grad_(False)
     if not any(each.requires_grad for each in model.parameters()):
         raise InputError(f"frozen={list(modules)} leaves nothing to train: leave a module out")
-    for name in model.all_tied_weights_keys if modules else ():
+    for name in model.all_tied_weights_keys:
         if not model.get_parameter(name).requires_grad:
             print(f"frozen: {name} is one tensor with the weights that it is tied to, and so both stay", flush=True)
 
@@ -239,21 +245,22 @@ def _plain_name(name: str) -> str | None:
     return name.replace(".base_layer.", ".").replace(_SAVED, ".")
 
 
-def merged_weights(model: Any, weights: Iterable[tuple[str, Tensor]] | None = None,
-                   trained: dict[str, Tensor] | None = None) -> Iterator[tuple[str, Tensor]]:
+def noting(weights: Iterable[tuple[str, Tensor]], trained: dict[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
+    """Pass on the weights of a model with adapters; those that are trained go to `trained` too, by PEFT's names, on the
+    CPU, tied ones twice."""
+    for name, tensor in weights:
+        if peft := peft_name(name):
+            trained[peft] = tensor.detach().clone().cpu().contiguous()
+        yield name, tensor
+
+
+def merged_weights(model: Any, weights: Iterable[tuple[str, Tensor]]) -> Iterator[tuple[str, Tensor]]:
     """Yield the weights of the model without adapters that computes the same, by its names, tied ones once, on the CPU.
 
-    Args:
-        weights: the model's own by sorted names, each whole, where it holds parts of them; a layer's are held at a
-            time.
-        trained: takes what was trained by PEFT's names, tied ones twice."""
+    `weights`: the model's own, each whole, by sorted names, so that those of one layer are held at a time."""
     layers, tied = dict(_layers(model)), set(model.all_tied_weights_keys)
-    whole = sorted(model.state_dict().items()) if weights is None else weights
-    for layer, group in groupby(whole, lambda pair: re.split(r"\.(?:base_layer|lora_\w+)\.", pair[0])[0]):
+    for layer, group in groupby(weights, lambda pair: re.split(r"\.(?:base_layer|lora_\w+)\.", pair[0])[0]):
         parts = dict(group)
-        if trained is not None:
-            trained |= {peft: tensor.detach().clone().cpu().contiguous() for name, tensor in parts.items()
-                        if (peft := peft_name(name))}
         if layer in layers:
             parts[f"{layer}.base_layer.weight"] = _merged(parts.get, layer, layers[layer])
         for name, tensor in parts.items():

@@ -29,6 +29,7 @@ PRETRAIN: dict[str, Any] = {
     "model": {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
               "num_key_value_heads": 2},
 }
+CONTINUED = {name: value for name, value in PRETRAIN.items() if name != "model"}
 LEARN: dict[str, Any] = {"heldout_limit": 8, "batch_size": 32, "micro_batch_size": 32, "log_every": 2, "save_every": 4,
                          "max_steps": 12, "dtype": "float32"}
 RLHF = {**LEARN, "max_steps": 4, "save_every": 2, "rewards": {"ended": 1}, "max_new_tokens": 8, "minibatches": 2}
@@ -36,14 +37,12 @@ STEPS: dict[str, tuple[str, dict[str, Any]]] = {
     "pretrain": ("pretrain", PRETRAIN),
     "experts": ("pretrain", {**PRETRAIN, "model": {**PRETRAIN["model"], "model_type": "qwen3_moe",
                                                    "experts": {"count": 4, "per_token": 2, "balance_loss": 0.1}}}),
-    "long_context": ("long_context", {**{name: value for name, value in PRETRAIN.items() if name != "model"},
-                                      "tokens": 8 * 160, "sequence_length": 20, "save_every": 100, "exports": [1.0]}),
-    "adapted": ("anneal", {**{name: value for name, value in PRETRAIN.items() if name != "model"},
-                           "sequence_length": 16, "lora": {"rank": 4, "kind": "dora"}}),
-    "longer": ("long_context", {**{name: value for name, value in PRETRAIN.items() if name != "model"},
-                                "tokens": 8 * 160, "sequence_length": 20, "lora": {"rank": 4}}),
-    "frozen": ("anneal", {**{name: value for name, value in PRETRAIN.items() if name != "model"},
-                          "sequence_length": 16, "frozen": ["embed_tokens", "layers.0", "*.1.mlp.*_proj"]}),
+    "long_context": ("long_context", {**CONTINUED, "tokens": 8 * 160, "sequence_length": 20, "save_every": 100,
+                                      "exports": [1.0]}),
+    "adapted": ("anneal", {**CONTINUED, "sequence_length": 16, "lora": {"rank": 4, "kind": "dora"}}),
+    "longer": ("long_context", {**CONTINUED, "tokens": 8 * 160, "sequence_length": 20, "lora": {"rank": 4}}),
+    "frozen": ("anneal", {**CONTINUED, "sequence_length": 16,
+                          "frozen": ["embed_tokens", "layers.0", "*.1.mlp.*_proj"]}),
     "short": ("pretrain", {**PRETRAIN, "tokens": 256, "sequence_length": 16, "exports": [1.0],
                            "model": {**PRETRAIN["model"], "max_position_embeddings": 16}}),
     "sft": ("sft", {**LEARN, "batch_size": 6, "micro_batch_size": 1, "neftune_noise": 5}),
