@@ -93,8 +93,7 @@ def preflight(wait: float) -> None:
 
     place, began = Place.of_environment(os.environ), time.monotonic()
     verdict = check(place, wait)
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
+    torch.accelerator.empty_cache()
     print(f"{place.world} ranks checked in {time.monotonic() - began:.1f} s, {verdict.rounds} rounds", flush=True)
     if verdict.bad or verdict.suspects:
         raise BadRanks(verdict)

@@ -219,5 +219,4 @@ def free_memory() -> None:
     import gc
 
     gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
+    torch.accelerator.empty_cache()

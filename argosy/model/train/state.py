@@ -16,6 +16,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 import torch
 import xxhash
+from torch import Tensor
 
 from argosy.core.config.explain import first_of
 from argosy.core.errors import InputError
@@ -70,7 +71,7 @@ class StateStore:
 
     def _save(self, step: int, extra: dict[str, Any], kept: bool) -> None:
         buffer = BytesIO()
-        torch.save({"step": step, "rng": torch.get_rng_state(), **extra}, buffer)
+        torch.save({"step": step, **_generators(), **extra}, buffer)
         name, loop = f"{PREFIX}{step:08d}", buffer.getvalue()
         if self.memory.folder is not None and self._engine.holds_parts:
             temporary = _prepare(self.memory.folder / name, self._group)
@@ -146,12 +147,20 @@ class StateStore:
         with torch.serialization.safe_globals([np.ndarray]):
             loop: dict[str, Any] = torch.load(newest / LOOP, weights_only=True)
         torch.set_rng_state(loop.pop("rng"))
+        if (drawn := loop.pop("device_rng", None)) is not None and torch.accelerator.is_available():
+            torch.get_device_module().set_rng_state(drawn)
         return loop
 
     def _everywhere(self) -> list[Path]:
         """List the states in the store and in memory, the oldest first; of equal ones that of memory is last."""
         there = [_states(folder) for folder in (self._directory, self.memory.folder) if folder]
         return sorted(chain.from_iterable(there), key=_step)
+
+
+def _generators() -> dict[str, Tensor]:
+    """Return the states of torch's generators; a device's draws the masks of its dropout."""
+    device = {"device_rng": torch.get_device_module().get_rng_state()} if torch.accelerator.is_available() else {}
+    return {"rng": torch.get_rng_state(), **device}
 
 
 def _latest(states: Sequence[Path]) -> Path | None:

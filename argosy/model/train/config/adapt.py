@@ -49,12 +49,12 @@ class AdaptConfig(NumericsConfig):
             return (f"{field} keeps weights as they are, and those of a new model are random: name a checkpoint to "
                     f"start from (start.model), or leave {field} out")
         if self.lora and self.lora.dropout:
-            return ("lora.dropout is for post-training: a phase of training is the same over processes and after a "
-                    "kill, and a GPU's dropout is not; set lora.dropout=0")
+            return ("lora.dropout is for post-training: a phase of training is the same over processes, and a GPU's "
+                    "dropout is not; set lora.dropout=0")
         return ""
 
     def cpu_problem(self) -> str:
         if self.lora and self.lora.kind == "qlora":
             return ("lora.kind=qlora computes with weights of 4 bits, for which bitsandbytes has kernels on CUDA GPUs, "
-                    "and this phase runs on a CPU: set lora.kind=lora")
+                    "and this phase has none: set lora.kind=lora")
         return super().cpu_problem()

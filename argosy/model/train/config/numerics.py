@@ -88,10 +88,10 @@ class NumericsConfig(EngineConfig):
     def cpu_problem(self) -> str:
         """Say which field a CPU cannot compute, and what can; "" where it can compute all."""
         if self.zero.quantized_communication:
-            return "engine.quantized_communication=true needs GPUs, and this phase runs on a CPU: leave it out"
+            return "engine.quantized_communication=true needs GPUs, and this phase has none: leave it out"
         for name, wrong, instead, why in _OF_GPUS:
             if getattr(self, name) == wrong:
-                return f"{name}={str(wrong).lower()} {why}, and this phase runs on a CPU: set {name}={instead}"
+                return f"{name}={str(wrong).lower()} {why}, and this phase has none: set {name}={instead}"
         return ""
 
 

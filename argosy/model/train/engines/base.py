@@ -172,7 +172,7 @@ class Engine(ABC):
         """Drop the gradients of an attempt that ran out of memory, and what the allocator keeps of it."""
         for _, parameter in self._named:
             parameter.grad = None
-        torch.cuda.empty_cache()
+        torch.accelerator.empty_cache()
 
     def weigh(self, weights: Sequence[float]) -> None:
         """Have the targets of each channel weigh so much in the loss, (channels,)."""

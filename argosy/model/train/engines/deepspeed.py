@@ -217,7 +217,7 @@ def settings(config: TrainConfig, world: int) -> dict[str, Any]:
     zero: dict[str, Any] = {"stage": given.stage}
     if given.offload != "none":
         place: dict[str, Any] = {"device": "nvme" if given.nvme_path else "cpu",
-                                 "pin_memory": torch.cuda.is_available()}
+                                 "pin_memory": torch.accelerator.is_available()}
         if given.nvme_path:
             place["nvme_path"] = given.nvme_path
         zero["offload_optimizer"] = place

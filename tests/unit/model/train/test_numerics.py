@@ -35,8 +35,8 @@ def goes_on(tmp_path: Path, **fields: Any) -> None:
 
 
 @pytest.mark.parametrize(("fields", "capability", "message"), [
-    ({"dtype": "float16"}, None, "dtype=float16 .* runs on a CPU: set dtype=bfloat16, or float32"),
-    ({"tf32": True}, None, "tf32=true needs a GPU of compute capability 8.0 or more, and this phase runs on a CPU"),
+    ({"dtype": "float16"}, None, "dtype=float16 .* has none: set dtype=bfloat16, or float32"),
+    ({"tf32": True}, None, "tf32=true needs a GPU of compute capability 8.0 or more, and this phase has none"),
     ({"tf32": True}, (7, 5), "this GPU is of 7.5: set tf32=false"),
     ({"fp8": True}, None, "fp8=true needs a GPU of compute capability 8.9"),
     ({"fp8": True}, (8, 0), "this GPU is of 8.0: set fp8=false"),

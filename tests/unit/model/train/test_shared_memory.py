@@ -5,8 +5,10 @@ from pathlib import Path
 from threading import Event
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
+import torch
 
 from argosy.model.train import memory, state
 from argosy.model.train.memory import PLACE
@@ -68,6 +70,19 @@ def test_who_is_started_again_goes_on_from_memory_where_that_is_newer(tmp_path: 
     broken.write_bytes(broken.read_bytes()[:-1])
     found = _store(tmp_path / "x", again := OneWeight()).load()
     assert (found["step"], again.weight[0].item()) == (1, 1.0)  # of the store
+
+
+def test_a_state_brings_back_the_generator_that_masks_a_devices_dropout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a stand-in for the device, whose generator is a number."""
+    device = SimpleNamespace(get_rng_state=lambda: torch.tensor([7]), set_rng_state=Mock())
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
+    monkeypatch.setattr(torch, "get_device_module", lambda: device)
+    monkeypatch.setenv(PLACE, "")
+    _store(tmp_path / "x", OneWeight()).save(1, {})
+    _store(tmp_path / "x", OneWeight()).load()
+    device.set_rng_state.assert_called_once_with(torch.tensor([7]))
 
 
 def test_a_step_that_is_begun_anew_has_no_memory_of_the_one_before(tmp_path: Path, shared: Path) -> None:
