@@ -2,7 +2,7 @@
 
 python -m steps.reward_model --config '{"checkpoint": SFT_DIR, "data": DIR}' --out DIR"""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import Field
 
@@ -15,6 +15,8 @@ from argosy.model.train.checks import TRAINING, check_tuning
 
 
 class RewardModelConfig(PreferenceConfig):
+    causal: ClassVar[bool] = False
+
     stage: str = "reward_model"
     """Name of the checkpoint in results."""
     heads: PositiveInt = 1

@@ -131,7 +131,8 @@ class Stage(Generic[C]):
 
         `whole`: modules that are trained whole beside them, such as a new head; tables with rows of tokens that were
         just added are so too."""
-        from argosy.model.weights.adapters.layers import add_adapters, freeze, tables_of_new_tokens
+        from argosy.model.weights.adapters.layers import add_adapters, tables_of_new_tokens
+        from argosy.model.weights.adapters.places import freeze
 
         freeze(model, self.config.frozen, some=bool(whole))
         if not self.config.lora:

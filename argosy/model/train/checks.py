@@ -1,13 +1,17 @@
 """A training step's kinds of metrics, and checks of its node before anything runs: lengths, devices, mixture."""
 
+import io
 import math
 from collections.abc import Sequence
+from contextlib import redirect_stdout
+from typing import Any
 
 from argosy.core.errors import InputError
 from argosy.core.statistics.metric import BITS, Metric, share
 from argosy.core.step.contract import Planned
 from argosy.corpus.data.sources import RESERVED_CHANNEL, check_channels, check_mixture, rest_of
 from argosy.corpus.tokens.amounts import micro_batch_problem
+from argosy.model.train.config.model import ModelConfig
 from argosy.model.weights.checkpoint import find_checkpoint
 from argosy.model.weights.pretrained import load_tokenizer
 
@@ -40,6 +44,7 @@ def check_phase(parts: Sequence[Planned], nodes: Sequence[Planned]) -> None:
         check_teacher(node)
         if problem := node.config.phase_problem(new=not node.upstream.get("checkpoint")):
             raise InputError(f"{node.place}.{problem}")
+        check_adapted(node)
         length, context = node.config.sequence_length, context_of(node)
         if context is not None and length > context:
             raise InputError(f"{node.place}.sequence_length={length} is more than the {context} tokens of the model's "
@@ -70,6 +75,7 @@ def check_tuning(parts: Sequence[Planned], nodes: Sequence[Planned]) -> None:
                              "context: lower it, or set 0 for the context")
         check_devices(node)
         check_teacher(node)
+        check_adapted(node)
 
 
 def check_devices(node: Planned) -> None:
@@ -88,14 +94,31 @@ def check_teacher(node: Planned) -> None:
     if not getattr(node.config, "teacher", ""):
         return
     base = _base(node)
-    finished, model = getattr(base, "finished", None), getattr(base.config, "model", None)
-    place = finished.directory if finished else model if isinstance(model, str) else ""
+    place = _place(base)
     sizes = [each.config.vocab_size for each in base.upstream.get("tokenizer", ()) if not getattr(each, "finished", 0)]
     try:
         own = load_tokenizer(find_checkpoint(place).path).get_vocab() if place else {}
         node.config.find_teacher(own, max(sizes, default=math.inf))
     except InputError as error:
         raise InputError(f"{node.place}.teacher: {error}") from None
+
+
+def check_adapted(node: Planned) -> None:
+    """Check that the model of a node has what `lora` and `frozen` name, as far as its configuration is there.
+
+    Raises InputError: no, or the rank is beyond a layer's."""
+    config = node.config
+    if not (config.lora or config.frozen) or (model := _without_weights(_base(node))) is None:
+        return
+    from argosy.model.weights.adapters.places import freeze, places
+
+    try:
+        with redirect_stdout(io.StringIO()):  # the stage says it
+            freeze(model, config.frozen, some=not config.causal)
+        if config.lora:
+            places(model, config.lora if config.causal else config.lora.model_copy(update={"modules_to_save": ()}))
+    except InputError as error:
+        raise InputError(f"{node.place}.{error}") from None
 
 
 def context_of(node: Planned) -> int | None:
@@ -115,6 +138,26 @@ def _base(node: Planned) -> Planned:
     """Return the node whose model others went on with."""
     before = node.upstream.get("checkpoint")
     return _base(before[0]) if before else node
+
+
+def _place(base: Planned) -> str:
+    """Return where the model lies that others go on with; "" where it does not yet."""
+    finished, model = getattr(base, "finished", None), getattr(base.config, "model", None)
+    return finished.directory if finished else model if isinstance(model, str) else ""
+
+
+def _without_weights(base: Planned) -> Any:
+    """Build the model that others go on with on `meta`; None where its configuration is not here yet."""
+    if place := _place(base):
+        from argosy.model.weights.drawn import bare
+        from argosy.model.weights.pretrained import load_config
+
+        return bare(load_config(find_checkpoint(place).path))
+    if not isinstance(getattr(base.config, "model", None), ModelConfig):
+        return None
+    from argosy.model.train.phase import build_model
+
+    return build_model(base.config.model, 2**10, {}, whole=False)
 
 
 def _channels(node: Planned) -> set[str] | None:

@@ -27,7 +27,8 @@ from argosy.model.train.precision import quantization
 from argosy.model.train.sizing.architecture import MIXTURES
 from argosy.model.train.state import carry_optimizer, keep_optimizer
 from argosy.model.train.updates import Sampled
-from argosy.model.weights.adapters.layers import add_adapters, freeze
+from argosy.model.weights.adapters.layers import add_adapters
+from argosy.model.weights.adapters.places import freeze
 from argosy.model.weights.checkpoint import open_final
 from argosy.model.weights.export import Exporter
 from argosy.model.weights.load import load_model

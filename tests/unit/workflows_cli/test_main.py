@@ -68,6 +68,7 @@ def test_what_is_wrong_ends_with_2_and_is_named(argv: list[str], words: str, arg
     ("dpo.micro_batch_size=16", "micro_batch_size=16 is more than batch_size=8, of which it is a part"),
     ("pretrain.sequence_length=512", "pretrain.sequence_length=512 is more than the 128 tokens of the model's"),
     ("sft.lora={kind: qlora}", "sft.lora.kind=qlora computes with weights of 4 bits"),
+    ("anneal.lora={rank: 500}", "anneal.lora.rank=500 is more than the smaller side of model.layers.0.self_attn."),
     ("evaluate.suites={core: all}", "suite core: none of its 13 benchmarks is there (no file mmlu/")])
 def test_what_a_step_would_refuse_the_plan_refuses(override: str, words: str, argosy: Argosy,
                                                    monkeypatch: pytest.MonkeyPatch) -> None:

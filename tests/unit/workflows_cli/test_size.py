@@ -50,6 +50,8 @@ def test_a_preset_for_models_of_use_is_planned_and_sized(preset: str, stages: tu
     given += [] if preset in ("7b-8gpu", "moe") else [f"start.model={model_at(tmp_path / 'there')}"]
     planned = argosy("plan", *given).out
     assert [name for name in stages if f"\n{name} " not in planned] == []
+    if preset == "finetune":
+        assert "sft.frozen names 'layer', which" in argosy("plan", *given, "sft.frozen=[layer]", code=2).err
     sized = argosy("size", *given, "--json")
     found = json.loads(sized.out)
     assert found["fitting"]

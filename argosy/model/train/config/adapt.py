@@ -1,6 +1,6 @@
 """Fields of every phase that name what is trained: all weights, adapters beside them, or all but those that stay."""
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -11,6 +11,9 @@ from argosy.model.weights.adapters import LoRAConfig
 
 class AdaptConfig(NumericsConfig):
     """Fields that leave weights of the checkpoint as they are."""
+
+    causal: ClassVar[bool] = True
+    """Whether its model has the output layer of a language model."""
 
     lora: Annotated[LoRAConfig | None, ADDED] = None
     """Adapters that are trained in place of the weights, such as `{kind: dora, rank: 8}`; null: the weights are."""

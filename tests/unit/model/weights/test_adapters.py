@@ -24,7 +24,8 @@ from argosy.model.train.engines.parts import Parts
 from argosy.model.train.parallelism import Group
 from argosy.model.weights.adapters import LoRAConfig
 from argosy.model.weights.adapters.files import served_adapter
-from argosy.model.weights.adapters.layers import add_adapters, freeze, without_adapters
+from argosy.model.weights.adapters.layers import add_adapters, without_adapters
+from argosy.model.weights.adapters.places import freeze
 from argosy.model.weights.export import Exporter
 from argosy.model.weights.formats.files import convert
 from argosy.model.weights.load import load_model, load_shared
@@ -213,8 +214,8 @@ def test_an_adapter_over_an_adapter_goes_on_from_it(tmp_path: Path) -> None:
 
 
 def test_targets_are_names_or_patterns_that_exist(tmp_path: Path) -> None:
-    def adapted(*targets: str) -> list[str]:
-        model = add_adapters(_model(), LoRAConfig(rank=2, targets=targets), 0, tmp_path)
+    def adapted(*targets: str, rank: int = 2) -> list[str]:
+        model = add_adapters(_model(), LoRAConfig(rank=rank, targets=targets), 0, tmp_path)
         return [name.partition(".lora_A")[0] for name, _ in model.named_parameters() if ".lora_A" in name]
 
     assert adapted("q_proj", "layers.1.mlp.*_proj") == [
@@ -224,6 +225,9 @@ def test_targets_are_names_or_patterns_that_exist(tmp_path: Path) -> None:
         adapted("q_proj", "query")
     with pytest.raises(InputError, match=r"names 'lm_head', which is no linear layer"):
         adapted("lm_head")
+    assert adapted("q_proj", rank=32)
+    with pytest.raises(InputError, match=r"rank=17 .* side of model\.layers\.0\.self_attn\.k_proj, allowed: 1 to 16,"):
+        adapted("all", rank=17)
     with pytest.raises(InputError, match=r"names 'head', .* allowed: model.embed_tokens, model.norm"):
         add_adapters(_model(), LoRAConfig(modules_to_save=("head",)), 0, tmp_path)
 
