@@ -54,7 +54,7 @@ def run(config: RLHFConfig, context: StepContext) -> PosttrainingOutputs:
     return stage.run(model, evaluate, lambda: train_policy(stage, model, chosen, heldout, rewards, true))
 
 
-STEP = Step("rlhf", RLHFConfig, run, version=7, needs="train", makes_model=True,
+STEP = Step("rlhf", RLHFConfig, run, version=8, needs="train", makes_model=True,
             metrics={**TRAINING, **RL}, check=check_tuning, methods=tuple(METHODS), files={"prompts": PROMPTS})
 
 if __name__ == "__main__":

@@ -59,7 +59,8 @@ def make_data(directory: Path, count: int = 96, seed: int = 0) -> Path:
         lines["instructions"].append({"messages": user + good_turn, "lang": "en", "kind": "t"})
         lines["preferences"].append(
             {"prompt": user, "chosen": good_turn, "rejected": bad_turn, "lang": "en", "kind": "t"})
-        lines["prompts"].append({"prompt": user, "answer": good, "accept": [good], "format": "text", "lang": "en"})
+        lines["prompts"].append({"prompt": user, "answer": good, "accept": [good], "format": "text", "lang": "en",
+                                 "channel": "polite" if "please" in question else "curt"})
     for name, records in lines.items():
         heldout = count // 4
         write_lines(directory / f"{name}.jsonl", records[heldout:])

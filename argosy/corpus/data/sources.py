@@ -17,6 +17,7 @@ from argosy.corpus.data.jsonl import MOST_BYTES
 UTF8, AUTO = "utf-8", "auto"
 RESERVED_CHANNEL = "instructions"  # the tokenized conversations have this name
 MAX_CHANNELS = 100
+DEFAULT_CHANNEL = "default"  # of a conversation, a preference or a prompt that names none
 OTHERS = ("other", "*")  # in a mixture: the channels that it does not name, together
 
 # Paths and URIs of the user's files: their bytes count, or what the store of a URI says of them.

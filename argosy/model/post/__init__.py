@@ -17,12 +17,13 @@ PREFERENCES: dict[str, Metric] = {
     "heldout/preference_margin*": Metric("higher")}
 RL: dict[str, Metric] = {
     "rlhf/reward*": Metric("higher"),
+    "rlhf/kl_answer": Metric("lower", "nats an answer"),
     "rlhf/kl*": Metric("lower", "nats a token"),
     "rlhf/truncated": share("lower"),
     "rlhf/groups_of_equal_reward": share("lower"),
-    "rlhf/length": Metric("neither", "tokens"),
+    "rlhf/length*": Metric("neither", "tokens"),
     "rlhf/*": NEITHER,
     "heldout/reward/*stderr": NEITHER,
-    "heldout/reward/*": Metric("higher"),
+    "heldout/reward*": Metric("higher"),
     "heldout/length/*": Metric("neither", "tokens")}
 POSTTRAINING = {**TRAINING, **RL, **HELDOUT, **PREFERENCES}

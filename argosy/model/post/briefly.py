@@ -11,8 +11,9 @@ from argosy.core.errors import StepError
 from argosy.core.step.contract import Progress, StepContext
 from argosy.core.store.files import publish, temporary_of, write_json
 from argosy.core.tracking.tracker import Tracker
+from argosy.corpus.data.sources import DEFAULT_CHANNEL
 from argosy.model.post.config import SFTConfig
-from argosy.model.post.sft import CHANNEL, Sample, finetune, make_rows, sample_parser
+from argosy.model.post.sft import Sample, finetune, make_rows, sample_parser
 from argosy.model.post.stage import Source, Stage
 from argosy.model.train.parallelism import join_group
 from argosy.model.weights.adapters import LoRAConfig
@@ -54,7 +55,7 @@ class Clock(Progress):
 def asked_sample(tokenizer: Any, text: str) -> Sample:
     """Return a text as a user's turn, of which the words alone are learnt."""
     ids, words = encode_question(tokenizer, text)
-    return Sample(np.array(ids, np.int32), np.array(words, np.bool_), CHANNEL)
+    return Sample(np.array(ids, np.int32), np.array(words, np.bool_), DEFAULT_CHANNEL)
 
 
 def learn_texts(

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from argosy.core.store.step_files import given_directory
 from argosy.corpus.data.schemas import ParseError, check_text, turns_of
-from argosy.corpus.data.sources import RESERVED_CHANNEL
+from argosy.corpus.data.sources import DEFAULT_CHANNEL, RESERVED_CHANNEL
 from argosy.corpus.data.split import derive_seed, permuted_index
 from argosy.corpus.data.turns import learnt_turns
 from argosy.corpus.tokens.amounts import Amount
@@ -40,7 +40,6 @@ from argosy.model.train.phase import loss_weights
 from argosy.model.train.updates import Sampled
 from argosy.model.weights.chat import check_length, encode_answers, encode_prompt, learnt_marks
 
-CHANNEL = "default"  # of a record that names none
 PROMPTS = "_prompts"  # ends the name of the channel that has a channel's prompts
 
 
@@ -133,7 +132,7 @@ def sample_parser(tokenizer: Any, max_length: int, *, prompts: bool = False) -> 
     `prompts`: its last answer is to be generated."""
 
     def parse(record: dict[str, Any]) -> Sample:
-        channel = str(record.get("channel") or CHANNEL)
+        channel = str(record.get("channel") or DEFAULT_CHANNEL)
         if "text" in record and "messages" not in record:
             text = tokenizer(check_text(record, "text"), add_special_tokens=False)["input_ids"]
             ids = [token for token in (tokenizer.bos_token_id, *text, tokenizer.eos_token_id) if token is not None]

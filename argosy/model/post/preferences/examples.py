@@ -7,11 +7,10 @@ from typing import Any, TypeVar
 
 from argosy.core.errors import InputError
 from argosy.corpus.data.schemas import Message, ParseError, turns_of
+from argosy.corpus.data.sources import DEFAULT_CHANNEL
 from argosy.model.post.config import PreferenceConfig
 from argosy.model.post.stage import Stage
 from argosy.model.weights.chat import check_length, encode_answer
-
-DEFAULT_CHANNEL = "default"
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from argosy.model.post.rl.networks import (
     make_networks,
     token_weights,
 )
-from argosy.model.post.rl.prompts import Guards, Judged, Stream, as_text, make_samples
+from argosy.model.post.rl.prompts import Guards, Judged, Stream, as_text, make_samples, rows_by_channel
 from argosy.model.post.rl.rewards import Prompt, WeightedRewards
 from argosy.model.post.rl.rollout import Ahead, Collector, Rollout, Sampler, SampleTable, TransformersSampler
 from argosy.model.post.stage import Stage, Trained
@@ -159,6 +159,8 @@ class Learner:
         found = {"rlhf/reward": fmean(rollout.scores), "rlhf/length": float(mask.sum(1).mean()),
                  "rlhf/truncated": 1 - fmean(rollout.ended),
                  **{f"rlhf/reward/{name}": fmean(part) for name, part in rollout.parts.items()}}
+        columns = {"reward": (torch.tensor(rollout.scores), torch.ones(len(mask))),
+                   "length": (mask.sum(1), torch.ones(len(mask)))}
         if config.copies > 1:
             found["rlhf/groups_of_equal_reward"] = float((scores == scores[:, :1]).all(1).float().mean())
         if config.dynamic_sampling:
@@ -167,7 +169,8 @@ class Learner:
             found |= {"rlhf/kl": float(masked_mean(k3(sampled, reference), mask)),
                       "rlhf/kl_k1": float(masked_mean(k1(sampled, reference), mask)),
                       "rlhf/kl_answer": float((k1(sampled, reference) * mask).sum(1).mean())}
-        return found
+            columns["kl"] = (k3(sampled, reference) * mask).sum(1), mask.sum(1)
+        return found | means_by_channel(self.collector.stream, rollout.places, columns)
 
     def learn(self, experience: Experience, number: int) -> Values:
         """Take the optimizer steps that the rollout serves; returns means over its tokens."""
@@ -220,6 +223,19 @@ class Learner:
             parts.append((*laid_out([experience.rows[row] for row in rows], device), chosen))
         found: tuple[Tensor, Tensor] = engine.update(parts, total, rate)
         return found
+
+
+def means_by_channel(stream: Stream, places: Sequence[int], columns: Mapping[str, tuple[Tensor, Tensor]]) -> Values:
+    """Return means over each channel's answers, where the run's prompts are of several.
+
+    Args:
+        places: of the answers' prompts in the stream.
+        columns: by name, a sum over each answer and what it is a sum over, (answers,) each."""
+    if len(rows_by_channel(stream.prompts)) < 2:
+        return {}
+    channels = rows_by_channel([stream.at(place) for place in places])
+    return {f"rlhf/{name}_by_channel/{channel}": float(above[rows].sum() / below[rows].sum())
+            for name, (above, below) in columns.items() for channel, rows in channels.items()}
 
 
 def padded(rows: Sequence[Sequence[float]]) -> Tensor:

@@ -95,6 +95,14 @@ class Stream:
         return list(range(self.next - count, self.next))
 
 
+def rows_by_channel(prompts: Sequence[Prompt]) -> dict[str, list[int]]:
+    """Return the places of each channel's prompts, by its name."""
+    rows: dict[str, list[int]] = {}
+    for row, prompt in enumerate(prompts):
+        rows.setdefault(prompt.channel, []).append(row)
+    return dict(sorted(rows.items()))
+
+
 def make_samples(tokenizer: Any, prompts: Sequence[Prompt], answers: Sequence[Sequence[int]],
                  stop_ids: Sequence[int]) -> list[Sample]:
     texts = tokenizer.batch_decode([list(answer) for answer in answers], skip_special_tokens=True)
@@ -140,8 +148,9 @@ def evaluate_policy(policy: Any, reference: Any, tokenizer: Any, prompts: Sequen
         decoding: its temperature is that of the sampled half; the same seed before and after training.
 
     Returns:
-        The metrics heldout/reward/<greedy|sampled>, the same by component below it, heldout/length/<...> in tokens, and
-        heldout/kl, heldout/kl_k1, heldout/kl_k3 in nats an answer sampled at temperature 1."""
+        The metrics heldout/reward/<greedy|sampled>, the same by component below it, heldout/length/<...> in tokens,
+        heldout/kl, heldout/kl_k1, heldout/kl_k3 in nats an answer sampled at temperature 1, and, where prompts are of
+        several channels, heldout/reward_by_channel/<channel> of the sampled answers."""
     values: dict[str, float] = {}
     ids = [prompt.ids for prompt in prompts]
     for kind, copies, chosen in (("greedy", 1, replace(decoding, temperature=0.0)), ("sampled", SAMPLES, decoding)):
@@ -155,7 +164,11 @@ def evaluate_policy(policy: Any, reference: Any, tokenizer: Any, prompts: Sequen
         answers = _answers(policy, ids, SAMPLES, replace(decoding, temperature=1.0))
     kl = answer_kl(policy, reference, [each for each in ids for _ in range(SAMPLES)], answers, decoding.pad_id)
     values |= {f"heldout/{name}": value for name, value in kl.items()}
-    return PolicyEvaluation(values, [fmean(totals[at : at + SAMPLES]) for at in range(0, len(totals), SAMPLES)])
+    means = [fmean(totals[at : at + SAMPLES]) for at in range(0, len(totals), SAMPLES)]
+    if len(channels := rows_by_channel(prompts)) > 1:
+        values |= {f"heldout/reward_by_channel/{name}": fmean([means[row] for row in rows])
+                   for name, rows in channels.items()}
+    return PolicyEvaluation(values, means)
 
 
 def _answers(policy: Any, prompts: Sequence[Sequence[int]], copies: int, decoding: Decoding) -> list[list[int]]:

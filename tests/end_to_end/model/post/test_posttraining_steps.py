@@ -112,7 +112,11 @@ def test_rlhf_raises_the_reward_and_reports_its_kl(root: Path, early_sft: Path, 
     assert metrics["heldout/kl/before"] == pytest.approx(0, abs=1e-6)
     assert metrics["heldout/kl/after"] > 0.01
     assert log.logged["rlhf/kl", 15] > 0
-    assert {"rlhf/reward", "rlhf/reward/ended", "rlhf/reward/model"} <= {name for name, _ in log.logged}
+    by_channel = {f"rlhf/{name}_by_channel/{channel}" for name in ("reward", "length", "kl")
+                  for channel in ("polite", "curt")}
+    assert {"rlhf/reward", "rlhf/reward/ended", "rlhf/reward/model"} | by_channel <= {name for name, _ in log.logged}
+    low, high = sorted(metrics[f"heldout/reward_by_channel/{channel}/after"] for channel in ("polite", "curt"))
+    assert low < metrics["heldout/reward/sampled/after"] < high
 
 
 @pytest.mark.parametrize(("name", "models", "values"), [

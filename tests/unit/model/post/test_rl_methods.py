@@ -15,8 +15,11 @@ from transformers import AutoModelForCausalLM
 
 from argosy.model.infer import logprobs as kl
 from argosy.model.post.rl import RLHFConfig, networks
+from argosy.model.post.rl.learning import means_by_channel
 from argosy.model.post.rl.methods import Outcome
 from argosy.model.post.rl.methods.ppo import generalized_advantages
+from argosy.model.post.rl.prompts import Stream
+from argosy.model.post.rl.rewards import Prompt
 from argosy.model.train.config.model import ModelConfig
 from argosy.model.train.phase import build_model
 from tests.posttraining_fixtures import make_checkpoint, make_tokenizer
@@ -49,6 +52,17 @@ def test_advantages_are_the_sum_of_the_discounted_errors(mask: Tensor, gamma: fl
             assert returns[row, at[t]].item() == pytest.approx(expected + v[t], abs=1e-5)
     assert torch.all(advantages[mask == 0] == 0)
     assert torch.all(returns[mask == 0] == 0)
+
+
+def test_means_by_channel_are_of_the_channels_answers_and_of_one_channel_there_are_none() -> None:
+    stream = Stream([Prompt([], [1], {"channel": name} if name else {}) for name in ("maths", "", "maths", "")], seed=0)
+    places = [place for place in range(4) for _ in range(2)]
+    channels = [stream.at(place).channel for place in places]
+    nats, tokens = torch.arange(8.0), torch.tensor([1.0, 2, 3, 4, 5, 6, 7, 8])
+    expected = {f"rlhf/kl_by_channel/{name}": sum(number for number, of in enumerate(channels) if of == name)
+                / sum(number + 1 for number, of in enumerate(channels) if of == name) for name in ("default", "maths")}
+    assert means_by_channel(stream, places, {"kl": (nats, tokens)}) == pytest.approx(expected)
+    assert means_by_channel(Stream(stream.prompts[:1], seed=0), [0], {"kl": (nats[:1], tokens[:1])}) == {}
 
 
 def test_tokens_that_the_sampler_found_less_likely_weigh_more_up_to_the_cap() -> None:

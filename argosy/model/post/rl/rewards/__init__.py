@@ -16,6 +16,7 @@ from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
 from argosy.core.plugins import Folder, config_of
 from argosy.corpus.data.schemas import Message
+from argosy.corpus.data.sources import DEFAULT_CHANNEL
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,10 @@ class Prompt:
     messages: Sequence[Message]
     ids: list[int]
     fields: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def channel(self) -> str:
+        return str(self.fields.get("channel") or DEFAULT_CHANNEL)
 
 
 @dataclass(frozen=True)
