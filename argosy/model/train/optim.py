@@ -111,16 +111,27 @@ def make_optimizer(model: Any, config: TrainConfig) -> torch.optim.Optimizer:
     others = [p for p in parameters if id(p) in vectors | embedding]
     adamw: dict[str, Any] = {"lr": config.learning_rate, "betas": (config.beta1, config.beta2), "fused": True}
     if config.optimizer == "muon":
-        groups = [{"params": matrices, "weight_decay": config.weight_decay, "muon": True},
-                  {"params": others, "weight_decay": 0.0}]
+        groups = _rated(model, config, [{"params": matrices, "weight_decay": config.weight_decay, "muon": True},
+                                        {"params": others, "weight_decay": 0.0}])
         # A phase in float32 may be on a CPU without instructions for bfloat16, where that takes three times as long.
         return MuonAdamW(groups, torch.float32 if config.dtype == "float32" else torch.bfloat16, **adamw)
-    groups = [{"params": matrices, "weight_decay": config.weight_decay}, {"params": others, "weight_decay": 0.0}]
+    groups = _rated(model, config, [{"params": matrices, "weight_decay": config.weight_decay},
+                                    {"params": others, "weight_decay": 0.0}])
     if config.optimizer == "adafactor":  # its rate is a share of the root mean square of a parameter
         return torch.optim.Adafactor(groups, lr=config.learning_rate)
     if config.optimizer == "adamw_8bit":
         return _adamw_8bit(groups, config)
     return torch.optim.AdamW(groups, **adamw)
+
+
+def _rated(model: Any, config: TrainConfig, groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Put the matrices B of adapters into groups of their own, of `lora.rate_ratio` times the learning rate."""
+    if not config.lora or config.lora.rate_ratio == 1:
+        return groups
+    second = {id(parameter) for name, parameter in model.named_parameters() if ".lora_B." in name}
+    return [{**group, "params": chosen, "rate": rate} for group in groups
+            for own, rate in ((False, 1.0), (True, config.lora.rate_ratio))
+            if (chosen := [each for each in group["params"] if (id(each) in second) is own])]
 
 
 def _adamw_8bit(groups: list[dict[str, Any]], config: TrainConfig) -> torch.optim.Optimizer:
@@ -197,12 +208,13 @@ class UpdateSize:
 
 
 def set_rate(optimizer: torch.optim.Optimizer, learning_rate: float) -> None:
-    """Set the learning rate of all groups; some optimizers keep it as a tensor."""
+    """Set the learning rate of all groups, of which one may have `rate` times it; some keep it as a tensor."""
     for group in optimizer.param_groups:
+        own = learning_rate * group.get("rate", 1.0)
         if isinstance(group["lr"], Tensor):
-            group["lr"].fill_(learning_rate)
+            group["lr"].fill_(own)
         else:
-            group["lr"] = learning_rate
+            group["lr"] = own
 
 
 def plain(state: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -16,7 +16,7 @@ from argosy.core.step.machine import free_port
 from argosy.model.train.config import TrainConfig
 from argosy.model.train.engines.base import Engine, Wrap
 from argosy.model.train.engines.parts import WEIGHT, Held, Parts, everywhere
-from argosy.model.train.optim import UpdateSize, make_optimizer
+from argosy.model.train.optim import UpdateSize, make_optimizer, set_rate
 from argosy.model.train.parallelism import Group
 from argosy.model.weights.drawn import Numbers
 
@@ -78,8 +78,7 @@ class DeepSpeedEngine(Engine):
         return sums
 
     def _update(self, learning_rate: float) -> Tensor:
-        for group in self._engine.optimizer.param_groups:
-            group["lr"] = learning_rate
+        set_rate(self._engine.optimizer, learning_rate)
         norm = None
         if not self.config.zero.stage:  # gradients are whole after the last backward, and DeepSpeed tells no norm
             parameters = [parameter for _, parameter in self._named]

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from argosy.core.config.schema import Config
+from argosy.core.config.schema import ADDED, Config
 
 PositiveInt = Annotated[int, Field(gt=0)]
 
@@ -20,6 +20,9 @@ class LoRAConfig(Config):
     """Columns of the one matrix and rows of the other."""
     alpha: float = Field(default=32.0, gt=0)
     """The product counts alpha / rank times; with rslora, alpha / sqrt(rank) times."""
+    rate_ratio: Annotated[float, Field(gt=0), ADDED] = 1.0
+    """Learning rate of the second matrix, B, over that of the first, A (LoRA+, Hayou et al. 2024, take 16 for models of
+    billions of parameters)."""
     dropout: float = Field(default=0.0, ge=0, lt=1)
     """Share of an adapter's inputs that is set to 0 in training."""
     targets: Annotated[tuple[str, ...], BeforeValidator(

@@ -1,19 +1,23 @@
 """Schedules, Muon, parameter groups, RoPE and bfloat16 products: against other implementations of the same."""
 
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
+from peft.optimizers import create_loraplus_optimizer
 from pydantic import ValidationError
 from transformers import get_scheduler
 
 from argosy.model.train.config import TrainConfig
 from argosy.model.train.config.model import ModelConfig
-from argosy.model.train.optim import MuonAdamW, learning_rate, make_optimizer
+from argosy.model.train.optim import MuonAdamW, learning_rate, make_optimizer, set_rate
 from argosy.model.train.phase import build_model, lengthen
 from argosy.model.train.precision import _in_float32, speed_up_bfloat16
+from argosy.model.weights.adapters import LoRAConfig
+from argosy.model.weights.adapters.layers import add_adapters
 
 TINY = ModelConfig(hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=2,
                    num_key_value_heads=2)
@@ -74,6 +78,24 @@ def test_only_hidden_matrices_decay_and_every_parameter_is_trained(optimizer: An
     assert all(name.endswith("_proj.weight") for name in names)
     assert len(names) == 2 * 7
     assert sum(len(g["params"]) for g in made.param_groups) == len(list(model.parameters()))
+
+
+def test_the_second_matrices_of_adapters_learn_at_a_multiple_of_the_rate_as_pefts_do(tmp_path: Path) -> None:
+    """Of LoRA+; the first are the same in both."""
+    tiny().save_pretrained(tmp_path)
+    ours, theirs = (add_adapters(tiny(), LoRAConfig(rank=4), 0, tmp_path) for _ in range(2))
+    a = make_optimizer(ours, TrainConfig(lora=LoRAConfig(rank=4, rate_ratio=16), beta2=0.999, weight_decay=0))
+    b = create_loraplus_optimizer(theirs, torch.optim.AdamW, lr=1e-2, loraplus_lr_ratio=16)
+    for step in range(3):
+        for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+            if one.requires_grad:
+                one.grad = torch.randn(one.shape, generator=torch.Generator().manual_seed(step))
+                other.grad = one.grad.clone()
+        set_rate(a, 1e-2)
+        a.step()
+        b.step()
+    for (name, one), other in zip(ours.named_parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(one, other, msg=name)
 
 
 def test_lengthening_keeps_the_weights_and_slows_the_rotations() -> None:
