@@ -30,7 +30,7 @@ def run(config: RLHFConfig, context: StepContext) -> PosttrainingOutputs:
 
     source = stage.source
     room = prompts.room_of_prompts(config.max_length or source.context, config.max_new_tokens)
-    around = Surroundings(config.reward_model, source.device, config.reward_caution)
+    around = Surroundings(config.reward_model, source.device, config.reward_caution, config.classifier)
     rewards = WeightedRewards(config.rewards, around)
     true = WeightedRewards(config.guards.true_reward, around) if config.guards.true_reward else None
 

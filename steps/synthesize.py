@@ -73,7 +73,7 @@ def run(config: SynthesizeConfig, context: StepContext) -> SynthesisOutputs:
 
     group = join_group(context)
     rejects, benchmark = Rejects(), _benchmark(config, data)
-    around = Surroundings(config.reward_model, group.device, config.reward_caution)
+    around = Surroundings(config.reward_model, group.device, config.reward_caution, config.classifier)
     rewards = WeightedRewards(config.rewards, around) if config.rewards else None
     # Every process cleans alike, and rank 0 writes.
     with TemporaryDirectory() as spare, JsonlWriters(context.out if group.rank == 0 else Path(spare)) as writers:

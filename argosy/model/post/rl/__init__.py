@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from argosy.core.config.schema import ADDED, RUNTIME, Config, Rate, Upstream, joined
+from argosy.core.config.schema import ADDED, RUNTIME, Config, External, Rate, Upstream, joined
 from argosy.core.errors import InputError
 from argosy.corpus.tokens.amounts import Amount
 from argosy.model.post.config import PositiveInt, PosttrainingConfig, check_method, make_method
@@ -27,6 +27,15 @@ def asks_model(rewards: dict[str, Any]) -> bool:
     """Tell whether the reward model has a weight."""
     given = rewards.get("model", 0.0)
     return bool(given.get("weight", 1.0) if isinstance(given, dict) else given)
+
+
+def classifier_problem(rewards: dict[str, Any], classifier: str) -> str:
+    """Say that a reward lacks its classifier, or a classifier its reward; "" where neither does."""
+    if ("classifier" in rewards) == bool(classifier):
+        return ""
+    return ("rewards has 'classifier', and classifier is empty: give the directory of a model for sequence "
+            "classification" if not classifier else f"classifier={classifier!r} is for the reward of this name, which "
+            "rewards has not: add it, such as rewards.classifier=1, or leave classifier out")
 
 
 class GroupConfig(Config):
@@ -143,6 +152,9 @@ class RLHFConfig(_WithMethods):
     of argosy.model.post.rl.rewards (docs/posttraining.md)."""
     reward_caution: Annotated[float, Field(ge=0), ADDED] = 0.0
     """Standard deviations over a reward model's heads that are taken off their mean (Coste et al. 2024)."""
+    classifier: Annotated[External, ADDED] = ""
+    """Directory of a model for sequence classification, with a tokenizer of its own; needed if `rewards` has
+    "classifier"."""
     batch_size: PositiveInt = 64
     """Answers of a rollout, over all processes."""
     micro_batch_size: PositiveInt = 64
@@ -186,7 +198,8 @@ class RLHFConfig(_WithMethods):
             except InputError as error:
                 raise ValueError(str(error)) from None
         check_method(self, METHODS)
-        if problem := self._batch_problem() or self._choice_problem():
+        rewards = self.rewards | self.guards.true_reward
+        if problem := classifier_problem(rewards, self.classifier) or self._batch_problem() or self._choice_problem():
             raise ValueError(problem)
         if self.server != ServerConfig() and self.generation != "vllm":
             raise ValueError(f"server is for generation=vllm, and generation={self.generation} samples in this "

@@ -5,12 +5,22 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from argosy.core.config.explain import likely
-from argosy.core.config.schema import RUNTIME, Config, External, Measured, ModelDir, ParallelConfig, Seed, Upstream
+from argosy.core.config.schema import (
+    ADDED,
+    RUNTIME,
+    Config,
+    External,
+    Measured,
+    ModelDir,
+    ParallelConfig,
+    Seed,
+    Upstream,
+)
 from argosy.core.errors import InputError
 from argosy.core.step.machine import fast_products
 from argosy.corpus.cleaning.records import CurationConfig
 from argosy.model.post.config import PositiveInt
-from argosy.model.post.rl import Rewards
+from argosy.model.post.rl import Rewards, classifier_problem
 from argosy.model.post.rl.rewards import configs
 from argosy.model.post.synthesis.methods import INSTRUCTIONS, METHODS, PREFERENCES
 from argosy.model.weights.elsewhere import is_hub_name
@@ -69,6 +79,8 @@ class SynthesisConfig(ParallelConfig):
     """Weight of each reward, or its settings, as in RL; distillation has none by default, and keeps all answers."""
     reward_caution: Annotated[float, Field(ge=0)] = 0.0
     """Standard deviations over a reward model's heads that are taken off their mean."""
+    classifier: Annotated[External, ADDED] = ""
+    """Directory of a model for sequence classification, as in RL."""
     threshold: float = 1.0
     """Sum of the weighted rewards that a good answer reaches (rejection_sampling, on_policy_pairs, distillation)."""
     keep: PositiveInt = 1
@@ -125,7 +137,8 @@ class SynthesisConfig(ParallelConfig):
             configs(self.rewards)
         except InputError as error:
             raise ValueError(str(error)) from None
-        if problem := self._field_problem() or self._teacher_problem() or self._answer_problem():
+        if problem := (classifier_problem(self.rewards, self.classifier) or self._field_problem()
+                       or self._teacher_problem() or self._answer_problem()):
             raise ValueError(problem)
 
     def settled(self, *, gpu: bool) -> Self:

@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from pydantic import ValidationError
+from transformers import BertConfig, BertForSequenceClassification, LlamaConfig, LlamaForSequenceClassification
 
 from argosy.core.config.load import load
-from argosy.core.errors import InputError
+from argosy.core.errors import InputError, StepError
 from argosy.corpus.data.counts import Rejects, read_records
+from argosy.corpus.data.schemas import assistant, user
 from argosy.model.post.rl import RLHFConfig
 from argosy.model.post.rl.prompts import prompt_parser
 from argosy.model.post.rl.rewards import Prompt, Sample, Surroundings, WeightedRewards
@@ -54,6 +57,7 @@ def test_an_answer_that_was_cut_is_out_of_format_and_has_not_ended() -> None:
 
 
 @pytest.mark.parametrize(("override", "message"), [
+    ("rewards.classifier=1", "rewards has 'classifier', and classifier is empty"),
     ("rewards.acept=1", r"rewards has 'acept': unknown reward 'acept'; did you mean 'accept'\? \(there are: accept, "),
     ("rewards.maths.tolerance=-1", "rewards.maths.tolerance is -1, allowed: a number from 0 on"),
     ("rewards.maths.toleranse=1", "rewards.maths.toleranse is not a field; nearest: rewards.maths.tolerance"),
@@ -249,3 +253,36 @@ def test_gold_answers_of_gsm8k_are_right_and_changed_ones_wrong() -> None:
         assert [(text, reason) for text, total, reason in zip(texts, found.totals, found.reasons["maths"], strict=True)
                 if total != value] == []
     assert len(gold) == 1319
+
+
+@pytest.mark.parametrize("kind", ["decoder", "encoder"])
+def test_a_classifier_reads_its_own_tokens_and_scores_as_alone(kind: str, tmp_path: Path) -> None:
+    """Whatever is padded beside: the decoder's padding ends its turns too, and the encoder has no template."""
+    tokenizer, shape = make_tokenizer(), {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 2,
+                                          "num_attention_heads": 2, "max_position_embeddings": 32}
+    torch.manual_seed(0)
+    model: Any = LlamaForSequenceClassification(LlamaConfig(
+        **shape, vocab_size=len(tokenizer), num_labels=1, pad_token_id=tokenizer.eos_token_id))
+    label, tokenizer.pad_token = "", tokenizer.eos_token
+    if kind == "encoder":
+        model = BertForSequenceClassification(BertConfig(
+            **shape, vocab_size=len(tokenizer), id2label={0: "bad", 1: "good"}, pad_token_id=tokenizer.pad_token_id))
+        label, tokenizer.chat_template = "good", None
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    around = Surroundings(classifier=str(tmp_path))
+    prompts = [Prompt(user("say " + "red " * number), [1]) for number in (1, 3, 2)]
+    samples = [Sample(prompt, [1, 2], "blue", ended=True) for prompt in prompts]
+    found = WeightedRewards({"classifier": {"label": label}}, around)(samples).totals
+    for prompt, value in zip(prompts, found, strict=True):
+        text = prompt.messages[0]["content"]
+        ids: Any = (tokenizer(text, "blue", return_tensors="pt") if label else tokenizer.apply_chat_template(
+            [*user(text), *assistant("blue")], return_dict=True, return_tensors="pt"))
+        logits = model.eval()(**ids).logits[0].detach()
+        assert value == pytest.approx(float(logits.softmax(0)[1] if label else logits[0]), abs=1e-6)
+    assert len({f"{value:.6f}" for value in found}) == 3
+    with pytest.raises(InputError, match="label is 'other'"):
+        WeightedRewards({"classifier": {"label": "other"}}, around)
+    long = Sample(Prompt(user("red " * 40), [1]), [1], "blue", ended=True)
+    with pytest.raises(StepError, match="which reads 32 at most"):
+        WeightedRewards({"classifier": {"label": label}}, around)([long])

@@ -65,12 +65,13 @@ class RewardConfig(Config):
 
 @dataclass(frozen=True)
 class Surroundings:
-    """Inputs of rewards from the step: the directory of a reward_model step, or "", the device of its model, and the
-    standard deviations of its heads by which it is cautious."""
+    """Inputs of rewards from the step: the directory of a reward_model step, or "", the device of its model, the
+    standard deviations of its heads by which it is cautious, and the directory of a classifier, or ""."""
 
     reward_model: str = ""
     device: Any = "cpu"
     caution: float = 0.0
+    classifier: str = ""
 
 
 C = TypeVar("C", bound=RewardConfig)
