@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 from argosy.core.config.explain import likely
 from argosy.core.errors import InputError
 from argosy.core.store.files import json_text
+from argosy.planning.report import short
 from workflows.cli.command import Command, checked, positive, user_path
 from workflows.cli.options import OVERRIDES, PHASES, add_config, config_file, load_config, trained_model
 from workflows.compose import compose
 
 if TYPE_CHECKING:
     from argosy.model.train.config import TrainConfig
+    from argosy.model.train.sizing.architecture import Architecture
     from argosy.model.train.sizing.layouts import Proposals
     from workflows.lifecycle import LifecycleConfig
 
@@ -22,7 +24,8 @@ if TYPE_CHECKING:
 def configure(parser: argparse.ArgumentParser) -> None:
     add_config(parser)
     directory = checked(user_path, "a directory that is there", Path.is_dir)
-    parser.add_argument("--stage", default="pretrain", metavar="STAGE", help=f"{', '.join(PHASES)} (default: pretrain)")
+    parser.add_argument("--stage", metavar="STAGE",
+                        help=f"{', '.join(PHASES)} (default: the one that overrides name, else pretrain)")
     parser.add_argument("--model-dir", type=directory, metavar="DIR",
                         help="a model of Hugging Face, whose config.json is read instead of pretrain.model")
     parser.add_argument("--gpu", default="h100", metavar="TYPE", help="such as h100, a100, h200 (default: h100)")
@@ -44,8 +47,11 @@ def run(args: argparse.Namespace) -> int:
     from argosy.planning.report import Question, as_data, in_words
 
     config = load_config(args)
-    stage = _stage(args, config).model_dump()
-    job = read_job(stage, open_architecture(args.model_dir) if args.model_dir else trained_model(config))
+    named = {text.partition(".")[0] for text in args.overrides} & {*PHASES}
+    args.stage = args.stage or (named.pop() if len(named) == 1 else "pretrain")
+    model = open_architecture(args.model_dir) if args.model_dir else trained_model(config)
+    stage = _stage(args, config, model).model_dump()
+    job = read_job(stage, model)
     gpu, own = find_gpu(args.gpu), stage["processes"]
     gpus = own if own > 1 else args.gpus * args.nodes
     price = gpu.price if args.price is None else args.price
@@ -56,22 +62,26 @@ def run(args: argparse.Namespace) -> int:
     else:
         found = propose(job, gpu.usable, gpus, args.gpus)
     if args.json:
-        print(json_text(as_data(job, asked, found), indent=1, ensure_ascii=True))
+        print(json_text({"stage": args.stage, **as_data(job, asked, found)}, indent=1, ensure_ascii=True))
     else:
-        print(in_words(job, asked, found, _hints(args, found) if own == 1 else {}))
+        print(f"{args.stage}: " + in_words(job, asked, found, _hints(args, found) if own == 1 else {}))
     return 0
 
 
-def _stage(args: argparse.Namespace, config: "LifecycleConfig") -> "TrainConfig":
-    """Find the stage's config. Raises InputError: there is no such stage, or the config leaves it out."""
+def _stage(args: argparse.Namespace, config: "LifecycleConfig", model: "Architecture") -> "TrainConfig":
+    """Find the stage's config. Raises InputError: there is no such stage, the config leaves it out, or plan refuses
+    what it keeps of its weights."""
     if args.stage not in PHASES:
         raise InputError(f"--stage is {args.stage!r}, allowed: {', '.join(PHASES)}; {likely(args.stage, PHASES)}")
     stage: TrainConfig | None = getattr(config, args.stage)
     if stage is None:
         raise InputError(f"--stage is {args.stage!r}, which the config leaves out: take another stage")
+    if problem := stage.phase_problem(new=not (config.start or args.model_dir or args.stage != "pretrain")):
+        raise InputError(f"{args.stage}.{problem}")
     if stage.lora or stage.frozen:
-        print(f"{args.stage} keeps weights (lora, frozen): less memory than this, which counts all as trained",
-              file=sys.stderr)
+        thin = f", and no adapters (of up to {short(model.adapter_parameters(stage.lora.rank))})" if stage.lora else ""
+        print(f"{args.stage} keeps weights (lora, frozen), and these figures count all {short(model.parameters())} "
+              f"parameters as trained{thin}", file=sys.stderr)
     if args.stage not in (chosen := config.chosen()):
         trained = ", ".join(name for name in (*PHASES, *config.default_tree()) if name in chosen) or "nothing"
         print(f"the config trains {trained}, and no {args.stage}: these are figures of {args.stage} if it did, as "

@@ -34,10 +34,13 @@ def test_size_tells_why_layouts_fit_or_do_not(tmp_path: Path, argosy: Argosy) ->
     assert "too much" in lines["ZeRO-2"]
     assert "optimizer" in lines["ZeRO-2"]
     assert "fits" in lines["ZeRO-3"]
-    for words in ("llama of 8.03 B parameters", "at MFU 0.4, which is assumed", "bound by arithmetic",
+    for words in ("pretrain: llama of 8.03 B parameters", "at MFU 0.4, which is assumed", "bound by arithmetic",
                   "all-gather: weights", "tokens a day"):
         assert words in said
     assert "pretrain.micro_batch_size=8" in argosy("size", "--gpus", "1").out  # of the demo
+    adapted = argosy("size", "anneal.lora.rank=32")
+    assert adapted.out.startswith("anneal: llama of")
+    assert "as trained, and no adapters (of up to " in adapted.err
 
 
 @pytest.mark.parametrize(("preset", "stages"), [
@@ -55,6 +58,7 @@ def test_a_preset_for_models_of_use_is_planned_and_sized(preset: str, stages: tu
     sized = argosy("size", *given, "--json")
     found = json.loads(sized.out)
     assert found["fitting"]
+    assert found["stage"] == "pretrain"
     assert ("the config trains sft, and no pretrain" in sized.err) == (preset == "finetune")
     assert (found["parameters"]["active"] < found["parameters"]["total"]) == (preset == "moe")
 
@@ -89,6 +93,7 @@ def test_size_refuses_what_cannot_be(tmp_path: Path, argosy: Argosy) -> None:
         ("--stage", "preetrain"): "nearest: pretrain",
         ("--mfu", "40"): "is '40', allowed: a number above 0, up to 1",
         ("--model-dir", str(tmp_path)): "config.json cannot be read",
+        ("pretrain.frozen=[norm]",): "pretrain.frozen keeps weights as they are, and those of a new model",
         ("--stage", "anneal", "anneal=null"): "which the config leaves out",
         ("--preset", "continue", hub): "is of the hub, and not here",
     }.items():
