@@ -109,7 +109,7 @@ _OWN = ("value_error", "assertion_error")  # raised by validators of ours, in wo
 
 def config_error(cls: type[BaseModel], error: ValidationError, origins: Mapping[schema.KeyPath, str] | None = None,
                  typed: Collection[schema.KeyPath] = ()) -> InputError:
-    """Make one InputError with a line for each thing that is wrong.
+    """Make one InputError with a line for each thing that is wrong; what aliases share in YAML is told once.
 
     `origins`: where the value at a path was written: `FILE, line N`, or the override; the layer that wins last.
     `typed`: the paths of overrides."""
@@ -117,11 +117,15 @@ def config_error(cls: type[BaseModel], error: ValidationError, origins: Mapping[
     for detail in error.errors(include_url=False):
         loc = tuple(map(str, detail["loc"])) if detail["type"] == "invalid_key" else detail["loc"]  # as YAML has keys
         found.setdefault(_path(cls, loc), []).append(detail)
-    lines = []
+    told: dict[tuple[str, ...], list[str]] = {}
     for path, details in found.items():
         problem = _problem(cls, path, details)
-        where = _where(path, problem if details[0]["type"] in _OWN else "", origins or {}, typed)
-        lines.append(f"{where}: {problem}" if where else problem)
+        own, name = details[0]["type"] in _OWN, ".".join(map(str, path))
+        where = _where(path, problem if own else "", origins or {}, typed)
+        same = where, "" if own else str(path[-1:]), problem.removeprefix(name) if where else problem
+        before = told.setdefault(same, [])
+        before.append(name if before else f"{where}: {problem}" if where else problem)
+    lines = [first + f" (so too {first_of(others, 3)})" * bool(others) for first, *others in told.values()]
     if len(lines) == 1:
         return InputError(lines[0])
     return InputError("\n  ".join((f"{len(lines)} things are wrong:", *lines)))

@@ -126,6 +126,8 @@ def test_a_stage_is_on_spot_machines_where_the_profile_says_and_saves_as_often_a
     ({"storage": {"claim": "a"}, "stages": {"pretrian": {"cpu": "2"}}}, "pretrain"),
     ({"storage": {"claim": "a"}, "tracking": {"uri": "https://me:hunter2@mlflow.example.com"}}, "uri has a user"),
     ({"storage": {"claim": "a"}, "defaults": {"env": {"HF_TOKEN": "hunter2"}}}, "HF_TOKEN"),
+    ({"storage": {"claim": "a"}, "stages": {"dpo": (bad := {"env": {"HF_TOKEN": "hunter2"}}), "sft": bad}},
+     r"stages\.dpo is wrong: env has HF_TOKEN: .* \(so too stages\.sft\)$"),
     ({"storage": {"claim": "a"}, "defaults": {"devices": {"fabric": "efa"}}}, "vpc.amazonaws.com/efa: 1"),
     ({"storage": {"claim": "a"}, "defaults": {"devices": {"resource": "nvidia.com/mig-1g.10gb", "gpus": 2}}},
      "gpus is 2, allowed: 1 of nvidia.com/mig-1g.10gb"),
