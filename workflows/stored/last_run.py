@@ -13,6 +13,7 @@ from argosy.core.config.explain import config_error, first_of, likely, nearest
 from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
 from argosy.core.store.files import make_directory, read_record, write_json
+from argosy.core.store.provenance import DIGITS
 from argosy.core.store.step_files import NODE, OUTPUTS, ended, read_done
 from argosy.core.tracking.spool import PIPELINES
 from argosy.model.weights.pretrained import is_gguf
@@ -163,7 +164,15 @@ def newest_config(store: Path, line: str, cls: type[C]) -> C | None:
 
 
 def unfinished(store: Path, name: str, directory: Path) -> str:
-    """Why `directory`, which belongs to the node `name`, has no results yet, and what to type."""
+    """Why `directory`, which belongs to the node `name`, has no results yet, what to type, and where results of an
+    earlier config are."""
+    others = [path for _, path in step_directories(directory.parent) if path.name[:-DIGITS] == directory.name[:-DIGITS]]
+    done = [path for path in others if path != directory and read_done(path) is not None]
+    earlier = f"; the newest that is done is {max(done, key=ended)}" if done else ""
+    return _why_unfinished(store, name, directory) + earlier
+
+
+def _why_unfinished(store: Path, name: str, directory: Path) -> str:
     state = state_of(str(directory))
     at = "" if store == Path("runs") else f" --store {store}"
     if state is None:
