@@ -123,7 +123,7 @@ def test_evaluations_wait_in_the_same_queue(api: tuple[str, str], queued: Cluste
     stages = "stages=[clean, tokenizer, tokenize, pretrain, evaluate]"
     resize(queued, api, "100m")
     name = queued.submit(to="evaluate", overrides=stages, profile="queued")
-    queued.until(lambda: groups(queued, api, "Pod"), "an evaluation that waits")
+    queued.until(lambda: groups(queued, api, "Pod" if api == KUEUE else "Workflow"), "an evaluation that waits")
     assert not list(store.glob("evaluate-*/log.txt"))
     resize(queued, api, TWO)
     assert queued.wait(name)["status"]["phase"] == "Succeeded"
