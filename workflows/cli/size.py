@@ -3,6 +3,7 @@
 import argparse
 import shlex
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--mfu", type=share, metavar="X", help="share of the peak FLOPs (default: 0.4)")
     dollars = checked(float, "dollars, 0 or more", lambda number: 0 <= number < float("inf"))
     parser.add_argument("--price", type=dollars, metavar="USD", help="of a GPU and hour (default: by type)")
+    parser.add_argument("--serve", type=positive, metavar="TOKENS",
+                        help="what answering takes, with so many tokens of prompt and answer, and not training")
     parser.add_argument("--json", action="store_true", help="all numbers as JSON")
 
 
@@ -50,6 +53,8 @@ def run(args: argparse.Namespace) -> int:
     named = {text.partition(".")[0] for text in args.overrides} & {*PHASES}
     args.stage = args.stage or (named.pop() if len(named) == 1 else "pretrain")
     model = open_architecture(args.model_dir) if args.model_dir else trained_model(config)
+    if args.serve:
+        return _serve(args, model)
     stage = _stage(args, config, model).model_dump()
     job = read_job(stage, model)
     gpu, own = find_gpu(args.gpu), stage["processes"]
@@ -65,6 +70,18 @@ def run(args: argparse.Namespace) -> int:
         print(json_text({"stage": args.stage, **as_data(job, asked, found)}, indent=1, ensure_ascii=True))
     else:
         print(f"{args.stage}: " + in_words(job, asked, found, _hints(args, found) if own == 1 else {}))
+    return 0
+
+
+def _serve(args: argparse.Namespace, model: "Architecture") -> int:
+    from argosy.model.train.sizing.gpus import find_gpu
+    from argosy.model.train.sizing.inference import serving, serving_in_words
+
+    asked = model, find_gpu(args.gpu), args.serve, args.gpus
+    if args.json:
+        print(json_text([asdict(each) for each in serving(*asked)], indent=1, ensure_ascii=True))
+    else:
+        print(serving_in_words(*asked))
     return 0
 
 
@@ -105,4 +122,4 @@ def _hints(args: argparse.Namespace, found: "Proposals") -> dict[str, str]:
     return hints
 
 
-COMMAND = Command("size", "what training a model takes: memory, layouts, time and cost", 22, configure, run, OVERRIDES)
+COMMAND = Command("size", "what training or serving a model takes: memory, layouts", 22, configure, run, OVERRIDES)

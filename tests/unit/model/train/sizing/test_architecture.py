@@ -10,6 +10,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from argosy.core.errors import InputError
 from argosy.model.train.sizing.architecture import read_architecture
 from argosy.model.train.sizing.gpus import forward_flops
+from argosy.model.train.sizing.inference import cache_bytes, weight_bytes
 
 SMALL = {"vocab_size": 517, "hidden_size": 96, "intermediate_size": 200, "num_hidden_layers": 3,
          "num_attention_heads": 4}
@@ -25,7 +26,8 @@ CASES: list[dict[str, Any]] = [
     {"model_type": "qwen3_moe", "head_dim": 128},
     {"model_type": "qwen3_moe", **SMALL, "num_key_value_heads": 2, "num_experts": 6, "num_experts_per_tok": 2,
      "moe_intermediate_size": 40, "decoder_sparse_step": 2, "tie_word_embeddings": True},
-    {"model_type": "qwen3_moe", **SMALL, "num_key_value_heads": 4, "num_experts": 4, "mlp_only_layers": [0]},
+    {"model_type": "qwen3_moe", **SMALL, "num_key_value_heads": 4, "num_experts": 4, "mlp_only_layers": [0],
+     "num_experts_per_tok": 2},
 ]  # fmt: skip
 
 
@@ -74,3 +76,12 @@ def test_a_config_that_is_wrong_says_how() -> None:
     for message, config in wrong.items():
         with pytest.raises(InputError, match=message):
             read_architecture(config)
+
+
+@pytest.mark.parametrize("config", CASES, ids=lambda config: f"{config['model_type']}-{len(config)}")
+def test_weights_and_cache_of_answering_are_those_of_transformers(config: dict[str, Any]) -> None:
+    model, shape = model_of(config).to(torch.bfloat16), read_architecture(config, "config.json")
+    assert weight_bytes(shape, 2, 1) == sum(each.nbytes for each in model.parameters())
+    cache = model(torch.zeros((1, 3), dtype=torch.long, device="meta"), use_cache=True).past_key_values
+    assert cache_bytes(shape, 3) == sum(each.keys.nbytes + each.values.nbytes for each in cache.layers)
+    assert cache_bytes(shape, 3, shape.kv_heads) * shape.kv_heads == cache_bytes(shape, 3)
