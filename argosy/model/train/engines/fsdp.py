@@ -79,7 +79,6 @@ class FSDPEngine(TorchEngine):
 
     def _backward(self, part: tuple[Any, ...], targets: Tensor, *, last: bool) -> Tensor:
         self.module.set_requires_all_reduce(last)
-        self.module.set_is_last_backward(last)
         return super()._backward(part, targets, last=last)
 
     def _sum_gradients(self, named: dict[str, Any]) -> None:

@@ -55,7 +55,8 @@ class PackedModel(nn.Module):
             place["position_ids"] = positions
         elif self.training and self.offset is not None:
             place["position_ids"] = self.offset + torch.arange(given.shape[1], device=given.device).unsqueeze(0)
-        with torch.autocast(given.device.type, dtype=self._dtype, enabled=self._dtype != torch.float32):
+        autocast = torch.autocast(given.device.type, self._dtype, self._dtype != torch.float32, cache_enabled=False)
+        with autocast:  # whose cache would hold copies of all weights until the end, as each is used once
             states: Tensor = self.model.get_decoder()(use_cache=False, **place).last_hidden_state
         return states
 
