@@ -65,8 +65,8 @@ def experts(job: Job) -> Iterator[Kept]:
     model = job.model
     chosen, hidden, inner = model.experts_per_token, model.hidden_size, model.expert_size
     yield Kept("router", 4 * model.experts + 36 * chosen)
-    yield Kept("experts' input and output", 2 * FLOAT * hidden * chosen)  # autocast leaves their products as they are
-    yield Kept("experts", 4 * FLOAT * inner * chosen)
+    yield Kept("experts' input and output", 2 * job.product * hidden * chosen)
+    yield Kept("experts", 4 * job.product * inner * chosen)
 
 
 def block(job: Job, *, sparse: bool = False) -> list[Kept]:

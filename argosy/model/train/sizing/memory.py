@@ -20,7 +20,7 @@ class Memory:
     """Bytes of a GPU at the peak of a step."""
 
     moment: str
-    """When that is: `loss`, `backward` (as it enters the blocks), `end_of_backward` or `update`."""
+    """When that is: `loss`, `backward` (as it enters the blocks), `last_block`, `end_of_backward` or `update`."""
     parts: Mapping[str, float]
     """Bytes by what they are of."""
     cpu: float = 0.0
@@ -89,7 +89,7 @@ def memory(job: Job, layout: Layout, *, context: float = CUDA_CONTEXT) -> Memory
         held |= dict.fromkeys(away, 0.0)
     common = {"weights": held["weights"], "optimizer": held["optimizer"], "CUDA context": context}
     found = [Memory(at.__name__.removeprefix("_"), {**common, **at(job, layout, held["gradients"])}, cpu)
-             for at in (_loss, _backward, _end_of_backward, _update)]
+             for at in (_loss, _backward, _last_block, _end_of_backward, _update)]
     return max(found, key=lambda each: each.total)
 
 
@@ -102,7 +102,7 @@ def _casts(job: Job, layout: Layout, *, whole: bool) -> float:
     if not job.casts or layout.gathered < FLOAT:
         return 0.0
     inner = sum(size for weight, size, _ in on_gpu(job, layout)
-                if weight.is_matrix and weight.part in ("attention", "mlp", "router"))
+                if weight.is_matrix and weight.part not in ("embedding", "head"))
     return job.product * inner / (1 if whole else -(-job.model.layers // layout.pipeline))
 
 
@@ -118,7 +118,7 @@ def _activations(job: Job, layout: Layout) -> float:
 
 def _loss(job: Job, layout: Layout, gradients: float) -> dict[str, float]:
     """Count the moment at which the loss makes its gradients."""
-    waiting = gradients if layout.accumulation(job) > 1 or layout.zero >= 2 else 0.0
+    waiting = _waiting(job, layout, gradients)
     casts = 0.0 if layout.recompute == "full" else _casts(job, layout, whole=True)
     return {"activations": _activations(job, layout), "gradients": waiting, "logits and loss": _logits(job, layout),
             "communication": _buffers(job, layout)["loss"], "copies of weights": casts}
@@ -143,22 +143,42 @@ def _head(job: Job, layout: Layout) -> float:
 
 def _backward(job: Job, layout: Layout, gradients: float) -> dict[str, float]:
     """Count the moment at which the backward enters the blocks: all activations, and what runs through the last one."""
-    tokens, model = _tokens(job, layout), job.model
-    inner = model.expert_size * model.experts_per_token if model.sparse_layers else model.intermediate_size
-    running = FLOAT * model.hidden_size + job.product * inner / layout.tensor
+    running = _running(job, layout)
     if layout.recompute == "full":
-        running += block_bytes(job, layout) - FLOAT * model.hidden_size  # its input is kept anyway
-    waiting = gradients if layout.accumulation(job) > 1 or layout.zero >= 2 else 0.0
-    return {"activations": _activations(job, layout) + tokens * running, "gradients": waiting,
+        running += block_bytes(job, layout) - FLOAT * job.model.hidden_size  # its input is kept anyway
+    return {"activations": _activations(job, layout) + _tokens(job, layout) * running,
+            "gradients": _waiting(job, layout, gradients),
             "logits and loss": _head(job, layout) if layout.pipeline == 1 else 0.0,
             "communication": _buffers(job, layout)["backward"],
             "copies of weights": _casts(job, layout, whole=layout.recompute != "full")}
 
 
+def _waiting(job: Job, layout: Layout, gradients: float) -> float:
+    """Count the gradients that are there before a backward begins."""
+    before = layout.accumulation(job) > 1 or (layout.zero >= 2 and layout.engine == "zero")
+    return gradients if before else 0.0
+
+
+def _running(job: Job, layout: Layout) -> float:
+    """Return the bytes of a token of the gradients that run through a block."""
+    model = job.model
+    inner = model.expert_size * model.experts_per_token if model.sparse_layers else model.intermediate_size
+    return FLOAT * model.hidden_size + job.product * inner / layout.tensor
+
+
+def _last_block(job: Job, layout: Layout, gradients: float) -> dict[str, float]:
+    """Count the moment at which the backward leaves the blocks, so that all their gradients are there."""
+    kept = _running(job, layout) + block_bytes(job, layout)
+    return {"activations": _tokens(job, layout) * kept, "gradients": gradients,
+            "logits and loss": _head(job, layout) if layout.pipeline == 1 else 0.0,
+            "communication": _buffers(job, layout)["backward"], "copies of weights": _casts(job, layout, whole=False)}
+
+
 def _end_of_backward(job: Job, layout: Layout, gradients: float) -> dict[str, float]:
     """Count the moment at which the embedding's gradient is added to the output layer's, where they are one weight."""
     added = 2 * _head(job, layout) if job.model.tied else 0.0
-    return {"gradients": gradients + added, "communication": _buffers(job, layout)["backward"]}
+    buffers = _buffers(job, layout)
+    return {"gradients": gradients + added, "communication": buffers.get("end", buffers["backward"])}
 
 
 def _update(job: Job, layout: Layout, gradients: float) -> dict[str, float]:
@@ -180,6 +200,18 @@ def _orthogonalization(job: Job, layout: Layout) -> float:
     return most
 
 
+def _gathered(job: Job, layout: Layout, count: float, blocks: int) -> dict[str, float]:
+    """Count FSDP2's whole weights and gradients: of what is around the blocks all the time; of the block at work, with
+    the next one as it arrives, the gradients of the one before as they leave, in float32, and its own of the larger
+    half, whose activations are there."""
+    around, attention = (sum(size for weight, size, _ in on_gpu(job, layout) if weight.part in parts)
+                         for parts in (("embedding", "head"), ("attention",)))
+    block, half = (count - around) / blocks, max(attention, count - around - attention) / blocks
+    at_work = 2 * layout.gathered * block
+    return {"loss": FLOAT * around + at_work / 2, "backward": FLOAT * around + at_work + FLOAT * (block + half),
+            "end": 2 * FLOAT * around + FLOAT * block}
+
+
 def _buffers(job: Job, layout: Layout) -> dict[str, float]:
     """Count what is gathered or sent at each moment."""
     none = dict.fromkeys(("loss", "backward", "update"), 0.0)
@@ -188,10 +220,12 @@ def _buffers(job: Job, layout: Layout) -> dict[str, float]:
         return none
     if layout.engine in ("torch", "local"):  # all gradients as one tensor
         return {**none, "update": FLOAT * count}
-    block = count / (-(-job.model.layers // layout.pipeline))
-    if layout.engine in ("ddp", "fsdp"):  # the block at work and the next one; what is around the blocks stays
-        staged = layout.pipeline > 1  # whose stages stay until the last micro-batch has passed
-        kept = count if staged else 2 * block
+    blocks = -(-job.model.layers // layout.pipeline)
+    if layout.engine == "fsdp" and layout.pipeline == 1:
+        return {**none, **_gathered(job, layout, count, blocks)}
+    if layout.engine in ("ddp", "fsdp"):  # a pipeline's stages stay until the last micro-batch has passed
+        staged = layout.pipeline > 1
+        kept = count if staged else 2 * count / blocks
         gathered = layout.gathered * kept if layout.engine == "fsdp" else 0.0
         return {"loss": gathered + FLOAT * kept * staged, "backward": gathered + FLOAT * kept, "update": 0.0}
     bucket = min(count, BUCKET)
