@@ -128,7 +128,7 @@ def test_a_rank_that_freezes(cluster: Cluster, store: Path, two_groups: Path) ->
     in_the_middle(cluster, store)
     os.kill(rank(cluster, 1), signal.SIGSTOP)
     record = check(cluster, name, store, two_groups)
-    assert [(each["cause"], each["rank"]) for each in record["restarts"]] == [("frozen", 1)]
+    assert [(each["cause"], each["rank"]) for each in record["restarts"]] == [("hang", 1)]
     delete(cluster, name)
 
 

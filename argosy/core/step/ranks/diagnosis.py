@@ -140,7 +140,8 @@ def _short(path: str) -> str:
 def hang(late: Mapping[int, str], stacks: Mapping[int, Stack]) -> RankFailed:
     """Name the rank that others wait for: it is stopped, or does not wait, or stands where most do not; all of them
     where no place has most."""
-    odd = [rank for rank, stack in stacks.items() if stack.state in "TD" or not stack.frames]
+    odd = [rank for rank, stack in stacks.items() if stack.state == "T"]  # for certain; the others may just be slow
+    odd = odd or [rank for rank, stack in stacks.items() if stack.state in ("", "D") or not stack.frames]
     odd = odd or [rank for rank, stack in stacks.items() if not stack.waits]
     if len(odd) in (0, len(stacks)) and len(stacks) > 1:
         [(often, count)] = Counter(stack.place for stack in stacks.values()).most_common(1)

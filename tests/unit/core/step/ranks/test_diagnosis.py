@@ -26,6 +26,7 @@ READS = Stack("S", ["read (model/corpus/windows.py:20)"])
 
 @pytest.mark.parametrize(("stacks", "odd", "words"), [
     ({0: WAITS, 1: Stack("T", WAITS.frames), 2: WAITS}, [1], "rank 1: stopped"),
+    ({0: Stack("R", []), 1: Stack("T", [])}, [1], "rank 1: stopped (SIGSTOP, or a debugger); other ranks: no stack"),
     ({0: WAITS, 1: WAITS, 2: READS}, [2],
      "rank 2: in read (model/corpus/windows.py:20); other ranks: waiting in all_reduce"),
     ({0: WAITS, 1: Stack("D", READS.frames)}, [1], "rank 1: waiting for a disk or a network file system in read"),
