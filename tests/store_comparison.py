@@ -21,7 +21,7 @@ Points = dict[tuple[str, str, int], list[float | None]]  # (node's digest or cur
 ONCE = {
     "select name, status from runs where status != 'FINISHED'": "a run that did not end well,",
     "select value, count(*) from tags where key = 'argosy.node' group by value having count(*) > 1": "runs of the node",
-    "select name, count(*) from logged_models group by name having count(*) > 1": "models of the name"}
+    "select name, count(*) from logged_models group by name, source_run_id having count(*) > 1": "models of the name"}
 
 
 def differences(store: Path, untouched: Path) -> list[str]:

@@ -79,6 +79,8 @@ def queued(cluster: Cluster, api: tuple[str, str], kind: Literal["JobSet", "Trai
         custom.delete_cluster_custom_object(*api, plural, QUEUE)
     if api == KUEUE:
         custom.delete_namespaced_custom_object(*api, cluster.namespace, "localqueues", QUEUE)
+    cluster.until(lambda: QUEUE not in [each["metadata"]["name"] for plural in wide for each in
+                                        custom.list_cluster_custom_object(*api, plural)["items"]], "the queue's end")
 
 
 def resize(cluster: Cluster, api: tuple[str, str], cpu: str) -> None:
