@@ -47,15 +47,18 @@ def open_model(checkpoint: Checkpoint, state: Path, *, seed: int = 0, threads: i
     if backend == "transformers":
         work.helpers = [Helper(load_helper, checkpoint.path, batch_tokens, threads, seed, number, dtype)
                         for number in range(1, processes)]  # fmt: skip
+    model: LanguageModel | None = None
     try:
         if backend == "vllm":
-            model: LanguageModel = _open_vllm(checkpoint, batch_tokens, processes, work, scores, seed, dtype)
+            model = _open_vllm(checkpoint, batch_tokens, processes, work, scores, seed, dtype)
         else:
             model = LanguageModel.load(checkpoint, batch_tokens, work=work, cache=scores, dtype=dtype)
         model.scorer.cache.load(state / KNOWN)
         yield model
     finally:
         work.close()
+        if isinstance(model, VLLMLanguageModel):
+            model.close()
 
 
 def _open_vllm(checkpoint: Checkpoint, batch_tokens: int, processes: int, work: Work, cache: Path | None, seed: int,
@@ -81,7 +84,7 @@ def _open_vllm(checkpoint: Checkpoint, batch_tokens: int, processes: int, work: 
         engine: Any = vllm.LLM(model=str(base), seed=seed, tensor_parallel_size=processes,
                                max_logprobs=int(config.get_text_config().vocab_size),
                                enable_prefix_caching=True, trust_remote_code=False, **named)  # fmt: skip
-        engine.generate = partial(engine.generate, use_tqdm=False, lora_request=adapter)
+        engine.generate = partial(engine.generate, use_tqdm=False, lora_request=adapter)  # a cycle: see `close`
     about = ("vllm", str(vllm.__version__), str(processes), *map(str, named.values()))
     scores = ScoreCache(model_directory(cache, checkpoint.path, about)) if cache else None
     return VLLMLanguageModel(engine, config, encoder, batch_tokens, work, scores)
@@ -163,6 +166,10 @@ class VLLMLanguageModel(LanguageModel):
                  cache: ScoreCache | None) -> None:
         self._engine = engine
         super().__init__(SimpleNamespace(config=config), encoder, batch_tokens, work, cache)
+
+    def close(self) -> None:
+        """End the engine's process, which holds its memory: the next checkpoint of a batch needs that."""
+        self._engine.llm_engine.engine_core.shutdown()
 
     def _make_parts(self, batch_tokens: int, work: Work | None, cache: ScoreCache | None) -> tuple[Scorer, Decoder]:
         vocabulary = int(self.model.config.get_text_config().vocab_size)

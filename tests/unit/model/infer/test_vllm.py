@@ -27,7 +27,11 @@ class LLM:
         assert not trust_remote_code
         self.model: Any = AutoModelForCausalLM.from_pretrained(model).eval()
         self.tokenizer = AutoTokenizer.from_pretrained(model)
-        self.max_logprobs = max_logprobs
+        self.max_logprobs, self.ends = max_logprobs, 0
+        self.llm_engine = SimpleNamespace(engine_core=SimpleNamespace(shutdown=self._end))
+
+    def _end(self) -> None:
+        self.ends += 1
 
     def generate(self, prompts: list[dict[str, Any]], sampling_params: Any, use_tqdm: bool,
                  lora_request: None) -> list[Any]:
@@ -93,6 +97,8 @@ def test_scores_distributions_and_texts_are_those_of_transformers(checkpoint: Ch
         model.generate_tokens(prompts, [0], 2, temperature=1.0, seed=3)
         assert len({*engine.seeds, 0}) == 3
         assert all(-(2**63) <= seed < 2**63 for seed in engine.seeds)
+        assert not engine.ends
+    assert engine.ends == 1  # its memory is for the next checkpoint of a batch
 
 
 def test_without_vllm_it_says_how_to_install_it(checkpoint: Checkpoint, tmp_path: Path,
