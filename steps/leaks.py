@@ -140,6 +140,8 @@ def _training(corpus: "KeptCorpus", heldout: dict[str, frozenset[str]], config: 
             looked_at[document.channel] = looked_at.get(document.channel, 0) + 1
             yield document
     made = [(given_directory("made", each, "synthesize"), f"{Path(each).name}/") for each in config.made]
+    if unfinished := [str(directory) for directory, _ in made if not read_done(directory)]:
+        raise InputError(f"made: {unfinished[0]} is not finished: run its synthesize step first")
     for directory, place in [*([(Path(config.data), "")] if config.data else []), *made]:
         for file in (directory / f"{name}.jsonl" for name in _RECORDS if (directory / f"{name}.jsonl").is_file()):
             for line, record in enumerate(read_jsonl(file), 1):
@@ -188,7 +190,7 @@ def _count(index: "HeldoutIndex", names: list[str], found: "list[Leak]",
 
 STEP = Step("leaks", LeaksConfig, run,
             after={"documents": "clean", "scored": "score", "tokenized": "tokenize", "data": "data"},
-            also={"made": "synthesize"}, version=2,
+            also={"made": "synthesize"}, version=3,
             metrics={"leaks/share/*": share("lower"), "leaks/checked/*": Metric("neither", "documents")})
 
 if __name__ == "__main__":

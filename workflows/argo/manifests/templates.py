@@ -24,6 +24,7 @@ from workflows.argo.pod.plan import BATCHES, GROUPS, SWEEP_FIELDS, TREE
 from workflows.argo.profile.pods import Manifest
 from workflows.argo.profile.profile import Profile
 from workflows.compose import DEFAULT_PRESET, every_stage, preset_names
+from workflows.stages import further_steps
 from workflows.sweep import NAME as SWEEP
 from workflows.sweep import every_sweep_stage
 
@@ -68,7 +69,8 @@ def lifecycle_template(profile: Profile) -> WorkflowTemplate:
     """Make the template `lifecycle`: all stages, and a tree of post-training."""
     nodes = every_stage()
     tasks = tasks_of(nodes)
-    with_tree = [replace(task, upstream=(*task.upstream, TREE)) if task.stage in ("compare", "export") else task
+    late = {"compare", "export", *(name for name, step in further_steps().items() if step.also)}  # they read its items
+    with_tree = [replace(task, upstream=(*task.upstream, TREE)) if task.stage in late else task
                  for task in tasks]
     return workflow_template(
         profile,
