@@ -1,18 +1,15 @@
 """The shipper as a process: servers that are down, hang or come back, and kill -9 at any moment."""
 
 import os
-import random
 import signal
 import socket
 import sys
 import threading
-import time
 from pathlib import Path
 
 from argosy.core.tracking.mlflow.server import default_uri
 from argosy.core.tracking.tracker import Tracker
 from tests.warm import ROOT, Popen
-from workflows.local.shipping import PipelineTracker
 
 PATIENCE_S = 300  # a loaded machine starts a server in minutes
 
@@ -61,26 +58,3 @@ def test_a_server_that_hangs_is_given_up_and_the_rest_is_kept(tmp_path, monkeypa
         assert not thread.is_alive()
     assert shipper(tmp_path / "store", "--once").wait(PATIENCE_S) == 0
     assert points(default_uri(tmp_path / "store")) == expected(range(5))
-
-
-def test_killed_shippers_two_at_a_time_end_with_each_point_once(tmp_path):
-    """They also make the database at the same time, and are killed while they do."""
-    store = tmp_path / "store"
-    runner = PipelineTracker(store, "aaaabbbbcccc", "demo")
-    runner.start({"nodes": 1})
-    steps = range(0)
-    for turn in range(2):
-        pair = [shipper(store, "--until-pid", str(os.getpid())) for _ in range(2)]
-        deadline = time.monotonic() + (2.0, 5.0)[turn] + random.random()
-        while time.monotonic() < deadline:
-            logged(store, range(steps.stop, steps.stop + 20))
-            steps = range(steps.stop + 20)
-            time.sleep(0.05)
-        for process in pair:
-            process.kill()
-            process.wait()
-    assert not (store / "mlflow.db").exists() or (store / "mlflow.db").stat().st_size > 0
-    pair = [shipper(store, "--once") for _ in range(2)]
-    assert {process.wait(PATIENCE_S) for process in pair} == {0}
-    assert shipper(store, "--once").wait(PATIENCE_S) == 0
-    assert points(default_uri(store)) == expected(steps)
