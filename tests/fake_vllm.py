@@ -63,6 +63,8 @@ class FakeVLLM:
         if self._model is None:
             self._model = AutoModelForCausalLM.from_pretrained(directory).eval()
         else:
+            tied = self._model.get_output_embeddings().weight is self._model.get_input_embeddings().weight
+            assert not tied, "vLLM would keep the output layer of before"
             self._model.load_state_dict(load_file(Path(directory, "model.safetensors")), strict=False)
         self.loaded.append(directory)
 

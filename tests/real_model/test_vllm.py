@@ -1,8 +1,12 @@
-"""vLLM itself serves a real model and an adapter beside it: their log-probabilities are ours."""
+"""vLLM itself, beside a real model: its log-probabilities are ours, of an adapter and of a policy that learns too."""
 
 import asyncio
+import json
 import os
+import re
 import shutil
+import subprocess
+import sys
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -14,13 +18,19 @@ from torch import Tensor
 
 from argosy.core.step.contract import Progress, StepContext
 from argosy.core.step.machine import free_port
+from argosy.core.store.files import read_record
 from argosy.core.tracking.tracker import Tracker
 from argosy.model.serve.upstream import UpstreamModel
 from argosy.model.weights.adapters import LoRAConfig
 from argosy.model.weights.adapters.layers import add_adapters
 from argosy.model.weights.export import Exporter
 from argosy.model.weights.load import load_model
+from steps import rlhf
+from tests.processes import until
 from tests.real_model.reference import Reference, logits
+from tests.real_model.test_training import THINGS
+from tests.step_fixtures import write_lines
+from tests.training_fixtures import Recorder, run_here
 
 pytestmark = pytest.mark.real_model
 NAMED = "ARGOSY_VLLM"
@@ -84,3 +94,29 @@ def test_vllm_computes_our_log_probabilities(started: Path, tmp_path: Path, prog
         assert float(hits.rpartition(" ")[2]) > 0  # of the two that ask the same prompt again
     finally:
         asyncio.run(engine.end())
+
+
+def test_vllm_samples_a_run_of_rl_that_goes_on_after_sigterm(started: Path, tmp_path: Path, program: str) -> None:
+    out, data, last = tmp_path / "out", tmp_path / "data", 4
+    data.mkdir()
+    questions = [{"prompt": [{"role": "user", "content": f"Name {thing}."}], "lang": "en"} for thing in THINGS]
+    write_lines(data / "prompts.jsonl", questions)
+    fields = {"checkpoint": str(started), "data": str(data), "method": "grpo", "generation": "vllm", "dtype": "float32",
+              "server": {"command": program, "arguments": ["--enforce-eager"], "tolerance": BANDS["float32"]},
+              "max_steps": last, "batch_size": 8, "micro_batch_size": 4, "group": {"size": 4}, "max_new_tokens": 16,
+              "learning_rate": 1e-4, "schedule": "constant", "warmup_ratio": 0.0, "log_every": 1, "heldout_limit": 2,
+              "rewards": {"length": {"most": 4, "soft": 12}}}
+    command = [sys.executable, "-m", "steps.rlhf", "--config", json.dumps(fields), "--out", str(out)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as step:
+        until(lambda: read_record(out / "progress.json").get("done", 0) > 0 or step.poll() is not None, 3600)
+        step.terminate()
+        printed = step.communicate()[0]
+    assert step.returncode == 143, printed
+    log = Recorder()
+    run_here(rlhf, out, log, **fields)
+    first = int(re.findall(r"^step (\d+)/", printed, re.MULTILINE)[-1]) + 1
+    differences = [log.logged["rlhf/sampler_difference", at] for at in range(first, last + 1)]
+    print(f"after SIGTERM, nats a token apart: {', '.join(f'{each:.1e}' for each in differences)}")
+    assert max(differences) < BANDS["float32"]
+    assert all(log.logged["train/grad_norm", at] > 0 for at in range(first, last + 1))
+    assert (out / "log-server.txt").read_text().count(f"{program} serve ") == 2

@@ -126,10 +126,13 @@ class VLLMSampler(Sampler):
 
     def _write(self, model: Any, directory: Path) -> None:
         directory.mkdir(parents=True)
-        dtype = getattr(torch, self._stage.config.dtype)
-        weights = ((name, each.to(dtype)) for name, each in whole_weights(model).items())
+        dtype, whole = getattr(torch, self._stage.config.dtype), whole_weights(model)
         before = dict(vars(model.config))
-        save_weights(model, directory, weights)
+        if not model.config.model_type.startswith("gemma"):  # which vLLM has no output layer for
+            # A tied one keeps, in vLLM 0.32, the weights of the start whenever others are loaded.
+            whole |= {name: whole[source].clone() for name, source in model.all_tied_weights_keys.items()}
+            model.config.tie_word_embeddings = False
+        save_weights(model, directory, ((name, each.to(dtype)) for name, each in whole.items()))
         vars(model.config).clear()  # the writer of config.json leaves no trace in a model that is trained on
         vars(model.config).update(before)
         if self._client is None:
