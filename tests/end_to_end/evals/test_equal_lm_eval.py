@@ -17,7 +17,7 @@ from evals.items import Item, Items
 from evals.lm_eval import LETTERS_ALONE, NO_QUESTION
 from evals.lm_eval.run import ArgosyLM
 from evals.question import Pool
-from evals.runner import run_benchmarks
+from evals.runner import prepare
 from evals.section import Benchmarks
 from evals.task import TaskSpec, read_examples, read_task
 from evals.tasks.variant_task import VariantTask
@@ -222,7 +222,7 @@ def test_normalised_accuracies_of_chinese_are_those_of_lm_eval(kind: str, tmp_pa
     (task,) = TaskManager(include_path=str(tmp_path), include_defaults=False).load(["zh_texts"])["tasks"].values()
     expected = run_harness(theirs(kind), task, "zh_texts")["results"]["zh_texts"]
     section = Benchmarks.model_validate({"tasks": {"zh": {"lm_eval": "zh_texts"}}, "include_path": str(tmp_path)})
-    found = run_benchmarks(section, model(kind), tmp_path, chat=False, seed=0, limit=None)
+    found = prepare(section, tmp_path, seed=0, limit=None)(model(kind), False)
     for metric in ("acc", "acc_norm", "acc_bytes"):
         assert found.metrics[f"bench/zh/plain/{metric}"] == expected[f"{metric},none"]
         assert found.stderr[f"bench/zh/plain/{metric}"] == pytest.approx(expected[f"{metric}_stderr,none"])

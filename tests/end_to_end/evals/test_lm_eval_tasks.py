@@ -13,7 +13,7 @@ import yaml
 
 from argosy.evidence.results.suite import load_suite
 from argosy.model.infer.model import LanguageModel
-from evals.runner import run_benchmarks
+from evals.runner import prepare
 from evals.section import Benchmarks
 from evals.variants import VARIANTS as KINDS
 from tests import benchmark_files as files
@@ -62,7 +62,7 @@ def metrics_of(results: dict[str, Any]) -> dict[str, float]:
 def ours(suite: str, task: str, variants: dict[str, Any], data: Path, limit: int | None = None) -> Any:
     spec = load_suite(suite).section("benchmarks", Benchmarks).tasks[task]
     section = Benchmarks(tasks={task: spec.model_copy(update={"variants": {}})}, variants=variants)
-    return run_benchmarks(section, model(), data, chat=False, seed=0, limit=limit)
+    return prepare(section, data, seed=0, limit=limit)(model(), False)
 
 
 NUMBERS = {"argosy_five_shot", "argosy_changed_numbers"}
@@ -140,7 +140,7 @@ def test_lm_eval_s_own_command_line_gives_what_our_runner_gives(tmp_path: Path) 
     found = json.loads(path.read_text())["results"]
     variants = {"plain": "plain", "cloze": "cloze"}
     section = Benchmarks.model_validate({"tasks": {"mine": {"files": [str(items)]}}, "variants": variants})
-    findings = run_benchmarks(section, LanguageModel.load(checkpoint), tmp_path, chat=False, seed=0, limit=None)
+    findings = prepare(section, tmp_path, seed=0, limit=None)(LanguageModel.load(checkpoint), False)
     for name in ("plain", "cloze"):
         theirs = metrics_of(found[f"argosy_{name}"])
         mine = {metric: findings.metrics[f"bench/mine/{name}/{metric}"] for metric in theirs}

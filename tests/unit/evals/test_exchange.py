@@ -18,7 +18,7 @@ from argosy.evidence.results.rows import Rows
 from argosy.evidence.results.values import plain
 from evals.exchange import Exported, lm_eval_files, results_files
 from evals.exchange.imported import read_results
-from evals.runner import run_benchmarks
+from evals.runner import prepare
 from evals.section import Benchmarks
 from tests.command_line import Argosy
 from tests.comparison_fixtures import declared, node
@@ -60,7 +60,7 @@ def test_what_lm_eval_writes_is_what_our_run_of_its_tasks_finds(tmp_path: Path) 
     out = lm_eval_writes(tmp_path, model)
     theirs, _, suite = read_results([out], "plain", {})
     about = Benchmarks(lm_eval=("both", "said"), include_path=str(tmp_path))
-    ours = run_benchmarks(about, model, tmp_path, chat=False, seed=0, limit=None)
+    ours = prepare(about, tmp_path, seed=0, limit=None)(model, False)
     shared = ours.metrics.keys() & theirs.metrics.keys()
     assert {"bench/both/plain/acc", "bench/few/plain/acc_norm", "bench/said/first_letter/exact_match"} <= shared
     for name in shared:
@@ -149,7 +149,7 @@ def test_every_form_comes_back_as_the_questions_that_it_was(tmp_path: Path) -> N
     variants = {"plain": None, "written": written, "reasoned": {"chain_of_thought": {"max_tokens": 8}},
                 "orders": [{"permuted": {"k": 3}}, written], "pride": {"pride": {"share": 0.5}}}
     section = Benchmarks.model_validate({"tasks": {"q": ["q.jsonl"]}, "variants": variants})
-    rows = run_benchmarks(section, make_language_model(), tmp_path / "data", chat=False, seed=0, limit=None).rows
+    rows = prepare(section, tmp_path / "data", seed=0, limit=None)(make_language_model(), False).rows
     evaluation = node(tmp_path, "evaluate", "evaluate", {}, {})
     write_rows(evaluation, rows)
     metrics = {f"bench/q/{name}/acc": 0.5 for name in variants}

@@ -22,7 +22,7 @@ from evals.formats import read_items
 from evals.lm_eval.run import ArgosyLM
 from evals.metrics import chances, metrics, position_bias
 from evals.question import Question
-from evals.runner import run_benchmarks
+from evals.runner import prepare
 from evals.section import Benchmarks
 from probes.kinds import run_probes
 from tests.evaluation_fixtures import make_items, make_language_model
@@ -163,7 +163,7 @@ def model() -> LanguageModel:
 def run(model: LanguageModel, root: Path, lines: list[dict[str, Any]], variant: Any) -> Findings:
     (root / "items.jsonl").write_text("".join(json.dumps({"lang": "en", **line}) + "\n" for line in lines))
     section = Benchmarks.model_validate({"tasks": {"t": ["items.jsonl"]}, "variants": {"v": variant}})
-    return run_benchmarks(section, model, root, chat=False, seed=0, limit=None)
+    return prepare(section, root, seed=0, limit=None)(model, False)
 
 
 def item(name: str, question: str, wrong: str = "water") -> dict[str, Any]:

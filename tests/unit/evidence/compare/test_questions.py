@@ -15,7 +15,7 @@ from argosy.evidence.gate.config import Gate
 from argosy.evidence.gate.subject import Subject
 from argosy.evidence.results.findings import Findings
 from argosy.model.infer.model import LanguageModel
-from evals.runner import run_benchmarks
+from evals.runner import prepare
 from evals.section import Benchmarks
 from tests.comparison_fixtures import checkpoint
 from tests.evaluation_fixtures import make_items, make_language_model, write_items
@@ -29,7 +29,7 @@ def model() -> LanguageModel:
 
 
 def _asked(model: LanguageModel, folder: Path, section: dict[str, Any], seed: int = 0) -> Findings:
-    return run_benchmarks(Benchmarks.model_validate(section), model, folder, chat=False, seed=seed, limit=None)
+    return prepare(Benchmarks.model_validate(section), folder, seed=seed, limit=None)(model, False)
 
 
 def _entry(label: str, found: Findings) -> Entry:

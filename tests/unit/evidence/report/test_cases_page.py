@@ -19,7 +19,7 @@ from argosy.evidence.report.items import Asked
 from argosy.evidence.results.items import write_items as write_rows
 from argosy.evidence.results.rows import Rows
 from argosy.evidence.results.suite import load_suite
-from evals.runner import run_benchmarks
+from evals.runner import prepare
 from evals.section import Benchmarks, remake_questions
 from probes.kinds import run_probes
 from steps.compare import question_texts
@@ -101,7 +101,7 @@ def test_marked_questions_become_probes_that_ask_the_same(tmp_path: Path) -> Non
     own = tmp_path / "own.yaml"
     own.write_text(yaml.safe_dump({"benchmarks": section}))
     model = make_language_model()
-    rows = run_benchmarks(Benchmarks.model_validate(section), model, data, chat=False, seed=0, limit=None).rows
+    rows = prepare(Benchmarks.model_validate(section), data, seed=0, limit=None)(model, False).rows
     made = remake_questions(load_suite(str(own)), data, 0, [(r["task"], r["variant"], r["id"]) for r in rows])
     asked = {key: Asked(q.prompt, tuple(q.continuations), q.before, q.prompts,
                         q.generation.answer if q.generation else "") for key, q in made.items()}  # fmt: skip
@@ -144,8 +144,7 @@ def test_texts_are_found_where_a_store_has_moved_and_none_is_of_other_words(tmp_
     section: dict[str, Any] = {"tasks": {"q": ["q.jsonl"]}, "variants": {"plain": None, "cloze": None}}
     own = tmp_path / "own.yaml"
     own.write_text(yaml.safe_dump({"benchmarks": section}))
-    rows = run_benchmarks(Benchmarks.model_validate(section), make_language_model(), first, chat=False, seed=0,
-                          limit=None).rows
+    rows = prepare(Benchmarks.model_validate(section), first, seed=0, limit=None)(make_language_model(), False).rows
     evaluation = node(tmp_path, "evaluate", "evaluate", {}, {}, upstream={"data": [first.name.rpartition("-")[2]]},
                       run={"config": {"suite": "own", "suite_file": str(own), "data": "/gone/data", "seed": 0}})
     write_rows(evaluation, rows)

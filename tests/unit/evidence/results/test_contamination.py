@@ -13,7 +13,7 @@ from argosy.evidence.gate.config import Gate
 from argosy.evidence.gate.subject import Subject
 from argosy.evidence.results.contamination import Seen, contamination_metrics, seen_of
 from argosy.evidence.results.rows import Rows
-from evals.runner import run_benchmarks
+from evals.runner import prepare
 from evals.section import Benchmarks
 from tests.comparison_fixtures import checkpoint
 from tests.evaluation_fixtures import make_language_model
@@ -61,7 +61,7 @@ def test_options_without_a_published_order_cannot_be_told(tmp_path: Path, form: 
         task = {"lm_eval": "firsts", "include_path": str(tmp_path)}
     variants = {"plain": None, "permuted": {"permuted": {"k": 2}}}
     section = Benchmarks.model_validate({"tasks": {"t": task}, "variants": variants, "memorisation": {"k": 3}})
-    found = run_benchmarks(section, make_language_model(positions=1024), tmp_path, chat=False, seed=0, limit=None)
+    found = prepare(section, tmp_path, seed=0, limit=None)(make_language_model(positions=1024), False)
     by_heart = Rows({**row, "correct": True} for row in found.rows)
     seen = seen_of(by_heart)["t"]
     assert (seen.verdict, seen.why) == ("cannot tell", "its options have no published order")
