@@ -2,15 +2,17 @@
 
 python -m steps.rlhf --config '{"checkpoint": SFT_DIR, "reward_model": RM_DIR, "data": DIR}' --out DIR"""
 
+from collections.abc import Sequence
 from typing import Any
 
 from argosy.core.step.command import main
-from argosy.core.step.contract import Step, StepContext
+from argosy.core.step.contract import Planned, Step, StepContext
 from argosy.corpus.data.split import PROMPTS
 from argosy.model.post import RL
 from argosy.model.post.config import PosttrainingOutputs
 from argosy.model.post.rl import RLHFConfig
 from argosy.model.post.rl.methods import METHODS
+from argosy.model.post.rl.rewards import check_classifiers
 from argosy.model.train.checks import TRAINING, check_tuning
 
 
@@ -54,8 +56,14 @@ def run(config: RLHFConfig, context: StepContext) -> PosttrainingOutputs:
     return stage.run(model, evaluate, lambda: train_policy(stage, model, chosen, heldout, rewards, true))
 
 
+def check(parts: Sequence[Planned], nodes: Sequence[Planned]) -> None:
+    """Check devices, lengths and classifiers. Raises InputError: the step could not run."""
+    check_tuning(parts, nodes)
+    check_classifiers(parts, nodes)
+
+
 STEP = Step("rlhf", RLHFConfig, run, version=8, needs="train", makes_model=True,
-            metrics={**TRAINING, **RL}, check=check_tuning, methods=tuple(METHODS), files={"prompts": PROMPTS})
+            metrics={**TRAINING, **RL}, check=check, methods=tuple(METHODS), files={"prompts": PROMPTS})
 
 if __name__ == "__main__":
     main(STEP)

@@ -23,6 +23,7 @@ from argosy.corpus.data.counts import Rejects
 from argosy.corpus.data.jsonl import JsonlWriters, read_jsonl
 from argosy.corpus.data.split import CONVERSATIONS, PREFERENCES, PROMPTS
 from argosy.model.post.rl import asks_model
+from argosy.model.post.rl.rewards import check_classifiers
 from argosy.model.post.synthesis import SynthesisConfig, SynthesisOutputs
 from argosy.model.post.synthesis.methods import METHODS
 
@@ -178,7 +179,7 @@ def _report(context: StepContext, outputs: SynthesisOutputs, rows: "Sequence[Map
 
 
 STEP = Step("synthesize", SynthesizeConfig, run, version=2, needs="train", methods=tuple(METHODS),
-            files={"prompts": (*PROMPTS, CONVERSATIONS[0], PREFERENCES[0])})
+            check=check_classifiers, files={"prompts": (*PROMPTS, CONVERSATIONS[0], PREFERENCES[0])})
 
 if __name__ == "__main__":
     main(STEP)

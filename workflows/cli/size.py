@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     from argosy.planning.report import Question, as_data, in_words
 
     config = load_config(args)
-    named = {text.partition(".")[0] for text in args.overrides} & {*PHASES}
+    named = {text.partition("=")[0].partition(".")[0] for text in args.overrides} & {*PHASES}
     args.stage = args.stage or (named.pop() if len(named) == 1 else "pretrain")
     model = open_architecture(args.model_dir) if args.model_dir else trained_model(config)
     if args.serve:
@@ -78,10 +78,7 @@ def _serve(args: argparse.Namespace, model: "Architecture") -> int:
     from argosy.model.train.sizing.inference import serving, serving_in_words
 
     asked = model, find_gpu(args.gpu), args.serve, args.gpus
-    if args.json:
-        print(json_text([asdict(each) for each in serving(*asked)], indent=1, ensure_ascii=True))
-    else:
-        print(serving_in_words(*asked))
+    print(json_text([asdict(each) for each in serving(*asked)], indent=1) if args.json else serving_in_words(*asked))
     return 0
 
 
@@ -96,9 +93,8 @@ def _stage(args: argparse.Namespace, config: "LifecycleConfig", model: "Architec
     if problem := stage.phase_problem(new=not (config.start or args.model_dir or args.stage != "pretrain")):
         raise InputError(f"{args.stage}.{problem}")
     if stage.lora or stage.frozen:
-        thin = f", and no adapters (of up to {short(model.adapter_parameters(stage.lora.rank))})" if stage.lora else ""
         print(f"{args.stage} keeps weights (lora, frozen), and these figures count all {short(model.parameters())} "
-              f"parameters as trained{thin}", file=sys.stderr)
+              "parameters as trained, and no adapters", file=sys.stderr)
     if args.stage not in (chosen := config.chosen()):
         trained = ", ".join(name for name in (*PHASES, *config.default_tree()) if name in chosen) or "nothing"
         print(f"the config trains {trained}, and no {args.stage}: these are figures of {args.stage} if it did, as "

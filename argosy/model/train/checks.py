@@ -114,7 +114,8 @@ def check_adapted(node: Planned) -> None:
 
     try:
         with redirect_stdout(io.StringIO()):  # the stage says it
-            freeze(model, config.frozen, some=not config.causal)
+            if config.causal:  # else its head, which learns too, is not the one that is tied here
+                freeze(model, config.frozen)
         if config.lora:
             places(model, config.lora if config.causal else config.lora.model_copy(update={"modules_to_save": ()}))
     except InputError as error:

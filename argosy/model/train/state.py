@@ -71,7 +71,7 @@ class StateStore:
 
     def _save(self, step: int, extra: dict[str, Any], kept: bool) -> None:
         buffer = BytesIO()
-        torch.save({"step": step, **_generators(), **extra}, buffer)
+        torch.save({"step": step, "generators": self._group.gathered(_generators()), **extra}, buffer)
         name, loop = f"{PREFIX}{step:08d}", buffer.getvalue()
         if self.memory.folder is not None and self._engine.holds_parts:
             temporary = _prepare(self.memory.folder / name, self._group)
@@ -146,9 +146,11 @@ class StateStore:
         self._engine.load(newest)
         with torch.serialization.safe_globals([np.ndarray]):
             loop: dict[str, Any] = torch.load(newest / LOOP, weights_only=True)
-        torch.set_rng_state(loop.pop("rng"))
-        if (drawn := loop.pop("device_rng", None)) is not None and torch.accelerator.is_available():
-            torch.get_device_module().set_rng_state(drawn)
+        every = loop.pop("generators") if "generators" in loop else [{"cpu": loop.pop("rng")}]
+        own = every[self._group.rank if self._group.world == len(every) else 0]
+        torch.set_rng_state(own.pop("cpu"))
+        for kind in own.keys() & _generators().keys():
+            torch.get_device_module(kind).set_rng_state(own[kind])
         return loop
 
     def _everywhere(self) -> list[Path]:
@@ -158,9 +160,10 @@ class StateStore:
 
 
 def _generators() -> dict[str, Tensor]:
-    """Return the states of torch's generators; a device's draws the masks of its dropout."""
-    device = {"device_rng": torch.get_device_module().get_rng_state()} if torch.accelerator.is_available() else {}
-    return {"rng": torch.get_rng_state(), **device}
+    """Return the states of this process's generators by kind of device, whose own draws the masks of its dropout."""
+    device = torch.accelerator.current_accelerator(check_available=True)
+    own = {device.type: torch.get_device_module(device.type).get_rng_state()} if device else {}
+    return {"cpu": torch.get_rng_state(), **own}
 
 
 def _latest(states: Sequence[Path]) -> Path | None:

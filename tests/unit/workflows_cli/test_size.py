@@ -40,7 +40,7 @@ def test_size_tells_why_layouts_fit_or_do_not(tmp_path: Path, argosy: Argosy) ->
     assert "pretrain.micro_batch_size=8" in argosy("size", "--gpus", "1").out  # of the demo
     adapted = argosy("size", "anneal.lora.rank=32")
     assert adapted.out.startswith("anneal: llama of")
-    assert "as trained, and no adapters (of up to " in adapted.err
+    assert "as trained, and no adapters" in adapted.err
 
 
 @pytest.mark.parametrize(("preset", "stages"), [

@@ -23,6 +23,9 @@ Rewards = Annotated[dict[str, Any], AfterValidator(  # rewards.configs says what
     lambda rewards: {name: float(given) if type(given) is int else given for name, given in rewards.items()})]
 
 
+ClassifierDir = Annotated[External, ADDED]
+
+
 def asks_model(rewards: dict[str, Any]) -> bool:
     """Tell whether the reward model has a weight."""
     given = rewards.get("model", 0.0)
@@ -152,7 +155,7 @@ class RLHFConfig(_WithMethods):
     of argosy.model.post.rl.rewards (docs/posttraining.md)."""
     reward_caution: Annotated[float, Field(ge=0), ADDED] = 0.0
     """Standard deviations over a reward model's heads that are taken off their mean (Coste et al. 2024)."""
-    classifier: Annotated[External, ADDED] = ""
+    classifier: ClassifierDir = ""
     """Directory of a model for sequence classification, with a tokenizer of its own; needed if `rewards` has
     "classifier"."""
     batch_size: PositiveInt = 64

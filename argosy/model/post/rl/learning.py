@@ -231,7 +231,7 @@ def means_by_channel(stream: Stream, places: Sequence[int], columns: Mapping[str
     Args:
         places: of the answers' prompts in the stream.
         columns: by name, a sum over each answer and what it is a sum over, (answers,) each."""
-    if len(rows_by_channel(stream.prompts)) < 2:
+    if len({prompt.channel for prompt in stream.prompts}) < 2:
         return {}
     channels = rows_by_channel([stream.at(place) for place in places])
     return {f"rlhf/{name}_by_channel/{channel}": float(above[rows].sum() / below[rows].sum())

@@ -5,22 +5,12 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from argosy.core.config.explain import likely
-from argosy.core.config.schema import (
-    ADDED,
-    RUNTIME,
-    Config,
-    External,
-    Measured,
-    ModelDir,
-    ParallelConfig,
-    Seed,
-    Upstream,
-)
+from argosy.core.config.schema import RUNTIME, Config, External, Measured, ModelDir, ParallelConfig, Seed, Upstream
 from argosy.core.errors import InputError
 from argosy.core.step.machine import fast_products
 from argosy.corpus.cleaning.records import CurationConfig
 from argosy.model.post.config import PositiveInt
-from argosy.model.post.rl import Rewards, classifier_problem
+from argosy.model.post.rl import ClassifierDir, Rewards, classifier_problem
 from argosy.model.post.rl.rewards import configs
 from argosy.model.post.synthesis.methods import INSTRUCTIONS, METHODS, PREFERENCES
 from argosy.model.weights.elsewhere import is_hub_name
@@ -79,7 +69,7 @@ class SynthesisConfig(ParallelConfig):
     """Weight of each reward, or its settings, as in RL; distillation has none by default, and keeps all answers."""
     reward_caution: Annotated[float, Field(ge=0)] = 0.0
     """Standard deviations over a reward model's heads that are taken off their mean."""
-    classifier: Annotated[External, ADDED] = ""
+    classifier: ClassifierDir = ""
     """Directory of a model for sequence classification, as in RL."""
     threshold: float = 1.0
     """Sum of the weighted rewards that a good answer reaches (rejection_sampling, on_policy_pairs, distillation)."""

@@ -126,11 +126,6 @@ class Architecture:
         """Return the number of parameters, of these parts or of all; it is exact."""
         return sum(weight.size for weight in self.weights() if not parts or weight.part in parts)
 
-    def adapter_parameters(self, rank: int) -> int:
-        """Return the parameters of LoRA's adapters beside all linear layers of the blocks."""
-        return rank * sum((weight.rows + weight.columns) * weight.count for weight in self.weights()
-                          if weight.is_matrix and weight.part in ("attention", "mlp"))
-
     @property
     def active_parameters(self) -> int:
         """Parameters that a token meets: all but those of the experts that it is not sent to."""

@@ -60,7 +60,8 @@ def serving(model: Architecture, gpu: Gpu, tokens: int, most: int) -> Iterator[S
     """Yield what sequences of `tokens` take, for each precision over each number of GPUs up to `most` that divides the
     heads."""
     for name, size in WEIGHTS.items():
-        for gpus in (width for width in WIDTHS if width <= most and not model.heads % width):
+        for gpus in (width for width in WIDTHS if width <= most and not model.heads % width
+                     and 0 in (model.kv_heads % width, width % model.kv_heads)):
             weights, one = weight_bytes(model, size, gpus), cache_bytes(model, tokens, gpus)
             inner = model.expert_size * model.experts_per_token or model.intermediate_size
             read = HALF * READ * (2 * model.hidden_size + (2 * model.query_size + 3 * inner) / gpus)
@@ -80,4 +81,5 @@ def serving_in_words(model: Architecture, gpu: Gpu, tokens: int, most: int) -> s
                      f"{each.sequences:,}", speed))
     return (f"answering with {model.kind}, {tokens:,} tokens of prompt and answer, on {gpu.name} of "
             f"{gigabytes(gpu.memory)} GB: of each GPU\n{columns(rows, right=(1, 2, 3, 4, 5))}\n"
-            "SEQUENCES fit at a time; TOKENS/S of all of them together are at most this, by the memory's bandwidth")
+            "SEQUENCES fit at a time; TOKENS/S of all of them at their full length are at most this, by the "
+            "memory's bandwidth")

@@ -255,7 +255,7 @@ def test_gold_answers_of_gsm8k_are_right_and_changed_ones_wrong() -> None:
     assert len(gold) == 1319
 
 
-@pytest.mark.parametrize("kind", ["decoder", "encoder"])
+@pytest.mark.parametrize("kind", ["decoder", "bare decoder", "encoder", "labels apart"])
 def test_a_classifier_reads_its_own_tokens_and_scores_as_alone(kind: str, tmp_path: Path) -> None:
     """Whatever is padded beside: the decoder's padding ends its turns too, and the encoder has no template."""
     tokenizer, shape = make_tokenizer(), {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 2,
@@ -264,10 +264,14 @@ def test_a_classifier_reads_its_own_tokens_and_scores_as_alone(kind: str, tmp_pa
     model: Any = LlamaForSequenceClassification(LlamaConfig(
         **shape, vocab_size=len(tokenizer), num_labels=1, pad_token_id=tokenizer.eos_token_id))
     label, tokenizer.pad_token = "", tokenizer.eos_token
-    if kind == "encoder":
+    if kind == "bare decoder":
+        tokenizer.pad_token = model.config.pad_token_id = None
+    if kind in ("encoder", "labels apart"):
         model = BertForSequenceClassification(BertConfig(
             **shape, vocab_size=len(tokenizer), id2label={0: "bad", 1: "good"}, pad_token_id=tokenizer.pad_token_id))
         label, tokenizer.chat_template = "good", None
+    if kind == "labels apart":
+        model.config.problem_type = "multi_label_classification"
     model.save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
     around = Surroundings(classifier=str(tmp_path))
@@ -279,8 +283,9 @@ def test_a_classifier_reads_its_own_tokens_and_scores_as_alone(kind: str, tmp_pa
         ids: Any = (tokenizer(text, "blue", return_tensors="pt") if label else tokenizer.apply_chat_template(
             [*user(text), *assistant("blue")], return_dict=True, return_tensors="pt"))
         logits = model.eval()(**ids).logits[0].detach()
-        assert value == pytest.approx(float(logits.softmax(0)[1] if label else logits[0]), abs=1e-6)
-    assert len({f"{value:.6f}" for value in found}) == 3
+        shares = logits.sigmoid() if kind == "labels apart" else logits.softmax(0)
+        assert value == pytest.approx(float(shares[1] if label else logits[0]), abs=1e-6)
+    assert len({f"{value:.9f}" for value in found}) == 3
     with pytest.raises(InputError, match="label is 'other'"):
         WeightedRewards({"classifier": {"label": "other"}}, around)
     long = Sample(Prompt(user("red " * 40), [1]), [1], "blue", ended=True)

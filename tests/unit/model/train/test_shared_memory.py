@@ -77,8 +77,8 @@ def test_a_state_brings_back_the_generator_that_masks_a_devices_dropout(
 ) -> None:
     """Of a stand-in for the device, whose generator is a number."""
     device = SimpleNamespace(get_rng_state=lambda: torch.tensor([7]), set_rng_state=Mock())
-    monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
-    monkeypatch.setattr(torch, "get_device_module", lambda: device)
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda check_available: SimpleNamespace(type="npu"))
+    monkeypatch.setattr(torch, "get_device_module", lambda kind: device)
     monkeypatch.setenv(PLACE, "")
     _store(tmp_path / "x", OneWeight()).save(1, {})
     _store(tmp_path / "x", OneWeight()).load()

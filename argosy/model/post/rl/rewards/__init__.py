@@ -15,6 +15,7 @@ from argosy.core.config.explain import validated
 from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
 from argosy.core.plugins import Folder, config_of
+from argosy.core.step.contract import Planned
 from argosy.corpus.data.schemas import Message
 from argosy.corpus.data.sources import DEFAULT_CHANNEL
 
@@ -198,6 +199,17 @@ class WeightedRewards:
         if all(reward.checks and reward.reference(fields) is None for reward in rewards):
             return f"has nothing that its rewards check: {', '.join(sorted({reward.checks for reward in rewards}))}"
         return next(filter(None, (reward.problem(fields) for reward in rewards)), "")
+
+
+def check_classifiers(parts: Sequence[Planned], nodes: Sequence[Planned]) -> None:
+    """Check the classifiers that steps have as a reward. Raises InputError: there is none, or none with the label."""
+    for node in parts:
+        rewards = {**node.config.rewards, **getattr(getattr(node.config, "guards", None), "true_reward", {})}
+        if given := {name: value for name, value in rewards.items() if name == "classifier"}:
+            try:
+                WeightedRewards(given, Surroundings(classifier=node.config.classifier))
+            except InputError as error:
+                raise InputError(f"{node.place}.{error}") from None
 
 
 def check_model(rewards: Settings, reward_model: str) -> None:

@@ -9,36 +9,33 @@ from pathlib import Path
 from typing import Any
 
 from argosy.core.errors import InputError, StepError
-from argosy.model.post.config import PositiveInt
+from argosy.core.lazy import torch
 from argosy.model.post.rl.rewards import Reward, RewardConfig, Sample, Score, Surroundings
 
-_FIELD = "rewards.classifier.label"
+_BATCH = 16  # answers that are read at a time
 
 
 class ClassifierConfig(RewardConfig):
     label: str = ""
     """Label whose probability is the reward; a classifier of one output has none."""
-    batch_size: PositiveInt = 16
-    """Answers that are read at a time."""
 
 
 class Classifier(Reward[ClassifierConfig]):
     def __init__(self, config: ClassifierConfig, surroundings: Surroundings) -> None:
         """Raises InputError: there is no such classifier, or it has no such label."""
+        from argosy.model.infer.documents import check_model
         from argosy.model.weights.pretrained import load_config
 
         super().__init__(config, surroundings)
         self._path = Path(surroundings.classifier)
-        if not (self._path / "config.json").is_file():
-            raise InputError(f"classifier={surroundings.classifier!r} is no directory with a config.json; name a model "
-                             "for sequence classification")
-        labels = {str(name): int(place) for place, name in load_config(self._path).id2label.items()}
-        if len(labels) == 1 and config.label:
-            raise InputError(f"{_FIELD} is {config.label!r}, and {self._path} has one output, which is the reward: "
-                             "leave label out")
-        if len(labels) > 1 and config.label not in labels:
-            raise InputError(f"{_FIELD} is {config.label!r}, allowed: {', '.join(labels)}, the labels of {self._path}")
-        self._column = labels[config.label] if len(labels) > 1 else None
+        check_model(surroundings.classifier, classifies=True, field="classifier")
+        own = load_config(self._path)
+        labels = {str(name): int(place) for place, name in own.id2label.items()}
+        if config.label not in (allowed := labels if len(labels) > 1 else [""]):
+            some = ", ".join(allowed) or "none"
+            raise InputError(f"rewards.classifier.label is {config.label!r}, allowed: {some} (labels of {self._path})")
+        self._column = labels.get(config.label, 0)
+        self._kind = own.problem_type if len(labels) > 1 else "regression"
 
     @cached_property
     def _loaded(self) -> tuple[Any, Any]:
@@ -50,16 +47,18 @@ class Classifier(Reward[ClassifierConfig]):
 
     def scores(self, samples: Sequence[Sample], references: Sequence[str]) -> list[Score]:
         """Score the answers. Raises StepError: one is too long for the classifier, with its prompt."""
-        import torch
-
         tokenizer, model = self._loaded
         rows, found = [self._tokens(sample) for sample in samples], [Score(0.0)] * len(samples)
         for batch in self._batches(rows):
-            inputs = tokenizer.pad([rows[row] for row in batch], padding_side="right", return_tensors="pt")
+            some = [rows[row] for row in batch]
+            alone = {name: [value] for name, value in some[0].items()}
+            inputs = tokenizer.pad(some, padding_side="right") if len(some) > 1 else alone
+            given = {name: torch.tensor(each, device=model.device) for name, each in inputs.items()}
             with torch.no_grad():
-                logits = model(**inputs.to(model.device)).logits.float()
-            values = logits[:, 0] if self._column is None else logits.softmax(1)[:, self._column]
-            for row, value in zip(batch, values.tolist(), strict=True):
+                logits = model(**given).logits.float()
+            if self._kind != "regression":
+                logits = logits.sigmoid() if self._kind == "multi_label_classification" else logits.softmax(1)
+            for row, value in zip(batch, logits[:, self._column].tolist(), strict=True):
                 found[row] = Score(value)
         return found
 
@@ -70,19 +69,23 @@ class Classifier(Reward[ClassifierConfig]):
             made = tokenizer.apply_chat_template([*sample.prompt.messages, answer], return_dict=True)
         else:
             made = tokenizer("\n".join(each["content"] for each in sample.prompt.messages), sample.text)
-        most = min(tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", None) or 2**31)
+        table = getattr(getattr(model.base_model, "embeddings", None), "position_embeddings", None)
+        padding = getattr(table, "padding_idx", None)  # RoBERTa's first positions are those of padding
+        positions = getattr(model.config, "max_position_embeddings", None) or 2**31
+        most = min(tokenizer.model_max_length, positions - (0 if padding is None else padding + 1))
         if (length := len(made["input_ids"])) > most:
             raise StepError(f"a prompt and its answer have {length} tokens of the classifier {self._path}, which reads "
                             f"{most} at most: lower max_new_tokens or max_length")
         return dict(made)
 
     def _batches(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[list[int]]:
-        """Yield places of rows of about one length. Decoders read the score before the first token of padding, so a row
-        that has this token of its own is alone."""
+        """Yield places of rows of about one length. Decoders read the score at the last token that is no padding, so a
+        row that has this token of its own is alone."""
+        from argosy.model.infer.logprobs import by_length
+
         tokenizer, model = self._loaded
         pad = tokenizer.pad_token_id if tokenizer.pad_token_id == model.config.pad_token_id else None
         alone = [row for row, each in enumerate(rows) if pad is None or pad in each["input_ids"]]
-        yield from ([row] for row in alone)
-        order = sorted({*range(len(rows))} - {*alone}, key=lambda row: (len(rows[row]["input_ids"]), row))
-        size = self.config.batch_size
-        yield from (order[start : start + size] for start in range(0, len(order), size))
+        others = [row for row in range(len(rows)) if row not in alone]
+        padded = by_length([rows[row]["input_ids"] for row in others], _BATCH)
+        yield from [*([row] for row in alone), *([others[at] for at in batch] for batch in padded)]
