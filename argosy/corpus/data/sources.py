@@ -5,7 +5,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, Field
 
@@ -22,6 +22,11 @@ OTHERS = ("other", "*")  # in a mixture: the channels that it does not name, tog
 
 # Paths and URIs of the user's files: their bytes count, or what the store of a URI says of them.
 Inputs = Annotated[tuple[str, ...], Role.EXTERNAL, AfterValidator(lambda given: tuple(map(expand_input, given)))]
+
+
+def channel_of(record: Mapping[str, Any]) -> str:
+    """Return the channel of a conversation, a preference or a prompt."""
+    return str(record.get("channel") or DEFAULT_CHANNEL)
 
 
 def _encoding(name: str) -> str:

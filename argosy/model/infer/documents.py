@@ -75,8 +75,16 @@ def _classifier(path: Path) -> tuple[Any, Any, int]:
     tokenizer = load_tokenizer(path)
     if tokenizer.pad_token_id is None:
         raise InputError(f"the tokenizer in {path} has no padding token: set one in its tokenizer_config.json")
-    positions = int(getattr(network.config, "max_position_embeddings", None) or tokenizer.model_max_length)
-    return network.to(device_kind()), tokenizer, min(positions, int(tokenizer.model_max_length))
+    return network.to(device_kind()), tokenizer, longest_row(network, tokenizer)
+
+
+def longest_row(network: Any, tokenizer: Any) -> int:
+    """Return the tokens that a classifier and its tokenizer take at most; RoBERTa's first positions are of padding."""
+    limit = int(tokenizer.model_max_length)
+    positions = int(getattr(network.config, "max_position_embeddings", None) or limit)
+    table = getattr(getattr(network.base_model, "embeddings", None), "position_embeddings", None)
+    padding = getattr(table, "padding_idx", None)
+    return min(limit, positions - (0 if padding is None else padding + 1))
 
 
 def check_model(model: str, classifies: bool, field: str) -> None:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from argosy.core.store.step_files import given_directory
 from argosy.corpus.data.schemas import ParseError, check_text, turns_of
-from argosy.corpus.data.sources import DEFAULT_CHANNEL, RESERVED_CHANNEL
+from argosy.corpus.data.sources import RESERVED_CHANNEL, channel_of
 from argosy.corpus.data.split import derive_seed, permuted_index
 from argosy.corpus.data.turns import learnt_turns
 from argosy.corpus.tokens.amounts import Amount
@@ -132,7 +132,7 @@ def sample_parser(tokenizer: Any, max_length: int, *, prompts: bool = False) -> 
     `prompts`: its last answer is to be generated."""
 
     def parse(record: dict[str, Any]) -> Sample:
-        channel = str(record.get("channel") or DEFAULT_CHANNEL)
+        channel = channel_of(record)
         if "text" in record and "messages" not in record:
             text = tokenizer(check_text(record, "text"), add_special_tokens=False)["input_ids"]
             ids = [token for token in (tokenizer.bos_token_id, *text, tokenizer.eos_token_id) if token is not None]

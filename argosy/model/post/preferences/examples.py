@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from argosy.core.errors import InputError
 from argosy.corpus.data.schemas import Message, ParseError, turns_of
-from argosy.corpus.data.sources import DEFAULT_CHANNEL
+from argosy.corpus.data.sources import DEFAULT_CHANNEL, channel_of
 from argosy.model.post.config import PreferenceConfig
 from argosy.model.post.stage import Stage
 from argosy.model.weights.chat import check_length, encode_answer
@@ -61,13 +61,9 @@ def preference_parser(tokenizer: Any, max_length: int) -> Callable[[dict[str, An
         margin = record.get("margin", 0.0)
         if isinstance(margin, bool) or not isinstance(margin, int | float) or not abs(margin) < float("inf"):
             raise ParseError("margin is not a number", repr(margin))
-        return Preference(prompt_ids, better, worse, _channel(record), float(margin))
+        return Preference(prompt_ids, better, worse, channel_of(record), float(margin))
 
     return parse
-
-
-def _channel(record: dict[str, Any]) -> str:
-    return str(record.get("channel") or DEFAULT_CHANNEL)
 
 
 def _encode(
@@ -107,7 +103,7 @@ def read_answers(stage: Stage[PreferenceConfig]) -> tuple[list[Feedback], list[E
             return pair(record)
         prompt, completion = turns_of("feedback", record, "prompt", "completion")
         prompt_ids, ids = _encode(tokenizer, prompt, (completion,), longest, record.get("tools"))
-        return Feedback(prompt_ids, ids, record["label"], _channel(record))
+        return Feedback(prompt_ids, ids, record["label"], channel_of(record))
 
     train, heldout = _read(stage, parse)
     return [each for example in train for each in (split([example]) if isinstance(example, Preference) else [example])

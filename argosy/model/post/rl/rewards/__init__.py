@@ -17,7 +17,7 @@ from argosy.core.errors import InputError
 from argosy.core.plugins import Folder, config_of
 from argosy.core.step.contract import Planned
 from argosy.corpus.data.schemas import Message
-from argosy.corpus.data.sources import DEFAULT_CHANNEL
+from argosy.corpus.data.sources import channel_of
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Prompt:
 
     @property
     def channel(self) -> str:
-        return str(self.fields.get("channel") or DEFAULT_CHANNEL)
+        return channel_of(self.fields)
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,6 @@ from argosy.core.errors import InputError, StepError
 from argosy.core.lazy import torch
 from argosy.model.post.rl.rewards import Reward, RewardConfig, Sample, Score, Surroundings
 
-_BATCH = 16  # answers that are read at a time
-
 
 class ClassifierConfig(RewardConfig):
     label: str = ""
@@ -38,16 +36,18 @@ class Classifier(Reward[ClassifierConfig]):
         self._kind = own.problem_type if len(labels) > 1 else "regression"
 
     @cached_property
-    def _loaded(self) -> tuple[Any, Any]:
+    def _loaded(self) -> tuple[Any, Any, int]:
+        from argosy.model.infer.documents import longest_row
         from argosy.model.weights.load import load_model
         from argosy.model.weights.pretrained import load_tokenizer
 
         model = load_model(self._path, "AutoModelForSequenceClassification").to(self.surroundings.device).eval()
-        return load_tokenizer(self._path), model
+        tokenizer = load_tokenizer(self._path)
+        return tokenizer, model, longest_row(model, tokenizer)
 
     def scores(self, samples: Sequence[Sample], references: Sequence[str]) -> list[Score]:
         """Score the answers. Raises StepError: one is too long for the classifier, with its prompt."""
-        tokenizer, model = self._loaded
+        tokenizer, model, _ = self._loaded
         rows, found = [self._tokens(sample) for sample in samples], [Score(0.0)] * len(samples)
         for batch in self._batches(rows):
             some = [rows[row] for row in batch]
@@ -63,16 +63,12 @@ class Classifier(Reward[ClassifierConfig]):
         return found
 
     def _tokens(self, sample: Sample) -> Mapping[str, Any]:
-        tokenizer, model = self._loaded
+        tokenizer, _, most = self._loaded
         if tokenizer.chat_template:
             answer = {"role": "assistant", "content": sample.text}
             made = tokenizer.apply_chat_template([*sample.prompt.messages, answer], return_dict=True)
         else:
             made = tokenizer("\n".join(each["content"] for each in sample.prompt.messages), sample.text)
-        table = getattr(getattr(model.base_model, "embeddings", None), "position_embeddings", None)
-        padding = getattr(table, "padding_idx", None)  # RoBERTa's first positions are those of padding
-        positions = getattr(model.config, "max_position_embeddings", None) or 2**31
-        most = min(tokenizer.model_max_length, positions - (0 if padding is None else padding + 1))
         if (length := len(made["input_ids"])) > most:
             raise StepError(f"a prompt and its answer have {length} tokens of the classifier {self._path}, which reads "
                             f"{most} at most: lower max_new_tokens or max_length")
@@ -83,9 +79,9 @@ class Classifier(Reward[ClassifierConfig]):
         row that has this token of its own is alone."""
         from argosy.model.infer.logprobs import by_length
 
-        tokenizer, model = self._loaded
+        tokenizer, model, _ = self._loaded
         pad = tokenizer.pad_token_id if tokenizer.pad_token_id == model.config.pad_token_id else None
         alone = [row for row, each in enumerate(rows) if pad is None or pad in each["input_ids"]]
         others = [row for row in range(len(rows)) if row not in alone]
-        padded = by_length([rows[row]["input_ids"] for row in others], _BATCH)
+        padded = by_length([rows[row]["input_ids"] for row in others], 16)
         yield from [*([row] for row in alone), *([others[at] for at in batch] for batch in padded)]
