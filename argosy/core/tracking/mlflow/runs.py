@@ -112,11 +112,10 @@ class Runs:
             self._server.client.set_terminated(run, "FINISHED")  # nothing runs in it: it collects results
         return run
 
-    def branches_from(self, owner: Owner, checkpoint: str) -> list[str]:
+    def branches_from(self, owner: Owner, checkpoint: str) -> "list[Run]":
         """The runs of the curves that leave the line at a checkpoint."""
-        found = self._find(self.experiment(owner.line), f"{BASE_TAG}.{checkpoint}", "true",
-                           self._server.store_of(self._server.store))
-        return [str(run.info.run_id) for run in found]
+        return self._find(self.experiment(owner.line), f"{BASE_TAG}.{checkpoint}", "true",
+                          self._server.store_of(self._server.store))
 
     def _find(self, experiment: str, tag: str, value: str, store: str = "") -> "list[Run]":
         """The runs with a tag; those of one store alone, unless it is ""."""

@@ -134,12 +134,14 @@ class _Request:
         self._metrics(self._run, at_tokens, model, dataset)
         base = record.get("base") or {}
         curve = self._runs.curves(self._owner, record["branch"], base.get("checkpoint", ""))
-        for run in (curve, *self._runs.branches_from(self._owner, record["checkpoint"])):
-            self._collect(run, [self._server.client.get_logged_model(model)], record["values"])
-        if base:  # the curve of a branch begins with those results of its base that MLflow has; the others follow
+        own = [self._server.client.get_logged_model(model)]
+        self._collect(curve, own, record["values"])
+        for branch in self._runs.branches_from(self._owner, record["checkpoint"]):
+            shared = [name for name in record["values"] if metric_name(name) in branch.data.metrics]
+            self._collect(branch.info.run_id, own, shared)
+        if base:  # a branch's curve begins with its base's results of the same names, whichever are sent first
             store = self._server.store_of(Path(base["path"]))
-            models = self._server.models_of(self._owner.line, base["checkpoint"], store)
-            self._collect(curve, models, record["values"])
+            self._collect(curve, self._server.models_of(self._owner.line, base["checkpoint"], store), record["values"])
         self._inputs(model, dataset)
 
     def _collect(self, curve: str, models: "Iterable[LoggedModel]", names: Iterable[str]) -> None:

@@ -191,6 +191,22 @@ def test_checkpoints_are_external_models_with_their_results(store):
     assert sorted(o.model_id for o in outputs) == sorted(m.model_id for m in models.values())
 
 
+@pytest.mark.parametrize("first", ["base", "branch"])
+def test_a_branch_begins_with_the_results_of_its_base_that_it_has_too(store, first):
+    exports = [checkpoint(node(store, "pretrain", "ffffffffffff"), f"step.{n}", 1000 * n) for n in (1, 2)]
+    for at, name in enumerate(("base", "branch") if first == "base" else ("branch", "base")):
+        evaluate = node(store, "evaluate", f"00000000000{at}", part=name)
+        if name == "base":
+            evaluate.model_metrics(exports[0], {"acc": 0.25, "only/base": 1.0}, tokens=1000)
+        else:
+            values = {"acc": 0.5, "only/branch": 1.0}
+            evaluate.model_metrics(exports[1], values, tokens=2000, branch="soup", base=(exports[0], 1000))
+        assert ship(store) == 0
+    curves = runs(store)[f"{LINE} curves (soup)"]
+    assert history(store, curves, "acc") == [(1000, 0.25), (2000, 0.5)]
+    assert curves.data.metrics == {"acc": 0.5, "only/branch": 1.0}
+
+
 def test_of_an_evaluation_that_is_tried_again_the_new_results_count(store):
     train = node(store, "pretrain", "ffffffffffff")
     export = checkpoint(train, "final", 1000)
