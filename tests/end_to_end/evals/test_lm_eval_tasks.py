@@ -1,9 +1,5 @@
 """Our YAML from lm-eval's own harness, with its HFLM, against our runner on the same suite."""
 
-import json
-import os
-import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,7 +13,7 @@ from evals.runner import prepare
 from evals.section import Benchmarks
 from evals.variants import VARIANTS as KINDS
 from tests import benchmark_files as files
-from tests.evaluation_fixtures import make_items, make_language_model, save_checkpoint, write_items
+from tests.evaluation_fixtures import make_language_model
 from tests.lm_eval_fixtures import hflm
 
 ROOT = Path(__file__).parents[3]
@@ -124,24 +120,3 @@ def test_every_task_and_group_loads_and_every_variant_has_one(data: Path) -> Non
     named = str([about.get("metadata") for about in VARIANTS.values()])
     # a suite alone gives these their texts, or a model of their own
     assert [name for name in KINDS if name not in named] == ["layout", "learn_then_ask", "lm_eval", "template"]
-
-
-def test_lm_eval_s_own_command_line_gives_what_our_runner_gives(tmp_path: Path) -> None:
-    """As docs/evaluation.md has it: nothing is installed for it, the repository is on PYTHONPATH."""
-    checkpoint, items = save_checkpoint(tmp_path / "model", positions=1024), tmp_path / "mine.jsonl"
-    write_items(items, make_items(6))
-    command = ["--model", "hf", "--model_args", f"pretrained={checkpoint.path}", "--include_path", "evals/tasks",
-               "--tasks", "argosy_plain,argosy_cloze", "--metadata", json.dumps({"items": [str(items)]}),
-               "--device", "cpu", "--output_path", str(tmp_path / "out")]  # fmt: skip
-    done = subprocess.run([sys.executable, "-m", "lm_eval", *command], cwd=ROOT, env={**os.environ, "PYTHONPATH": "."},
-                          capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    [path] = (tmp_path / "out").rglob("results_*.json")
-    found = json.loads(path.read_text())["results"]
-    variants = {"plain": "plain", "cloze": "cloze"}
-    section = Benchmarks.model_validate({"tasks": {"mine": {"files": [str(items)]}}, "variants": variants})
-    findings = prepare(section, tmp_path, seed=0, limit=None)(LanguageModel.load(checkpoint), False)
-    for name in ("plain", "cloze"):
-        theirs = metrics_of(found[f"argosy_{name}"])
-        mine = {metric: findings.metrics[f"bench/mine/{name}/{metric}"] for metric in theirs}
-        assert theirs == pytest.approx(mine, abs=1e-4)

@@ -124,19 +124,6 @@ def test_a_model_directory_is_evaluated_with_the_core_suite(tmp_path: Path, argo
     assert "there is no such folder" in said
 
 
-def test_a_wrong_suite_does_not_stop_the_others(tmp_path: Path, argosy: Argosy,
-                                                monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ARGOSY_BENCHMARKS", "")
-    save_checkpoint(tmp_path / "model")
-    (tmp_path / "wrong.yaml").write_text("probes: [{name: x, kind: perplexitie, texts: [a]}]")
-    (tmp_path / "right.yaml").write_text("probes: [{name: river, kind: perplexity, texts: [the river]}]")
-    suites = ["--suite", str(tmp_path / "wrong.yaml"), "--suite", str(tmp_path / "right.yaml")]
-    command = ["evaluate", str(tmp_path / "model"), *suites, "--store", str(tmp_path / "runs"), "--threads", "1"]
-    said = argosy(*command, code=2)
-    assert "did you mean 'perplexity'" in said.err
-    assert "river/" in said.out
-
-
 LOG = [f"On day {n} the crew of the ship wrote that the wind had turned and that they had to wait." for n in range(60)]
 GOOD, LONG = " ".join(LOG[:12]), " ".join(LOG[20:])
 MIXED = f"{GOOD}\n{' '.join(LOG[16:])}"

@@ -134,21 +134,6 @@ def test_what_a_step_could_not_use_is_shown_by_run_and_status(argosy: Argosy) ->
         assert "{name: gopher_quality, skip_channels: [poems]}" in out
 
 
-def test_a_range_then_the_rest_then_again_then_another_seed(argosy: Argosy) -> None:
-    assert "1 ran" in argosy("run", "--plain", "--to", "data", "seed=4").out
-    assert "1 done, 2 pending" in argosy("status").out
-    assert "2 ran" in argosy("run", "--plain", "--from", "sft", "seed=4").out
-    assert "3 nodes: 3 done" in argosy("status").out
-    [compare] = _directories("compare")
-    (compare / "report.html").write_text("of seed 4")
-    (compare / "comparison.json").write_text('{"tasks": {"a": {"highest": "sft"}, "b": {"highest": null}}}')
-    again = argosy("run", "--plain", "seed=4").out
-    assert "3 skipped" in again
-    assert f"report: {compare.absolute()}/report.html\nserve:  argosy serve sft\n" in again
-    assert "report: " not in argosy("run", "--plain", "seed=5", "--to", "sft").out  # of its own config alone
-    assert "2 done" in argosy("status").out
-
-
 def test_why_goes_back_to_configs_and_files_and_says_what_changed_since(argosy: Argosy) -> None:
     argosy("run", "--plain", "seed=4")
     lines = argosy("why", "compare").out.splitlines()

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import socket
 from pathlib import Path
 from typing import Any
 
@@ -130,19 +129,3 @@ def test_without_the_store_mlflows_numbers_are_compared(store: Path, tmp_path: P
     ([" "], "an empty name")])
 def test_what_is_not_there_is_told(names: list[str], words: str, store: Path, argosy: Argosy) -> None:
     assert words in argosy("compare", "--store", str(store), *names, code=2).err
-
-
-def test_a_server_that_does_not_answer_is_told_at_once(store: Path, argosy: Argosy,
-                                                       monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://user:secret@127.0.0.1:{port}")
-    error = argosy("compare", "--store", str(store), "models:/base@reference", code=1).err
-    assert f"MLflow at http://***@127.0.0.1:{port} does not answer" in error
-    assert "secret" not in error
-    argosy("compare", "--store", str(store), "line:base", "line:mixed")  # nothing of it needs MLflow
-    page = store / "page.html"
-    said = argosy("compare", "--store", str(store), "line:base", "line:mixed", "--html", str(page)).out
-    assert "no links to MLflow" in said
-    assert page.is_file()

@@ -108,27 +108,6 @@ def test_without_room_training_waits_for_the_store_and_says_so(
 
 
 @pytest.mark.parametrize("through_memory", [True, False])
-@pytest.mark.parametrize("name", ["tensors-*", "loop.pt"])
-def test_a_state_with_one_bit_changed_is_named_and_passed_over(
-    tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str, *,
-    through_memory: bool
-) -> None:
-    monkeypatch.setenv(PLACE, str(shared) if through_memory else "")
-    store = _store(tmp_path / "x", engine := OneWeight())
-    for step in (1, 2):
-        engine.step()
-        store.save(step, {})
-    store.close()
-    broken = next((tmp_path / "x/state/step-00000002").glob(name))
-    held = bytearray(broken.read_bytes())
-    held[len(held) // 2] ^= 1
-    broken.write_bytes(held)
-    found: Any = _store(tmp_path / "x", again := OneWeight()).load()
-    assert (found["step"], again.weight[0].item()) == (1, 1.0)
-    assert f"{broken} is damaged (it has not the bytes that were written)" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("through_memory", [True, False])
 def test_states_of_keep_every_stay_for_when_the_newest_are_damaged(
     tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *,
     through_memory: bool
