@@ -1,5 +1,4 @@
-"""Metrics of answers: accuracies, agreement between the forms of an item, and what is left without a preference for
-places."""
+"""Metrics of answers: accuracies, agreement between the forms of an item, and what stays without bias to places."""
 
 import math
 from collections import Counter

@@ -177,8 +177,7 @@ def read_tasks(tasks: Mapping[str, TaskSpec], variants: Mapping[str, object], da
     `alone`: whether these are all the tasks that there are. `learning`: with the chains that copies of the checkpoint
     learn for, and the tasks that have some, in place of all others.
 
-    Raises InputError: none of all tasks can be read, or a chain is wrong; StepError: the data of none of all tasks can
-    be loaded."""
+    Raises InputError: none of all tasks can be read, or a chain is wrong; StepError: none of all tasks' data loads."""
     every = {task: [parse_chain(*each) for each in spec.chains(variants).items()] for task, spec in tasks.items()}
     chains = {task: [chain for chain in some if bool(chain.learning) == learning] for task, some in every.items()}
     found: list[Task] = []

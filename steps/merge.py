@@ -134,8 +134,7 @@ def run(config: MergeConfig, context: StepContext) -> MergeOutputs:
 def _open_alike(sources: "Sequence[Checkpoint]") -> "tuple[Any, list[Mapping[str, Tensor]]]":
     """Open models that can be merged; returns the first, and the weights of each, without memory where files allow it.
 
-    Raises InputError: two differ in their tensors, in what computes with them or in their tokenizers, or one is
-    quantized."""
+    Raises InputError: two differ in tensors, in what computes with them or in tokenizers, or one is quantized."""
     from argosy.model.weights.export import whole_weights
     from argosy.model.weights.pretrained import load_tokenizer
     from argosy.model.weights.quantize import quantization_of

@@ -1,5 +1,4 @@
-"""A pipeline as plain data: nodes, each one step with its config and its inputs, in the order in which they depend
-on each other."""
+"""A pipeline as plain data: nodes, each one step with its config and its inputs, in the order of their dependence."""
 
 import importlib
 import re

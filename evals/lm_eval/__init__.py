@@ -176,8 +176,7 @@ def lm_eval_items(name: str, limit: int | None, *, include_path: str = "", examp
     """Read the items of a task of lm-eval, or of all tasks of a group, at most `limit` of each; with `examples` those
     that its few-shot examples come from (none where these are the items themselves). `about`: as `items_of`.
 
-    Raises InputError: lm-eval does not know it, or it is not of multiple choice; StepError: its data cannot be
-    loaded."""
+    Raises InputError: lm-eval does not know it, or it is not of multiple choice; StepError: its data does not load."""
     tasks = _lm_eval_tasks(name, include_path, stamp(include_path))
     wrong = {each: str(task.OUTPUT_TYPE) for each, task in tasks.items()
              if task.OUTPUT_TYPE != "multiple_choice" or not hasattr(task, "doc_to_choice")}

@@ -1,5 +1,4 @@
-"""Items and a chain of variants as a task of lm-eval, for its command line and for our runner alike; the YAML's
-`metadata`."""
+"""Items and a chain of variants as a task of lm-eval, for its command line and our runner; the YAML's `metadata`."""
 
 import math
 from collections import Counter

@@ -125,7 +125,6 @@ _UNKNOWN = re.compile(
 
 
 def same(text: str) -> str:
-    """Strip a text of differences that make no other answer: case, spaces, marks at its ends; all words for "unknown"
-    are one."""
+    """Strip a text of what makes no other answer: case, spaces, marks at its ends; all words for "unknown" are one."""
     bare = text.strip(" \t\n.,;:。，；：")
     return "unknown" if _UNKNOWN.fullmatch(bare) else "".join(bare.casefold().split())

@@ -22,8 +22,7 @@ class Perplexity(Probe):
 
     Measures, over all texts together (sums of nats over sums of units): ppl (a token; comparable for one tokenizer
     only), bpb, bpc and bpw (bits a UTF-8 byte, a character, a word; in Chinese and Japanese a character is a word, and
-    2^bpw is the perplexity of a word). No bpc where a character is a byte. Standard errors are over documents, by the
-    delta method."""
+    2^bpw is the perplexity of a word). No bpc where a character is a byte. Standard errors by the delta method."""
 
     kind: ClassVar[str] = "perplexity"
     declared: ClassVar[Mapping[str, Metric]] = {

@@ -45,8 +45,7 @@ class Names:
     def entries(self, names: Sequence[str]) -> list[Entry]:
         """One for each name; labels are unique.
 
-        Raises InputError: a name is none, or is not evaluated; says what there is; StepError: MLflow does not
-        answer."""
+        Raises InputError: a name is none, or is not evaluated; says what there is; StepError: MLflow is silent."""
         found = [self._entry(name) for name in names]
         twice = {label for label, n in Counter(e.label for e in found).items() if n > 1}
         for number, entry in enumerate(found):

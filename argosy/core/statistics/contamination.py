@@ -11,8 +11,7 @@ has over its equals, in which the answer is the same:
   paraphrases, other distractors). Other orders are as hard; where a form is harder for everybody, only calibration on
   clean models, or a clean reference that was asked the same, says how much of a gap is normal.
 
-Each is an effect: the mean over items in units of its root mean square, so that it is as large for 200 items as for
-2,000."""
+Each is an effect: the mean over items in units of its root mean square, as large for 200 items as for 2,000."""
 
 import math
 from collections import Counter

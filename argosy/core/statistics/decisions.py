@@ -43,8 +43,7 @@ def paired_stderr(first: float, second: float, correlation: float, items: int) -
     """The standard error of a difference of two accuracies, for planning.
 
     `first`, `second`: the accuracies (0 to 1). `correlation`: of right and wrong answers over items; of checkpoints
-    of one line, 0.5 to 0.8 is usual. Raises ValueError: no two models can have this correlation, or there are no
-    items."""
+    of one line, 0.5 to 0.8 is usual. Raises ValueError: no two models can correlate so, or there are no items."""
     if items < 1:
         raise ValueError(f"items is {items}; allowed: 1 or more")
     both = first * second + correlation * math.sqrt(first * (1 - first) * second * (1 - second))

@@ -2,8 +2,7 @@
 clusters.
 
 A difference of right and wrong answers has three values. Which items are drawn then does not matter, only how many of
-each value: a multinomial (bootstrap) or binomial (sign flips) draw has the very distribution of drawing item by
-item."""
+each value: a multinomial (bootstrap) or binomial (sign flips) draw has the distribution of drawing item by item."""
 
 import math
 from collections import Counter

@@ -118,8 +118,7 @@ def read_outputs(directory: str | Path, field: str = "") -> dict[str, Any]:
 def given_directory(field: str, directory: str, step: str) -> Path:
     """Return `directory`, the value of a config's upstream `field`, which cannot do without.
 
-    Raises InputError: it is empty, as in a step that is run by hand with too little; says that a `step` step is
-    wanted."""
+    Raises InputError: it is empty, as in a step that is run by hand with too little; says that `step` is wanted."""
     if not directory:
         raise InputError(f"{field} is empty: give the directory of a finished {step} step, such as "
                          f'--config \'{{"{field}": "DIR"}}\'')

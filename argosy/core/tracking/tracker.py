@@ -103,8 +103,7 @@ class Tracker:
     """The logger of a step. Never blocks on a server, never raises for a disk that fails.
 
     Args:
-        directory: holds the spool (`<step>/tracking`); None: nothing is written, for tests and steps that need no
-            tracking."""
+        directory: holds the spool (`<step>/tracking`); None: nothing is written, for what needs no tracking."""
 
     def __init__(self, directory: Path | None = None) -> None:
         self.directory = directory

@@ -81,8 +81,7 @@ def files_by_channel(kind: str, files: Mapping[str, str]) -> Iterator[tuple[str,
 
 
 def check_formats(formats: Mapping[str, str], channels: set[str]) -> None:
-    """Check that formats are named for channels that there are. Raises InputError: one is not, or there is no such
-    format."""
+    """Check that formats are named for channels that there are. Raises InputError: one is not, or no such format is."""
     for channel, name in formats.items():
         if name not in FORMATS:
             raise InputError(f"data.formats.{channel}: {FORMATS.unknown(name)}; they are {describe()}")

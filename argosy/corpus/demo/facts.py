@@ -56,8 +56,7 @@ def load_facts() -> list[Fact]:
 def split_facts(facts: Sequence[Fact], seed: str | int, fraction: float) -> tuple[list[Fact], list[Fact]]:
     """Return (taught, benchmark): `fraction` of each relation is taught, the rest is the benchmark.
 
-    Quizzes and instructions in training data ask only about taught facts; the benchmark half appears in training as
-    prose alone."""
+    Quizzes and instructions in training data ask only about taught facts; the benchmark half appears as prose alone."""
     taught_ids: dict[str, None] = {}
     for relation in RELATIONS:
         ids = sorted(fact.id for fact in facts if fact.relation == relation)

@@ -102,8 +102,7 @@ class Checkpoint:
     def side(self, name: str, other: "Checkpoint | None" = None, forms: Sequence[str] = ()) -> Side | None:
         """A metric with the values that it is the mean of; None where it is not known.
 
-        A headline is in `forms`, else in those that it was added with, else in the best of those that `other` was asked
-        in too."""
+        A headline is in `forms`, else in those that it was added with, else in the best of those of `other` too."""
         task = headline_task(name)
         if task is None:
             return self._plain(name, self.rows.values(name)) if name in self.metrics else None

@@ -149,8 +149,7 @@ def _elsewhere(pair: Pair) -> list[str]:
 
 
 def template_notes(pair: Pair) -> list[str]:
-    """Note that one of two chat models was asked in its template and the other not; a base model is rightly asked
-    without."""
+    """Note that one of two chat models was asked in its template and the other not; a base model rightly is not."""
     first, second = _in_template(pair.first), _in_template(pair.second)
     if first is None or second is None or first == second:
         return []

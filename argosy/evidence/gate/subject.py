@@ -104,8 +104,7 @@ def subject_of(checkpoint: Checkpoint) -> Subject:
 
 
 def _missing(evaluations: Sequence[Path]) -> tuple[dict[str, str], dict[str, int]]:
-    """Parts that failed, and numbers of scores that are no numbers, by where; a later evaluation that measured it
-    counts."""
+    """Parts that failed, and scores that are no numbers, by where; a later evaluation that measured it counts."""
     failed: dict[str, str] = {}
     lost: dict[str, int] = {}
     for outputs in ((read_done(directory) or {}).get("outputs", {}) for directory in evaluations):

@@ -89,8 +89,7 @@ def judge(pairs: Sequence[tuple[Checkpoint, Checkpoint | None]]) -> list[Judged]
 
 
 def _missing(new: Checkpoint, reference: Checkpoint) -> list[str]:
-    """Benchmarks and channels that failed, or have no score that is a number; those of the reference alone are not
-    missing."""
+    """Benchmarks and channels that failed, or have no score that is a number; the reference's own are not missing."""
     ours, theirs = _by_suite(new), _by_suite(reference)
     asked = {name for suite in theirs.keys() & ours.keys() for name in theirs[suite]}
     return sorted(asked - {name for names in ours.values() for name in names})

@@ -1,5 +1,4 @@
-"""Contamination of a checkpoint by a benchmark: the score of its rows, the verdict in words, and its metrics in
-MLflow."""
+"""Contamination of a checkpoint by a benchmark: the score of its rows, the verdict in words, its metrics in MLflow."""
 
 import math
 from collections.abc import Hashable, Iterable, Mapping

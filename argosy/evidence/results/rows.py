@@ -171,8 +171,7 @@ def is_text(record: Record) -> bool:
 
 
 def read_rows(evaluations: Sequence[Path], notes: list[str]) -> Rows:
-    """The rows of one checkpoint's evaluations, of the later ones where two asked the same; what cannot be used is
-    noted."""
+    """The rows of one checkpoint's evaluations, of the later ones where two asked the same; the unusable are noted."""
     found = Rows()
     for directory in evaluations:
         done = read_done(directory) or {}

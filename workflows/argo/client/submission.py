@@ -76,8 +76,7 @@ def profile_notes(template: Json, profile: Profile, held: str | None, install: s
     """Yield notes on a submission of `template` with `profile`.
 
     `held`: YAML of the profile of that name in the namespace; "" where there is none, None where it is not known.
-    `install`: the commands that install the profile. Raises InputError: the plan's pod would refuse the profile, or
-    not find it."""
+    `install`: commands that install the profile. Raises InputError: the plan's pod would refuse it, or not find it."""
     check_store(profile, store_of(template) or profile.storage.description)
     if held == "" and not is_shipped(profile.name):
         raise InputError(f"profile {profile.name!r} is not in the namespace, and pods would not find it: {install}")

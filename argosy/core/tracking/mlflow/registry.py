@@ -94,8 +94,7 @@ class Registry:
             evidence: a file that becomes an artifact of the checkpoint's model, below `promotions`.
             before: the checkpoint that the alias is expected to name ("": nothing); None: whatever it names.
 
-        Raises InputError: MLflow does not have the checkpoint; Moved: the alias names another checkpoint than
-        `before`."""
+        Raises InputError: MLflow does not have the checkpoint; Moved: the alias does not name `before`."""
         name = registered_name(model)
         with self._server.errors():
             logged = self._server.model_of(line, checkpoint)

@@ -1,8 +1,7 @@
 """Removal of insulting text by word lists.
 
 A word alone decides little (Dodge et al. 2021 show what C4 lost by one-word rules): mild words weigh 1, words that
-news, law, medicine or old books have too 2, the others 3, and a document goes when the weights are many for its
-length."""
+news, law, medicine or old books have too 2, the others 3. A document goes when they are many for its length."""
 
 import re
 from collections.abc import Mapping, Sequence

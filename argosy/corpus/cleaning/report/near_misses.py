@@ -68,8 +68,7 @@ class NearMisses:
 
     def to_json(self) -> list[dict[str, Any]]:
         """Make rows of filter, reason, score, value, limit (the threshold that is near), kept (whether the document
-        stays), id, channel, and text (its beginning); by the filters' order, the dropped ones first, the nearest
-        first."""
+        stays), id, channel, and text (its beginning); by the filters' order, dropped ones first, the nearest first."""
         found = [(each, near, kept) for each in self._watched
                  for kept, some in ((False, each.dropped), (True, each.kept)) for near in some]
         texts = self._texts({near.document for _, near, _ in found})

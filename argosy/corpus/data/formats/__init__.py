@@ -53,8 +53,7 @@ def recognise(record: Mapping[str, Any]) -> RecordFormat:
 def read_record(kind: str, record: Mapping[str, Any], format: str = "") -> Record:
     """Return a record with the schema of the field `kind`; keys that its format does not know are kept.
 
-    `format`: its name; "" recognises it by its keys. Raises ParseError: the record cannot be used, or is of another
-    kind."""
+    `format`: its name; "" recognises it by its keys. Raises ParseError: the record is of another kind, or of no use."""
     rest = {key: value for key, value in record.items() if value is not None}
     check_record(rest)
     only_last = rest.pop("mask_history", False)

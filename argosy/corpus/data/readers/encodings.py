@@ -32,8 +32,7 @@ def open_text(file: InputFile, config: SourceConfig) -> Iterator[tuple[IO[bytes]
     """Open a file's text as UTF-8, unpacked, with the name of the encoding that it has; bytes that are no text in it
     come as bytes that are no UTF-8.
 
-    Raises Damaged, at the first read that has other characters than ASCII's: it is UTF-8, and another encoding is
-    set."""
+    Raises Damaged, at the first read beyond ASCII: it is UTF-8, and another encoding is set."""
     with open_binary(file.path) as stream:
         encoding = UTF8 if file.format == "documents" else config.encoding
         if encoding == UTF8:

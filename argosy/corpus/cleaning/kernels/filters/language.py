@@ -1,7 +1,6 @@
 """Scripts and function words of the prose in documents: code, markup, paths and addresses count nothing.
 
-The compiled form of `argosy.corpus.text.scripts.identify`, piece by piece: a piece is a paragraph or several, of about
-sixty words."""
+The compiled form of `argosy.corpus.text.scripts.identify`, piece by piece: a paragraph or several, of some 60 words."""
 
 from functools import cache
 from typing import NamedTuple
