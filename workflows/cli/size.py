@@ -50,11 +50,11 @@ def run(args: argparse.Namespace) -> int:
     from argosy.planning.report import Question, as_data, in_words
 
     config = load_config(args)
-    named = {text.partition("=")[0].partition(".")[0] for text in args.overrides} & {*PHASES}
-    args.stage = args.stage or (named.pop() if len(named) == 1 else "pretrain")
     model = open_architecture(args.model_dir) if args.model_dir else trained_model(config)
     if args.serve:
         return _serve(args, model)
+    named = {text.partition("=")[0].partition(".")[0] for text in args.overrides} & {*PHASES}
+    args.stage = args.stage or (named.pop() if len(named) == 1 else "pretrain")
     stage = _stage(args, config, model).model_dump()
     job = read_job(stage, model)
     gpu, own = find_gpu(args.gpu), stage["processes"]
@@ -77,6 +77,13 @@ def _serve(args: argparse.Namespace, model: "Architecture") -> int:
     from argosy.model.train.sizing.gpus import find_gpu
     from argosy.model.train.sizing.inference import serving, serving_in_words
 
+    of_training = {"--stage": args.stage, "--mfu": args.mfu, "--price": args.price, "--nodes": args.nodes - 1 or None}
+    if given := [name for name, value in of_training.items() if value is not None]:
+        raise InputError(f"{' and '.join(given)}: of training, and --serve is of answering, on the GPUs of one node: "
+                         "leave one of them out")
+    if 0 < model.positions < args.serve:
+        print(f"{model.kind} is for {model.positions:,} positions (max_position_embeddings), and --serve is "
+              f"{args.serve:,}: these are figures of a model that is made longer", file=sys.stderr)
     asked = model, find_gpu(args.gpu), args.serve, args.gpus
     print(json_text([asdict(each) for each in serving(*asked)], indent=1) if args.json else serving_in_words(*asked))
     return 0

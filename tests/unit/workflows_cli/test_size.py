@@ -92,6 +92,7 @@ def test_size_refuses_what_cannot_be(tmp_path: Path, argosy: Argosy) -> None:
         ("--gpu", "h1000"): "nearest: h100",
         ("--stage", "preetrain"): "nearest: pretrain",
         ("--mfu", "40"): "is '40', allowed: a number above 0, up to 1",
+        ("--serve", "8192", "--mfu", "0.5"): "--mfu: of training, and --serve is of answering",
         ("--model-dir", str(tmp_path)): "config.json cannot be read",
         ("pretrain.frozen=[norm]",): "pretrain.frozen keeps weights as they are, and those of a new model",
         ("--stage", "anneal", "anneal=null"): "which the config leaves out",

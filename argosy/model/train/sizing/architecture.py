@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -63,6 +63,8 @@ class Architecture:
     hidden_dropout: float = 0.0
     attention_dropout: float = 0.0
     parallel_residual: bool = False
+    positions: int = field(default=0, compare=False)
+    """Tokens that it is made for; 0 where the config does not say."""
 
     @property
     def gated(self) -> bool:
@@ -174,7 +176,8 @@ def read_architecture(config: Mapping[str, Any], where: str = "model") -> Archit
         attention_bias=kind == "qwen2" or (bool(values["attention_bias"]) and kind not in ("mistral", "mixtral")),
         mlp_bias=kind == "gpt_neox" or (kind == "llama" and bool(values["mlp_bias"])), **_experts(kind, values),
         hidden_dropout=values.get("hidden_dropout") or 0.0, attention_dropout=values.get("attention_dropout") or 0.0,
-        parallel_residual=bool(values.get("use_parallel_residual")))
+        parallel_residual=bool(values.get("use_parallel_residual")),
+        positions=values.get("max_position_embeddings") or 0)
 
 
 def _experts(kind: str, values: Mapping[str, Any]) -> dict[str, int]:

@@ -9,8 +9,8 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from argosy.core.errors import InputError
 from argosy.model.train.sizing.architecture import read_architecture
-from argosy.model.train.sizing.gpus import forward_flops
-from argosy.model.train.sizing.inference import cache_bytes, weight_bytes
+from argosy.model.train.sizing.gpus import find_gpu, forward_flops
+from argosy.model.train.sizing.inference import cache_bytes, serving, weight_bytes
 
 SMALL = {"vocab_size": 517, "hidden_size": 96, "intermediate_size": 200, "num_hidden_layers": 3,
          "num_attention_heads": 4}
@@ -85,3 +85,13 @@ def test_weights_and_cache_of_answering_are_those_of_transformers(config: dict[s
     cache = model(torch.zeros((1, 3), dtype=torch.long, device="meta"), use_cache=True).past_key_values
     assert cache_bytes(shape, 3) == sum(each.keys.nbytes + each.values.nbytes for each in cache.layers)
     assert cache_bytes(shape, 3, shape.kv_heads) * shape.kv_heads == cache_bytes(shape, 3)
+
+
+def test_a_gpu_answers_as_many_sequences_as_it_has_room_for() -> None:
+    """Llama 3's 8 B on an H100, by hand: 90 % of 80 GiB, less the weights, are 60.9 GB for 1.07 GB a sequence."""
+    config = {"model_type": "llama", "vocab_size": 128256, "intermediate_size": 14336, "num_key_value_heads": 8}
+    whole, *_ = serving(read_architecture(config, "config.json"), find_gpu("h100"), 8192, 8)
+    assert (whole.gpus, whole.sequence) == (1, 8192 * 131_072)
+    assert 54 <= whole.sequences <= 56  # 56.7 without room for CUDA and a prefill
+    each = 16.06e9 + whole.sequences * 1.074e9  # bytes that a step reads
+    assert whole.tokens_a_second == pytest.approx(whole.sequences * 3.35e12 / each, rel=1e-3)
