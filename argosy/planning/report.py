@@ -222,10 +222,10 @@ def _activation(job: Job, layout: Layout) -> float:
 def _tensor(job: Job, layout: Layout) -> list[Sent]:
     ring = (layout.tensor - 1) / layout.tensor
     blocks = -(-job.model.layers // layout.pipeline)
-    times = 6 if layout.recompute == "full" else 4  # two sums in the forward of a block, two in its backward
+    times = 6 if layout.recompute == "full" else 4  # there and back around attention and feed-forward, each way
     total = times * blocks * 2 * ring * _activation(job, layout)
     messages = times * blocks * layout.accumulation(job) if layout.tensor > 1 else 0.0
-    return [Sent("all-reduce", "activations of tensor parallelism", total, False, messages)]
+    return [Sent("all-gather, reduce-scatter", "activations of tensor parallelism", total, False, 2 * messages)]
 
 
 def _pipeline(job: Job, layout: Layout, per_node: int) -> list[Sent]:

@@ -254,13 +254,13 @@ class SFTConfig(MeasuredConfig, DistilConfig):
 
     def check_fields(self) -> None:
         try:
-            self.phase(1, self.batch_size, 2 * self.sequence_parallel)
+            self.phase(1, self.batch_size, 2 * self.sequence_parallel * self.tensor_parallel)
         except ValidationError as error:
             problem = error.errors()[0]["msg"].removeprefix("Value error, ")
             raise ValueError(problem.replace("global_batch_size", "batch_size")) from None
-        if not self.packing and self.sequence_parallel * self.pipeline_parallel > 1:
-            raise ValueError("packing=false makes batches of several lengths, and sequence_parallel and "
-                             "pipeline_parallel need one: set packing=true, or both to 1")
+        if not self.packing and self.sequence_parallel * self.tensor_parallel * self.pipeline_parallel > 1:
+            raise ValueError("packing=false makes batches of several lengths, and tensor_, sequence_ and "
+                             "pipeline_parallel need one: set packing=true, or each to 1")
 
 
 class PosttrainingOutputs(Measured):

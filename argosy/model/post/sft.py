@@ -198,8 +198,7 @@ class InstructionLoss(LossModule):
         """Return the last hidden states, as PackedModel does; `documents` has numbers that no other row has."""
         if documents is not None:
             within, sizes = places(documents)
-            own = slice(self.offset or 0, (self.offset or 0) + given.shape[1])
-            positions = within[:, own]
+            positions = within[:, self.seen] if self.training else within
             if self._noise and self.training and given.ndim == 2:
                 given = self.model.get_input_embeddings()(given)
                 width, generator = given.shape[2], torch.Generator(given.device)
@@ -207,7 +206,7 @@ class InstructionLoss(LossModule):
                 for row, first in zip(drawn, documents[:, 0].tolist(), strict=True):
                     row.uniform_(-1, 1, generator=generator.manual_seed(derive_seed(self._seed, "noise", first)))
                 noise = drawn * (self._noise / (sizes * width).sqrt()).unsqueeze(2).to(drawn.dtype)
-                given = given + noise[:, own]
+                given = given + noise[:, self.own]
         return super().hidden(given, documents, positions)
 
 
@@ -242,7 +241,7 @@ def make_rows(config: SFTConfig, samples: Sequence[Sample], longest: int) -> Row
     """Lay the samples out in rows of at most `longest` tokens, and say how full they are."""
     if not config.packing:
         longest = min(longest, max(len(sample.ids) for sample in samples))
-    length = longest - longest % config.sequence_parallel
+    length = longest - longest % (config.sequence_parallel * config.tensor_parallel)
     rows = Rows(samples, length, derive_seed("sampling", config.seed, config.stage), packing=config.packing,
                 prompts=config.prompt_weight > 0)
     if not config.max_steps:

@@ -148,10 +148,12 @@ class TrainConfig(AdaptConfig, DistilConfig):
             ", ".join(sorted(channels))) if named and named not in channels else ""
 
     def _check_parallelism(self) -> None:
-        parts, stages = self.sequence_parallel, self.pipeline_parallel
-        if self.sequence_length % parts:
-            raise ValueError(f"sequence_parallel={parts} does not divide sequence_length={self.sequence_length}; "
-                             "choose a divisor")
+        parts, stages, width = self.sequence_parallel, self.pipeline_parallel, self.tensor_parallel
+        if self.sequence_length % (parts * width):
+            given = " times ".join(f"{name}_parallel={size}" for name, size in
+                                   (("sequence", parts), ("tensor", width)) if size > 1)
+            raise ValueError(f"{given} does not divide sequence_length={self.sequence_length}, of which each process "
+                             "has a part; choose a divisor")
         if parts > 1 and self.attention not in ("auto", "varlen"):
             raise ValueError(f"sequence_parallel={parts} knows whole samples by their documents' ends alone, and not "
                              f"attention={self.attention}: set attention=varlen, or auto")

@@ -13,7 +13,8 @@ class MeshConfig(ParallelConfig):
     """Fields of every phase that share a copy of the model out; the processes that are left see other samples."""
 
     tensor_parallel: Annotated[int, Field(ge=1), ADDED] = 1
-    """Processes that share each block's heads and feed-forward width (Shoeybi et al. 2019); a divisor of both."""
+    """Processes that share each block's heads and feed-forward width (Shoeybi et al. 2019), and around them each sample
+    (Korthikanti et al. 2022); a divisor of all three."""
     pipeline_parallel: Annotated[int, Field(ge=1), ADDED] = 1
     """Processes that have some blocks each, which micro-batches pass through in turn (1F1B)."""
     pipeline_interleave: Annotated[int, Field(ge=1), ADDED] = 1
@@ -60,10 +61,9 @@ class MeshConfig(ParallelConfig):
             return (f"pipeline_parallel times pipeline_interleave is {stages}, and the model has num_hidden_layers="
                     f"{blocks}, one for a stage at least: {blocks} stages at most")
         experts = shapes.get("num_local_experts") or shapes.get("num_experts")
-        for name, what in (("pipeline_parallel", "all its blocks"), ("sequence_parallel", "whole samples")):
-            if experts and getattr(self, name) > 1:
-                return (f"{name}={getattr(self, name)} is not for a model of experts, whose routers' losses are of "
-                        f"{what}: set {name}=1")
+        if experts and self.pipeline_parallel > 1:
+            return (f"pipeline_parallel={self.pipeline_parallel} is not for a model of experts, whose routers' losses "
+                    "are of all its blocks: set pipeline_parallel=1")
         if self.expert_parallel > 1 and not experts:
             return f"expert_parallel={self.expert_parallel} needs a model of experts, and this has none: leave it out"
         return _indivisible("expert_parallel", self.expert_parallel, {"experts": experts} if experts else {})

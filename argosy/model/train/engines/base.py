@@ -21,7 +21,7 @@ from argosy.model.train.engines.parts import WEIGHT, Held, Parts, Place, write_p
 from argosy.model.train.layers.loss import LossModule
 from argosy.model.train.optim import UpdateSize
 from argosy.model.train.parallelism import Group, local_part
-from argosy.model.train.parallelism.mesh import Mesh, divide_sequence
+from argosy.model.train.parallelism.mesh import TOKENS, Mesh, divide_sequence
 from argosy.model.train.parallelism.shares import Shares
 from argosy.model.train.precision import set_precision
 from argosy.model.train.watch import NORM, UPDATE
@@ -61,9 +61,9 @@ class Engine(ABC):
         self.clock = Clock(group.device, self.alone)
         model.get_decoder().register_forward_hook(lambda *_: self.clock.lap("forward"))
         self.module.register_forward_hook(lambda *_: self.clock.lap("loss"))
-        if config.sequence_parallel > 1:
-            divide_sequence(model, self.mesh)
-            self.module.offset = self._own_positions.start
+        divide_sequence(model, self.mesh)
+        if self.mesh.over(*TOKENS) is not None:
+            self.module.divide(self.mesh.over(*TOKENS), self._part("sequence"), self._part(*TOKENS))
 
     @property
     def settled(self) -> bool:
@@ -133,7 +133,7 @@ class Engine(ABC):
             Summed nats by channel, (channels,) float64; number of targets by channel, (channels,); the gradient's
             norm before clipping, (). The first two are this process's alone, and nothing waits for the device."""
         tensors = self._tensors(batch)
-        own = self._own_positions
+        own = self._part(*TOKENS)
         scored = torch.from_numpy(batch.channels[:, own][batch.targets[:, own] != IGNORED])
         counts = torch.bincount(scored, minlength=self.module.channels).double().to(self.group.device)
         counts *= self.mesh.counts
@@ -180,16 +180,17 @@ class Engine(ABC):
         self.module.weights = self.channel_weights.float()
 
     def _tensors(self, batch: Batch) -> list[Tensor]:
-        arrays = [each[:, self._own_positions] for each in (batch.inputs, batch.targets, batch.channels)]
+        arrays = [each[:, self._part(*TOKENS)] for each in (batch.inputs, batch.targets, batch.channels)]
         if self.config.document_mask:
             arrays.append(batch.documents)
         return [torch.from_numpy(array).to(self.group.device) for array in arrays]
 
-    @property
-    def _own_positions(self) -> slice:
-        """Return the positions of each sample that this process trains on."""
-        length = self.config.sequence_length // self.config.sequence_parallel
-        start = length * self.mesh.place["sequence"]
+    def _part(self, *axes: str) -> slice:
+        """Return the positions of each sample that this process has, where those along `axes` share it, in order."""
+        start, length = 0, self.config.sequence_length
+        for axis in axes:
+            length //= self.mesh.sizes[axis]
+            start += length * self.mesh.place[axis]
         return slice(start, start + length)
 
     @abstractmethod

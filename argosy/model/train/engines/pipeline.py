@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleInterleaved1F1B
 
 from argosy.model.train.engines.torch import TorchEngine
+from argosy.model.train.parallelism.mesh import TOKENS
 from argosy.model.train.parallelism.pipeline import Pipeline
 
 
@@ -38,7 +39,8 @@ class PipelineEngine(TorchEngine):
         """Share the weights of a stage out over the processes that have the same one."""
 
     def _stage(self, index: int, stage: Any) -> PipelineStage:
-        samples, length = self.config.micro_batch, self.config.sequence_length // self.config.sequence_parallel
+        part = self._part(*TOKENS)
+        samples, length = self.config.micro_batch, part.stop - part.start
         tokens = torch.empty(samples, length, dtype=torch.int64, device="meta")
         states = torch.empty(samples, length, self.module.width, device="meta", requires_grad=True)
         return PipelineStage(stage, index, self.module.count, self.group.device, group=self.mesh.over("pipeline"),

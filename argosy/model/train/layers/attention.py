@@ -17,6 +17,7 @@ from argosy.core.errors import InputError
 
 Choice = Literal["auto", "eager", "sdpa", "flex", "varlen"]
 PACKED = "argosy_packed"  # what `varlen` is called among transformers' attention functions
+MASKED = ("eager", "sdpa", "flex_attention")
 MASKED_LENGTH = 512  # on a CPU, a mask of all pairs is as fast as documents one by one up to about this length
 _ROWS = 256  # queries of which a piece with a mask has at most so many
 _UNKNOWN = ("softcap", "s_aux", "position_bias")  # what changes scores and no kernel here takes
@@ -130,7 +131,7 @@ def arguments(architecture: Any, documents: Tensor | None, dtype: torch.dtype) -
     of layer where the layers are of several, or their ends, as `packed`."""
     if documents is None:
         return {"attention_mask": None}
-    if architecture._attn_implementation not in ("eager", "sdpa", "flex_attention"):
+    if architecture._attn_implementation not in MASKED:
         return {"attention_mask": None, "packed": Packed.of(documents)}
     flex = architecture._attn_implementation == "flex_attention"
     window = getattr(architecture, "sliding_window", None)

@@ -165,6 +165,7 @@ class Routing:
         self.layers = [index for index, block in enumerate(model.get_decoder().layers)
                        if any(id(each) in routed for each in block.modules())]
         self.experts: int = config.num_local_experts
+        self.group: Any = None  # has the other tokens of this process's samples
         self._weights = (config.router_aux_loss_coef, getattr(config, "router_z_loss_coef", 0.0))
         self._recorded: list[tuple[Tensor, Tensor]] | None = None
         self._total: Tensor | float = 0.0
@@ -179,12 +180,13 @@ class Routing:
         """Record the routers' decisions in the forward that follows."""
         self._recorded = []
 
-    def loss(self, targets: Tensor) -> Tensor:
-        """Return the weighted losses of the routers in the forward that was recorded, (), times its scored targets.
+    def loss(self, targets: Tensor, shares: Tensor | None = None) -> Tensor:
+        """Return the weighted losses of the routers in the forward that was recorded, (), times its scored targets, or
+        the sum of their `shares`.
 
         Like the summed nats beside it, it becomes a mean when all micro-batches' sums are divided by the targets of
         the global batch. `targets`: (samples, length); a token whose target is IGNORED is padding and does not
-        count."""
+        count. Where processes have parts of the samples, their losses sum to that of whole ones."""
         recorded, self._recorded = self._recorded or [], None
         scored = targets.flatten() != IGNORED
         number, mask = scored.sum(), scored.float()
@@ -196,11 +198,16 @@ class Routing:
             counts = mask.new_zeros(self.experts).index_add_(0, chosen.flatten(), mask.repeat_interleave(
                 chosen.shape[1]))
             sent.append(counts)
-        load, rows = torch.stack(sent), (number * len(sent)).clamp(min=1)
-        balance = self.experts * (load.sum(dim=0) / rows) @ (probability / rows)
-        losses = torch.stack([balance, penalty / rows]) * number
+        load = torch.stack(sent)
+        sums = torch.cat([load.sum(dim=0), number[None], (number if shares is None else shares.sum())[None]]).double()
+        if self.group is not None:  # of these there are no gradients
+            dist.all_reduce(sums, group=self.group)
+        *every, whole, share = sums.float().unbind()
+        rows = (whole * len(sent)).clamp(min=1)
+        balance = self.experts * (torch.stack(every) / rows) @ (probability / rows)
+        losses = torch.stack([balance, penalty / rows]) * whole
         self._total = self._total + torch.cat([load.flatten(), losses.detach(), number[None]]).double()
-        return losses @ losses.new_tensor(self._weights)
+        return losses @ losses.new_tensor(self._weights) * (share / whole.clamp(min=1))
 
     def take(self) -> Tensor:
         """Return sums over the forwards since the last time, (layers * experts + 3,), float64: tokens sent to each

@@ -214,11 +214,7 @@ class LossModule(PackedModel):
             apart = self.teacher.divergence(rows, weight, taught, each, self._dtype)
             loss = (1 - self.teacher.share) * loss + self.teacher.share * apart
         if self.routing and self.training:
-            routing = self.routing.loss(targets)
-            if shares is not None:  # the sum is divided by the sum of weights, and no more by the number of targets
-                scored = goals != IGNORED
-                routing = routing * (shares * scored).sum() / scored.sum().clamp(min=1)
-            loss = loss + routing
+            loss = loss + self.routing.loss(targets, None if shares is None else shares * (goals != IGNORED))
         if channels is None:
             return loss, nats
         return loss, sum_by_channel(nats, channels, self.channels)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from argosy.corpus.tokens.windows import IGNORED
-from argosy.model.train.layers.attention import Choice, arguments, choose
+from argosy.model.train.layers.attention import MASKED, Choice, arguments, choose
 from argosy.model.train.layers.experts import Routing, mixtures, use_experts
 
 
@@ -35,11 +35,18 @@ class PackedModel(nn.Module):
         super().__init__()
         self.model = model
         self._dtype = dtype
-        self.offset: int | None = None  # of the part of each sample that this process trains on, under parallelism
+        self.seen = self.own = slice(None)  # positions of each sample that attention here is given, and the tokens here
         self.routing = Routing(model) if mixtures(model) else None
         if self.routing:
             use_experts(model)
         model.set_attn_implementation(choose(attention, next(model.parameters()).device, sequence_length))
+
+    def divide(self, group: Any, seen: slice, own: slice) -> None:
+        """Train on the positions `own` of each sample, whose others those of `group` have; attention and feed-forward
+        are given the positions `seen`."""
+        self.seen, self.own = seen, own
+        if self.routing:
+            self.routing.group = group
 
     def hidden(self, given: Tensor, documents: Tensor | None = None, positions: Tensor | None = None) -> Tensor:
         """Return the last hidden states, (samples, length, hidden_size), of tokens (samples, length), or of hidden
@@ -49,12 +56,15 @@ class PackedModel(nn.Module):
         within its sample."""
         if self.routing and self.training:
             self.routing.begin()
+        divided = self.training and self.seen.stop is not None
+        if divided and documents is None and self.model.config._attn_implementation in MASKED:
+            documents = torch.zeros(len(given), self.seen.stop, dtype=torch.int64, device=given.device)  # not of a part
         place = arguments(self.model.config, documents, self._dtype)
         place["input_ids" if given.ndim == 2 else "inputs_embeds"] = given
         if positions is not None:
             place["position_ids"] = positions
-        elif self.training and self.offset is not None:
-            place["position_ids"] = self.offset + torch.arange(given.shape[1], device=given.device).unsqueeze(0)
+        elif divided:
+            place["position_ids"] = torch.arange(self.seen.start, self.seen.stop, device=given.device).unsqueeze(0)
         autocast = torch.autocast(given.device.type, self._dtype, self._dtype != torch.float32, cache_enabled=False)
         with autocast:  # whose cache would hold copies of all weights until the end, as each is used once
             states: Tensor = self.model.get_decoder()(use_cache=False, **place).last_hidden_state

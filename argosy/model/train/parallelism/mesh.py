@@ -17,8 +17,9 @@ from argosy.model.train.parallelism import Group
 AXES = ("pipeline", "data", "expert", "sequence", "tensor")
 """Outermost first: the processes of one tensor-parallel group are neighbours, of one machine."""
 _SAMPLES = ("data", "expert")  # see other samples
-DENSE = ("data", "expert", "sequence")  # have other gradients of the weights that all have
-_GROUPS = (*((axis,) for axis in AXES), DENSE, ("data", "sequence"), AXES[1:])
+DENSE = ("data", "expert", "sequence")  # have other gradients of the same parts of weights
+TOKENS = ("sequence", "tensor")  # have other tokens of the same samples
+_GROUPS = (*((axis,) for axis in AXES), DENSE, ("data", "sequence"), TOKENS)
 
 
 class Mesh:
@@ -59,8 +60,8 @@ class Mesh:
 
     @property
     def counts(self) -> bool:
-        """Whether this process's losses count; others of its tensor group have the same ones."""
-        return self.place["tensor"] == 0 and self.place["pipeline"] == self.sizes["pipeline"] - 1
+        """Whether this process has losses: the last stage of a pipeline has."""
+        return self.place["pipeline"] == self.sizes["pipeline"] - 1
 
     def sum_gradients(self, parameters: Mapping[str, Any], *axes: str) -> None:
         """Replace each gradient by its sum over `axes`, all sent as one tensor, of one layout in every step."""

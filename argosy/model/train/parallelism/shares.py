@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
 from argosy.core.errors import InputError
-from argosy.model.train.layers import copy_to, sum_of
+from argosy.model.train.layers import gather_parts, part_of_sum, sum_of
 from argosy.model.train.layers.experts import parallelize_experts
 from argosy.model.train.parallelism import local_part
 from argosy.model.train.parallelism.mesh import DENSE, Mesh
@@ -22,8 +22,7 @@ class Shares:
 
     def __init__(self, model: Any, mesh: Mesh) -> None:
         self._mesh = mesh
-        dimensions, self._summed = divide_tensors(model, mesh)
-        self._cuts = {name: ("tensor", dimension) for name, dimension in dimensions.items()}
+        self._cuts = {name: ("tensor", dimension) for name, dimension in divide_tensors(model, mesh).items()}
         if mesh.sizes["expert"] > 1:
             self._cuts |= dict.fromkeys(parallelize_experts(model, mesh.over("expert")), ("expert", 0))
         self.twice = ""
@@ -50,8 +49,10 @@ class Shares:
         self.sum_parts(named)
 
     def sum_parts(self, named: Mapping[str, Any]) -> None:
-        """Sum the gradients that tensor-parallel processes, or two stages, have a part of."""
-        self._mesh.sum_gradients({name: each for name, each in named.items() if name in self._summed}, "tensor")
+        """Sum the gradients that tensor-parallel processes, or two stages, have a part of: of what is not cut, each has
+        that of its part of the samples."""
+        whole = {name: each for name, each in named.items() if self._axis(name) != "tensor"}
+        self._mesh.sum_gradients(whole, "tensor")
         if self.twice:
             self._mesh.group.sum_gradients([named[self.twice]], self._mesh.ends)
 
@@ -80,7 +81,7 @@ class Shares:
         return copies * 2 if name == self.twice else copies
 
 
-_COLUMNS, _ROWS, _SUMMED = "colwise", "rowwise", "replicated_with_grad_allreduce"
+_COLUMNS, _ROWS = "colwise", "rowwise"
 
 
 class SummedLinear(nn.Linear):
@@ -89,35 +90,32 @@ class SummedLinear(nn.Linear):
     group: Any
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return the whole layer's output, (..., out_features), from this process's part of the input."""
-        output = sum_of(nn.functional.linear(input, self.weight), self.group)
+        """Return the layer's output from this process's part of the input, (samples, length, width): in training for
+        its part of the samples, in evaluation for all."""
+        part = nn.functional.linear(input, self.weight)
+        output = part_of_sum(part, self.group) if self.training else sum_of(part, self.group)
         return output if self.bias is None else output + self.bias.to(output.dtype)
 
 
-def divide_tensors(model: Any, mesh: Mesh) -> tuple[dict[str, int], set[str]]:
+def divide_tensors(model: Any, mesh: Mesh) -> dict[str, int]:
     """Leave of a causal model of transformers what this process holds along the tensor axis (Shoeybi et al. 2019,
-    "Megatron-LM"): some heads and some of the feed-forward layers' width; attention and feed-forward end with one sum
-    each, forward and backward.
+    "Megatron-LM"): some heads and some of the feed-forward layers' width. In training each has a part of every sample
+    outside of attention and feed-forward, which begin by gathering these and end with its part of the sum (Korthikanti
+    et al. 2022); in evaluation all have whole samples, of any length.
 
-    Returns:
-        The dimension that each cut parameter was cut along, by name; and the names of those whose gradients are a part
-        of a sum over the axis.
-
-    Raises InputError: it is not known how to cut it."""
+    Returns the dimension that each cut parameter was cut along, by name. Raises InputError: it is not known how to cut
+    it."""
     if mesh.sizes["tensor"] == 1:
-        return {}, set()
+        return {}
     plan = model.config.base_model_tp_plan
     if not plan:
         raise InputError(f"tensor_parallel={mesh.sizes['tensor']} is not for {model.config.model_type} models, which "
                          "transformers does not say how to cut: set tensor_parallel=1")
     cut: dict[str, int] = {}
-    summed: set[str] = set()
     parents: dict[int, Any] = {}
     prefix = f"{model.base_model_prefix}."
     for name, module in list(model.named_modules()):
         kind = plan.get(re.sub(r"\.\d+(?=\.|$)", ".*", name.removeprefix(prefix)), "")  # * of a plan is a number
-        if kind == _SUMMED:
-            summed |= {f"{name}.{each}" for each, _ in module.named_parameters()}
         if kind not in (_COLUMNS, _ROWS) or not isinstance(module, nn.Linear):
             continue
         cut |= {f"{name}.{each}": dimension for each, dimension in _cut(module, kind, mesh).items()}
@@ -125,8 +123,8 @@ def divide_tensors(model: Any, mesh: Mesh) -> tuple[dict[str, int], set[str]]:
             parent = model.get_submodule(name.rpartition(".")[0])
             parents[id(parent)] = parent
     for parent in parents.values():
-        parent.register_forward_pre_hook(_Copied(mesh.over("tensor")), with_kwargs=True)
-    return cut, summed
+        parent.register_forward_pre_hook(_Gathered(mesh.over("tensor")), with_kwargs=True)
+    return cut
 
 
 def _cut(module: Any, kind: str, mesh: Mesh) -> dict[str, int]:
@@ -144,13 +142,16 @@ def _cut(module: Any, kind: str, mesh: Mesh) -> dict[str, int]:
     return {"weight": dimension, "bias": 0}
 
 
-class _Copied:
-    """Sums the gradient of what a module reads first, once for all of its layers that are cut by outputs."""
+class _Gathered:
+    """Gathers what a module reads in training, once for all of its layers that are cut by outputs."""
 
     def __init__(self, group: Any) -> None:
         self._group = group
 
-    def __call__(self, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def __call__(self, module: Any, args: tuple[Any, ...],
+                 kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        if not module.training:
+            return args, kwargs
         if args:
-            return (copy_to(args[0], self._group), *args[1:]), kwargs
-        return args, {**kwargs, "hidden_states": copy_to(kwargs["hidden_states"], self._group)}
+            return (gather_parts(args[0], self._group), *args[1:]), kwargs
+        return args, {**kwargs, "hidden_states": gather_parts(kwargs["hidden_states"], self._group)}

@@ -17,15 +17,15 @@ class Kept:
     bytes: float
     """Bytes per token."""
     divided: bool = False
-    """Whether tensor parallelism divides it."""
+    """Whether tensor parallelism divides it: by heads or width, or, of norms and experts, by tokens."""
 
 
 def norm(job: Job, readers: int) -> Iterator[Kept]:
-    """Yield what a norm keeps with its output, which `readers` matrices read."""
+    """Yield what a norm keeps with its output, which `readers` matrices read: those that are cut, of all tokens."""
     hidden = job.model.hidden_size
-    yield Kept("norm's input", FLOAT * hidden)
+    yield Kept("norm's input", FLOAT * hidden, divided=True)
     if job.model.gated:  # RMSNorm, by single operations
-        yield Kept("norm's quotient", FLOAT * hidden + FLOAT)
+        yield Kept("norm's quotient", FLOAT * hidden + FLOAT, divided=True)
     copies = readers if job.casts else 1  # autocast casts the input for each matrix anew
     yield Kept("matrices' input", copies * job.product * hidden)
 
@@ -64,9 +64,9 @@ def experts(job: Job) -> Iterator[Kept]:
     """Yield what a block's experts keep after its norm, each token sent to `experts_per_token` of them."""
     model = job.model
     chosen, hidden, inner = model.experts_per_token, model.hidden_size, model.expert_size
-    yield Kept("router", 4 * model.experts + 36 * chosen)
-    yield Kept("experts' input and output", 2 * job.product * hidden * chosen)
-    yield Kept("experts", 4 * job.product * inner * chosen)
+    yield Kept("router", 4 * model.experts + 36 * chosen, divided=True)
+    yield Kept("experts' input and output", 2 * job.product * hidden * chosen, divided=True)
+    yield Kept("experts", 4 * job.product * inner * chosen, divided=True)
 
 
 def block(job: Job, *, sparse: bool = False) -> list[Kept]:
@@ -78,7 +78,7 @@ def block(job: Job, *, sparse: bool = False) -> list[Kept]:
         second = second[-1:]  # one tensor is both norms' input
     kept += [*second, *(experts(job) if sparse else mlp(job))]
     if model.hidden_dropout:
-        kept.append(Kept("dropout", 2 * model.hidden_size))
+        kept.append(Kept("dropout", 2 * model.hidden_size, divided=True))
     return kept
 
 
@@ -110,7 +110,7 @@ def stored_bytes(job: Job, layout: Layout) -> float:
     dense, sparse = blocks_on(job, layout)
     waiting = min(layout.pipeline, layout.accumulation(job))
     if layout.recompute == "full":
-        return waiting * (dense + sparse) * FLOAT * job.model.hidden_size
+        return waiting * (dense + sparse) * FLOAT * job.model.hidden_size / layout.tensor
     total = dense * kept_by(block(job), layout) if dense else 0.0
     if sparse:
         total += sparse * kept_by(block(job, sparse=True), layout)

@@ -108,7 +108,7 @@ def _casts(job: Job, layout: Layout, *, whole: bool) -> float:
 
 def _activations(job: Job, layout: Layout) -> float:
     tokens, model = _tokens(job, layout), job.model
-    last = sum(each.bytes for each in norm(job, 0)) if layout.pipeline == 1 else 0.0
+    last = sum(each.bytes for each in norm(job, 0)) / layout.tensor if layout.pipeline == 1 else 0.0
     mask = 0.0
     if job.document_mask:  # an additive one of each pair of a sample's tokens
         mask = tokens * job.sequence_length * job.product
@@ -126,7 +126,7 @@ def _loss(job: Job, layout: Layout, gradients: float) -> dict[str, float]:
 
 def _logits(job: Job, layout: Layout) -> float:
     """Count what the output layer and the loss hold beside its weights."""
-    hidden, tokens = job.model.hidden_size, _tokens(job, layout)
+    hidden, tokens = job.model.hidden_size, _tokens(job, layout) / layout.tensor
     if layout.pipeline > 1:  # they are on the last stage, which holds the fewest activations
         return 0.0
     vocab = job.model.vocab_size
