@@ -23,7 +23,8 @@ def gather_parts(part: Tensor, group: Any) -> Tensor:
     """Return whole sequences, (samples, length, width), of which each process has a part, in order; of their gradients,
     which are summed over the processes, each receives its part."""
     rows = _done("all_gather_into_tensor", part, group.size(), group)
-    return rows.unflatten(0, (group.size(), -1)).transpose(0, 1).flatten(1, 2)
+    whole: Tensor = rows.unflatten(0, (group.size(), -1)).transpose(0, 1).flatten(1, 2)
+    return whole
 
 
 def part_of_sum(tensor: Tensor, group: Any) -> Tensor:

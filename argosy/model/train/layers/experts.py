@@ -6,7 +6,6 @@ tokens to the processes that hold the token's experts. No token is ever dropped,
 It is an experts function of transformers (5.x keeps the experts of a block as two tensors), by its name in
 `model.config._experts_implementation`."""
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -18,7 +17,6 @@ from argosy.corpus.tokens.windows import IGNORED
 from argosy.model.train.layers import exchange
 
 EXPERTS = "argosy_experts"  # what this is called among transformers' experts functions
-Act = Callable[[Tensor], Tensor]
 
 
 def use_experts(model: Any) -> None:
@@ -36,54 +34,42 @@ def mixtures(model: Any) -> list[Any]:
 
 
 def _forward(module: Any, hidden_states: Tensor, top_k_index: Tensor, top_k_weights: Tensor) -> Tensor:
-    given = (hidden_states, top_k_index, top_k_weights, module.gate_up_proj, module.down_proj, module.act_fn)
-    group = getattr(module, "expert_group", None)
-    return compute_experts(*given) if group is None else exchange_tokens(*given, group)
-
-
-def compute_experts(hidden: Tensor, top_k_index: Tensor, top_k_weights: Tensor, gate_up_proj: Tensor,
-                    down_proj: Tensor, act: Act) -> Tensor:
     """Return the weighted sum of what each token's experts make of it, (tokens, H).
 
-    Args:
-        hidden: (tokens, H).
-        top_k_index, top_k_weights: (tokens, k), each token's experts and their weights.
-        gate_up_proj: (experts, 2 * I, H), the gate above the other half.
-        down_proj: (experts, H, I).
-        act: of the gate."""
-    order, ends = _by_expert(top_k_index.flatten(), len(gate_up_proj))
-    rows = _feed_forward(hidden[order // top_k_index.shape[1]], ends, gate_up_proj, down_proj, act)
-    return _combined(rows, order, top_k_weights).to(hidden.dtype)
+    `module`: `gate_up_proj`, (experts, 2 * I, H), the gate above the other half; `down_proj`, (experts, H, I); `act_fn`
+    of the gate. `hidden_states`: (tokens, H). `top_k_index`, `top_k_weights`: (tokens, k), each token's experts and
+    their weights."""
+    group = getattr(module, "expert_group", None)
+    order, ends = _by_expert(top_k_index.flatten(), len(module.gate_up_proj) * (1 if group is None else group.size()))
+    rows = hidden_states[order // top_k_index.shape[1]]
+    rows = _feed_forward(module, rows, ends) if group is None else _elsewhere(module, rows, ends, group)
+    back = rows[order.argsort()].view(*top_k_weights.shape, rows.shape[1])
+    return (back * top_k_weights.unsqueeze(-1)).sum(dim=1).to(hidden_states.dtype)
 
 
-def exchange_tokens(hidden: Tensor, top_k_index: Tensor, top_k_weights: Tensor, gate_up_proj: Tensor,
-                    down_proj: Tensor, act: Act, group: Any) -> Tensor:
-    """Return what `compute_experts` does, where each process of `group` holds an equal part of the experts, in order.
+def _elsewhere(module: Any, rows: Tensor, ends: Tensor, group: Any) -> Tensor:
+    """Return what experts make of rows, up to each of `ends`, where the processes of `group` hold equal parts of them.
 
     Tokens go to their experts and come back by all-to-all, and their gradients likewise. The processes, each with
     tokens of its own, or none, call this together. A weight's gradient is of the tokens of all of them."""
-    size, local = dist.get_world_size(group), len(gate_up_proj)
-    order, ends = _by_expert(top_k_index.flatten(), size * local)
+    size, local = group.size(), len(module.gate_up_proj)
     sent = ends.diff(prepend=ends.new_zeros(1))  # tokens by expert, from here
     received = torch.empty_like(sent)  # tokens by process and local expert, to here
     dist.all_to_all_single(received, sent, group=group)
     there, here = (each.view(size, local).sum(dim=1).tolist() for each in (sent, received))
-    rows = hidden[order // top_k_index.shape[1]].to(_dtype(hidden))
-    rows = exchange(rows, group, there, here)
+    rows = exchange(rows.to(_dtype(rows)), group, there, here)
     expert = torch.arange(local, device=rows.device).repeat(size).repeat_interleave(received)
     sort, ends = _by_expert(expert, local)
-    rows = _feed_forward(rows[sort], ends, gate_up_proj, down_proj, act)[sort.argsort()]
-    rows = exchange(rows, group, here, there)
-    return _combined(rows, order, top_k_weights).to(hidden.dtype)
+    return exchange(_feed_forward(module, rows[sort], ends)[sort.argsort()], group, here, there)
 
 
 def parallelize_experts(model: Any, group: Any) -> list[str]:
     """Leave of each of a model's experts tensors this process's part, and have tokens exchanged within `group`.
 
     Rank r of the n processes of `group` (of torch.distributed) keeps the experts [r * E / n, (r + 1) * E / n). The
-    parameters `gate_up_proj` and `down_proj` keep their names, are new objects, cut along the first dimension, and have
-    the attribute `expert_parallel`, True: an optimizer is made after this, and their gradients are no part of a sum
-    over `group`. The model is one that `use_experts` was called with, or is called with before its first forward.
+    parameters `gate_up_proj` and `down_proj` keep their names and are new objects, cut along the first dimension: an
+    optimizer is made after this, and their gradients are no part of a sum over `group`. The model is one that
+    `use_experts` was called with, or is called with before its first forward.
     Returns the names of the parameters that were cut.
 
     Raises InputError: the model has no experts, or the processes do not divide them."""
@@ -101,9 +87,8 @@ def parallelize_experts(model: Any, group: Any) -> list[str]:
             raise InputError(f"expert_parallel={size} does not divide the model's {count} experts: choose a divisor")
         for kind in ("gate_up_proj", "down_proj"):
             whole = getattr(module, kind)
-            part = nn.Parameter(whole.detach().chunk(size)[rank].clone(), requires_grad=whole.requires_grad)
-            part.expert_parallel = True  # type: ignore[attr-defined]
-            setattr(module, kind, part)
+            part = whole.detach().chunk(size)[rank].clone()
+            setattr(module, kind, nn.Parameter(part, requires_grad=whole.requires_grad))
             cut.append(f"{name}.{kind}")
         module.expert_group = group
     return cut
@@ -115,15 +100,9 @@ def _by_expert(expert: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return order, torch.searchsorted(ids, torch.arange(count, device=ids.device), right=True)
 
 
-def _combined(rows: Tensor, order: Tensor, weights: Tensor) -> Tensor:
-    """Return the weighted sum of each token's rows, (tokens, H), of rows that are in another `order`."""
-    back = rows[order.argsort()].view(*weights.shape, rows.shape[1])
-    return (back * weights.unsqueeze(-1)).sum(dim=1)
-
-
-def _feed_forward(rows: Tensor, ends: Tensor, gate_up_proj: Tensor, down_proj: Tensor, act: Act) -> Tensor:
-    gate, up = _product(rows, gate_up_proj, ends).chunk(2, dim=-1)
-    return _product(act(gate) * up, down_proj, ends)
+def _feed_forward(module: Any, rows: Tensor, ends: Tensor) -> Tensor:
+    gate, up = _product(rows, module.gate_up_proj, ends).chunk(2, dim=-1)
+    return _product(module.act_fn(gate) * up, module.down_proj, ends)
 
 
 def _product(rows: Tensor, weights: Tensor, ends: Tensor) -> Tensor:
