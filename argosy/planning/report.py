@@ -127,7 +127,8 @@ def _work(best: Proposal, asked: Question) -> str:
             ("tokens a day", short(found.tokens_a_day), ""),
             ("cost", f"${found.cost:,.2f}", f"at ${asked.price:g} a GPU and hour, which is assumed (--price)")]
     if layout.pipeline > 1:
-        rows.append(("the pipeline waits", f"{bubble(job, layout):.1%}", "of the time that it works"))
+        rows.append(("the pipeline waits", f"{(waits := bubble(job, layout)):.1%}", "of the time that it works; "
+                     f"{waits / 3:.1%} with pipeline_schedule=zero_bubble"))
     return columns(rows, right=(1,))
 
 

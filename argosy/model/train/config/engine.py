@@ -19,6 +19,8 @@ class MeshConfig(ParallelConfig):
     """Processes that have some blocks each, which micro-batches pass through in turn (1F1B)."""
     pipeline_interleave: Annotated[int, Field(ge=1), ADDED] = 1
     """Stages of each of them, which shortens the time that they wait (Narayanan et al. 2021)."""
+    pipeline_schedule: Annotated[Literal["1f1b", "zero_bubble"], ADDED] = "1f1b"
+    """Order of their work: zero_bubble fills most of that time with weights' gradients (Qi et al. 2023)."""
     sequence_parallel: Annotated[int, Field(ge=1), ADDED] = 1
     """Processes that have a part of each sample (Ulysses, Jacobs et al. 2023); a divisor of `sequence_length` and of
     the heads."""
@@ -81,6 +83,8 @@ class MeshConfig(ParallelConfig):
         if self.pipeline_interleave > 1 and self.pipeline_parallel == 1:
             raise ValueError(f"pipeline_interleave={self.pipeline_interleave} needs pipeline_parallel above 1: "
                              "leave it out")
+        if self.pipeline_schedule != "1f1b" and self.pipeline_parallel == 1:
+            raise ValueError("pipeline_schedule=zero_bubble needs pipeline_parallel above 1: leave it out")
 
 
 class EngineOptions(Config):
@@ -271,6 +275,10 @@ class EngineConfig(MeshConfig):
     def check_fields(self) -> None:
         if problem := self.engine.problem(self):
             raise ValueError(problem)
+        if self.pipeline_schedule == "zero_bubble" and self.recompute != "none":
+            raise ValueError(f"recompute={self.recompute} with pipeline_schedule=zero_bubble would compute each block "
+                             "twice more, for its input's gradient and for its weights': set recompute=none, or "
+                             "pipeline_schedule=1f1b")
 
 
 def _indivisible(field: str, size: int, counts: Mapping[str, int]) -> str:

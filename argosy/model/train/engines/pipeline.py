@@ -1,4 +1,4 @@
-"""Plain torch where each process has some blocks of the model: 1F1B over the micro-batches of a step."""
+"""Plain torch where each process has some blocks of the model: a schedule over the micro-batches of a step."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -6,7 +6,12 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleInterleaved1F1B
+from torch.distributed.pipelining import (
+    PipelineStage,
+    Schedule1F1B,
+    ScheduleInterleaved1F1B,
+    ScheduleInterleavedZeroBubble,
+)
 
 from argosy.model.train.engines.torch import TorchEngine
 from argosy.model.train.parallelism.mesh import TOKENS
@@ -31,8 +36,11 @@ class PipelineEngine(TorchEngine):
                   for index, stage in zip(self.module.indices, self.module.stages, strict=True)]
         given: dict[str, Any] = {"n_microbatches": self.config.micro_batches, "loss_fn": self._loss,
                                  "scale_grads": False}
-        self._schedule: Any = (Schedule1F1B(stages[0], **given) if len(stages) == 1 else
-                               ScheduleInterleaved1F1B(stages, **given))
+        if self.config.pipeline_schedule == "zero_bubble":
+            self._schedule: Any = ScheduleInterleavedZeroBubble(stages, **given)
+        else:
+            self._schedule = Schedule1F1B(stages[0], **given) if len(stages) == 1 else ScheduleInterleaved1F1B(
+                stages, **given)
         return self.module
 
     def _divide(self, stage: Any) -> None:

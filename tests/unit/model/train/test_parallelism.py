@@ -131,6 +131,8 @@ def test_stage_3_with_selective_recomputation_is_for_layers_without_biases() -> 
     ({"pipeline_parallel": 2, "processes": 2}, "set micro_batch_size=16"),
     ({"pipeline_parallel": 2, "processes": 2, "engine": {"name": "zero", "stage": 3}}, "with ZeRO: set engine=fsdp"),
     ({"pipeline_parallel": 2, "processes": 2, "micro_batch_size": 4, "pipeline_interleave": 8}, "6 stages at most"),
+    ({"pipeline_parallel": 2, "processes": 2, "micro_batch_size": 4, "pipeline_schedule": "zero_bubble",
+      "recompute": "full"}, "set recompute=none"),
     ({"sequence_parallel": 3, "processes": 3}, "does not divide sequence_length=128"),
     ({"expert_parallel": 2, "processes": 2}, "needs a model of experts"),
     ({"tensor_parallel": 2, "processes": 2, "optimizer": "muon"}, "optimizer=adamw"),
