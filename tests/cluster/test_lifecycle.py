@@ -122,7 +122,7 @@ def test_a_tree_makes_the_bytes_of_the_laptop_and_a_branch_that_fails_leaves_the
     broken = "posttraining.better.max_new_tokens=100000"  # more than the context: the step finds out
     name = cluster.submit(config=TREE, overrides="\n".join((*WITHOUT, broken, "seed=2")))
     assert cluster.wait(name)["status"]["phase"] == "Failed"
-    assert items(cluster, name, "Succeeded") == {"chat", "simple"}
+    assert items(cluster, name, "Succeeded") == {"chat", "simple", "soup"}  # the merge is of these two
     assert items(cluster, name, "Failed") == {"better"}
 
 
