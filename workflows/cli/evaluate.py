@@ -10,7 +10,8 @@ from typing import Any
 from argosy.core.errors import ArgosyError, InputError
 from argosy.evidence.results.evaluation import SuiteConfig
 from workflows.cli.command import Command, add_store, as_typed, positive
-from workflows.stored.last_run import model_directory, node_of, nodes
+from workflows.stored.last_run import export_name, model_directory, node_of, nodes
+from workflows.stored.lineage import training_step
 
 SUITE_FIELDS = ("evaluate.suite_file", "evaluate.suites")
 SCORES = ".scores"  # below the store: scores by checkpoint and request
@@ -72,7 +73,7 @@ def _evaluate(common: Mapping[str, Any], suite: str, args: argparse.Namespace) -
     with as_typed({"evaluate.suite_files": "a file of --suite", **dict.fromkeys(SUITE_FIELDS, "--suite")}):
         fields = suite_fields(suite)
         common = {**_own_steps(args, fields["suite_file"]), **common}
-        header = _header(args.store, Path(common["checkpoint"]), fields["suite"])
+        header = _header(args.store, common, fields["suite"])
         way, alone = learning(fields["suite_file"], args.backend)
         failed = False if alone else _run("evaluate", {**common, **fields}, header, args)
     if way:
@@ -115,19 +116,19 @@ def _run(step: str, config: dict[str, Any], header: Mapping[str, str], args: arg
     return bool(outputs.get("failed"))
 
 
-def _header(store: Path, directory: Path, suite: str) -> dict[str, str]:
+def _header(store: Path, common: Mapping[str, Any], suite: str) -> dict[str, str]:
     """Name the model line of the checkpoint, and the run in MLflow as a pipeline names it."""
     from argosy.model.weights.checkpoint import find_checkpoint
     from workflows.stored.last_run import line_of_model
 
-    found = find_checkpoint(directory)
+    found = find_checkpoint(common["checkpoint"], common.get("export", "final"))
     title = "-".join(filter(None, ("evaluate", found.stage, found.name, suite)))
-    return {"line": line_of_model(store, directory), "title": title}
+    return {"line": line_of_model(store, Path(common["checkpoint"])), "title": title}
 
 
 def _config(args: argparse.Namespace) -> dict[str, Any]:
     directory = model_directory(args.store, args.checkpoint)
-    config: dict[str, Any] = {"checkpoint": str(directory.absolute()), "chat": args.chat, "threads": args.threads,
+    config: dict[str, Any] = {**_as_the_graph(directory), "chat": args.chat, "threads": args.threads,
                               "seed": _seed(args.store) if args.seed is None else args.seed}
     if args.data and (Path(args.data) / "outputs.json").is_file():
         config["data"] = str(Path(args.data).absolute())
@@ -142,6 +143,16 @@ def _config(args: argparse.Namespace) -> dict[str, Any]:
     config |= {"processes": args.processes, "backend": args.backend, "dtype": _dtype(args, directory),
                "cache": str((args.store / SCORES).absolute())}
     return config | ({"limit": args.limit} if args.limit else {})
+
+
+def _as_the_graph(directory: Path) -> dict[str, str]:
+    """Name an export by its step, as the graph does: its evaluations are found by the step's digest."""
+    path = directory.absolute()
+    for step in path.parents[:2]:  # exports are below checkpoints/
+        if (trained := training_step(step)) and path in [step / below for below in trained.exports.values()]:
+            name = export_name(trained, path)
+            return {"checkpoint": str(step), "export": "final" if name == trained.final else name}
+    return {"checkpoint": str(path)}
 
 
 def _dtype(args: argparse.Namespace, directory: Path) -> str:

@@ -59,3 +59,6 @@ def test_an_export_is_evaluated_while_training_goes_on(tmp_path: Path, argosy: A
     [compared] = store.glob("compare-*")
     labels = {"pretrain", "pretrain/p010", "pretrain/p060"}
     assert set(read_record(compared / "comparison.json")["checkpoints"]) == labels
+    argosy("evaluate", "pretrain/p010", "--suite", "heldout", "--chat", "off", *where)  # of the same export, to compare
+    [own] = store.glob("evaluate-" + "[0-9a-f]" * 12)
+    assert read_record(own / "node.json")["upstream"]["checkpoint"] == [trained.name.rpartition("-")[2]]
