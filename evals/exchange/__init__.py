@@ -113,6 +113,7 @@ def results_files(paths: Sequence[Path]) -> list[Path]:
     for path in paths:
         own = sorted(path.rglob("results*.json")) if path.is_dir() else [path]
         if not own or not own[0].is_file():
-            raise InputError(f"{path}: allowed: a results_*.json of lm-eval or lighteval, or a folder that has some")
+            there = "" if path.exists() else "there is no such file; "
+            raise InputError(f"{path}: {there}allowed: a results_*.json of lm-eval or lighteval, or a folder of some")
         found += own
     return list(dict.fromkeys(found))

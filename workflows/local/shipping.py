@@ -83,6 +83,8 @@ class Sender(RunObserver):
             return
         own = [node / TRACKING / SPOOL for node in self._nodes]
         count, steps = unsent(own or spools(self._store), self._uri)
+        if not count:
+            return
         how = "and are being sent in the background" if code is None else f"(the sender's exit code is {code})"
         later = shlex.join([Path(sys.executable).name, *COMMAND, *self._what, "--once"])
         print(f"tracking: {count:,} records of {steps} spools are not sent to MLflow yet {how}; they are kept in each "

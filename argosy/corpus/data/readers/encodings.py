@@ -110,6 +110,7 @@ class _Utf8(io.RawIOBase):
     def __init__(self, blocks: Iterator[bytes], encoding: str) -> None:
         self._blocks, self._held = blocks, b""
         self._decoder: codecs.IncrementalDecoder | None = codecs.getincrementaldecoder(encoding)(_MARK)
+        self._errors = _MARK if encoding == UTF8 else "surrogatepass"  # what is no UTF-8 there stays as it is
 
     def readable(self) -> bool:
         return True
@@ -117,7 +118,7 @@ class _Utf8(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         while not self._held and self._decoder:
             block = next(self._blocks, b"")
-            self._held = self._decoder.decode(block, not block).encode(UTF8, "surrogatepass")
+            self._held = self._decoder.decode(block, not block).encode(UTF8, self._errors)
             self._decoder = self._decoder if block else None
         part, self._held = self._held[: len(buffer)], self._held[len(buffer) :]
         buffer[: len(part)] = part

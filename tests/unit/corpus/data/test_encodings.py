@@ -48,6 +48,9 @@ def test_bytes_that_are_no_text_in_the_encoding_are_set_aside_as_they_lie_there(
     assert [document.text for document in documents.values()] == ["好的一行\n好的一行"]
     assert (reject["line"], reject["reason"]) == (2, "invalid GBK")
     assert base64.b64decode(reject["raw_base64"]) == b"\xff\xffbad" + good + b"\n"
+    (tmp_path / "b.txt").write_bytes(("好的一行" * 99).encode() + b"\n\xff\xffbad\n")
+    _, (reject,), _ = read(tmp_path / "b.txt", encoding="auto")
+    assert (reject["reason"], base64.b64decode(reject["raw_base64"])) == ("invalid UTF-8", b"\xff\xffbad\n")
 
 
 def test_an_encoding_that_is_not_the_file_s_is_refused(tmp_path: Path) -> None:
