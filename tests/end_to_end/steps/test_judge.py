@@ -3,14 +3,11 @@
 import json
 from pathlib import Path
 
-import pytest
-
 from argosy.core.step.process import Outcome
 from argosy.core.step.runner import Item, run_item
 from argosy.core.store.files import read_json
 from steps.judge import STEP, JudgeConfig
 from tests.evaluation_fixtures import save_checkpoint
-from tests.servers import judge_server
 from tests.step_fixtures import write_lines
 
 
@@ -39,18 +36,3 @@ def _given(folder: Path, url: str, second: list[str]) -> dict[str, str]:
     files = {name: str(write_lines(folder / name, [{"id": str(n), key: text} for n, text in enumerate(texts)]))
              for name, (key, texts) in fields.items()}
     return {**files, "judge_url": url, "judge_model": "m"}
-
-
-def test_ties_of_equal_answers_do_not_stand_for_a_judge_that_said_nothing(tmp_path: Path,
-                                                                          capsys: pytest.CaptureFixture[str]) -> None:
-    with judge_server(lambda *_: (200, "I cannot say.")) as asked:
-        given = _given(tmp_path, asked.url, ["Rome", "Rome", "Rome", "same"])
-        done = _run(tmp_path / "out", **given)
-    assert done.code == 1
-    assert f"the judge m at {asked.url} judged none of the 3 prompts that it was given" in done.message
-    assert "3 x the judge's reply names no answer" in done.message
-    assert not (tmp_path / "out/outputs.json").exists()
-    equal = _given(tmp_path, "http://127.0.0.1:9/v1", ["Paris 0", "Paris 1", "Paris 2", "same"])
-    assert _run(tmp_path / "equal", **equal).code == 0  # nobody is asked
-    assert "all answers are equal" in capsys.readouterr().out
-    assert "orders_agree" not in read_json(tmp_path / "equal/outputs.json")["outputs"]["metrics"]
