@@ -6,9 +6,10 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from http.client import HTTPException
+from itertools import islice
 from typing import Any
 
 from argosy.core.errors import InputError
@@ -60,19 +61,18 @@ class ChatApi:
     def request_all(self, requests: Sequence[Mapping[str, Any]], save: Callable[[int, Reply], None],
                     enough: Callable[[], bool] = lambda: False) -> None:
         """Send requests (messages and settings), some at a time; call `save(index, reply)` as each reply comes, in any
-        order. Once `enough` is true, those that are not on their way are not sent.
+        order. Another is sent when a reply is saved, and none once `enough` is true.
 
         Raises InputError: the server will not answer any request: wrong address, key or model."""
+        ahead = iter(enumerate(requests))
         with ThreadPoolExecutor(self.parallel) as pool:
-            sent = {pool.submit(self.request, each): index for index, each in enumerate(requests)}
+            sent = {pool.submit(self.request, each): index for index, each in islice(ahead, self.parallel)}
             try:
-                for done in as_completed(sent):
-                    if done.cancelled():
-                        continue
-                    save(sent[done], done.result())
-                    if enough():
-                        for waiting in sent:
-                            waiting.cancel()
+                while sent:
+                    for done in wait(sent, return_when=FIRST_COMPLETED).done:
+                        save(sent.pop(done), done.result())
+                        more = islice(ahead, 0 if enough() else 1)
+                        sent |= {pool.submit(self.request, each): index for index, each in more}
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
@@ -89,11 +89,11 @@ class ChatApi:
                     if error.code == 400 and self.choosy:
                         return Reply(None, problem=why, refused=True)
                     raise InputError(f"{self.name}: {why}") from None
-                problem, wait = f"HTTP {error.code}", error.headers.get("Retry-After", "")
+                problem, pause = f"HTTP {error.code}", error.headers.get("Retry-After", "")
             except (OSError, HTTPException, ValueError) as error:  # no connection, cut off, or no JSON
-                problem, wait = str(error) or type(error).__name__, ""
+                problem, pause = str(error) or type(error).__name__, ""
             if attempt + 1 < self.attempts:
-                self.sleep(float(wait) if wait.isdigit() else min(60.0, 2.0**attempt) * random.uniform(0.5, 1.0))
+                self.sleep(float(pause) if pause.isdigit() else min(60.0, 2.0**attempt) * random.uniform(0.5, 1.0))
         return Reply(None, problem=f"did not answer after {self.attempts} attempts ({problem})")
 
     def _post(self, body: Mapping[str, Any]) -> dict[str, Any]:
