@@ -4,6 +4,7 @@ import argparse
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from argosy.core.errors import ArgosyError, InputError
 from argosy.evidence.results.evaluation import SuiteConfig
 from workflows.cli.command import Command, add_store, as_typed, positive
 from workflows.stored.last_run import export_name, model_directory, node_of, nodes
-from workflows.stored.lineage import training_step
+from workflows.stored.lineage import step_directory, training_step
 
 SUITE_FIELDS = ("evaluate.suite_file", "evaluate.suites")
 SCORES = ".scores"  # below the store: scores by checkpoint and request
@@ -147,12 +148,11 @@ def _config(args: argparse.Namespace) -> dict[str, Any]:
 
 def _as_the_graph(directory: Path) -> dict[str, str]:
     """Name an export by its step, as the graph does: its evaluations are found by the step's digest."""
-    path = directory.absolute()
-    for step in path.parents[:2]:  # exports are below checkpoints/
-        if (trained := training_step(step)) and path in [step / below for below in trained.exports.values()]:
-            name = export_name(trained, path)
+    with suppress(InputError):  # a model that no step made, or another folder of a step
+        if trained := training_step(step_directory(directory)):
+            step, name = trained.directory.absolute(), export_name(trained, directory)
             return {"checkpoint": str(step), "export": "final" if name == trained.final else name}
-    return {"checkpoint": str(path)}
+    return {"checkpoint": str(directory.absolute())}
 
 
 def _dtype(args: argparse.Namespace, directory: Path) -> str:
