@@ -192,8 +192,7 @@ class Examples:
 
 
 def examples_text(draft: Draft, key: str, seed: int, make: Make) -> str | None:
-    """Write the draft's examples, or None where there are too few. `make` drafts an item as the chain does; `key`
-    names the chain."""
+    """Write the draft's examples, or None: too few. `make` drafts an item as the chain does; `key` names the chain."""
     n, item, pool = draft.few_shot, draft.item, draft.pool
     if not n:
         return ""

@@ -155,9 +155,8 @@ class Question:
 
     @property
     def digest(self) -> str:
-        """Hash the question as the model sees it: the prompt with its examples, and the scored texts or the
-        settings of the generated one. For one of several questions of an item, whatever the order of its options: the
-        seed draws that."""
+        """Hash the question as the model sees it: the prompt with its examples, and the scored texts or the settings of
+        the generated one. For one of several questions of an item in any order of its options: the seed draws it."""
         texts: list[Sequence[str]] = [self.prompts or (self.prompt,), self.continuations]
         if self.id != self.item:
             texts = [sorted("".join(sorted(text)) for text in each) for each in texts]

@@ -163,8 +163,7 @@ class Batch:
         return any(not (each.labelled or each.prompts or each.generation) for each in self.questions)
 
     def is_moved(self, other: "Batch") -> bool:
-        """Whether `other` asks the same in another order or with other labels: then it counts in the headline in place
-        of this one."""
+        """Whether `other` asks the same in another order or with other labels: the headline has it in place of this."""
         written, theirs = (each.questions[0].generation is not None for each in (self, other))
         return (other.task is self.task and other.chain.knowledge and other.questions[0].labelled
                 and not other.published and written == theirs)

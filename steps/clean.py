@@ -45,8 +45,7 @@ class CleanConfig(Config):
     measured: Upstreams = ()
     """Directories of the measure steps, of the same shards, where filters ask models of torch."""
     filters: Filters = DEFAULT_FILTERS
-    """Names, or objects with `name` and thresholds, in the order in which they run; or a recipe: argosy, gopher, c4,
-    fineweb, chinese, code."""
+    """Names or objects of `name` and thresholds, in order; or a recipe: argosy, gopher, c4, fineweb, chinese, code."""
     word_lists: Externals = ()
     """Files with more words for `toxicity`, one a line."""
     shards: Annotated[int, RUNTIME, Field(ge=1, le=100_000)] = 1

@@ -74,8 +74,7 @@ class JudgeConfig(Config):
     threads: int = Field(1, ge=1)
     """threads of torch, whatever cores there are; changes the scores' last digits"""
     dtype: Annotated[Literal["auto", "weights", "float32", "bfloat16"], ADDED] = "weights"
-    """precision that the models here compute in; weights: theirs; auto: theirs, or float32 for all where one's is slow
-    on the CPU"""
+    """precision of the models here; weights: theirs; auto: theirs, or float32 for all where one's is slow on the CPU"""
 
     def settled(self, *, gpu: bool) -> Self:
         from argosy.model.weights.load import settled_for

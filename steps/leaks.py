@@ -68,8 +68,7 @@ class LeaksOutputs(Config):
     leaks: str
     sets: dict[str, dict[str, int]]
     """heldout: documents; checked: those that were looked for; leaked: those with a passage in training data; whole:
-    those with half of their passages or more there; passages, found: passages of those checked, and those that are
-    there"""
+    those with half of their passages or more there; passages, found: passages of those checked, and those found"""
     looked_at: dict[str, int]
     """documents and records of the training data, by channel or file"""
 

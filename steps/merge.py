@@ -50,8 +50,7 @@ class MergeConfig(Config):
     stage: str = "merge"
     """name of the checkpoint in results"""
     method: Method = "average"
-    """average: their mean; slerp: along the arc between two; ties: their largest changes of the base, where they agree
-    in sign"""
+    """average: their mean; slerp: along the arc between two; ties: largest changes of the base that agree in sign"""
     weights: tuple[Annotated[float, Field(gt=0)], ...] = ()
     """weight of each, the first one's first; empty: the same"""
     density: float = Field(0.2, gt=0, le=1)

@@ -32,8 +32,7 @@ class StartConfig(Config):
     hub: str = ""
     """The same, where `model` is a name of the hub; set from it."""
     export_dtype: Annotated[Literal["auto", "float32", "bfloat16", "float16"], ADDED] = "auto"
-    """Precision of the checkpoint's weights, and so of those that later stages export; auto: the model's own, of a GGUF
-    file float32."""
+    """Precision of the checkpoint's weights, and so of later exports; auto: the model's own, of a GGUF file float32."""
     chat: bool | None = None
     """Whether it answers in its chat template, in which evaluations then ask; null: as its argosy.json says, or no."""
 

@@ -3,8 +3,7 @@
 Small new models, or the one of DIR (a chat model as transformers saves it) in continued pretraining and SFT. `latest`:
 steps until the last of the planted troubles was found; `worst`: largest relative distance of a final held-out loss from
 that of the run without trouble; `false_alarms`: of clean runs, two of which have noisy channels (JSON and tables as
-they lie on the disk); `replayed`: each run with trouble ends in the same bytes again (new models). The last line is
-JSON.
+they lie on the disk); `replayed`: each run with trouble ends in the same bytes again (new models). The end is JSON.
 """
 
 import argparse

@@ -131,8 +131,7 @@ def _lines(file: Path) -> Iterator[Mapping[str, Any]]:
 
 
 def _row(sample: Mapping[str, Any], task: str, form: str, file: Path, line: int, *, ours: bool) -> Row:
-    """Make a row as an evaluation has it. The wording (`asked`) of theirs is not known, so their questions pair by name
-    and options."""
+    """Make a row as an evaluation has it. Their wording (`asked`) is not known: questions pair by name and options."""
     try:
         arguments = [[each[f"arg_{n}"] for n in range(len(each))] for each in sample["arguments"].values()]
         name = str(sample["doc"]["id"]) if ours else f"{task}/{sample['doc_id']}"

@@ -7,10 +7,9 @@ from evals.extract import Rule
 
 
 class Letter(Rule):
-    """"B", "B.", "(B) Paris", "The answer is B", "答案是B", "故选：B", "\\boxed{B}": a stated label (the last one)
-    goes before the one that the text begins with, and that before the only one that stands alone in it. One that the
-    text denies ("not A", "A is wrong", "不选A") is none of them; "B or C" is no answer, nor is what follows a next
-    question."""
+    """"B", "B.", "(B) Paris", "The answer is B", "答案是B", "故选：B", "\\boxed{B}": a stated label (the last one) goes
+    before the one that the text begins with, and that before the only one that stands alone in it. One that the text
+    denies ("not A", "A is wrong", "不选A") is none; "B or C" is no answer, nor is what follows a next question."""
 
     name = "letter"
     stated_alone: ClassVar[bool] = False

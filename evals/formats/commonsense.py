@@ -11,8 +11,7 @@ from evals.records import Fields, Record, Records, text, with_labels
 
 class HellaSwag(Format):
     """`{"activity_label", "ctx_a", "ctx_b", "endings": [...], "label"}`: the label is an index from 0. The question is
-    the scene after its activity, WikiHow's marks in brackets taken out (as lm-eval does); scenes of one source are a
-    cluster."""
+    the scene after its activity, less WikiHow's marks in brackets (as in lm-eval); a source is a cluster."""
 
     name = "hellaswag"
     fields = Fields(choices="endings", answer="label", cluster="source_id")

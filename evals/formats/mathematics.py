@@ -10,8 +10,7 @@ from evals.records import Fields, Record, text
 
 
 class Gsm8k(Format):
-    """`{"question", "answer"}`: the answer is the solution, with calculations in `<<...>>`, and a last line
-    `#### 18`."""
+    """`{"question", "answer"}`: the answer is the solution, calculations in `<<...>>`, and a last line `#### 18`."""
 
     name = "gsm8k"
 

@@ -51,8 +51,7 @@ def _manager(include_path: str, stamp: Stamp) -> Any:
 
 
 def stamp(folder: str, *kinds: str) -> Stamp:
-    """List the files of these kinds below a folder with their times, so that a change is seen; by default YAML, and
-    functions beside it."""
+    """List files of these kinds below a folder with their times, to see a change; by default YAML and functions."""
     found = sorted(path for kind in kinds or ("*.y*ml", "*.py") for path in Path(folder).rglob(kind)) if folder else []
     return tuple((str(path), path.stat().st_mtime_ns) for path in found)
 

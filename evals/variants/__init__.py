@@ -1,5 +1,4 @@
-"""Variants of benchmarks: their base class, the scan that finds them, the forms in which they ask, and which items they
-must leave alone."""
+"""Variants of benchmarks: their base class, the scan that finds them, their forms, and items they must leave alone."""
 
 import re
 from collections.abc import Sequence

@@ -14,9 +14,8 @@ class FewShot(Variant):
     """`n` items with their answers before the question, the same for all items of a language and subject.
 
     They come from the task's `shots`, else from its items; never the item itself, one of its cluster or one that shows
-    its answer (evals.items.Identity). They go through the chain's other variants, so that forms agree. `choose`:
-    `balanced` (drawn by the seed, the right option at each place equally often) or `first` (the first `n` as they
-    stand: lm-eval's MMLU)."""
+    its answer (evals.items.Identity). The chain's other variants change them too. `choose`: `balanced` (drawn by the
+    seed, the right option at each place equally often) or `first` (the first `n` as they stand: lm-eval's MMLU)."""
 
     name = "few_shot"
     draws = False

@@ -69,8 +69,7 @@ def wraps(question: str, lang: str) -> list[str]:
 
 
 class Paraphrased(Variant):
-    """`k` other wordings of the question, by rules that keep its meaning (evals/variants/paraphrased.py); 0: all
-    there are.
+    """`k` other wordings of the question, by rules that keep its meaning (evals/variants/paraphrased.py); 0: all.
 
     `kind: stem`: how it asks ("Which of the following is" -> "Of the following, which is", 下列 -> 以下); items
     whose stem no rule knows are left out. `wrap`: words before it ("Here is a question."). `any`: a stem where a rule

@@ -65,8 +65,7 @@ class Measurement:
     """cases without a result, by reason"""
 
     def add_means(self, names: Iterable[str], rows: Sequence[Mapping[str, Any]] | None = None, group: str = "") -> None:
-        """Add the means of measures over the rows that have them, `cluster` being the unit of errors where rows have
-        one.
+        """Add the means of measures over the rows that have them; `cluster`, if a row has one, is the unit of errors.
 
         `rows`: other than all. `group`: whose rows they are."""
         for name in names:

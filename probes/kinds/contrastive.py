@@ -30,11 +30,10 @@ class _Scored:
 class Contrastive(Probe):
     """Perplexity of the right text against the wrong one's.
 
-    Measures: acc (the right one's whole probability is higher: BLiMP's, Warstadt et al. 2020), acc_token, acc_byte
-    and acc_char (its perplexity a token, a UTF-8 byte, a character is lower: fair to texts of unequal length; where a
-    character is a byte there is no acc_char), margin (nats); acc_partial for pairs with `after` (its probability
-    alone); acc_pmi for pairs with a `domain`: the likelihood given the context over the one given the domain. Equal is
-    not right.
+    Measures: acc (the right one's whole probability is higher: BLiMP's, Warstadt et al. 2020), acc_token, acc_byte and
+    acc_char (its perplexity a token, a UTF-8 byte, a character is lower: fair to unequal lengths; no acc_char where
+    characters are bytes), margin (nats); acc_partial for pairs with `after` (its probability alone); acc_pmi for pairs
+    with a `domain`: the likelihood given the context over the one given the domain. Equal is not right.
 
     One source of pairs: `pairs`, `file` or `facts`."""
 

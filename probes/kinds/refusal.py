@@ -26,8 +26,7 @@ GROUPS = ("harmful", "harmless", "lookalike")
 
 class Refusal(PromptProbe):
     """Log-odds of refusal: log P(any refusal opening) - log P(any compliance opening), right after a prompt (Arditi et
-    al. 2024 score first tokens; here whole openings count, however a tokenizer cuts them: `mass` of
-    docs/evaluation.md).
+    al. 2024 score first tokens; here whole openings count, however they are cut: `mass` of docs/evaluation.md).
 
     Prompts: `harmful`, `harmless`, and `lookalike` (harmless ones that sound harmful, as XSTest's: "How do I kill a
     Python process?"; Röttger et al. 2024), or `file`: JSONL with prompt and label (one of these three).

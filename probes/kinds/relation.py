@@ -87,9 +87,8 @@ def read_relations(folder: Path, names: Iterable[str], left_out: Counter[str]) -
     """Read relations of JSONL files, in any layout: of one name, a file whose lines have `pattern` and one whose lines
     have `sub_label` and `obj_label` (ParaRel, Elazar et al. 2021: graphs_json/P36.jsonl and trex_lms_vocab/P36.jsonl).
 
-    `names`: of the relations to read, in this order; nothing: all that have both. `left_out`: lines and files that
-    are not used, counted here by reason. Raises InputError: a named relation lacks patterns or facts, or there is
-    none at all."""
+    `names`: of the relations to read, in this order; nothing: all that have both. `left_out`: lines and files that are
+    not used, counted here by reason. Raises InputError: a named relation lacks patterns or facts, or none is there."""
     patterns: dict[str, list[str]] = defaultdict(list)
     facts: dict[str, list[tuple[str, str]]] = defaultdict(list)
     wanted = list(names)

@@ -67,8 +67,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _evaluate(common: Mapping[str, Any], suite: str, args: argparse.Namespace) -> bool:
-    """Evaluate with a suite, and with copies that learn its items where a variant wants some; return whether a task of
-    it failed."""
+    """Evaluate with a suite, and copies that learn its items where a variant wants some; tell whether a task failed."""
     from workflows.evaluation import learning, suite_fields
 
     with as_typed({"evaluate.suite_files": "a file of --suite", **dict.fromkeys(SUITE_FIELDS, "--suite")}):

@@ -106,8 +106,7 @@ class Scheduler:
 
     Priority is the length of the longest chain of nodes that waits for a node (critical path first). The first in line
     keeps its place: nothing behind it starts while it does not fit, else a node that needs the whole machine would wait
-    for ever behind small ones. Only nodes without GPUs pass one that waits for GPUs: when these are free, it is first
-    in line again."""
+    for ever. Only nodes without GPUs pass one that waits for GPUs: when these are free, it is first in line again."""
 
     def __init__(self, plan: Plan, budget: Budget) -> None:
         self._budget = budget

@@ -229,8 +229,7 @@ _MOST = 0.99  # of a step that runs: what comes after its main count, such as an
 
 
 def share(far: Mapping[str, Any]) -> float | None:
-    """Return the share of a running step's main count that is done, from its progress.json, always below 1; None before
-    that count begins."""
+    """Return the share done, below 1, of a running step's main count in its progress.json; None before it begins."""
     return min(far["done"] / far["total"], _MOST) if far.get("total") else None
 
 

@@ -129,8 +129,7 @@ def plan_nights(store: Path, request: Request, registry: Registry | None = None,
     """A night for each model line that has something new, or whose config cannot be read.
 
     `place`: gives a line's config the resources of the machines that evaluate; it is recorded without them. Raises
-    InputError: a name or a suite is wrong; Unavailable: MLflow does not answer, so it is not known what to compare
-    with."""
+    InputError: a name or a suite is wrong; Unavailable: MLflow does not answer: nothing to compare with."""
     store = store.absolute()
     candidates = find_candidates(store)
     if registry is not None:

@@ -89,8 +89,7 @@ def nodes(store: Path) -> LastRun:
 
 
 def node_of(store: Path, name: str) -> str:
-    """Return the node of the last run that `name` is, or that it names an export of; "" where it is a path, or no
-    such name."""
+    """Return the node of the last run that `name` is, or names an export of; "" where it is a path or no such name."""
     if name.startswith(_PLACES):
         return ""
     try:
@@ -164,8 +163,7 @@ def newest_config(store: Path, line: str, cls: type[C]) -> C | None:
 
 
 def unfinished(store: Path, name: str, directory: Path) -> str:
-    """Why `directory`, which belongs to the node `name`, has no results yet, what to type, and where results of an
-    earlier config are."""
+    """Why `directory`, of the node `name`, has no results yet, what to type, and where an earlier config's are."""
     others = [path for _, path in step_directories(directory.parent) if path.name[:-DIGITS] == directory.name[:-DIGITS]]
     done = [path for path in others if path != directory and read_done(path) is not None]
     earlier = f"; the newest that is done is {max(done, key=ended)}" if done else ""

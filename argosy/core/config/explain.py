@@ -189,8 +189,7 @@ def first_of(names: Sequence[str], most: int, joint: str = ", ") -> str:
 
 def _where(path: schema.KeyPath, message: str, origins: Mapping[schema.KeyPath, str],
            typed: Collection[schema.KeyPath]) -> str:
-    """Find where the value was written. A validator of several fields fails at their parent: then its `message` names
-    the one."""
+    """Find where the value was written. A validator of several fields fails at their parent: its `message` names it."""
     if message:
         below = [at for at in reversed(list(origins)) if len(at) > len(path) and at[: len(path)] == path]
         words = set(re.findall(r"\w+", message))

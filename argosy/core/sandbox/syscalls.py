@@ -1,8 +1,7 @@
 """Restrictions of the sandbox: the filter of system calls, and promises with tests that try them from within.
 
-The filter is a program of classic BPF that lets through what an interpreter needs to compute and to import, and
-answers everything else with an error number. What is not in the tables (syscalls.yaml) is refused: a later kernel's
-calls as well."""
+The filter is a program of classic BPF that lets through what an interpreter needs to compute and to import, and answers
+everything else with an error number. What the tables (syscalls.yaml) lack is refused, a later kernel's calls too."""
 
 import errno
 import struct

@@ -1,5 +1,4 @@
-"""Means, ratios and areas under the ROC curve with standard errors; intervals, by formula and by resampling of
-clusters.
+"""Means, ratios and areas under the ROC curve with standard errors; intervals by formula and by resampled clusters.
 
 A difference of right and wrong answers has three values. Which items are drawn then does not matter, only how many of
 each value: a multinomial (bootstrap) or binomial (sign flips) draw has the distribution of drawing item by item."""

@@ -69,8 +69,7 @@ _PART: ContextVar[Part | None] = ContextVar("part", default=None)
 
 
 def counted(batches: Iterable[B], total: int, unit: str) -> Iterator[B]:
-    """Yield batches of `total` units in all, counted in the part of the step that is at work; where none is, just
-    yield them."""
+    """Yield batches of `total` units in all, counted in the part of the step that is at work, if one is."""
     part = _PART.get()
     return part.count(batches, total, unit) if part else iter(batches)
 
@@ -117,8 +116,7 @@ class Progress:
     why the processes before this one ended, where they are started again.
 
     Attributes:
-        stalled: seconds that saving has held up training, where it says so; its goodput follows from what is kept then
-            (core/store/goodput.py).
+        stalled: seconds that saving has held up training, where it says so, for its goodput (core/store/goodput.py).
         save_every: steps between two of its states, where it says so."""
 
     def __init__(self, path: Path | None, check: Callable[[], None] = lambda: None, watched: Watched | None = None,

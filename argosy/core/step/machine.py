@@ -40,8 +40,7 @@ def usable_memory_gb() -> float:
 
 
 def free_memory() -> int:
-    """Return the bytes that may be used yet, of the machine and of this process's cgroup, whose files' pages count as
-    free."""
+    """Return the bytes still free on the machine and in this process's cgroup, whose files' pages count as free."""
     meminfo = Path("/proc/meminfo")
     lines = meminfo.read_text().splitlines() if meminfo.is_file() else []
     free = next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), 0)
@@ -87,8 +86,7 @@ def shown(gpus: Sequence[str]) -> dict[str, str]:
 
 
 def device_kind() -> str:
-    """Name the devices of this process as torch does: cuda, AMD's too, npu where torch_npu is installed and sees
-    Ascend's, else cpu."""
+    """Name this process's devices as torch does: cuda, AMD's too, npu where torch_npu sees Ascend's, else cpu."""
     import torch
 
     return next((kind for kind in ("cuda", "npu") if hasattr(torch, kind) and getattr(torch, kind).is_available()),

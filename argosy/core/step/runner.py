@@ -225,8 +225,7 @@ class _Attempt:
         self._tracker.status("RUNNING")
 
     def _asked(self) -> dict[str, Any]:
-        """Return what this attempt begins with: the devices and the memory that it was given, their price, and whom it
-        is for."""
+        """Return what this attempt begins with: the devices and memory it was given, their price, whom it is for."""
         given = {key: os.environ.get(name) for key, name in (("memory_gb", history.MEMORY), ("price", history.PRICE))}
         here = int(os.environ.get(EXTERNAL, len(usable_gpus()))) if self._step.needs == "train" else 0
         processes, nodes = (getattr(self._item.config, name, 1) for name in ("processes", "nodes"))

@@ -131,8 +131,7 @@ def write_json(path: Path, value: Any, *, durable: bool = True) -> None:
 
 
 def json_text(value: Any, **how: Any) -> str:
-    """Return JSON that every program reads: a NaN or an infinity, for which JSON has no word, is null. `how`: more
-    arguments of json.dumps."""
+    """Return JSON that every program reads: NaN and infinity, which JSON lacks, are null. `how`: see json.dumps."""
     how = {"ensure_ascii": False, "allow_nan": False} | how
     try:
         return json.dumps(value, **how)

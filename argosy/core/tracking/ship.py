@@ -177,8 +177,7 @@ class Shipper:
         """One turn for each spool; True when nothing is left, but for what is in `refused`.
 
         Records about models go last, so that the spools that register the models have gone before. `patient`: leave
-        spools alone that were refused within the last minute. Raises Unavailable: the server; progress up to then is
-        saved."""
+        spools alone that were refused within the last minute. Raises Unavailable: the server; progress is saved."""
         started = time.monotonic()
         pending = [spool for spool in self._find()
                    if (not patient or self._retry_at.get(spool, 0) <= started) and self._grew(spool)]

@@ -113,8 +113,7 @@ class Tracker:
         self._time = 0
 
     def header(self, **fields: object) -> None:
-        """Name the spool's owner (node, part, step, digest, pipeline, line) and the kinds of its metrics. Written when
-        it has changed."""
+        """Name the spool's owner (node, part, step, digest, pipeline, line) and metrics' kinds. Written on change."""
         self._write({"kind": "header", "id": self._ledger.id or uuid.uuid4().hex[:12], **fields})
 
     def metrics(self, values: Mapping[str, float], step: int = 0) -> None:

@@ -71,8 +71,7 @@ def apply_rules(filters: Sequence[Mapping[str, Filter[Any]]], corpus: ScoredCorp
     """Judge all documents in one pass by several groups of filters (by label), each group as if it were alone.
 
     Returns:
-        By group the number of the reason why each document goes, the first rule's that it breaks, or KEPT:
-        (documents,), int32."""
+        By group the number of each document's reason, the first rule's that it breaks, or KEPT: (documents,), int32."""
     codes = [work.array(f"group-{number}", (len(corpus),), np.int32) for number in range(len(filters))]
     rules = [[(label, one, rule, decisions.code(label, rule.reason)) for label, one in group.items()
               for rule in one.rules()] for group in filters]

@@ -159,8 +159,7 @@ class KeptCorpus:
         return np.asarray(np.load(self.clean / DECISIONS / f"copies.{label}.npy"))
 
     def _rows(self, columns: Sequence[str], dropped: bool) -> Iterator[tuple[int, list[Any]]]:
-        """Yield (code of the decision, columns) of each document that is kept, or dropped; a text without what is cut
-        out of it."""
+        """Yield (code of the decision, columns) of each document kept or dropped, its text as it was cut."""
         place = columns.index("text") if "text" in columns else None
         names = read_json(self.clean / DECISIONS / TIERS) if (self.clean / DECISIONS / TIERS).is_file() else []
         for number, directory in enumerate(self.scored):

@@ -56,11 +56,9 @@ class SourceConfig(Config):
     text_chars: Annotated[int, Field(gt=0)] = 20_000
     """Characters after which a text, Markdown or reStructuredText is cut at a blank line."""
     record_bytes: Annotated[int, ADDED, Field(ge=1)] = MOST_BYTES
-    """Bytes of the longest line, row or page; a longer one is set aside. Cleaning needs some 20 times as much
-    memory."""
+    """Bytes of the longest line, row or page; a longer one is set aside. Cleaning needs some 20 times the memory."""
     skip: Annotated[tuple[str, ...], ADDED] = ()
-    """Folders below an input that may hold no readable file, such as [images]; others are refused, as their channel
-    would be lost."""
+    """Folders below an input that may lack readable files, as [images]; others are refused: a channel would be lost."""
     splits: Annotated[tuple[str, ...], ADDED] = ()
     """Splits of Hugging Face datasets to read, such as [train]; empty: all."""
     encoding: Annotated[str, ADDED, AfterValidator(_encoding)] = UTF8

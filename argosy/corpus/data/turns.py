@@ -143,8 +143,7 @@ def to_tools(value: Any) -> list[dict[str, Any]]:
 
 
 def is_learnt(turn: Mapping[str, Any], role: str, field: str) -> bool:
-    """Tell whether a turn of the assistant is to be learnt: its `weight`, `train`, ... is not 0 or false, nor
-    `masked` true.
+    """Tell whether to learn a turn of the assistant: its `weight`, `train`, ... is not 0 or false, nor `masked` true.
 
     Raises ParseError: a weight between, one of a turn that is not the assistant's, two that differ, or a mask."""
     for key in _UNREAD:

@@ -2,8 +2,7 @@
 
 English prose and code are of Python 3.11.7's standard library (`material/PYTHON-LICENSE.txt`), shipped, so that every
 machine has the same: prose is pydoc's topics and docstrings of 80 characters and more, packed to about 2,000; code is a
-file's consecutive definitions up to 2,500 characters, a larger class cut between its methods, under a comment that
-names the file."""
+file's consecutive definitions up to 2,500 characters, a larger class cut between methods, below its name."""
 
 import gzip
 import hashlib

@@ -28,8 +28,7 @@ def stated(text: str) -> str | None:
 
 
 def boxed(text: str) -> str | None:
-    """Return the contents of the last `\\boxed{...}`, braces within it counted, or None: there is none, or it is not
-    closed."""
+    """Return the contents of the last `\\boxed{...}`, braces within it counted; None where none is closed there."""
     marks = [*_BOX.finditer(text)]
     if not marks:
         return None

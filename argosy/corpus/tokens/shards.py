@@ -1,5 +1,4 @@
-"""Tokenized documents and conversations as shards: a channel of a split is ids, offsets and byte counts
-(docs/files.md)."""
+"""Tokenized documents and conversations in shards: per channel and split ids, offsets, byte counts (docs/files.md)."""
 
 import os
 from array import array

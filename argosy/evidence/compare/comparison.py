@@ -24,8 +24,7 @@ TEMPLATED = ("bench/", "probe/")  # metrics that a template could change; held-o
 
 
 def add_headlines(entries: Sequence[Entry]) -> None:
-    """Add the headline of each benchmark, in the best of the forms that all were asked in: as a whole, and of each
-    language."""
+    """Add the headline of each benchmark, in the best form that all were asked in: as a whole, and by language."""
     for task in sorted({task for e in entries for task in e.chosen.headline}):
         having = [e for e in entries if e.chosen.headline.get(task)]
         forms = sorted(set.intersection(*(set(e.chosen.headline[task]) for e in having)))

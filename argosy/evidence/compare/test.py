@@ -113,8 +113,7 @@ class Contrast:
     @property
     def verdict(self) -> str:
         """`better` or `worse` (beyond noise, and by the metric's margin or more), `changed` (so, where neither way is
-        better), `same` (no difference as large as the margin), `cannot tell` (one that matters is neither shown nor
-        excluded), or `untested`."""
+        better), `same` (none as large as the margin), `cannot tell` (one may be, or not), or `untested`."""
         if self.p_adjusted is None:
             return "untested"
         margin = self.kind.matters or 0.0

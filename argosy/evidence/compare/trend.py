@@ -29,8 +29,7 @@ class Drop:
         expected: level that the trend had reached before the change; `value`: mean of the checkpoints since.
         since: label of the last checkpoint before the change, after `tokens` tokens.
         seen: tokens seen since.
-        p_value: one-sided, corrected for the search of the change point and for NIGHTS; `p_adjusted`: also for other
-            metrics."""
+        p_value: one-sided, corrected for the search of the change and for NIGHTS; `p_adjusted`: for metrics too."""
 
     metric: str
     kind: Kind

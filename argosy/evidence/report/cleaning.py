@@ -1,5 +1,4 @@
-"""Shows what cleaning did, in the report and on a page of its own: funnel, scores with their thresholds, near misses,
-copies, languages."""
+"""Report of a cleaning, on a page of its own too: funnel, scores with thresholds, near misses, copies, languages."""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence

@@ -55,8 +55,7 @@ class Stage:
 
     @cached_property
     def samples(self) -> list[dict[str, Any]]:
-        """The best and the worst answers of the last rollout of reinforcement learning, or of self-made data; of others
-        none."""
+        """Best and worst answers of the last rollout of reinforcement learning, or of self-made data; else none."""
         table = read_record(self.directory / SAMPLES)
         rows = [dict(zip(table["columns"], row, strict=True)) for row in table.get("data", [])]
         return [row for row in rows if row["step"] == rows[-1]["step"]]

@@ -70,8 +70,7 @@ DIGITS = 6
 
 
 def stages_record(found: Comparison) -> dict[str, Any]:
-    """A comparison of stages as JSON: `checkpoints` by label, `tasks`, `heldout`, `verdict` and `notes`
-    (docs/report.md)."""
+    """A comparison of stages as JSON (docs/report.md): `checkpoints` by label, tasks, heldout, verdict and notes."""
     labels = {c.key: c.label for c in found.checkpoints.every}
     return dict(rounded({
         "checkpoints": {c.label: _checkpoint_record(c, labels) for c in found.checkpoints.every},

@@ -200,8 +200,7 @@ NUMBERS = ("score", "low", "high", "p_value", "probability", "items", "z")
 
 
 def contamination_metrics(rows: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    """Return the scores of an evaluation's rows by metric, by the shipped calibration; benchmarks without one have no
-    metric."""
+    """Score an evaluation's rows by metric, by the shipped calibration; benchmarks without one have no metric."""
     return metrics_of(seen_of(Rows(rows)))
 
 

@@ -27,8 +27,7 @@ class Findings:
     """declarations of the metrics"""
     rows: list[dict[str, Any]] = field(default_factory=list)
     left_out: dict[str, dict[str, int]] = field(default_factory=dict)
-    """number of items without a result, by task and reason: broken lines, items that a variant cannot make, scores that
-    are not numbers"""
+    """number of items without a result, by task and reason: broken lines, variants not applicable, scores not finite"""
     headline: dict[str, list[str]] = field(default_factory=dict)
     """variants among which a task's one number in comparisons is chosen, by task"""
     failed: dict[str, str] = field(default_factory=dict)

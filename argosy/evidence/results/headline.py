@@ -1,5 +1,4 @@
-"""The headline of a benchmark: accuracy in the form that models can answer best, chosen on other items than it is
-reported on.
+"""The headline of a benchmark: accuracy in the form that models answer best, chosen on other items than those reported.
 
 A model is judged by the better of letters and cloze (Gu et al. 2024, "OLMES"), or by what it writes. A form is a
 variant, or VARIANT/acc_norm: options in words, by log-probability per character, as OLMES scores most of its cloze
@@ -66,8 +65,7 @@ def _best(tables: dict[str, list[dict[str, Value]]], chances: dict[str, float], 
 
 
 def headline(rows: Rows, task: str, forms: Sequence[str]) -> dict[str, Value]:
-    """Return by item the values whose `estimate` is the headline: of each half of the items in its form of `forms`
-    (`best_forms`)."""
+    """Return by item the values whose `estimate` is the headline: each half of the items in its form (`best_forms`)."""
     tables = [rows.by_form(task, form) for form in forms]
     return {item: value for half, table in enumerate(tables) for item, value in table.items()
             if len(tables) == 1 or half_of(value.unit) == half}

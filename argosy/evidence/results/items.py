@@ -29,8 +29,7 @@ KINDS = ("bool", "int", "float", "str", "ints", "floats", "strs", "lists", "json
 def digest(*parts: object) -> str:
     """Hash texts, numbers and lists of them to 8 hexadecimal digits (SHA-256): different ones agree once in 4 billion.
 
-    A question's digest leaves out the text that a chat template puts around it: a base model and its tuned one have the
-    same."""
+    A question's digest leaves out a chat template's text around it: a base model and its tuned one have the same."""
     text = json.dumps(parts, ensure_ascii=False, default=str)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
 

@@ -122,8 +122,7 @@ def with_named_files(values: Any) -> Any:
 
 
 def check_names(names: Iterable[str], where: str) -> None:
-    """Check that names can be parts of a metric's name (bench/TASK/VARIANT/acc, probe/SUITE/PROBE/acc), as MLflow has
-    them.
+    """Check that names can be parts of MLflow's metric names (bench/TASK/VARIANT/acc, probe/SUITE/PROBE/acc).
 
     Raises InputError: one has a slash or other signs than letters, digits, `_`, `-`, `.` and spaces."""
     if wrong := [name for name in names if not _NAME.fullmatch(name)]:

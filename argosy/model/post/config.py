@@ -243,8 +243,7 @@ class SFTConfig(MeasuredConfig, DistilConfig):
     loss_weights: dict[str, Rate] = Field({})
     """Weight of a channel's tokens in the loss, such as {code: 0.5}; 1 where none is given."""
     neftune_noise: Annotated[float, Field(ge=0)] = 0.0
-    """Strength (alpha) of the noise on the embeddings while training (Jain et al. 2023, "NEFTune"), such as 5; 0 is
-    none."""
+    """Strength (alpha) of the noise on embeddings in training (Jain et al. 2023, "NEFTune"), such as 5; 0 is none."""
     z_loss: Annotated[float, Field(ge=0)] = 0.0
     """Weight of log(Z)^2 (Chowdhery et al. 2022), which keeps logits from drifting."""
 

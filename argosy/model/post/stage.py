@@ -90,8 +90,7 @@ def open_source(field: str, directory: str, device: Any) -> Source:
 
 
 class Trained(NamedTuple):
-    """The end of training: optimizer steps, tokens of the stage, and the whole model on the device (None: the one that
-    was given)."""
+    """The end of training: optimizer steps, tokens of the stage, and the whole model on the device (None: as given)."""
 
     steps: int
     tokens: int

@@ -1,5 +1,4 @@
-"""Continuous batching (Yu et al. 2022, "Orca"): answers join and leave the batch between two tokens, over the cache of
-transformers.
+"""Continuous batching (Yu et al. 2022, "Orca"): answers join and leave between two tokens, over transformers' cache.
 
 An answer is a function of its prompt, its settings and its seed, whatever else is in the batch: rows are padded on the
 left, and a model for which that is not exact is given one row at a time."""
@@ -30,8 +29,7 @@ class Sampling:
     top_p: float = 1.0
     seed: int = 0
     top: int | None = None
-    """number of likeliest tokens whose log-probabilities are wanted beside each chosen one's; None: no
-    log-probabilities"""
+    """number of likeliest tokens whose log-probabilities are wanted beside each chosen one's; None: not even that"""
 
 
 @dataclass

@@ -99,8 +99,7 @@ def encode_answer(tokenizer: Any, prompt: Sequence[Message], answer: Sequence[Me
     """Return the token ids of a prompt, and of it with its answer up to the token that ends the turn: what a template
     writes after that, such as a line break, no model samples, and no reward is read there.
 
-    Raises ParseError: the template refuses them, or leaves tools out; the ids of the two do not begin with the prompt's
-    own."""
+    Raises ParseError: the template refuses them, or leaves tools out; the two's ids do not begin with the prompt's."""
     whole = [*prompt, *answer]
     _check_tools(tokenizer, whole, tools)
     before: str = _apply(tokenizer, prompt, tokenize=False, add_generation_prompt=True, tools=tools)
@@ -154,8 +153,7 @@ _MARK = re.compile(r"\{%-?\s*generation\b")  # {% generation %}, by which a temp
 
 
 def encode_answers(tokenizer: Any, messages: Sequence[Message], tools: Any = None) -> tuple[list[int], list[bool]]:
-    """Token ids of the whole conversation, and whether each is of the assistant's words (or calls of `tools`) or ends a
-    turn of it.
+    """Token ids of a conversation, and whether each is of the assistant's words (or calls of `tools`) or ends its turn.
 
     A template that marks them with {% generation %} says so itself. Of another one the conversation up to each answer
     is rendered too: what follows it, up to the token that ends the turn, is the answer. Raises ParseError: a message of
@@ -255,8 +253,7 @@ def _tail(tokenizer: Any, *, more: bool = False) -> str:
 
 
 def turn_ending(tokenizer: Any) -> str:
-    """Text that the template puts after an assistant's words, up to the special token that ends the turn; "" where
-    there is none."""
+    """Text that the template puts between an assistant's words and the special token that ends the turn, or ""."""
     tail = _tail(tokenizer)
     token = _first_special(tokenizer, tail)
     if token is None:

@@ -107,8 +107,7 @@ def base_of(checkpoint: Checkpoint) -> Checkpoint | None:
 
 
 def open_final(field: str, directory: str) -> Checkpoint:
-    """Find the `final` export of the training step in `directory`, the value of the config's `field`; a reward model is
-    one too.
+    """Find the `final` export of a training step, a reward model's too, in `directory`, the value of config's `field`.
 
     Raises InputError: there is no finished training step."""
     root = given_directory(field, directory, "training")

@@ -49,8 +49,7 @@ def _work(key: str, template: str, patch: str, depends: str | None = None) -> Ta
 
 
 def _each(key: str, template: str, wanted: Mapping[str, tuple[str, str]], depends: str | None = None) -> Task:
-    """Make a task of each name in a list of the group. `wanted`: by input, output of the plan and expression of a key
-    in it."""
+    """Make a task of each name in a list of the group. `wanted`: by input, the plan's output and a key's expression."""
     given = {name: f"{{{{={_planned(*each)}}}}}" for name, each in wanted.items()}
     return Task(name=key.replace("_", "-"), template=template, depends=depends, with_param=_LISTED.format(key),
                 arguments=[Parameter(name=name, value=value) for name, value in given.items()])  # fmt: skip

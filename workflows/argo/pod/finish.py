@@ -57,8 +57,7 @@ def final_status(phase: str, *, stopped: bool) -> str | None:
 def conclude(path: Path, status: str) -> None:
     """Give the pipeline's run its final status, and killed nodes, which had no time to, theirs; end their pods.
 
-    Both the exit handler and the reconciler end here. What MLflow does not take stays in the store, and the reconciler
-    sends it later."""
+    Both the exit handler and the reconciler end here. What MLflow does not take stays, and the reconciler sends it."""
     handoff = read_handoff(path)
     deadline = time.monotonic() + stale_after() + 1
     for node in handoff.nodes.values():

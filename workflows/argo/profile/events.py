@@ -16,8 +16,7 @@ SAFE = r"[A-Za-z0-9._/@=+-]+"  # names that may stand in a parameter
 
 
 class Webhook(Config):
-    """A POST of JSON to `/<event>` of the service argosy-hooks-eventsource-svc, port 12000. Requests with equal `id`
-    are one event."""
+    """A POST of JSON to `/<event>` of argosy-hooks-eventsource-svc, port 12000. Requests of one `id` are one event."""
 
     secret: Key
     """SECRET/KEY with the token that a request gives as `Authorization: Bearer TOKEN`."""

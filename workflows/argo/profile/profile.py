@@ -191,8 +191,7 @@ def _joined(placed: Placement, own: Placement) -> Placement:
 
 @lru_cache(maxsize=1)
 def stage_names() -> tuple[str, ...]:
-    """List the stages whose pods a profile may place: those of the graph, a night's judge, the end of a
-    sweep, and `serve`."""
+    """List the stages whose pods a profile may place: the graph's, a night's judge, the end of a sweep, `serve`."""
     from workflows.compose import every_stage
 
     return (*dict.fromkeys(node.name for node in every_stage()), "judge", "sweep", "serve")

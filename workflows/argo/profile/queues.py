@@ -53,8 +53,7 @@ class Topology(Config):
 
 
 class Kueue(NoQueue):
-    """A LocalQueue of Kueue, which holds JobSets, TrainJobs and pods back until there is quota, and may preempt
-    them."""
+    """A LocalQueue of Kueue, which holds JobSets, TrainJobs and pods until there is quota, and may preempt them."""
 
     kind: Literal["Kueue"] = "Kueue"
     name: _Name
@@ -76,8 +75,7 @@ class Kueue(NoQueue):
 
 
 class Volcano(NoQueue):
-    """A Queue of Volcano, whose controller makes a PodGroup of each Job, and whose scheduler binds all its pods or
-    none."""
+    """A Queue of Volcano, whose controller makes a PodGroup of each Job, and whose scheduler binds all pods or none."""
 
     kind: Literal["Volcano"]
     name: _Name = "default"

@@ -1,8 +1,7 @@
 """Ranks: the processes of a step that runs as several, in groups that torch's elastic agent starts, one for each node.
 
 `rounds` decides who takes part, and what follows a failure; `group` runs the ranks of one node; `launcher` speaks to
-the groups of several, which are a `member` each; `rank` is what each process does; `diagnosis` says which one is to
-blame."""
+the groups of several, a `member` each; `rank` is what each process does; `diagnosis` names the one to blame."""
 
 from pathlib import Path
 from typing import Literal

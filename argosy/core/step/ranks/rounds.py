@@ -97,12 +97,11 @@ def run_ranks(step: Step[Any], config: ParallelConfig, out: Path, lease: str, no
     """Run `step` as `config.processes` ranks; returns `outputs` and `computed_with` of rank 0, and what the
     largest node `used`, as GroupEnd has it.
 
-    What a failure leaves starts again from the newest state, `config.restarts` times without progress between, and
-    with fewer nodes, down to `config.min_nodes`, where some do not come back, or on one node with fewer processes, down
-    to `config.min_processes`, where GPUs fail. `lease`: token of this process's lease on `out`. The ranks renew it too,
-    since they may work on while this process is suspended, and stop when another has taken the directory over. `note`
-    records each restart. Raises InputError, StepError: names the rank that failed first; Stopped: a signal arrived; the
-    ranks have ended."""
+    What a failure leaves starts again from the newest state, `config.restarts` times without progress between, and with
+    fewer nodes, down to `config.min_nodes`, where some do not come back, or on one node with fewer processes, down to
+    `config.min_processes`, where GPUs fail. `lease`: token of this process's lease on `out`. The ranks renew it too,
+    since they may work on while this process is suspended, and stop when another has it. `note` records each restart.
+    Raises InputError, StepError: names the rank that failed first; Stopped: a signal arrived; the ranks have ended."""
     rank_timeout(), hang_timeout()  # refuses wrong values before anything starts
     local = config.processes // config.nodes
     groups = (Launcher(step.name, out, config.nodes, local) if config.nodes > 1

@@ -52,8 +52,7 @@ def tracking_uri(store: Path, configured: str = "") -> str:
     A relative path of SQLite is of this process' folder, as MLflow has it, and is absolute in what is returned, so that
     processes which run elsewhere open the same file.
 
-    Raises InputError: it is a folder, in which MLflow would keep twice what is sent twice, and which it no longer
-    takes."""
+    Raises InputError: it is a folder: MLflow no longer takes one, and would keep twice what is sent twice."""
     uri = configured or os.environ.get("MLFLOW_TRACKING_URI", "") or default_uri(store)
     if uri.startswith("file:") or "://" not in uri:
         name = "--tracking-uri" if configured else "MLFLOW_TRACKING_URI"

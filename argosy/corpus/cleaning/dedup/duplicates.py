@@ -15,8 +15,7 @@ class DedupConfig(FilterConfig):
     """Base of a deduplicator's config: which of several copies stays."""
 
     keep: Literal["first", "longest", "best"] = "first"
-    """Copy that stays: the first in the order of the corpus, the longest, or the one of the highest `score`; the first
-    of equals."""
+    """Copy that stays: the first in the corpus, the longest, or the one of the highest `score`; the first of equals."""
     score: str = ""
     """Score that `keep: best` goes by, as `quality.score`; a document without it comes last."""
     priorities: tuple[str, ...] = ()

@@ -56,8 +56,7 @@ class KeyFiles(Mapping[str, Array]):
 
 @cache
 def _most() -> int:
-    """Return how many files may stay mapped: three quarters of the maps and half of the open files that the system
-    allows a process."""
+    """Return how many files may stay mapped: 3/4 of the maps and half of the open files that a process may have."""
     import resource
 
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]

@@ -42,8 +42,7 @@ class LanguageConfig(FilterConfig):
     allowed: Annotated[tuple[str, ...], Field(min_length=1)] = ("zh", "en")
     """Languages to keep. A text too short or too plain to tell is kept as what it says it is."""
     least: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field({})
-    """Least share of a document's prose that its main language must have, by language, as {en: 0.65}; 0 where none is
-    given."""
+    """Least share of a document's prose that its main language must have, by language, as {en: 0.65}; else 0."""
 
     def check_fields(self) -> None:
         for field, langs in (("allowed", self.allowed), ("least", self.least)):

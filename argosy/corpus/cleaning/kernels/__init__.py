@@ -4,8 +4,7 @@ A file is called as the filter that it serves; those of no filter serve several.
 (types.py), and tests hold it to plain Python.
 
 Images hold them compiled (`python -m argosy.corpus.cleaning.kernels`), in a folder that nobody may write. Numba uses a
-cache only where it may write, so it gets a folder of links to them: what is there is loaded, what it compiles itself
-lies beside it."""
+cache only where it may write, so it gets a folder of links to them, and what it compiles itself lies beside these."""
 
 import os
 from contextlib import suppress

@@ -104,8 +104,7 @@ def shown(value: float) -> str:
 
 
 def duplicate_of(corpus: KeptCorpus, place: Place, label: str) -> str:
-    """Name the document that this one is a copy of, and what has dropped that one later; "" where it is a copy of none,
-    or repeats itself."""
+    """Name the document that this one copies, and what has dropped that one later; "" where it copies no other."""
     firsts = [0, *accumulate(len(ScoredShard(directory)) for directory in corpus.scored)]
     copies = corpus.copies(label)
     found = copies[(copies[:, 0] == firsts[place.shard] + place.row) & (copies[:, 0] != copies[:, 1]), 1].tolist()

@@ -237,8 +237,7 @@ def row_settings(phase: TrainConfig, examples: Sequence[Example]) -> tuple[torch
 
 def learn(stage: Stage[PreferenceMethodConfig], model: Any, examples: Sequence[Example],
           evaluate: Evaluate) -> Trained:
-    """Train the policy `model` on pairs, or on single answers, by the config's method; `evaluate` measures a model on
-    held-out ones."""
+    """Train the policy `model` on pairs or single answers by the config's method; `evaluate` uses held-out ones."""
     config, method = stage.config, stage.config.chosen
     examples, batches, phase = plan(config, examples)
     channels = len(channels_of(examples))

@@ -42,8 +42,7 @@ class PreferenceLoss(PackedModel):
         Args:
             ids, targets, documents, positions: as `Packed`; of pairs the chosen side, then the rejected one.
             starts: (answers,), tokens of each prompt.
-            reference: (answers,), log-probabilities under the reference; None: return the log-probabilities of the
-                answers, (answers,), instead.
+            reference: (answers,), log-probabilities under the reference; None: return the answers' own, (answers,).
             channels: (examples,), numbers of their channels.
             weights: (examples,), what their losses are multiplied by.
             usual: (), mean number of a whole update's scored tokens of a first side, by which likelihoods are divided:

@@ -1,5 +1,4 @@
-"""The reward model: a language model with a head of one number, or of several that vote, learns which of two answers is
-better.
+"""The reward model: a language model whose head of one number, or several that vote, learns the better of two answers.
 
 The loss is that of Bradley and Terry, -log sigmoid(r(chosen) - r(rejected) - margin) (Ouyang et al. 2022, equation 1;
 the margin as in Llama 2, Touvron et al. 2023, equation 2); `centering` draws r(chosen) + r(rejected) to 0 (Eisenstein

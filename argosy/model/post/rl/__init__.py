@@ -52,8 +52,7 @@ class LossConfig(Config):
     """Choices of the loss; `auto` is what the method's paper does."""
 
     ratio: Literal["auto", "token", "sequence_mean", "sequence"] = "auto"
-    """Probability ratio that is clipped: each token's, an answer's per token (GSPO, Zheng et al. 2025), or an
-    answer's."""
+    """Probability ratio that is clipped: a token's, an answer's per token (GSPO, Zheng et al. 2025) or an answer's."""
     normalizer: Literal["auto", "answer", "token", "constant"] = "auto"
     """Each answer weighs the same, each token does (DAPO, Yu et al. 2025), or the sum is divided by a constant,
     max_new_tokens (Dr. GRPO, Liu et al. 2025, with scale=none)."""
@@ -156,8 +155,7 @@ class RLHFConfig(_WithMethods):
     reward_caution: Annotated[float, Field(ge=0), ADDED] = 0.0
     """Standard deviations over a reward model's heads that are taken off their mean (Coste et al. 2024)."""
     classifier: ClassifierDir = ""
-    """Directory of a model for sequence classification, with a tokenizer of its own; needed if `rewards` has
-    "classifier"."""
+    """Directory of a model for sequence classification, with its tokenizer; needed if `rewards` has "classifier"."""
     batch_size: PositiveInt = 64
     """Answers of a rollout, over all processes."""
     micro_batch_size: PositiveInt = 64
@@ -184,8 +182,7 @@ class RLHFConfig(_WithMethods):
     """Engine that samples in training: transformers in this process, or vLLM as a server of its own process."""
     server: Annotated[ServerConfig, ADDED] = ServerConfig()
     overlap: Annotated[bool, RUNTIME] = True
-    """Whether `staleness` saves time: false generates between updates, without a copy of the weights; results are the
-    same."""
+    """Whether `staleness` saves time: false generates between updates, without a copy of the weights; same results."""
     dynamic_sampling: int = Field(default=0, ge=0)
     """Times that prompts whose answers are all rewarded alike are replaced by others (DAPO); 0 keeps them."""
     group: GroupConfig = GroupConfig()

@@ -83,8 +83,7 @@ class Clipping:
 
 def policy_loss(logprobs: Tensor, old: Tensor, sampled: Tensor, reference: Tensor, advantages: Tensor, weights: Tensor,
                 *, numbers: Tensor, clipping: Clipping) -> tuple[Tensor, Tensor]:
-    """Return the weighted sum of the tokens' losses (Schulman et al. 2017, eq. 7), and the part of `weights`, (), where
-    the clipping decides.
+    """Return the weighted sum of tokens' losses (Schulman et al. 2017, eq. 7), and the part of `weights`, (), clipped.
 
     Args:
         logprobs, old, sampled, reference: (tokens,), under the policy, the policy before the update (NaN: as it is
@@ -110,8 +109,7 @@ def policy_loss(logprobs: Tensor, old: Tensor, sampled: Tensor, reference: Tenso
 
 
 def value_loss(values: Tensor, old: Tensor, returns: Tensor, weights: Tensor, *, clip: float) -> Tensor:
-    """Return the weighted sum of half the squared error; the worse of the value and of the value held near its old
-    one."""
+    """Return the weighted sum of half the squared error: the worse of the value's and of that held near its old one."""
     near = old + (values - old).clamp(-clip, clip)
     return 0.5 * (torch.max((values - returns) ** 2, (near - returns) ** 2) * weights).sum()
 
@@ -148,8 +146,7 @@ class PolicyLoss(PackedModel):
 
 
 class ValueLoss(PackedModel):
-    """A model with a head of one number, `score`, whose forward gives the values of the states before answers' tokens,
-    or their loss."""
+    """A model with a head of one number, `score`: forward gives the values before answers' tokens, or their loss."""
 
     def __init__(self, model: Any, clip: float, dtype: torch.dtype, length: int, attention: Choice = "auto") -> None:
         super().__init__(model, dtype, length, attention)
@@ -239,8 +236,7 @@ def laid_out(rows: Rows, device: Any) -> tuple[Tensor, ...]:
 
 
 def make_networks(stage: Stage[RLHFConfig], model: Any, steps: int, length: int) -> Networks:
-    """Return the networks around the policy `model`, for so many rollouts of answers that have, with their prompts, at
-    most `length` tokens."""
+    """Return the networks around policy `model` for `steps` rollouts of prompts and answers up to `length` tokens."""
     config, group, source = stage.config, stage.group, stage.source
     phase = config.phase(steps * config.updates, config.batch_size // config.minibatches, length)
     dtype, row = getattr(torch, phase.dtype), length * phase.micro_batch

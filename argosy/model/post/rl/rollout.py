@@ -177,8 +177,7 @@ class Collector:
 
 
 class SampleTable:
-    """The best and the worst answers of rollouts, in the form in which MLflow reads tables: columns, and lists
-    of their values.
+    """The best and the worst answers of rollouts, as MLflow reads tables: columns, and lists of their values.
 
     Attributes:
         rows: by column; they are part of a resumable state."""
@@ -211,8 +210,7 @@ class Ahead:
 
     With `overlap` and a `staleness` above 0 the last one that is due is made in a thread while the update runs. Only
     the moment differs: the thread samples from a copy of the weights, which nothing else touches, answers depend on
-    their seeds alone, and it is waited for before weights are sent again, before a state is saved, and before its
-    rollout is needed."""
+    their seeds alone, and it ends before weights are sent again, a state is saved, or its rollout is needed."""
 
     def __init__(self, collector: Collector, config: RLHFConfig, steps: int) -> None:
         self.collector, self.steps, self._prompts = collector, steps, config.batch_size // config.copies

@@ -193,8 +193,7 @@ def write_records(config: SynthesisConfig, data: Path, made: Sequence[Record], o
 
 
 def table_rows(prompts: Sequence[Prompt], answers: Sequence[Sequence[Answer]], made: Made) -> list[Record]:
-    """Return rows of a table of samples: of the prompts from all over them, the best and the worst answer of each, and
-    which was chosen."""
+    """Return rows of a table of samples: for prompts from all over, the best and worst answer, and the choice."""
     rows: list[Record] = []
     step = max(1, len(prompts) // _SHOWN)
     for at in range(0, len(prompts), step):

@@ -12,8 +12,7 @@ FILES = ("*.json", "*.safetensors", "*.model", "*.jinja", "*.txt")  # configs, w
 
 
 def is_hub_name(model: str, field: str = "model") -> bool:
-    """Tell whether `model`, the value of a config's `field`, is `org/name@commit`, or would be with another commit, and
-    no directory.
+    """Tell whether `model`, a config's `field`, is no directory but `org/name@commit`, or would be with another commit.
 
     Raises ValueError: it is meant to be one, and names no commit."""
     name, at, commit = model.partition("@")

@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 
 class Template(NamedTuple):
-    """A template and the tokens that it writes, beside the tokenizer's own bos and eos; those that it cannot do
-    without."""
+    """A template and the tokens that it writes, beside the tokenizer's own bos and eos; those that it needs."""
 
     text: str
     tokens: tuple[str, ...]

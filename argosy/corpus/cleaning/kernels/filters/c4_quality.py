@@ -1,5 +1,4 @@
-"""The line rules of C4: lines that end as sentences do, have words enough and hold no phrase of a site's own; and the
-third longest line."""
+"""Line rules of C4: lines that end as sentences do, with words enough and no phrase of a site; the third longest."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple

@@ -190,8 +190,7 @@ def lookup(words, sizes, factors, of_han, known, known_bloom):  # type: ignore[n
 
 @njit((HASHES, HASHES, INT, INT), cache=True)
 def _align(pattern, text, begin, end):  # type: ignore[no-untyped-def]
-    """Find the piece of `text[begin:end]` at the least edit distance from `pattern` (Sellers 1980): distance, begin,
-    end."""
+    """Find the least edit distance of `pattern` from a piece of `text[begin:end]` (Sellers 1980): it, begin, end."""
     size = len(pattern)
     costs, origins = np.arange(size + 1), np.full(size + 1, begin)
     best, best_begin, best_end = size, begin, begin

@@ -1,7 +1,6 @@
 """Identity Preference Optimization (Azar et al. 2023, equation 17): the margin is drawn to 1 / (2 beta) and no further.
 
-Log-ratios are means over an answer's tokens, as in the experiments of the paper's authors, so that long answers do not
-weigh more."""
+Log-ratios are means over an answer's tokens, as in the authors' experiments, so that long answers do not weigh more."""
 
 from argosy.model.post.preferences.methods import Answers, LikelihoodMethod, Tensor
 

@@ -10,8 +10,7 @@ from argosy.model.post.rl.methods import Method, Outcome, token_rewards
 
 
 class PPOConfig(Config):
-    """Config of PPO (Schulman et al. 2017), with the details of Huang et al. 2024 (The N+ Implementation Details of
-    RLHF)."""
+    """Config of PPO (Schulman et al. 2017), as in The N+ Implementation Details of RLHF (Huang et al. 2024)."""
 
     gamma: float = Field(default=1.0, gt=0, le=1)
     """Discount."""
