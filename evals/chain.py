@@ -134,7 +134,6 @@ def _allowed(draft: Draft, variant: Variant) -> Draft:
 
 def parse_chain(name: str, spec: object = None) -> Chain:
     """Parse a chain from YAML: None (the variant `name`), a name, {name: {parameter: value}}, or a list of these.
-
     Raises InputError: an unknown variant (with the nearest) or parameter, or a value that is not allowed."""
     parts: Sequence[object] = spec if isinstance(spec, list) else [name if spec is None else spec]
     return Chain(name, tuple(_parse(part) for part in parts))

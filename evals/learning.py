@@ -31,9 +31,8 @@ NAMED = share("neither", minor=True)
 
 
 def learning_of(section: Benchmarks, suite: str) -> LearnThenAsk | None:
-    """Return how copies learn the items of a suite; None where no variant asks for that.
-
-    Raises InputError: two variants learn in different ways, where one pair of copies answers for all."""
+    """Return how copies learn the items of a suite; None where no variant asks for that. Raises InputError: two
+    variants learn in different ways, where one pair of copies answers for all."""
     found: dict[LearnThenAsk, str] = {}
     for task, spec in section.tasks.items():
         for name, chain in spec.chains(section.variants).items():
@@ -71,9 +70,8 @@ class Lesson:
 
 def make_lesson(section: Benchmarks, way: LearnThenAsk, data: Path, seed: int, limit: int | None,
                 findings: Findings) -> Lesson:
-    """Make the questions and the texts. An item falls into a half with all of its cluster, by a hash of that.
-
-    Raises InputError: a task has no item with options of which one is right, or a half has fewer than LEAST items."""
+    """Make the questions and the texts. An item falls into a half with all of its cluster, by a hash of that. Raises
+    InputError: a task has no item with options of which one is right, or a half has fewer than LEAST items."""
     tasks = read_tasks(section.tasks, section.variants, data, limit, findings, learning=True)
     batches = [_among_others(batch, seed) for batch in make_questions(tasks, seed, findings)]
     texts: tuple[list[str], ...] = tuple([] for _ in range(HALVES))
@@ -88,9 +86,7 @@ def make_lesson(section: Benchmarks, way: LearnThenAsk, data: Path, seed: int, l
 
 def _among_others(batch: Batch, seed: int) -> Batch:
     """Ask for the answer among options of other items too, drawn by the item's id of those of its language that are no
-    option of its own.
-
-    Raises InputError: the form scores no texts of options."""
+    option of its own. Raises InputError: the form scores no texts of options."""
     count = way.among if isinstance(way := batch.chain.learning, LearnThenAsk) else 0
     if not count:
         return batch

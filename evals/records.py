@@ -34,9 +34,8 @@ def json_lines(path: Path, encoding: str = "utf-8") -> Records:
 
 
 def json_list(path: Path, encoding: str = "utf-8", key: str = "") -> Records:
-    """Read the objects of a JSON file that is a list, or an object with a list in `key`.
-
-    Raises InputError: the file is no such JSON."""
+    """Read the objects of a JSON file that is a list, or an object with a list in `key`. Raises InputError: the file is
+    no such JSON."""
     try:
         data = json.loads(read_bytes(path).removeprefix(_BOM).decode(encoding))
     except ValueError as error:
@@ -59,9 +58,8 @@ def csv_rows(path: Path, encoding: str = "utf-8") -> Iterator[list[str] | Broken
 
 
 def csv_records(path: Path, encoding: str = "utf-8", needs: Sequence[str] = ()) -> Records:
-    """Read the rows of a CSV by its header's names, in lower case.
-
-    Raises InputError: the header lacks one of `needs`."""
+    """Read the rows of a CSV by its header's names, in lower case. Raises InputError: the header lacks one of
+    `needs`."""
     rows = csv_rows(path, encoding)
     first = next(rows, [])
     header = [] if isinstance(first, BrokenItem) else [name.strip().lower() for name in first]
@@ -76,9 +74,8 @@ def csv_records(path: Path, encoding: str = "utf-8", needs: Sequence[str] = ()) 
 
 
 def with_labels(path: Path, encoding: str) -> Records:
-    """Read the lines of `dev.jsonl` with those of `dev-labels.lst` as `label`, where such a file is beside it.
-
-    Raises InputError: the two have different numbers of lines."""
+    """Read the lines of `dev.jsonl` with those of `dev-labels.lst` as `label`, where such a file is beside it. Raises
+    InputError: the two have different numbers of lines."""
     file = path.with_name(f"{path.stem}-labels.lst")
     records = json_lines(path, encoding)
     if not file.is_file():
@@ -94,9 +91,8 @@ def with_labels(path: Path, encoding: str) -> Records:
 
 
 def read_bytes(path: Path, size: int = -1) -> bytes:
-    """Read the file's bytes, or the first `size` of them.
-
-    Raises InputError: it is UTF-16, which no format here is in."""
+    """Read the file's bytes, or the first `size` of them. Raises InputError: it is UTF-16, which no format here is
+    in."""
     with open(path, "rb") as file:
         data = file.read(size)
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):

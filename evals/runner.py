@@ -22,11 +22,9 @@ def prepare(section: Benchmarks, data: Path, *, seed: int,
     """Read the tasks and make the questions of a section, and return what asks a model them, once: (model, chat) ->
     findings `bench/<task>/<variant>/<metric>`, over all items of a task and (`<task>_<lang>`, `<task>_<category>`) over
     some. Tasks that cannot be read or loaded, or at which lm-eval stops, are named in `failed`, and the others go on.
-    Prints what difference small samples could show, before any model is loaded.
-
-    Raises InputError: no task can be read and the section has none of lm-eval's, an unknown variant, nothing but
-    unknown lm-eval tasks, or a name both in `tasks` and among the tasks that `lm_eval` loads; StepError: nothing but
-    lm-eval tasks that cannot be loaded."""
+    Prints what difference small samples could show, before any model is loaded. Raises InputError: no task can be read
+    and the section has none of lm-eval's, an unknown variant, nothing but unknown lm-eval tasks, or a name both in
+    `tasks` and among the tasks that `lm_eval` loads; StepError: nothing but lm-eval tasks that cannot be loaded."""
     findings = Findings()
     tasks = read_tasks(section.tasks, section.variants, data, limit, findings, alone=not section.lm_eval)
     batches = make_questions(tasks, seed, findings)

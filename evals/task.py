@@ -111,10 +111,8 @@ HUB = "huggingface"  # the value of ROOT that names it
 
 def read_task(spec: TaskSpec, data: Path, limit: int | None = None) -> Items:
     """Read the items of a task, at most `limit` of each file, then draw the task's own sample of them. An empty file is
-    passed over where another is not, as in a benchmark in one language.
-
-    Raises InputError: a file is absent (says where to get it), cannot be read, or has no usable item; StepError: the
-    data of a task of lm-eval cannot be loaded."""
+    passed over where another is not, as in a benchmark in one language. Raises InputError: a file is absent (says where
+    to get it), cannot be read, or has no usable item; StepError: the data of a task of lm-eval cannot be loaded."""
     found = _read(spec, spec.files, spec.split, data, limit)
     return found if spec.limit is None else sample(found, spec.limit)
 
@@ -208,7 +206,6 @@ def use_hub(spec: TaskSpec) -> bool:
 
 def files_below(pattern: str, data: Path, spec: TaskSpec) -> list[Path]:
     """Find the files of a pattern below `data`, else below ARGOSY_BENCHMARKS; a pattern that is absolute is itself.
-
     Raises NoFileError: there is none; says where the task's files are from and where they belong."""
     root = os.environ.get(ROOT, "")
     folders = [data, *([Path(root).expanduser()] if root and root != HUB else [])]
@@ -228,9 +225,8 @@ def files_below(pattern: str, data: Path, spec: TaskSpec) -> list[Path]:
 
 
 def without_folders(found: Iterable[Path]) -> tuple[list[Path], Counter[str]]:
-    """Split paths into the files, and the names of folders that a pattern matched too.
-
-    Raises InputError: there are folders alone."""
+    """Split paths into the files, and the names of folders that a pattern matched too. Raises InputError: there are
+    folders alone."""
     paths = list(found)
     folders = [path for path in paths if path.is_dir()]
     if folders and len(folders) == len(paths):

@@ -164,9 +164,8 @@ def _outputs(made: Made, counts: Counts, shards: int) -> CleanOutputs:
 
 
 def check(parts: Sequence[Planned], nodes: Sequence[Planned]) -> None:
-    """Check that earlier corpora have left an index, and that filters and tiers name channels that there are.
-
-    Raises InputError: not so."""
+    """Check that earlier corpora have left an index, and that filters and tiers name channels that there are. Raises
+    InputError: not so."""
     [node] = parts
     config = node.config
     for at, directory in enumerate(config.against):

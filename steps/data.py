@@ -128,9 +128,8 @@ class DataOutputs(Config):
 
 
 def check_files(config: DataConfig) -> None:
-    """Check all that can be told of the user's files without reading them.
-
-    Raises InputError: one is absent, empty or of an unknown format, or a folder holds no readable file."""
+    """Check all that can be told of the user's files without reading them. Raises InputError: one is absent, empty or
+    of an unknown format, or a folder holds no readable file."""
     list_inputs(config.inputs, config.source, config.source.skip)
     channels: set[str] = set()
     for kind in TRAINED:

@@ -59,9 +59,8 @@ class ExportOutputs(Config):
 
 
 def run(config: ExportConfig, context: StepContext) -> ExportOutputs:
-    """Export in each format.
-
-    Raises InputError: there is no such checkpoint, or it cannot be exported so; StepError: an export differs."""
+    """Export in each format. Raises InputError: there is no such checkpoint, or it cannot be exported so; StepError: an
+    export differs."""
     from argosy.evidence.report.card import Sources, model_card
     from argosy.model.weights.checkpoint import find_checkpoint
 

@@ -106,10 +106,8 @@ class JudgeOutputs(Measured):
 
 
 def run(config: JudgeConfig, context: StepContext) -> JudgeOutputs:
-    """Answer, judge, log.
-
-    Raises InputError: a field that is missing, files or checkpoints that are absent, a server that refuses;
-    StepError: the judge gave no verdict at all, or only those on equal answers."""
+    """Answer, judge, log. Raises InputError: a field that is missing, files or checkpoints that are absent, a server
+    that refuses; StepError: the judge gave no verdict at all, or only those on equal answers."""
     from argosy.evidence.judging.judges import NO_ANSWER, ask
     from argosy.evidence.judging.metrics import describe, intervals, metrics, numbers, shares, verdict_lines
     from argosy.evidence.judging.records import read_labels, read_prompts

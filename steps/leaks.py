@@ -74,9 +74,8 @@ class LeaksOutputs(Config):
 
 
 def run(config: LeaksConfig, context: StepContext) -> LeaksOutputs:
-    """Look held-out documents up in all training data.
-
-    Raises InputError: a directory is absent or unfinished, or a suite's text cannot be read."""
+    """Look held-out documents up in all training data. Raises InputError: a directory is absent or unfinished, or a
+    suite's text cannot be read."""
     from argosy.corpus.cleaning.kept import KeptCorpus
     from argosy.corpus.cleaning.leaks import HeldoutIndex, chosen, read_sets
 

@@ -99,9 +99,8 @@ class MergeOutputs(Config):
 
 
 def run(config: MergeConfig, context: StepContext) -> MergeOutputs:
-    """Merge and write, a tensor at a time.
-
-    Raises InputError: there is no such checkpoint, or they differ in their shapes or tokenizers."""
+    """Merge and write, a tensor at a time. Raises InputError: there is no such checkpoint, or they differ in their
+    shapes or tokenizers."""
     from argosy.core.step.process import make_deterministic
 
     make_deterministic(0, 1)
@@ -132,7 +131,6 @@ def run(config: MergeConfig, context: StepContext) -> MergeOutputs:
 
 def _open_alike(sources: "Sequence[Checkpoint]") -> "tuple[Any, list[Mapping[str, Tensor]]]":
     """Open models that can be merged; returns the first, and the weights of each, without memory where files allow it.
-
     Raises InputError: two differ in tensors, in what computes with them or in tokenizers, or one is quantized."""
     from argosy.model.weights.export import whole_weights
     from argosy.model.weights.pretrained import load_tokenizer

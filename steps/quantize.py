@@ -66,9 +66,8 @@ class QuantizeOutputs(Config):
 
 
 def run(config: QuantizeConfig, context: StepContext) -> QuantizeOutputs:
-    """Quantize, write, measure.
-
-    Raises InputError: there is no such checkpoint, it cannot be quantized so, or a package is not installed."""
+    """Quantize, write, measure. Raises InputError: there is no such checkpoint, it cannot be quantized so, or a package
+    is not installed."""
     from argosy.model.weights.checkpoint import find_checkpoint
     from argosy.model.weights.export import Exporter
     from argosy.model.weights.load import load_model, own_dtype

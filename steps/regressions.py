@@ -63,9 +63,8 @@ class RegressionsOutputs(Config):
 
 
 def run(config: RegressionsConfig, context: StepContext) -> RegressionsOutputs:
-    """Compare, write the report, log.
-
-    Raises InputError: there is nothing to judge, or a position that `evaluations` does not have."""
+    """Compare, write the report, log. Raises InputError: there is nothing to judge, or a position that `evaluations`
+    does not have."""
     from argosy.evidence.compare.trend import drops, seen_data, untested
     from argosy.evidence.report.nightly import judge, record_night, render_night
 

@@ -63,9 +63,8 @@ class Answered:
 
 
 def run(config: SynthesizeConfig, context: StepContext) -> SynthesisOutputs:
-    """Answer, choose, clean, write.
-
-    Raises InputError: a field is missing or wrong, a teacher refuses, no prompt is left; StepError: no answer is."""
+    """Answer, choose, clean, write. Raises InputError: a field is missing or wrong, a teacher refuses, no prompt is
+    left; StepError: no answer is."""
     data, teacher = _begin(config)
     from argosy.model.post.rl.rewards import Surroundings, WeightedRewards
     from argosy.model.post.synthesis.records import make_records, metrics_of, read_prompts, table_rows, write_records

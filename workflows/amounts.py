@@ -43,9 +43,7 @@ class Ahead(NamedTuple):
 
 def amounts(planned: Plan, data: DataConfig) -> list[Ahead]:
     """Count what each stage of training that is to run comes to. `data`: of the pipeline, whose files may be counted
-    before they are curated.
-
-    Raises InputError: a batch has more rows than there are; names the stage."""
+    before they are curated. Raises InputError: a batch has more rows than there are; names the stage."""
     done = {node.dir for node in planned.nodes if node.state == "done"}
     found = []
     for node in planned.to_run:

@@ -80,9 +80,8 @@ def steps_of_methods() -> Mapping[str, str]:
 
 
 def check_branches(branches: Sequence[Branch], stages: Sequence[str]) -> None:
-    """Check that `branches` are a tree whose names are not among `stages`, and each one's own fields.
-
-    Raises ValueError: they are not; names the item."""
+    """Check that `branches` are a tree whose names are not among `stages`, and each one's own fields. Raises
+    ValueError: they are not; names the item."""
     before: dict[str, Branch] = {}
     for index, branch in enumerate(branches):
         try:
@@ -211,7 +210,6 @@ def add_default_tree(stage: Stages, config: Any, base: Node | None, data: Node |
 
 def named(stage: Stages, name: str, config: QuantizeConfig | ExportConfig) -> Node | None:
     """Return the node of the model that a stage takes by its field `of`; None where the stage is not among the chosen.
-
     Raises InputError: there is no such model."""
     return _model(stage, f"{name}.of is", config.of) if stage.has(name) else None
 
@@ -224,9 +222,8 @@ def _model(stage: Stages, where: str, name: str) -> Node:
 
 
 def _to_merge(stage: Stages, name: str, config: MergeConfig) -> tuple[MergeConfig, dict[str, Any]]:
-    """Return the config with the exports that `of` names, and the nodes that make them.
-
-    Raises InputError: a name is none of a model, or of its exports."""
+    """Return the config with the exports that `of` names, and the nodes that make them. Raises InputError: a name is
+    none of a model, or of its exports."""
     found = []
     for given in config.of:
         node = _model(stage, f"{name}.of has", given.partition("/")[0])

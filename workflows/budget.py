@@ -125,9 +125,8 @@ def _spent(found: Sequence[Goodput], price: float) -> tuple[float, float]:
 
 
 def spent_by(store: Path, key: str) -> list[tuple[str, str, str, str, str]]:
-    """Tabulate what all attempts in a store have spent, by person, workflow, namespace or stage, the most first.
-
-    Raises InputError: nothing has run there."""
+    """Tabulate what all attempts in a store have spent, by person, workflow, namespace or stage, the most first. Raises
+    InputError: nothing has run there."""
     found: dict[str, list[Goodput]] = {}
     for path in sorted(store.glob(f"*/{RUN}")):
         stage = str(read_record(path.parent / NODE).get("node") or path.parent.name) if key == "stage" else ""

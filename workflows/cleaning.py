@@ -24,9 +24,8 @@ FILTERS = (CLASSIFIER, {"name": "perplexity", "model": "."})  # with which a gra
 
 def cleaning(stage: Stages, source: DataConfig, classifier: TrainClassifierConfig | None, clean: CleanConfig,
              data: Node | None) -> tuple[list[Node], Node | None]:
-    """Add the nodes of cleaning; returns the parts that score, and the one that decides.
-
-    Raises InputError: a filter asks a classifier, and none is trained or named."""
+    """Add the nodes of cleaning; returns the parts that score, and the one that decides. Raises InputError: a filter
+    asks a classifier, and none is trained or named."""
     trained = stage("classifier", "train_classifier", classifier, data=data)
     if not stage.has("clean"):
         return [], None

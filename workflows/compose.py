@@ -79,9 +79,8 @@ def preset_names() -> list[str]:
 
 
 def preset_path(name: str, where: str = "") -> Path:
-    """Find the file of a preset; `where` says in an error where the name was written.
-
-    Raises InputError: there is no such preset."""
+    """Find the file of a preset; `where` says in an error where the name was written. Raises InputError: there is no
+    such preset."""
     names = preset_names()
     if name not in names:
         near = nearest(name, names)

@@ -151,9 +151,8 @@ def with_heldout_texts(leaks: LeaksConfig | None, config: Evaluation) -> LeaksCo
 
 
 def _check_without_tokens(config: Evaluation) -> None:
-    """Check that no suite measures held-out loss on a tokenize step's files, where there is no such step.
-
-    Raises InputError: one does."""
+    """Check that no suite measures held-out loss on a tokenize step's files, where there is no such step. Raises
+    InputError: one does."""
     for name, file in config.files.items():
         heldout = load_suite(file).heldout
         if heldout is not None and not heldout.get("texts"):
@@ -162,9 +161,8 @@ def _check_without_tokens(config: Evaluation) -> None:
 
 
 def suite_fields(name: str) -> dict[str, str]:
-    """Give a suite as fields of EvaluateConfig: its file, so that its bytes count.
-
-    Raises InputError: there is no such suite, or one of one's own is wrong."""
+    """Give a suite as fields of EvaluateConfig: its file, so that its bytes count. Raises InputError: there is no such
+    suite, or one of one's own is wrong."""
     file = find_suite(name, "evaluate.suites")
     if file.parent not in FOLDERS and file.is_file():
         check_suite(load_suite(str(file)), tokens="of the pipeline")

@@ -128,9 +128,8 @@ class LifecycleConfig(Further):
 
 
 def lifecycle(config: LifecycleConfig) -> list[Node]:
-    """Build the nodes of `config`, each after those that it depends on.
-
-    Raises InputError: a stage lacks what it needs; says what to add."""
+    """Build the nodes of `config`, each after those that it depends on. Raises InputError: a stage lacks what it needs;
+    says what to add."""
     stage = Stages(config.seed, config.resources, config.known(), config.chosen(), config.gpu_hour_price)
     _pipeline(stage, config)
     used = {id(other) for node in stage.nodes for others in node.upstream.values() for other in others}

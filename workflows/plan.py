@@ -237,9 +237,8 @@ def _wired(graph: Graph, node: Node, root: str) -> Config:
 
 
 def stage_range(stages: Sequence[str], first: str | None, last: str | None) -> set[str]:
-    """Select the stages from `first` to `last`, both included; None: from the beginning, to the end.
-
-    Raises InputError: a name that is not among `stages`, or an empty range."""
+    """Select the stages from `first` to `last`, both included; None: from the beginning, to the end. Raises InputError:
+    a name that is not among `stages`, or an empty range."""
     order = " -> ".join(stages)
     for stage in (first, last):
         if stage is not None and stage not in stages:

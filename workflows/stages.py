@@ -158,9 +158,8 @@ else:
 
 
 def add_further(stage: Stages, config: Config) -> list[Node]:
-    """Add a node for each of these stages; one that lacks a stage before it is left out. Returns them.
-
-    Raises InputError: `stages` names one that lacks what it comes after, or no stage is called so."""
+    """Add a node for each of these stages; one that lacks a stage before it is left out. Returns them. Raises
+    InputError: `stages` names one that lacks what it comes after, or no stage is called so."""
     return [node for name, step in further_steps().items() if (node := _add(stage, name, step, config))]
 
 

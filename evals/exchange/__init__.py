@@ -64,10 +64,8 @@ class Exported:
 
 
 def add(findings: Findings, value: Value, path: Path) -> None:
-    """Add a metric of another harness, of the file `path`.
-
-    Raises InputError: its task or form cannot be a part of a metric's name, it is there already, or it is a share and
-    not within 0 and 1."""
+    """Add a metric of another harness, of the file `path`. Raises InputError: its task or form cannot be a part of a
+    metric's name, it is there already, or it is a share and not within 0 and 1."""
     check_names([value.task, value.form], f"{value.task} {value.form}")
     name = f"bench/{value.task}/{value.form}/{value.metric.replace('/', '_')}"
     if name in findings.metrics:
@@ -106,9 +104,7 @@ def read_file(path: Path) -> dict[str, Any]:
 
 
 def results_files(paths: Sequence[Path]) -> list[Path]:
-    """List the files of results: those given, and of a folder all below it.
-
-    Raises InputError: there is none."""
+    """List the files of results: those given, and of a folder all below it. Raises InputError: there is none."""
     found: list[Path] = []
     for path in paths:
         own = sorted(path.rglob("results*.json")) if path.is_dir() else [path]

@@ -28,9 +28,8 @@ def key_of(name: str) -> str:
 
 
 def read_results(paths: Sequence[Path], form: str, names: Mapping[str, str]) -> tuple[Findings, str, str]:
-    """Read files of lm-eval and lighteval; returns the findings, the model's name, and the harnesses.
-
-    Raises InputError: a file is of none of these, or two have one metric."""
+    """Read files of lm-eval and lighteval; returns the findings, the model's name, and the harnesses. Raises
+    InputError: a file is of none of these, or two have one metric."""
     findings, models, suites = Findings(), {}, {}
     for path in results_files(paths):
         content = read_file(path)

@@ -55,9 +55,8 @@ def write(found: Exported, out: Path) -> list[Path]:
 
 
 def read(path: Path, content: Mapping[str, Any], form: str, names: Mapping[str, str], into: Findings) -> str:
-    """Read results into findings, and the details that `--save-details` has left; returns the model's name.
-
-    Raises InputError: a metric is there already, or a file of details is none."""
+    """Read results into findings, and the details that `--save-details` has left; returns the model's name. Raises
+    InputError: a metric is there already, or a file of details is none."""
     about = content["config_general"]
     ours = about.get("job_id") == OURS
     for key, values in content["results"].items():

@@ -46,9 +46,8 @@ def are_labels(choices: Sequence[str]) -> bool:
 
 
 def without_labels(choices: Sequence[str]) -> tuple[str, ...]:
-    """Strip options that begin with their labels, as "(A) foo" and "A．foo" do; others stay as they are.
-
-    Raises BrokenItem: an option is its label alone (its text is in a table, or lost), or labels are not in order."""
+    """Strip options that begin with their labels, as "(A) foo" and "A．foo" do; others stay as they are. Raises
+    BrokenItem: an option is its label alone (its text is in a table, or lost), or labels are not in order."""
     for labels in _LABELS[:3]:  # not ①, which names a part of the question
         found = [mark.match(choice) for mark, choice in zip(_marks(labels), choices, strict=False)]
         if len(found) == len(choices) and all(found):

@@ -104,7 +104,6 @@ FORMATS: Folder[Format] = Folder("format", Format, __name__, instances=True)
 
 def find_format(name: str, suffix: str = "", fields: Fields | None = None) -> Format:
     """Look up a format by its name, or without one by the suffix of the file; `fields`: those of a suite instead.
-
     Raises InputError: there is none (names the nearest, or the known suffixes)."""
     if fields is not None:
         return OwnFields(fields)

@@ -61,9 +61,7 @@ class Variant(Config):
 
     def apply(self, draft: Draft, rng: Random) -> list[Draft]:
         """Change a draft into one or several, each with exactly one right option. All that is drawn comes from `rng`,
-        which the seed and the item's id feed.
-
-        Raises NotApplicable: this item does not allow it."""
+        which the seed and the item's id feed. Raises NotApplicable: this item does not allow it."""
         raise NotImplementedError
 
 

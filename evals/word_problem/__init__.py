@@ -105,9 +105,8 @@ _OF_PERCENT = ((Fraction(1), Fraction(0)), (1 / _HUNDRED, Fraction(0)), (1 / _HU
 
 
 def template(question: str, solution: str, answer: Fraction) -> WordProblem:
-    """Make the template of a problem.
-
-    Raises Unmapped: it has no calculations, one of them is not exact, or a number cannot be explained."""
+    """Make the template of a problem. Raises Unmapped: it has no calculations, one of them is not exact, or a number
+    cannot be explained."""
     problem = WordProblem(question, solution, numbers(question))
     said = implied(question)
     problem.fixed |= {n for n, one in enumerate(problem.numbers) if one.fixed}

@@ -97,9 +97,8 @@ def _file(plan: Path, batch: str) -> Path:
 
 
 def earlier_attempts(plan: Path, batch: str, retry: "Retry") -> "Attempts":
-    """Count the attempts before this one, with the last, which had no time to count itself where it was killed.
-
-    Raises StepError: there were enough."""
+    """Count the attempts before this one, with the last, which had no time to count itself where it was killed. Raises
+    StepError: there were enough."""
     first = os.environ.get("ARGOSY_RETRY") == "0"  # or somebody has retried the workflow
     earlier = Attempts() if first else Attempts.read(plan, batch)
     earlier = earlier.counted(os.environ.get("ARGOSY_LAST_CAUSE")).write(plan, batch)

@@ -96,9 +96,8 @@ def nearest_upstream(tasks: Sequence[Task]) -> dict[str, list[str]]:
 
 
 def assign(nodes: Sequence[PlannedNode], tasks: Sequence[Task]) -> dict[str, list[PlannedNode]]:
-    """Assign nodes to tasks, by the task's name. A stage that `nodes` lack leaves its task empty.
-
-    Raises InputError: a node has no task."""
+    """Assign nodes to tasks, by the task's name. A stage that `nodes` lack leaves its task empty. Raises InputError: a
+    node has no task."""
     stage = {node.id: node.name for node in nodes}
     assigned: dict[str, list[PlannedNode]] = {task.name: [] for task in tasks}
     for node in nodes:

@@ -39,9 +39,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the page, and say where.
-
-    Raises InputError: a checkpoint has no answers here, they share no benchmark or form, or no browser was found."""
+    """Write the page, and say where. Raises InputError: a checkpoint has no answers here, they share no benchmark or
+    form, or no browser was found."""
     from argosy.evidence.report.cases import find_cases, page
     from steps.compare import question_texts
     from workflows.stored.names import Names
@@ -60,9 +59,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _groups(entries: "Sequence[Entry]", tasks: Sequence[str], forms: Sequence[str]) -> "list[Group]":
-    """List the (task, form) that both were asked and that the patterns name.
-
-    Raises InputError: there is none; says what there is."""
+    """List the (task, form) that both were asked and that the patterns name. Raises InputError: there is none; says
+    what there is."""
     for entry in entries:
         if not entry.chosen.answers:
             raise InputError(f"{entry.name} has no answers item by item here (its numbers are from {entry.source}): "

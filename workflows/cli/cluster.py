@@ -41,9 +41,8 @@ def add_access(parser: argparse.ArgumentParser) -> None:
 
 
 def on_argo(args: argparse.Namespace) -> bool:
-    """Tell whether the command is about a cluster.
-
-    Raises InputError: ARGOSY_ON is wrong, or an option of the cluster is given without one."""
+    """Tell whether the command is about a cluster. Raises InputError: ARGOSY_ON is wrong, or an option of the cluster
+    is given without one."""
     place = args.on or os.environ.get("ARGOSY_ON") or "local"
     if place not in PLACES:
         raise InputError(f"ARGOSY_ON is {place!r}, allowed: {', '.join(PLACES)}")
@@ -105,10 +104,8 @@ def with_access(args: argparse.Namespace, name: str) -> str:
 
 
 def start(args: argparse.Namespace, template: str, parameters: Mapping[str, str]) -> "tuple[ArgoClient, str]":
-    """Submit; return the cluster and the workflow's name.
-
-    Raises InputError: there is no such template, or it does not take the parameters or the profile; ApiError: the
-    cluster does not answer, or refuses."""
+    """Submit; return the cluster and the workflow's name. Raises InputError: there is no such template, or it does not
+    take the parameters or the profile; ApiError: the cluster does not answer, or refuses."""
     from workflows.argo.client.submission import check_parameters, default_of, profile_notes, submission
 
     client = connected(args)

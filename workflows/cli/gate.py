@@ -32,7 +32,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def check_names(alias: str, model: str | None, lines: Collection[str]) -> None:
     """Check names before anything is asked or written. A line of the store is known by its own name, whatever that is.
-
     Raises InputError: MLflow cannot have an alias or a model of that name."""
     if not _ALIAS.fullmatch(alias):
         raise InputError(f"--alias is {alias!r}, allowed: letters, digits, '_' and '-' (MLflow keeps 'latest' and "

@@ -77,7 +77,6 @@ def settle_dtype(asked: str, checkpoint: "Checkpoint", *, gpu: bool) -> str:
 
 def say(model: "LanguageModel", prompt: str, args: argparse.Namespace, turn: int, *, chat: bool) -> str:
     """Print what follows `prompt`, word by word; return it. `turn`: number of the answer, whose seed follows from it.
-
     Raises InputError: the prompt leaves no room in the model's context."""
     from transformers import TextStreamer
 

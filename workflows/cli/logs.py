@@ -72,9 +72,8 @@ def copy_pod(client: ArgoClient, workflow: str, name: str, *, follow: bool) -> i
 
 
 def unit_named(found: View, name: str) -> Unit:
-    """Find the pod of a task (`sft`), of a part of one (`evaluate-sft/1of3`), or of a batch.
-
-    Raises InputError: there is none, or there are several; names what there is."""
+    """Find the pod of a task (`sft`), of a part of one (`evaluate-sft/1of3`), or of a batch. Raises InputError: there
+    is none, or there are several; names what there is."""
     wanted = name.replace("_", "-")
     same = [unit for unit in found.units if wanted in (unit.label, unit.task, unit.batch.replace("_", "-"))]
     if len(same) == 1:

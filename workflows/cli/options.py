@@ -54,9 +54,8 @@ def add_range(parser: argparse.ArgumentParser) -> None:
 
 
 def load_config(args: argparse.Namespace) -> LifecycleConfig:
-    """Compose the lifecycle's config that the command line names.
-
-    Raises InputError: preset, file or overrides are wrong."""
+    """Compose the lifecycle's config that the command line names. Raises InputError: preset, file or overrides are
+    wrong."""
     file = config_file(args)
     if file and not args.config:
         print(f"config: {file}", file=sys.stderr)
@@ -70,9 +69,8 @@ def load_config(args: argparse.Namespace) -> LifecycleConfig:
 
 
 def trained_model(config: LifecycleConfig) -> "Architecture":
-    """Read the shapes of the model that the config trains: a new one, or that of `start.model`.
-
-    Raises InputError: its type is not known to the planner of training, or it is not a directory with config.json."""
+    """Read the shapes of the model that the config trains: a new one, or that of `start.model`. Raises InputError: its
+    type is not known to the planner of training, or it is not a directory with config.json."""
     from argosy.model.train.sizing.architecture import of_pipeline, open_architecture
 
     if config.start is None:
@@ -85,9 +83,8 @@ def trained_model(config: LifecycleConfig) -> "Architecture":
 
 def checked_plan(args: argparse.Namespace, build: Callable[[LifecycleConfig], list[Node]]
                  ) -> tuple[Plan, LifecycleConfig, list[Ahead]]:
-    """Plan what the command line names, ask the steps what they would refuse, and count what training comes to.
-
-    Raises InputError: the config, the range or an input is wrong."""
+    """Plan what the command line names, ask the steps what they would refuse, and count what training comes to. Raises
+    InputError: the config, the range or an input is wrong."""
     config = load_config(args)
     check_seconds()
     nodes = build(config)
@@ -135,9 +132,8 @@ def _epochs(planned: Plan) -> str:
 
 
 def config_parameters(args: argparse.Namespace) -> dict[str, str]:
-    """Give the config as parameters of a workflow; the preset too, as the template's default may be another.
-
-    Raises InputError: an override or the file is none that a parameter can hold."""
+    """Give the config as parameters of a workflow; the preset too, as the template's default may be another. Raises
+    InputError: an override or the file is none that a parameter can hold."""
     from workflows.argo.client.submission import config_text
 
     if any("\n" in override for override in args.overrides):

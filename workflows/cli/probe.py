@@ -33,9 +33,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print a row for each checkpoint and probability.
-
-    Raises InputError: no probability or no checkpoint is given, one cannot be read, or a text has no value."""
+    """Print a row for each checkpoint and probability. Raises InputError: no probability or no checkpoint is given, one
+    cannot be read, or a text has no value."""
     asked = {word: parse_prob(word) for word in args.words if word.lstrip().startswith(("Prob(", "P("))}
     names = [word for word in dict.fromkeys(args.words) if word not in asked]
     if not asked or not names:
@@ -86,7 +85,6 @@ def _unquoted(text: str) -> str:
 
 def line_places(store: Path, names: list[str]) -> dict[str, Path]:
     """Find all checkpoints of training up to each named one: STAGE/EXPORT -> directory, in the order of training.
-
     Raises InputError: a name is no checkpoint of a training step of the store."""
     from workflows.nightly.candidates import find_candidates
     from workflows.stored.last_run import export_name

@@ -203,9 +203,8 @@ def by_name(name: str, candidates: Candidates, store: Path, identities: Identiti
 
 
 def last_by_name(name: str, candidates: Candidates, store: Path) -> Candidate:
-    """The checkpoint of that name; of a stage or a step's directory its final one.
-
-    Raises InputError: there is no such checkpoint; names the nearest."""
+    """The checkpoint of that name; of a stage or a step's directory its final one. Raises InputError: there is no such
+    checkpoint; names the nearest."""
     several = by_name(name, candidates, store, Identities())
     return next((each for each in several if each.export == each.step.final), several[-1])
 
@@ -235,9 +234,8 @@ def checkpoint_of(version: Version, name: str, candidates: Candidates) -> Candid
 
 
 def gate_for(file: Path | None, store: Path, line: str) -> "Gate | None":
-    """The gate of `file`, else the `gate` section of the line's newest config; None where there is neither.
-
-    Raises InputError: the file or a rule in it is wrong."""
+    """The gate of `file`, else the `gate` section of the line's newest config; None where there is neither. Raises
+    InputError: the file or a rule in it is wrong."""
     from argosy.evidence.gate.config import read_gate
     from workflows.lifecycle import LifecycleConfig
 

@@ -57,7 +57,6 @@ def keep(store: Path, evidence: Mapping[str, Any], outcome: str, path: Path | No
 
 def final_checkpoint(comparison: Path) -> Candidate:
     """The last checkpoint of the lifecycle whose compare step's directory this is: RLHF's, else DPO's, else SFT's.
-
     Raises InputError: it is not done, or has none."""
     done = read_done(comparison)
     if done is None:
@@ -127,9 +126,8 @@ class Grounds:
 
 @contextlib.contextmanager
 def alone(store: Path) -> Iterator[None]:
-    """Keep other processes from moving an alias from this store: one waits for the other.
-
-    Raises StepError: MLflow does not answer meanwhile."""
+    """Keep other processes from moving an alias from this store: one waits for the other. Raises StepError: MLflow does
+    not answer meanwhile."""
     lease = Lease(make_directory(store / PROMOTIONS))
     lease.acquire(lambda: False, lambda holder: print(
         f"waiting for another promotion, by process {holder.pid} on {holder.host}", file=sys.stderr, flush=True))
@@ -176,7 +174,6 @@ def promote(registry: Registry, candidate: Candidate, store: Path, grounds: Grou
 
 def undo(registry: Registry, line: str, store: Path, *, alias: str = ALIAS, by: str = "") -> Version | None:
     """Let the alias name what it did before; None where that was nothing. The evidence is kept, as of a promotion.
-
     Raises InputError: it was never moved; StepError: MLflow does not answer."""
     with alone(store):
         back, away = (version.checkpoint if version else ""

@@ -61,9 +61,8 @@ def last_run(store: Path) -> LastRun:
 
 
 def last_config(store: Path, cls: type[C]) -> C:
-    """Read the config of the last run, of class `cls`.
-
-    Raises InputError: nothing has run in `store`, or another version of Argosy ran, whose config had other fields."""
+    """Read the config of the last run, of class `cls`. Raises InputError: nothing has run in `store`, or another
+    version of Argosy ran, whose config had other fields."""
     return _valid(cls, last_run(store).config, store)
 
 
@@ -77,7 +76,6 @@ def _valid(cls: type[C], found: dict[str, Any], store: Path) -> C:
 
 def nodes(store: Path) -> LastRun:
     """Read the last run; of a store that pods alone wrote, make one up of the newest finished directory of each node.
-
     Raises InputError: nothing has run in `store`."""
     done = [(ended(path), record["made_from"], path.name) for _, path in step_directories(store)
             if not (store / FILE).exists() and (record := read_done(path)) is not None]
@@ -146,9 +144,8 @@ def record_pipeline(store: Path, pipeline: str, config: Config) -> None:
 
 
 def newest_config(store: Path, line: str, cls: type[C]) -> C | None:
-    """Read the newest config of a model line in `store`, of class `cls`; None where nothing of it has run.
-
-    Raises InputError: this version does not take it; without its suites and its gate it would be another night."""
+    """Read the newest config of a model line in `store`, of class `cls`; None where nothing of it has run. Raises
+    InputError: this version does not take it; without its suites and its gate it would be another night."""
     files = sorted(store.glob(f"{PIPELINES}/*/{PIPELINE_CONFIG}"), key=os.path.getmtime, reverse=True)
     contents = {path: read_record(path) for path in files} | {store / FILE: read_record(store / FILE).get("config", {})}
     for path, content in contents.items():
@@ -192,9 +189,8 @@ def _why_unfinished(store: Path, name: str, directory: Path) -> str:
 
 
 def result_directory(store: Path, name: str) -> Path:
-    """Find the directory of `name`: a node, STAGE/EXPORT, or a directory, done or not.
-
-    Raises InputError: there is no such thing (names the nearest), or it has not begun."""
+    """Find the directory of `name`: a node, STAGE/EXPORT, or a directory, done or not. Raises InputError: there is no
+    such thing (names the nearest), or it has not begun."""
     node = node_of(store, name)
     if node in ("", name):
         path = directory_of(store, name)
@@ -212,9 +208,8 @@ def result_directory(store: Path, name: str) -> Path:
 
 
 def checkpoint_directory(store: Path, name: str) -> Path:
-    """Find the directory of `name` as `result_directory` does, of what is done: a stage is its last checkpoint.
-
-    Raises InputError: there is no such thing, or it failed or is not done otherwise; says which."""
+    """Find the directory of `name` as `result_directory` does, of what is done: a stage is its last checkpoint. Raises
+    InputError: there is no such thing, or it failed or is not done otherwise; says which."""
     path = result_directory(store, name)
     if (path / NODE).is_file() and read_done(path) is None:
         raise InputError(unfinished(store, name, path))
@@ -223,9 +218,7 @@ def checkpoint_directory(store: Path, name: str) -> Path:
 
 def model_directory(store: Path, name: str) -> Path:
     """Find the directory of `name` as `checkpoint_directory` does, or of any model that transformers loads; a GGUF file
-    is dequantized into a directory below the store.
-
-    Raises InputError: there is no such thing, or it is not done."""
+    is dequantized into a directory below the store. Raises InputError: there is no such thing, or it is not done."""
     if is_gguf(file := Path(name).expanduser()):
         from argosy.model.weights.elsewhere.imported import unpack_gguf
 
@@ -238,9 +231,8 @@ def model_directory(store: Path, name: str) -> Path:
 
 
 def export_name(step: TrainingStep, path: Path) -> str:
-    """Name of the export that `path` is, or of the final one where `path` is the step's directory.
-
-    Raises InputError: `path` is neither; names the exports."""
+    """Name of the export that `path` is, or of the final one where `path` is the step's directory. Raises InputError:
+    `path` is neither; names the exports."""
     known = {(step.directory / below).absolute(): name for name, below in step.exports.items()}
     known[step.directory.absolute()] = step.final
     if path.absolute() in known:

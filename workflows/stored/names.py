@@ -43,9 +43,8 @@ class Names:
         self._found: dict[str, Result] = {}  # of checkpoints whose numbers are MLflow's, by key
 
     def entries(self, names: Sequence[str]) -> list[Entry]:
-        """One for each name; labels are unique.
-
-        Raises InputError: a name is none, or is not evaluated; says what there is; StepError: MLflow is silent."""
+        """One for each name; labels are unique. Raises InputError: a name is none, or is not evaluated; says what there
+        is; StepError: MLflow is silent."""
         found = [self._entry(name) for name in names]
         twice = {label for label, n in Counter(e.label for e in found).items() if n > 1}
         for number, entry in enumerate(found):
@@ -111,9 +110,8 @@ class Names:
         return self._checkpoint(name)
 
     def _checkpoint(self, name: str) -> Entry:
-        """A stage (its last checkpoint), STAGE/EXPORT, or a directory.
-
-        Raises InputError: it is none, or is not evaluated."""
+        """A stage (its last checkpoint), STAGE/EXPORT, or a directory. Raises InputError: it is none, or is not
+        evaluated."""
         path = checkpoint_directory(self._store, name)
         try:
             step = step_directory(path)

@@ -13,9 +13,8 @@ MODELS = "models:/"
 
 
 def named_by(name: str, store: Path, uri: str = "") -> "Version":
-    """Find the version that `models:/MODEL@ALIAS` names. `uri`: MLflow's; "": as for every command.
-
-    Raises InputError: it names none; StepError: MLflow does not answer."""
+    """Find the version that `models:/MODEL@ALIAS` names. `uri`: MLflow's; "": as for every command. Raises InputError:
+    it names none; StepError: MLflow does not answer."""
     from argosy.core.tracking.mlflow.registry import Registry
     from argosy.core.tracking.mlflow.server import Server, tracking_uri
 

@@ -134,7 +134,6 @@ def config_error(cls: type[BaseModel], error: ValidationError, origins: Mapping[
 def validated(cls: type[C], data: Mapping[str, Any], origins: Mapping[schema.KeyPath, str] | None = None,
               typed: Collection[schema.KeyPath] = ()) -> C:
     """Validate a config. true and false are no numbers, which pydantic would take them for; nor is what no file holds.
-
     Raises InputError: it is wrong (see `config_error`)."""
     try:
         if wrong := list(_no_numbers(cls, data, ())):

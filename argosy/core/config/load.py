@@ -60,16 +60,14 @@ class YamlFile:
 
 
 def parse_yaml(text: str, source: str = "value") -> Any:
-    """Parse one YAML value, such as the right-hand side of an override.
-
-    Raises InputError: it is not YAML; the message starts with `source`."""
+    """Parse one YAML value, such as the right-hand side of an override. Raises InputError: it is not YAML; the message
+    starts with `source`."""
     return copy.deepcopy(_parse(text, source)[0])
 
 
 def read_yaml(path: Path) -> YamlFile:
-    """Read a YAML file; an empty one is an empty mapping.
-
-    Raises InputError: it cannot be read, is not UTF-8 or is not YAML (with the line), or has a key twice."""
+    """Read a YAML file; an empty one is an empty mapping. Raises InputError: it cannot be read, is not UTF-8 or is not
+    YAML (with the line), or has a key twice."""
     try:
         with open(path, "rb") as file:  # a device may have no end
             content = file.read(MOST_BYTES + 1)
@@ -195,7 +193,6 @@ def _items(kind: Any, value: Any, right: str, text: str) -> Any:
 
 def by_index(data: Any, override: Override) -> Override:
     """Return `override` with the names of a list's items (`branches.a.seed`, of items with a field `name`) as indices.
-
     Raises InputError: no item is called so."""
     at, path = data, list(override.path)
     for depth, part in enumerate(path):
@@ -215,9 +212,8 @@ def by_index(data: Any, override: Override) -> Override:
 
 
 def set_at(cls: type[Config], data: dict[str, Any], override: Override) -> None:
-    """Write the override's value into `data`.
-
-    Raises InputError: something on the way is no mapping, or no list that is long enough."""
+    """Write the override's value into `data`. Raises InputError: something on the way is no mapping, or no list that is
+    long enough."""
     at: Any = data
     path = override.path
     for depth, part in enumerate(path):

@@ -143,9 +143,8 @@ class ParallelConfig(Config):
 
 
 def joined(base: type[C], parts: Iterable[type[Config]]) -> type[C]:
-    """Make a config class with the fields of `base` and of `parts`, which plug-ins have.
-
-    Raises RuntimeError: two have different fields of one name."""
+    """Make a config class with the fields of `base` and of `parts`, which plug-ins have. Raises RuntimeError: two have
+    different fields of one name."""
     fields: dict[str, FieldInfo] = {}
     for part in parts:
         for name, field in part.model_fields.items():

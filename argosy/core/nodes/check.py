@@ -33,9 +33,8 @@ class Place:
 
     @classmethod
     def of_environment(cls, environment: Mapping[str, str]) -> "Place":
-        """Read what torchrun, or Slurm's srun, sets.
-
-        Raises InputError: a value is no number, or a job of several names no first host."""
+        """Read what torchrun, or Slurm's srun, sets. Raises InputError: a value is no number, or a job of several names
+        no first host."""
         def number(*names: str, default: int) -> int:
             name = next((each for each in names if environment.get(each)), "")
             try:
@@ -101,9 +100,7 @@ def preflight(wait: float) -> None:
 
 def check(place: Place, wait: float = 60.0, patience: float = 30.0) -> Verdict:
     """Measure all processes together. A process that does not arrive within `wait` seconds is bad, as is one that gives
-    no answer; an exchange has `patience` seconds.
-
-    Raises StepError: the first process cannot be reached."""
+    no answer; an exchange has `patience` seconds. Raises StepError: the first process cannot be reached."""
     from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined]
 
     try:
@@ -240,9 +237,8 @@ def product(local: int = 0) -> tuple[float, bool]:
 
 
 def exchange(store: Any, rank: int, size: int, patience: float, local: int = 0) -> float:
-    """Gather a message from each of a group, three times; returns the seconds of the fastest.
-
-    Raises StepError: a message arrived changed; what torch raises where the others are not reached."""
+    """Gather a message from each of a group, three times; returns the seconds of the fastest. Raises StepError: a
+    message arrived changed; what torch raises where the others are not reached."""
     import torch
     from torch import distributed
 

@@ -26,9 +26,8 @@ Instruction = tuple[int, int, int, int]  # operation, jump where true, jump wher
 
 
 def program(machine: str) -> bytes:
-    """Return the filter for a machine ("x86_64" or "aarch64"), as the kernel reads it: 8 bytes an instruction.
-
-    Raises KeyError: the machine is another."""
+    """Return the filter for a machine ("x86_64" or "aarch64"), as the kernel reads it: 8 bytes an instruction. Raises
+    KeyError: the machine is another."""
     place, arch = MACHINES[machine]
     lines: list[Instruction] = [(_LOAD, 0, 0, 4), (_EQUAL, 1, 0, arch), (_RETURN, 0, 0, _KILL), (_LOAD, 0, 0, 0)]
     if machine == "x86_64":  # numbers of x32, which are others for the same calls

@@ -67,9 +67,8 @@ NAMES: dict[Method, str] = {DECISION: "Holm", TABLE: "Benjamini and Hochberg"}
 
 
 def correct(p_values: Mapping[K, float], method: Method = TABLE) -> dict[K, float]:
-    """Adjusted p-values of one family; `DECISION` for a gate or a choice, `TABLE` for what is looked through.
-
-    Raises ValueError: a p-value is not within 0..1."""
+    """Adjusted p-values of one family; `DECISION` for a gate or a choice, `TABLE` for what is looked through. Raises
+    ValueError: a p-value is not within 0..1."""
     wrong = {key: p for key, p in p_values.items() if not 0 <= p <= 1}
     if wrong:
         raise ValueError(f"not p-values (allowed: 0 to 1): {wrong}")

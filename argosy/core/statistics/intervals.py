@@ -46,7 +46,6 @@ def mean(values: Sequence[float], clusters: Sequence[Hashable] | None = None) ->
 
 def ratio(above: Sequence[float], below: Sequence[float], scale: float = 1.0) -> Estimate:
     """Compute scale * sum(above) / sum(below), with the standard error over its pairs by the delta method (NaN for 1).
-
     Raises ValueError: there are no pairs."""
     value = math.fsum(above) / math.fsum(below)
     each = math.fsum(below) / len(below)
@@ -62,7 +61,6 @@ def exponential(estimate: Estimate) -> Estimate:
 
 def auc(high: Sequence[float], low: Sequence[float]) -> Estimate:
     """Probability that a value of `high` is above one of `low` (ties count half), with DeLong's standard error (1988).
-
     Raises ValueError: one of them is empty."""
     if not high or not low:
         raise ValueError("an AUC of no values")
@@ -116,9 +114,8 @@ def normal_interval(value: float, stderr: float, level: float = 0.95) -> tuple[f
 
 
 def wilson(successes: float, n: float, level: float = 0.95) -> tuple[float, float]:
-    """Wilson's score interval of a proportion (1927): right also near 0 and 1 and for few items.
-
-    Raises ValueError: n is not positive or successes is not within 0..n."""
+    """Wilson's score interval of a proportion (1927): right also near 0 and 1 and for few items. Raises ValueError: n
+    is not positive or successes is not within 0..n."""
     if n <= 0 or not 0 <= successes <= n:
         raise ValueError(f"{successes} successes of {n}; allowed: 0 <= successes <= n, n > 0")
     z = quantile(level)

@@ -201,9 +201,8 @@ class StepContext:
 
     @property
     def device(self) -> Any:
-        """Return the torch.device of this process: a GPU of its own, else the CPU.
-
-        Raises InputError: there are GPUs, but not one for each process."""
+        """Return the torch.device of this process: a GPU of its own, else the CPU. Raises InputError: there are GPUs,
+        but not one for each process."""
         here = int(os.environ.get("LOCAL_WORLD_SIZE", self.world))
         kind = device_kind()
         count = torch.get_device_module(kind).device_count() if kind != "cpu" else 0

@@ -57,9 +57,8 @@ def computed_with() -> dict[str, str]:
 
 
 def limit_threads() -> None:
-    """Apply ARGOSY_THREADS, if set, before a library that reads these variables is imported.
-
-    Raises InputError: it is no number of threads."""
+    """Apply ARGOSY_THREADS, if set, before a library that reads these variables is imported. Raises InputError: it is
+    no number of threads."""
     if threads := os.environ.get(THREADS):
         if not threads.isdecimal() or int(threads) < 1:
             raise InputError(f"{THREADS}={threads} is not allowed; it is a number of threads, 1 or more")

@@ -98,10 +98,8 @@ def _done_since(out: Path, before: tuple[int, int], repeat: bool) -> bool:
 
 
 def _is_done(out: Path, record: Mapping[str, Any], repeat: bool) -> bool:
-    """Tell whether there is nothing to run.
-
-    Raises InputError: `out` belongs to another config, and results of different configs never mix; unless its
-    attempts ended before they made anything, as where the config was wrong."""
+    """Tell whether there is nothing to run. Raises InputError: `out` belongs to another config, and results of
+    different configs never mix; unless its attempts ended before they made anything, as where the config was wrong."""
     done = records.read_whole(out)
     known = done["made_from"] if done else files.read_record(out / records.NODE)
     if known and known.get("digest") != record["digest"] and not _is_empty(out):

@@ -116,9 +116,8 @@ def remove_temporaries(directory: Path) -> None:
 
 
 def write_json(path: Path, value: Any, *, durable: bool = True) -> None:
-    """Write sorted, indented JSON atomically.
-
-    Raises StepError: a number is NaN or infinite, which JSON has no word for and other programs do not read."""
+    """Write sorted, indented JSON atomically. Raises StepError: a number is NaN or infinite, which JSON has no word for
+    and other programs do not read."""
     try:
         text = json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
     except ValueError:
@@ -160,9 +159,8 @@ def _not_finite(value: Any, name: str = "") -> Iterator[str]:
 
 
 def make_directory(path: Path) -> Path:
-    """Make `path` with its parents and see that it can be written.
-
-    Raises InputError: it is a file, or may not be written; StepError: the disk is full."""
+    """Make `path` with its parents and see that it can be written. Raises InputError: it is a file, or may not be
+    written; StepError: the disk is full."""
     probe = path / f".write-{os.getpid()}.tmp"
     try:
         path.mkdir(parents=True, exist_ok=True)

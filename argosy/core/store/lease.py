@@ -146,9 +146,8 @@ class Lease:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Keep others from taking the lease over, inside: for the write that says the directory is done.
-
-        Raises LeaseLost: somebody already did."""
+        """Keep others from taking the lease over, inside: for the write that says the directory is done. Raises
+        LeaseLost: somebody already did."""
         try:
             with locked(self._path, create=False) as file:
                 self._check(file)
@@ -162,9 +161,8 @@ class Lease:
             os.utime(self._path)
 
     def check(self) -> None:
-        """Make sure that it is still held; without a lock, so that the handler of a signal may call it.
-
-        Raises LeaseLost: another process took the directory over."""
+        """Make sure that it is still held; without a lock, so that the handler of a signal may call it. Raises
+        LeaseLost: another process took the directory over."""
         if self._released.is_set():
             return
         try:

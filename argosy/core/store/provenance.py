@@ -40,9 +40,8 @@ class Identities:
         self._changed = False
 
     def of_config(self, config: Config, where: str) -> dict[str, External]:
-        """Return the identities of the external fields of `config` that are set; `where` names it in errors.
-
-        Raises InputError: a file does not exist or cannot be read."""
+        """Return the identities of the external fields of `config` that are set; `where` names it in errors. Raises
+        InputError: a file does not exist or cannot be read."""
         found: dict[str, External] = {}
         for field in config.fields_with(Role.EXTERNAL):
             value = getattr(config, field)
@@ -55,9 +54,8 @@ class Identities:
         return found
 
     def of(self, given: str, field: str) -> str:
-        """Return the identity of a path, or of a URI as its store says: sizes, and ETags, hashes or times.
-
-        Raises InputError: it does not exist or cannot be read; StepError: its store cannot be reached."""
+        """Return the identity of a path, or of a URI as its store says: sizes, and ETags, hashes or times. Raises
+        InputError: it does not exist or cannot be read; StepError: its store cannot be reached."""
         return identity_of(given, field) if is_uri(given) else self.of_path(Path(given), field)
 
     def of_path(self, path: Path, field: str) -> str:
@@ -210,7 +208,6 @@ def provenance_of(step: str, version: int, config: Config, node: Mapping[str, An
 
 def check_inputs(config: Config, where: str, node: Mapping[str, Any], cache: Path) -> None:
     """Check that a step reads what the graph (`node`) has seen: the same external files, and whole upstream results.
-
     Raises InputError: a file has changed since then, or is missing in a finished step's directory."""
     if node.get("external"):
         now = Identities(cache).of_config(config, where)

@@ -28,9 +28,8 @@ def is_uri(text: str) -> bool:
 
 
 def expand_input(text: str) -> str:
-    """Return a path with ~ as the home, that of `file://...`, or a URI as it is.
-
-    Raises ValueError: fsspec knows no such protocol, or it is of the web, where nothing tells a changed file."""
+    """Return a path with ~ as the home, that of `file://...`, or a URI as it is. Raises ValueError: fsspec knows no
+    such protocol, or it is of the web, where nothing tells a changed file."""
     if not (match := _URI.match(text)):
         return os.path.expanduser(text)
     if (protocol := match[1].lower()) in ("file", "local"):
@@ -72,9 +71,8 @@ def uri_name(uri: str) -> str:
 
 
 def find(uri: str, field: str) -> list[Found]:
-    """List the files at a URI (a file, or a folder at any depth), in the order of their names.
-
-    Raises InputError: nothing is there, or it may not be read; StepError: its store cannot be reached."""
+    """List the files at a URI (a file, or a folder at any depth), in the order of their names. Raises InputError:
+    nothing is there, or it may not be read; StepError: its store cannot be reached."""
     with _errors(uri, field):
         system, root = _system(uri)
         system.invalidate_cache()
@@ -92,9 +90,8 @@ def find(uri: str, field: str) -> list[Found]:
 
 
 def names_at(uri: str, field: str) -> list[str]:
-    """List the files at a URI by their names below it; [] where there is none.
-
-    Raises InputError, StepError: as `find`."""
+    """List the files at a URI by their names below it; [] where there is none. Raises InputError, StepError: as
+    `find`."""
     with _errors(uri, field):
         system, root = _system(uri)
         system.invalidate_cache()
@@ -120,9 +117,8 @@ def remove(uri: str, names: Iterable[str], field: str) -> None:
 
 
 def state(path: str) -> tuple[object, ...]:
-    """Return what changes when a file changes: of a path its size, time and inode; of a URI what its store says.
-
-    Raises FileNotFoundError: it is gone; OSError: it cannot be read."""
+    """Return what changes when a file changes: of a path its size, time and inode; of a URI what its store says. Raises
+    FileNotFoundError: it is gone; OSError: it cannot be read."""
     if not is_uri(path):
         known = os.stat(path)
         return known.st_size, known.st_mtime_ns, known.st_ino
@@ -134,9 +130,8 @@ def state(path: str) -> tuple[object, ...]:
 
 
 def identity_of(uri: str, field: str) -> str:
-    """Return the identity of a file or folder at a URI: names, sizes and hashes as its store says.
-
-    Raises InputError, StepError: as `find`."""
+    """Return the identity of a file or folder at a URI: names, sizes and hashes as its store says. Raises InputError,
+    StepError: as `find`."""
     found = find(uri, field)
     lines = "".join(f"{each.inner}\0{each.size}\0{each.hash}\n" for each in found)
     return f"{uri_name(uri)}:{hashlib.sha256(lines.encode()).hexdigest()}"
@@ -210,9 +205,8 @@ _MAGIC = b"\x28\xb5\x2f\xfd"
 
 
 def open_zstd(raw: IO[bytes], name: str, block: int) -> IO[bytes]:
-    """Open the unpacked bytes of a stream. `name`: as errors call it. `block`: bytes that are read at once.
-
-    Raises InputError, now or while it is read: a frame needs a window of more than MOST_WINDOW bytes."""
+    """Open the unpacked bytes of a stream. `name`: as errors call it. `block`: bytes that are read at once. Raises
+    InputError, now or while it is read: a frame needs a window of more than MOST_WINDOW bytes."""
     check_window(raw, name)
     return cast("IO[bytes]", io.BufferedReader(_Unpacked(pa.CompressedInputStream(pa.PythonFile(raw, "r"), "zstd"),
                                                          name), block))

@@ -48,7 +48,6 @@ def _is_record(name: Path) -> bool:
 
 def check_files(directory: str | Path, field: str) -> None:
     """Check that the results of a finished step, the value of `field`, or those below a folder of one, are all there.
-
     Raises InputError: names the first that is missing or has another size."""
     given = Path(os.path.abspath(directory))
     for owner in (given, *given.parents[:2]):
@@ -104,9 +103,8 @@ def ended(directory: Path) -> float:
 
 
 def read_outputs(directory: str | Path, field: str = "") -> dict[str, Any]:
-    """Return the `outputs` of a finished step's directory, the value of the config's `field`.
-
-    Raises InputError: the directory has no readable outputs.json."""
+    """Return the `outputs` of a finished step's directory, the value of the config's `field`. Raises InputError: the
+    directory has no readable outputs.json."""
     path = Path(directory) / OUTPUTS
     if not path.exists():
         where = f"{field}: {directory}" if field else str(directory)
@@ -116,9 +114,8 @@ def read_outputs(directory: str | Path, field: str = "") -> dict[str, Any]:
 
 
 def given_directory(field: str, directory: str, step: str) -> Path:
-    """Return `directory`, the value of a config's upstream `field`, which cannot do without.
-
-    Raises InputError: it is empty, as in a step that is run by hand with too little; says that `step` is wanted."""
+    """Return `directory`, the value of a config's upstream `field`, which cannot do without. Raises InputError: it is
+    empty, as in a step that is run by hand with too little; says that `step` is wanted."""
     if not directory:
         raise InputError(f"{field} is empty: give the directory of a finished {step} step, such as "
                          f'--config \'{{"{field}": "DIR"}}\'')

@@ -151,9 +151,8 @@ class Sender(Protocol):
     uri: str
 
     def send(self, spool: Path, owner: Owner, batch: Batch) -> str:
-        """Send a batch; returns the id of its run. A batch that is sent again changes nothing.
-
-        Raises Unavailable: nothing, a part or all of it arrived."""
+        """Send a batch; returns the id of its run. A batch that is sent again changes nothing. Raises Unavailable:
+        nothing, a part or all of it arrived."""
         ...
 
 

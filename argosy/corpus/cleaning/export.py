@@ -70,9 +70,8 @@ def export(corpus: KeptCorpus, out: str, format: Format = "parquet", shard_bytes
 
 
 def _earlier(names: Sequence[str], out: str, replace: bool) -> list[str]:
-    """Return the files of the export that is at `out` and may give way.
-
-    Raises InputError: there is something else, or it may not be replaced."""
+    """Return the files of the export that is at `out` and may give way. Raises InputError: there is something else, or
+    it may not be replaced."""
     if MANIFEST not in names:
         some = f" ({', '.join(sorted(names)[:3])})" if names else ""
         raise InputError(f"{_FIELD} {out} is not empty{some}, and no export: choose an empty folder")

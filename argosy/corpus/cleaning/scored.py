@@ -169,9 +169,8 @@ class _Gathered(Mapping[str, Floats]):
 
 
 def open_shards(scored: Sequence[Path], measured: Sequence[Path]) -> list[ScoredShard]:
-    """Open the shards that score steps left, with what measure steps have added, if there are any.
-
-    Raises InputError: these are not of the same shards."""
+    """Open the shards that score steps left, with what measure steps have added, if there are any. Raises InputError:
+    these are not of the same shards."""
     if not measured:
         return [ScoredShard(directory) for directory in scored]
     shards = [ScoredShard(one, other) for one, other in zip(scored, measured, strict=False)]

@@ -21,9 +21,8 @@ def pattern_problem(pattern: str) -> str:
 
 
 def find(pattern: str, text: str, seconds: float, whole: bool = False) -> str | None:
-    """Return what a pattern finds in a text first, or matches as a whole; None where there is nothing.
-
-    Raises TimeoutError: that took longer than `seconds`, as of patterns that backtrack without an end."""
+    """Return what a pattern finds in a text first, or matches as a whole; None where there is nothing. Raises
+    TimeoutError: that took longer than `seconds`, as of patterns that backtrack without an end."""
     import regex
 
     compiled = regex.compile(pattern)
@@ -56,9 +55,8 @@ def schema_problem(schema: Mapping[str, Any]) -> str:
 
 
 def violation(schema: Mapping[str, Any], value: Any) -> str:
-    """Say where a JSON value breaks a schema, and how; "" where it does not.
-
-    Raises TimeoutError: a pattern was searched for longer than a second."""
+    """Say where a JSON value breaks a schema, and how; "" where it does not. Raises TimeoutError: a pattern was
+    searched for longer than a second."""
     from jsonschema.exceptions import best_match
     from jsonschema.validators import Draft202012Validator, validator_for
     from referencing import Registry

@@ -30,9 +30,8 @@ class Tally:
     """Keys of messages that nothing reads."""
 
     def check(self, what: str, rejects_at: str) -> None:
-        """Refuse input that is mostly unreadable: it is most likely not what its name says.
-
-        Raises InputError: nothing was read, or more was rejected than read."""
+        """Refuse input that is mostly unreadable: it is most likely not what its name says. Raises InputError: nothing
+        was read, or more was rejected than read."""
         bad = sum(self.rejected.values())
         reasons = ", ".join(f"{reason}: {count}" for reason, count in self.rejected.most_common()) + self.first
         if self.read == 0:
@@ -74,9 +73,8 @@ class Rejects:
 
 
 def read_records(path: Path, parse: Callable[[dict[str, Any]], T], rejects: Rejects) -> list[T]:
-    """Return `parse` of each line of `path`; a line where it raises ParseError goes to `rejects`.
-
-    Raises InputError: the file does not exist, is empty, or no line of it can be used."""
+    """Return `parse` of each line of `path`; a line where it raises ParseError goes to `rejects`. Raises InputError:
+    the file does not exist, is empty, or no line of it can be used."""
     if not path.is_file():
         raise InputError(f"{path} does not exist: run the data step that writes it, or correct the file's name")
     every = list(parse_or_reject(path, lambda _, record: parse(record), most=0))

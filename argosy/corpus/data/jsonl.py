@@ -117,9 +117,8 @@ DAMAGE = (EOFError, zlib.error, OSError)
 
 
 def read_lines(path: Path, encoding: str = "utf-8", most: int = MOST_BYTES) -> Iterator[Line]:
-    """Yield the lines of a file that are not blank, as `lines`.
-
-    Raises InputError: a compressed file is damaged or cut off; StepError: the disk fails."""
+    """Yield the lines of a file that are not blank, as `lines`. Raises InputError: a compressed file is damaged or cut
+    off; StepError: the disk fails."""
     number = 0
     with open_binary(path) as stream:
         try:
@@ -175,7 +174,6 @@ _PARSER = json.JSONDecoder(parse_constant=_no_json)
 
 def check_finite(value: Any, text: str = "NaN") -> None:
     """Check that parsed JSON has no NaN and no infinity, for which JSON has no word. `text`: what it was parsed from.
-
     Raises ParseError: it has one."""
     if "NaN" in text or "Infinity" in text:
         parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
@@ -207,9 +205,8 @@ def dump_line(record: Mapping[str, Any]) -> str:
 
 
 def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the records of a JSONL file that a step of this pipeline wrote.
-
-    Raises InputError: it is absent, or a line is not a JSON object (names file and line)."""
+    """Yield the records of a JSONL file that a step of this pipeline wrote. Raises InputError: it is absent, or a line
+    is not a JSON object (names file and line)."""
     if not path.exists():
         raise InputError(f"{path} does not exist: run the step that writes it, or correct the path")
     for record in parse_or_reject(path, lambda _, record: record, most=0):
@@ -219,9 +216,8 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def read_documents(directory: Path) -> Iterator[Document]:
-    """Yield the documents of all `*.jsonl` in `directory`, files in the order of their names.
-
-    Raises InputError: the directory has no such file, or a line is not a document."""
+    """Yield the documents of all `*.jsonl` in `directory`, files in the order of their names. Raises InputError: the
+    directory has no such file, or a line is not a document."""
     paths = sorted(directory.glob("*.jsonl"))
     if not paths:
         raise InputError(f"{directory} has no *.jsonl: expected the `documents` directory of a data or clean step")

@@ -201,9 +201,7 @@ def _documents(pieces: Sequence[Piece], config: SourceConfig, counts: Counts, wr
 
 def input_channels(inputs: Sequence[str], config: SourceConfig) -> set[str] | None:
     """Return the channels of the documents in `inputs`; None where records name them that are too many to read now, or
-    lie in a store.
-
-    Raises InputError: as `list_inputs` and `read_shard`."""
+    lie in a store. Raises InputError: as `list_inputs` and `read_shard`."""
     if any(map(is_uri, inputs)):
         return None
     files, _ = list_inputs(inputs, config, config.skip)

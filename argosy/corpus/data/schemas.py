@@ -45,9 +45,8 @@ class Document:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "Document":
-        """Make the document of a JSONL record (docs/files.md); other keys are ignored.
-
-        Raises KeyError: the record has no id, text or channel."""
+        """Make the document of a JSONL record (docs/files.md); other keys are ignored. Raises KeyError: the record has
+        no id, text or channel."""
         return cls(id=record["id"], text=record["text"], channel=record["channel"], lang=record.get("lang", ""),
                    source=record.get("source", ""), metadata=record.get("metadata", {}), offset=record.get("offset"))
 
@@ -233,9 +232,8 @@ SCHEMAS: Mapping[str, Any] = {
 
 
 def parse_record(schema: str, value: Any, name: str = "") -> Any:
-    """Return `value` with the defaults of the schema of this name filled in.
-
-    Raises ParseError: it does not have the schema; the reason names the field, within `name`."""
+    """Return `value` with the defaults of the schema of this name filled in. Raises ParseError: it does not have the
+    schema; the reason names the field, within `name`."""
     try:
         return _adapter(schema).validate_python(value)
     except ValidationError as error:
@@ -253,9 +251,8 @@ def parse_record(schema: str, value: Any, name: str = "") -> Any:
 
 
 def turns_of(schema: str, record: Mapping[str, Any], *fields: str) -> Iterator[list[Message]]:
-    """Yield the messages in these fields of a record, with the keys alone that a chat template renders.
-
-    Raises ParseError: the record does not have the schema of this name."""
+    """Yield the messages in these fields of a record, with the keys alone that a chat template renders. Raises
+    ParseError: the record does not have the schema of this name."""
     valid = parse_record(schema, record)
     for name in fields:
         turns: Any = [{key: message[key] for key in _RENDERED if key in message} for message in valid[name]]

@@ -142,9 +142,8 @@ def rest_of(given: Mapping[str, float], channels: Collection[str], where: str) -
 
 
 def check_mixture(mixture: Mapping[str, float], channels: Collection[str], where: str = "mixture") -> list[str]:
-    """Check that a mixture says something of every channel, and return those that it does not name.
-
-    Raises InputError: it names a channel that there is not, or leaves one out without a word."""
+    """Check that a mixture says something of every channel, and return those that it does not name. Raises InputError:
+    it names a channel that there is not, or leaves one out without a word."""
     rest = rest_of(mixture, channels, where)
     check_channels([name for name, weight in mixture.items() if weight and name != rest], channels, where)
     unnamed = [name for name in channels if name not in mixture]
@@ -156,7 +155,6 @@ def check_mixture(mixture: Mapping[str, float], channels: Collection[str], where
 
 def channel_name(given: str) -> str:
     """Make a part of file and metric names of a channel's: letters, digits, `_`, `-`, `.`; at most 64 characters.
-
     Raises InputError: it is the name of the tokenized conversations."""
     name = re.sub(r"[^\w.-]+", "_", given).strip("._")[:64] or "text"
     if name == RESERVED_CHANNEL:

@@ -35,9 +35,7 @@ _READ_OF_CALLS = {"id", "type", "function", "name", "arguments"}
 
 def to_turns(value: Any, field: str) -> list[dict[str, Any]]:
     """Return the turns that `value` lists: {"from", "value"} or {"role", "content"}; one turn may stand for itself, and
-    text alone is the assistant's.
-
-    Raises ParseError: it is something else; the reason names `field`."""
+    text alone is the assistant's. Raises ParseError: it is something else; the reason names `field`."""
     if isinstance(value, str):
         return [dict(turn) for turn in assistant(value)]
     turns = [value] if isinstance(value, Mapping) else value
@@ -131,7 +129,6 @@ def _call(value: Any, field: str) -> dict[str, Any]:
 
 def to_tools(value: Any) -> list[dict[str, Any]]:
     """Return the tools that a record lists, as objects or as JSON in a text, as {"type": "function", "function"}.
-
     Raises ParseError: it is something else."""
     tools = _parsed(value, "tools") if value else []
     tools = _listed(tools) if tools else []
@@ -144,7 +141,6 @@ def to_tools(value: Any) -> list[dict[str, Any]]:
 
 def is_learnt(turn: Mapping[str, Any], role: str, field: str) -> bool:
     """Tell whether to learn a turn of the assistant: its `weight`, `train`, ... is not 0 or false, nor `masked` true.
-
     Raises ParseError: a weight between, one of a turn that is not the assistant's, two that differ, or a mask."""
     for key in _UNREAD:
         if turn.get(key) not in _NOTHING:
@@ -164,9 +160,8 @@ def is_learnt(turn: Mapping[str, Any], role: str, field: str) -> bool:
 
 
 def check_record(record: Mapping[str, Any]) -> None:
-    """Check that a record has no field that says what of it is learnt, or has pictures, films or sound.
-
-    Raises ParseError: it has, and the field is not what it is where nothing is to be done."""
+    """Check that a record has no field that says what of it is learnt, or has pictures, films or sound. Raises
+    ParseError: it has, and the field is not what it is where nothing is to be done."""
     for key, neutral in _RECORD.items():
         value = record.get(key)
         if value not in _NOTHING and value != neutral:

@@ -25,9 +25,8 @@ class Amount:
 
 
 def check_batch(field: str, batch: int, rows: int, what: str) -> None:
-    """Refuse a batch of more than the `rows` that an epoch has: a step would see some of them twice.
-
-    Raises InputError: it is one; `what` names the rows."""
+    """Refuse a batch of more than the `rows` that an epoch has: a step would see some of them twice. Raises InputError:
+    it is one; `what` names the rows."""
     if not rows:
         raise InputError(f"there are none of the {what} that {field}={batch} is of: give more data, or see in the data "
                          "step's rejects and curation.json why what there is was set aside")

@@ -47,7 +47,6 @@ class Encoder:
 
     def encode(self, documents: Iterable[tuple[str, Pieces]], batch_characters: int) -> Iterator[list[int]]:
         """Encode each (id, pieces), in order, while the caller works on those before; `batch_characters` bounds memory.
-
         Raises StepError: one of every CHECK_EVERY documents does not decode to its text (names it)."""
         waiting = deque[Future[list[list[int]]]]()
         with ThreadPoolExecutor(_CALLS) as pool:

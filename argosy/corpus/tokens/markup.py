@@ -99,9 +99,8 @@ OWN = Markup(BOS, EOS, SPECIAL_TOKENS)
 
 
 def read_markup(directory: Path, tokenizer: "tokenizers.Tokenizer") -> Markup:
-    """Read the markup of the tokenizer in `directory`, which `tokenizer` is.
-
-    Raises InputError: it has no token for the end of a text."""
+    """Read the markup of the tokenizer in `directory`, which `tokenizer` is. Raises InputError: it has no token for the
+    end of a text."""
     config: dict[str, Any] = read_json(directory / "tokenizer_config.json")
     named = {name: _content(value) for name, value in config.items() if name.endswith("_token") and _content(value)}
     file = directory / "chat_template.jinja"

@@ -50,9 +50,8 @@ def read_special(directory: str | Path) -> frozenset[int]:
 
 
 def read_channels(directory: str | Path, split: Split) -> dict[str, TokenizedChannel]:
-    """Open all channels of `split` that hold a document, in the order of their names.
-
-    Raises InputError: a file is absent, or its size is not what its offsets say."""
+    """Open all channels of `split` that hold a document, in the order of their names. Raises InputError: a file is
+    absent, or its size is not what its offsets say."""
     index = read_index(directory)
     names = sorted(name for name, splits in index["channels"].items() if splits.get(split, {}).get("documents", 0) > 0)
     special = read_special(directory)

@@ -102,9 +102,8 @@ def save_tokenizer(tokenizer: "tokenizers.Tokenizer", directory: Path) -> None:
 
 
 def load_tokenizer(directory: Path) -> "tokenizers.Tokenizer":
-    """Load the tokenizer for encoding documents: text that spells a special token stays text.
-
-    Raises InputError: there is none."""
+    """Load the tokenizer for encoding documents: text that spells a special token stays text. Raises InputError: there
+    is none."""
     path = directory / "tokenizer.json"
     if not path.is_file():
         raise InputError(f"{path} does not exist: `tokenizer` must be the directory of a train_tokenizer or start step")

@@ -46,9 +46,8 @@ class At:
 
     @classmethod
     def parse(cls, text: str, by: str = "") -> "At":
-        """`last`, `tokens=1.2M` or `step=500`; and --by alone.
-
-        Raises InputError: it is none of these, or the two contradict each other."""
+        """`last`, `tokens=1.2M` or `step=500`; and --by alone. Raises InputError: it is none of these, or the two
+        contradict each other."""
         if not text:
             return cls(by or "last")
         if text == "last":
@@ -67,9 +66,8 @@ class At:
 
 
 def choose(entries: list[Entry], at: At) -> None:
-    """Set each entry's chosen checkpoint: the nearest at or below the wanted place, which a note names.
-
-    Raises InputError: an entry has none there."""
+    """Set each entry's chosen checkpoint: the nearest at or below the wanted place, which a note names. Raises
+    InputError: an entry has none there."""
     if at.by == "last":
         return
     unit = "tokens" if at.by == "tokens" else "steps"

@@ -50,9 +50,8 @@ class Gate(Config):
 
 
 def read_gate(path: Path) -> Gate:
-    """The gate of a YAML file.
-
-    Raises InputError: it cannot be read, or a rule or parameter is wrong; names file, line, rule and what may be."""
+    """The gate of a YAML file. Raises InputError: it cannot be read, or a rule or parameter is wrong; names file, line,
+    rule and what may be."""
     data = read_yaml(path).data
     if not isinstance(data, dict) or set(data) <= {"alpha"}:
         what = "is empty" if data == {} else "has no rules"

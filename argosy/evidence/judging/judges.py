@@ -62,9 +62,8 @@ class Judge(Protocol):
         """The judge's name in records."""
 
     def prefer(self, comparisons: Sequence[Comparison], save: Save) -> None:
-        """Call `save(index, preference)` for every comparison, as soon as it is known, in any order.
-
-        Raises InputError: the judge refuses every request (wrong key, no such model)."""
+        """Call `save(index, preference)` for every comparison, as soon as it is known, in any order. Raises InputError:
+        the judge refuses every request (wrong key, no such model)."""
 
 
 def question(comparison: Comparison, *, writes: bool) -> str:
@@ -132,9 +131,8 @@ class ChatApiJudge:
         return self.api.name
 
     def prefer(self, comparisons: Sequence[Comparison], save: Save) -> None:
-        """Request a reply to each, some at a time.
-
-        Raises InputError: the server will not answer any request: wrong address, key or model."""
+        """Request a reply to each, some at a time. Raises InputError: the server will not answer any request: wrong
+        address, key or model."""
         requests = [{"temperature": 0, "max_tokens": self.max_tokens, "seed": 0,
                      "messages": [{"role": "user", "content": question(comparison, writes=True)}]}
                     for comparison in comparisons]  # fmt: skip

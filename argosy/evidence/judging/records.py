@@ -34,7 +34,6 @@ class Answer:
 
 def read_prompts(path: Path, left_out: Counter[str]) -> list[Prompt]:
     """Read prompts: `prompt`, a text or a list of messages whose only one is the user's, and `id` (or its number).
-
     Raises InputError: the file cannot be read or has no prompt."""
     return list(_read(path, _prompt, left_out, '{"id": "1", "prompt": "..."}').values())
 
@@ -45,9 +44,8 @@ def read_answers(path: Path, left_out: Counter[str]) -> dict[str, Answer]:
 
 
 def read_labels(path: Path, left_out: Counter[str]) -> dict[str, str]:
-    """Read verdicts of people or of another judge, by the id of their prompt: `winner` is first, second or tie.
-
-    Raises InputError: the file cannot be read or has no label."""
+    """Read verdicts of people or of another judge, by the id of their prompt: `winner` is first, second or tie. Raises
+    InputError: the file cannot be read or has no label."""
     return _read(path, _label, left_out, '{"id": "1", "winner": "first"}')
 
 

@@ -95,9 +95,7 @@ class EvaluateOutputs(Measured):
 def keep(config: SuiteConfig, context: StepContext, findings: "Findings", checkpoint: "Checkpoint", suite: str,
          version: int) -> EvaluateOutputs:
     """Write the files of an evaluation, log it against the checkpoint's model and say what has no result; returns its
-    outputs. `version`: of the step.
-
-    Raises StepError: it is a retry, and lacks metrics of the run before."""
+    outputs. `version`: of the step. Raises StepError: it is a retry, and lacks metrics of the run before."""
     _check_kept(findings, context.out)
     outputs = _outputs(findings, checkpoint, suite)
     write_items(context.out, findings.rows)

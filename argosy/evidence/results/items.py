@@ -95,9 +95,8 @@ def write_items(out: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
 
 
 def read_items(directory: Path | str) -> list[dict[str, Any]]:
-    """Read the rows of an evaluation's directory, in their order; a row has no key for a column that it lacks.
-
-    Raises InputError: there is no `items.parquet`, or it is not whole."""
+    """Read the rows of an evaluation's directory, in their order; a row has no key for a column that it lacks. Raises
+    InputError: there is no `items.parquet`, or it is not whole."""
     path = Path(directory) / ITEMS
     if not path.is_file():
         raise InputError(f"{directory} has no {ITEMS}: evaluate the checkpoint again")

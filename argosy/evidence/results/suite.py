@@ -44,9 +44,8 @@ class Suite(Config):
     heldout: dict[str, Any] | None = None
 
     def section(self, name: str, config: type[C]) -> C:
-        """Parse the section `name` as its own config.
-
-        Raises InputError: a misspelt key or a value that is not allowed; names both."""
+        """Parse the section `name` as its own config. Raises InputError: a misspelt key or a value that is not allowed;
+        names both."""
         return validated(config, getattr(self, name), {(): f"suite {self.name}, {name}"})
 
 
@@ -69,9 +68,8 @@ def find_suite(name: str, field: str = "suite", beside: Path | None = None) -> P
 
 
 def load_suite(name: str) -> Suite:
-    """Load a suite by its name or the path of its file.
-
-    Raises InputError: there is no such suite (names the nearest), or it is no suite."""
+    """Load a suite by its name or the path of its file. Raises InputError: there is no such suite (names the nearest),
+    or it is no suite."""
     path = find_suite(name)
     data = read_yaml(path).data
     if not isinstance(data, dict) or not data:
@@ -84,7 +82,6 @@ def load_suite(name: str) -> Suite:
 
 def check_apart(names: Iterable[str]) -> None:
     """Check that a task, and a variant of it, means one thing in all suites that have it: its metrics have one name.
-
     Raises InputError: two suites have another task, or variant, of one name."""
     found: dict[str, tuple[str, Any]] = {}
     for name in names:
@@ -102,7 +99,6 @@ def check_apart(names: Iterable[str]) -> None:
 
 def named_files(file: str) -> list[str]:
     """List absolute paths of the files that the suite in `file` names, but those below the data step's directory.
-
     Raises InputError: `file` is no suite."""
     path = Path(file)
     try:
@@ -122,9 +118,8 @@ def with_named_files(values: Any) -> Any:
 
 
 def check_names(names: Iterable[str], where: str) -> None:
-    """Check that names can be parts of MLflow's metric names (bench/TASK/VARIANT/acc, probe/SUITE/PROBE/acc).
-
-    Raises InputError: one has a slash or other signs than letters, digits, `_`, `-`, `.` and spaces."""
+    """Check that names can be parts of MLflow's metric names (bench/TASK/VARIANT/acc, probe/SUITE/PROBE/acc). Raises
+    InputError: one has a slash or other signs than letters, digits, `_`, `-`, `.` and spaces."""
     if wrong := [name for name in names if not _NAME.fullmatch(name)]:
         raise InputError(f"{where}: {wrong[0]!r} is no name: it is a part of metrics' names "
                          "(bench/TASK/VARIANT/acc), so begin with a letter or digit and go on with these, _, -, . and "

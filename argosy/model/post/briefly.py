@@ -36,9 +36,7 @@ class Clock(Progress):
         self._since: tuple[float, float] | None = None
 
     def update(self, done: float, total: float, unit: str = "", note: str = "", *, force: bool = False) -> None:
-        """Report, and estimate the time of all trainings.
-
-        Raises StepError: it is beyond the limit."""
+        """Report, and estimate the time of all trainings. Raises StepError: it is beyond the limit."""
         self._shown.update(done, total, unit, note or f"part {self.part + 1} of {self._parts}", force=force)
         share = (self.part + done / max(total, 1)) / self._parts
         now = time.monotonic()

@@ -139,9 +139,8 @@ class PosttrainingConfig(AdaptConfig):
                              f"lengths: set {divided}=1 (engine=fsdp shards the weights)")
 
     def amount(self, rows: int, what: str, tokens: int | None = None) -> Amount:
-        """Return what training over `rows` (of an epoch, in words `what`) comes to.
-
-        Raises InputError: a batch has more than there are."""
+        """Return what training over `rows` (of an epoch, in words `what`) comes to. Raises InputError: a batch has more
+        than there are."""
         check_batch("batch_size", self.batch_size, rows, what)
         return Amount(rows, self.batch_size, self.max_steps or max(1, self.whole_steps(rows)), tokens)
 

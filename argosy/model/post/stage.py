@@ -80,9 +80,8 @@ class Source:
 
 
 def open_source(field: str, directory: str, device: Any) -> Source:
-    """Open the final export of the training step in `directory`, the value of the config's `field`.
-
-    Raises InputError: no finished training step is there, or its tokenizer has no usable chat template."""
+    """Open the final export of the training step in `directory`, the value of the config's `field`. Raises InputError:
+    no finished training step is there, or its tokenizer has no usable chat template."""
     found = open_final(field, directory)
     tokenizer, context = load_tokenizer(found.path), load_config(found.path).max_position_embeddings
     check_template(tokenizer)
@@ -108,9 +107,8 @@ class Stage(Generic[C]):
     rejects: Rejects = field(default_factory=Rejects)
 
     def read(self, parse: Callable[[dict[str, Any]], R], *files: str) -> list[R]:
-        """Read the data step's files; records that `parse` refuses are set aside.
-
-        Raises InputError: a file has no usable record."""
+        """Read the data step's files; records that `parse` refuses are set aside. Raises InputError: a file has no
+        usable record."""
         data = given_directory("data", self.config.data, "data")
         return [record for name in files for record in read_records(data / name, parse, self.rejects)]
 
@@ -120,9 +118,8 @@ class Stage(Generic[C]):
             self.rejects.write(self.context.out)
 
     def model(self) -> Any:
-        """Load the language model that is trained: with the adapters of `lora`, where that is set.
-
-        Raises InputError: the adapters do not fit the model, or a package is missing."""
+        """Load the language model that is trained: with the adapters of `lora`, where that is set. Raises InputError:
+        the adapters do not fit the model, or a package is missing."""
         return self.adapt(self.source.causal_model())
 
     def adapt(self, model: Any, whole: Sequence[str] = ()) -> Any:
@@ -189,9 +186,8 @@ class Stage(Generic[C]):
         return read_record(folder / BEST / ABOUT)
 
     def run(self, model: Any, evaluate: Evaluate, train: Callable[[], Trained]) -> PosttrainingOutputs:
-        """Evaluate `model`, train it, evaluate what came of it, and export that, or what `final_by` chooses.
-
-        Raises StepError: a result is not a finite number; InputError: `final_by` is none of them."""
+        """Evaluate `model`, train it, evaluate what came of it, and export that, or what `final_by` chooses. Raises
+        StepError: a result is not a finite number; InputError: `final_by` is none of them."""
         progress, by, notes = self.context.progress, getattr(self.config, "final_by", ""), list[str]()
         with progress.during("held-out before training"):
             before = dict(evaluate(model))
@@ -244,9 +240,8 @@ def begin(config: _C, context: StepContext) -> Stage[_C]:
 
 
 def fitted(source: Source, template: str, max_length: int) -> Source:
-    """Return a source with another chat template, where one is named.
-
-    Raises InputError: its context is shorter than `max_length`."""
+    """Return a source with another chat template, where one is named. Raises InputError: its context is shorter than
+    `max_length`."""
     if template:
         use_template(source.tokenizer, template)
         source = replace(source, stop_ids=end_tokens(source.tokenizer))

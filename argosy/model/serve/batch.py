@@ -186,10 +186,8 @@ def _run(model: Any, rows: Sequence[Row]) -> None:
 
 def joins(model: Any) -> bool:
     """Try whether rows of different lengths that join and leave a batch have the log-probabilities that they have
-    alone; where not, a model is given one row at a time.
-
-    Raises InputError: the model's rotary frequencies depend on its longest row (LongRoPE), or it keeps no cache that a
-    token can be added to (Mamba)."""
+    alone; where not, a model is given one row at a time. Raises InputError: the model's rotary frequencies depend on
+    its longest row (LongRoPE), or it keeps no cache that a token can be added to (Mamba)."""
     if short_rope(model.config.get_text_config()):
         raise InputError("a model with LongRoPE is not served by Argosy's own engine: take --engine vllm or sglang")
     vocabulary = model.config.get_text_config().vocab_size

@@ -61,9 +61,7 @@ def check_ends(tokenizer: Any) -> None:
 
 
 def check_template(tokenizer: Any) -> None:
-    """Refuse a tokenizer without a chat template, or with one that does not end.
-
-    Raises InputError: it is one."""
+    """Refuse a tokenizer without a chat template, or with one that does not end. Raises InputError: it is one."""
     check_ends(tokenizer)
     if not tokenizer.chat_template:
         raise InputError("the checkpoint's tokenizer has no chat template, so that conversations cannot be written in "
@@ -72,7 +70,6 @@ def check_template(tokenizer: Any) -> None:
 
 def encode_prompt(tokenizer: Any, messages: Sequence[Message], tools: Any = None) -> list[int]:
     """Token ids of `messages` up to where the assistant is to answer, who may call `tools` (JSON schemas of functions).
-
     Raises ParseError: the template refuses them, or leaves tools out."""
     _check_tools(tokenizer, messages, tools)
     return list(_apply(tokenizer, messages, tokenize=True, return_dict=True, add_generation_prompt=True,
@@ -81,7 +78,6 @@ def encode_prompt(tokenizer: Any, messages: Sequence[Message], tools: Any = None
 
 def encode_question(tokenizer: Any, text: str) -> tuple[list[int], list[bool]]:
     """Return the token ids of a user's turn up to its last word, and whether each is of the words; no answer follows.
-
     Raises InputError: the template refuses the turn, or does not render its words as written."""
     rendered: str = apply_template(tokenizer, [{"role": "user", "content": text}], tokenize=False)
     words = text.strip()
@@ -117,9 +113,8 @@ def _ids(tokenizer: Any, text: str) -> list[int]:
 
 
 def _begin(tokenizer: Any, ids: Sequence[int], before: str) -> int:
-    """Return the place in a conversation's `ids` where the answer to the rendered prompt `before` begins.
-
-    Raises ParseError: a token is of both, so that no answer to the prompt begins as the conversation's does."""
+    """Return the place in a conversation's `ids` where the answer to the rendered prompt `before` begins. Raises
+    ParseError: a token is of both, so that no answer to the prompt begins as the conversation's does."""
     prompt = _ids(tokenizer, before)
     if list(ids[: len(prompt)]) == prompt:
         return len(prompt)
@@ -137,9 +132,8 @@ def _apply(tokenizer: Any, messages: Sequence[Message], **how: Any) -> Any:
 
 
 def _check_tools(tokenizer: Any, messages: Sequence[Message], tools: Any) -> None:
-    """Check that the template writes the calls of tools, and the tools: many leave them out without a word.
-
-    Raises ParseError: it does not."""
+    """Check that the template writes the calls of tools, and the tools: many leave them out without a word. Raises
+    ParseError: it does not."""
     named = [call for message in messages for call in message.get("tool_calls") or ()]
     if not (named or tools):
         return
@@ -200,9 +194,8 @@ def _answer_end(tokenizer: Any, text: str, before: str, message: Message, number
 
 
 def learnt_marks(marks: Sequence[bool], learnt: Sequence[bool]) -> list[bool]:
-    """Take the turns of the assistant that are not `learnt` out of the marks of `encode_answers`.
-
-    Raises ParseError: the marked stretches are not as many as the turns, so that it cannot be told which is which."""
+    """Take the turns of the assistant that are not `learnt` out of the marks of `encode_answers`. Raises ParseError:
+    the marked stretches are not as many as the turns, so that it cannot be told which is which."""
     if all(learnt):
         return list(marks)
     stretches = list(accumulate(int(mark and not before) for before, mark in pairwise([False, *marks])))

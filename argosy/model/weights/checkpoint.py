@@ -42,11 +42,9 @@ class Checkpoint:
 
 
 def find_checkpoint(directory: str | Path, export: str = "final") -> Checkpoint:
-    """Find the export `export` of a training step's directory; a directory with a config.json is one itself, and
-    so is a GGUF file.
-
-    Raises InputError: it has disappeared, was not finished, there is no such export (names those there are), or it
-    is no language model."""
+    """Find the export `export` of a training step's directory; a directory with a config.json is one itself, and so is
+    a GGUF file. Raises InputError: it has disappeared, was not finished, there is no such export (names those there
+    are), or it is no language model."""
     root = Path(directory)
     if is_gguf(root):
         return Checkpoint(root, root.stem)
@@ -108,7 +106,6 @@ def base_of(checkpoint: Checkpoint) -> Checkpoint | None:
 
 def open_final(field: str, directory: str) -> Checkpoint:
     """Find the `final` export of a training step, a reward model's too, in `directory`, the value of config's `field`.
-
     Raises InputError: there is no finished training step."""
     root = given_directory(field, directory, "training")
     if "final" not in read_outputs(root, field):

@@ -107,9 +107,8 @@ def is_gguf(path: Path) -> bool:
 
 @contextmanager
 def loading(path: Path) -> Iterator[None]:
-    """Say which checkpoint an error is about: whatever is wrong with its files, it is this one that is wrong.
-
-    Raises InputError: it cannot be loaded, or not without its own code; StepError: it has disappeared meanwhile."""
+    """Say which checkpoint an error is about: whatever is wrong with its files, it is this one that is wrong. Raises
+    InputError: it cannot be loaded, or not without its own code; StepError: it has disappeared meanwhile."""
     try:
         yield
     except ArgosyError:

@@ -50,7 +50,6 @@ def require(why: str) -> None:
 
 def check(model: Any, method: str, group: int | None) -> int:
     """Check that `quantize` can quantize the model, and return the inputs that share a scale; 0: all of an output.
-
     Raises InputError: the model has experts, a layer's width has no such groups, or awq does not know its blocks."""
     if any(weight.ndim > 2 for weight in model.parameters()):
         raise InputError("the model has experts whose weights are no linear layers, which would keep their precision "

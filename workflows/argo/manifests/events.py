@@ -33,9 +33,8 @@ _MATCH = {"push": "body.after", "bucket": "notification.0.s3.object.key", "folde
 
 
 def events(profile: Profile, forms: Mapping[str, Sequence[Manifest]]) -> list[Manifest]:
-    """Make the objects of all events. `forms`: the parameters of each template, with their defaults.
-
-    Raises InputError: an event sets a parameter that its template does not have."""
+    """Make the objects of all events. `forms`: the parameters of each template, with their defaults. Raises InputError:
+    an event sets a parameter that its template does not have."""
     sources: dict[str, dict[str, dict[str, Any]]] = {HOOKS: {}, FILES: {}}
     triggers, dependencies = [], []
     for name, event in profile.events.items():

@@ -96,7 +96,6 @@ class Remote:
 
     def upload(self, local: Path, name: str) -> None:
         """Send a file, piece by piece; it appears whole or not at all. One that grows meanwhile may be longer there.
-
         Raises FileNotFoundError: `local` is gone."""
         with self._request("upload", name, into=True, local=local):
             before, path = local.stat(), self._path(name)

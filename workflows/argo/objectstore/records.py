@@ -61,9 +61,8 @@ def pull_directories(mirror: Mirror, exports: Mapping[str, set[str]]) -> None:
 
 
 def pull_checkpoint(mirror: Mirror, place: str) -> None:
-    """Fetch the checkpoint at a path of the store, and those beside which it is loaded.
-
-    Raises InputError: it is not there, or its finished step lacks a file."""
+    """Fetch the checkpoint at a path of the store, and those beside which it is loaded. Raises InputError: it is not
+    there, or its finished step lacks a file."""
     if mirror.remote.entry(f"{place}/config.json") is None:
         raise InputError(f"{mirror.remote.uri}/{place} is no checkpoint: it has no config.json; bring it back, or move "
                          "the alias ('argosy promote')")

@@ -171,7 +171,6 @@ class Profile(Config):
 
     def of_stage(self, stage: str, *, spot: bool = False) -> Placement:
         """Place a stage: its own settings on top of the defaults, and those of `spot`; lists and maps are joined.
-
         Raises InputError: the profile has no `spot`."""
         if spot and self.spot is None:
             raise InputError(f"resources.{stage}.spot is true, and the profile {self.name!r} has no `spot`: say there "
@@ -219,9 +218,8 @@ def is_shipped(name: str) -> bool:
 
 
 def load_profile(name: str) -> Profile:
-    """Load the profile `name`, or of the YAML file `name`; its name is the file's unless it says another.
-
-    Raises InputError: there is none, or it is wrong."""
+    """Load the profile `name`, or of the YAML file `name`; its name is the file's unless it says another. Raises
+    InputError: there is none, or it is wrong."""
     is_path = name.endswith((".yaml", ".yml"))
     found = [Path(name)] if is_path else [folder / f"{name}.yaml" for folder in _folders()]
     path = next((each for each in found if each.is_file()), None)

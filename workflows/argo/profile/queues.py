@@ -98,9 +98,8 @@ class Volcano(NoQueue):
 
 
 def _named(given: Any) -> Any:
-    """Return a queue that is written by its name as one of Kueue; an empty name as none.
-
-    Raises ValueError: there is no such kind, or it has no topology."""
+    """Return a queue that is written by its name as one of Kueue; an empty name as none. Raises ValueError: there is no
+    such kind, or it has no topology."""
     given = {"name": given} if isinstance(given, str) and given else given or None
     if not isinstance(given, Mapping):
         return given

@@ -47,9 +47,8 @@ class Place:
 
 
 def run_group(step: str, place: Place, task: dict[str, Any], asked: Callable[[], Stop]) -> GroupEnd:
-    """Run the ranks of a node to their end; `asked` tells whether they are to end earlier.
-
-    Raises Stopped: a signal came; the ranks have ended."""
+    """Run the ranks of a node to their end; `asked` tells whether they are to end earlier. Raises Stopped: a signal
+    came; the ranks have ended."""
     out = Path(task["out"])
     folder = temporary_of(out / f"ranks-{place.node}")
     folder.mkdir(parents=True)

@@ -25,7 +25,6 @@ from argosy.core.tracking.tracker import Tracker
 
 def refuse_foreign_launcher() -> None:
     """Make sure that no other launcher started this process as one of several: each would want the step's directory.
-
     Raises InputError: torchrun or the like did."""
     world = os.environ.get("WORLD_SIZE", "1")
     if world not in ("", "1"):

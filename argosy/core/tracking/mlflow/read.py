@@ -113,9 +113,8 @@ class Results:
         return without_password(self._server.uri)
 
     def of_alias(self, model: str, alias: str) -> Result:
-        """The checkpoint that an alias, or a version (a number), of a registered model names.
-
-        Raises InputError: there is no such model, alias or version; names those that there are."""
+        """The checkpoint that an alias, or a version (a number), of a registered model names. Raises InputError: there
+        is no such model, alias or version; names those that there are."""
         name = registered_name(model)
         with self._server.errors():
             version = find_version(self._server, name, alias)

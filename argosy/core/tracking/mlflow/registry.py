@@ -126,9 +126,8 @@ class Registry:
         return found
 
     def undo(self, model: str, alias: str) -> Version | None:
-        """Let `alias` name what it named before the last move; None where it named nothing then.
-
-        Raises InputError: it was never moved."""
+        """Let `alias` name what it named before the last move; None where it named nothing then. Raises InputError: it
+        was never moved."""
         name = registered_name(model)
         current = self.at(model, alias)
         with self._server.errors(), self._server.creating():

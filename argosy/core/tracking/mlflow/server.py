@@ -119,9 +119,7 @@ class Server:
 
     @property
     def client(self) -> "MlflowClient":
-        """The client.
-
-        Raises Unavailable: the URI is wrong or its database cannot be opened."""
+        """The client. Raises Unavailable: the URI is wrong or its database cannot be opened."""
         if self._client is None:
             with self.errors():
                 self._client = self._open()

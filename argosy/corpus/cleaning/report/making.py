@@ -100,7 +100,6 @@ class ReportMaker:
 
     def make(self, out: Path, work: Workspace, progress: Progress) -> Made:
         """Put documents into tiers, count, and write `contaminated.jsonl` to `out`: where benchmark items were found.
-
         Raises InputError: a tier asks for a score or a channel that is not there."""
         filters, corpus, decisions = self.filters, self.corpus, self.decisions
         tiers = Tiers(self.tiers, corpus, work) if self.tiers else None

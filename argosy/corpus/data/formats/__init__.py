@@ -78,7 +78,6 @@ def read_record(kind: str, record: Mapping[str, Any], format: str = "") -> Recor
 
 def _with_context(found: Record, rest: Record) -> Record:
     """Put a system's message and earlier turns that stand apart, where the format has not read them, before the others.
-
     Raises ParseError: they are no text, no pairs of texts, or there is a system's message already."""
     name = "messages" if "messages" in found else "prompt"
     system, turns = take_text(rest, "system", ""), take_history(rest)

@@ -92,9 +92,8 @@ class _Array:
             self._go(self._at + 1)
 
     def next(self) -> tuple[int, Any, str]:
-        """Return the next element: its first byte, its value and its text.
-
-        Raises StopIteration: there is none; Damaged: the rest cannot be parsed."""
+        """Return the next element: its first byte, its value and its text. Raises StopIteration: there is none;
+        Damaged: the rest cannot be parsed."""
         self._skip(",")
         if self._text[self._at : self._at + 1] == "]":
             self._go(self._at + 1)

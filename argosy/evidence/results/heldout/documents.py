@@ -40,7 +40,6 @@ class Documents:
 
 def tokenized_documents(model: LanguageModel, directory: Path, most: int) -> dict[str, Documents]:
     """Read documents that training scores (argosy.model.train.heldout): one at least, up to `most` tokens a channel.
-
     Raises InputError: no held-out files, files that do not fit each other, or another tokenizer's."""
     check_vocabulary(model, directory)
     documents = {}

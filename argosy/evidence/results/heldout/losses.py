@@ -71,9 +71,8 @@ class Heldout(Config):
 
 
 def check_heldout(section: Heldout, tokens: str, suite: str) -> None:
-    """Check that the section's text is given.
-
-    Raises InputError: there is neither a tokenize step's directory nor texts, or no training text to compare with."""
+    """Check that the section's text is given. Raises InputError: there is neither a tokenize step's directory nor
+    texts, or no training text to compare with."""
     give = "give `tokens`, a tokenize step's directory (argosy evaluate --tokens DIR)"
     if not tokens and not section.texts:
         raise InputError(f"suite {suite} measures held-out loss: {give}, or `texts` in the suite's heldout section")

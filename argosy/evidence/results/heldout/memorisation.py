@@ -129,10 +129,8 @@ def _draw(channel: TokenizedChannel, probe: MemorisationProbe, seed: str) -> lis
 
 
 def _score(model: LanguageModel, probe: MemorisationProbe, samples: Sequence[tuple[int, Tokens]]) -> list[_Sample]:
-    """Score samples of at least two tokens, their first being given.
-
-    Raises InputError: the model is not transformers' (its backend gives no whole distributions); StepError: one
-    sample does not fit into memory."""
+    """Score samples of at least two tokens, their first being given. Raises InputError: the model is not transformers'
+    (its backend gives no whole distributions); StepError: one sample does not fit into memory."""
     if not callable(model.model):
         raise InputError("memorisation needs whole distributions, which vLLM does not give: take backend: transformers")
     queries = [Query(tokens[:-1], 0, tokens[1:]) for _, tokens in samples]

@@ -85,16 +85,14 @@ def split(pairs: Sequence[Preference]) -> list[Feedback]:
 
 
 def read_pairs(stage: Stage[PreferenceConfig]) -> tuple[list[Preference], list[Preference]]:
-    """Return (training pairs, held-out pairs); unusable records go to `rejects/`.
-
-    Raises InputError: one of the files has no usable pair."""
+    """Return (training pairs, held-out pairs); unusable records go to `rejects/`. Raises InputError: one of the files
+    has no usable pair."""
     return _read(stage, preference_parser(stage.source.tokenizer, stage.config.max_length or stage.source.context))
 
 
 def read_answers(stage: Stage[PreferenceConfig]) -> tuple[list[Feedback], list[Example]]:
-    """Return (training answers, held-out pairs and answers); of pairs to learn from, each is split in two.
-
-    Raises InputError: one of the files has no usable record."""
+    """Return (training answers, held-out pairs and answers); of pairs to learn from, each is split in two. Raises
+    InputError: one of the files has no usable record."""
     tokenizer, longest = stage.source.tokenizer, stage.config.max_length or stage.source.context
     pair = preference_parser(tokenizer, longest)
 

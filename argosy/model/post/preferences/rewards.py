@@ -75,9 +75,8 @@ def load_reward_model(source: Source, seed: int | None = None, heads: int = 1) -
 
 
 def start_reward_model(stage: Stage[PreferenceConfig], heads: int) -> Any:
-    """Return the reward model that is trained, with a new head, and with adapters where the config has them.
-
-    Raises InputError: the tokenizer can pad with the end of a turn alone."""
+    """Return the reward model that is trained, with a new head, and with adapters where the config has them. Raises
+    InputError: the tokenizer can pad with the end of a turn alone."""
     _agree_with_transformers(stage.source)
     return stage.adapt(load_reward_model(stage.source, stage.config.seed, heads), whole=("score",))
 

@@ -210,9 +210,8 @@ class RLHFConfig(_WithMethods):
         return math.floor(self.epochs * rows / self.batch_size)
 
     def amount_of_prompts(self, prompts: int) -> Amount:
-        """Return what training over so many prompts comes to; a row is an answer.
-
-        Raises InputError: a rollout has more answers than the prompts."""
+        """Return what training over so many prompts comes to; a row is an answer. Raises InputError: a rollout has more
+        answers than the prompts."""
         return self.amount(prompts * self.copies, f"answers of a rollout over all {prompts:,} prompts for training "
                                                   f"({self.copies} for each)")
 

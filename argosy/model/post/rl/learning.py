@@ -137,7 +137,6 @@ class Learner:
 
     def _difference(self, rollout: Rollout, sampled: Tensor, rows: Rows) -> Values:
         """Compare a server's log-probabilities of the first answers with the policy's own; returns what is logged.
-
         Raises StepError: they are further apart than other kernels and `staleness` updates can bring them."""
         if self.collector.sampler.exact:
             return {}

@@ -204,9 +204,8 @@ class Guards:
         return self._judge is not None and not number % self._guards.true_every
 
     def begin(self, number: int) -> dict[str, float]:
-        """Measure the true reward before update `number`, where that is due; returns what is logged.
-
-        Raises StepError: the trained reward has risen while the true one fell, each by more than its noise."""
+        """Measure the true reward before update `number`, where that is due; returns what is logged. Raises StepError:
+        the trained reward has risen while the true one fell, each by more than its noise."""
         if self._judge is None or not self.due(number):
             return {}
         trained, true = self._judge()
@@ -222,9 +221,8 @@ class Guards:
         return {"guards/trained_reward": fmean(trained), "guards/true_reward": fmean(true)}
 
     def check(self, number: int, values: dict[str, float], answers: Sequence[Sequence[int]]) -> dict[str, float]:
-        """Check the rollout of update `number`; returns what is logged.
-
-        Raises StepError: a limit is passed, and `guards.action` is stop."""
+        """Check the rollout of update `number`; returns what is logged. Raises StepError: a limit is passed, and
+        `guards.action` is stop."""
         guards, length, share = self._guards, values["rlhf/length"], repetition(answers)
         self._length = self._length or length
         token, whole = values.get("rlhf/kl_k1", 0.0), values.get("rlhf/kl_answer", 0.0)

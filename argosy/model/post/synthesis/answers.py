@@ -40,9 +40,8 @@ def seeds_of(config: SynthesisConfig, prompt: Prompt) -> list[int]:
 
 
 def open_model(config: SynthesisConfig, directory: str, device: Any) -> Source:
-    """Open the model that answers: the one in `directory`, where a teacher has one, else the checkpoint.
-
-    Raises InputError: it cannot be continued, has no chat template, or its context is shorter than `max_length`."""
+    """Open the model that answers: the one in `directory`, where a teacher has one, else the checkpoint. Raises
+    InputError: it cannot be continued, has no chat template, or its context is shorter than `max_length`."""
     if not directory:
         return fitted(open_source("checkpoint", config.checkpoint, device), config.template, config.max_length)
     found = find_checkpoint(directory)
@@ -106,9 +105,8 @@ class Answering:
 
 
 def reencoded(given: Sample, tokenizer: Any) -> Sample:
-    """Return a sample in the token ids of another tokenizer, in its chat template.
-
-    Raises InputError: that template refuses it."""
+    """Return a sample in the token ids of another tokenizer, in its chat template. Raises InputError: that template
+    refuses it."""
     said: Message = {"role": "assistant", "content": given.text}
     try:
         prompt, ids = encode_answer(tokenizer, given.prompt.messages, [said])

@@ -68,9 +68,8 @@ def read_prompts(config: SynthesisConfig, data: Path, parse: Parse, benchmark: S
 
 
 def prompt_record(kind: str, record: dict[str, Any]) -> dict[str, Any]:
-    """Return a record of the kind `kind` as one of a prompt, which a conversation is up to its last answer.
-
-    Raises ParseError: it has none."""
+    """Return a record of the kind `kind` as one of a prompt, which a conversation is up to its last answer. Raises
+    ParseError: it has none."""
     if kind == "instructions":
         (messages,) = turns_of(kind, record, "messages")
         answers = [at for at, message in enumerate(messages) if message["role"] == "assistant"]

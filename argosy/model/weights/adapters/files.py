@@ -61,9 +61,8 @@ def base_path(path: Path) -> Path:
 
 
 def find_base(path: Path) -> Path:
-    """Return the directory of the base of the adapter in `path`.
-
-    Raises InputError: it is not there, or has other files than it had."""
+    """Return the directory of the base of the adapter in `path`. Raises InputError: it is not there, or has other files
+    than it had."""
     found = base_path(path)
     if not any(found.glob("*.safetensors")):
         raise InputError(f"checkpoint {path} is an adapter of the weights in {found}, which are not there: run their "
@@ -77,7 +76,6 @@ def find_base(path: Path) -> Path:
 
 def served_adapter(path: Path, engine: str) -> tuple[Path, int]:
     """Return the base of the adapter in `path`, and vLLM's least limit of its rank, for an engine that adds it itself.
-
     Raises InputError: the engine does not."""
     fields, base = read_record(path / CONFIG), find_base(path)
     rank = next((size for size in _RANKS if size >= int(fields.get("r", 0))), None)

@@ -13,9 +13,8 @@ from argosy.model.weights.adapters import LoRAConfig
 
 
 def places(model: Any, config: LoRAConfig, whole: Sequence[str] = ()) -> tuple[list[str], list[str]]:
-    """List the names of the linear layers that get adapters, and of the modules that are trained whole.
-
-    Raises InputError: one is not there, or the rank is beyond a layer's."""
+    """List the names of the linear layers that get adapters, and of the modules that are trained whole. Raises
+    InputError: one is not there, or the rank is beyond a layer's."""
     targets = _targets(model, config.targets)
     layers = {name: model.get_submodule(name) for name in targets}  # whose weight may be packed
     sides = {name: min(layer.in_features, layer.out_features) for name, layer in layers.items()}

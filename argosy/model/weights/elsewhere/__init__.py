@@ -13,7 +13,6 @@ FILES = ("*.json", "*.safetensors", "*.model", "*.jinja", "*.txt")  # configs, w
 
 def is_hub_name(model: str, field: str = "model") -> bool:
     """Tell whether `model`, a config's `field`, is no directory but `org/name@commit`, or would be with another commit.
-
     Raises ValueError: it is meant to be one, and names no commit."""
     name, at, commit = model.partition("@")
     if not _NAME.fullmatch(name) or name.startswith(".") or Path(model).exists():

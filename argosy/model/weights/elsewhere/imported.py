@@ -26,9 +26,8 @@ from argosy.model.weights.load import load_model
 
 
 def describe_gguf(path: Path) -> dict[str, Any]:
-    """Describe a GGUF file: `quantization` (its tensors' types, those of most numbers first), `bytes`, `sha256`.
-
-    Raises InputError: the package gguf is not installed."""
+    """Describe a GGUF file: `quantization` (its tensors' types, those of most numbers first), `bytes`, `sha256`. Raises
+    InputError: the package gguf is not installed."""
     pretrained.require_gguf(path)
     from gguf import GGUFReader
 
@@ -94,9 +93,8 @@ class ImportedModel:
 
 
 def import_model(path: Path) -> ImportedModel:
-    """Load the model in `path`, float32, and give it the tokens that it lacks.
-
-    Raises InputError: it is of a type that cannot be trained here, quantized, or broken."""
+    """Load the model in `path`, float32, and give it the tokens that it lacks. Raises InputError: it is of a type that
+    cannot be trained here, quantized, or broken."""
     check_files(path)
     config = pretrained.load_config(path)
     _check_fields(path, config.model_type, getattr(config, "quantization_config", None))

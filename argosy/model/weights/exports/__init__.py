@@ -49,9 +49,8 @@ class Format:
 
     @abstractmethod
     def write(self, source: Source, out: Path) -> dict[str, float]:
-        """Write the files to the directory `out`, which is there; return what was measured, by name.
-
-        Raises InputError: the checkpoint cannot be exported so; StepError: what was written is not the model."""
+        """Write the files to the directory `out`, which is there; return what was measured, by name. Raises InputError:
+        the checkpoint cannot be exported so; StepError: what was written is not the model."""
 
     def check(self, dtype: str) -> None:
         """Check what the format needs. Raises InputError: a package is not installed, or it has no such precision."""

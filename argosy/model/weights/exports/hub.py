@@ -36,9 +36,7 @@ class Hub(Format):
 
 def push(folder: Path, name: str) -> str:
     """Send a folder to the hub as the private repository ORG/NAME, and return its address. The token is HF_TOKEN's, or
-    that of `hf auth login`.
-
-    Raises StepError: the hub refuses, or cannot be reached."""
+    that of `hf auth login`. Raises StepError: the hub refuses, or cannot be reached."""
     from huggingface_hub import HfApi
 
     try:

@@ -53,9 +53,8 @@ class Shape:
 
 
 def read_shape(config: Any, whole: str = "") -> Shape:
-    """Read the fields of a config of transformers. `whole`: what lets attention see all tokens, for an error.
-
-    Raises InputError: it is of another type, or its attention has a window, which `whole` has not."""
+    """Read the fields of a config of transformers. `whole`: what lets attention see all tokens, for an error. Raises
+    InputError: it is of another type, or its attention has a window, which `whole` has not."""
     kind = str(config.model_type)
     if kind not in TYPES:
         raise InputError(f"the model is of the type {kind!r}, allowed: {', '.join(TYPES)}; the weights of others are "
@@ -73,9 +72,8 @@ def read_shape(config: Any, whole: str = "") -> Shape:
 
 
 def check_weights(weights: Weights, expected: Weights, where: str) -> None:
-    """Check that `weights` are those that are `expected`, by name and shape.
-
-    Raises InputError: one is missing, left over or of another shape; names `where` they are from."""
+    """Check that `weights` are those that are `expected`, by name and shape. Raises InputError: one is missing, left
+    over or of another shape; names `where` they are from."""
     kinds = {"lacks": expected.keys() - weights.keys(), "has also": weights.keys() - expected.keys()}
     for verb, names in kinds.items():
         if names:

@@ -14,10 +14,8 @@ from argosy.model.weights.templates.published import TEMPLATES
 
 
 def use_template(tokenizer: Any, name: str) -> None:
-    """Give the tokenizer the template of this name.
-
-    Raises InputError: there is none, or the tokenizer has no token for one of its marks, so that a model would have to
-    spell it in pieces that a text may hold too."""
+    """Give the tokenizer the template of this name. Raises InputError: there is none, or the tokenizer has no token for
+    one of its marks, so that a model would have to spell it in pieces that a text may hold too."""
     chosen = pick(name, TEMPLATES, "template")
     vocabulary = tokenizer.get_vocab()
     missing = [token for token in chosen.tokens if token not in vocabulary]

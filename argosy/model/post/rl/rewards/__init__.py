@@ -179,9 +179,8 @@ class Rewarded(NamedTuple):
 
 
 class WeightedRewards:
-    """Several rewards and their weighted sum.
-
-    Raises InputError or StepError where it is made: a setting is wrong, or what a reward needs is not there."""
+    """Several rewards and their weighted sum. Raises InputError or StepError where it is made: a setting is wrong, or
+    what a reward needs is not there."""
 
     def __init__(self, rewards: Settings, surroundings: Surroundings) -> None:
         self.rewards = {name: REWARDS[name](config, surroundings) for name, config in configs(rewards).items()}

@@ -28,9 +28,7 @@ class CodeConfig(RewardConfig):
 
 
 class Code(Reward[CodeConfig]):
-    """The answer's code passes the tests.
-
-    Raises StepError where it is made: this machine has no sandbox."""
+    """The answer's code passes the tests. Raises StepError where it is made: this machine has no sandbox."""
 
     checks = "tests"
 

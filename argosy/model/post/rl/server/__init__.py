@@ -44,9 +44,8 @@ class Client:
         self.url, self._seconds, self._said = url.rstrip("/"), seconds, said
 
     def check(self) -> None:
-        """Make sure that the server can be trained with.
-
-        Raises InputError: it lacks the endpoints for weights, or gives other log-probabilities; StepError: no reply."""
+        """Make sure that the server can be trained with. Raises InputError: it lacks the endpoints for weights, or
+        gives other log-probabilities; StepError: no reply."""
         how = ("start it with VLLM_SERVER_DEV_MODE=1 in its environment and --logprobs-mode processed_logprobs "
                "--generation-config vllm --enable-scale-out (docs/generation.md)")
         try:

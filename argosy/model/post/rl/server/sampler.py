@@ -64,9 +64,8 @@ class VLLMSampler(Sampler):
         self._vocabulary = int(model.config.get_text_config().vocab_size)
 
     def __call__(self, prompts: Sequence[Sequence[int]], seeds: Sequence[Sequence[int]], decoding: Decoding) -> Answers:
-        """Answer each prompt; each answer is a request.
-
-        Raises StepError: the server has died, is silent, or its answers cannot be what was asked for."""
+        """Answer each prompt; each answer is a request. Raises StepError: the server has died, is silent, or its
+        answers cannot be what was asked for."""
         assert self._client
         client, pool = self._client, ThreadPoolExecutor(min(_PARALLEL, decoding.batch_size), "vllm")
 
