@@ -58,8 +58,7 @@ def csv_rows(path: Path, encoding: str = "utf-8") -> Iterator[list[str] | Broken
 
 
 def csv_records(path: Path, encoding: str = "utf-8", needs: Sequence[str] = ()) -> Records:
-    """Read the rows of a CSV by its header's names, in lower case. Raises InputError: the header lacks one of
-    `needs`."""
+    """Read the rows of a CSV by its header's names, in lower case. Raises InputError: one of `needs` is not there."""
     rows = csv_rows(path, encoding)
     first = next(rows, [])
     header = [] if isinstance(first, BrokenItem) else [name.strip().lower() for name in first]
@@ -91,8 +90,7 @@ def with_labels(path: Path, encoding: str) -> Records:
 
 
 def read_bytes(path: Path, size: int = -1) -> bytes:
-    """Read the file's bytes, or the first `size` of them. Raises InputError: it is UTF-16, which no format here is
-    in."""
+    """Read the file's bytes, or the first `size` of them. Raises InputError: it is UTF-16, as no format here is."""
     with open(path, "rb") as file:
         data = file.read(size)
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):

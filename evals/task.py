@@ -225,8 +225,7 @@ def files_below(pattern: str, data: Path, spec: TaskSpec) -> list[Path]:
 
 
 def without_folders(found: Iterable[Path]) -> tuple[list[Path], Counter[str]]:
-    """Split paths into the files, and the names of folders that a pattern matched too. Raises InputError: there are
-    folders alone."""
+    """Split paths into files, and names of folders that a pattern matched too. Raises InputError: all are folders."""
     paths = list(found)
     folders = [path for path in paths if path.is_dir()]
     if folders and len(folders) == len(paths):

@@ -168,8 +168,7 @@ def definitions() -> dict[str, Step[Any]]:
 
 
 def check_node(node: Node, known: Mapping[str, Node]) -> None:
-    """Check that `node` fits its step and that its upstream nodes are among `known` (by id). Raises InputError: it does
-    not."""
+    """Check that `node` fits its step and its upstream nodes are among `known` (by id). Raises InputError: not so."""
     name = prefix(node.name, node.part)
     if not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
         raise InputError(f"node {node.id!r} cannot name a directory: allowed are up to {_LONGEST_NAME} letters, "

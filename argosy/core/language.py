@@ -67,8 +67,7 @@ def catalogue(name: str, language: str = "zh") -> Catalogue:
 
 
 def language() -> str:
-    """Choose the language of the terminal: ARGOSY_LANG, else the locale's. Raises InputError: ARGOSY_LANG is another
-    one."""
+    """Choose the terminal's language: ARGOSY_LANG, else the locale's. Raises InputError: ARGOSY_LANG is another."""
     asked = os.environ.get("ARGOSY_LANG", "")
     found = asked or next(filter(None, map(os.environ.get, ("LC_ALL", "LC_MESSAGES", "LANG"))), "")
     found = re.split(r"[_.@-]", found.lower())[0]

@@ -103,8 +103,7 @@ class Runs:
         return found
 
     def run(self, name: str, step: str, fields: Mapping[str, Any], steps: int, trouble: str = "") -> Path:
-        """Return the directory of a run, which is done; post-training of new models goes on from the first clean one.
-        """
+        """Return the directory of a finished run; post-training of new models goes on from the first clean one."""
         out, batch = self.root / name, self.plan["batch"]
         base = str(self.root / ("start" if self.model else "base"))
         given = {**self.plan["pretrain"], "tokenized": str(self.root / "tokens"), "global_batch_size": batch}

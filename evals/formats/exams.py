@@ -50,8 +50,7 @@ class CEval(Format):
     a_file_a_subject = True
 
     def records(self, path: Path, encoding: str = "utf-8") -> Records:
-        """Read a record a row. Raises InputError: no answers are there, as in C-Eval's test split, or another column is
-        absent."""
+        """Read a record a row. Raises InputError: answers are absent, as in C-Eval's test split, or another column."""
         try:
             yield from csv_records(path, encoding, ("question", "a", "b", "answer"))
         except InputError as error:

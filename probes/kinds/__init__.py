@@ -181,8 +181,7 @@ def parse_probes(suite: Suite) -> list[Probe]:
 
 
 def parse_probe(entry: Mapping[str, Any], suite: str) -> Probe:
-    """Parse a probe of a suite's YAML. Raises InputError: its kind is unknown (names the nearest), or a field is
-    wrong."""
+    """Parse a probe of a suite's YAML. Raises InputError: its kind is unknown (names the nearest) or a field wrong."""
     fields = dict(entry)
     where = f"suite {suite}, probe {fields.get('name')!r}"
     kind = fields.pop("kind", None)

@@ -54,8 +54,7 @@ def add_range(parser: argparse.ArgumentParser) -> None:
 
 
 def load_config(args: argparse.Namespace) -> LifecycleConfig:
-    """Compose the lifecycle's config that the command line names. Raises InputError: preset, file or overrides are
-    wrong."""
+    """Compose the config that the command line names. Raises InputError: preset, file or overrides are wrong."""
     file = config_file(args)
     if file and not args.config:
         print(f"config: {file}", file=sys.stderr)

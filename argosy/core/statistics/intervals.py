@@ -168,8 +168,7 @@ def totals(values: Floats, clusters: Sequence[Hashable] | None) -> tuple[Floats,
 def flipped_at_least(sums: Floats, seed: int, draws: int) -> float:
     """The p-value of a sign-flip test: how often flipped sums are, together, at least as far from 0 as these.
 
-    All 2^clusters flips are counted where they are few; else of `draws` ones, the observed one counted too (never 0).
-    """
+    All 2^clusters flips are counted where they are few; else `draws` ones, the observed one counted too (never 0)."""
     sizes, counts = np.unique(np.abs(sums[sums != 0]).round(12), return_counts=True)
     observed = abs(float(sums.sum())) * (1 - 1e-9) - 1e-12
     if counts.sum() <= _EXACT:

@@ -39,9 +39,8 @@ def thread_environment(cores: int) -> dict[str, str]:
     """Return the environment that holds every numeric library to `cores` threads: sums depend on how they are split.
 
     OpenMP's waiting threads spin a short while and then sleep: spinning on, as is the default, a step falls to a
-    fiftieth of its speed as soon as any other program wants one of the cores; sleeping at once costs it half.
-    glibc keeps the memory of large tensors rather than have the kernel clear it anew for each: half the system's time.
-    """
+    fiftieth of its speed as soon as any other program wants one of the cores; sleeping at once costs it half. glibc
+    keeps the memory of large tensors rather than have the kernel clear it anew each time: half the system's time."""
     return dict.fromkeys((THREADS, *_LIBRARIES), str(cores)) | {
         "GOMP_SPINCOUNT": "10000", "MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**32)}
 
@@ -279,8 +278,7 @@ def output_to(path: Path) -> Iterator[None]:
 def reader_may_leave() -> Iterator[None]:
     """Exit with 1 and without a traceback where stdout is a pipe that nobody reads any more.
 
-    Output that is still in stdout's buffer at the end counts too: the interpreter's own flush at exit would complain.
-    """
+    Output still in stdout's buffer at the end counts too: the interpreter's own flush at exit would complain."""
     try:
         try:
             yield

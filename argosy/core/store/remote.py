@@ -90,8 +90,7 @@ def find(uri: str, field: str) -> list[Found]:
 
 
 def names_at(uri: str, field: str) -> list[str]:
-    """List the files at a URI by their names below it; [] where there is none. Raises InputError, StepError: as
-    `find`."""
+    """List the files at a URI by their names below it; [] where none is. Raises InputError, StepError: as `find`."""
     with _errors(uri, field):
         system, root = _system(uri)
         system.invalidate_cache()

@@ -53,8 +53,7 @@ def _stem(path: Path) -> str:
 
 
 def record_files(kind: str, path: Path) -> list[Path]:
-    """List the files of records at a path, in the order of their names. Raises InputError: it is absent, empty or of an
-    unknown format."""
+    """List the files of records at a path, by name. Raises InputError: it is absent, empty or of an unknown format."""
     allowed = f"allowed: {', '.join(READABLE)}, or a folder of them"
     if not path.exists():
         raise InputError(f"data.{kind}: {path} does not exist; {allowed}")

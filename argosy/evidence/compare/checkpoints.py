@@ -128,8 +128,7 @@ class Checkpoint:
     def chance(self, name: str) -> float | None:
         """The score of guessing at a metric, as it declares; None where nothing is guessed.
 
-        Of a headline it is the mean of its forms'; of accuracies whose results do not have it, it is that of the rows.
-        """
+        Of a headline it is the mean of its forms'; of accuracies whose results lack it, it is that of the rows."""
         declared = self.kind(name).chance
         if not isinstance(declared, str):
             return declared

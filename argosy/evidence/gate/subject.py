@@ -120,8 +120,7 @@ def _missing(evaluations: Sequence[Path]) -> tuple[dict[str, str], dict[str, int
 
 
 def read_subject(evaluations: Sequence[Path], label: str = "") -> Subject:
-    """The checkpoint that these evaluations are of. Raises InputError: they are of several checkpoints, or none is
-    done."""
+    """The checkpoint that these evaluations are of. Raises InputError: they are of several, or none is done."""
     found = read_checkpoints((), list(evaluations))
     if len(found.every) != 1:
         raise InputError(f"{len(evaluations)} evaluations are of {len(found.every)} checkpoints, allowed: of one "

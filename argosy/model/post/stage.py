@@ -240,8 +240,7 @@ def begin(config: _C, context: StepContext) -> Stage[_C]:
 
 
 def fitted(source: Source, template: str, max_length: int) -> Source:
-    """Return a source with another chat template, where one is named. Raises InputError: its context is shorter than
-    `max_length`."""
+    """Return a source with another chat template, if named. Raises InputError: its context is below `max_length`."""
     if template:
         use_template(source.tokenizer, template)
         source = replace(source, stop_ids=end_tokens(source.tokenizer))

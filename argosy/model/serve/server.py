@@ -79,8 +79,7 @@ def serve(models: Sequence[Model], serving: Serving, metrics: Metrics, about: Ma
 
 
 def listen(serving: Serving) -> socket.socket:
-    """Take the address, before models are loaded. Raises InputError: it is taken, or open to other machines without a
-    key."""
+    """Take the address, before models are loaded. Raises InputError: it is taken, or open to all without a key."""
     if not serving.keys and serving.host not in ("127.0.0.1", "localhost", "::1"):
         raise InputError(f"--host {serving.host} is open to other machines: give --keys FILE (NAME KEY, a line each), "
                          "or serve on 127.0.0.1")

@@ -2,8 +2,7 @@
 
 Weights are rounded to nearest, with a scale for each output (int8, fp8) or each group of inputs (int4). awq is int4 of
 weights whose inputs were scaled beforehand by how large they are on calibration text (Lin et al. 2023, "AWQ:
-Activation-aware Weight Quantization"). Activations, the embedding, the norms and the output layer keep their precision.
-"""
+Activation-aware Weight Quantization"). Activations, embedding, norms and output layer keep their precision."""
 
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec

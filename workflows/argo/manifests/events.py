@@ -143,8 +143,7 @@ def _filled(event: str, at: str, source: Mapping[str, str], operation: str = "ov
 
 
 def _pod(profile: Profile, *, files: bool = False) -> dict[str, Any]:
-    """Make what the pods of Argo Events are: without rights on their node, the store for reading where they watch it.
-    """
+    """Make what pods of Argo Events are: without rights on their node, the store for reading where they watch it."""
     user = {"runAsNonRoot": True, "runAsUser": profile.user, "seccompProfile": {"type": "RuntimeDefault"}}
     resources = {"requests": {"cpu": "20m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}}
     mounted = files and not profile.storage.uri

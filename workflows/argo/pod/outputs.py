@@ -143,8 +143,7 @@ def _patch(profile: Profile, stage: str, needs: str, given: Resources, arguments
 
 
 def check_deadlines(nodes: Sequence[PlannedNode], profile: Profile) -> None:
-    """Check that training of a stated length ends before its pod and the workflow are ended. Raises InputError: it may
-    not."""
+    """Check that training of a stated length ends before its pod and workflow are ended. Raises InputError: not so."""
     for node in nodes:
         for name, most in ((f"stages.{node.name}.deadline_s", profile.of_stage(node.name).deadline_s),
                            ("deadline_s", profile.deadline_s)):

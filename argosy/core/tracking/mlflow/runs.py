@@ -85,8 +85,7 @@ class Runs:
     def of(self, owner: Owner) -> str:
         """The run of a spool's owner, below its first pipeline run.
 
-        What was computed twice, in two stores or in one that was emptied, is two runs; the later one names the other.
-        """
+        What was computed twice, in two stores or in one that was emptied, is two runs; the later names the other."""
         if not owner.node:
             return self.parent(owner)
         tags = {"mlflow.parentRunId": self.parent(owner)} if owner.pipeline else {}

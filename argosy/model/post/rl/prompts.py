@@ -199,8 +199,7 @@ class Guards:
         self.rate, self._length, self._first = state["rate"], state["length"], state["first"]
 
     def due(self, number: int) -> bool:
-        """Tell whether `begin` measures the true reward before update `number`, for which the sampler has its weights.
-        """
+        """Tell whether `begin` measures the true reward before update `number`, for which the sampler has weights."""
         return self._judge is not None and not number % self._guards.true_every
 
     def begin(self, number: int) -> dict[str, float]:

@@ -27,8 +27,7 @@ def use_template(tokenizer: Any, name: str) -> None:
 
 
 def end_at_turn(tokenizer: Any) -> None:
-    """Have the tokenizer's template write no space, such as ChatML's line break, after the last turn of a conversation.
-    """
+    """Have the tokenizer's template write no space, such as ChatML's line break, after a conversation's last turn."""
     turns: list[Any] = [{"role": "user", "content": _WORDS[0]}, {"role": "assistant", "content": _WORDS[1]}]
     text: str = apply_template(tokenizer, turns, tokenize=False)
     if text != text.rstrip():

@@ -48,8 +48,7 @@ class Method(Config):
     valued: ClassVar[bool] = False
 
     def advantages(self, outcome: Outcome, config: Any) -> tuple[Any, Any]:
-        """Return the advantages, (answers, T), before `loss.scale`; and the returns that a value model learns, or None.
-        """
+        """Return the advantages, (answers, T), before `loss.scale`; and the returns for a value model, or None."""
         raise NotImplementedError(f"the method {self.name} has no advantages")
 
 
