@@ -153,9 +153,7 @@ class VariantTask(Task):  # type: ignore[misc]
 
     def construct_requests(self, doc: dict[str, Any], ctx: Callable[..., str] | None, **kwargs: Any) -> list[Instance]:
         """Make a request a continuation, after the text `before` an answer, the question's or the chat template's; one
-        request for a generated answer.
-
-        `ctx`: the chat template where there is one: prompts are a user's turn in it."""
+        request for a generated answer. `ctx`: the chat template where there is one: prompts are a user's turn in it."""
         requests = [each for question in self.questions(doc) for each in _requests(question, ctx, kwargs.get("before"))]
         return [
             Instance(kind, doc, arguments, index, metadata=kwargs["metadata"])

@@ -31,9 +31,7 @@ class FilterConfig(Config):
 
 class Rule(NamedTuple):
     """A threshold: a document goes whose score is below `least` or above `most`; NaN passes. With `also`, it goes where
-    it breaks that one too.
-
-    `reason` is short and without the document's data, as it is counted."""
+    it breaks that one too. `reason` is short and without the document's data, as it is counted."""
 
     score: str
     reason: str

@@ -27,10 +27,8 @@ def is_score(column: str) -> bool:
 
 
 class ScoresWriter:
-    """Writer of the scores and keys of a shard; they are whole after `close`.
-
-    Columns are not known before the last batch (a filter that changed nothing has none), so that row groups wait on
-    disk, uncompressed, until then."""
+    """Writer of the scores and keys of a shard; they are whole after `close`. Columns are not known before the last
+    batch (a filter that changed nothing has none), so that row groups wait on disk, uncompressed, until then."""
 
     def __init__(self, out: Path) -> None:
         self._out = out

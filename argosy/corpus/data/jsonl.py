@@ -154,10 +154,8 @@ def parse_or_reject(path: Path, parse: Callable[[int, dict[str, Any]], T], encod
 
 
 def parse_lines(path: Path, parse: Callable[[int, dict[str, Any]], T], left_out: Counter[str]) -> Iterator[T]:
-    """Parse each line of a JSONL file, compressed or not.
-
-    `parse`: (line number from 1, object) -> a record; raises ParseError with the reason where it is none.
-    `left_out`: reasons of the lines that are no records, counted here."""
+    """Parse each line of a JSONL file, compressed or not. `parse`: (line number from 1, object) -> a record; raises
+    ParseError with the reason where it is none. `left_out`: reasons of the lines that are no records, counted here."""
     for line in parse_or_reject(path, parse):
         if isinstance(line, Reject):
             left_out[line.reason] += 1

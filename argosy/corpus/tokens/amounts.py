@@ -36,10 +36,8 @@ def check_batch(field: str, batch: int, rows: int, what: str) -> None:
 
 
 def micro_batch_problem(config: Any, field: str, *, written: bool = False) -> str:
-    """Say that micro-batches are larger than the batch in the config's `field`; "" where not.
-
-    Their default is, and is cut to the batch. `written`: a person has given it, which no step can tell: what a plan
-    hands it has all fields."""
+    """Say that micro-batches are larger than the batch in the config's `field`; "" where not. Their default is, and is
+    cut to the batch. `written`: a person has given it, which no step can tell: what a plan hands it has all fields."""
     micro, batch = config.micro_batch_size, getattr(config, field)
     default = not written and micro == type(config).model_fields["micro_batch_size"].default
     if not isinstance(micro, int) or micro <= batch or default:

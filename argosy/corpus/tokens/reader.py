@@ -60,9 +60,7 @@ def read_channels(directory: str | Path, split: Split) -> dict[str, TokenizedCha
 
 def check_tokenizer(directory: str | Path, tokenizer: Any, advice: str) -> None:
     """Check that tokenized files are of a tokenizer of transformers: by its digest, by its size alone in a directory
-    made before there was one.
-
-    `advice`: what to do else. Raises InputError: they are of another one."""
+    made before there was one. `advice`: what to do else. Raises InputError: they are of another one."""
     index = read_index(directory)
     size, made_with = len(tokenizer), index["vocab_size"]
     if made_with != size:

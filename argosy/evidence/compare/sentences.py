@@ -53,10 +53,8 @@ def _likely(who: str, seen: Seen) -> str:
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence on a task, or on none.
-
-    `kind`: `best`, or `undecided` where nothing is; `seen` (likely) or `clean` (of the test); `better`, `worse` or
-    `level` (a stage); `forgotten` or `learnt` (held-out text); `note`."""
+    """A sentence on a task, or on none. `kind`: `best`, or `undecided` where nothing is; `seen` (likely) or `clean` (of
+    the test); `better`, `worse` or `level` (a stage); `forgotten` or `learnt` (held-out text); `note`."""
 
     kind: str
     text: str

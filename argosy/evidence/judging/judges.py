@@ -75,10 +75,8 @@ def question(comparison: Comparison, *, writes: bool) -> str:
 
 
 def read_verdict(reply: str) -> float | None:
-    """Read the letter of a reply: 1.0 for A, 0.0 for B, 0.5 for C.
-
-    It is the reply alone, or its last line, or that line says the verdict in the form that the question names. None for
-    any other reply, whatever letters it has."""
+    """Read the letter of a reply: 1.0 for A, 0.0 for B, 0.5 for C. It is the reply alone, or its last line, or that
+    line says the verdict in the form that the question names. None for any other reply, whatever letters it has."""
     lines = [line for line in reply.splitlines() if line.strip()]
     letter = (_BARE.fullmatch(lines[-1]) or _VERDICT.fullmatch(lines[-1])) if lines else None
     return {"A": 1.0, "B": 0.0, "C": 0.5}[letter[1].upper()] if letter else None

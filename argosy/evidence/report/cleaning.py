@@ -53,10 +53,8 @@ def _funnel(channel: str, counts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _bars(name: str, histogram: Mapping[str, Sequence[float]]) -> dict[str, Any] | None:
-    """Draw a histogram; None where no document has the score.
-
-    bars: (x, y, height, what is said of it); heights are of the square root, so that a few documents are seen beside
-    many. thresholds: (x, text)."""
+    """Draw a histogram; None where no document has the score. bars: (x, y, height, what is said of it); heights are of
+    the square root, so that a few documents are seen beside many. thresholds: (x, text)."""
     edges, counts = histogram["edges"], histogram["counts"]
     documents = int(sum(counts))
     if not documents:

@@ -81,10 +81,8 @@ def _kind(value: Any) -> str:
 
 
 def write_items(out: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
-    """Write `items.parquet` below `out`, atomically, and return its path.
-
-    A key is a column; a row without it has null there. The same rows are the same
-    bytes, with one version of pyarrow."""
+    """Write `items.parquet` below `out`, atomically, and return its path. A key is a column; a row without it has null
+    there. The same rows are the same bytes, with one version of pyarrow."""
     import io
 
     buffer = io.BytesIO()

@@ -196,10 +196,8 @@ def with_paths(folder: Path, sections: Sections) -> Sections:
 
 
 def files_of(sections: Sections) -> list[str]:
-    """List absolute paths of what the sections name, but those below the data step's directory.
-
-    They are absolute ones, those below ARGOSY_BENCHMARKS, the suites that tasks are taken from, and datasets that are
-    directories."""
+    """List absolute paths of what the sections name, but those below the data step's directory. They are absolute ones,
+    those below ARGOSY_BENCHMARKS, the suites that tasks are taken from, and datasets that are directories."""
     found: dict[str, None] = {}
 
     def file(path: str) -> str:

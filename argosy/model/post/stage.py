@@ -251,10 +251,8 @@ def fitted(source: Source, template: str, max_length: int) -> Source:
 
 
 def prepare_process(seed: int, threads: int) -> None:
-    """Set what transformers reads when it is imported.
-
-    No telemetry, no hub, no progress bars (the log is a file), no import of packages that are not used,
-    `make_deterministic(seed, threads)`, and bfloat16 at a usable speed."""
+    """Set what transformers reads when it is imported. No telemetry, no hub, no progress bars (the log is a file), no
+    import of packages that are not used, `make_deterministic(seed, threads)`, and bfloat16 at a usable speed."""
     os.environ.update(HF_HUB_OFFLINE="1", HF_HUB_DISABLE_TELEMETRY="1", HF_HUB_DISABLE_PROGRESS_BARS="1")
     make_deterministic(seed, threads)
     speed_up_bfloat16()

@@ -208,10 +208,8 @@ def read_id(store: Path) -> str:
 
 
 def create_database(path: Path) -> None:
-    """Make MLflow's SQLite database, all of it or nothing.
-
-    Its migrations flush to the disk some hundred times, which takes seconds; here they run without on a temporary
-    file that gets its name when it is complete."""
+    """Make MLflow's SQLite database, all of it or nothing. Its migrations flush to the disk some hundred times, which
+    takes seconds; here they run without on a temporary file that gets its name when it is complete."""
     import sqlalchemy
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 

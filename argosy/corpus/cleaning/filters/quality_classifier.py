@@ -26,9 +26,7 @@ class QualityClassifierConfig(ModelFilterConfig):
 
 
 class QualityClassifier(Filter[QualityClassifierConfig]):
-    """A filter that asks a classifier of hashed n-grams (docs/cleaning.md).
-
-    Scores: `probability`, calibrated."""
+    """A filter that asks a classifier of hashed n-grams (docs/cleaning.md). Scores: `probability`, calibrated."""
 
     scoring: ClassVar[tuple[str, ...]] = ("model",)
 

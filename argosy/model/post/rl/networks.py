@@ -43,9 +43,7 @@ def advantages_of(outcome: Outcome, config: RLHFConfig) -> tuple[Any, Any]:
 
 def token_weights(config: RLHFConfig, mask: Any, left_out: Any) -> tuple[Any, Callable[[Any], float]]:
     """Return the weight of each token in the loss, (answers, T), and the function of a minibatch's rows that gives what
-    their weighted sum is divided by.
-
-    `left_out`: (answers,), 1 where the answer does not count."""
+    their weighted sum is divided by. `left_out`: (answers,), 1 where the answer does not count."""
     counted = mask * (1 - left_out).unsqueeze(1)
     kind = config.choice("normalizer")
     if kind == "token":
@@ -258,10 +256,8 @@ def make_networks(stage: Stage[RLHFConfig], model: Any, steps: int, length: int)
 
 
 def load_value_model(stage: Stage[RLHFConfig]) -> Any:
-    """Load a model with a head of one number for each position.
-
-    It starts from `reward_model` (body and head, of several their mean; Ouyang et al. 2022), else from the policy's
-    checkpoint with a head of zeros."""
+    """Load a model with a head of one number for each position. It starts from `reward_model` (body and head, of
+    several their mean; Ouyang et al. 2022), else from the policy's checkpoint with a head of zeros."""
     config, source = stage.config, stage.source
     if config.reward_model:
         return merge_heads(load_reward_model(open_source("reward_model", config.reward_model, source.device)))

@@ -88,9 +88,7 @@ class Sampler(Decoder):
 
 
 class TransformersSampler(Sampler):
-    """Answers by transformers in this process.
-
-    `apart`: from a copy of the weights, which updates leave as it is."""
+    """Answers by transformers in this process. `apart`: from a copy of the weights, which updates leave as it is."""
 
     exact = True
 

@@ -62,10 +62,8 @@ def _around_blocks(model: Any, wanted: Sequence[str]) -> list[str]:
 
 
 def freeze(model: Any, modules: Sequence[str], *, some: bool = False) -> None:
-    """Let the weights of the modules that match stay as they are; tied ones both.
-
-    `some`: the model may lack them, as one with another head does. Raises InputError: a name matches no module with
-    weights, or all are frozen."""
+    """Let the weights of the modules that match stay as they are; tied ones both. `some`: the model may lack them, as
+    one with another head does. Raises InputError: a name matches no module with weights, or all are frozen."""
     if not modules:
         return
     weighty = {name: each for name, each in model.named_modules() if name and any(True for _ in each.parameters())}
