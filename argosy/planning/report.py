@@ -126,9 +126,9 @@ def _work(best: Proposal, asked: Question) -> str:
             ("time", time, f"at MFU {asked.mfu:g}, which is assumed (--mfu)"),
             ("tokens a day", short(found.tokens_a_day), ""),
             ("cost", f"${found.cost:,.2f}", f"at ${asked.price:g} a GPU and hour, which is assumed (--price)")]
-    if layout.pipeline > 1:
-        rows.append(("the pipeline waits", f"{(waits := bubble(job, layout)):.1%}", "of the time that it works; "
-                     f"{waits / 3:.1%} with pipeline_schedule=zero_bubble"))
+    if waits := bubble(job, layout):
+        less = f"; {waits / 3:.1%} with pipeline_schedule=zero_bubble" if layout.recompute == "none" else ""
+        rows.append(("the pipeline waits", f"{waits:.1%}", f"of the time that it works{less}"))
     return columns(rows, right=(1,))
 
 
