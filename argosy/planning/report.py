@@ -14,7 +14,7 @@ from argosy.model.train.sizing.architecture import Architecture
 from argosy.model.train.sizing.gpus import Gpu, bubble, estimate, forward_flops, intensity, six_n_d, training_flops
 from argosy.model.train.sizing.job import FLOAT, Job, Layout, read_job, read_layout
 from argosy.model.train.sizing.layouts import Proposal, Proposals
-from argosy.model.train.sizing.memory import BUCKET, memory, parameters_on_gpu
+from argosy.model.train.sizing.memory import BUCKET, memory, parameters_on_gpu, uncut
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ class Sent:
 def traffic(job: Job, layout: Layout, per_node: int) -> list[Sent]:
     """List what a GPU sends in a step, the most first. `per_node`: GPUs of a node."""
     found = [*_data(job, layout, per_node), *_tensor(job, layout), *_pipeline(job, layout, per_node),
-             *_experts(job, layout, per_node)]
+             *_sequence(job, layout, per_node), *_experts(job, layout, per_node)]
     return sorted((sent for sent in found if sent.bytes), key=lambda sent: -sent.bytes)
 
 
@@ -214,31 +214,43 @@ def _messages(job: Job, layout: Layout, gradients: float) -> tuple[float, float]
     return (_LAYERS * blocks + 3.0 if layout.zero == 3 else 1.0), 1.0 + gradients // (FLOAT * BUCKET)
 
 
-def _activation(job: Job, layout: Layout) -> float:
-    """Bytes of the residual stream of all of a step's micro-batches, as it is sent."""
-    tokens = layout.accumulation(job) * layout.micro_batch(job) * job.sequence_length
-    return tokens * job.model.hidden_size * job.product
+def _tokens(job: Job, layout: Layout) -> float:
+    """Count the tokens that a GPU's attention sees in a step, before sequence parallelism exchanges heads."""
+    return layout.accumulation(job) * layout.micro_batch(job) * job.sequence_length / layout.context
 
 
 def _tensor(job: Job, layout: Layout) -> list[Sent]:
     ring = (layout.tensor - 1) / layout.tensor
     blocks = -(-job.model.layers // layout.pipeline)
     times = 6 if layout.recompute == "full" else 4  # there and back around attention and feed-forward, each way
-    total = times * blocks * 2 * ring * _activation(job, layout)
+    width = FLOAT + job.product  # gathered is the norm's output, in float32, and summed the product
+    total = times * blocks * ring * _tokens(job, layout) * job.model.hidden_size * width
     messages = times * blocks * layout.accumulation(job) if layout.tensor > 1 else 0.0
-    return [Sent("all-gather, reduce-scatter", "activations of tensor parallelism", total, False, 2 * messages)]
+    return [Sent("all-gather, reduce-scatter", "activations of tensor parallelism", total, False, 2 * messages),
+            Sent("all-reduce", "gradients of what it leaves whole", 2 * ring * uncut(job, layout), False, 1.0)]
+
+
+def _sequence(job: Job, layout: Layout, per_node: int) -> list[Sent]:
+    """Count queries, keys and values, in float32, and what attention makes of them, there and back."""
+    model, away = job.model, (layout.context - 1) / layout.context
+    width = FLOAT * (model.query_size + 2 * model.kv_size) + job.product * model.query_size
+    times, blocks = 3 if layout.recompute == "full" else 2, -(-model.layers // layout.pipeline)
+    total = times * blocks * away * width * _tokens(job, layout) / layout.tensor
+    return [Sent("all-to-all", "heads of sequence parallelism", total, layout.context * layout.tensor > per_node,
+                 4.0 * times * blocks * layout.accumulation(job))]
 
 
 def _pipeline(job: Job, layout: Layout, per_node: int) -> list[Sent]:
     if layout.pipeline == 1:
         return []
     return [Sent("point to point", "activations and their gradients between stages",
-                 2 * _activation(job, layout), layout.gpus > per_node, 2.0 * layout.accumulation(job))]
+                 2 * FLOAT * _tokens(job, layout) * job.model.hidden_size / layout.tensor, layout.gpus > per_node, 2.0 * layout.accumulation(job))]
 
 
 def _experts(job: Job, layout: Layout, per_node: int) -> list[Sent]:
     blocks = job.model.sparse_layers / layout.pipeline
     away = (layout.expert - 1) / layout.expert
-    total = 4 * blocks * job.model.experts_per_token * away * _activation(job, layout)  # there and back, twice
+    width = job.product * job.model.hidden_size * job.model.experts_per_token / layout.tensor
+    total = 4 * blocks * away * width * _tokens(job, layout)  # there and back, twice
     return [Sent("all-to-all", "tokens to experts and back", total, layout.expert * layout.tensor > per_node,
                  4 * blocks * layout.accumulation(job))]

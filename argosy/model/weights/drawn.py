@@ -71,7 +71,8 @@ class Drawn(Numbers):
         self._made: dict[str, tuple[Any, ...]] = {}
         for name, parameter in model.named_parameters():
             first, calls = draws.of(parameter)
-            if first is None and not (calls and calls[0].size == tuple(parameter.shape)):
+            copied = any(isinstance(each, Tensor) and each.is_meta for call in calls for each in call.arguments)
+            if copied or first is None and not (calls and calls[0].size == tuple(parameter.shape)):
                 raise InputError(f"the weight {name} of this {model.config.model_type} model is not made by operations "
                                  "that can be repeated alone: train it with engine=torch, on one device")
             self._made[name] = tuple(parameter.shape), parameter.dtype, first, calls

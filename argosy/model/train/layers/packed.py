@@ -7,7 +7,9 @@ from typing import Any, NamedTuple, Self
 import torch
 from torch import Tensor, nn
 
+from argosy.core.errors import InputError
 from argosy.corpus.tokens.windows import IGNORED
+from argosy.model.train.blocks import recurrent
 from argosy.model.train.layers.attention import MASKED, Choice, arguments, choose
 from argosy.model.train.layers.experts import Routing, mixtures, use_experts
 
@@ -34,7 +36,7 @@ class PackedModel(nn.Module):
     def __init__(self, model: Any, dtype: torch.dtype, sequence_length: int, attention: Choice = "auto") -> None:
         super().__init__()
         self.model = model
-        self._dtype = dtype
+        self._dtype, self._recurrent = dtype, recurrent(model)
         self.seen = self.own = slice(None)  # positions of each sample that attention here is given, and the tokens here
         self.routing = Routing(model) if mixtures(model) else None
         if self.routing:
@@ -56,6 +58,10 @@ class PackedModel(nn.Module):
         within its sample."""
         if self.routing and self.training:
             self.routing.begin()
+        if documents is not None and self._recurrent:
+            raise InputError(f"{self.model.config.model_type} models are not for several documents in a sample, as "
+                             f"nothing keeps {self._recurrent} within one: set document_mask=false for pretraining; "
+                             "other stages need a model of attention alone")
         divided = self.training and self.seen.stop is not None
         if divided and documents is None and self.model.config._attn_implementation in MASKED:
             documents = torch.zeros(len(given), self.seen.stop, dtype=torch.int64, device=given.device)  # not of a part

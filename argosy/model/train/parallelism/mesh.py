@@ -10,6 +10,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from argosy.core.errors import InputError
+from argosy.model.train.blocks import recurrent
 from argosy.model.train.layers import exchange
 from argosy.model.train.layers.attention import packed_attention
 from argosy.model.train.parallelism import Group
@@ -95,6 +97,9 @@ def divide_sequence(model: Any, mesh: Mesh) -> None:
     size = mesh.sizes["sequence"]
     if size == 1:
         return
+    if name := recurrent(model):
+        raise InputError(f"sequence_parallel={size} is not for {model.config.model_type} models, whose {name} is "
+                         "no attention over all tokens: set sequence_parallel=1")
     ALL_ATTENTION_FUNCTIONS.register(_NAME, _Attention(mesh.over("sequence"), size))
     model.set_attn_implementation(_NAME)
 

@@ -12,6 +12,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule
 
+from argosy.core.errors import InputError
 from argosy.model.train.layers.loss import LossModule
 from argosy.model.train.parallelism.mesh import Mesh
 
@@ -26,7 +27,9 @@ class Stage(nn.Module):
     def __init__(self, loss: LossModule, span: range, count: int) -> None:
         super().__init__()
         whole = loss.model
-        names = list(whole.config.base_model_pp_plan)
+        if not (names := list(whole.config.base_model_pp_plan or ())):
+            raise InputError(f"pipeline_parallel is not for {whole.config.model_type} models, which transformers does "
+                             "not say how to divide: set pipeline_parallel=1")
         before, after = names[: names.index("layers")], names[names.index("layers") + 1 :]
         decoder = _copied(whole.get_decoder())
         if span.stop < count:

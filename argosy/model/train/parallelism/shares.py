@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
 from argosy.core.errors import InputError
+from argosy.model.train.blocks import blocks, mixers
 from argosy.model.train.layers import gather_parts, part_of_sum, sum_of
 from argosy.model.train.layers.experts import parallelize_experts
 from argosy.model.train.parallelism import local_part
@@ -122,9 +124,21 @@ def divide_tensors(model: Any, mesh: Mesh) -> dict[str, int]:
         if kind == _COLUMNS:
             parent = model.get_submodule(name.rpartition(".")[0])
             parents[id(parent)] = parent
+    for mixer in (each for block in blocks(model) for each in mixers(block) if id(each) not in parents):
+        parents[id(mixer)] = mixer  # whole on each process, such as OLMo-2's attention: it reads whole samples too
+        mixer.register_forward_hook(partial(_take_part, mesh))
     for parent in parents.values():
         parent.register_forward_pre_hook(_Gathered(mesh.over("tensor")), with_kwargs=True)
     return cut
+
+
+def _take_part(mesh: Mesh, module: Any, args: Any, output: Any) -> Any:
+    """Leave of a module's output, or of the first of several, this process's part of the samples in training."""
+    if not module.training:
+        return output
+    if isinstance(output, tuple):
+        return (mesh.part(output[0], "tensor", 1), *output[1:])
+    return mesh.part(output, "tensor", 1)
 
 
 def _cut(module: Any, kind: str, mesh: Mesh) -> dict[str, int]:

@@ -75,7 +75,11 @@ def _fields(tried: Proposal, config: Mapping[str, Any]) -> dict[str, Any] | None
     named = fields(tried.layout)
     if named is None:
         return None
-    axes = {f"{axis}_parallel": 1 for axis in ("tensor", "pipeline", "sequence", "expert")}
+    axes: dict[str, Any] = {f"{axis}_parallel": 1 for axis in ("tensor", "pipeline", "sequence", "expert")}
+    if tried.layout.pipeline == 1:
+        axes["pipeline_interleave"] = 1
+    if tried.layout.pipeline == 1 or tried.layout.recompute != "none":
+        axes["pipeline_schedule"] = "1f1b"
     own = {"micro_batch_size": tried.job.micro_batch_size, "sequence_length": tried.job.sequence_length}
     return {"processes": 1, "engine": "auto", **axes, **named, **own}
 

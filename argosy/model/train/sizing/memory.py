@@ -55,6 +55,12 @@ def parameters_on_gpu(job: Job, layout: Layout) -> float:
     return sum(size for _, size, _ in on_gpu(job, layout))
 
 
+def uncut(job: Job, layout: Layout) -> float:
+    """Return the bytes of a GPU's gradients of what tensor parallelism leaves whole."""
+    return sum(FLOAT * size / (shards if layout.zero >= 2 else 1) for weight, size, shards in on_gpu(job, layout)
+               if weight.part not in ("attention", "mlp"))
+
+
 def moments(job: Job, weight: Weight) -> float:
     """Return the bytes that the optimizer keeps of a parameter, its float32 copy aside."""
     hidden = weight.is_matrix and weight.part in ("attention", "mlp", "router")
@@ -103,7 +109,9 @@ def _casts(job: Job, layout: Layout, *, whole: bool) -> float:
         return 0.0
     inner = sum(size for weight, size, _ in on_gpu(job, layout)
                 if weight.is_matrix and weight.part not in ("embedding", "head"))
-    return job.product * inner / (1 if whole else -(-job.model.layers // layout.pipeline))
+    if whole:  # each micro-batch that waits has its own
+        return job.product * inner * min(layout.pipeline, layout.accumulation(job))
+    return job.product * inner / -(-job.model.layers // layout.pipeline)
 
 
 def _activations(job: Job, layout: Layout) -> float:
@@ -214,9 +222,9 @@ def _gathered(job: Job, layout: Layout, count: float, blocks: int) -> dict[str, 
 
 def _buffers(job: Job, layout: Layout) -> dict[str, float]:
     """Count what is gathered or sent at each moment."""
-    none = dict.fromkeys(("loss", "backward", "update"), 0.0)
     count = parameters_on_gpu(job, layout)
-    if layout.data == 1:
+    none = {"loss": 0.0, "backward": 0.0, "update": uncut(job, layout) if layout.tensor > 1 else 0.0}
+    if layout.data * layout.context == 1:
         return none
     if layout.engine in ("torch", "local"):  # all gradients as one tensor
         return {**none, "update": FLOAT * count}
@@ -227,7 +235,7 @@ def _buffers(job: Job, layout: Layout) -> dict[str, float]:
         staged = layout.pipeline > 1
         kept = count if staged else 2 * count / blocks
         gathered = layout.gathered * kept if layout.engine == "fsdp" else 0.0
-        return {"loss": gathered + FLOAT * kept * staged, "backward": gathered + FLOAT * kept, "update": 0.0}
+        return {**none, "loss": gathered + FLOAT * kept * staged, "backward": gathered + FLOAT * kept}
     bucket = min(count, BUCKET)
     if layout.zero < 3:
         return {**none, "backward": FLOAT * bucket, "update": FLOAT * bucket if layout.zero else 0.0}

@@ -37,6 +37,7 @@ STEPS: dict[str, tuple[str, dict[str, Any]]] = {
     "pretrain": ("pretrain", PRETRAIN),
     "experts": ("pretrain", {**PRETRAIN, "model": {**PRETRAIN["model"], "model_type": "qwen3_moe",
                                                    "experts": {"count": 4, "per_token": 2, "balance_loss": 0.1}}}),
+    "whole_attention": ("pretrain", {**PRETRAIN, "model": {**PRETRAIN["model"], "model_type": "olmo2"}}),
     "long_context": ("long_context", {**CONTINUED, "tokens": 8 * 160, "sequence_length": 20, "save_every": 100,
                                       "exports": [1.0]}),
     "adapted": ("anneal", {**CONTINUED, "sequence_length": 16, "lora": {"rank": 4, "kind": "dora"}}),
@@ -197,7 +198,8 @@ def test_a_step_that_is_to_stop_saves_and_no_step_is_done_twice(given: Path, tmp
 
 
 @pytest.mark.parametrize(("name", "fields"), [
-    ("pretrain", {"tensor_parallel": 2}), ("experts", {"engine": "fsdp", "sequence_parallel": 2}),
+    ("pretrain", {"tensor_parallel": 2, "engine": "fsdp", "processes": 4}), ("whole_attention", {"tensor_parallel": 2}),
+    ("experts", {"engine": "fsdp", "sequence_parallel": 2}),
     ("pretrain", {"engine": "fsdp", "pipeline_parallel": 2, "processes": 4, "pipeline_schedule": "zero_bubble"}),
     ("experts", {"expert_parallel": 2, "engine": "fsdp", "processes": 4}),
     ("long_context", {"engine": {"name": "zero", "stage": 3}}), ("adapted", {"engine": "fsdp"}),

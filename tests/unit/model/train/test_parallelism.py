@@ -11,8 +11,6 @@ import torch
 import torch.distributed as dist
 from pydantic import ValidationError
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.tensor import DTensor, Shard
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from transformers import AutoConfig, AutoModelForCausalLM
 
@@ -23,7 +21,7 @@ from argosy.model.train.engines.base import Engine
 from argosy.model.train.engines.deepspeed import DeepSpeedEngine, _check_biases
 from argosy.model.train.layers.loss import LossModule
 from argosy.model.train.parallelism import Group
-from argosy.model.train.parallelism.mesh import DENSE, Mesh, divide_sequence
+from argosy.model.train.parallelism.mesh import Mesh, divide_sequence
 from argosy.model.train.parallelism.pipeline import Pipeline
 from argosy.model.train.parallelism.shares import Shares
 from argosy.model.train.sizing.architecture import MIXTURES, of_pipeline
@@ -100,18 +98,14 @@ def test_dropout_is_not_drawn_by_several() -> None:
     assert not config.shape_problem({**SHAPE, "attention_dropout": 0.0})
 
 
-def test_shards_have_sums_over_tensor_parallel_processes_too(processes: Group) -> None:
-    """Norms, of which each process sees a part of the tokens, and Qwen3's of queries and keys, under fsdp."""
-    model, mesh = make("qwen3"), Mesh(processes, {"tensor": 2})
-    shares = Shares(model, mesh)
-    shards = DeviceMesh("cpu", mesh.rows(DENSE)[0].tolist())
-    named: dict[str, Any] = {name: torch.nn.Parameter(DTensor.from_local(torch.ones(4), shards, [Shard(0)]))
-                             for name, _ in model.named_parameters() if name.endswith("norm.weight")}
-    for each in named.values():
-        each.grad = each.detach().clone()
-    shares.sum_parts(named)
-    assert len(named) == 4 * SHAPE["num_hidden_layers"] + 1
-    assert all(isinstance(each.grad, DTensor) for each in named.values())
+def test_what_carries_a_state_along_a_sample_is_refused_where_that_would_be_wrong(world: Group) -> None:
+    model, tokens = make("qwen3_5_text"), torch.zeros(1, 8, dtype=torch.int64)
+    with pytest.raises(InputError, match="sequence_parallel=2 is not for qwen3_5_text models, whose Qwen3_5GatedDelta"):
+        divide_sequence(model, Mesh(world, {"sequence": 2}))
+    with pytest.raises(InputError, match="nothing keeps Qwen3_5GatedDeltaNet within one: set document_mask=false"):
+        LossModule(model, 1, torch.float32, 0.0, 8).hidden(tokens, tokens)
+    with pytest.raises(InputError, match="pipeline_parallel is not for gpt2 models"):
+        Pipeline(LossModule(make("gpt2"), 1, torch.float32, 0.0, 8), Mesh(world, {"pipeline": 2}), 1)
 
 
 def test_stage_3_with_selective_recomputation_is_for_layers_without_biases() -> None:

@@ -203,10 +203,10 @@ class WeightedRewards:
 def check_classifiers(parts: Sequence[Planned], nodes: Sequence[Planned]) -> None:
     """Check the classifiers that steps have as a reward. Raises InputError: there is none, or none with the label."""
     for node in parts:
-        rewards = {**node.config.rewards, **getattr(getattr(node.config, "guards", None), "true_reward", {})}
-        if given := {name: value for name, value in rewards.items() if name == "classifier"}:
+        each = node.config.rewards, getattr(getattr(node.config, "guards", None), "true_reward", {})
+        for given in (rewards["classifier"] for rewards in each if "classifier" in rewards):
             try:
-                WeightedRewards(given, Surroundings(classifier=node.config.classifier))
+                WeightedRewards({"classifier": given}, Surroundings(classifier=node.config.classifier))
             except InputError as error:
                 raise InputError(f"{node.place}.{error}") from None
 

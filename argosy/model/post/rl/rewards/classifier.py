@@ -22,11 +22,13 @@ class Classifier(Reward[ClassifierConfig]):
     def __init__(self, config: ClassifierConfig, surroundings: Surroundings) -> None:
         """Raises InputError: there is no such classifier, or it has no such label."""
         from argosy.model.infer.documents import check_model
+        from argosy.model.weights.elsewhere import download
         from argosy.model.weights.pretrained import load_config
 
         super().__init__(config, surroundings)
-        self._path = Path(surroundings.classifier)
-        check_model(surroundings.classifier, classifies=True, field="classifier")
+        check_model(name := surroundings.classifier, classifies=True, field="classifier")
+        self._path = Path(name) if Path(name).exists() else download(name, "classifier")
+        check_model(str(self._path), classifies=True, field="classifier")
         own = load_config(self._path)
         labels = {str(name): int(place) for place, name in own.id2label.items()}
         if config.label not in (allowed := labels if len(labels) > 1 else [""]):

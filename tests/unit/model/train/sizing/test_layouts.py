@@ -80,10 +80,12 @@ def test_traffic_is_that_of_the_papers() -> None:
         assert all(sent.nodes for sent in found)
     [sent] = [sent for sent in traffic(job, Layout(4, tensor=4), 8) if "tensor" in sent.purpose]
     tokens = 64 * job.sequence_length
-    assert sent.bytes == pytest.approx(32 * 4 * 2 * 3 / 4 * tokens * 4096 * 2)  # four sums in a block
+    assert sent.bytes == pytest.approx(32 * 4 * 3 / 4 * tokens * 4096 * (4 + 2))  # four gathers and sums in a block
     assert not sent.nodes
     [sent] = traffic(job, Layout(4, pipeline=4), 8)
-    assert (sent.kind, sent.bytes) == ("point to point", 2 * tokens * 4096 * 2)
+    assert (sent.kind, sent.bytes) == ("point to point", 2 * tokens * 4096 * 4)
+    [sent] = [sent for sent in traffic(job, Layout(4, context=4), 8) if "heads" in sent.purpose]
+    assert sent.bytes == 2 * 32 * 3 / 4 * tokens / 4 * (4 * (4096 + 2 * 1024) + 2 * 4096)
     mixtral = job_of(read_architecture({"model_type": "mixtral"}), micro_batch_size=1)
     assert "all-to-all" in {sent.kind for sent in traffic(mixtral, Layout(8, expert=8), 8)}
 
