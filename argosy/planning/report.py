@@ -243,8 +243,9 @@ def _sequence(job: Job, layout: Layout, per_node: int) -> list[Sent]:
 def _pipeline(job: Job, layout: Layout, per_node: int) -> list[Sent]:
     if layout.pipeline == 1:
         return []
-    return [Sent("point to point", "activations and their gradients between stages",
-                 2 * FLOAT * _tokens(job, layout) * job.model.hidden_size / layout.tensor, layout.gpus > per_node, 2.0 * layout.accumulation(job))]
+    sent = 2 * FLOAT * _tokens(job, layout) * job.model.hidden_size / layout.tensor
+    return [Sent("point to point", "activations and their gradients between stages", sent, layout.gpus > per_node,
+                 2.0 * layout.accumulation(job))]
 
 
 def _experts(job: Job, layout: Layout, per_node: int) -> list[Sent]:

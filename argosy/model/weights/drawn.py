@@ -72,7 +72,7 @@ class Drawn(Numbers):
         for name, parameter in model.named_parameters():
             first, calls = draws.of(parameter)
             copied = any(isinstance(each, Tensor) and each.is_meta for call in calls for each in call.arguments)
-            if copied or first is None and not (calls and calls[0].size == tuple(parameter.shape)):
+            if copied or (first is None and not (calls and calls[0].size == tuple(parameter.shape))):
                 raise InputError(f"the weight {name} of this {model.config.model_type} model is not made by operations "
                                  "that can be repeated alone: train it with engine=torch, on one device")
             self._made[name] = tuple(parameter.shape), parameter.dtype, first, calls
