@@ -4,44 +4,20 @@ One block at a time (regional compilation) takes the compiler as long for 80 blo
 weights, states and exports as they are."""
 
 import importlib.util
-import itertools
 import os
 import shutil
 from functools import partial
 from typing import Any
 
 import torch
-from torch import nn
 from torch.utils.checkpoint import create_selective_checkpoint_contexts
 
 from argosy.core.errors import InputError
+from argosy.model.train.layers.attention import blocks
 from argosy.model.train.layers.experts import mixtures
 
 _ATTENTION = ("flash_attention", "efficient_attention", "cudnn_attention", "flash_attention_for_cpu")
 _COMPILERS = {"cpu": ("CXX", "g++", "clang++"), "cuda": ("CC", "gcc", "clang")}  # a variable, then programs
-
-
-def blocks(model: Any) -> list[Any]:
-    """List the blocks of a causal model: the longest of its lists of modules."""
-    lists: list[list[Any]] = [list(each) for each in model.get_decoder().children() if isinstance(each, nn.ModuleList)]
-    return max(lists, key=len)
-
-
-def mixers(block: Any) -> list[Any]:
-    """List the parts of a block that let tokens see others, such as attention: transformers numbers their layers."""
-    return [each for each in block.children() if hasattr(each, "layer_idx")]
-
-
-def recurrent(model: Any) -> str:
-    """Name the kind of a causal model's parts that are no attention over all tokens or the last ones, such as linear
-    attention and convolutions, which carry a state along a sample; "" where there is none."""
-    kinds = getattr(model.config, "layer_types", None) or ["full_attention"]
-    for block, kind in zip(blocks(model), itertools.cycle(kinds), strict=False):
-        for each in mixers(block):
-            name = type(each).__name__
-            if "Attention" not in name or kind not in ("full_attention", "sliding_attention"):
-                return name
-    return ""
 
 
 def no_compiler(device: torch.device) -> str:

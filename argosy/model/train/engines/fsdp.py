@@ -11,11 +11,11 @@ from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
 
-from argosy.model.train.blocks import blocks
 from argosy.model.train.config.engine import FSDP
 from argosy.model.train.engines.parts import Place
 from argosy.model.train.engines.pipeline import PipelineEngine
 from argosy.model.train.engines.torch import TorchEngine
+from argosy.model.train.layers.attention import blocks
 from argosy.model.train.layers.experts import mixtures
 from argosy.model.train.parallelism.mesh import DENSE
 

@@ -4,13 +4,14 @@ A mask of every pair of a sample's tokens grows with the square of the length an
 needs the documents' ends alone (Dao et al. 2022; on GPUs torch's kernel for sequences of several lengths): it is an
 attention function of transformers, by its name in `model.config._attn_implementation`."""
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import pad, scaled_dot_product_attention
 
 from argosy.core.errors import InputError
@@ -21,6 +22,29 @@ MASKED = ("eager", "sdpa", "flex_attention")
 MASKED_LENGTH = 512  # on a CPU, a mask of all pairs is as fast as documents one by one up to about this length
 _ROWS = 256  # queries of which a piece with a mask has at most so many
 _UNKNOWN = ("softcap", "s_aux", "position_bias")  # what changes scores and no kernel here takes
+
+
+def blocks(model: Any) -> list[Any]:
+    """List the blocks of a causal model: the longest of its lists of modules."""
+    lists: list[list[Any]] = [list(each) for each in model.get_decoder().children() if isinstance(each, nn.ModuleList)]
+    return max(lists, key=len)
+
+
+def mixers(block: Any) -> list[Any]:
+    """List the parts of a block that let tokens see others, such as attention: transformers numbers their layers."""
+    return [each for each in block.children() if hasattr(each, "layer_idx")]
+
+
+def recurrent(model: Any) -> str:
+    """Name the kind of a causal model's parts that are no attention over all tokens or the last ones, such as linear
+    attention and convolutions, which carry a state along a sample; "" where there is none."""
+    kinds = getattr(model.config, "layer_types", None) or ["full_attention"]
+    for block, kind in zip(blocks(model), itertools.cycle(kinds), strict=False):
+        for each in mixers(block):
+            name = type(each).__name__
+            if "Attention" not in name or kind not in ("full_attention", "sliding_attention"):
+                return name
+    return ""
 
 
 def choose(wanted: Choice, device: torch.device, length: int) -> str:

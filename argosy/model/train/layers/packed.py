@@ -9,8 +9,7 @@ from torch import Tensor, nn
 
 from argosy.core.errors import InputError
 from argosy.corpus.tokens.windows import IGNORED
-from argosy.model.train.blocks import recurrent
-from argosy.model.train.layers.attention import MASKED, Choice, arguments, choose
+from argosy.model.train.layers.attention import MASKED, Choice, arguments, choose, recurrent
 from argosy.model.train.layers.experts import Routing, mixtures, use_experts
 
 

@@ -11,9 +11,8 @@ import torch.distributed as dist
 from torch import Tensor
 
 from argosy.core.errors import InputError
-from argosy.model.train.blocks import recurrent
 from argosy.model.train.layers import exchange
-from argosy.model.train.layers.attention import packed_attention
+from argosy.model.train.layers.attention import packed_attention, recurrent
 from argosy.model.train.parallelism import Group
 
 AXES = ("pipeline", "data", "expert", "sequence", "tensor")

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
 from argosy.core.errors import InputError
-from argosy.model.train.blocks import blocks, mixers
 from argosy.model.train.layers import gather_parts, part_of_sum, sum_of
+from argosy.model.train.layers.attention import blocks, mixers
 from argosy.model.train.layers.experts import parallelize_experts
 from argosy.model.train.parallelism import local_part
 from argosy.model.train.parallelism.mesh import DENSE, Mesh
