@@ -1,11 +1,12 @@
 """Optimizers, their parameter groups, learning-rate schedules, and states as plain tensors by name.
 
-Muon for the matrices, AdamW for the rest, as one optimizer. Jordan et al. 2024, "Muon: an optimizer for hidden layers
-in neural networks"; the update is scaled to AdamW's size (0.2 * sqrt(max(rows, columns)), Liu et al. 2025, "Muon is
-scalable for LLM training"), so that one learning rate serves both. Matrices of one shape are orthogonalised in one
-batched product, which is what makes it cheap on a CPU."""
+Muon or GaLore for the matrices, AdamW for the rest, as one optimizer. Jordan et al. 2024, "Muon: an optimizer for
+hidden layers in neural networks"; the update is scaled to AdamW's size (0.2 * sqrt(max(rows, columns)), Liu et al.
+2025, "Muon is scalable for LLM training"), so that one learning rate serves both. Matrices of one shape are
+orthogonalised in one batched product, which is what makes it cheap on a CPU."""
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor, distribute_tensor
+from torch.optim.adamw import adamw as update_adamw
 
 from argosy.core.errors import InputError
 from argosy.model.train.blocks import no_compiler
@@ -26,24 +28,32 @@ ITERATIONS = 5
 COMPARED = 2**15  # numbers of a weight by which the size of its update is known
 
 
-class MuonAdamW(torch.optim.AdamW):
-    """AdamW whose groups with `muon=True` hold matrices that are updated by Muon instead, in products of `dtype`."""
-
-    def __init__(self, groups: Iterable[dict[str, Any]], dtype: torch.dtype = torch.bfloat16, **adamw: Any) -> None:
-        super().__init__([{"muon": False, **group} for group in groups], **adamw)
-        self._dtype = dtype
+class MatrixAdamW(torch.optim.AdamW, ABC):
+    """AdamW whose groups with `matrices=True` are updated in a way of their own instead."""
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         every = self.param_groups
-        self.param_groups = [group for group in every if not group["muon"]]
+        self.param_groups = [group for group in every if not group.get("matrices")]
         try:
             super().step()
         finally:
             self.param_groups = every
         for group in every:
-            if group["muon"]:
+            if group.get("matrices"):
                 self._update_matrices(group)
+
+    @abstractmethod
+    def _update_matrices(self, group: dict[str, Any]) -> None:
+        """Update the matrices of a group."""
+
+
+class MuonAdamW(MatrixAdamW):
+    """Muon for the matrices, in products of `dtype`."""
+
+    def __init__(self, groups: Iterable[dict[str, Any]], dtype: torch.dtype = torch.bfloat16, **adamw: Any) -> None:
+        super().__init__(groups, **adamw)
+        self._dtype = dtype
 
     def _update_matrices(self, group: dict[str, Any]) -> None:
         by_shape: dict[tuple[int, ...], list[Tensor]] = {}
@@ -63,11 +73,39 @@ class MuonAdamW(torch.optim.AdamW):
             torch._foreach_add_(weights, updates, alpha=-group["lr"] * 0.2 * max(shape[-2:]) ** 0.5)
 
     def _momentum(self, parameter: Tensor) -> Tensor:
-        state = self.state[parameter]
-        if "momentum_buffer" not in state:
+        if "momentum_buffer" not in (state := self.state[parameter]):
             state["momentum_buffer"] = torch.zeros_like(parameter)
         buffer: Tensor = state["momentum_buffer"]
         return buffer
+
+
+class GaLoreAdamW(MatrixAdamW):
+    """AdamW for the matrices in the space of a gradient's largest singular vectors (Zhao et al. 2024): their groups
+    have the fields of GaLoreConfig."""
+
+    def _update_matrices(self, group: dict[str, Any]) -> None:
+        for parameter in (each for each in group["params"] if each.grad is not None):
+            update = _low_rank(parameter.grad, self.state[parameter], group)
+            parameter.mul_(1 - group["lr"] * group["weight_decay"]).add_(update, alpha=group["scale"])
+
+
+def _low_rank(gradient: Tensor, state: dict[str, Tensor], group: dict[str, Any]) -> Tensor:
+    """Return AdamW's update by the projected gradient, projected back; each expert's matrix by itself."""
+    tall = gradient.shape[-2] >= gradient.shape[-1]  # its columns are projected, the shorter side
+    if int(state.get("step", 0)) % group["update_gap"] == 0:
+        finite = gradient.nan_to_num(0.0, 0.0, 0.0)  # the loss tells of numbers that are not, as with other optimizers
+        left, _, right = torch.linalg.svd(finite, full_matrices=False)
+        rank = math.ceil(group["rank"] * min(gradient.shape[-2:]))
+        state["projector"] = (right.mT if tall else left)[..., :rank].contiguous()
+    projector = state["projector"]
+    low = gradient @ projector if tall else projector.mT @ gradient
+    if "step" not in state:
+        state |= {"step": low.new_zeros(()), "exp_avg": torch.zeros_like(low), "exp_avg_sq": torch.zeros_like(low)}
+    update, (beta1, beta2) = torch.zeros_like(low), group["betas"]
+    update_adamw(
+        [update], [low], [state["exp_avg"]], [state["exp_avg_sq"]], [], [state["step"]], fused=True, amsgrad=False,
+        beta1=beta1, beta2=beta2, lr=group["lr"], weight_decay=0.0, eps=group["eps"], maximize=False)
+    return update @ projector.mT if tall else projector @ update
 
 
 def _whole(locals_: Sequence[Tensor], parameters: Sequence[Tensor]) -> list[Tensor]:
@@ -110,13 +148,13 @@ def make_optimizer(model: Any, config: TrainConfig) -> torch.optim.Optimizer:
     matrices = [p for p in parameters if id(p) not in vectors | embedding]  # of experts too, in one tensor
     others = [p for p in parameters if id(p) in vectors | embedding]
     adamw: dict[str, Any] = {"lr": config.learning_rate, "betas": (config.beta1, config.beta2), "fused": True}
+    groups = _rated(model, config, [{"params": matrices, "weight_decay": config.weight_decay, "matrices": True},
+                                    {"params": others, "weight_decay": 0.0}])
     if config.optimizer == "muon":
-        groups = _rated(model, config, [{"params": matrices, "weight_decay": config.weight_decay, "muon": True},
-                                        {"params": others, "weight_decay": 0.0}])
         # A phase in float32 may be on a CPU without instructions for bfloat16, where that takes three times as long.
         return MuonAdamW(groups, torch.float32 if config.dtype == "float32" else torch.bfloat16, **adamw)
-    groups = _rated(model, config, [{"params": matrices, "weight_decay": config.weight_decay},
-                                    {"params": others, "weight_decay": 0.0}])
+    if config.optimizer == "galore":
+        return GaLoreAdamW([{**group, **config.galore.model_dump()} for group in groups], **adamw)
     if config.optimizer == "adafactor":  # its rate is a share of the root mean square of a parameter
         return torch.optim.Adafactor(groups, lr=config.learning_rate)
     if config.optimizer == "adamw_8bit":

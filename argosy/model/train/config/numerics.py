@@ -2,17 +2,33 @@
 
 from typing import Annotated, Any, Literal, Self
 
-from argosy.core.config.schema import ADDED
+from pydantic import Field
+
+from argosy.core.config.schema import ADDED, Config
 from argosy.core.step.machine import fast_products
 from argosy.model.train.config.engine import EngineConfig
+
+
+class GaLoreConfig(Config):
+    """The projection of gradients."""
+
+    rank: float = Field(0.25, gt=0, le=1)
+    """Rank of the projected gradient of a matrix, over its shorter side."""
+    update_gap: int = Field(200, ge=1)
+    """Steps between two projectors, each of a gradient's singular vectors."""
+    scale: float = Field(0.25, gt=0)
+    """Factor of the matrices' updates: their learning rate is so many times `learning_rate`."""
 
 
 class NumericsConfig(EngineConfig):
     """Fields of every phase that name its precision, its kernels and its optimizer."""
 
-    optimizer: Literal["adamw", "muon", "adafactor", "adamw_8bit"] = "adamw"
+    optimizer: Literal["adamw", "muon", "adafactor", "adamw_8bit", "galore"] = "adamw"
     """AdamW; Muon (Jordan et al. 2024) for the matrices with AdamW for the rest; Adafactor (Shazeer & Stern 2018), a
-    mean for each row and column; AdamW whose moments have 8 bits (Dettmers et al. 2022; needs torchao)."""
+    mean for each row and column; AdamW whose moments have 8 bits (Dettmers et al. 2022; needs torchao); AdamW whose
+    moments of matrices are of gradients of low rank (GaLore, Zhao et al. 2024)."""
+    galore: Annotated[GaLoreConfig, ADDED] = GaLoreConfig()
+    """Config of optimizer=galore."""
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "bfloat16"
     """Precision of matrix products; weights and optimizer are float32 either way. auto: bfloat16, or float32 on a CPU
     without instructions for it. float16 scales its loss (Micikevicius et al. 2018), on GPUs without bfloat16."""
@@ -40,9 +56,10 @@ class NumericsConfig(EngineConfig):
         if self.optimizer == "muon" and self.tensor_parallel > 1:
             return (f"optimizer=muon needs whole matrices, which tensor_parallel={self.tensor_parallel} cuts up: set "
                     "tensor_parallel=1 (engine=fsdp shards weights all the same), or optimizer=adamw")
-        if self.optimizer not in ("adafactor", "adamw_8bit"):
+        if self.galore != GaLoreConfig() and self.optimizer != "galore":
+            return f"galore is for optimizer=galore, and this is {self.optimizer}: set that, or leave galore out"
+        if (what := _WHOLE.get(self.optimizer)) is None:
             return ""
-        what = "rows and columns" if self.optimizer == "adafactor" else "blocks of 256 numbers"
         if self.tensor_parallel * self.expert_parallel > 1:
             return (f"optimizer={self.optimizer} needs whole {what}, which tensor_parallel={self.tensor_parallel} and "
                     f"expert_parallel={self.expert_parallel} cut up: set both to 1, or optimizer=adamw")
@@ -95,6 +112,7 @@ class NumericsConfig(EngineConfig):
         return ""
 
 
+_WHOLE = {"adafactor": "rows and columns", "adamw_8bit": "blocks of 256 numbers", "galore": "matrices"}
 _OF_GPUS: tuple[tuple[str, Any, str, str], ...] = (
     ("dtype", "float16", "bfloat16, or float32", "scales its loss for the GPUs that have no bfloat16"),
     ("tf32", True, "false", "needs a GPU of compute capability 8.0 or more"),

@@ -32,6 +32,8 @@ class Job:
     """Whether there is a mask of each pair of a sample's tokens."""
     attention: Literal["fused", "plain"] = "fused"
     """Whether the scores are kept (plain), or made anew in the backward (FlashAttention, Dao et al. 2022)."""
+    galore_rank: float = 0.25
+    """Rank of a gradient over a matrix's shorter side, with optimizer=galore."""
 
     @property
     def divisible(self) -> bool:
@@ -104,7 +106,8 @@ def read_job(config: Mapping[str, Any], model: Architecture, *, on_cpu: bool = F
     micro = 0 if config["micro_batch_size"] == "auto" else config["micro_batch_size"]
     return Job(model, length, config["global_batch_size"], micro, config["tokens"], config["optimizer"],
                "float32" if config["dtype"] == "float32" else "autocast",
-               config["document_mask"] and attention in ("eager", "sdpa"), "plain" if attention == "eager" else "fused")
+               config["document_mask"] and attention in ("eager", "sdpa"), "plain" if attention == "eager" else "fused",
+               config["galore"]["rank"])
 
 
 def engine_of(config: Mapping[str, Any], *, on_cpu: bool) -> str:

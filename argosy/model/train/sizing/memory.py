@@ -12,6 +12,7 @@ from argosy.model.train.sizing.job import FLOAT, Job, Layout
 CUDA_CONTEXT = 1.3e9  # context and kernels, as "Model training anatomy" of transformers' documentation measures them
 BUCKET = 500_000_000  # numbers of DeepSpeed's reduce_bucket_size and allgather_bucket_size, by default
 LIVE = 1_000_000_000  # and of stage3_max_live_parameters
+HIDDEN = ("attention", "mlp", "router", "experts")  # parts whose matrices have an optimizer of their own
 CHUNK = 256  # tokens whose logits argosy/model/train/layers/loss.py holds at once
 
 
@@ -63,13 +64,16 @@ def uncut(job: Job, layout: Layout) -> float:
 
 def moments(job: Job, weight: Weight) -> float:
     """Return the bytes that the optimizer keeps of a parameter, its float32 copy aside."""
-    hidden = weight.is_matrix and weight.part in ("attention", "mlp", "router")
+    hidden = weight.is_matrix and weight.part in HIDDEN
     if job.optimizer == "muon" and hidden:
         return FLOAT  # Jordan et al. 2024: a momentum alone
     if job.optimizer == "adafactor":  # Shazeer & Stern 2018: a mean for each row and column
         return 4 * (weight.rows + weight.columns) / (weight.rows * weight.columns) if weight.is_matrix else 4
     if job.optimizer == "adamw_8bit" and weight.is_matrix:
         return 2 + 8 / 256  # Dettmers et al. 2022: a float32 scale for a block of 256
+    if job.optimizer == "galore" and hidden:  # Zhao et al. 2024: two moments and the projector
+        short, long = sorted((weight.rows, weight.columns))
+        return job.galore_rank * FLOAT * (2 + short / long)
     return 2 * FLOAT
 
 
@@ -190,8 +194,17 @@ def _end_of_backward(job: Job, layout: Layout, gradients: float) -> dict[str, fl
 
 
 def _update(job: Job, layout: Layout, gradients: float) -> dict[str, float]:
-    work = _orthogonalization(job, layout) if job.optimizer == "muon" else 0.0
-    return {"gradients": gradients, "communication": _buffers(job, layout)["update"], "optimizer's work": work}
+    work = {"muon": _orthogonalization, "galore": _decomposition}.get(job.optimizer)
+    return {"gradients": gradients, "communication": _buffers(job, layout)["update"],
+            "optimizer's work": work(job, layout) if work else 0.0}
+
+
+def _decomposition(job: Job, _: Layout) -> float:
+    """Count what GaLore makes of a gradient for a projector: two copies, singular vectors of both sides, the work of
+    LAPACK (three squares of the shorter side)."""
+    count = {"experts": job.model.experts}
+    return max(FLOAT * count.get(each.part, 1) * (3 * each.rows * each.columns + 4 * min(each.rows, each.columns)**2)
+               for each in job.model.weights() if each.is_matrix and each.part in HIDDEN)
 
 
 def _orthogonalization(job: Job, layout: Layout) -> float:
@@ -199,7 +212,7 @@ def _orthogonalization(job: Job, layout: Layout) -> float:
     of the matrices with themselves, and the update of the shape before."""
     shapes: dict[tuple[int, int], float] = {}
     for weight, count, _ in on_gpu(job, layout):
-        if weight.is_matrix and weight.part in ("attention", "mlp", "router"):
+        if weight.is_matrix and weight.part in HIDDEN:
             shapes[weight.rows, weight.columns] = shapes.get((weight.rows, weight.columns), 0.0) + count
     most = before = 0.0
     for shape, count in shapes.items():

@@ -175,9 +175,10 @@ def test_an_optimizer_goes_on_in_equal_bytes(tmp_path: Path, torchao: dict[str, 
     monkeypatch.setattr(optim, "no_compiler", lambda device: "")
     for optimizer in ("adafactor", "adamw_8bit"):
         goes_on(tmp_path / optimizer, optimizer=optimizer)
+    goes_on(tmp_path, optimizer="galore", galore={"update_gap": 3})  # the state is between two projectors
 
 
-@pytest.mark.parametrize("fields", [{}, {"optimizer": "muon"}, {"optimizer": "adafactor"}])
+@pytest.mark.parametrize("fields", [{}, {"optimizer": "muon"}, {"optimizer": "adafactor"}, {"optimizer": "galore"}])
 def test_a_phase_with_the_optimizer_of_the_one_before_is_one_run(tmp_path: Path, fields: dict[str, Any]) -> None:
     whole, before, after = (tiny_engine(keep_optimizer=True, **fields) for _ in range(3))
     for step in range(2):

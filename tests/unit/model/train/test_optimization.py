@@ -4,6 +4,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -13,7 +14,7 @@ from transformers import get_scheduler
 
 from argosy.model.train.config import TrainConfig
 from argosy.model.train.config.model import ModelConfig
-from argosy.model.train.optim import MuonAdamW, learning_rate, make_optimizer, set_rate
+from argosy.model.train.optim import GaLoreAdamW, MuonAdamW, learning_rate, make_optimizer, set_rate
 from argosy.model.train.phase import build_model, lengthen
 from argosy.model.train.precision import _in_float32, speed_up_bfloat16
 from argosy.model.weights.adapters import LoRAConfig
@@ -56,7 +57,7 @@ def test_muon_equals_torch_on_matrices(dtype: torch.dtype) -> None:
     torch.manual_seed(0)
     ours = [torch.nn.Parameter(torch.randn(shape)) for shape in ((8, 24), (24, 8), (2, 8, 24))]  # the last of experts
     theirs = [torch.nn.Parameter(p.detach().clone()) for p in (*ours[:2], *ours[2])]
-    a = MuonAdamW([{"params": ours, "muon": True, "weight_decay": 0.1}], dtype, lr=0.02)
+    a = MuonAdamW([{"params": ours, "matrices": True, "weight_decay": 0.1}], dtype, lr=0.02)
     b = torch.optim.Muon(theirs, lr=0.02, weight_decay=0.1, momentum=0.95, adjust_lr_fn="match_rms_adamw")
     for _ in range(3):
         for p in ours:
@@ -69,7 +70,36 @@ def test_muon_equals_torch_on_matrices(dtype: torch.dtype) -> None:
         torch.testing.assert_close(p, q, rtol=0, atol=1e-3)  # torch's is bfloat16 inside
 
 
-@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_galore_is_adamw_in_the_space_of_a_gradient_s_largest_singular_vectors() -> None:
+    """By numpy, over three projectors, of which none says which sign a singular vector has."""
+    torch.manual_seed(0)
+    ours = [torch.nn.Parameter(torch.randn(*shape)) for shape in ((6, 9), (9, 6), (2, 8, 8))]
+    made = GaLoreAdamW([{"params": ours, "matrices": True, "weight_decay": 0.1, "rank": 0.3, "update_gap": 2,
+                         "scale": 0.5}], lr=0.02, betas=(0.9, 0.95))  # fmt: skip
+    weights = [each.detach().double().numpy().copy() for each in ours]
+    kept: dict[Any, Any] = {}
+    for step in range(6):
+        for parameter in ours:
+            parameter.grad = torch.randn_like(parameter)
+        made.step()
+        for number, parameter in enumerate(ours):
+            for at in np.ndindex(*parameter.shape[:-2]):
+                weight, gradient = weights[number][at], parameter.grad[at].double().numpy()
+                weight, gradient = (weight.T, gradient.T) if len(weight) >= weight.shape[1] else (weight, gradient)
+                basis, first, second = kept.get((number, at), (None, 0.0, 0.0))
+                if step % 2 == 0:
+                    basis = np.linalg.svd(gradient)[0][:, :math.ceil(0.3 * len(weight))]
+                    basis *= np.sign((basis * made.state[parameter]["projector"][at].numpy()).sum(0))
+                first = 0.9 * first + 0.1 * basis.T @ gradient
+                second = 0.95 * second + 0.05 * (basis.T @ gradient) ** 2
+                kept[number, at] = basis, first, second
+                adam = first / (1 - 0.9 ** (step + 1)) / (np.sqrt(second / (1 - 0.95 ** (step + 1))) + 1e-8)
+                weight -= 0.02 * 0.1 * weight + 0.02 * 0.5 * basis @ adam
+    for parameter, weight in zip(ours, weights, strict=True):
+        torch.testing.assert_close(parameter.detach().double().numpy(), weight, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "muon", "galore"])
 def test_only_hidden_matrices_decay_and_every_parameter_is_trained(optimizer: Any) -> None:
     model = tiny()
     made = make_optimizer(model, TrainConfig(optimizer=optimizer, weight_decay=0.1))
@@ -126,6 +156,8 @@ def test_lengthening_keeps_the_weights_and_slows_the_rotations() -> None:
     ({"mixture": {"en": math.inf, "code": 1}}, r"mixture\.en\s+Input should be a finite number"),
     ({"weight_decay": math.nan}, "finite number"),
     ({"optimizer": "adafactor", "engine": "zero"}, "needs whole rows and columns, which engine=zero cuts up"),
+    ({"optimizer": "galore", "engine": "fsdp"}, "needs whole matrices, which engine=fsdp cuts up .*: set engine=torch"),
+    ({"galore": {"rank": 0.5}}, "galore is for optimizer=galore, and this is adamw: set that, or leave"),
     ({"optimizer": "adamw_8bit", "engine": "fsdp"}, "needs whole blocks of 256 .* engine=fsdp .*: set engine=torch"),
     ({"dtype": "float16", "engine": "zero"}, "engine=torch, ddp and fsdp alone: .* or dtype=bfloat16"),
     ({"fp8": True, "dtype": "float32"}, "fp8=true is with dtype=bfloat16, and this is float32"),
