@@ -222,7 +222,7 @@ def _tokens(job: Job, layout: Layout) -> float:
 def _tensor(job: Job, layout: Layout) -> list[Sent]:
     ring = (layout.tensor - 1) / layout.tensor
     blocks = -(-job.model.layers // layout.pipeline)
-    times = 6 if layout.recompute == "full" else 4  # there and back around attention and feed-forward, each way
+    times = 4 + 2 * layout.again  # there and back around attention and feed-forward, each way
     width = FLOAT + job.product  # gathered is the norm's output, in float32, and summed the product
     total = times * blocks * ring * _tokens(job, layout) * job.model.hidden_size * width
     messages = times * blocks * layout.accumulation(job) if layout.tensor > 1 else 0.0
@@ -234,7 +234,7 @@ def _sequence(job: Job, layout: Layout, per_node: int) -> list[Sent]:
     """Count queries, keys and values, in float32, and what attention makes of them, there and back."""
     model, away = job.model, (layout.context - 1) / layout.context
     width = FLOAT * (model.query_size + 2 * model.kv_size) + job.product * model.query_size
-    times, blocks = 3 if layout.recompute == "full" else 2, -(-model.layers // layout.pipeline)
+    times, blocks = 2 + layout.again, -(-model.layers // layout.pipeline)
     total = times * blocks * away * width * _tokens(job, layout) / layout.tensor
     return [Sent("all-to-all", "heads of sequence parallelism", total, layout.context * layout.tensor > per_node,
                  4.0 * times * blocks * layout.accumulation(job))]

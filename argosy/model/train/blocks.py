@@ -47,15 +47,17 @@ def compile_blocks(model: Any, device: torch.device) -> None:
         block.compile()
 
 
-def recompute(model: Any, how: str) -> None:
-    """Have each block of a causal model of transformers keep its input alone (`how` full), or its matrix products and
-    attention too (selective); none changes nothing. The numbers stay as they are."""
+def recompute(model: Any, how: str, share: float) -> None:
+    """Have a share of the blocks of a causal model of transformers, spread evenly, keep their input alone (`how` full),
+    or their matrix products and attention too (selective); none changes nothing. The numbers stay as they are."""
     if how == "none":
         return
     settings: dict[str, Any] = {"use_reentrant": False}
     if how == "selective":
         settings["context_fn"] = partial(create_selective_checkpoint_contexts, _kept())
     model.activation_checkpointing_enable(activation_checkpointing_kwargs=settings)
+    for index, block in enumerate(blocks(model)):
+        block.gradient_checkpointing = int((index + 1) * share) > int(index * share)
 
 
 def _kept() -> list[Any]:

@@ -237,6 +237,9 @@ class EngineConfig(MeshConfig):
     recompute: Annotated[Literal["none", "selective", "full"], ADDED] = "none"
     """Activations that the backward computes again to keep less: full all of a block but its input (Chen et al. 2016),
     selective all but the matrix products and the attention (Korthikanti et al. 2022)."""
+    recompute_blocks: Annotated[Annotated[float, Field(gt=0, le=1)] | Literal["auto"], ADDED] = 1.0
+    """Share of the blocks that `recompute` is for, spread evenly; auto: the quarters of them after which, by the
+    planner's figure, the rest fits in the memory."""
     resume: Annotated[str, ADDED] = ""
     """State to go on from, `STAGE-DIGEST/state/step-N` of the same store, of a run that differs in the fields above,
     `processes`, `threads` and `micro_batch_size` alone; its digest and step count as input."""
@@ -275,6 +278,12 @@ class EngineConfig(MeshConfig):
     def check_fields(self) -> None:
         if problem := self.engine.problem(self):
             raise ValueError(problem)
+        if self.recompute_blocks != 1 and self.recompute == "none":
+            raise ValueError(f"recompute_blocks={self.recompute_blocks} is of recompute=full or selective, and this "
+                             "is none: leave it out")
+        if self.recompute_blocks == "auto" and self.recompute != "full":
+            raise ValueError("recompute_blocks=auto asks the planner, which knows recompute=full alone: set that, or a "
+                             "number")
         if self.pipeline_schedule == "zero_bubble" and self.recompute != "none":
             raise ValueError(f"recompute={self.recompute} with pipeline_schedule=zero_bubble would compute each block "
                              "twice more, for its input's gradient and for its weights': set recompute=none, or "

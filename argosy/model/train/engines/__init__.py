@@ -14,10 +14,10 @@ def make_engine(model: Any, channels: int, config: "TrainConfig", group: "Group"
     """Return the engine that the config names, around `model`, whose losses are by `channels` channels.
 
     `wrap`: makes the module of another loss of the model, on its device (`Engine`); None: that of a language model."""
-    from argosy.model.train.engines.fitting import with_micro_batch
+    from argosy.model.train.engines.fitting import settled
     from argosy.model.train.sizing.job import engine_of
 
-    config = with_micro_batch(config, model, group)
+    config = settled(config, model, group)
     if config.pipeline_parallel > 1 and config.engine.name in ("fsdp", "ddp"):
         from argosy.model.train.engines.fsdp import FSDPPipelineEngine
 

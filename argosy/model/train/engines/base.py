@@ -51,7 +51,7 @@ class Engine(ABC):
         if problem := config.shape_problem(model.config.to_dict()):
             raise InputError(problem)
         self.mesh = Mesh(group, {name.removesuffix("_parallel"): size for name, size in config.divisors.items()})
-        recompute(model, config.recompute)
+        recompute(model, config.recompute, float(config.recompute_blocks))
         if config.compile:
             compile_blocks(model, group.device)
         self.shares = Shares(model, self.mesh)

@@ -6,6 +6,7 @@ device's to refuse: there the planner (argosy/model/train/sizing) says beforehan
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -22,6 +23,7 @@ from argosy.model.train.sizing.architecture import read_architecture
 from argosy.model.train.sizing.gpus import RESERVE
 from argosy.model.train.sizing.job import read_job, read_layout
 from argosy.model.train.sizing.layouts import fit
+from argosy.model.train.sizing.memory import memory
 
 
 class MicroBatch:
@@ -58,23 +60,32 @@ class MicroBatch:
         return None if float(self._group.sum(failed)) else result
 
 
-def with_micro_batch(config: TrainConfig, model: Any, group: Group) -> TrainConfig:
-    """Return the config with the planner's micro-batch, where it is auto and cannot be tried.
+def settled(config: TrainConfig, model: Any, group: Group) -> TrainConfig:
+    """Return the config with the planner's recomputation and micro-batch, where they are auto and cannot be tried.
 
     Raises InputError: the planner does not know the architecture."""
-    if config.micro_batch_size != "auto" or _can_try(config, group):
+    tried = config.micro_batch_size != "auto" or _can_try(config, group)
+    if tried and config.recompute_blocks != "auto":
         return config
+    field = "recompute_blocks" if config.recompute_blocks == "auto" else "micro_batch_size"
     try:
         architecture = read_architecture(model.config.to_dict())
     except InputError as error:
-        raise InputError(f"micro_batch_size=auto asks the planner, to which this model is unknown ({error}): give a "
+        raise InputError(f"{field}=auto asks the planner, to which this model is unknown ({error}): give a "
                          "number") from None
     fields, on_cpu = config.model_dump(), group.device.type == "cpu"
     job, layout = read_job(fields, architecture, on_cpu=on_cpu), read_layout(fields, group.world, on_cpu=on_cpu)
-    found = fit(job, layout, _capacity(group) * (1 - RESERVE)).job.micro_batch_size
-    size = group.agreed(found)
-    print(f"micro_batch_size={size}, by the planner's figure (argosy size)", flush=True)
-    return config.model_copy(update={"micro_batch_size": size})
+    usable, found = _capacity(group) * (1 - RESERVE), {}
+    if field == "recompute_blocks":
+        fitting = (share for share in (0.25, 0.5, 0.75)
+                   if memory(job, replace(layout, recomputed=share)).total <= usable)
+        found[field] = group.agreed(next(fitting, 1.0))
+        layout = replace(layout, recomputed=found[field])
+    if not tried:
+        found["micro_batch_size"] = group.agreed(fit(job, layout, usable).job.micro_batch_size)
+    for name, value in found.items():
+        print(f"{name}={value}, by the planner's figure (argosy size)", flush=True)
+    return config.model_copy(update=found)
 
 
 def _can_try(config: TrainConfig, group: Group) -> bool:

@@ -76,6 +76,7 @@ def _fields(tried: Proposal, config: Mapping[str, Any]) -> dict[str, Any] | None
     if named is None:
         return None
     axes: dict[str, Any] = {f"{axis}_parallel": 1 for axis in ("tensor", "pipeline", "sequence", "expert")}
+    axes["recompute_blocks"] = 1.0
     if tried.layout.pipeline == 1:
         axes["pipeline_interleave"] = 1
     if tried.layout.pipeline == 1 or tried.layout.recompute != "none":

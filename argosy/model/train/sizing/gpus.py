@@ -83,7 +83,7 @@ def training_flops(job: Job, layout: Layout, tokens: int) -> int:
     """Return the FLOPs of training on `tokens`: forward, a backward of twice as many, and what is made anew."""
     forward = forward_flops(job.model, tokens, job.sequence_length)
     head = 2 * job.model.vocab_size * job.model.hidden_size * tokens
-    return 3 * forward + (forward - head if layout.recompute == "full" else 0)
+    return 3 * forward + int((forward - head) * layout.again)
 
 
 def six_n_d(model: Architecture, tokens: int) -> int:

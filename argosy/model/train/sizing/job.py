@@ -73,10 +73,17 @@ class Layout:
     offload: Offload = "none"
     """State in the CPU's memory: the optimizer's and the gradients (Ren et al. 2021), or the weights too."""
     recompute: Recompute = "none"
+    recomputed: float = 1.0
+    """Share of the blocks that it is for."""
     context: int = 1
     """Processes that have a part of each sample (Ulysses, Jacobs et al. 2023)."""
     gathered: int = FLOAT
     """Bytes of a weight of a block as FSDP2 gathers it."""
+
+    @property
+    def again(self) -> float:
+        """Share of the blocks that are computed twice."""
+        return self.recomputed if self.recompute == "full" else 0.0
 
     @property
     def data(self) -> int:
@@ -134,8 +141,9 @@ def read_layout(config: Mapping[str, Any], processes: int, *, on_cpu: bool = Fal
     zero = 3 if engine == "fsdp" else options.get("stage", 1) if options["name"] == "zero" else 0
     axes = {ours: config.get(f"{name}_parallel", 1) for ours, name in
             (("tensor", "tensor"), ("pipeline", "pipeline"), ("expert", "expert"), ("context", "sequence"))}
+    share = config.get("recompute_blocks", 1.0)
     plain = Layout(processes, zero=zero, engine=engine, shard=options.get("shard_size", 0),
-                   offload=options.get("offload", "none"),
+                   recomputed=1.0 if share == "auto" else share, offload=options.get("offload", "none"),
                    recompute="full" if config.get("recompute") == "full" else "none",
                    gathered=2 if options.get("param_dtype") == "bfloat16" else FLOAT)
     return replace(plain, **axes)

@@ -71,7 +71,7 @@ def fields(layout: Layout) -> dict[str, Any] | None:
         offload = {"offload": layout.offload} if layout.offload != "none" else {}
         found["engine"] = {"name": "zero", "stage": layout.zero, **offload}
     if layout.recompute == "full":
-        found["recompute"] = "full"
+        found |= {"recompute": "full"} | ({"recompute_blocks": layout.recomputed} if layout.recomputed < 1 else {})
     return found
 
 

@@ -131,7 +131,7 @@ def _activations(job: Job, layout: Layout) -> float:
 def _loss(job: Job, layout: Layout, gradients: float) -> dict[str, float]:
     """Count the moment at which the loss makes its gradients."""
     waiting = _waiting(job, layout, gradients)
-    casts = 0.0 if layout.recompute == "full" else _casts(job, layout, whole=True)
+    casts = (1 - layout.again) * _casts(job, layout, whole=True)
     return {"activations": _activations(job, layout), "gradients": waiting, "logits and loss": _logits(job, layout),
             "communication": _buffers(job, layout)["loss"], "copies of weights": casts}
 
@@ -162,7 +162,8 @@ def _backward(job: Job, layout: Layout, gradients: float) -> dict[str, float]:
             "gradients": _waiting(job, layout, gradients),
             "logits and loss": _head(job, layout) if layout.pipeline == 1 else 0.0,
             "communication": _buffers(job, layout)["backward"],
-            "copies of weights": _casts(job, layout, whole=layout.recompute != "full")}
+            "copies of weights": max((1 - layout.again) * _casts(job, layout, whole=True),
+                                     _casts(job, layout, whole=False))}
 
 
 def _waiting(job: Job, layout: Layout, gradients: float) -> float:

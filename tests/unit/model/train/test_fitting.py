@@ -1,5 +1,6 @@
 """Micro-batches that are found by trying or by the planner, advice where nothing fits, and weights of channels."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +12,7 @@ from torch.nn import functional as F
 from argosy.core.errors import InputError, StepError
 from argosy.model.train.config import TrainConfig
 from argosy.model.train.engines import fitting
-from argosy.model.train.engines.fitting import explained, with_micro_batch
+from argosy.model.train.engines.fitting import explained, settled
 from argosy.model.train.engines.torch import TorchEngine
 from argosy.model.train.parallelism import Group
 from argosy.model.train.phase import loss_weights
@@ -77,10 +78,17 @@ def test_where_trying_cannot_be_the_planner_says_the_micro_batch(monkeypatch: py
     usable = needed(job, read_layout(config.model_dump(), 1, on_cpu=True)).total
     for held, size in ((usable + 1e4, 16), (usable - 1e4, 8), (1e12, 64)):
         monkeypatch.setattr(fitting, "usable_memory_gb", lambda held=held: held / 0.92 / 1e9)
-        assert with_micro_batch(config, model, Group()).micro_batch_size == size
+        assert settled(config, model, Group()).micro_batch_size == size
+    config = TrainConfig(recompute="full", recompute_blocks="auto", global_batch_size=64, sequence_length=512)
+    layout = read_layout(config.model_dump(), 1, on_cpu=True)
+    job = read_job(config.model_dump(), read_architecture(model.config.to_dict()), on_cpu=True)
+    for share in (0.25, 0.75, 1.0):
+        held = needed(job, replace(layout, recomputed=share)).total + 1e4
+        monkeypatch.setattr(fitting, "usable_memory_gb", lambda held=held: held / 0.92 / 1e9)
+        assert settled(config, model, Group()).recompute_blocks == share
     other = SimpleNamespace(config=SimpleNamespace(to_dict=lambda: {"model_type": "other"}))
     with pytest.raises(InputError, match=r"this model is unknown .*: give a number"):
-        with_micro_batch(config, other, Group())
+        settled(config, other, Group())
     with pytest.raises(ValidationError, match="micro_batch_size=auto is not for pipeline_parallel=2"):
         TrainConfig(micro_batch_size="auto", pipeline_parallel=2, processes=2)
 

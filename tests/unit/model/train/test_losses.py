@@ -124,8 +124,9 @@ def test_recomputed_activations_give_the_same_numbers_and_are_not_kept(model: An
     config = {"sequence_length": length, "dtype": "float32", "document_mask": False}
     inputs = torch.randint(0, 50, (2, length), generator=torch.Generator().manual_seed(0))
     results, kept, flops = [], [], []
-    for how in ("none", "selective", "full"):
-        engine = TorchEngine(copy.deepcopy(model), 1, TrainConfig(recompute=how, **config), Group())
+    for how, share in (("none", 1), ("selective", 1), ("full", 1), ("full", 0.5)):
+        own = TrainConfig(recompute=how, recompute_blocks=share, **config)
+        engine = TorchEngine(copy.deepcopy(model), 1, own, Group())
         sizes: list[int] = []
 
         def keep(tensor: torch.Tensor, sizes: list[int] = sizes) -> torch.Tensor:
@@ -141,8 +142,9 @@ def test_recomputed_activations_give_the_same_numbers_and_are_not_kept(model: An
         results.append([loss.detach(), *(parameter.grad for parameter in engine.module.parameters())])
     for other in results[1:]:
         torch.testing.assert_close(other, results[0], rtol=0, atol=0)
-    assert max(kept[1:]) < kept[0] / 2
-    assert flops[0] == flops[1] < flops[2]  # selective keeps what costs operations
+    assert max(kept[1:3]) < kept[0] / 2
+    assert kept[3] == (kept[0] + kept[2]) / 2
+    assert flops[0] == flops[1] < flops[3] < flops[2]  # selective keeps what costs operations
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.7])

@@ -2,7 +2,7 @@
 
 import weakref
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -121,23 +121,24 @@ class Case:
     model: dict[str, Any]
     train: dict[str, Any]
     vocab: int = 512
-    recompute: bool = False
 
 
 WIDE = {"hidden_size": 256, "intermediate_size": 768, "num_key_value_heads": 4}
 LONG = {"sequence_length": 512, "global_batch_size": 4}
+FULL = {"recompute": "full"}
 CASES = {
     "base": Case({}, {}),
     "long": Case({}, LONG),
     "untied": Case({"tie_word_embeddings": False}, {}, 2048),
     "vocabulary": Case({}, {}, 8192),
-    "recompute": Case({}, {}, recompute=True),
-    "recompute-long": Case({"num_hidden_layers": 8}, LONG, recompute=True),
+    "recompute": Case({}, FULL),
+    "recompute-long": Case({"num_hidden_layers": 8}, {**LONG, **FULL}),
+    "recompute-half": Case({"num_hidden_layers": 8}, {**LONG, **FULL, "recompute_blocks": 0.5}),
     "wide": Case(WIDE, {}, 1024),
     "one-sample": Case({**WIDE, "num_hidden_layers": 6}, {"global_batch_size": 1}),
     "accumulation": Case({"hidden_size": 128}, {"micro_batch_size": 2}, 1024),
     "bfloat16-long": Case({}, {"dtype": "bfloat16", **LONG}, 1024),
-    "bfloat16-recompute": Case({"hidden_size": 128}, {"dtype": "bfloat16", **LONG}, 1024, recompute=True),
+    "bfloat16-recompute": Case({"hidden_size": 128}, {"dtype": "bfloat16", **LONG, **FULL}, 1024),
     "muon": Case(WIDE, {"optimizer": "muon", "global_batch_size": 1}, 1024),
     "qwen3": Case({"model_type": "qwen3"}, LONG),
     "mistral": Case({"model_type": "mistral", "num_key_value_heads": 1}, {"dtype": "bfloat16", **LONG}),
@@ -154,15 +155,13 @@ def test_the_peak_is_within_a_tenth_of_what_a_step_holds(case: Case) -> None:
     config = TrainConfig.model_validate({"dtype": "float32", "global_batch_size": 8, **case.train})
     job = read_job(config.model_dump(), of_pipeline(architecture.model_dump(), case.vocab), on_cpu=True)
     layout = read_layout(config.model_dump(), 1, on_cpu=True)
-    predicted = memory(job, replace(layout, recompute="full" if case.recompute else "none"), context=0)
+    predicted = memory(job, layout, context=0)
     assert predicted.total == pytest.approx(measured(case, architecture, config), rel=0.1)
 
 
 def measured(case: Case, architecture: ModelConfig, config: TrainConfig) -> int:
     """The most bytes of tensors in the second step, whose optimizer has its state already."""
     model = build_model(architecture, case.vocab, {}).train()
-    if case.recompute:
-        model.activation_checkpointing_enable()
     engine = make_engine(model, 1, config, Group())
     ids = np.random.default_rng(0).integers(0, case.vocab, (config.global_batch_size, config.sequence_length))
     batch = Batch(ids, ids, np.zeros_like(ids), np.zeros_like(ids))
