@@ -1,5 +1,4 @@
-"""datatrove as a peer of cleaning, with the fastest words and sentences that it can be given, and the real texts of the
-shared test data."""
+"""datatrove as a peer of cleaning, with the fastest words and sentences that it takes, and texts of the shared data."""
 
 import gzip
 import importlib

@@ -1,5 +1,4 @@
-"""The evaluate step on a small checkpoint: what it writes, that it repeats, and what it says of wrong input and tries
-again."""
+"""The evaluate step on a small checkpoint: what it writes, repeats and tries again, and what it says of wrong input."""
 
 import json
 from collections.abc import Iterator

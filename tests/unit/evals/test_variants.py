@@ -1,5 +1,4 @@
-"""Orders, labels and added options of variants, and the examples of docs/tasks.md; what all of them promise is in
-end_to_end/evals/test_every_variant.py."""
+"""Orders, labels, added options of variants and the examples of docs/tasks.md; test_every_variant.py has the rest."""
 
 from collections import Counter
 from pathlib import Path
@@ -122,28 +121,17 @@ HEN = OpenItem(
     "26", "She sells 16 - 3 = <<16-3=13>>13 eggs.\nShe makes 13 * 2 = $<<13*2=26>>26.")  # fmt: skip
 OF_SEVERAL = ("one_right", "statements", "set")
 EXAMPLES: dict[str, object] = {
-    "plain": None,
+    **dict.fromkeys(("plain", "options_in_text", "none_of_the_others", "wicked", "labels", "other_distractors",
+                     "paraphrased")),
     "cloze": {"cloze": {"every": True}},
-    "options_in_text": None,
-    "as_text": "options_as_text",
-    "as_text_labels": [{"options_as_text": {"answer": "label"}}, "labels"],
+    "as_text": "options_as_text", "as_text_labels": [{"options_as_text": {"answer": "label"}}, "labels"],
     "template": yaml.safe_load(PAGE.split("`template`:")[1].split("variants:\n")[1].split("        - {few")[0])["told"],
-    "none_own": {"none_of_the_others": {"place": "own"}},
-    "none_of_the_others": None,
-    "none_control": {"none_of_the_others": {"drop": "wrong"}},
-    "wicked": None,
-    "labels": None,
-    "permuted": {"permuted": {"k": 1}},
-    "reading": ["reading", {"permuted": {"k": 1}}, "labels"],
-    "other_distractors": None,
-    "paraphrased": None,
-    "wrap": {"paraphrased": {"kind": "wrap"}},
-    "few_shot": {"few_shot": {"n": 2}},
+    "none_own": {"none_of_the_others": {"place": "own"}}, "none_control": {"none_of_the_others": {"drop": "wrong"}},
+    "permuted": {"permuted": {"k": 1}}, "reading": ["reading", {"permuted": {"k": 1}}, "labels"],
+    "wrap": {"paraphrased": {"kind": "wrap"}}, "few_shot": {"few_shot": {"n": 2}},
     "layout": {"layout": {"options": "lines", "before": "Q: "}},
-    "one_right": "single_answers",
-    "statements": {"single_answers": {"mode": "statements"}},
-    "set": "generative",
-    "cot": "chain_of_thought"}
+    "one_right": "single_answers", "statements": {"single_answers": {"mode": "statements"}},
+    "set": "generative", "cot": "chain_of_thought"}  # fmt: skip
 
 
 def made(name: str, lang: str) -> list[Question]:

@@ -71,9 +71,8 @@ def test_word_lists_are_read_and_named_when_unreadable(tmp_path: Path, data: Pat
         cleaned(tmp_path, data, word_lists=(str(tmp_path / "absent.txt"),))
 
 
-def test_the_filter_of_contributing_is_one_new_file(
-    tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_filter_of_contributing_is_one_new_file(tmp_path: Path, data: Path,
+                                                    monkeypatch: pytest.MonkeyPatch) -> None:
     contributing = (Path(__file__).parents[3] / "CONTRIBUTING.md").read_text(encoding="utf-8")
     [source] = [block for block in re.findall(r"```python\n(.*?)```", contributing, re.DOTALL) if "(Filter[" in block]
     (tmp_path / "plugins").mkdir()

@@ -16,17 +16,7 @@ from argosy.core.store.step_files import RUN
 from steps.noop import NoopConfig
 from tests.argo_fixtures import ROOT
 from workflows.argo import attempts as module
-from workflows.argo.attempts import (
-    HAS,
-    NEEDS,
-    Attempts,
-    cause,
-    earlier_attempts,
-    exit_code,
-    memory_step,
-    note_memory,
-    say_why,
-)
+from workflows.argo.attempts import HAS, NEEDS, Attempts, cause, earlier_attempts, exit_code, memory_step
 from workflows.argo.profile.profile import Retry
 from workflows.graph import Node, Resources
 from workflows.local.runner import run_plan
@@ -155,9 +145,9 @@ def test_a_pod_with_more_memory_says_so_before_it_can_be_killed(monkeypatch: pyt
     monkeypatch.setattr(module, "TERMINATION_LOG", log)
     monkeypatch.setattr(module, "_prefix", "")
     monkeypatch.setenv("ARGOSY_MEMORY_STEP", "2")
-    note_memory()
+    module.note_memory()
     assert evaluate(memory_step(RETRY), f"{KILLED}: {log.read_text()}") == "3"
-    say_why("sft: failed")
+    module.say_why("sft: failed")
     assert evaluate(memory_step(RETRY), log.read_text()) == "2"
     assert log.read_text().endswith("sft: failed")
     lean = "import sys, workflows.argo.pod as pod; sys.exit('pydantic' in sys.modules or not pod.note_memory)"

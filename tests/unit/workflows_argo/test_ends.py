@@ -1,5 +1,4 @@
-"""Ends of workflows: the reconciler tells MLflow once and rightly, also of a store in an object store, where judgement
-and promotion fetch what they need."""
+"""Ends of workflows: the reconciler tells MLflow once and rightly, also of an object store; judgement and promotion."""
 
 import json
 import os

@@ -1,5 +1,4 @@
-"""submit, stop, retry and logs against a small server that speaks Kubernetes' REST API; clusters that are not there, or
-not what was asked for."""
+"""submit, stop, retry and logs against a small server of Kubernetes' REST API; clusters that are absent or others."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -54,9 +54,8 @@ def test_good_ranks_are_checked_and_the_step_goes_on(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("what", "why"), [(WRONG, "wrong result of a matrix product"),
                                            (SLOW, "its matrix product took ")])
-def test_a_bad_rank_is_named_with_what_it_measured_and_nothing_is_computed(
-    tmp_path: Path, plant: Path, what: str, why: str
-) -> None:
+def test_a_bad_rank_is_named_with_what_it_measured_and_nothing_is_computed(tmp_path: Path, plant: Path, what: str,
+                                                                           why: str) -> None:
     (plant / "sitecustomize.py").write_text(PLANT.format(rank=1, what=what))
     out = tmp_path / "out"
     code, text = ended(start(out, processes=3, preflight="on", restarts=2))

@@ -157,9 +157,8 @@ def test_the_presets_run_by_one_command(qwen: Path, tmp_path: Path) -> None:
     assert metrics["heldout/bpb/knowledge_en"] == pytest.approx(bits, rel=1e-4)
 
 
-def test_exports_have_the_precision_of_the_model_that_they_begin_with(
-    qwen: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_exports_have_the_precision_of_the_model_that_they_begin_with(qwen: Path, tmp_path: Path,
+                                                                      capsys: pytest.CaptureFixture[str]) -> None:
     """Rounded from float32 once: what is trained, measured (as the log says) and resumed from is float32."""
     from safetensors.torch import load_file
 

@@ -94,13 +94,10 @@ def test_a_list_is_overridden_whole_or_by_index_also_when_only_its_default_is_kn
 
 
 @pytest.mark.parametrize(("overrides", "expected"), [
-    (["inputs=notes.txt"], ("notes.txt",)),
-    (["inputs=a.txt,b.jsonl, c"], ("a.txt", "b.jsonl", "c")),
+    (["inputs=notes.txt"], ("notes.txt",)), (["inputs=a.txt,b.jsonl, c"], ("a.txt", "b.jsonl", "c")),
     (["inputs=a.txt", "seed=3", "inputs=[b, c]"], ("a.txt", "b", "c")),
-    (["inputs='a, b.txt'"], ("a, b.txt",)),
-    (["inputs=2024,true"], ("2024", "true")),
-    (["inputs=~/texts,~me"], (f"{Path.home()}/texts", "~me")),
-    (["inputs=a", "inputs.0=b"], ("b",))])
+    (["inputs='a, b.txt'"], ("a, b.txt",)), (["inputs=2024,true"], ("2024", "true")),
+    (["inputs=~/texts,~me"], (f"{Path.home()}/texts", "~me")), (["inputs=a", "inputs.0=b"], ("b",))])  # fmt: skip
 def test_a_list_takes_one_value_or_several(overrides: list[str], expected: tuple[str, ...]) -> None:
     assert load(Root, [{"inputs": ["of the file"]}], overrides).inputs == expected
     assert load(Root, [], ["pretrain.optimizer.betas=0.8,1e-1"]).pretrain.optimizer.betas == (0.8, 0.1)

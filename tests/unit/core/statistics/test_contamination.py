@@ -6,20 +6,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from argosy.core.statistics.contamination import (
-    Equals,
-    Evidence,
-    Gap,
-    score,
-)
+from argosy.core.statistics.contamination import Equals, Evidence, Gap, score
 
 ITEMS = 200
 PLACES = {str(n): n % 4 for n in range(ITEMS)}
 
 
 def model(seed: int, *, seen: float = 0.0, natural: float = 0.0) -> list[Evidence]:
-    """seen: share of items whose published order it remembers; natural: nats that published orders (sorted numbers)
-    are likelier for everybody."""
+    """seen: share of items whose published order it remembers; natural: nats that such orders are likelier for all."""
     rng = np.random.default_rng(seed)
     texts, letters, plain, permuted = {}, {}, {}, {}
     for n in range(ITEMS):

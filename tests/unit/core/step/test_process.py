@@ -105,9 +105,8 @@ def written(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     return records
 
 
-def test_a_part_has_its_own_rate_and_a_finer_count_adds_to_it(
-    written: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_part_has_its_own_rate_and_a_finer_count_adds_to_it(written: list[dict[str, Any]],
+                                                              monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     clock = SimpleNamespace(now=1000.0)
     monkeypatch.setattr("argosy.core.step.contract.time",
                         SimpleNamespace(monotonic=lambda: clock.now, time=lambda: clock.now))

@@ -132,9 +132,8 @@ def test_nothing_but_an_export_is_replaced(corpora: dict[int, KeptCorpus], tmp_p
     assert (mine / "thesis.txt").read_text() == (out / "web" / "notes.txt").read_text() == "mine"
 
 
-def test_a_link_stays_one_and_a_mount_point_is_refused_at_once(
-    corpora: dict[int, KeptCorpus], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_link_stays_one_and_a_mount_point_is_refused_at_once(corpora: dict[int, KeptCorpus], tmp_path: Path,
+                                                               monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "disk").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "disk")
     export(corpora[1], str(tmp_path / "link"))

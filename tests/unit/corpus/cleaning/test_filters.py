@@ -1,5 +1,4 @@
-"""Filters of good prose, languages, repairs of characters and lines, letters of a corpus, and recipes; test_outcomes.py
-has what each filter does to which text."""
+"""Filters of good prose, languages, repairs, letters of a corpus, recipes; each filter's texts: test_outcomes.py."""
 
 import random
 import re

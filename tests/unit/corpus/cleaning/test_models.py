@@ -8,13 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from transformers import (
-    AutoModelForCausalLM,
-    AutoModelForSequenceClassification,
-    AutoTokenizer,
-    BertConfig,
-    BertForSequenceClassification,
-)
+import transformers
+from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer
 
 from argosy.core.errors import InputError
 from argosy.core.store.files import write_json
@@ -52,11 +47,11 @@ def language(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def classifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path, tokenizer = tmp_path_factory.mktemp("classifier"), make_tokenizer()
     torch.manual_seed(0)
-    config = BertConfig(vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2, num_attention_heads=2,
-                        intermediate_size=64, max_position_embeddings=64, num_labels=1)
+    shape = {"num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64, "max_position_embeddings": 64}
+    config = transformers.BertConfig(vocab_size=len(tokenizer), hidden_size=32, num_labels=1, **shape)
     tokenizer.pad_token = tokenizer.eos_token
     tokenizer.save_pretrained(path)
-    BertForSequenceClassification(config).save_pretrained(path)
+    transformers.BertForSequenceClassification(config).save_pretrained(path)
     return path
 
 
@@ -165,9 +160,8 @@ def test_a_language_model_is_asked_in_a_precision_that_the_cpu_has_which_the_dig
     ({"name": "edu_quality", "model": "nowhere"}, "no such directory here"),
     ({"name": "edu_quality", "model": "org/name@main"}, "needs a commit"),
     ({"name": "quality_classifier", "model": "nowhere"}, "there is no classifier in nowhere")])
-def test_a_model_that_is_not_there_is_refused_before_anything_runs(
-    filter: Any, words: str, language: Path, classifier: Path
-) -> None:
+def test_a_model_that_is_not_there_is_refused_before_anything_runs(filter: Any, words: str, language: Path,
+                                                                   classifier: Path) -> None:
     places = {"LANGUAGE": str(language), "CLASSIFIER": str(classifier)}
     given = {**filter, "model": places.get(filter["model"], filter["model"])}
     config = compose("tiny", overrides=[f"clean.filters={[given]}"])

@@ -5,21 +5,15 @@ from pathlib import Path
 import pytest
 
 from argosy.core.errors import InputError
+from argosy.corpus.data.schemas import Message, assistant, user
 from argosy.corpus.tokens.encoder import Encoder
 from argosy.corpus.tokens.markup import OWN, read_markup
 from argosy.corpus.tokens.tokenizer import chat_pieces, load_tokenizer, save_tokenizer, train_tokenizer
 
-CORPUS = [
-    "The cat sat on the mat, and it's 1234 years old.",
-    "法国的首都是巴黎，德国的首都是柏林。",
-    "def f(x):\n    return x",
-] * 50
-MESSAGES = [
-    {"role": "system", "content": "Be brief."},
-    {"role": "user", "content": "Hi <|end|> there"},
-    {"role": "assistant", "content": "你好"},
-    {"role": "user", "content": "More?"},
-    {"role": "assistant", "content": "No."}]
+CORPUS = ["The cat sat on the mat, and it's 1234 years old.", "法国的首都是巴黎，德国的首都是柏林。",
+          "def f(x):\n    return x"] * 50  # fmt: skip
+MESSAGES: list[Message] = [{"role": "system", "content": "Be brief."}, *user("Hi <|end|> there"), *assistant("你好"),
+                           *user("More?"), *assistant("No.")]
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +33,7 @@ def test_long_documents_are_cut_without_changing_a_token(directory: Path, monkey
 
 def test_digits_and_han_characters_are_single_tokens(directory: Path) -> None:
     tokenizer = load_tokenizer(directory)
-    tokens = tokenizer.encode("1234", add_special_tokens=False).tokens
-    assert tokens == list("1234")
+    assert tokenizer.encode("1234", add_special_tokens=False).tokens == list("1234")
     for phrase in ("首都", "法国的首都是"):
         inside = tokenizer.encode(phrase, add_special_tokens=False).ids
         parts = [i for character in phrase for i in tokenizer.encode(character, add_special_tokens=False).ids]
@@ -78,7 +71,6 @@ def test_transformers_loads_it_and_renders_the_same(directory: Path) -> None:
                                       add_generation_prompt=True).endswith("<|end|><|assistant|>")
     safe = [{**message, "content": message["content"].replace("<|end|>", "")} for message in MESSAGES]
     marked = theirs.apply_chat_template(safe, tokenize=True, return_dict=True, return_assistant_tokens_mask=True)
-    ids = next(Encoder(ours).encode([("c", OWN.conversation(safe))], 1))
-    assert marked["input_ids"] == ids[:-1]
+    assert marked["input_ids"] == next(Encoder(ours).encode([("c", OWN.conversation(safe))], 1))[:-1]
     learnt = [i for i, mask in zip(marked["input_ids"], marked["assistant_masks"], strict=True) if mask]
     assert theirs.decode(learnt) == " 你好<|end|> No.<|end|>"

@@ -49,8 +49,7 @@ TRUTHFUL = "Type,Category,Question,Best Answer,Correct Answers,Incorrect Answers
 @pytest.mark.usefixtures("own_tasks_alone")
 @pytest.mark.parametrize("form", ["file", "lm_eval"])
 def test_options_without_a_published_order_cannot_be_told(tmp_path: Path, form: str) -> None:
-    """TruthfulQA has the right answer first, so ours is another order: nobody has seen it. A model that knows the
-    answers by heart is right in any of them."""
+    """TruthfulQA has the right answer first, so nobody has seen ours; who knows the answers is right in any order."""
     if form == "file":
         lines = (f"a,b,Q{n}?,right {n},right {n},wrong {n}; bad {n}; false {n}\n" for n in range(120))
         (tmp_path / "TruthfulQA.csv").write_text(TRUTHFUL + "".join(lines))

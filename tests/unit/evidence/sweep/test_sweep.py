@@ -41,9 +41,8 @@ def test_fields_with_several_values_are_axes_and_all_others_are_as_in_a_run() ->
     (["pretrain.learning_rate=1e-3"], 0, "a sweep varies something"),
     (["pretrain.seed=" + ",".join(map(str, range(101))), "pretrain.weight_decay=0,1"], 0,
      r"has 202 points \(101 of pretrain.seed x 2 of pretrain.weight_decay\), allowed: 200")])  # fmt: skip
-def test_what_cannot_be_swept_is_refused_with_the_field_the_value_and_what_is_allowed(
-    overrides: list[str], seeds: int, said: str
-) -> None:
+def test_what_cannot_be_swept_is_refused_with_the_field_the_value_and_what_is_allowed(overrides: list[str], seeds: int,
+                                                                                      said: str) -> None:
     with pytest.raises(InputError, match=said):
         read_sweep("tiny", None, overrides, seeds)
 

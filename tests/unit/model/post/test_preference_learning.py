@@ -12,26 +12,11 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from argosy.core.errors import InputError
 from argosy.core.step.contract import Progress, StepContext
-from argosy.model.post.preferences import PreferenceMethodConfig, learning
-from argosy.model.post.preferences.examples import (
-    Example,
-    Feedback,
-    Preference,
-    hold_out,
-    preference_parser,
-    read_answers,
-    split,
-)
+from argosy.corpus.data.schemas import assistant, user
+from argosy.model.post.preferences import PreferenceMethodConfig, examples, learning, objective
+from argosy.model.post.preferences.examples import Example, Feedback, Preference, hold_out, read_answers, split
 from argosy.model.post.preferences.methods import METHODS
-from argosy.model.post.preferences.objective import (
-    HeldOut,
-    PreferenceLoss,
-    about,
-    reward_metrics,
-    rewards_at,
-    rewards_of,
-    tensors,
-)
+from argosy.model.post.preferences.objective import HeldOut, PreferenceLoss, rewards_of, tensors
 from argosy.model.post.preferences.rewards import RewardLoss, merge_heads, start_reward_model, train_reward_model
 from argosy.model.post.stage import Stage, open_source
 from argosy.model.train.parallelism import Group
@@ -101,7 +86,7 @@ def test_a_reward_model_of_several_heads_tells_pairs_apart_and_loads_anywhere(tm
     log = Recorder()
 
     def evaluate(model: Any) -> dict[str, float]:
-        return reward_metrics(model, PAIRS[64:], 0, 16)
+        return objective.reward_metrics(model, PAIRS[64:], 0, 16)
 
     trained = train_reward_model(stage_of(settings("dpo"), tmp_path, log), model, PAIRS[:64], 0.01, evaluate)
     found = evaluate(trained.model)
@@ -126,10 +111,10 @@ def test_transformers_reads_a_reward_where_training_does_whatever_pad_is(tmp_pat
     source.tokenizer.pad_token = pad
     source.tokenizer.chat_template = source.tokenizer.chat_template.replace(
         "<|end|>{% endgeneration %}", "<|end|>{% endgeneration %}{{ '\n' }}")
-    talks = [[{"role": "user", "content": "say red " * (1 + 3 * number)}, {"role": "assistant", "content": words}]
+    talks = [[*user("say red " * (1 + 3 * number)), *assistant(words)]
              for number, words in enumerate(("red red", "blue", "a red cat"))]
-    ids = [preference_parser(source.tokenizer, 96)({"prompt": talk[:1], "chosen": talk[1:], "rejected": [
-        {"role": "assistant", "content": "x"}]}).chosen_ids for talk in talks]
+    parse = examples.preference_parser(source.tokenizer, 96)
+    ids = [parse({"prompt": talk[:1], "chosen": talk[1:], "rejected": assistant("x")}).chosen_ids for talk in talks]
     stage = Stage(settings("dpo"), StepContext(tmp_path, Recorder(), Progress(None)), Group(), source)
     model = start_reward_model(stage, 1)
     torch.nn.init.normal_(model.score.weight)
@@ -141,7 +126,7 @@ def test_transformers_reads_a_reward_where_training_does_whatever_pad_is(tmp_pat
     pairs = [Preference(row[:-1], row, row) for row in ids]
     laid = tensors(pairs, "cpu", prompts=False)
     ends = laid[2].flatten().bincount().cumsum(0) - 1
-    trained = rewards_at(model, loss.hidden(laid[0], laid[2], laid[3])[0][ends])[::2, 0].tolist()
+    trained = objective.rewards_at(model, loss.hidden(laid[0], laid[2], laid[3])[0][ends])[::2, 0].tolist()
     assert rewards_of(model, ids, source.pad_id, 2) == pytest.approx(trained, abs=1e-4)
     loaded = AutoModelForSequenceClassification.from_pretrained(tmp_path / "export").eval()
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "export")
@@ -163,30 +148,27 @@ def test_rounding_of_long_answers_prefers_none() -> None:
     own = module(*given).detach()
     rounded = own + torch.tensor([2e-5, -2e-5] * 4)  # an ulp of so many nats
     assert -300 < float(own.max()) < -200
-    _, sums = module(*given, rounded, *about(pairs, [pairs[0].channel], [1.0], device), torch.tensor(60.0))
+    _, sums = module(*given, rounded, *objective.about(pairs, [pairs[0].channel], [1.0], device), torch.tensor(60.0))
     assert sums.tolist()[1] == 2.0  # all four count half
 
 
 def test_examples_of_a_prompt_are_held_out_together() -> None:
-    examples: list[Example] = [Feedback([1, at % 10], [1, at % 10, at], good=at < 20) for at in range(40)]
-    train, heldout = hold_out(examples, 9, seed=0)
+    answers: list[Example] = [Feedback([1, at % 10], [1, at % 10, at], good=at < 20) for at in range(40)]
+    train, heldout = hold_out(answers, 9, seed=0)
     assert 0 < len(heldout) <= 9
     assert len(train) + len(heldout) == 40
     assert not {tuple(each.prompt_ids) for each in train} & {tuple(each.prompt_ids) for each in heldout}
-    assert hold_out(examples, 9, seed=1)[1] != heldout
+    assert hold_out(answers, 9, seed=1)[1] != heldout
     with pytest.raises(InputError, match="name a file of others as `heldout`"):
-        hold_out(examples[:3], 9, seed=0)
+        hold_out(answers[:3], 9, seed=0)
     evaluate = HeldOut(settings("kto").chosen, heldout, 0, 4)
     assert evaluate(make_model())["heldout/feedback_auc"] == 0.5  # the policy is the reference
 
 
 def test_answers_come_from_feedback_and_from_pairs_split_in_two(tmp_path: Path) -> None:
-    def said(role: str, text: str) -> list[dict[str, str]]:
-        return [{"role": role, "content": text}]
-
-    feedback = [{"prompt": said("user", f"say {at}"), "completion": said("assistant", "red"), "label": at % 2 == 0,
-                 "channel": "zh"} for at in range(8)]
-    pair = {"prompt": said("user", "say"), "chosen": said("assistant", "red"), "rejected": said("assistant", "blue")}
+    feedback = [{"prompt": user(f"say {at}"), "completion": assistant("red"), "label": at % 2 == 0, "channel": "zh"}
+                for at in range(8)]
+    pair = {"prompt": user("say"), "chosen": assistant("red"), "rejected": assistant("blue")}
     write_lines(tmp_path / "feedback.jsonl", [*feedback, pair, {**feedback[0], "label": "yes"}])
     config = settings("kto", data=str(tmp_path), preferences="feedback.jsonl", heldout="")
     stage = stage_of(config, tmp_path)

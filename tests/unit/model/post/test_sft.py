@@ -70,9 +70,8 @@ def gradients(engine: Any, rows: sft.Rows, positions: range) -> tuple[Tensor, li
 
 
 @pytest.mark.parametrize("attention", ATTENTIONS)
-def test_packed_conversations_have_the_losses_and_gradients_of_each_alone(
-    model: Any, samples: list[sft.Sample], attention: Choice
-) -> None:
+def test_packed_conversations_have_the_losses_and_gradients_of_each_alone(model: Any, samples: list[sft.Sample],
+                                                                          attention: Choice) -> None:
     packed, alone = sft.Rows(samples, 80, 0), sft.Rows(samples, 80, 0, packing=False)
     assert 2 * len(packed) < len(alone)
     found = [gradients(engine_of(model, rows, len(rows), attention=attention), rows, range(len(rows)))

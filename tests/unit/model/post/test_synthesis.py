@@ -145,9 +145,8 @@ def test_a_model_s_right_answers_become_records_that_sft_reads(data: Path, whole
     assert {"best", "worst"} == {row[rows["columns"].index("end")] for row in rows["data"]}
 
 
-def test_prompts_of_evaluations_are_not_answered_and_each_left_out_is_named(
-    data: Path, whole: tuple[dict[str, Any], Path]
-) -> None:
+def test_prompts_of_evaluations_are_not_answered_and_each_left_out_is_named(data: Path,
+                                                                            whole: tuple[dict[str, Any], Path]) -> None:
     out, folder = whole
     unused = {row["prompt"][0]["content"]: row for row in lines(folder / "unused.jsonl")}
     every = [Prompt(record["prompt"], []) for record in lines(data / "prompts.jsonl")]

@@ -5,18 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import (
-    GPTNeoXConfig,
-    GPTNeoXForCausalLM,
-    LlamaConfig,
-    LlamaForCausalLM,
-    MambaConfig,
-    MambaForCausalLM,
-    MistralConfig,
-    MistralForCausalLM,
-    Qwen3Config,
-    Qwen3ForCausalLM,
-)
+import transformers
 
 from argosy.core.errors import InputError
 from argosy.model.infer.decode import Decoding, TransformersDecoder, before_stops
@@ -71,9 +60,9 @@ def test_what_only_looked_like_a_stop_text_comes_in_the_end() -> None:
 
 SIZE = {"vocab_size": 90, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
 MODELS = {
-    "llama": lambda: LlamaForCausalLM(LlamaConfig(**SIZE, num_key_value_heads=2)),
-    "qwen3": lambda: Qwen3ForCausalLM(Qwen3Config(**SIZE, num_key_value_heads=1, head_dim=8)),
-    "gpt_neox": lambda: GPTNeoXForCausalLM(GPTNeoXConfig(**SIZE)),
+    "llama": lambda: transformers.LlamaForCausalLM(transformers.LlamaConfig(**SIZE, num_key_value_heads=2)),
+    "qwen3": lambda: transformers.Qwen3ForCausalLM(transformers.Qwen3Config(**SIZE, num_key_value_heads=1, head_dim=8)),
+    "gpt_neox": lambda: transformers.GPTNeoXForCausalLM(transformers.GPTNeoXConfig(**SIZE)),
 }
 PROMPTS = [Random(n).choices(range(3, 90), k=1 + 3 * n % 17) for n in range(12)]
 
@@ -131,14 +120,14 @@ def test_a_row_whose_reader_left_is_out_of_the_batch_and_the_others_go_on() -> N
 def test_models_for_which_padding_is_not_exact_get_one_row_at_a_time() -> None:
     """A window of attention, whose cache drops keys."""
     torch.manual_seed(0)
-    window = MistralConfig(**SIZE, num_key_value_heads=2, sliding_window=4)
-    assert not joins(MistralForCausalLM(window).eval())
+    window = transformers.MistralConfig(**SIZE, num_key_value_heads=2, sliding_window=4)
+    assert not joins(transformers.MistralForCausalLM(window).eval())
 
 
 def test_a_model_that_cannot_go_on_from_a_cache_is_refused_at_the_start() -> None:
-    mamba = MambaConfig(vocab_size=90, hidden_size=32, num_hidden_layers=2, state_size=4)
+    mamba = transformers.MambaConfig(vocab_size=90, hidden_size=32, num_hidden_layers=2, state_size=4)
     with pytest.raises(InputError, match=r"cannot serve a MambaForCausalLM .* take --engine vllm"):
-        joins(MambaForCausalLM(mamba).eval())
+        joins(transformers.MambaForCausalLM(mamba).eval())
 
 
 def test_a_model_with_two_sets_of_frequencies_is_refused() -> None:

@@ -54,9 +54,8 @@ def test_weights_drawn_alone_are_those_of_the_whole_model(kind: str, more: dict[
 
 
 @pytest.mark.parametrize(("kind", "more"), KINDS)
-def test_weights_read_alone_are_those_of_the_loaded_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, more: dict[str, Any]
-) -> None:
+def test_weights_read_alone_are_those_of_the_loaded_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str,
+                                                          more: dict[str, Any]) -> None:
     monkeypatch.setattr(export, "FILE_BYTES", 2**12)  # several files, with an index
     save_weights(random_model(config(kind, more)), tmp_path)
     assert len(list(tmp_path.glob("model-0000?-of-0000?.safetensors"))) > 2

@@ -8,16 +8,8 @@ from pathlib import Path
 import pytest
 
 from argosy.core.errors import ArgosyError, InputError
-from argosy.core.step.ranks.diagnosis import (
-    GroupEnd,
-    RankFailed,
-    RankKilled,
-    Stack,
-    cause_of,
-    first_failure,
-    hang,
-    read_stack,
-)
+from argosy.core.step.ranks import diagnosis
+from argosy.core.step.ranks.diagnosis import GroupEnd, RankFailed, RankKilled, Stack, first_failure, hang
 
 LOST, ILLEGAL = "Connection reset by peer", "CUDA error: an illegal memory access"
 WAITS = Stack("S", ["all_reduce (torch/distributed/distributed_c10d.py:3252)", "train_step (engines/base.py:119)"])
@@ -51,7 +43,7 @@ def test_the_stack_of_the_main_thread_is_read() -> None:
     with tempfile.TemporaryFile("w+") as file:
         faulthandler.dump_traceback(file, all_threads=True)
         file.seek(0)
-        stack = read_stack(1, file.read())
+        stack = diagnosis.read_stack(1, file.read())
     assert stack.frames[0].startswith("test_the_stack_of_the_main_thread_is_read (")
 
 
@@ -107,5 +99,5 @@ def test_the_end_of_a_log_tells_the_cause_of_a_silent_end(tmp_path: Path) -> Non
     ("socket.gaierror: [Errno -3] Temporary failure in name resolution", "DNS"),
     ("ValueError: shapes do not match", None)])  # fmt: skip
 def test_causes_by_what_errors_say(text: str, cause: str | None) -> None:
-    found = cause_of(text)
+    found = diagnosis.cause_of(text)
     assert (found and found.cause) == cause
