@@ -61,7 +61,7 @@ class Engine(ABC):
         self.clock = Clock(group.device, self.alone)
         model.get_decoder().register_forward_hook(lambda *_: self.clock.lap("forward"))
         self.module.register_forward_hook(lambda *_: self.clock.lap("loss"))
-        divide_sequence(model, self.mesh)
+        divide_sequence(model, self.mesh, config.sequence_attention)
         if self.mesh.over(*TOKENS) is not None:
             self.module.divide(self.mesh.over(*TOKENS), self._part("sequence"), self._part(*TOKENS))
 

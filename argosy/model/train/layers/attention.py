@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad, scaled_dot_product_attention
 
 from argosy.core.errors import InputError
+from argosy.model.train.layers import GatheredAttention
 
 Choice = Literal["auto", "eager", "sdpa", "flex", "varlen"]
 PACKED = "argosy_packed"  # what `varlen` is called among transformers' attention functions
@@ -70,7 +71,7 @@ class Piece:
     rows: range
     columns: range
     mask: Tensor | None
-    """Additive, (rows, columns); None: causal, of equal ranges."""
+    """Additive, (rows, columns); None: causal, of as many queries as keys."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,10 @@ class Packed:
     """(documents + 1,), int32: 0, and the token after each document."""
     length: int
     """Tokens of a sample; no document is longer."""
+    starts: Tensor
+    """(documents + 1,), int32: the queries here before each end."""
+    own: Tensor | None = None
+    """(tokens,), bool: those whose queries are here, the last ones of their document; None: all are."""
 
     @classmethod
     def of(cls, documents: Tensor) -> "Packed":
@@ -88,46 +93,67 @@ class Packed:
         begins = torch.ones_like(documents, dtype=torch.bool)
         begins[:, 1:] = documents[:, 1:] != documents[:, :-1]
         starts = begins.flatten().nonzero().flatten()  # waits for the device, once for all layers
-        return cls(pad(starts, (0, 1), value=documents.numel()).int(), documents.shape[1])
+        ends = pad(starts, (0, 1), value=documents.numel()).int()
+        return cls(ends, documents.shape[1], ends)
 
     @classmethod
     def whole(cls, samples: int, length: int, device: torch.device) -> "Packed":
         """Take each sample for one document."""
-        return cls(torch.arange(samples + 1, device=device, dtype=torch.int32) * length, length)
+        ends = torch.arange(samples + 1, device=device, dtype=torch.int32) * length
+        return cls(ends, length, ends)
+
+    def part(self, samples: int, start: int, stop: int) -> "Packed":
+        """Return the documents with the queries at positions `start` to `stop` of each sample alone; what of a document
+        follows these is a document without queries."""
+        if (key := (start, stop)) not in self._made:
+            own = torch.zeros(samples, self.length, dtype=torch.bool, device=self.ends.device)
+            own[:, start:stop] = True
+            stops = torch.arange(stop, own.numel() + 1, self.length, device=own.device)
+            ends = torch.cat([self.ends, stops]).sort().values
+            starts = pad(own.flatten().cumsum(0), (1, 0))[ends]
+            self._made[key] = Packed(ends.int(), self.length, starts.int(), own.flatten())
+        return self._made[key]  # type: ignore[no-any-return]
 
     @cached_property
-    def _made(self) -> dict[Any, list[Piece]]:
+    def _made(self) -> dict[Any, Any]:
         return {}
 
     def pieces(self, window: int | None, dtype: torch.dtype) -> list[Piece]:
         """Cut the batch into pieces, which all layers of one window share; masks are of `dtype`."""
         if (window, dtype) not in self._made:
-            self._made[window, dtype] = list(_cut(self.ends.tolist(), window, dtype, self.ends.device))
-        return self._made[window, dtype]
+            self._made[window, dtype] = list(_cut(self, window, dtype))
+        return self._made[window, dtype]  # type: ignore[no-any-return]
 
 
-def _cut(ends: list[int], window: int | None, dtype: torch.dtype, device: torch.device) -> Iterator[Piece]:
-    """Yield a long document by itself, by its window where it has one; short ones together, with a mask of them."""
-    inner: dict[tuple[int, int], Tensor] = {}  # long documents' masks by shape: the inner ones are one
-    at = 0
-    while at < len(ends) - 1:
-        last = at + 1
+def _cut(packed: Packed, window: int | None, dtype: torch.dtype) -> Iterator[Piece]:
+    """Yield short documents together, with a mask of them, and a long one by itself: at once where each query sees all
+    keys before it and all of these have queries, else some queries at a time."""
+    ends, starts = packed.ends.tolist(), packed.starts.tolist()
+    last, tall = 0, None
+    while (at := last) < len(ends) - 1:
+        last += 1
         while last + 1 < len(ends) and ends[last + 1] - ends[at] <= _ROWS:
             last += 1
-        first, end = ends[at], ends[last]
-        if last - at > 1:
-            yield Piece(range(first, end), range(first, end), _mask(ends[at : last + 1], window, dtype, device))
-        elif not window or end - first <= window:
-            yield Piece(range(first, end), range(first, end), None)
+        rows, columns = range(starts[at], starts[last]), range(ends[at], ends[last])
+        if rows and last - at > 1:
+            mask = _mask(ends[at : last + 1], window, dtype, packed.ends.device)
+            yield Piece(rows, columns, mask if packed.own is None else mask[packed.own[columns.start : columns.stop]])
+        elif 0 < len(rows) == len(columns) <= (window or len(columns)):
+            yield Piece(rows, columns, None)
         else:
-            for row in range(first, end, _ROWS):
-                rows = range(row, min(row + _ROWS, end))
-                columns = range(max(first, row - window + 1), rows.stop)
-                shape = len(rows), len(columns)
-                if shape not in inner:
-                    inner[shape] = _mask([0, shape[1]], window, dtype, device)[-shape[0] :]
-                yield Piece(rows, columns, inner[shape])
-        at = last
+            for row in rows[::_ROWS]:
+                some = range(row, min(row + _ROWS, rows.stop))
+                stop = columns.stop - rows.stop + some.stop
+                seen = range(max(columns.start, stop - len(some) - window + 1) if window else columns.start, stop)
+                tall = _tall(packed.length, window, dtype, packed.ends.device) if tall is None else tall
+                yield Piece(some, seen, tall[-len(some) :, -len(seen) :])
+
+
+def _tall(length: int, window: int | None, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Return the additive mask of a document's last queries; its corner is that of fewer, and of fewer keys."""
+    keys = min(length, window + _ROWS) if window else length
+    allowed = torch.ones(_ROWS, keys, dtype=torch.bool, device=device).tril(keys - _ROWS)
+    return _filled(allowed.triu(keys - _ROWS + 1 - window) if window else allowed, dtype)
 
 
 def _mask(ends: list[int], window: int | None, dtype: torch.dtype, device: torch.device) -> Tensor:
@@ -145,9 +171,11 @@ def additive(documents: Tensor, window: int | None, dtype: torch.dtype) -> Tenso
     allowed &= torch.ones(length, length, dtype=torch.bool, device=documents.device).tril()
     if window and window < length:
         allowed &= torch.ones(length, length, dtype=torch.bool, device=documents.device).triu(1 - window)
-    lowest = torch.finfo(dtype).min
-    mask = torch.zeros(allowed.shape, dtype=dtype, device=documents.device)
-    return mask.masked_fill_(~allowed, lowest).unsqueeze(1)
+    return _filled(allowed, dtype).unsqueeze(1)
+
+
+def _filled(allowed: Tensor, dtype: torch.dtype) -> Tensor:
+    return torch.zeros_like(allowed, dtype=dtype).masked_fill_(~allowed, torch.finfo(dtype).min)
 
 
 def arguments(architecture: Any, documents: Tensor | None, dtype: torch.dtype) -> dict[str, Any]:
@@ -183,7 +211,7 @@ def _blocks(documents: Tensor, window: int | None) -> Any:
 
 def packed_attention(module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, *,
                      dropout: float = 0.0, scaling: float | None = None, sliding_window: int | None = None,
-                     packed: Packed | None = None, **named: Any) -> tuple[Tensor, None]:
+                     packed: Packed | None = None, group: Any = None, **named: Any) -> tuple[Tensor, None]:
     """Attend causally within documents, as an attention function of transformers.
 
     Args:
@@ -191,27 +219,53 @@ def packed_attention(module: Any, query: Tensor, key: Tensor, value: Tensor, att
         attention_mask: None, as the documents' ends say it.
         sliding_window: tokens that a query sees, itself included.
         packed: the documents; None: each sample is one.
+        group: processes of which each has a part of each sample in training, in order.
 
     Returns (samples, length, heads, head size). Raises InputError: the model changes its scores."""
     if unknown := [name for name in _UNKNOWN if named.get(name) is not None]:
         raise InputError(f"attention=varlen does not know {unknown[0]} of {module.config.model_type}: set "
                          "attention=eager")
-    samples, heads, length, _ = query.shape
+    samples, heads, length, size = query.shape
+    shared = group is not None and module.training
     if packed is None:
-        packed = Packed.whole(samples, length, query.device)
+        packed = Packed.whole(samples, length * group.size() if shared else length, query.device)
     window = sliding_window if sliding_window and sliding_window < packed.length else None
     kind = query.device.type
     dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else query.dtype
     q, k, v = (each.to(dtype).transpose(1, 2).reshape(samples * length, each.shape[1], each.shape[3])
                for each in (query, key, value))
-    if has_kernel(q, dropout):
-        from torch.nn.attention.varlen import varlen_attn
-
-        whole: Any = varlen_attn(q, k, v, packed.ends, packed.ends, packed.length, packed.length, scale=scaling,
-                                 window_size=(window - 1 if window else -1, 0), enable_gqa=key.shape[1] != heads)
+    if shared:
+        start = group.rank() * length
+        how = packed.part(samples, start, start + length), length, window, dropout, scaling
+        pair = torch.cat([k, v], dim=-1).unflatten(0, (samples, length))
+        whole: Tensor = GatheredAttention.apply(  # type: ignore[no-untyped-call]
+            q, pair, size, group, _attend, _gradients, how)
     else:
-        whole = _by_pieces([q, k, v], packed, window, dropout, scaling)
+        whole, _ = _attend(q, k, v, packed, length, window, dropout, scaling)
     return whole.view(samples, length, heads, value.shape[3]), None
+
+
+def _attend(query: Tensor, key: Tensor, value: Tensor, packed: Packed, longest: int, window: int | None,
+            dropout: float, scaling: float | None) -> tuple[Tensor, Tensor | None]:
+    """Attend within documents of at most `longest` queries, all (tokens, heads, head size); of the kernel, returns what
+    its backward needs as well."""
+    if not has_kernel(query, dropout):
+        return _by_pieces([query, key, value], packed, window, dropout, scaling), None
+    from torch.nn.attention.varlen import AuxRequest, varlen_attn
+
+    done: Any = varlen_attn(
+        query, key, value, packed.starts, packed.ends, longest, packed.length, return_aux=AuxRequest(lse=True),
+        scale=scaling, window_size=(window - 1 if window else -1, 0), enable_gqa=key.shape[1] != query.shape[1])
+    return done[0], done[1]
+
+
+def _gradients(gradient: Tensor, query: Tensor, key: Tensor, value: Tensor, output: Tensor, sums: Tensor,
+               packed: Packed, longest: int, window: int | None, _: float, scaling: float | None) -> Any:
+    """Return the gradients of queries, keys and values, as the kernel's own backward does."""
+    drawn = torch.zeros(2, dtype=torch.uint64, device=query.device)  # for dropout, which there is none of
+    return torch.ops.torch_attn._varlen_attn_backward(
+        gradient, query, key, value, output, sums, packed.starts, packed.ends, longest, packed.length, window is None,
+        drawn, scaling, [window - 1 if window else -1, 0])
 
 
 def has_kernel(query: Tensor, dropout: float) -> bool:

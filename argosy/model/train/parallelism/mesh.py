@@ -1,7 +1,7 @@
 """The mesh of a phase's processes: which of them see other samples, and which share a model's parts, and how."""
 
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from math import prod
 from typing import Any
 
@@ -88,9 +88,10 @@ def _join(rows: np.ndarray[Any, Any]) -> Any:
 _NAME = "argosy_sequence"
 
 
-def divide_sequence(model: Any, mesh: Mesh) -> None:
-    """Have a causal model's attention see whole samples, of which the mesh's sequence axis has parts, for some of the
-    heads (Jacobs et al. 2023, "DeepSpeed Ulysses"); in evaluation each process has whole samples."""
+def divide_sequence(model: Any, mesh: Mesh, how: str = "ulysses") -> None:
+    """Have a causal model's attention see whole samples, of which the mesh's sequence axis has parts: for some of the
+    heads (Jacobs et al. 2023, "DeepSpeed Ulysses"), or, where `how` is gather, for the part's queries. In evaluation
+    each process has whole samples."""
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
     size = mesh.sizes["sequence"]
@@ -99,7 +100,10 @@ def divide_sequence(model: Any, mesh: Mesh) -> None:
     if name := recurrent(model):
         raise InputError(f"sequence_parallel={size} is not for {model.config.model_type} models, whose {name} is "
                          "no attention over all tokens: set sequence_parallel=1")
-    ALL_ATTENTION_FUNCTIONS.register(_NAME, _Attention(mesh.over("sequence"), size))
+    attention: Any = _Attention(mesh.over("sequence"), size)
+    if how == "gather":
+        attention = torch.compiler.disable(partial(packed_attention, group=mesh.over("sequence")))
+    ALL_ATTENTION_FUNCTIONS.register(_NAME, attention)
     model.set_attn_implementation(_NAME)
 
 

@@ -81,6 +81,8 @@ def _fields(tried: Proposal, config: Mapping[str, Any]) -> dict[str, Any] | None
         axes["pipeline_interleave"] = 1
     if tried.layout.pipeline == 1 or tried.layout.recompute != "none":
         axes["pipeline_schedule"] = "1f1b"
+    if tried.layout.context == 1:
+        axes["sequence_attention"] = "ulysses"
     own = {"micro_batch_size": tried.job.micro_batch_size, "sequence_length": tried.job.sequence_length}
     return {"processes": 1, "engine": "auto", **axes, **named, **own}
 

@@ -76,7 +76,9 @@ class Layout:
     recomputed: float = 1.0
     """Share of the blocks that it is for."""
     context: int = 1
-    """Processes that have a part of each sample (Ulysses, Jacobs et al. 2023)."""
+    """Processes that have a part of each sample."""
+    whole_keys: bool = False
+    """Whether each of them attends to keys and values of whole samples, which it holds for a block at a time."""
     gathered: int = FLOAT
     """Bytes of a weight of a block as FSDP2 gathers it."""
 
@@ -145,5 +147,6 @@ def read_layout(config: Mapping[str, Any], processes: int, *, on_cpu: bool = Fal
     plain = Layout(processes, zero=zero, engine=engine, shard=options.get("shard_size", 0),
                    recomputed=1.0 if share == "auto" else share, offload=options.get("offload", "none"),
                    recompute="full" if config.get("recompute") == "full" else "none",
-                   gathered=2 if options.get("param_dtype") == "bfloat16" else FLOAT)
+                   gathered=2 if options.get("param_dtype") == "bfloat16" else FLOAT,
+                   whole_keys=config.get("sequence_attention") == "gather")
     return replace(plain, **axes)

@@ -176,7 +176,8 @@ def _running(job: Job, layout: Layout) -> float:
     """Return the bytes of a token of the gradients that run through a block."""
     model = job.model
     inner = model.expert_size * model.experts_per_token if model.sparse_layers else model.intermediate_size
-    return FLOAT * model.hidden_size + job.product * inner / layout.tensor
+    keys = 4 * model.kv_size * layout.context if layout.whole_keys else 0  # and values, and the gradients of both
+    return FLOAT * model.hidden_size + job.product * (inner + keys) / layout.tensor
 
 
 def _last_block(job: Job, layout: Layout, gradients: float) -> dict[str, float]:

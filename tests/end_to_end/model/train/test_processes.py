@@ -200,6 +200,7 @@ def test_a_step_that_is_to_stop_saves_and_no_step_is_done_twice(given: Path, tmp
 @pytest.mark.parametrize(("name", "fields"), [
     ("pretrain", {"tensor_parallel": 2, "engine": "fsdp", "processes": 4}), ("whole_attention", {"tensor_parallel": 2}),
     ("experts", {"engine": "fsdp", "sequence_parallel": 2}),
+    ("pretrain", {"tensor_parallel": 2, "sequence_parallel": 2, "sequence_attention": "gather", "processes": 4}),
     ("pretrain", {"engine": "fsdp", "pipeline_parallel": 2, "processes": 4, "pipeline_schedule": "zero_bubble"}),
     ("experts", {"expert_parallel": 2, "engine": "fsdp", "processes": 4}),
     ("long_context", {"engine": {"name": "zero", "stage": 3}}), ("adapted", {"engine": "fsdp"}),

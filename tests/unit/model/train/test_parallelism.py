@@ -92,7 +92,9 @@ def test_the_samples_of_a_step_are_the_same_however_it_is_divided(world: Group, 
     assert sorted(seen) == sorted([*range(96, 128)] * copies)
 
 
-def test_dropout_is_not_drawn_by_several() -> None:
+def test_gathered_keys_need_no_divisible_heads_and_dropout_is_not_drawn_by_several() -> None:
+    gather = TrainConfig(processes=16, sequence_parallel=16, sequence_attention="gather", global_batch_size=16)
+    assert not gather.shape_problem({**SHAPE, "num_key_value_heads": 1})
     config = TrainConfig(processes=2, tensor_parallel=2)
     assert "attention_dropout=0.1" in config.shape_problem({**SHAPE, "attention_dropout": 0.1})
     assert not config.shape_problem({**SHAPE, "attention_dropout": 0.0})
@@ -127,7 +129,9 @@ def test_stage_3_with_selective_recomputation_is_for_layers_without_biases() -> 
     ({"pipeline_parallel": 2, "processes": 2, "micro_batch_size": 4, "pipeline_interleave": 8}, "6 stages at most"),
     ({"pipeline_parallel": 2, "processes": 2, "micro_batch_size": 4, "pipeline_schedule": "zero_bubble",
       "recompute": "full"}, "set recompute=none"),
-    ({"sequence_parallel": 3, "processes": 3}, "does not divide sequence_length=128"),
+    ({"sequence_parallel": 3, "processes": 3, "sequence_attention": "gather"}, "does not divide sequence_length=128"),
+    ({"sequence_parallel": 8, "processes": 8}, "is sequence_parallel=4; or set sequence_attention=gather"),
+    ({"sequence_attention": "gather", "processes": 1}, "gather needs sequence_parallel above 1"),
     ({"expert_parallel": 2, "processes": 2}, "needs a model of experts"),
     ({"tensor_parallel": 2, "processes": 2, "optimizer": "muon"}, "optimizer=adamw"),
     ({"expert_parallel": 2, "processes": 4, "engine": {"name": "fsdp", "shard_size": 2}}, "shard_size=2 is not for"),

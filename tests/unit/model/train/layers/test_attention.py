@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.autograd.graph import saved_tensors_hooks
 from torch.nn import functional as F
 from torch.nn.attention import varlen
 from torch.nn.attention.flex_attention import create_mask
@@ -108,9 +109,9 @@ def test_short_samples_keep_the_mask_and_longer_ones_need_none() -> None:
 def test_on_a_gpu_the_kernel_of_several_lengths_gets_the_documents(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[dict[str, Any]] = []
 
-    def note(*tensors: Any, **named: Any) -> Tensor:
+    def note(*tensors: Any, **named: Any) -> tuple[Tensor, Tensor]:
         calls.append({"shapes": [tuple(each.shape) for each in tensors[:3]], "longest": tensors[5], **named})
-        return torch.empty_like(tensors[0])
+        return torch.empty_like(tensors[0]), torch.empty(4, 800)
 
     monkeypatch.setattr(varlen, "varlen_attn", note)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device=None: (9, 0))
@@ -122,9 +123,45 @@ def test_on_a_gpu_the_kernel_of_several_lengths_gets_the_documents(monkeypatch: 
         for window in (None, 100, 400):
             out, _ = packed_attention(None, query, key, key, None, scaling=0.5, sliding_window=window, packed=ends)
             assert out.shape == (2, 400, 4, 8)
-    assert [call.pop("window_size") for call in calls] == [(-1, 0), (99, 0), (-1, 0)]
+        monkeypatch.setattr("argosy.model.train.layers.gather_parts", lambda part, _: part.repeat(1, 4, 1))
+        monkeypatch.setattr("argosy.model.train.layers.part_of_sum", lambda of_all, _: of_all[:, :100])
+        monkeypatch.setattr("argosy.model.train.layers.attention.has_kernel", lambda *_: True)
+        module, group = SimpleNamespace(training=True), SimpleNamespace(size=lambda: 4, rank=lambda: 3)
+        own = [torch.empty(2, heads, 100, 8, requires_grad=True) for heads in (4, 2, 2)]
+        packed_attention(module, *own, None, packed=ends, group=group)[0].sum().backward()  # by the kernel's operation
+        assert all(each.grad.shape == each.shape for each in own)  # type: ignore[union-attr]
+    assert [call.pop("window_size") for call in calls] == [(-1, 0), (99, 0), (-1, 0), (-1, 0)]
+    assert (calls[3]["shapes"], calls[3]["longest"]) == ([(200, 4, 8), (800, 2, 8), (800, 2, 8)], 100)
     assert calls[0] == {"shapes": [(800, 4, 8), (800, 2, 8), (800, 2, 8)], "longest": 400, "scale": 0.5,
-                        "enable_gqa": True}
+                        "enable_gqa": True, "return_aux": (True,)}
+
+
+@pytest.mark.parametrize(("window", "documents"), [(None, packed()[2]), (60, packed()[2]), (None, None)])
+def test_parts_that_gather_keys_attend_as_whole_samples(monkeypatch: pytest.MonkeyPatch, window: int | None,
+                                                        documents: Tensor | None) -> None:
+    """Of four processes and one head of keys: equal outputs and sums of gradients, and no other's keys are kept."""
+    generator = torch.Generator().manual_seed(0)
+    whole = [torch.randn(2, heads, 400, 8, generator=generator, requires_grad=True) for heads in (3, 1, 1)]
+    weights = torch.randn(2, 400, 3, 8, generator=generator)
+    given: dict[str, Any] = {"sliding_window": window, "packed": None if documents is None else Packed.of(documents)}
+    module: Any = SimpleNamespace(training=True)
+    expected = packed_attention(module, *whole, None, **given)[0]
+    (expected * weights).sum().backward()
+    pair, sums, found = torch.cat(whole[1:], dim=-1)[:, 0].detach(), torch.zeros(2, 400, 16), []
+    monkeypatch.setattr("argosy.model.train.layers.gather_parts", lambda part, group: pair)
+    monkeypatch.setattr("argosy.model.train.layers.part_of_sum",
+                        lambda of_all, group: sums.add_(of_all)[:, group.own])
+    for rank in range(4):
+        own, kept = slice(100 * rank, 100 * rank + 100), [0]
+        group = SimpleNamespace(size=lambda: 4, rank=lambda at=rank: at, own=own)
+        parts = [each[:, :, own].detach().requires_grad_() for each in whole]
+        with saved_tensors_hooks(lambda each: kept.append(each.numel()) or each, lambda each: each):  # noqa: B023
+            output = packed_attention(module, *parts, None, group=group, **given)[0]
+        assert sum(kept) == sum(each.numel() for each in parts)
+        (output * weights[:, own]).sum().backward()
+        found += [(output, expected[:, own]), (parts[0].grad, whole[0].grad[:, :, own])]  # type: ignore[index]
+    for one, other in (*found, (sums, torch.cat([each.grad[:, 0] for each in whole[1:]], dim=-1))):  # type: ignore[index]
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
 
 
 def test_the_blocks_of_flex_attention_allow_what_the_mask_allows() -> None:
