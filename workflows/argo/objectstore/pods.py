@@ -14,16 +14,10 @@ from argosy.core.store.files import read_record
 from argosy.core.store.step_files import OUTPUTS, RUN, STORE_URI, TRACKING, read_done
 from argosy.core.tracking.spool import PIPELINES
 from workflows.argo.handoff import FOLDER, read_handoff, report_directory
+from workflows.argo.objectstore import records
 from workflows.argo.objectstore.files import Remote
 from workflows.argo.objectstore.mirror import Mirror, NodeCache, each
 from workflows.argo.objectstore.node import Leases, Pusher, RemoteNode
-from workflows.argo.objectstore.records import (
-    pull_checkpoint,
-    pull_directories,
-    pull_records,
-    pull_spools,
-    pull_upstream,
-)
 from workflows.argo.profile.profile import Profile
 from workflows.argo.profile.settings import amount
 from workflows.local.view import RunObserver
@@ -64,7 +58,7 @@ def of_bucket(transfer: Callable[[Mirror, str], Iterator[None]]
 def planning(mirror: Mirror, workflow: str) -> Iterator[None]:
     """Fetch the records of all steps; then, without an error, send the plan."""
     with _timed(mirror, "records"):
-        pull_records(mirror)
+        records.pull_records(mirror)
     yield
     mirror.push(PIPELINES, f"{FOLDER}/{workflow}")
 
@@ -93,7 +87,7 @@ def running(profile: Profile, workflow: str, batch: str) -> Iterator[Sequence[Ru
             directories = [RemoteNode(mirror.remote, mirror.root, name, leases.check) for name in names]
             with _timed(mirror, f"{len(nodes)} nodes and what they read"):
                 each(lambda directory: directory.pull(), directories)
-                pull_upstream(mirror, nodes)
+                records.pull_upstream(mirror, nodes)
                 others = {Path(directory).name for directory in handoff.directories}.difference(names)
                 mirror.pull_below(*others, wanted=lambda name: name.endswith(f"/{RUN}"))  # what they spent
             pusher = Pusher(directories, every_s, lambda: mirror.push(f"{folder}/attempts", BAD))
@@ -110,7 +104,7 @@ def running(profile: Profile, workflow: str, batch: str) -> Iterator[Sequence[Ru
 def concluding(mirror: Mirror, workflow: str) -> Iterator[None]:
     """Fetch the workflow's plan and what its pods had no time to send; then send what changed."""
     mirror.pull_below(f"{FOLDER}/{workflow}")
-    changing = pull_spools(mirror, workflow)
+    changing = records.pull_spools(mirror, workflow)
     yield
     if changing is not None:
         mirror.push(f"{FOLDER}/{workflow}", *changing)
@@ -123,7 +117,7 @@ def serving(profile: Profile, place: str) -> None:
     signal.signal(signal.SIGTERM, lambda *_: os._exit(Stopped.exit_code))  # which a first process passes over
     mirror = mirror_of(profile)
     with _timed(mirror, place):
-        pull_checkpoint(mirror, place)
+        records.pull_checkpoint(mirror, place)
     if mirror.near:
         mirror.near.hand_on()
 
@@ -144,12 +138,12 @@ def _timed(mirror: Mirror, what: str) -> Iterator[None]:
 def judging(mirror: Mirror, workflow: str) -> Iterator[None]:
     """Fetch all records, and the evaluations of the night; then send the judgement and its announcements."""
     folder = f"{FOLDER}/{workflow}"
-    pull_records(mirror)
+    records.pull_records(mirror)
     mirror.pull_below(folder)
     night = read_record(mirror.root / folder / "night.json")
     pairs = [pair for line in night.values() for pair in line["pairs"]]
     evaluations = (path for pair in pairs for path in (*pair["new"], *pair.get("reference_evaluations", ())))
-    pull_directories(mirror, {Path(path).name: set() for path in evaluations})
+    records.pull_directories(mirror, {Path(path).name: set() for path in evaluations})
     before = {path.name for path in mirror.root.glob("regressions-*") if read_done(path) is not None}
     try:
         yield
@@ -178,16 +172,16 @@ def promoting(profile: Profile, workflow: str) -> Iterator[Fetch]:
         yield lambda directories: None
         return
     mirror, folder = mirror_of(profile), f"{FOLDER}/{workflow}"
-    pull_records(mirror)
+    records.pull_records(mirror)
     mirror.pull_below(folder)
-    changing = pull_spools(mirror, workflow, ended=False)
+    changing = records.pull_spools(mirror, workflow, ended=False)
     report = Path(read_handoff(mirror.root / folder / "plan.json").report).name if changing is not None else ""
     if report:  # its records; of the compared steps the records, whole spools and configs
         mirror.pull_below(report, wanted=lambda name: name.split("/")[-1] in (OUTPUTS, RUN))
         compared = read_record(mirror.root / report / RUN).get("config", {}).get("checkpoints", [])
         names = [Path(path).name for path in compared]
-        pull_directories(mirror, {name: set() for name in names})
+        records.pull_directories(mirror, {name: set() for name in names})
         mirror.pull_below(*(f"{name}/{TRACKING}" for name in names), wanted=lambda name: not name.endswith(".lock"))
-    yield lambda directories: pull_directories(  # what lies elsewhere is not ours to fetch
+    yield lambda directories: records.pull_directories(  # what lies elsewhere is not ours to fetch
         mirror, {path.name: set() for path in directories if path.parent == mirror.root})
     mirror.push(PROMOTIONS, *(changing or ()))

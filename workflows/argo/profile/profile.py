@@ -13,18 +13,9 @@ from argosy.core.config.explain import likely, nearest
 from argosy.core.config.load import load
 from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
+from workflows.argo.profile import settings
 from workflows.argo.profile.events import Event, Key
 from workflows.argo.profile.queues import NoQueue
-from workflows.argo.profile.settings import (
-    FROM_SECRETS,
-    BadNodes,
-    Images,
-    Nodes,
-    Placement,
-    Serving,
-    Storage,
-    has_password,
-)
 
 _SMALL = "small letters, digits and -"
 Name = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$", max_length=63, examples=["my-team.gpu"])]
@@ -45,8 +36,8 @@ class Tracking(Config):
 
     def check_fields(self) -> None:
         for name in Tracking.model_fields:
-            if has_password(getattr(self, name)):
-                raise ValueError(f"{name} has a user and password (not shown): {FROM_SECRETS}")
+            if settings.has_password(getattr(self, name)):
+                raise ValueError(f"{name} has a user and password (not shown): {settings.FROM_SECRETS}")
 
 
 class Retry(Config):
@@ -99,10 +90,10 @@ class Profile(Config):
     """Its name, where several clusters share the store."""
     service_account: Name = "argosy-step"
     executor_account: Name = "argosy-executor"
-    storage: Storage
-    images: Images = Images()
-    defaults: Placement = Placement()
-    stages: Mapping[str, Placement] = Field(default_factory=dict)
+    storage: settings.Storage
+    images: settings.Images = settings.Images()
+    defaults: settings.Placement = settings.Placement()
+    stages: Mapping[str, settings.Placement] = Field(default_factory=dict)
     cpu_share: float = Field(0.7, gt=0, le=1)
     """Share of a stage's cores that its pod asks for. It may use more, having no limit; what is left is for the
     services of the node and Argo's own containers."""
@@ -112,12 +103,12 @@ class Profile(Config):
     keep: Keep = Keep()
     tracking: Tracking = Tracking()
     nightly: Nightly = Nightly()
-    nodes: Nodes | None = None
+    nodes: settings.Nodes | None = None
     """Pods of stages on several nodes, as JobSets, which the cluster must have; null: such a stage is refused."""
-    spot: Placement | None = None
+    spot: settings.Placement | None = None
     """Settings of stages with `resources.STAGE.spot`, on top of their own; null: such a stage is refused."""
-    bad_nodes: BadNodes = BadNodes()
-    serving: Serving | None = None
+    bad_nodes: settings.BadNodes = settings.BadNodes()
+    serving: settings.Serving | None = None
     """A Deployment that serves what an alias of the registry names; null: none."""
     events: Mapping[EventName, Event] = Field(default_factory=dict)
     """Events that submit workflows, by name, which Argo Events must be there for."""
@@ -169,17 +160,17 @@ class Profile(Config):
         """Whether an event is something that happens in the store."""
         return any(event.checkpoint or event.alias for event in self.events.values())
 
-    def of_stage(self, stage: str, *, spot: bool = False) -> Placement:
+    def of_stage(self, stage: str, *, spot: bool = False) -> settings.Placement:
         """Place a stage: its own settings on top of the defaults, and those of `spot`; lists and maps are joined.
         Raises InputError: the profile has no `spot`."""
         if spot and self.spot is None:
             raise InputError(f"resources.{stage}.spot is true, and the profile {self.name!r} has no `spot`: say there "
                              "where such machines are, such as spot: {node_selector: {LABEL: VALUE}}, or leave it out")
-        placed = _joined(self.defaults, self.stages.get(stage, Placement()))
+        placed = _joined(self.defaults, self.stages.get(stage, settings.Placement()))
         return _joined(placed, self.spot) if spot and self.spot else placed
 
 
-def _joined(placed: Placement, own: Placement) -> Placement:
+def _joined(placed: settings.Placement, own: settings.Placement) -> settings.Placement:
     values = dict[str, Any]()
     for name in own.model_fields_set:
         below, above = getattr(placed, name), getattr(own, name)
