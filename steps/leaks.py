@@ -94,8 +94,7 @@ def run(config: LeaksConfig, context: StepContext) -> LeaksOutputs:
     looked_at: dict[str, int] = {}
     training = _training(corpus, heldout, config, looked_at)
     found = list(_find(index, training, context, sum(corpus.sizes().values())))
-    rows = _rows(index, names, found)
-    write_atomic(context.out / LEAKS, "".join(json_text(row) + "\n" for row in rows))
+    write_atomic(context.out / LEAKS, "".join(json_text(row) + "\n" for row in _rows(index, names, found)))
     sets = _count(index, names, found, {name: len(some) for name, some in own.items()})
     for name, count in sets.items():
         print(f"{name}: {count['leaked']} of {count['checked']} held-out documents have a passage in training data, "

@@ -83,8 +83,7 @@ def _batches(directory: Path) -> Iterator[Batch]:
     """Yield the documents of a scored shard by row group, in their order."""
     for path in shard_files(directory):
         for group in read_columns(path, _FIELDS):
-            rows = zip(*group.values.values(), strict=True)
-            yield Batch([Document(*row) for row in rows])
+            yield Batch([Document(*row) for row in zip(*group.values.values(), strict=True)])
 
 
 def check(parts: Sequence[Planned], nodes: Sequence[Planned]) -> None:

@@ -110,8 +110,7 @@ def _calibration(config: QuantizeConfig, tokenizer: Any) -> list[Tensor]:
     most = -(-config.calibration_tokens // len(channels))
     for channel in channels.values():
         parts = [channel.tokens[channel.offsets[at] : channel.offsets[at + 1]] for at in channel.choose(most)]
-        tokens = torch.tensor([int(token) for part in parts for token in part][:most])
-        rows += tokens.split(ROW)
+        rows += torch.tensor([int(token) for part in parts for token in part][:most]).split(ROW)
     return rows
 
 
@@ -122,8 +121,7 @@ def _measure(source: Path, before: Any, final: Path, after: Any, context: StepCo
     sizes = (_bytes(base_path(source)) if is_adapter(source) else 0) + _bytes(source), _bytes(final)
     speeds = _speeds([before.eval().to(context.device), after.eval().to(context.device)])
     for number, name in enumerate(("before", "after")):
-        model = (before, after)[number]
-        memory = sum(each.numel() * each.element_size() for each in model.parameters())
+        memory = sum(each.numel() * each.element_size() for each in (before, after)[number].parameters())
         context.tracker.metrics({f"size/{name}_mb": sizes[number] / _MB, f"memory/weights_{name}_mb": memory / _MB,
                                  f"perf/decoding_{name}": speeds[number]})
     print(f"weights: {sizes[0] / _MB:,.1f} MB before, {sizes[1] / _MB:,.1f} MB now", flush=True)

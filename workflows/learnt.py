@@ -92,7 +92,8 @@ def _of_stage(node: PlannedNode, directories: Sequence[Path]) -> Learnt | None:
     peak, cores, failed = (max((values[n] for values in each), default=0.0) for n in range(3))
     if not peak and not failed:
         return None
-    memory, count = _rounded(max(MARGIN * peak, GROWTH * failed)), max(1, math.ceil(MARGIN * cores))
+    gb, count = max(MARGIN * peak, GROWTH * failed), max(1, math.ceil(MARGIN * cores))
+    memory = math.ceil(4 * gb) / 4 if gb < 2 else float(math.ceil(gb))  # up to quarters, or from 2 GB to whole ones
     lower = memory <= _WORTH * asked.memory_gb
     enough = replace(asked, memory_gb=memory if lower or memory > asked.memory_gb else asked.memory_gb,
                      cores=count if cores and count <= _WORTH * asked.cores else asked.cores)
@@ -111,11 +112,6 @@ def _needed(attempts: Sequence[Attempt]) -> tuple[float, float, float]:
         elif attempt["exit"] == 137:  # of the machine's memory, and not of a GPU's
             failed = max(failed, attempt.get("memory_gb", 0.0))
     return peak, cores, failed
-
-
-def _rounded(gb: float) -> float:
-    """Round up: to quarters below 2 GB, then to whole ones."""
-    return math.ceil(4 * gb) / 4 if gb < 2 else float(math.ceil(gb))
 
 
 def _micro_batch(directories: Sequence[Path]) -> tuple[int, float, int] | None:

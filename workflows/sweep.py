@@ -61,8 +61,7 @@ def read_sweep(preset: str | None, file: Path | None, overrides: Sequence[str], 
 
     Raises InputError: a field, a value or the grid is wrong; names them."""
     grid = read_grid(LifecycleConfig, overrides, seeds)
-    first = next(grid.points())
-    base = compose(preset, file, [*grid.fixed, *first])
+    base = compose(preset, file, [*grid.fixed, *next(grid.points())])
     _check_axes(grid, base)
     if seeds > 1:
         begin = compose(preset, file, grid.fixed)

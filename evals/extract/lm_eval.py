@@ -49,8 +49,7 @@ class LineAlone(Rule):
     name = "line_alone"
 
     def extract(self, text: str, labels: str) -> str | None:
-        line = self.canonical(text.strip().partition("\n")[0])
-        return line or None
+        return self.canonical(text.strip().partition("\n")[0]) or None
 
     def canonical(self, answer: str) -> str:
         return answer.strip().translate(_MARKS).upper()

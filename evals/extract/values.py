@@ -129,8 +129,7 @@ class Boxed(_Value):
 
     def canonical(self, answer: str) -> str:
         """Write a number as `last_number` does; else take off spaces, dollar signs, and marks of LaTeX for words."""
-        bare = "".join(_WORDS.sub(r"\1", answer).split()).strip("$").removesuffix(".")
-        return written(answer) or bare
+        return written(answer) or "".join(_WORDS.sub(r"\1", answer).split()).strip("$").removesuffix(".")
 
     def closing(self, answer: str, lang: str) -> str:
         return f"$\\boxed{{{answer}}}$"

@@ -29,8 +29,7 @@ class AgiEval(Format):
         if not record.get("options"):
             lang = at.lang or language_of(question)
             return [OpenItem(at.id, lang, question, text(record, "answer"), solution, at.subject or at.stem, cluster)]
-        rights = label_indexes(record.get("label"))
-        found = {**record, "label": list(rights), "solution": solution}
+        found = {**record, "label": list(label_indexes(record.get("label"))), "solution": solution}
         return [self.item(found, at, question=question, cluster=cluster)]
 
 

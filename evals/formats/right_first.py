@@ -45,8 +45,7 @@ class TruthfulQAOne(Format):
         right, wrong = self._targets(record[self.targets]) if self.targets in record else self._columns(record)
         if not right or not wrong:
             raise BrokenItem("no right or no wrong answer")
-        found = {**record, "choices": [*right, *wrong], "answer": [*range(len(right))]}
-        return [mixed(self.item(found, at))]
+        return [mixed(self.item({**record, "choices": [*right, *wrong], "answer": [*range(len(right))]}, at))]
 
     def _columns(self, record: Record) -> tuple[list[str], list[str]]:
         return [text(record, "best answer")], split_answers(text(record, "incorrect answers"))

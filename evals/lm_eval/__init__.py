@@ -80,8 +80,7 @@ def _config(task: str) -> dict[str, Any]:
     found = sorted(folder.rglob(f"{task}.yaml")) if folder else []
     if not found:
         raise InputError(f"lm-eval has no task {task!r}; variant lm_eval takes its description_of from there")
-    loaded = yaml.load(found[0].read_text(encoding="utf-8"), Loader=_Loader)
-    return dict(loaded)
+    return dict(yaml.load(found[0].read_text(encoding="utf-8"), Loader=_Loader))
 
 
 class _Loader(yaml.SafeLoader):

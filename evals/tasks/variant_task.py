@@ -59,8 +59,7 @@ def _task(name: str, about: Mapping[str, Any]) -> tuple[TaskSpec, Mapping[str, A
         raise InputError(f"task {name}: give its items: --metadata '{{\"items\": \"FILE.jsonl\"}}', or a suite, or "
                          "lm_eval (a task of its own)")  # fmt: skip
     given = str(about["suite"])
-    suite = load_suite(given)
-    section = suite.section("benchmarks", Benchmarks)
+    section = load_suite(given).section("benchmarks", Benchmarks)
     wanted = str(about.get("task") or next(iter(section.tasks), ""))
     if wanted not in section.tasks:
         raise InputError(f"task {name}: suite {given} has no task {wanted!r}; it has {', '.join(section.tasks)}")

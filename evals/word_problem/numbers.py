@@ -46,9 +46,7 @@ def written(value: Fraction, places: int = 0, *, comma: bool = False, bare: bool
         return None
     whole, rest = divmod(int(scaled), 10**places)
     digits = f"{whole:,}" if comma else str(whole)
-    if not places:
-        return digits
-    return f"{'' if bare and not whole else digits}.{rest:0{places}d}"
+    return f"{'' if bare and not whole else digits}.{rest:0{places}d}" if places else digits
 
 
 def value_of(text: str) -> Fraction:

@@ -59,8 +59,7 @@ class Perplexity(Probe):
 
     def _documents(self, scope: Scope, result: Measurement) -> list[tuple[str, list[str]]]:
         if self.file:
-            documents = read_texts(locate(self.file, scope.data, "texts"), result.left_out)
-            return documents[: scope.limit]
+            return read_texts(locate(self.file, scope.data, "texts"), result.left_out)[: scope.limit]
         return [(str(n), [each] if isinstance(each, str) else list(each)) for n, each in enumerate(self.texts)]
 
     def _score(self, model: LanguageModel, documents: Sequence[tuple[str, list[str]]]) -> list[Score]:

@@ -81,8 +81,7 @@ def _corpus(directory: Path) -> tuple[KeptCorpus, CleanConfig]:
     if missing:
         raise InputError(f"{directory}: {len(missing)} of its {len(scored)} score steps are not in this store")
     paths = [str(each.directory) for each in scored if not isinstance(each, str)]
-    filters = done["made_from"]["config"]["filters"]
-    return KeptCorpus.of(str(directory), paths), CleanConfig(filters=filters)
+    return KeptCorpus.of(str(directory), paths), CleanConfig(filters=done["made_from"]["config"]["filters"])
 
 
 def _measured(corpus: KeptCorpus) -> list[Path]:

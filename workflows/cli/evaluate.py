@@ -197,8 +197,7 @@ def _lines(outputs: Mapping[str, Any]) -> list[str]:
         cut = sum(n for where, n in outputs.get("cut", {}).items() if name.startswith(f"{where}/"))
         asked = f"n {counts[name]}" + (f", {cut} cut" if cut else "")
         rows.append(["/".join(parts), plain(value), error, ", ".join(beside), asked])
-    lines = columns(rows, right=(1, 4)).splitlines()
-    return [*lines, *describe_gaps(outputs)]
+    return [*columns(rows, right=(1, 4)).splitlines(), *describe_gaps(outputs)]
 
 
 def _of_one_language(name: str, metrics: Mapping[str, float], counts: Mapping[str, int]) -> bool:

@@ -30,8 +30,7 @@ def run(args: argparse.Namespace) -> int:
                          f"'argosy watch {with_access(args, args.name)}' names the cause; correct it and submit again")
     name = str(client.submit(same_again(found.workflow))["metadata"]["name"])
     print(f"submitted {name} with the parameters of {args.name}; finished steps are not repeated")
-    profile = profile_of(args, client, found.parameters.get("profile", ""))
-    print_links(args, client, profile, name)
+    print_links(args, client, profile_of(args, client, found.parameters.get("profile", "")), name)
     return follow(client, name, args) if args.watch else 0
 
 

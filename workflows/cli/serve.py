@@ -5,15 +5,11 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from argosy.core.errors import InputError
 from argosy.core.step.process import stop_on_signals
 from workflows.cli.command import Command, add_store, checked, not_negative, positive, user_path
 from workflows.cli.generate import opened
-
-if TYPE_CHECKING:
-    from argosy.model.weights.checkpoint import Checkpoint
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -59,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     found = {name: opened(args.store, checkpoint, dtype) for name, checkpoint in _named(args.checkpoints)}
     metrics = Metrics()
     models = open_models(found, serving, metrics, args.store / ".serve")
-    about = {name: _about(checkpoint) for name, (checkpoint, _) in found.items()}
+    about = {name: {"checkpoint": str(each.path), **each.label()} for name, (each, _) in found.items()}
     address = f"http://{f'[{args.host}]' if ':' in args.host else args.host}:{args.port}"
     print(f"{', '.join(found)}: {address}/v1 (OpenAI's protocol), {address}/ (a page to try it)", file=sys.stderr)
     serve(models, serving, metrics, about, listening)
@@ -84,10 +80,6 @@ def _named(checkpoints: Sequence[str]) -> list[tuple[str, str]]:
     parts = [each.partition("=") for each in checkpoints]
     return [(name, right) if mark and right and "/" not in name else (name + mark + right,) * 2
             for name, mark, right in parts]
-
-
-def _about(checkpoint: "Checkpoint") -> dict[str, Any]:
-    return {"checkpoint": str(checkpoint.path), **checkpoint.label()}
 
 
 def _keys(file: Path) -> dict[str, str]:

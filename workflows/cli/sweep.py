@@ -35,8 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    file = config_file(args)
-    sweep = read_sweep(args.preset, file, args.overrides, args.seeds)
+    sweep = read_sweep(args.preset, config_file(args), args.overrides, args.seeds)
     question = Question(args.channel, args.target_parameters)
     if on_argo(args):
         return _submit(args, sweep)

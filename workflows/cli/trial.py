@@ -40,8 +40,7 @@ def tried(given: str, files: Sequence[str], most: int) -> Iterator[str]:
         raise InputError(f"{', '.join(files)}: there is no document to try the filter on")
     filters = make_filters(config.filters, _resources(config, documents))
     scored = score(Batch(documents), filters)
-    channels = [document.channel for document in documents]
-    codes, reasons = decide(filters, scored.scores, np.array(channels))
+    codes, reasons = decide(filters, scored.scores, np.array([document.channel for document in documents]))
     counts = Counter("kept" if code == KEPT else reasons[code][1] for code in codes.tolist())
     repaired = [document.text for document in scored.batch.documents]
     changed = sum(text != document.text for text, document in zip(repaired, documents, strict=True))

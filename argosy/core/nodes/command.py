@@ -56,7 +56,8 @@ def describe(verdict: Verdict, world: int) -> None:
         name = reading.name if reading else "?"
         why = verdict.bad.get(rank) or verdict.suspects.get(rank, "")
         state = "FAIL" if rank in verdict.bad else "warn" if why else "ok"
-        speed = f"{2 * _side(name) ** 3 / reading.product / 1e9:,.0f} GFLOP/s" if reading and reading.product else ""
+        side = SIDE["cuda" if "/gpu" in name else "cpu"]
+        speed = f"{2 * side**3 / reading.product / 1e9:,.0f} GFLOP/s" if reading and reading.product else ""
         print(f"{state:4}  process {rank:<4} {name:20} {speed:>14}  {why}", flush=True)
         if abs(skew := verdict.skew.get(rank, 0.0)) > SKEW_S:
             print(f"warn  process {rank:<4} {name:20} its clock is {skew:+.1f} s from that of process 0: start NTP")
@@ -64,7 +65,3 @@ def describe(verdict: Verdict, world: int) -> None:
         print(f"bad after {verdict.rounds} rounds: {json.dumps(verdict.bad)}: start the job without them")
     elif verdict.suspects:
         print("one of the suspects is bad, and no good process was left to tell which: add a node and check again")
-
-
-def _side(name: str) -> int:
-    return SIDE["cuda" if "/gpu" in name else "cpu"]

@@ -38,7 +38,8 @@ def program(machine: str) -> bytes:
         for numbers in calls.values():
             lines += _of(numbers[place], [_answer(getattr(errno, error))])
     for numbers, flags in _OPEN.values():
-        lines += _of(numbers[place], _read_only(flags))
+        lines += _of(numbers[place], [_argument(2 * flags), (_ANY_BIT, 0, 1, _NOT_READ_ONLY), _answer(errno.EROFS),
+                                      (_RETURN, 0, 0, _ALLOW)])
     lines += _of((72, 25)[place], _one_of(1, _FCNTL, errno.EPERM))
     lines += _of((16, 29)[place], _one_of(1, _IOCTL, errno.ENOTTY))
     lines += _of((302, 261)[place], _zero((0, 4, 5), errno.EPERM))  # prlimit64: own limits, to read them
@@ -60,10 +61,6 @@ def _of(number: int | None, then: list[Instruction]) -> list[Instruction]:
 def _argument(word: int) -> Instruction:
     """Load half an argument: argument n is the words 2n (its lower bits) and 2n + 1."""
     return (_LOAD, 0, 0, 16 + 4 * word)
-
-
-def _read_only(flags: int) -> list[Instruction]:
-    return [_argument(2 * flags), (_ANY_BIT, 0, 1, _NOT_READ_ONLY), _answer(errno.EROFS), (_RETURN, 0, 0, _ALLOW)]
 
 
 def _one_of(argument: int, values: Sequence[int], otherwise: int) -> list[Instruction]:

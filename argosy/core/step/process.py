@@ -137,8 +137,7 @@ def reset_peak_rss() -> None:
 
 def peak_rss_mb() -> float:
     """Return the peak of resident memory of this process, or of its largest child, in MiB."""
-    children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    return round(max(_own_peak_kb(), children) / 1024, 1)
+    return round(max(_own_peak_kb(), resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss) / 1024, 1)
 
 
 def cpu_seconds() -> float:

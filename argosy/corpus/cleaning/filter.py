@@ -133,5 +133,4 @@ def read_words(name: str) -> list[str]:
 @cache
 def read_weights(name: str) -> dict[str, int]:
     """Read the list `name` in `words/` whose entries are a weight and a word."""
-    pairs = (line.split(" ", 1) for line in read_words(name))
-    return {word: int(weight) for weight, word in pairs}
+    return {word: int(weight) for weight, word in (line.split(" ", 1) for line in read_words(name))}

@@ -92,8 +92,7 @@ def passages(text: str, size: int) -> list[str]:
         return []
     pieces = max(1, round(float(count[-1]) / size))
     first = np.searchsorted(count, np.arange(1, pieces) * (count[-1] / pieces), side="right")
-    bounds = [0, *found.starts[first].tolist(), len(text)]
-    return [text[begin:end] for begin, end in pairwise(bounds)]
+    return [text[begin:end] for begin, end in pairwise([0, *found.starts[first].tolist(), len(text)])]
 
 
 def chosen(documents: Mapping[str, Sequence[Document]], most: int) -> dict[str, list[Document]]:

@@ -43,8 +43,7 @@ class Targets:
 
     @cached_property
     def _words(self) -> "Words":
-        questions = [str(item["question"]).strip() for item in self._items]
-        texts = [question.rstrip("?？") for question in questions]
+        texts = [str(item["question"]).strip().rstrip("?？") for item in self._items]
         return split_words([*texts, *(str(choice) for item in self._items for choice in item.get("choices") or ())])
 
     @cached_property

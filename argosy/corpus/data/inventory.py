@@ -73,11 +73,8 @@ def identify(file: InputFile, most: int = CUT_BYTES) -> InputFile:
     except OSError as error:
         raise InputError(f"data.inputs: {file.path} cannot be read ({error.strerror or error})") from None
     hashes = [cut.hash for cut in cuts]
-    return replace(file, cuts=tuple(cuts), hash=hashes[0] if len(hashes) == 1 else _digest("".join(hashes).encode()))
-
-
-def _digest(raw: bytes) -> str:
-    return xxhash.xxh3_128_hexdigest(raw)
+    whole = hashes[0] if len(hashes) == 1 else xxhash.xxh3_128_hexdigest("".join(hashes).encode())
+    return replace(file, cuts=tuple(cuts), hash=whole)
 
 
 def _remote_cuts(file: InputFile, reader: Reader, most: int) -> list[Cut]:

@@ -56,8 +56,7 @@ def _prompt_key(record: Mapping[str, Any]) -> bytes:
 
 def derive_seed(*parts: object) -> int:
     """Derive a 64-bit seed from any printable parts; equal on every machine and Python version."""
-    text = "\x1f".join(str(part) for part in parts)
-    return int.from_bytes(sha256(text.encode()).digest()[:8], "little")
+    return int.from_bytes(sha256("\x1f".join(str(part) for part in parts).encode()).digest()[:8], "little")
 
 
 def permuted_index(i: int, n: int, seed: int) -> int:

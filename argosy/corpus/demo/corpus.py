@@ -151,8 +151,7 @@ class Demo:
         used = sum(1 for _ in english_documents(self.seed, self.config.english_bytes))
         yield from islice(english_documents(self.seed, sys.maxsize), used, used + wanted // len(LANGS))
         for lang in self.config.langs:
-            rounds = knowledge_documents(self.facts[0], lang, wanted, f"spare/{self.seed}")
-            yield from islice(rounds, wanted)
+            yield from islice(knowledge_documents(self.facts[0], lang, wanted, f"spare/{self.seed}"), wanted)
 
     def benchmark(self) -> list[Item]:
         """Make the benchmark's items."""

@@ -55,8 +55,7 @@ def _rounds(kind: str, facts: Sequence[Fact], lang: str, repeats: int, seed: str
 
 def _paragraphs(sentences: list[str], lang: str, rng: Random) -> str:
     cut = rng.randrange(1, len(sentences)) if len(sentences) > 4 and rng.random() < 0.5 else len(sentences)
-    parts = [sentences[:cut], sentences[cut:]]
-    return "\n".join(_SENTENCE_JOINT[lang].join(part) for part in parts if part)
+    return "\n".join(_SENTENCE_JOINT[lang].join(part) for part in [sentences[:cut], sentences[cut:]] if part)
 
 
 def _document(name: str, text: str, lang: str, kind: str, facts: Sequence[Fact]) -> Document:

@@ -53,8 +53,7 @@ def compare(entries: Sequence[Entry], globs: Sequence[str] = (), *, everything: 
     pairs = [_pair(entries[0], other, metrics, kinds) for other in entries[1:]]
     adjusted = iter(corrected([c for pair in pairs for c in pair.contrasts]))
     for pair in pairs:
-        own = [next(adjusted) for _ in pair.contrasts]
-        pair.contrasts = sorted(own, key=lambda c: (-c.importance, c.name))
+        pair.contrasts = sorted([next(adjusted) for _ in pair.contrasts], key=lambda c: (-c.importance, c.name))
     tests = sum(c.p_adjusted is not None for pair in pairs for c in pair.contrasts)
     alone = sorted(n for n in shown if sum(n in e.chosen.metrics for e in entries) == 1) if len(entries) > 1 else []
     return Compared(list(entries), pairs, metrics, sorted(kinds.keys() - shown), alone, tests,

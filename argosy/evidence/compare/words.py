@@ -43,9 +43,7 @@ def value_text(kind: Kind, value: float | None) -> str:
         return "–"
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else f"{value}"
-    if is_percent(kind, value):
-        return f"{100 * value:.1f} %"
-    return plain(value)
+    return f"{100 * value:.1f} %" if is_percent(kind, value) else plain(value)
 
 
 def is_percent(kind: Kind, value: float = 0.0) -> bool:

@@ -69,8 +69,7 @@ class Judged:
             return CANNOT_TELL
         if not self.headlines and not self.texts:
             return "not compared"
-        better = any(c.verdict == "better" for c in self.headlines)
-        return "better" if better else "no difference"
+        return "better" if any(c.verdict == "better" for c in self.headlines) else "no difference"
 
 
 def judge(pairs: Sequence[tuple[Checkpoint, Checkpoint | None]]) -> list[Judged]:

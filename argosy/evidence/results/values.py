@@ -75,9 +75,7 @@ def item_of(row: Record) -> str:
 
 def number(value: object) -> float | None:
     """A finite number of a row; None for anything else."""
-    if isinstance(value, bool | int | float) and math.isfinite(value):
-        return float(value)
-    return None
+    return float(value) if isinstance(value, bool | int | float) and math.isfinite(value) else None
 
 
 def item_means(values: Mapping[str, Value]) -> dict[str, Value]:

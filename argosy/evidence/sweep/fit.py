@@ -78,8 +78,7 @@ class Law:
 
     def at(self, parameters: float) -> Interval:
         """Return the best learning rate of a model of so many parameters, embeddings aside."""
-        logs = self.draws @ np.array([1.0, np.log(parameters)])
-        low, high = _ends(logs)
+        low, high = _ends(self.draws @ np.array([1.0, np.log(parameters)]))
         return Interval(float(np.exp(self.intercept + self.exponent.value * np.log(parameters))), low, high)
 
 
@@ -100,8 +99,7 @@ def residual_noise(curves: Sequence[Curve]) -> Noise:
 
 def fit_optimum(curve: Curve, noise: Noise, draws: int = DRAWS) -> Interval:
     """Return the learning rate at the parabola's vertex. `curve.problem` must be empty, and `noise` known."""
-    logs = _vertices(curve, noise, draws, np.random.default_rng(0))
-    low, high = _ends(logs)
+    low, high = _ends(_vertices(curve, noise, draws, np.random.default_rng(0)))
     return Interval(vertex(curve), low, high)
 
 

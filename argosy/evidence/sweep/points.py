@@ -143,8 +143,7 @@ def _cells(points: Sequence[Point], axes: Sequence[str], channel: str) -> list[C
     for point in points:
         settings = tuple((name, point.value(name)) for name in others)
         label = ", ".join(f"{name.rpartition('.')[2]}={_size_value(point.value(name))}" for name in sizes)
-        key = json.dumps([label, settings], sort_keys=True)
-        found.setdefault(key, (label, settings, []))[2].append(point)
+        found.setdefault(json.dumps([label, settings], sort_keys=True), (label, settings, []))[2].append(point)
     return [Cell(label, settings, tuple(own), channel) for label, settings, own in found.values()]
 
 
@@ -269,6 +268,4 @@ def _edge(name: str, numbers: Sequence[float], *, high: bool) -> str:
 def _beyond(numbers: Sequence[float], *, high: bool) -> float:
     """Return the next value of the grid's own steps."""
     near, edge = (numbers[-2], numbers[-1]) if high else (numbers[1], numbers[0])
-    if near <= 0 or edge <= 0:
-        return edge * 2
-    return float(f"{edge * edge / near:.3g}")
+    return edge * 2 if near <= 0 or edge <= 0 else float(f"{edge * edge / near:.3g}")

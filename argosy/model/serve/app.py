@@ -94,8 +94,7 @@ class Server:
     def _check_key(self, request: Request) -> None:
         if not self._keys:
             return
-        given = request.headers.get("authorization", "")
-        scheme, _, key = given.partition(" ")
+        scheme, _, key = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not any(hmac.compare_digest(key.encode(), own.encode())
                                                  for own in self._keys.values()):
             raise Refusal(401, "the key is missing or wrong: send 'Authorization: Bearer KEY'", "authentication_error",

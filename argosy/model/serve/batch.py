@@ -171,8 +171,7 @@ def _append(cache: Any, others: Any) -> None:
         longest = max(layer.keys.shape[-2], other.keys.shape[-2])
         for name in ("keys", "values"):
             both = [getattr(each, name) for each in (layer, other)]
-            padded = [pad(each, (0, 0, longest - each.shape[-2], 0)) for each in both]
-            setattr(layer, name, torch.cat(padded))
+            setattr(layer, name, torch.cat([pad(each, (0, 0, longest - each.shape[-2], 0)) for each in both]))
 
 
 def _run(model: Any, rows: Sequence[Row]) -> None:

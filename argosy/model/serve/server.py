@@ -68,8 +68,7 @@ def serve(models: Sequence[Model], serving: Serving, metrics: Metrics, about: Ma
     """Answer requests until `linger` seconds after SIGTERM, or Ctrl-C; those in flight then have `drain` seconds.
 
     `listening`: from `listen`. Raises InputError: the server did not start."""
-    votes = Votes(serving.votes, about) if serving.votes else None
-    server = Server(models, metrics, serving.keys, votes)
+    server = Server(models, metrics, serving.keys, Votes(serving.votes, about) if serving.votes else None)
     config = uvicorn.Config(server.app(), log_level="warning", timeout_graceful_shutdown=round(serving.drain),
                             lifespan="on", server_header=False)
     running = _Process(config, server, serving.linger)

@@ -57,8 +57,7 @@ def load_adapted(path: Path, kind: str = "AutoModelForCausalLM", *, new: str = "
         fields.setdefault("num_labels", load_config(path).num_labels)
     whole = read_record(path / CONFIG).get("modules_to_save") or ()  # trained beside the adapters, in their file
     heads = "|".join([*([new] if new else []), *(rf"{re.escape(name)}\..*" for name in whole)])
-    base = load_model(find_base(path), kind, new=heads, unused=OUTPUT_LAYER, **fields)
-    return _attached(base, path, new)
+    return _attached(load_model(find_base(path), kind, new=heads, unused=OUTPUT_LAYER, **fields), path, new)
 
 
 def own_dtype(path: Path) -> str:

@@ -12,7 +12,7 @@ from argosy.core.store.remote import is_uri
 from workflows.argo.client.api import PIPELINE
 from workflows.argo.client.view import Json, parameters_of
 from workflows.argo.handoff import PERSON
-from workflows.argo.profile.profile import TEMPLATE_STORE, Profile, check_store, is_shipped
+from workflows.argo.profile.profile import SHIPPED, TEMPLATE_STORE, Profile, check_store
 from workflows.lifecycle import LifecycleConfig, lifecycle
 from workflows.local.shipping import person
 
@@ -78,7 +78,7 @@ def profile_notes(template: Json, profile: Profile, held: str | None, install: s
     `held`: YAML of the profile of that name in the namespace; "" where there is none, None where it is not known.
     `install`: commands that install the profile. Raises InputError: the plan's pod would refuse it, or not find it."""
     check_store(profile, store_of(template) or profile.storage.description)
-    if held == "" and not is_shipped(profile.name):
+    if held == "" and not (SHIPPED / f"{profile.name}.yaml").is_file():  # which pods have in their image
         raise InputError(f"profile {profile.name!r} is not in the namespace, and pods would not find it: {install}")
     if held:
         ours, theirs = profile.model_dump(mode="json", exclude_unset=True), yaml.safe_load(held) or {}

@@ -105,8 +105,7 @@ def _names(workflow: str, node: Json) -> tuple[str, str, str]:
 
 def parameters_of(spec: Json | None) -> dict[str, Json]:
     """Return the parameters of a workflow's or template's spec, by name."""
-    given = ((spec or {}).get("arguments") or {}).get("parameters") or []
-    return {each["name"]: each for each in given}
+    return {each["name"]: each for each in ((spec or {}).get("arguments") or {}).get("parameters") or []}
 
 
 def seconds(time: str | None) -> float:

@@ -97,5 +97,4 @@ def report_task(profile: Profile, after: str, *how: str) -> Tail:
     # As it is, so that the UI shows it in the node's panel; one that is absent is none.
     page = hera.Artifact(name=REPORT, path=f"{OUTPUTS}/{REPORT_PAGE}", archive=m.ArchiveStrategy(none=m.NoneStrategy()),
                          optional=True)  # fmt: skip
-    pod = container(SHOW, profile, args, outputs=[page], retry_strategy=tries)
-    return Tail([task], [inner, pod])
+    return Tail([task], [inner, container(SHOW, profile, args, outputs=[page], retry_strategy=tries)])

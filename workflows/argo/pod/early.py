@@ -78,8 +78,7 @@ def _first(left: Mapping[str, Path], mirror: Mirror | None) -> str:
 
 def end(profile: Profile, arguments: argparse.Namespace) -> int:
     """Note that nothing trains any more, so that nobody waits for exports; return 0."""
-    folder = Path(profile.storage.root, FOLDER, arguments.workflow)
-    write_json(make_directory(folder) / _OVER, {})
+    write_json(make_directory(Path(profile.storage.root, FOLDER, arguments.workflow)) / _OVER, {})
     if profile.storage.uri:
         mirror_of(profile).push(f"{FOLDER}/{arguments.workflow}")
     return 0

@@ -32,11 +32,6 @@ TRAINER = "trainer.kubeflow.org/v1alpha1"
 JOIN_S, KEPT_S = 120, 300
 
 
-def launcher_resources(given: Resources) -> Resources:
-    """Return what the stage's own pod asks for where others compute."""
-    return replace(given, cores=1, memory_gb=1.0, gpus=0, spot=False)
-
-
 def of_node(given: Resources) -> Resources:
     """Return what the pod of one node asks for."""
     return replace(given, cores=-(-given.cores // given.nodes), memory_gb=given.memory_gb / given.nodes,

@@ -5,6 +5,7 @@ import json
 import math
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from argosy.core.store.step_files import STATE
 from workflows.argo.attempts import AVOID
 from workflows.argo.handoff import FOLDER, Batch, Task, report_directory, write_output
 from workflows.argo.objectstore.pods import reporting
-from workflows.argo.pod.jobset import check_nodes, jobset, launcher_resources, of_node
+from workflows.argo.pod.jobset import check_nodes, jobset, of_node
 from workflows.argo.profile.pods import avoided, away, not_on
 from workflows.argo.profile.profile import Profile, placement_stage
 from workflows.argo.profile.settings import FABRICS, Placement, amount
@@ -127,7 +128,8 @@ def write_outputs(planned: Plan, tasks: list[Task], batches: Mapping[str, Mappin
             for node in planned.to_run:  # records of an earlier attempt that failed for good
                 for name in (ADDRESS, LOST) if node.name == task.stage else ():
                     Path(node.dir, STATE, name).unlink(missing_ok=True)
-            placed, given = "", launcher_resources(given)  # of no stage: it needs neither devices nor their nodes
+            # The stage's own pod computes nothing: it is placed as of no stage, without devices and their nodes.
+            placed, given = "", replace(given, cores=1, memory_gb=1.0, gpus=0, spot=False)
         patches[task.name] = json.dumps(_patch(profile, placed, image, given, arguments, avoid))
         memory[task.name] = str(memory_mb(profile, placed, given))
         write_output(arguments.outputs, task.parameter, json.dumps(list(batches[task.name])))

@@ -203,11 +203,6 @@ def profile_names() -> list[str]:
     return sorted({path.stem for folder in _folders() for path in folder.glob("*.yaml")})
 
 
-def is_shipped(name: str) -> bool:
-    """Tell whether pods find the profile without a ConfigMap: it is in their image."""
-    return (SHIPPED / f"{name}.yaml").is_file()
-
-
 def load_profile(name: str) -> Profile:
     """Load the profile `name`, or of the YAML file `name`; its name is the file's unless it says another. Raises
     InputError: there is none, or it is wrong."""

@@ -190,16 +190,12 @@ def first_failure(group: GroupEnd, out: Path) -> ArgosyError:
     if not found:
         return RankFailed(f"the ranks ended before they were done; their logs are {rank_log(0)}, ...", again=True)
     # Whoever lost another process was not the first; times are of whole seconds.
-    _, rank, error = min(found, key=lambda each: (_cause(each[2]) == LOST, *each[:2]))
+    _, rank, error = min(found, key=lambda each: (getattr(each[2], "about", {}).get("cause") == LOST, *each[:2]))
     late = sorted(other for other in group.exits if other != rank and other not in group.ends)
     if late and _WAITED.search(str(error)):
         return RankFailed(f"rank {' or '.join(map(str, late))} did not arrive where rank {rank} waited ({error}): see "
                           f"{', '.join(map(rank_log, late))}", {"rank": late[0], "cause": "hang"}, again=True)
     return error
-
-
-def _cause(error: ArgosyError) -> str:
-    return str(getattr(error, "about", {}).get("cause", ""))
 
 
 def _told(rank: int, end: Mapping[str, Any], out: Path) -> ArgosyError:

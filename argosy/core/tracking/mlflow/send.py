@@ -130,8 +130,7 @@ class _Request:
         dataset: tuple[str, str] | None = None
         if record["dataset"]:
             dataset = record["dataset"][:500], (record["dataset_digest"] or "unknown")[:36]
-        at_tokens = [{**record, "step": record["tokens"]}]
-        self._metrics(self._run, at_tokens, model, dataset)
+        self._metrics(self._run, [{**record, "step": record["tokens"]}], model, dataset)
         base = record.get("base") or {}
         curve = self._runs.curves(self._owner, record["branch"], base.get("checkpoint", ""))
         own = [self._server.client.get_logged_model(model)]

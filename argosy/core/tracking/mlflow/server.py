@@ -233,8 +233,7 @@ def create_database(path: Path) -> None:
 
 def one_line(error: BaseException) -> str:
     """The first line of an error, short and without a password."""
-    text = (str(error) or type(error).__name__).strip().splitlines()[0]
-    return without_password(text)[:300]
+    return without_password((str(error) or type(error).__name__).strip().splitlines()[0])[:300]
 
 
 def without_password(text: str) -> str:

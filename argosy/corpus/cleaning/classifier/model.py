@@ -94,8 +94,7 @@ class Classifier:
 
     def calibrated(self, values: Floats) -> Floats:
         """Return probabilities of the linear model's values."""
-        shifted = self.slope * values + self.offset
-        return 1 / (1 + np.exp(-np.clip(shifted, -500, 500)))
+        return 1 / (1 + np.exp(-np.clip(self.slope * values + self.offset, -500, 500)))
 
     def save(self, folder: Path) -> None:
         """Write the two files below `folder`."""

@@ -141,8 +141,7 @@ def write_index(keyed: KeyFormat, out: Path, shards: Sequence[Keys], kept: Flags
         _write_documents(folder / f"{number:05}.{_DOCUMENTS}.parquet", names, groups, first, read)
         counts.append(int(rows.sum()))
         first += size
-    meta = {"name": keyed.name, "parameters": dict(keyed.parameters), "documents": counts}
-    write_json(folder / _META, meta)
+    write_json(folder / _META, {"name": keyed.name, "parameters": dict(keyed.parameters), "documents": counts})
 
 
 def _write_documents(path: Path, ids: Sequence[str], groups: Iterable[Integers], first: int,

@@ -111,8 +111,7 @@ class Boilerplate(Filter[BoilerplateConfig]):
         """Return numbers of the lines that many documents of the sample have."""
         if not len(self._repeated):
             return np.zeros(0, np.int64)
-        known = np.isin(found.hashes, self._repeated) & short & (found.letters >= _LEAST_LETTERS)
-        return np.flatnonzero(known)
+        return np.flatnonzero(np.isin(found.hashes, self._repeated) & short & (found.letters >= _LEAST_LETTERS))
 
     @cached_property
     def _repeated(self) -> Hashes:

@@ -220,8 +220,7 @@ def _edges(thresholds: Sequence[float]) -> Floats:
 
 
 def _binned(values: Floats, edges: Floats) -> Integers:
-    inside = np.clip(values[np.isfinite(values)], edges[0], edges[-1])
-    return np.histogram(inside, edges)[0].astype(np.int64)
+    return np.histogram(np.clip(values[np.isfinite(values)], edges[0], edges[-1]), edges)[0].astype(np.int64)
 
 
 class Languages:

@@ -68,9 +68,7 @@ def read_whole(stream: IO[bytes], file: InputFile, config: SourceConfig) -> byte
 
 def as_in_file(raw: bytes, encoding: str) -> bytes:
     """Return bytes that `open_text` gave, as they lie in the file."""
-    if encoding == UTF8:
-        return raw
-    return raw.decode(UTF8, "surrogatepass").encode(encoding, _MARK)
+    return raw if encoding == UTF8 else raw.decode(UTF8, "surrogatepass").encode(encoding, _MARK)
 
 
 def _is_utf8(head: bytes) -> bool:

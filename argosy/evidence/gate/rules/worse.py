@@ -126,8 +126,7 @@ class NoChannelWorse(Rule):
     def look(self, new: Subject, reference: Subject | None, alpha: float) -> list[Finding]:
         if reference is None:
             return [Finding("heldout/bpb", HOLDS, "there is no reference yet, so nothing to be worse than")]
-        patterns = [f"heldout/bpb/{channel}" for channel in self.channels]
-        names, none = matching(patterns, reference.names())
+        names, none = matching([f"heldout/bpb/{channel}" for channel in self.channels], reference.names())
         margin = None if self.beyond == NOISE else float(self.beyond)
         return [not_worse(name, new, reference, margin, alpha) for name in names] + [
             Finding(pattern, CANNOT_TELL, f"{pattern} is not measured for {reference.label}: evaluate it with a suite "

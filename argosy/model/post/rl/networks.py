@@ -88,8 +88,7 @@ def policy_loss(logprobs: Tensor, old: Tensor, sampled: Tensor, reference: Tenso
             now), the sampler, and the reference.
         advantages, weights: (tokens,).
         numbers: (tokens,), int64, 0, 1, ... of each token's answer."""
-    now = logprobs.detach()
-    old = torch.where(old.isnan(), now, old)
+    old = torch.where(old.isnan(), logprobs.detach(), old)
     moved = logprobs - old
     if clipping.ratio != "token":
         count = int(numbers.max()) + 1

@@ -144,8 +144,7 @@ class Collector:
             for start in range(0, wanted, copies):
                 rows = range(start, start + copies)
                 alike = config.dynamic_sampling and len({found.scores[row] for row in rows}) == 1
-                full = len(made.scores) == wanted
-                (spare if alike or full else made).take(found, rows)
+                (spare if alike or len(made.scores) == wanted else made).take(found, rows)
                 made.resampled += bool(alike) and turn < config.dynamic_sampling
             if len(made.scores) == wanted:
                 break

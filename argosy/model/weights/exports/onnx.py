@@ -143,6 +143,5 @@ def ask(session: Any, tokens: "Tensor", mask: "Tensor", places: "Tensor", cache:
     """Run a graph: logits, then keys and values of each layer."""
     import torch
 
-    names = [each.name for each in session.get_inputs()]
-    given = zip(names, [tokens, mask, places, *cache], strict=True)
+    given = zip([each.name for each in session.get_inputs()], [tokens, mask, places, *cache], strict=True)
     return [torch.from_numpy(each) for each in session.run(None, {name: each.numpy() for name, each in given})]
