@@ -189,7 +189,7 @@ def _data(job: Job, layout: Layout, per_node: int) -> list[Sent]:
     passes = layout.accumulation(job) if layout.pipeline == 1 else 1
     sums = passes if layout.zero >= 2 else 1
     found = [Sent("reduce-scatter", "gradients", sums * ring * size, far, sums * buckets)]
-    times = 2 * passes if layout.zero == 3 and layout.pipeline == 1 else 1
+    times = 2 * passes if layout.zero == 3 and layout.pipeline == 1 and layout.reshard else 1
     purpose = "weights" + (", forward and backward" if times > 1 else "")
     found.append(Sent("all-gather", purpose, times * ring * layout.gathered * count, far, times * gathered))
     copies = layout.data // ranks

@@ -28,8 +28,7 @@ ENVIRONMENT = ("MLFLOW_TRACKING_URI", "ARGOSY_ON", "ARGOSY_PIPELINE", "ARGOSY_LI
 
 @pytest.fixture(scope="module")
 def evaluated(tmp_path_factory: pytest.TempPathFactory, warm: None) -> tuple[Path, Path]:
-    """A store with two pretrained checkpoints, that of OTHER is the newer one, after a night; and a copy of what the
-    night evaluated."""
+    """A store with two pretrained checkpoints, that of OTHER the newer, after a night; a copy of what it evaluated."""
     store, kept = tmp_path_factory.mktemp("nightly") / "store", tmp_path_factory.mktemp("kept")
     with pytest.MonkeyPatch.context() as patch:
         for name in ENVIRONMENT:

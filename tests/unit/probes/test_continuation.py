@@ -1,5 +1,4 @@
-"""Prob(text | prefix) with three kinds of tokenizers, stance, copying, needle and calibration: against plain forward
-passes."""
+"""Prob(text | prefix) by three kinds of tokenizers, stance, copying, needle, calibration: against plain forwards."""
 
 import math
 from typing import Any

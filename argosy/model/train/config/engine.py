@@ -47,12 +47,13 @@ class FSDP(EngineOptions):
     param_dtype: Annotated[Literal["float32", "bfloat16"], ADDED] = "float32"
     """Precision in which the blocks' weights are gathered and computed with, with dtype=bfloat16: half the traffic and
     memory of what is gathered. Shards, sums of gradients and the optimizer are float32 either way."""
+    reshard: Annotated[bool, ADDED] = True
+    """False keeps blocks gathered from a step's first forward to its last backward (ZeRO-2), as pipelines always do."""
 
     def problem(self, mesh: MeshConfig) -> str:
         if self.shard_size and mesh.processes // (mesh.tensor_parallel * mesh.pipeline_parallel) % self.shard_size:
-            above = {name: size for name, size in mesh.divisors.items()
-                     if size > 1 and name in ("tensor_parallel", "pipeline_parallel")}
-            of = "".join(f" / ({name}={size})" for name, size in above.items())
+            above = {name: mesh.divisors[name] for name in ("tensor_parallel", "pipeline_parallel")}
+            of = "".join(f" / ({name}={size})" for name, size in above.items() if size > 1)
             return (f"engine.shard_size={self.shard_size} does not divide processes={mesh.processes}{of}; choose a "
                     "divisor")
         if self.shard_size and mesh.expert_parallel > 1:
@@ -90,7 +91,7 @@ class Zero(EngineOptions):
     def problem(self, mesh: MeshConfig) -> str:
         if mesh.divides:
             given = " and ".join(f"{name}={size}" for name, size in mesh.divisors.items() if size > 1)
-            return f"{given} cannot be combined with ZeRO: set engine=fsdp, which shards the same"
+            return f"{given} cannot be combined with ZeRO: set engine=fsdp or engine={{name: fsdp, reshard: false}}"
         if mesh.processes % self.partition:
             return f"engine.partition={self.partition} does not divide processes={mesh.processes}; choose a divisor"
         return ""

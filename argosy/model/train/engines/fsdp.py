@@ -31,7 +31,8 @@ class FSDPEngine(TorchEngine):
 
     def _shard(self, module: Any, model: Any) -> None:
         """Shard the blocks of `model`, its experts where processes share them, and what else is in `module`."""
-        given: dict[str, Any] = {"reshard_after_forward": False} if self.config.pipeline_parallel > 1 else {}
+        stays = self.config.pipeline_parallel > 1 or not self._reshards
+        given: dict[str, Any] = {"reshard_after_forward": False} if stays else {}
         every = self._make_mesh(DENSE)
         shared = mixtures(model) if self.mesh.sizes["expert"] > 1 else []
         if shared:  # their gradients are of the tokens of all processes along the expert axis
@@ -53,6 +54,11 @@ class FSDPEngine(TorchEngine):
             if isinstance(each, FSDPModule):
                 each.reshard()
         return super()._parameters
+
+    @property
+    def _reshards(self) -> bool:
+        """Whether the backward gathers again."""
+        return getattr(self.config.engine, "reshard", True)
 
     @property
     def _policy(self) -> MixedPrecisionPolicy:
@@ -79,6 +85,7 @@ class FSDPEngine(TorchEngine):
 
     def _backward(self, part: tuple[Any, ...], targets: Tensor, *, last: bool) -> Tensor:
         self.module.set_requires_all_reduce(last)
+        self.module.set_reshard_after_backward(last or self._reshards)
         return super()._backward(part, targets, last=last)
 
     def _sum_gradients(self, named: dict[str, Any]) -> None:

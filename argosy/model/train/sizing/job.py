@@ -81,6 +81,8 @@ class Layout:
     """Whether each of them attends to keys and values of whole samples, which it holds for a block at a time."""
     gathered: int = FLOAT
     """Bytes of a weight of a block as FSDP2 gathers it."""
+    reshard: bool = True
+    """Whether FSDP2 gathers each block again in the backward."""
 
     @property
     def again(self) -> float:
@@ -148,5 +150,6 @@ def read_layout(config: Mapping[str, Any], processes: int, *, on_cpu: bool = Fal
                    recomputed=1.0 if share == "auto" else share, offload=options.get("offload", "none"),
                    recompute="full" if config.get("recompute") == "full" else "none",
                    gathered=2 if options.get("param_dtype") == "bfloat16" else FLOAT,
-                   whole_keys=config.get("sequence_attention") == "gather")
+                   whole_keys=config.get("sequence_attention") == "gather",
+                   reshard=options.get("reshard", True))
     return replace(plain, **axes)

@@ -67,6 +67,7 @@ def fields(layout: Layout) -> dict[str, Any] | None:
     if layout.zero and layout.engine == "fsdp":
         options: dict[str, Any] = {"shard_size": layout.shard} if layout.shard else {}
         options |= {"param_dtype": "bfloat16"} if layout.gathered < FLOAT else {}
+        options |= {} if layout.reshard else {"reshard": False}
         found["engine"] = {"name": "fsdp", **options} if options else "fsdp"
     elif layout.zero:
         offload = {"offload": layout.offload} if layout.offload != "none" else {}

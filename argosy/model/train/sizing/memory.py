@@ -226,13 +226,14 @@ def _orthogonalization(job: Job, layout: Layout) -> float:
 def _gathered(job: Job, layout: Layout, count: float, blocks: int) -> dict[str, float]:
     """Count FSDP2's whole weights and gradients: of what is around the blocks all the time; of the block at work, with
     the next one as it arrives, the gradients of the one before as they leave, in float32, and its own of the larger
-    half, whose activations are there."""
+    half, whose activations are there. Blocks that are gathered once stay from one micro-batch to the next."""
     around, attention = (sum(size for weight, size, _ in on_gpu(job, layout) if weight.part in parts)
                          for parts in (("embedding", "head"), ("attention",)))
     block, half = (count - around) / blocks, max(attention, count - around - attention) / blocks
-    at_work = 2 * layout.gathered * block
-    return {"loss": FLOAT * around + at_work / 2, "backward": FLOAT * around + at_work + FLOAT * (block + half),
-            "end": 2 * FLOAT * around + FLOAT * block}
+    here, stay = layout.gathered * block, 0.0 if layout.reshard else layout.gathered * (count - around)
+    return {"loss": FLOAT * around + (stay or here),
+            "backward": FLOAT * around + (stay or 2 * here) + FLOAT * (block + half),
+            "end": 2 * FLOAT * around + FLOAT * block + stay}
 
 
 def _buffers(job: Job, layout: Layout) -> dict[str, float]:

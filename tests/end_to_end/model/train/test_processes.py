@@ -56,6 +56,8 @@ STEPS: dict[str, tuple[str, dict[str, Any]]] = {
     "ppo": ("rlhf", {**RLHF, "method": "ppo"}),
     "grpo": ("rlhf", {**RLHF, "method": "grpo", "max_steps": 8, "staleness": 1}),
 }
+FSDP: dict[str, Any] = {"engine": "fsdp"}
+ZERO_3: dict[str, Any] = {"engine": {"name": "zero", "stage": 3}}
 LONG = {"processes": 3, "max_steps": 60}  # of three, the order of a sum counts; and there is time to stop them
 
 
@@ -199,17 +201,13 @@ def test_a_step_that_is_to_stop_saves_and_no_step_is_done_twice(given: Path, tmp
 
 @pytest.mark.parametrize(("name", "fields"), [
     ("pretrain", {"tensor_parallel": 2, "engine": "fsdp", "processes": 4}), ("whole_attention", {"tensor_parallel": 2}),
-    ("experts", {"engine": "fsdp", "sequence_parallel": 2}),
+    ("experts", {"engine": {"name": "fsdp", "reshard": False}, "sequence_parallel": 2}),
     ("pretrain", {"tensor_parallel": 2, "sequence_parallel": 2, "sequence_attention": "gather", "processes": 4}),
     ("pretrain", {"engine": "fsdp", "pipeline_parallel": 2, "processes": 4, "pipeline_schedule": "zero_bubble"}),
     ("experts", {"expert_parallel": 2, "engine": "fsdp", "processes": 4}),
-    ("long_context", {"engine": {"name": "zero", "stage": 3}}), ("adapted", {"engine": "fsdp"}),
-    ("longer", {"engine": "fsdp"}), ("frozen", {"engine": "fsdp"}),
-    ("frozen", {"engine": {"name": "zero", "stage": 3}}),
-    ("sft", {"processes": 3}), ("taught", {"engine": "fsdp"}), ("taught", {"engine": {"name": "zero", "stage": 3}}),
-    ("dpo", {"engine": {"name": "zero", "stage": 3}}), ("kto", {}), ("reward_model", {"engine": "fsdp"}),
-    ("ppo", {"engine": "fsdp"}), ("grpo", {"engine": {"name": "zero", "stage": 3}}),
-])
+    ("long_context", ZERO_3), ("adapted", FSDP), ("longer", FSDP), ("frozen", FSDP), ("frozen", ZERO_3),
+    ("sft", {"processes": 3}), ("taught", FSDP), ("taught", ZERO_3), ("dpo", ZERO_3), ("kto", {}),
+    ("reward_model", FSDP), ("ppo", FSDP), ("grpo", ZERO_3)])
 def test_several_processes_equal_one(given: Path, name: str, fields: dict[str, Any]) -> None:
     """All sum the same gradients in another order: a relative 1e-5 in losses, 1e-3 in the norm of gradients."""
     runs = whole(given, name), whole(given, name, **{"processes": 2, **fields})
@@ -220,8 +218,7 @@ def test_several_processes_equal_one(given: Path, name: str, fields: dict[str, A
     assert first == second
 
 
-@pytest.mark.parametrize("fields", [{}, {"processes": 2, "engine": "fsdp"}, {"processes": 2, "engine": {
-    "name": "zero", "stage": 3}}], ids=["one", "fsdp", "zero"])
+@pytest.mark.parametrize("fields", [{}, {"processes": 2, **FSDP}, {"processes": 2, **ZERO_3}])
 def test_a_phase_trains_and_exports_what_is_not_frozen(given: Path, fields: dict[str, Any]) -> None:
     """Its exports are the base and the adapter by PEFT, merged; frozen weights are those of the base to the byte. Of
     another context than the base's the adapter alone is not exported."""

@@ -74,8 +74,7 @@ def test_a_rank_that_sees_an_older_record_of_decisions_trains_on_the_batches_of_
 
 
 def _lost(interval: float, save: float, between: float) -> float:
-    """Daly's model (2006, equation 20, restarts aside): expected seconds for each second of work, where failures are
-    exponential."""
+    """Daly's model (2006, equation 20, restarts aside): expected seconds per second of work; failures exponential."""
     return between * math.expm1((interval + save) / between) / interval
 
 

@@ -66,7 +66,8 @@ def test_a_phase_has_the_layout_that_its_fields_say() -> None:
     assert layout() == Layout(8)
     assert layout(on_cpu=True) == Layout(8, engine="torch")
     assert layout(engine={"name": "zero", "stage": 2, "offload": "optimizer"}) == Layout(8, zero=2, offload="optimizer")
-    assert layout(engine={"name": "fsdp", "shard_size": 4}) == Layout(8, zero=3, engine="fsdp", shard=4)
+    kept = layout(engine={"name": "fsdp", "shard_size": 4, "reshard": False})
+    assert kept == Layout(8, zero=3, engine="fsdp", shard=4, reshard=False)
     assert layout(tensor_parallel=2, sequence_parallel=2) == Layout(8, tensor=2, engine="torch", context=2)
 
 
@@ -74,8 +75,8 @@ def test_traffic_is_that_of_the_papers() -> None:
     """Twice the gradients without ZeRO, and of its stages 1 and 2; three times in the third (its section 7)."""
     job = replace(job_of(B8), global_batch_size=64, micro_batch_size=0)
     whole = 4 * B8.parameters() * 63 / 64
-    for zero, times in ((0, 2), (1, 2), (2, 2), (3, 3)):
-        found = traffic(job, Layout(64, zero=zero), 8)
+    for zero, reshard, times in ((0, True, 2), (1, True, 2), (2, True, 2), (3, True, 3), (3, False, 2)):
+        found = traffic(job, Layout(64, zero=zero, reshard=reshard), 8)
         assert sum(sent.bytes for sent in found) == pytest.approx(times * whole)
         assert all(sent.nodes for sent in found)
     [sent] = [sent for sent in traffic(job, Layout(4, tensor=4), 8) if "tensor" in sent.purpose]

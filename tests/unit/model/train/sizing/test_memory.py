@@ -185,14 +185,14 @@ WIDTHS: dict[str, tuple[int, dict[str, Any]]] = {  # few blocks of models of 27 
                         "num_attention_heads": 32, "num_key_value_heads": 4})}
 
 
-@pytest.mark.parametrize("name", WIDTHS)
+@pytest.mark.parametrize(("name", "reshard"), [*((name, True) for name in WIDTHS), ("70b", False)])
 def test_the_peak_of_fsdp_is_within_a_tenth_of_what_one_of_its_processes_holds(
-        name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        name: str, reshard: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """One process of a fake group, on tensors without memory, by the kernels of a GPU."""
     world, shapes = WIDTHS[name]
     shapes = {**shapes, "num_hidden_layers": 3, "head_dim": 128, "tie_word_embeddings": False}
-    config = TrainConfig.model_validate({"processes": world, "engine": "fsdp", "recompute": "full", "optimizer":
-                                         "adamw", "dtype": "bfloat16", "document_mask": False, "micro_batch_size": 1,
+    config = TrainConfig.model_validate({"processes": world, "engine": {"name": "fsdp", "reshard": reshard},
+                                         "recompute": "full", "document_mask": False, "micro_batch_size": 1,
                                          "sequence_length": 4096, "global_batch_size": 2 * world})
     predicted = memory(read_job(config.model_dump(), read_architecture(shapes)),
                        read_layout(config.model_dump(), world), context=0)
