@@ -162,7 +162,8 @@ def test_lengthening_keeps_the_weights_and_slows_the_rotations() -> None:
     ({"dtype": "float16", "engine": "zero"}, "engine=torch, ddp and fsdp alone: .* or dtype=bfloat16"),
     ({"fp8": True, "dtype": "float32"}, "fp8=true is with dtype=bfloat16, and this is float32"),
     ({"compile": True, "recompute": "selective"}, "compile=true and recompute=selective exclude each other"),
-    ({"compile": True, "tensor_parallel": 2, "processes": 2}, "which tensor_parallel divides: set tensor_parallel=1"),
+    ({"compile": True, "processes": 2, "pipeline_parallel": 2, "micro_batch_size": 4,
+      "pipeline_schedule": "zero_bubble"}, "would run twice, .* set pipeline_schedule=1f1b"),
     ({"fp8": True, "engine": {"name": "zero", "stage": 2}}, "fp8=true is for engine=torch, ddp and fsdp")])
 def test_config_errors_say_what_is_allowed(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
