@@ -231,13 +231,17 @@ def _tensor(job: Job, layout: Layout) -> list[Sent]:
 
 
 def _sequence(job: Job, layout: Layout, per_node: int) -> list[Sent]:
-    """Count queries, keys and values, in float32, and what attention makes of them, there and back."""
-    model, away = job.model, (layout.context - 1) / layout.context
-    width = FLOAT * (model.query_size + 2 * model.kv_size) + job.product * model.query_size
-    times, blocks = 2 + layout.again, -(-model.layers // layout.pipeline)
-    total = times * blocks * away * width * _tokens(job, layout) / layout.tensor
-    return [Sent("all-to-all", "heads of sequence parallelism", total, layout.context * layout.tensor > per_node,
-                 4.0 * times * blocks * layout.accumulation(job))]
+    """Count Ulysses' queries, keys and values, in float32, and what attention makes of them, there and back; or keys
+    and values to all, which the backward gathers again, and their gradients."""
+    model, away, times = job.model, layout.context - 1, 2 + layout.again
+    kind, purpose, count = "all-to-all", "heads of sequence parallelism", 4.0
+    width = (FLOAT * (model.query_size + 2 * model.kv_size) + job.product * model.query_size) / layout.context
+    if layout.whole_keys:
+        kind, purpose, count, times = "all-gather, reduce-scatter", "keys and values of all", 1.0, 3 + layout.again
+        width = job.product * 2 * model.kv_size
+    blocks = -(-model.layers // layout.pipeline)
+    return [Sent(kind, purpose, times * blocks * away * width * _tokens(job, layout) / layout.tensor,
+                 layout.context * layout.tensor > per_node, count * times * blocks * layout.accumulation(job))]
 
 
 def _pipeline(job: Job, layout: Layout, per_node: int) -> list[Sent]:

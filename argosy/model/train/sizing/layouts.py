@@ -63,7 +63,7 @@ def fields(layout: Layout) -> dict[str, Any] | None:
     found: dict[str, Any] = {"processes": layout.gpus} if layout.gpus > 1 else {}
     axes = {"tensor": layout.tensor, "pipeline": layout.pipeline, "sequence": layout.context, "expert": layout.expert}
     found |= {f"{axis}_parallel": size for axis, size in axes.items() if size > 1}
-    found |= {"sequence_attention": "gather"} if layout.whole_keys else {}
+    found |= {"sequence_attention": "gather"} if layout.whole_keys and layout.context > 1 else {}
     if layout.zero and layout.engine == "fsdp":
         options: dict[str, Any] = {"shard_size": layout.shard} if layout.shard else {}
         options |= {"param_dtype": "bfloat16"} if layout.gathered < FLOAT else {}

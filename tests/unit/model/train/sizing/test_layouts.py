@@ -87,6 +87,8 @@ def test_traffic_is_that_of_the_papers() -> None:
     assert (sent.kind, sent.bytes) == ("point to point", 2 * tokens * 4096 * 4)
     [sent] = [sent for sent in traffic(job, Layout(4, context=4), 8) if "heads" in sent.purpose]
     assert sent.bytes == 2 * 32 * 3 / 4 * tokens / 4 * (4 * (4096 + 2 * 1024) + 2 * 4096)
+    [sent] = [sent for sent in traffic(job, Layout(4, context=4, whole_keys=True), 8) if "keys" in sent.purpose]
+    assert sent.bytes == 3 * 32 * 3 * tokens / 4 * 2 * 2 * 1024
     mixtral = job_of(read_architecture({"model_type": "mixtral"}), micro_batch_size=1)
     assert "all-to-all" in {sent.kind for sent in traffic(mixtral, Layout(8, expert=8), 8)}
 
