@@ -1,13 +1,16 @@
-"""Tells what this process may use of the machine: cores, memory, GPUs, a port; affinity and cgroup limits count."""
+"""Tells what this process may use of the machine: cores, memory, GPUs, packages; affinity and cgroup limits count."""
 
+import importlib.util
 import os
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from argosy.core.errors import InputError
 
@@ -16,6 +19,20 @@ GIVEN_GPUS = "ARGOSY_GPUS"  # those of the step, where its process sees fewer
 _INSTRUCTIONS = {
     "bfloat16": {"amx_bf16", "bf16"}, "float16": {"avx512_fp16", "amx_fp16", "asimdhp"}
 }  # flags of /proc/cpuinfo, on x86 and ARM; with avx512_bf16 alone, torch takes 1.8 times as long as for float32
+COMPILER, NVCC, VLLM = "a C compiler", "CUDA's compiler nvcc", "vLLM beside Argosy's own packages"
+# Fields of steps, patterns of their values, what these need that not every machine or image has, what does without.
+_NEEDS: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
+    ("optimizer", "adamw_8bit", ("torchao", COMPILER), "set optimizer=adafactor, which needs less memory still"),
+    ("fp8", "true", ("torchao",), "set fp8=false"),
+    ("compile", "true", (COMPILER,), "set compile=false"),
+    ("lora.kind", "qlora", ("bitsandbytes",), "set lora.kind=lora"),
+    ("tensorboard", "true", ("tensorboard",), "set tensorboard=false (MLflow has the same curves)"),
+    ("engine.nvme_path", "?*", ("libaio", COMPILER, NVCC), "leave it out, for the machine's memory"),
+    ("engine.quantized_communication", "true", (NVCC,), "leave it out"),
+    ("generation", "vllm", ("vllm",), "name a running server in server.url, or take generation=transformers"),
+    ("backend", "vllm", (VLLM,), "set backend=transformers"),
+    ("formats", "gguf", ("gguf",), "leave it out"),
+    ("model", "*.gguf", ("gguf",), "name a directory that transformers loads"))
 _ANSWER_S = 30.0
 _ASK = """import ctypes, os, sys, uuid
 cuda, raw, context = ctypes.CDLL("libcuda.so.1"), (ctypes.c_char * 16)(), ctypes.c_void_p()
@@ -23,6 +40,29 @@ failed = cuda.cuInit(0) or cuda.cuDeviceGetUuid(raw, 0) or cuda.cuDevicePrimaryC
 given = os.environ["CUDA_VISIBLE_DEVICES"]
 print(f"GPU-{uuid.UUID(bytes=raw.raw)}" if given.isdigit() else given)
 sys.exit(failed != 0)"""  # without torch, to be quick
+
+
+def needs(config: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Yield what a step's config, as a mapping, needs that not every machine or image has (NVCC on GPUs alone): the
+    field with its value, what it needs, what to do without."""
+    for field, pattern, things, otherwise in _NEEDS:
+        value: Any = config
+        for name in field.split("."):
+            value = value.get(name) if isinstance(value, Mapping) else None
+        for each in value if isinstance(value, list | tuple) else (value,):
+            text = str(each).lower() if isinstance(each, bool) else each
+            given = isinstance(text, str) and fnmatchcase(text.lower(), pattern)
+            if given and not (field == "generation" and config["server"]["url"]):
+                yield from ((f"{field}={text}", thing, otherwise) for thing in things)
+
+
+def missing(config: Mapping[str, Any], package: str) -> str:
+    """Say which field needs a package that is not installed, and how it is; "" where it is, or no field does."""
+    need = next(((field, otherwise) for field, thing, otherwise in needs(config) if thing == package), None)
+    if need is None or importlib.util.find_spec(package):
+        return ""
+    return (f"{need[0]} needs the package {package}, which is not installed: `pip install {package}`, on a cluster the "
+            f"image train instead of its slim one; or {need[1]}")
 
 
 def usable_cores() -> int:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from argosy.core.errors import InputError
 from argosy.core.step.contract import StepContext
+from argosy.core.step.machine import missing
 from argosy.core.step.process import memory_mb
 from argosy.core.store.files import write_atomic
 from argosy.core.store.step_files import TRACKING
@@ -121,9 +122,8 @@ class Events:
         if on and context.rank == 0:
             try:
                 from torch.utils.tensorboard import SummaryWriter
-            except ImportError:
-                raise InputError("tensorboard=true needs the package tensorboard, which is not installed: `pip install "
-                                 "tensorboard`, or set tensorboard=false (MLflow has the same curves)") from None
+            except ImportError as error:
+                raise InputError(missing({"tensorboard": True}, "tensorboard") or f"tensorboard: {error}") from None
             self._make = SummaryWriter
 
     def add(self, values: Mapping[str, float], step: int) -> None:

@@ -17,10 +17,10 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.optim.adamw import adamw as update_adamw
 
 from argosy.core.errors import InputError
+from argosy.core.step.machine import missing
 from argosy.model.train.blocks import no_compiler
 from argosy.model.train.config import TrainConfig
 from argosy.model.train.parallelism import Group, local_part
-from argosy.model.train.precision import missing
 
 MOMENTUM = 0.95
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
@@ -173,7 +173,7 @@ def _rated(model: Any, config: TrainConfig, groups: list[dict[str, Any]]) -> lis
 
 
 def _adamw_8bit(groups: list[dict[str, Any]], config: TrainConfig) -> torch.optim.Optimizer:
-    if problem := missing("optimizer=adamw_8bit", "torchao", "optimizer=adafactor, which needs less memory still"):
+    if problem := missing({"optimizer": config.optimizer}, "torchao"):
         raise InputError(problem)
     [device, *_] = {each.device for group in groups for each in group["params"]}
     if problem := no_compiler(device):  # it compiles its update

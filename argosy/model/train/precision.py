@@ -5,12 +5,12 @@ float32. What the instructions compute is cheap to repeat: a product of two bflo
 are float32, and the result is rounded once."""
 
 import functools
-import importlib.util
 import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from argosy.core.errors import InputError
+from argosy.core.step.machine import missing
 
 if TYPE_CHECKING:
     import torch
@@ -52,9 +52,7 @@ def _problem(config: "NumericsConfig", capability: tuple[int, int] | None) -> st
         return f"tf32=true needs a GPU of compute capability 8.0 or more, and {where}: set tf32=false"
     if config.fp8 and capability < _ADA:
         return f"fp8=true needs a GPU of compute capability 8.9 or more, and {where}: set fp8=false"
-    if config.fp8:
-        return missing("fp8=true", "torchao", "set fp8=false")
-    return ""
+    return missing({"fp8": config.fp8}, "torchao")
 
 
 def quantization(device: "torch.device", dtype: str) -> dict[str, Any]:
@@ -62,7 +60,7 @@ def quantization(device: "torch.device", dtype: str) -> dict[str, Any]:
     products in `dtype`.
 
     Raises InputError: bitsandbytes is not installed."""
-    if problem := missing("lora.kind=qlora", "bitsandbytes", "set lora.kind=lora"):
+    if problem := missing({"lora": {"kind": "qlora"}}, "bitsandbytes"):
         raise InputError(problem)
     import torch
     from transformers import BitsAndBytesConfig
@@ -70,14 +68,6 @@ def quantization(device: "torch.device", dtype: str) -> dict[str, Any]:
     config = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True,
                                 bnb_4bit_compute_dtype=getattr(torch, dtype))
     return {"quantization_config": config, "device_map": {"": device}}
-
-
-def missing(field: str, package: str, otherwise: str) -> str:
-    """Say how the package that a field needs is installed; "" where it is."""
-    if importlib.util.find_spec(package):
-        return ""
-    return (f"{field} needs the package {package}, which is not installed: `pip install {package}`, on a cluster the "
-            f"image train instead of its slim one; or {otherwise}")
 
 
 def _to_float8(model: Any) -> None:

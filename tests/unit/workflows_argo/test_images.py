@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from argosy.core.step.machine import _NEEDS, COMPILER
 from argosy.corpus.cleaning.kernels import link_compiled
+from workflows.argo.profile.settings import FORMS
 
 ROOT = Path(__file__).parents[3]
 IMAGES = ("data", "train", "mlflow")
@@ -50,8 +52,22 @@ def test_locks_have_what_pyproject_asks_for_in_the_tests_versions_and_none_of_wh
     assert not others & set(own)
     if name == "train":  # what fields of its steps offer
         assert {*map(_bare, pyproject["project"]["optional-dependencies"]["gpu"]), "gguf", "onnxruntime"} <= set(own)
-        assert "torchao" not in _lock("train-slim")
     assert name == "tools" or own.items() <= {**own, **everything}.items()
+
+
+def test_forms_of_the_train_image_hold_what_its_locks_its_dockerfile_and_the_docs_say():
+    things = {thing for _, _, each, _ in _NEEDS for thing in each}
+    tools = re.search(r'^ARG TOOLS="(.*)"', _dockerfile("train"), re.M)[1].split()  # type: ignore[index]
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    asked = re.findall(r"--extra (\w+)", (ROOT / "docs/install.md").read_text().partition("uv pip compile")[2])
+    without_cuda = {_bare(each): "" for extra in asked for each in extras[extra]}
+
+    def held(packages, tools):
+        installed = {COMPILER: "gcc" in tools, "libaio": "libaio-dev" in tools}
+        return {each for each in things if each in packages or installed.get(each)}
+
+    assert {"full": held(_lock("train"), tools), "slim": held(_lock("train-slim"), ()),
+            "cpu": held(without_cuda, tools), "vllm": held(_lock("train") | _lock("vllm"), tools)} == FORMS
 
 
 def test_what_the_data_image_runs_imports_without_torch():

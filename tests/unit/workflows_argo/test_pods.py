@@ -3,25 +3,29 @@
 import argparse
 import json
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from argosy.core.errors import InputError
 from argosy.core.store.step_files import OUTPUTS, PROGRESS, STATE
 from argosy.evidence.sweep.grid import DIVERGED
 from tests.argo_fixtures import batches, plan_pod, pod, run_batches, write_profile
 from workflows.argo.attempts import FAILED
 from workflows.argo.handoff import GIVEN, LABELS, tasks_of
 from workflows.argo.manifests.templates import evaluate_template, lifecycle_template, sweep_template
-from workflows.argo.pod.outputs import MEMORY, pod_patch, with_devices, write_outputs
+from workflows.argo.pod.outputs import MEMORY, check_images, pod_patch, with_devices, write_outputs
 from workflows.argo.pod.run import ArgoProgress
 from workflows.argo.profile.profile import Profile, load_profile
 from workflows.budget import spent_by
+from workflows.cli import main
 from workflows.compose import compose, every_stage
 from workflows.graph import Resources
 from workflows.lifecycle import lifecycle
 from workflows.local.view import NodeResult
-from workflows.plan import describe, plan
+from workflows.plan import PlannedNode, describe, plan
 from workflows.sweep import Question, read_sweep, sweep_nodes
 
 RANGE = ("--to", "tokenize")
@@ -63,6 +67,36 @@ def test_pods_in_the_order_of_the_tasks_make_the_laptop_s_nodes_once(profiles: P
     env = {"ARGOSY_OVERRIDES": "tokenizer.vocab_size=600"}
     assert plan_pod(profiles, tmp_path / "changed", *RANGE, workflow="wf-3", env=env).returncode == 0
     assert [task for task, given in batches(tmp_path / "changed").items() if given] == ["tokenize", "tokenizer"]
+
+
+def test_what_the_train_image_lacks_is_said_at_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    field = "pretrain.tensorboard=true"
+    for form, code in (("slim", 2), ("full", 0)):
+        folder = write_profile(tmp_path, images={"form": form})
+        planned = plan_pod(folder, tmp_path / "out", "--to", "pretrain", env={"ARGOSY_OVERRIDES": field})
+        assert planned.returncode == code
+        here = ["plan", "--preset", "tiny", "--profile", str(folder / "here.yaml"), "--store", str(tmp_path), field]
+        assert main(here) == code
+        for said in (planned.stderr, capsys.readouterr().err):
+            assert ("pretrain.tensorboard=true needs tensorboard, which the image argosy-train of the profile 'here' "
+                    "lacks (images.form: slim): build it with `make images IMAGES=train`" in said) == bool(code)
+
+
+@pytest.mark.parametrize(("fields", "form", "lacks"), [
+    ({"optimizer": "adamw_8bit"}, "cpu", "torchao.*form to full.* or set optimizer=adafactor"),
+    ({"lora": {"kind": "qlora"}}, "slim", "bitsandbytes.* or set lora.kind=lora"),
+    ({"engine": {"name": "zero", "nvme_path": "/Disk"}}, "slim", "engine.nvme_path=/Disk needs libaio"),
+    ({"engine": {"name": "zero", "nvme_path": "/Disk"}}, "full", "nvcc.* one of your own that has it .*form to own"),
+    ({"generation": "vllm", "server": {"url": ""}}, "full", "IMAGES=vllm`.*form to vllm.* or name a running server"),
+    ({"generation": "vllm", "server": {"url": "http://v"}}, "full", ""), ({"backend": "vllm"}, "own", ""),
+    ({"backend": "vllm"}, "vllm", "vLLM beside"), ({"formats": ["hub", "gguf"]}, "slim", "formats=gguf needs gguf"),
+    ({"model": "/m/A.GGUF"}, "slim", "model=/m/A.GGUF needs gguf"), ({"model": {}, "engine": "zero"}, "slim", "")])
+def test_each_field_is_held_to_the_form_of_the_train_image(fields: Any, form: str, lacks: str) -> None:
+    profile = Profile.model_validate({"storage": {"claim": "c"}, "images": {"form": form}})
+    made: Any = PlannedNode.model_construct
+    node = made(name="x", config=json.dumps(fields), resources=Resources(gpus=1))
+    with pytest.raises(InputError, match=f"^x.*{lacks}") if lacks else nullcontext():
+        check_images([node], profile)
 
 
 def test_a_pod_whose_pipeline_has_spent_its_budget_saves_and_is_not_tried_again(profiles: Path, tmp_path: Path) -> None:

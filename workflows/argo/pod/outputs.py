@@ -12,6 +12,7 @@ from typing import Any
 from argosy.core.config.schema import ParallelConfig
 from argosy.core.errors import InputError
 from argosy.core.nodes.bad import NODE_NAME
+from argosy.core.step.machine import NVCC, needs
 from argosy.core.step.process import GRACE, thread_environment
 from argosy.core.step.ranks.launcher import ADDRESS, LOST, OWN_ADDRESS
 from argosy.core.store.step_files import STATE
@@ -21,7 +22,7 @@ from workflows.argo.objectstore.pods import reporting
 from workflows.argo.pod.jobset import check_nodes, jobset, of_node
 from workflows.argo.profile.pods import avoided, away, not_on
 from workflows.argo.profile.profile import Profile, placement_stage
-from workflows.argo.profile.settings import FABRICS, Placement, amount
+from workflows.argo.profile.settings import FABRICS, FORMS, Placement, amount
 from workflows.graph import Resources, definition
 from workflows.lifecycle import LifecycleConfig, lifecycle
 from workflows.plan import Plan, PlannedNode
@@ -31,6 +32,8 @@ MEMORY = "__MEMORY__"  # filled in by the template, which knows whether the last
 JOBSETS = "jobsets"  # output of the plan: the JobSet of each task on several nodes
 SHM = "shm"
 REPORT_PAGE = "report.html"
+_BUILDS = {"full": "it with `make images IMAGES=train` without BUILD_FLAGS", "own": "one of your own that has it",
+           "vllm": "it with `make images IMAGES=vllm`"}
 MOST_SUMMARY = 8000  # characters; a parameter is part of the Workflow object
 
 
@@ -113,6 +116,7 @@ def write_outputs(planned: Plan, tasks: list[Task], batches: Mapping[str, Mappin
                  for stage in {node.name for node in planned.nodes}}
     check_deadlines(planned.to_run, profile)
     check_nodes(planned.to_run, profile)
+    check_images(planned.to_run, profile)
     needs = {node.name: definition(node.step).needs for node in planned.nodes}
     patches, memory, jobsets, avoid = {}, {}, {}, avoided(profile, Path(planned.store))
     for task in tasks:
@@ -152,6 +156,19 @@ def check_deadlines(nodes: Sequence[PlannedNode], profile: Profile) -> None:
             if most and 60 * node.most_minutes > most:
                 raise InputError(f"{name} of the profile is {most}, and learn_then_ask may train for minutes="
                                  f"{node.most_minutes:g} in {node.id}: raise the first, or lower the second")
+
+
+def check_images(nodes: Sequence[PlannedNode], profile: Profile) -> None:
+    """Check that the train image holds what fields of the nodes need. Raises InputError: it does not."""
+    images = profile.images
+    for node in nodes if images.form != "own" else ():
+        for field, thing, otherwise in needs(json.loads(node.config)):
+            if thing in FORMS[images.form] or (thing == NVCC and not node.resources.gpus):
+                continue
+            form = next((name for name, things in FORMS.items() if thing in things), "own")
+            raise InputError(f"{node.name}.{field} needs {thing}, which the image {images.train} of the profile "
+                             f"{profile.name!r} lacks (images.form: {images.form}): build {_BUILDS[form]} "
+                             f"(docs/install.md) and set images.form to {form}; or {otherwise}")
 
 
 def _largest(given: Sequence[Resources]) -> Resources:

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
+from argosy.core.step.machine import COMPILER
 from workflows.argo.profile.events import Key
 from workflows.argo.profile.queues import Queue
 
@@ -66,6 +67,8 @@ class Images(Config):
 
     data: str = "argosy-data"
     train: str = "argosy-train"
+    form: Literal["full", "slim", "cpu", "vllm", "own"] = "full"
+    """Build of `train` in docs/install.md: cpu is also that for AMD and Ascend; own: what it holds is not checked."""
     tag: str = "latest"
     pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
     pull_secrets: tuple[str, ...] = ()
@@ -74,6 +77,11 @@ class Images(Config):
         """Choose the image of a step; one that is given by digest (@sha256:...) keeps it."""
         image: str = getattr(self, needs)
         return image if "@" in image else f"{image}:{tag or self.tag}"
+
+
+_FULL = {COMPILER, "bitsandbytes", "gguf", "libaio", "tensorboard", "torchao"}
+FORMS: Mapping[str, set[str]] = {"full": _FULL, "slim": set(), "cpu": {COMPILER, "gguf", "libaio"},
+                                 "vllm": {*_FULL, "vllm"}}  # what each holds of what fields of steps need
 
 
 class Devices(Config):

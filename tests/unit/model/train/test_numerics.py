@@ -45,7 +45,7 @@ def test_what_the_device_lacks_is_refused(fields: dict[str, Any], capability: An
                                           monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device=None: capability)
     monkeypatch.setitem(sys.modules, "torchao", None)
-    monkeypatch.setattr(precision.importlib.util, "find_spec", lambda name: None)  # type: ignore[attr-defined]
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(InputError, match=message):
         set_precision(None, TrainConfig(**fields), torch.device("cuda" if capability else "cpu"))
 
