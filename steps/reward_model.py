@@ -41,8 +41,7 @@ def run(config: RewardModelConfig, context: StepContext) -> PosttrainingOutputs:
     def evaluate(model: Any) -> dict[str, float]:
         return reward_metrics(model, heldout, stage.source.pad_id, config.micro_batch)
 
-    return stage.run(model, evaluate,
-                     lambda: train_reward_model(stage, model, pairs, config.centering, evaluate))
+    return stage.run(model, evaluate, lambda: train_reward_model(stage, model, pairs, config.centering, evaluate))
 
 
 STEP = Step("reward_model", RewardModelConfig, run, version=6, needs="train", metrics={**TRAINING, **PREFERENCES},

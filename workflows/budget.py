@@ -135,8 +135,7 @@ def spent_by(store: Path, key: str) -> list[tuple[str, str, str, str, str]]:
             found.setdefault(name, []).append(goodput([attempt]))
     if not found:
         raise InputError(f"--store is {store}, where nothing has run yet")
-    rows = [(name, len(each), sum(one.wall for one in each) / 3600, *_spent(each, 0.0))
-            for name, each in found.items()]
+    rows = [(name, len(each), sum(one.wall for one in each) / 3600, *_spent(each, 0.0)) for name, each in found.items()]
     return [(key.upper(), "ATTEMPTS", "HOURS", "GPU-HOURS", "COST"),
             *((name, f"{count:,}", f"{wall:,.2f}", f"{hours:,.2f}", f"{cost:,.2f}" if cost or not hours else "unknown")
               for name, count, wall, hours, cost in sorted(rows, key=lambda row: (-row[3], -row[2], row[0])))]

@@ -39,8 +39,7 @@ def waits(cluster: Cluster, name: str) -> str:
 
 
 def test_a_pod_that_plays_a_bad_node_is_left_out_and_its_record_keeps_a_later_workflow_away(
-    planted: Cluster, store: Path
-) -> None:
+    planted: Cluster, store: Path) -> None:
     from kubernetes import client
 
     every = [each.metadata.name for each in client.CoreV1Api().list_node().items]

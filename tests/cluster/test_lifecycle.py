@@ -31,8 +31,7 @@ def ran(cluster: Cluster, name: str) -> list[str]:
 
 
 def test_the_same_bytes_as_on_the_laptop_then_one_pod_then_only_what_changed(
-    cluster: Cluster, store: Path, laptop: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    cluster: Cluster, store: Path, laptop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(WHO["person"], "ann")
     name = cluster.submit()
     assert cluster.wait(name)["status"]["phase"] == "Succeeded"
@@ -103,8 +102,7 @@ def items(cluster: Cluster, name: str, phase: str) -> set[str]:
 
 
 def test_a_tree_makes_the_bytes_of_the_laptop_and_a_branch_that_fails_leaves_the_others_running(
-    cluster: Cluster, store: Path, tmp_path: Path
-) -> None:
+    cluster: Cluster, store: Path, tmp_path: Path) -> None:
     """The base is a smaller model, which learns from one that the store has already; one item is a merge."""
     file, laptop = tmp_path / "tree.yaml", tmp_path / "laptop"
     file.write_text(TREE)
@@ -192,8 +190,7 @@ def templates(workflow: dict[str, Any]) -> set[str]:
 
 
 def test_a_night_evaluates_the_one_new_checkpoint_and_the_next_one_does_nothing(
-    cluster: Cluster, store: Path, request: pytest.FixtureRequest
-) -> None:
+    cluster: Cluster, store: Path, request: pytest.FixtureRequest) -> None:
     trained = cluster.submit(to="pretrain", overrides=SMALL)
     assert cluster.wait(trained)["status"]["phase"] == "Succeeded"
     request.getfixturevalue("every_minute")

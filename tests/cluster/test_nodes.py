@@ -79,8 +79,7 @@ def rank(cluster: Cluster, number: int) -> int:
     return found[-1]
 
 
-def check(cluster: Cluster, name: str, store: Path, laptop: Path, attempts: int | None = 1
-          ) -> dict[str, Any]:
+def check(cluster: Cluster, name: str, store: Path, laptop: Path, attempts: int | None = 1) -> dict[str, Any]:
     ended = cluster.wait(name)
     assert ended["status"]["phase"] == "Succeeded", ended["status"].get("message")
     assert differences(store, laptop) == []

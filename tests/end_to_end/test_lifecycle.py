@@ -69,8 +69,7 @@ def test_run_again_it_runs_nothing(store: Path) -> None:
 
 
 def test_a_sweep_shares_the_stages_before_it_and_costs_its_new_points_alone(
-    store: Path, tmp_path: Path, argosy: Argosy, no_mlflow: None, warm: None
-) -> None:
+    store: Path, tmp_path: Path, argosy: Argosy, no_mlflow: None, warm: None) -> None:
     for name in ("data", "clean", "tokenizer", "tokenize"):
         [directory] = store.glob(f"{name}-*")
         shutil.copytree(directory, tmp_path / directory.name)
@@ -96,8 +95,7 @@ def test_a_sweep_shares_the_stages_before_it_and_costs_its_new_points_alone(
 
 
 def test_merged_and_quantized_copies_are_evaluated_and_compared_and_one_exported_with_a_card(
-    store: Path, tmp_path: Path, argosy: Argosy, no_mlflow: None, warm: None
-) -> None:
+    store: Path, tmp_path: Path, argosy: Argosy, no_mlflow: None, warm: None) -> None:
     shutil.copytree(store, tmp_path / "store")
     added = ["merge={of: [pretrain/p050, pretrain]}", "quantize={method: awq, of: anneal}",
              "export={of: quantize, licence: mit}"]

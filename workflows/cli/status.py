@@ -182,8 +182,7 @@ def _single(node: PlannedNode, record: dict[str, Any], cause: str | None) -> Row
     note = {
         "done": "", "running": progress_text(read_record(f"{node.dir}/{PROGRESS}")),
         "failed": f"{node.reason}; log: {node.dir}/{LOG}",
-        "pending": node.reason if record else "" if node.reason == NEVER else CHANGED
-    }[node.state]
+        "pending": node.reason if record else "" if node.reason == NEVER else CHANGED}[node.state]
     spent = record.get("seconds", 0.0)
     if node.state == "running":
         spent = time.time() - record["started"] if "started" in record else 0.0

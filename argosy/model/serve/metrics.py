@@ -9,8 +9,7 @@ _NAMES = {
     "prompt_tokens_total": ("counter", "Tokens of prompts."),
     "answer_tokens_total": ("counter", "Tokens of answers."),
     "running": ("gauge", "Answers that are being made."),
-    "waiting": ("gauge", "Answers that have not begun."),
-}
+    "waiting": ("gauge", "Answers that have not begun.")}
 _TIMES = {"first_token_seconds": "Seconds from a request to the first token of its answer.",
           "request_seconds": "Seconds from a request to the end of its answer."}  # fmt: skip
 Labels = tuple[tuple[str, str], ...]

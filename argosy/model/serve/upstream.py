@@ -17,10 +17,7 @@ from argosy.model.serve.protocol import Refusal
 from argosy.model.weights.adapters.files import is_adapter, served_adapter
 
 _START_S = 1800.0  # loading and compiling a large model takes minutes
-_COMMANDS = {
-    "vllm": ("vllm", "serve"),
-    "sglang": ("python", "-m", "sglang.launch_server", "--model-path"),
-}
+_COMMANDS = {"vllm": ("vllm", "serve"), "sglang": ("python", "-m", "sglang.launch_server", "--model-path")}
 
 
 class UpstreamModel:

@@ -81,8 +81,7 @@ class Decisions:
             "expected": plain(trouble.expected), "deviations": plain(trouble.deviations), "since": trouble.since,
             "action": action, "back": back, "passed": [], "rate": None,
             "readings": {name: plain(value) for name, (value, _) in readings.items()},
-            "advice": self._advice(step, trouble, readings),
-        }
+            "advice": self._advice(step, trouble, readings)}
         first = max(trouble.since - self.margin(action), (back or 0) + 1)
         if action in ("skip", "back"):
             gone = {each for made in self.made for each in made["passed"]}

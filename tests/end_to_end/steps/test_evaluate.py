@@ -158,8 +158,7 @@ def failing(error: Exception, *names: str) -> Iterator[None]:
 
 @pytest.mark.usefixtures("no_mlflow")
 def test_what_failed_is_tried_again_where_it_may_pass_or_where_that_is_asked_for(
-    faulty: Path, tmp_path: Path, argosy: Argosy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    faulty: Path, tmp_path: Path, argosy: Argosy, monkeypatch: pytest.MonkeyPatch) -> None:
     """In its directory, with the scores that it has, and not where nothing failed."""
     computed: list[int] = []
     compute = Scorer._computed

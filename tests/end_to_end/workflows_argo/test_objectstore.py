@@ -109,8 +109,7 @@ def laptop(tmp_path: Path, warm: None) -> list[PlannedNode]:
 
 
 def test_pods_with_a_bucket_make_a_laptop_s_bytes_though_two_of_them_are_ended_in_the_middle(
-    cluster: Cluster, laptop: list[PlannedNode]
-) -> None:
+    cluster: Cluster, laptop: list[PlannedNode]) -> None:
     given = cluster.plan("wf")
     assert set(given) == {node.name.replace("_", "-") for node in laptop}
     *before, (training,) = (given[node.name.replace("_", "-")] for node in laptop)

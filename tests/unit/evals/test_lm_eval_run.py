@@ -141,7 +141,6 @@ def test_a_name_in_tasks_that_lm_eval_loads_too_is_refused(model: LanguageModel,
     ("word_perplexity", False, "lower", False, 0.1), ("bits_per_byte", False, "lower", False, 0.01),
     ("own", True, "higher", False, 0.02), ("unknown", None, "neither", False, 0.02)])  # fmt: skip
 def test_a_metric_of_lm_eval_has_its_tasks_direction_and_a_difference_that_matters(
-    metric: str, higher: bool | None, better: str, share: bool, matters: float
-) -> None:
+    metric: str, higher: bool | None, better: str, share: bool, matters: float) -> None:
     kind = kind_of(metric, {} if higher is None else {metric: higher})
     assert (kind.better, kind.share, kind.matters) == (better, share, matters)

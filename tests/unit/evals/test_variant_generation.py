@@ -212,8 +212,7 @@ def test_the_item_is_no_example_of_its_own() -> None:
     ("Which river is longest?", ("Elbe", "Volga", "Main"), False),
     ("Which river is long?", ("the Nile", "Po", "Rhine"), False)])  # fmt: skip
 def test_an_example_does_not_give_the_answer_away_in_other_writing(
-    question: str, choices: tuple[str, ...], shown: bool
-) -> None:
+    question: str, choices: tuple[str, ...], shown: bool) -> None:
     item = Item("a", "en", "Which river is longest?", ("the Nile", "Po", "Rhine"), 0)
     right = next((n for n, choice in enumerate(choices) if "Nile" in choice), 1)
     others = [Item("b", "en", question, choices, right), Item("c", "en", "Which bird swims?", ("Owl", "Auk"), 1)]

@@ -20,8 +20,7 @@ from tests.evaluation_fixtures import make_items
     (4, 4, 4, 4), (4, 8, 8, 4), (4, 12, 12, 4), (6, 12, 12, 6), (3, 3, 3, 3), (4, 1, 1, 1), (4, 3, 3, 3), (3, 9, 5, 3),
     (4, 30, 23, 4)])
 def test_orders_are_others_with_the_right_option_at_each_place_equally_often_and_few_leave_its_own_out(
-    options: int, k: int, orders: int, places: int
-) -> None:
+    options: int, k: int, orders: int, places: int) -> None:
     for item in make_items(60, options=options):
         questions = parse_chain("permuted", {"permuted": {"k": k}}).questions(item, 0)
         made = {question.origin for question in questions}

@@ -193,8 +193,7 @@ def test_a_mixture_says_something_of_every_channel_before_anything_runs(tmp_path
 
 
 def test_conversations_are_a_channel_where_they_are_of_the_demo_or_given_and_never_one_of_documents(
-    tmp_path: Path,
-) -> None:
+    tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("text")
     (tmp_path / "a.json").write_text('[{"instruction": "Hi", "output": "Hello"}]')
     own, said = f"data.inputs={tmp_path}/a.txt", f"data.instructions={tmp_path}/a.json"
@@ -249,8 +248,7 @@ def test_what_a_later_step_would_refuse_is_refused_before_anything_runs(tmp_path
         (f"clean.against=[{tmp_path / 'empty'}]", "clean", r"clean\.against\[0\]: .*empty has no folder index"),
         (f"clean.filters=[code_quality, {near}]", "clean", r"clean\.filters\[1\]\.priorities\.nowhere: no such"),
         (start, "start", r"start\.model is .*empty.: it has no config\.json"),
-        ("sft.max_length=999", "sft", r"sft\.max_length=999 is more than the 256 tokens of the model's context"),
-    ):
+        ("sft.max_length=999", "sft", r"sft\.max_length=999 is more than the 256 tokens of the model's context")):
         with pytest.raises(InputError, match=words):
             check(override, stages={stage})
     (tmp_path / "empty/config.json").write_text('{"max_position_embeddings": 64}')

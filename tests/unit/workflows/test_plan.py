@@ -36,8 +36,7 @@ def test_digest_is_stable_over_versions_of_argosy() -> None:
 
 
 def test_name_part_config_version_and_all_upstream_count_and_runtime_fields_do_not(
-    monkeypatch: pytest.MonkeyPatch
-) -> None:
+    monkeypatch: pytest.MonkeyPatch) -> None:
     def last(size: int) -> str:
         first = noop("first", size=size)
         middle = noop("middle", first)

@@ -43,8 +43,7 @@ class Killer(RunObserver):
     (signal.SIGKILL, 137, {"failures": 0, "out_of_memory": 1}),
     (signal.SIGSEGV, 75, {"failures": 1, "out_of_memory": 0})])
 def test_a_step_that_is_killed_alone_is_tried_again_with_more_memory(
-    number: int, code: int, counted: dict[str, int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+    number: int, code: int, counted: dict[str, int], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     planned = plan([Node("slow", "noop", NoopConfig(seconds=60), resources=Resources(1, 0.1))], tmp_path / "store")
     result = run_plan(planned, observers=[Killer(planned.nodes[0].dir, number)], plain=True)
     assert exit_code(result, Attempts(), RETRY, tmp_path / "plan.json", "b") == code
@@ -164,8 +163,7 @@ def test_a_workflow_that_is_retried_has_all_its_attempts_again(store: Path, monk
     ("deadline", "failures", 2, "failed 3 times, the last time by its deadline"),
     ("memory", "out_of_memory", 3, r"resources\.STAGE\.memory_gb")])
 def test_a_deadline_is_a_failure_and_too_many_or_too_little_memory_too_often_end_with_what_to_do(
-    cause: str, count: str, most: int, words: str, store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    cause: str, count: str, most: int, words: str, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(1, most + 1):
         has = number if cause == "memory" else 0
         assert started(store, monkeypatch, number, cause, has) == (Attempts(**{count: number}), False)

@@ -104,8 +104,7 @@ def test_what_was_used_last_stays_and_what_is_in_use_is_never_evicted(store: Sto
 
 
 def test_a_full_disk_or_a_folder_that_may_not_be_written_is_passed_by_with_one_warning(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     fetch = Store.fetch
 
     def full(self: Store, name: str, entry: Entry, part: Path) -> None:

@@ -127,8 +127,7 @@ def hold(directory: Path, beats_s: float = 0) -> threading.Event:
 
 @pytest.mark.parametrize(("beats_s", "status"), [(0, "KILLED"), (0.1, "RUNNING")])
 def test_a_node_runs_on_where_another_workflow_is_at_it_and_not_where_its_pod_was_killed_before_the_end(
-    beats_s: float, status: str, store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    beats_s: float, status: str, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ARGOSY_LEASE_SECONDS", "1")
     folder = submitted(store, "ended", "a" * 12)
     ended = hold(store / f"sft-{'a' * 12}", beats_s)

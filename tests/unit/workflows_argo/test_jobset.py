@@ -159,8 +159,7 @@ def test_a_jobset_after_one_whose_pod_lacked_memory_asks_for_more(profile: Profi
     monkeypatch.setenv("ARGOSY_JOINED", str(state / "joined-1"))
     with pytest.raises(StepError, match="names no launcher that answers"):
         join("pretrain", state / "launcher.json")
-    assert [memory(attempt) for attempt in (2, 3, 4)] == [
-        f"{size}Mi" for size in (384 * 1024, 576 * 1024, 864 * 1024)]
+    assert [memory(attempt) for attempt in (2, 3, 4)] == [f"{size}Mi" for size in (384 * 1024, 576 * 1024, 864 * 1024)]
     arguments = Namespace(workflow="lifecycle-abcde", batch=batch, attempt="5", outputs=tmp_path / "o")
     assert remake(profile, arguments) == 0
     assert (tmp_path / "o/jobset").read_text() == ""

@@ -165,8 +165,7 @@ def test_wrong_input_a_lacking_command_and_a_pod_that_a_policy_refuses_are_not_t
         ('admission webhook "validate.kyverno.svc-fail" denied the request: resource Pod/argosy/x was blocked', True),
         ("pods \"x\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no", True),
         ('pods "x" is forbidden: violates PodSecurity "restricted:latest": hostPath volumes', True),
-        ('pods "x" is forbidden: exceeded quota: q, requested: cpu=4', False),
-    ):
+        ('pods "x" is forbidden: exceeded quota: q, requested: cpu=4', False)):
         assert bool(re.search(pattern[1], words)) is refused
 
 

@@ -195,8 +195,7 @@ def test_a_cluster_without_the_template_is_told_how_to_get_it(command: list[str]
     ({"user": 1001}, ["the profile team that the namespace holds differs in user, and pods read that one"]),
 ])  # fmt: skip
 def test_a_profile_that_is_not_the_installed_one_is_told_before_it_is_submitted(
-    changes: dict[str, object], notes: list[str], team: Api, monkeypatch: pytest.MonkeyPatch, argosy: Argosy
-) -> None:
+    changes: dict[str, object], notes: list[str], team: Api, monkeypatch: pytest.MonkeyPatch, argosy: Argosy) -> None:
     command = ("submit", "--preset", "tiny")
     change("mine.yaml", **changes)
     if changes.get("name"):

@@ -210,8 +210,7 @@ def test_compare_names_what_is_not_there(argosy: Argosy) -> None:
         ("sft/p055", "sft has no checkpoint 'p055'; nearest: p050"),
         ("twin/p050", "/runs/twin-000000000002/checkpoints/p050 --store runs', with the suites of"),
         ("evaluate", "evaluate is not one node; name a part of it: evaluate/x"),
-        ("swin", "'swin' is no node of the last run, and no directory; nearest: twin; stages: sft, twin"),
-    ):
+        ("swin", "'swin' is no node of the last run, and no directory; nearest: twin; stages: sft, twin")):
         assert words in argosy("compare", "sft", name, code=2).err
 
 

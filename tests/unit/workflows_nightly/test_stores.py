@@ -90,8 +90,7 @@ def test_judgements_of_nights_count_and_pairwise_ones_do_not(tmp_path: Path) -> 
 
 
 def test_a_webhook_that_fails_for_a_while_is_told_once_and_only_its_host_is_shown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("workflows.nightly.announce.PAUSES_S", (0.0,))
     (tmp_path / "regressions-0").mkdir()
     judged = [{"label": "sft/p100 (a)", "reference": "b", "regressions": ["acc fell"]}]
@@ -202,8 +201,7 @@ def test_one_promotion_of_a_store_waits_for_the_other(server: Server, tmp_path: 
 
 
 def test_what_an_alias_names_already_is_held_against_what_it_named_before(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, argosy: Argosy
-) -> None:
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, argosy: Argosy) -> None:
     references: list[Any] = []
 
     def hold(gate: Gate, new: Candidate, reference: Any, store: Path) -> Verdict:

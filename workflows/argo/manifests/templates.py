@@ -70,8 +70,7 @@ def lifecycle_template(profile: Profile) -> WorkflowTemplate:
     nodes = every_stage()
     tasks = tasks_of(nodes)
     late = {"compare", "export", *(name for name, step in further_steps().items() if step.also)}  # they read its items
-    with_tree = [replace(task, upstream=(*task.upstream, TREE)) if task.stage in late else task
-                 for task in tasks]
+    with_tree = [replace(task, upstream=(*task.upstream, TREE)) if task.stage in late else task for task in tasks]
     return workflow_template(
         profile,
         Planned(

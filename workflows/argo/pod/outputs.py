@@ -66,8 +66,7 @@ def pod_patch(profile: Profile, stage: str, needs: str, resources: Resources, ta
         "env": [*({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in own.items()),
                 *({"name": name, "value": value}
                 for name, value in {**thread_environment(resources.cores), GRACE: f"{profile.storage.grace_s // 2}",
-                                    **FABRICS[devices.fabric], **placement.env}.items())]
-    }
+                                    **FABRICS[devices.fabric], **placement.env}.items())]}
     if placement.secrets:
         main["envFrom"] = [{"secretRef": {"name": name}} for name in placement.secrets]
     mounts, volumes = list(placement.volume_mounts), list(placement.volumes)
@@ -83,8 +82,7 @@ def pod_patch(profile: Profile, stage: str, needs: str, resources: Resources, ta
         "nodeSelector": dict(placement.node_selector), "tolerations": [dict(each) for each in placement.tolerations],
         "volumes": [dict(each) for each in volumes], "runtimeClassName": placement.runtime_class,
         "activeDeadlineSeconds": placement.deadline_s,
-        **({"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"} if devices.host_network else {})
-    }
+        **({"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"} if devices.host_network else {})}
     return {"containers": [main], **{key: value for key, value in of_pod.items() if value}}
 
 

@@ -8,8 +8,7 @@ from pydantic import Field
 
 from argosy.core.config.schema import Config
 
-Key = Annotated[str, Field(pattern=r"^[a-z0-9.-]+/[A-Za-z0-9._-]+$", title="SECRET/KEY",
-                           examples=["hooks/token"])]
+Key = Annotated[str, Field(pattern=r"^[a-z0-9.-]+/[A-Za-z0-9._-]+$", title="SECRET/KEY", examples=["hooks/token"])]
 NAME = "{name}"  # in the value of a parameter: what the event is about
 KINDS = ("webhook", "push", "bucket", "folder", "checkpoint", "alias")
 SAFE = r"[A-Za-z0-9._/@=+-]+"  # names that may stand in a parameter

@@ -61,8 +61,7 @@ def train(data: Labelled, features: Features, c: float, heldout: float, threshol
     found = made.of(measuring.documents)
     report = classification(found, measuring.labels, threshold)
     sizes = {name: len(part.documents) for name, part in zip(_PARTS, (learning, calibration, measuring), strict=True)}
-    return made, {"documents": sizes, "threshold": threshold, **report,
-                  "worst": _worst(measuring, found)}
+    return made, {"documents": sizes, "threshold": threshold, **report, "worst": _worst(measuring, found)}
 
 
 def _parted(data: Labelled, heldout: float) -> list[Labelled]:

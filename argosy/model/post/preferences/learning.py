@@ -235,8 +235,7 @@ def row_settings(phase: TrainConfig, examples: Sequence[Example]) -> tuple[torch
     return getattr(torch, phase.dtype), tokens, phase.attention
 
 
-def learn(stage: Stage[PreferenceMethodConfig], model: Any, examples: Sequence[Example],
-          evaluate: Evaluate) -> Trained:
+def learn(stage: Stage[PreferenceMethodConfig], model: Any, examples: Sequence[Example], evaluate: Evaluate) -> Trained:
     """Train the policy `model` on pairs or single answers by the config's method; `evaluate` uses held-out ones."""
     config, method = stage.config, stage.config.chosen
     examples, batches, phase = plan(config, examples)

@@ -35,8 +35,7 @@ class PreferenceLoss(PackedModel):
     def forward(
         self, ids: Tensor, targets: Tensor, documents: Tensor, positions: Tensor, starts: Tensor,
         reference: Tensor | None = None, channels: Tensor | None = None, weights: Tensor | None = None,
-        usual: Tensor | None = None, good: Tensor | None = None, divergence: Tensor | None = None,
-    ) -> Any:
+        usual: Tensor | None = None, good: Tensor | None = None, divergence: Tensor | None = None) -> Any:
         """Return the summed loss of the examples laid out in a row, and sums by channel, (channels * 4,): SUMS.
 
         Args:
@@ -71,8 +70,7 @@ class PreferenceLoss(PackedModel):
 
     def _answers(
         self, ids: Tensor, targets: Tensor, documents: Tensor, positions: Tensor, starts: Tensor,
-        reference: Tensor | None, usual: Tensor | None,
-    ) -> Answers:
+        reference: Tensor | None, usual: Tensor | None) -> Answers:
         places = (targets.flatten() != IGNORED).nonzero().squeeze(1)  # no logits for the others
         hidden = self.hidden(ids, documents, positions).flatten(0, 1)[places]
         weight = self.model.get_output_embeddings().weight

@@ -42,8 +42,7 @@ class RewardLoss(PackedModel):
 
     def forward(
         self, ids: Tensor, targets: Tensor, documents: Tensor, positions: Tensor, starts: Tensor, channels: Tensor,
-        weights: Tensor, margins: Tensor,
-    ) -> tuple[Tensor, Tensor]:
+        weights: Tensor, margins: Tensor) -> tuple[Tensor, Tensor]:
         """Return the summed loss of pairs, laid out side by side, and sums by channel, (channels * 5,): NAMES, count.
 
         Args:

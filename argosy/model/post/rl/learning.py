@@ -244,8 +244,7 @@ def padded(rows: Sequence[Sequence[float]]) -> Tensor:
 
 def train_policy(
     stage: Stage[RLHFConfig], model: Any, prompts: Sequence[Prompt], heldout: Sequence[Prompt],
-    rewards: WeightedRewards, true: WeightedRewards | None,
-) -> Trained:
+    rewards: WeightedRewards, true: WeightedRewards | None) -> Trained:
     """Train the policy `model`; its steps are rollouts, its tokens those of prompts and answers.
 
     `true`: a reward that is held out from training, measured on the prompts `heldout`. Raises StepError: a weight or a

@@ -230,8 +230,7 @@ def settings(config: TrainConfig, world: int) -> dict[str, Any]:
         "train_micro_batch_size_per_gpu": config.micro_batch,
         "gradient_accumulation_steps": config.global_batch_size // (config.micro_batch * world),
         "zero_optimization": zero, "zero_allow_untested_optimizer": True, "zero_force_ds_cpu_optimizer": False,
-        "steps_per_print": 10**12,
-    }
+        "steps_per_print": 10**12}
     if config.zero.stage:
         made["gradient_clipping"] = config.max_grad_norm
     return made

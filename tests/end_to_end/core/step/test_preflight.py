@@ -85,8 +85,7 @@ def test_a_bad_node_or_place_is_left_out_where_enough_others_are_there(tmp_path:
 
 
 def test_a_bad_node_is_on_record_its_pods_make_way_and_the_next_plan_keeps_away_from_it(
-    tmp_path: Path, plant: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path: Path, plant: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (plant / "sitecustomize.py").write_text(PLANT.format(rank="gpu-7", what=WRONG).replace('"RANK"', f'"{NODE_NAME}"'))
     out = tmp_path / "store" / "pretrain-0123456789ab"
     monkeypatch.setenv("ARGOSY_ADDRESS", "127.0.0.1")

@@ -66,8 +66,7 @@ def test_runs_that_are_made_at_once_become_one(servers: list[Server], monkeypatc
 
 
 def test_models_that_are_made_at_once_become_one_which_names_its_place_in_the_bucket(
-    servers: list[Server], monkeypatch: pytest.MonkeyPatch
-) -> None:
+    servers: list[Server], monkeypatch: pytest.MonkeyPatch) -> None:
     nothing_at_first(monkeypatch, Server, "models_of", looks=2)
     key = "0123456789ab/p100"
 

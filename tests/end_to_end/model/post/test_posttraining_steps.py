@@ -80,8 +80,7 @@ def test_export_loads_generates_and_names_no_path(root: Path, sft: Any) -> None:
 
 @pytest.mark.parametrize(("method", "fields"), [("ppo", {}), ("grpo", {"staleness": 1, "dynamic_sampling": 1})])
 def test_rl_killed_while_it_samples_trains_and_saves_ends_with_the_same_bytes(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, fields: dict[str, Any]
-) -> None:
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, fields: dict[str, Any]) -> None:
     fields |= {"checkpoint": root / "base", "data": root / "data", "method": method, "group": {"size": 4}, "passes": 2,
                "max_steps": 7, "save_every": 2, "log_every": 2, "batch_size": 8, "micro_batch_size": 4,
                "dtype": "float32", "heldout_limit": 4, "max_new_tokens": 4,
@@ -158,8 +157,7 @@ def test_heldout_results_that_are_no_numbers_are_named() -> None:
     ("reward_model", "heldout/preference_brier", {"learning_rate": 0.1, "max_steps": 16}),
 ])
 def test_the_best_point_is_the_final_export_whatever_kills_come(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, by: str, fields: dict[str, Any]
-) -> None:
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, by: str, fields: dict[str, Any]) -> None:
     fields |= {"checkpoint": root / "base", "data": root / "data", "dtype": "float32", "save_every": 3, "log_every": 1,
                "heldout_points": fields["max_steps"] // 2, "final_by": by, "warmup_ratio": 0.95,
                "schedule": "constant", "batch_size": 8, "micro_batch_size": 8}  # the rate rises until it is too high

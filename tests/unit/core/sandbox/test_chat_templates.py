@@ -63,8 +63,7 @@ def test_text_and_marks_are_those_of_transformers(template: str) -> None:
     ("{{ raise_exception('a' * 9 * 10 ** 7) }}", "more than 200 MiB of memory"),
     ("{{ 'a ' * 2 * 10 ** 7 }}", "writes more than 4 MB and 16 times what it is given")])  # fmt: skip
 def test_a_template_that_exceeds_a_limit_ends_and_the_next_one_is_rendered(
-    strict: None, template: str, said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    strict: None, template: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(templates, "SECONDS", 0 if "CPU time" in said else 30)
     tokenizer = make_bpe(["text"], 300, template=template)
     for ask in (chat.check_ends, lambda tokenizer: chat.encode_prompt(tokenizer, TALK)):

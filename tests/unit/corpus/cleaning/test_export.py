@@ -95,8 +95,7 @@ def test_the_data_step_reads_it(corpora: dict[int, KeptCorpus], tmp_path: Path) 
 
 
 def test_an_interrupted_export_leaves_nothing_and_the_next_one_is_whole(
-    corpora: dict[int, KeptCorpus], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    corpora: dict[int, KeptCorpus], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def stops(self: ShardWriter, document: Document, *_: Any) -> None:
         if document.id == "web:9":
             raise KeyboardInterrupt

@@ -74,8 +74,7 @@ def test_what_has_dropped_the_document_that_stays_is_told(tmp_path: Path) -> Non
 
 
 def test_neither_blocks_nor_shards_of_any_size_change_the_report(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [f"{' '.join(PROSE.split()[: 30 + number])} mail{number}@example.org" for number in range(40)]
     documents = [Document(str(at), text, ("web", "code")[at % 3 == 0]) for at, text in enumerate(texts)]
     filters: Any = [{"name": "pii", "skip_channels": ["code"]}, "language", "exact_dedup",
@@ -126,8 +125,7 @@ FILTERS: Any = ["language", {"name": "gopher_quality", "min_words": 20, "min_sto
 
 @pytest.mark.parametrize("shards", [1, 3])
 def test_the_nearest_documents_on_both_sides_of_a_threshold_are_shown(
-    shards: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    shards: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ARGOSY_LINE", raising=False)
     words = f"<{PROSE}".split()
     documents = [Document(f"{n}", " ".join(words[:n]), "web") for n in (5, 17, 18, 19, 20, 21, 22, 24, 40)]

@@ -130,8 +130,7 @@ def test_models_have_a_step_of_their_own_whose_files_count_and_thresholds_do_not
 
 
 def test_a_language_model_is_asked_in_a_precision_that_the_cpu_has_which_the_digest_counts(
-    language: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    language: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = tmp_path / "model"
     shutil.copytree(language, model)
     AutoModelForCausalLM.from_pretrained(language, dtype="bfloat16").save_pretrained(model)

@@ -35,8 +35,7 @@ def run(out: Path, kind: str, records: list[dict[str, Any]], **config: Any) -> t
 
 @pytest.mark.parametrize("characters", [1, 2_000_000])
 def test_items_copies_and_near_copies_are_dropped_and_kept_aside(
-    characters: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    characters: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(records, "RECORDS", characters)
     good = [chat(LONG, "Storm."), chat("What is 2 and 2?", "4", "b")]
     bad = [chat(f"Now: {ITEM['question']}", "Yangtze"), chat(f"  {LONG} ", "Storm.\n"),

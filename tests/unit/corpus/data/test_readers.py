@@ -272,8 +272,7 @@ def test_a_broken_record_of_a_warc_is_named_and_costs_itself_alone(tmp_path: Pat
 ], ids=["whole", "cut off", "not packed"])
 @pytest.mark.parametrize("chunked", [True, False])
 def test_a_page_whose_packed_body_is_cut_off_is_named(
-    tmp_path: Path, payload: bytes, expected: list[str], chunked: bool
-) -> None:
+    tmp_path: Path, payload: bytes, expected: list[str], chunked: bool) -> None:
     how = b""
     if chunked:
         payload, how = b"%x\r\n%s\r\n0\r\n\r\n" % (len(payload), payload), b"Transfer-Encoding: chunked\r\n"

@@ -39,8 +39,7 @@ def asked_of(scorer: Any) -> list[int]:
 
 
 def test_scores_are_known_to_the_next_process_of_the_same_model_and_transformers_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache, checkpoint = tmp_path / "cache", save_checkpoint(tmp_path / "model")
     expected = LanguageModel.load(checkpoint, cache=cache).loglikelihood(PAIRS)
     again = LanguageModel.load(checkpoint, cache=cache)

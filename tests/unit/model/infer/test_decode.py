@@ -92,8 +92,7 @@ def test_log_probabilities_are_those_of_a_forward_over_the_whole(tiny: Any) -> N
 
 @pytest.mark.parametrize("most", [100, 9])
 def test_an_answer_is_its_prompts_and_seeds_alone_also_where_memory_suffices_for_few(
-    tiny: Any, most: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tiny: Any, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     seeds = [[1, 2], [3, 4], [5, 6]]
     apart = [answer for prompt, own in zip(IDS, seeds, strict=True)
              for seed in own for answer in TransformersDecoder(tiny)([prompt], [[seed]], SAMPLED).tokens]

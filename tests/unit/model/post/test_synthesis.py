@@ -229,8 +229,7 @@ def taught(reply: Reply, data: Path, out: Path, **more: Any) -> tuple[dict[str, 
 
 
 def test_a_step_without_enough_replies_fails_and_then_sends_the_missing_requests_alone(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answers, "ChatApi", partial(answers.ChatApi, sleep=lambda _: None))
     down, bodies = True, []
 

@@ -62,8 +62,7 @@ SIZE = {"vocab_size": 90, "hidden_size": 32, "intermediate_size": 48, "num_hidde
 MODELS = {
     "llama": lambda: transformers.LlamaForCausalLM(transformers.LlamaConfig(**SIZE, num_key_value_heads=2)),
     "qwen3": lambda: transformers.Qwen3ForCausalLM(transformers.Qwen3Config(**SIZE, num_key_value_heads=1, head_dim=8)),
-    "gpt_neox": lambda: transformers.GPTNeoXForCausalLM(transformers.GPTNeoXConfig(**SIZE)),
-}
+    "gpt_neox": lambda: transformers.GPTNeoXForCausalLM(transformers.GPTNeoXConfig(**SIZE))}
 PROMPTS = [Random(n).choices(range(3, 90), k=1 + 3 * n % 17) for n in range(12)]
 
 

@@ -82,8 +82,7 @@ def test_a_phase_that_died_ends_in_the_same_bytes_and_metrics(data: Path, pretra
 
 
 def test_a_damaged_or_half_written_state_gives_way_to_the_one_before(
-    data: Path, pretrained: tuple[Path, Any, Recorder], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+    data: Path, pretrained: tuple[Path, Any, Recorder], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(KeyboardInterrupt):
         train(data, tmp_path, Recorder(crash_at=10))
     assert sorted(path.name for path in (tmp_path / "state").glob("step-*")) == ["step-00000004", "step-00000008"]
@@ -152,8 +151,7 @@ def test_long_context_then_anneal(data: Path, pretrained: tuple[Path, Any, Recor
 def test_scaled_rotations_are_transformers_own(data: Path, pretrained: tuple[Path, Any, Recorder], tmp_path: Path,
                                                scaling: str) -> None:
     fields = {**BASE, "tokenized": data, "checkpoint": pretrained[0], "exports": (1.0,), "sequence_length": 96}
-    plain, scaled = (run_here(long_context, tmp_path / name, **fields, rope_scaling=name)
-                     for name in ("none", scaling))
+    plain, scaled = (run_here(long_context, tmp_path / name, **fields, rope_scaling=name) for name in ("none", scaling))
     assert scaled.position_nats["before"] == plain.position_nats["before"]
     assert scaled.heldout_before != plain.heldout_before
     model = AutoModelForCausalLM.from_pretrained(tmp_path / scaling / scaled.final)

@@ -32,8 +32,7 @@ def _bytes(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_state_is_that_of_its_step_however_late_it_is_written(
-    tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     held, write = Event(), state.publish
     monkeypatch.setattr(state, "publish", lambda *paths: held.wait(60) and write(*paths))
     engine = OneWeight()
@@ -73,8 +72,7 @@ def test_who_is_started_again_goes_on_from_memory_where_that_is_newer(tmp_path: 
 
 
 def test_a_state_brings_back_the_generator_that_masks_a_devices_dropout(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a stand-in for the device, whose generator is a number."""
     device = SimpleNamespace(get_rng_state=lambda: torch.tensor([7]), set_rng_state=Mock())
     monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda check_available: SimpleNamespace(type="npu"))
@@ -96,8 +94,7 @@ def test_a_step_that_is_begun_anew_has_no_memory_of_the_one_before(tmp_path: Pat
 
 
 def test_without_room_training_waits_for_the_store_and_says_so(
-    tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+    tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(memory.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 64_000})())
     store = _store(tmp_path / "x", OneWeight())
     store.save(1, {})
@@ -110,8 +107,7 @@ def test_without_room_training_waits_for_the_store_and_says_so(
 @pytest.mark.parametrize("through_memory", [True, False])
 def test_states_of_keep_every_stay_for_when_the_newest_are_damaged(
     tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *,
-    through_memory: bool
-) -> None:
+    through_memory: bool) -> None:
     """The first state at or after each multiple does: with `engine=local`, one can be written after a round alone."""
     monkeypatch.setenv(PLACE, str(shared) if through_memory else "")
     store = _store(tmp_path / "x", engine := OneWeight(), keep_every=10)
@@ -132,8 +128,7 @@ def test_states_of_keep_every_stay_for_when_the_newest_are_damaged(
 
 
 def test_a_state_that_cannot_be_written_is_an_error_of_the_next_save(
-    tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: Path) -> None:
         raise OSError(28, "No space left on device")
 

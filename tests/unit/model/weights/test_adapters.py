@@ -139,8 +139,7 @@ def test_modules_that_are_trained_whole_are_in_the_export(tmp_path: Path) -> Non
 @pytest.mark.parametrize(("kind", "tables"), [
     ("llama", {"model.embed_tokens", "lm_head"}), ("gpt_neox", {"gpt_neox.embed_in", "lm_head"})])
 def test_tables_with_rows_of_tokens_just_added_are_trained_beside_adapters(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str, tables: set[str]
-) -> None:
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str, tables: set[str]) -> None:
     """As `start` adds them: their rows are the mean of the others, and no adapter of a block could part them."""
     tokenizer, model = make_tokenizer(), _model(kind)
     stage = Stage(PosttrainingConfig(lora=LoRAConfig(rank=2)), StepContext(tmp_path, Tracker(None), Progress(None)),

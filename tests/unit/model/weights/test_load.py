@@ -136,8 +136,7 @@ def with_code(directory: Path, marker: Path, *, native: bool) -> Path:
     (path / "own.py").write_text(CODE.format(marker=str(marker)))
     for name, fields in {
         "config.json": {"auto_map": {"AutoConfig": "own.OwnConfig", "AutoModelForCausalLM": "own.OwnModel"}},
-        "tokenizer_config.json": {"auto_map": {"AutoTokenizer": ["own.OwnTokenizer", "own.OwnTokenizer"]}},
-    }.items():
+        "tokenizer_config.json": {"auto_map": {"AutoTokenizer": ["own.OwnTokenizer", "own.OwnTokenizer"]}}}.items():
         about = json.loads((path / name).read_text(encoding="utf-8")) | fields
         about |= {} if native or "model_type" not in about else {"model_type": "own"}
         (path / name).write_text(json.dumps(about))

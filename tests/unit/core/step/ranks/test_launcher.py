@@ -14,8 +14,7 @@ from argosy.core.store.files import write_json
 
 
 def test_a_node_that_is_silent_is_not_said_to_have_ended_as_the_launcher_killed_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"NODES_ELSEWHERE": "0", "ADDRESS": "127.0.0.1", "NODE_TIMEOUT": "0.5"}.items():
         monkeypatch.setenv(f"ARGOSY_{name}", value)
     (tmp_path / "state").mkdir()
@@ -44,8 +43,7 @@ def test_a_launcher_whose_groups_come_no_more_does_not_wait_for_a_day(tmp_path: 
 
 
 def test_a_pod_whose_rank_lacked_memory_says_so_and_ends_as_if_it_had_been_killed_itself(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
     store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
