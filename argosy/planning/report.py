@@ -187,7 +187,7 @@ def _data(job: Job, layout: Layout, per_node: int) -> list[Sent]:
         return [Sent("all-reduce", "gradients", 2 * ring * size, far, buckets)]
     # sharded gradients are summed after each micro-batch; a pipeline's stage is gathered once, and summed once
     passes = layout.accumulation(job) if layout.pipeline == 1 else 1
-    sums = passes if layout.zero >= 2 else 1
+    sums = passes if layout.zero >= 2 else 1 + (layout.gathered < FLOAT)  # each receives all in DeepSpeed's bf16
     found = [Sent("reduce-scatter", "gradients", sums * ring * size, far, sums * buckets)]
     times = 2 * passes if layout.zero == 3 and layout.pipeline == 1 and layout.reshard else 1
     purpose = "weights" + (", forward and backward" if times > 1 else "")

@@ -77,6 +77,9 @@ class Zero(EngineOptions):
     within it (hpZ of ZeRO++, Wang et al. 2023); 1 is none."""
     quantized_communication: Annotated[bool, ADDED] = False
     """Stage 3 sends weights as 8 bits and gradients as 4 (qwZ, qgZ of ZeRO++), on GPUs."""
+    param_dtype: Annotated[Literal["float32", "bfloat16"], ADDED] = "float32"
+    """Precision in which stages 1 to 3 compute with weights and send them, with dtype=bfloat16. The optimizer's weights
+    and the sums of gradients are float32 either way."""
 
     def check_fields(self) -> None:
         if self.nvme_path and self.offload == "none":

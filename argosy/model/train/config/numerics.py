@@ -82,6 +82,9 @@ class NumericsConfig(EngineConfig):
         if self.dtype not in ("auto", "bfloat16") and getattr(self.engine, "param_dtype", "float32") == "bfloat16":
             return (f"engine.param_dtype=bfloat16 is with dtype=bfloat16, and this is {self.dtype}: set one of them "
                     "to the other's")
+        if self.zero.param_dtype == "bfloat16" and (not self.zero.stage or self.zero.nvme_path):
+            return ("engine.param_dtype=bfloat16 of zero is for stage=1, 2 and 3 without nvme_path, and this is stage="
+                    f"{self.zero.stage} with nvme_path={self.zero.nvme_path!r}: leave one of them out")
         for name, value, instead in (("dtype", "float16", "bfloat16"), ("fp8", True, "false")):
             if self.pipeline_parallel > 1 and getattr(self, name) == value:
                 return (f"{name}={value} is not for pipeline_parallel={self.pipeline_parallel}, whose last stage alone "

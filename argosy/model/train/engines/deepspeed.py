@@ -19,6 +19,7 @@ from argosy.model.train.engines.parts import WEIGHT, Held, Parts, everywhere
 from argosy.model.train.optim import UpdateSize, make_optimizer, set_rate
 from argosy.model.train.parallelism import Group
 from argosy.model.weights.drawn import Numbers
+from argosy.model.weights.unfilled import numbers_of
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
 
@@ -46,8 +47,16 @@ class DeepSpeedEngine(Engine):
         head = model.get_output_embeddings()
         if config.zero.stage == 3 and head is not None:  # the loss reads its weight outside of its own forward
             deepspeed.zero.register_external_parameter(self.module, head.weight)
+        given: Any = numbers_of(model) or {name: each.detach().cpu() for name, each in self._named if self._halved}
         self._engine = deepspeed.initialize(model=self.module, optimizer=make_optimizer(model, config),
                                             config=settings(config, group.world))[0]
+        for name, parameter in self._named if self._halved else ():  # DeepSpeed begins with rounded ones
+            self._set(parameter, given[name], None)
+
+    @property
+    def _halved(self) -> bool:
+        """Whether DeepSpeed computes with bfloat16 weights, beside the optimizer's float32 ones."""
+        return self.config.zero.param_dtype == "bfloat16"
 
     def _take(self, parameter: Any, name: str, numbers: Numbers, key: str) -> None:
         whole = numbers[key]
@@ -55,6 +64,8 @@ class DeepSpeedEngine(Engine):
         if self.config.zero.stage < 3:
             return
         numbers.check(key, whole)  # before it is cut up
+        if self._halved:
+            parameter.data = parameter.data.bfloat16()
         if self._partitioned is None:
             from deepspeed.runtime.zero import Init
 
@@ -66,7 +77,7 @@ class DeepSpeedEngine(Engine):
 
     @property
     def holds_whole(self) -> bool:
-        return self.config.zero.stage < 3
+        return self.config.zero.stage < 3 and not self._halved
 
     def _backward(self, part: tuple[Any, ...], targets: Tensor, *, last: bool) -> Tensor:
         sums: Tensor
@@ -83,12 +94,15 @@ class DeepSpeedEngine(Engine):
         if not self.config.zero.stage:  # gradients are whole after the last backward, and DeepSpeed tells no norm
             parameters = [parameter for _, parameter in self._named]
             norm = torch.nn.utils.clip_grad_norm_(parameters, self.config.max_grad_norm, foreach=True)
-        with self._compared(each for _, each in self._named):
+        with self._compared(self._partitions() if self._halved else (each for _, each in self._named)):
             self._engine.step()
         return torch.as_tensor(self._engine.get_global_grad_norm()) if norm is None else norm
 
     @cached_property
     def _size(self) -> UpdateSize | None:
+        if self._halved:
+            return UpdateSize(self.group, [((each.numel() * self.group.rank,), (each.numel() * self.group.world,), 1)
+                                           for each in self._partitions()])
         if self.config.zero.stage < 3:
             return super()._size
         if self.config.zero.offload == "all" and self.config.zero.nvme_path:
@@ -110,7 +124,10 @@ class DeepSpeedEngine(Engine):
 
     def _whole(self, tensor: Tensor, name: str) -> Tensor:
         from deepspeed.runtime.zero import GatheredParameters
+        from deepspeed.utils import safe_get_full_fp32_param
 
+        if self._halved and (whole := safe_get_full_fp32_param(tensor)) is not None:
+            return whole  # type: ignore[no-any-return]
         if not hasattr(tensor, "ds_id"):
             return tensor
         with GatheredParameters([tensor]):
@@ -162,6 +179,8 @@ class DeepSpeedEngine(Engine):
         optimizer = self._engine.optimizer
         if self.config.zero.stage == 3:
             return list(optimizer.fp32_partitioned_groups_flat)
+        if self.config.zero.stage == 1 and self._halved and self.config.zero.offload == "none":
+            return list(optimizer.fp32_groups_flat_partition)
         return list(optimizer.single_partition_of_fp32_groups)
 
     def _begin(self, flat: Tensor, steps: Tensor) -> None:
@@ -233,6 +252,9 @@ def settings(config: TrainConfig, world: int) -> dict[str, Any]:
         "steps_per_print": 10**12}
     if config.zero.stage:
         made["gradient_clipping"] = config.max_grad_norm
+    if given.param_dtype == "bfloat16":
+        made |= {"bf16": {"enabled": True, "check_grad_overflow": False},
+                 "data_types": {"grad_accum_dtype": "fp32"}, "communication_data_type": "fp32"}
     return made
 
 

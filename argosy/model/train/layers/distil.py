@@ -8,7 +8,7 @@ from torch import Tensor
 from argosy.core.errors import InputError
 from argosy.model.train.config import TrainConfig
 from argosy.model.train.layers.attention import choose
-from argosy.model.train.layers.loss import CHUNK_ROWS, LossModule
+from argosy.model.train.layers.loss import CHUNK_ROWS, LossModule, wide
 from argosy.model.weights.load import load_model
 
 
@@ -19,7 +19,7 @@ class _LinearDivergence(torch.autograd.Function):
         size = min(len(weight), len(head))  # rows beyond are no tokens: they round a vocabulary up
         rows, matrix, theirs = (each.to(dtype) for each in (hidden, weight[:size], head[:size]))
         total = torch.zeros((), dtype=torch.float32, device=hidden.device)
-        grad_hidden, grad_weight = torch.empty_like(rows), torch.zeros_like(weight)
+        grad_hidden, grad_weight = torch.empty_like(rows), torch.zeros_like(weight, dtype=wide(weight))
         for start in range(0, len(rows), CHUNK_ROWS):
             chunk = slice(start, start + CHUNK_ROWS)
             own = ((rows[chunk] @ matrix.T).float() / temperature).log_softmax(1)

@@ -23,12 +23,12 @@ class _LinearCrossEntropy(torch.autograd.Function):
     def forward(ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, z_loss: float, dtype: torch.dtype,
                 shares: Tensor | None) -> tuple[Tensor, Tensor]:
         need_grad = ctx.needs_input_grad[0]
-        in_place = hidden.device.type == "cpu" and dtype == weight.dtype  # to the same bytes
+        in_place = hidden.device.type == "cpu" and dtype == wide(weight)  # to the same bytes
         rows, matrix = hidden.to(dtype), weight.to(dtype)
         nats = torch.zeros(len(targets), dtype=torch.float32, device=hidden.device)
         penalty = torch.zeros((), dtype=torch.float32, device=hidden.device)
         grad_hidden = torch.empty_like(rows) if need_grad else None
-        grad_weight = torch.zeros_like(weight) if need_grad else None
+        grad_weight = torch.zeros_like(weight, dtype=wide(weight)) if need_grad else None
         for start in range(0, len(targets), CHUNK_ROWS):
             chunk = slice(start, start + CHUNK_ROWS)
             target = targets[chunk]
@@ -58,6 +58,11 @@ class _LinearCrossEntropy(torch.autograd.Function):
         if grad_hidden.dtype == torch.float16:  # a scaled loss may exceed its range
             grad_hidden = grad_hidden.float()
         return (grad_hidden * scale).to(ctx.hidden_dtype), grad_weight * scale, None, None, None, None
+
+
+def wide(weight: Tensor) -> torch.dtype:
+    """Return the precision in which gradients of a weight are summed over chunks."""
+    return torch.promote_types(weight.dtype, torch.float32)
 
 
 def _softmax(logits: Tensor, targets: Tensor, nats: Tensor, shares: Tensor, z_loss: float, *,
@@ -134,7 +139,7 @@ class _LinearLogprobs(torch.autograd.Function):
         hidden, weight, targets, sums = ctx.saved_tensors
         temperature, dtype = ctx.settings
         grad_hidden = torch.empty(hidden.shape, dtype=torch.float32, device=hidden.device)
-        grad_weight = torch.zeros_like(weight) if ctx.needs_input_grad[1] else None
+        grad_weight = torch.zeros_like(weight, dtype=wide(weight)) if ctx.needs_input_grad[1] else None
         rows, matrix = hidden.to(dtype), weight.to(dtype)
         for start in range(0, len(targets), CHUNK_ROWS):
             chunk = slice(start, start + CHUNK_ROWS)

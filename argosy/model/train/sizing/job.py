@@ -80,7 +80,7 @@ class Layout:
     whole_keys: bool = False
     """Whether each of them attends to keys and values of whole samples, which it holds for a block at a time."""
     gathered: int = FLOAT
-    """Bytes of a weight of a block as FSDP2 gathers it."""
+    """Bytes of a weight of a block as FSDP2 gathers it, and of any as DeepSpeed computes with it."""
     reshard: bool = True
     """Whether FSDP2 gathers each block again in the backward."""
 

@@ -64,14 +64,14 @@ def fields(layout: Layout) -> dict[str, Any] | None:
     axes = {"tensor": layout.tensor, "pipeline": layout.pipeline, "sequence": layout.context, "expert": layout.expert}
     found |= {f"{axis}_parallel": size for axis, size in axes.items() if size > 1}
     found |= {"sequence_attention": "gather"} if layout.whole_keys and layout.context > 1 else {}
+    half = {"param_dtype": "bfloat16"} if layout.gathered < FLOAT else {}
     if layout.zero and layout.engine == "fsdp":
-        options: dict[str, Any] = {"shard_size": layout.shard} if layout.shard else {}
-        options |= {"param_dtype": "bfloat16"} if layout.gathered < FLOAT else {}
+        options: dict[str, Any] = ({"shard_size": layout.shard} if layout.shard else {}) | half
         options |= {} if layout.reshard else {"reshard": False}
         found["engine"] = {"name": "fsdp", **options} if options else "fsdp"
     elif layout.zero:
         offload = {"offload": layout.offload} if layout.offload != "none" else {}
-        found["engine"] = {"name": "zero", "stage": layout.zero, **offload}
+        found["engine"] = {"name": "zero", "stage": layout.zero, **offload, **half}
     if layout.recompute == "full":
         found |= {"recompute": "full"} | ({"recompute_blocks": layout.recomputed} if layout.recomputed < 1 else {})
     return found

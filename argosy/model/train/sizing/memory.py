@@ -80,10 +80,13 @@ def moments(job: Job, weight: Weight) -> float:
 def states(job: Job, layout: Layout) -> dict[str, float]:
     """Return the bytes of weights, gradients and optimizer that a GPU holds, as ZeRO's stage divides them."""
     copy = FLOAT if layout.zero and layout.engine == "zero" else 0  # ZeRO's own partition
+    sizes = layout.gathered if copy else FLOAT, FLOAT
+    if copy and layout.zero == 1 and layout.gathered < FLOAT:  # those of a micro-batch, beside their sum
+        sizes = layout.gathered, FLOAT + layout.gathered
     found = dict.fromkeys(("weights", "gradients", "optimizer"), 0.0)
     for weight, count, shards in on_gpu(job, layout):
         kept = copy + moments(job, weight)
-        for stage, name, each in ((3, "weights", FLOAT), (2, "gradients", FLOAT), (1, "optimizer", kept)):
+        for stage, name, each in ((3, "weights", sizes[0]), (2, "gradients", sizes[1]), (1, "optimizer", kept)):
             found[name] += each * count / (shards if layout.zero >= stage else 1)
     if layout.engine == "local":  # the model of the last round, and the momentum of rounds
         found["optimizer"] += 2 * FLOAT * parameters_on_gpu(job, layout)
@@ -254,6 +257,6 @@ def _buffers(job: Job, layout: Layout) -> dict[str, float]:
         return {**none, "loss": gathered + FLOAT * kept * staged, "backward": gathered + FLOAT * kept}
     bucket = min(count, BUCKET)
     if layout.zero < 3:
-        return {**none, "backward": FLOAT * bucket, "update": FLOAT * bucket if layout.zero else 0.0}
-    live = FLOAT * min(count, LIVE)
+        return {**none, "backward": FLOAT * bucket, "update": layout.gathered * bucket if layout.zero else 0.0}
+    live = layout.gathered * min(count, LIVE)
     return {"loss": live, "backward": live + FLOAT * bucket, "update": 0.0}

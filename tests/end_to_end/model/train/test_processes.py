@@ -218,6 +218,17 @@ def test_several_processes_equal_one(given: Path, name: str, fields: dict[str, A
     assert first == second
 
 
+@pytest.mark.parametrize("stage", [1, 2, 3])
+def test_deepspeeds_bfloat16_keeps_float32_weights(given: Path, stage: int) -> None:
+    engine = {"name": "zero", "stage": stage, "param_dtype": "bfloat16"}
+    run = whole(given, "pretrain", processes=2, dtype="bfloat16", engine=engine)
+    found, plain = metrics(run), metrics(whole(given, "pretrain"))
+    losses = [key for key in plain if key[0].startswith("heldout/nats")]
+    assert [found[key] for key in losses] == pytest.approx([plain[key] for key in losses], rel=0.005)
+    weights = load_model(run / "checkpoints/p100").parameters()
+    assert all((each != each.bfloat16().float()).any() for each in weights)
+
+
 @pytest.mark.parametrize("fields", [{}, {"processes": 2, **FSDP}, {"processes": 2, **ZERO_3}])
 def test_a_phase_trains_and_exports_what_is_not_frozen(given: Path, fields: dict[str, Any]) -> None:
     """Its exports are the base and the adapter by PEFT, merged; frozen weights are those of the base to the byte. Of

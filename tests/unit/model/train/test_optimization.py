@@ -152,6 +152,7 @@ def test_lengthening_keeps_the_weights_and_slows_the_rotations() -> None:
     ({"engine": {"name": "ddp", "stage": 1}}, "engine ddp has no option stage; it has: none"),
     ({"engine": "zerro"}, "no engine 'zerro', allowed: auto, torch, ddp, fsdp, zero"),
     ({"engine": {"name": "zero", "stage": 2, "nvme_path": "/nvme", "offload": "optimizer"}}, "nvme_path is of stage=3"),
+    ({"engine": {"name": "zero", "stage": 0, "param_dtype": "bfloat16"}}, "is for stage=1, 2 and 3 without nvme_path"),
     ({"tokens": 4096, "warmup_tokens": 4096}, "warmup_tokens=4096 is not below tokens=4096"),
     ({"mixture": {"en": math.inf, "code": 1}}, r"mixture\.en\s+Input should be a finite number"),
     ({"weight_decay": math.nan}, "finite number"),

@@ -43,6 +43,8 @@ def test_zero_divides_states_as_its_paper_says(zero: int) -> None:
     found = states(Job(GPT, 128, 64), Layout(16, zero=zero, engine="fsdp"))
     divided = [each / (16 if zero >= stage else 1) for stage, each in ((3, 4), (2, 4), (1, 8))]
     assert sum(found.values()) == pytest.approx(GPT.parameters() * sum(divided))
+    halved = states(Job(GPT, 128, 64), Layout(16, zero=3, gathered=2))  # with DeepSpeed's float32 weights beside
+    assert sum(halved.values()) == pytest.approx(GPT.parameters() * (2 + 4 + 4 + 8) / 16)
 
 
 def test_optimizers_keep_what_they_keep() -> None:
