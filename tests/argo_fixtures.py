@@ -42,8 +42,7 @@ def pod(profiles: Path, *arguments: str, env: Mapping[str, str] | None = None) -
     if arguments[0] == "run":
         arguments = (*arguments, "--outputs", str(profiles.parent / "outputs"))
     if yaml.safe_load((profiles / "here.yaml").read_text())["storage"].get("uri"):
-        command = [sys.executable, "-m", "workflows.argo.pod", *arguments]
-        return warm.run(command, cwd=ROOT, env=environment)
+        return warm.run([sys.executable, "-m", "workflows.argo.pod", *arguments], cwd=ROOT, env=environment)
     out, err = io.StringIO(), io.StringIO()
     umask = os.umask(0)
     with mock.patch.dict(os.environ, environment), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):

@@ -56,6 +56,14 @@ def warm() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module")
+def model() -> Any:
+    """A small language model with random weights."""
+    from tests.evaluation_fixtures import make_language_model
+
+    return make_language_model()
+
+
 @pytest.fixture
 def argosy(capsys: pytest.CaptureFixture[str]) -> Argosy:
     """`argosy` in this process."""

@@ -82,8 +82,7 @@ def make_store(root: Path, models: Sequence[Model] = DEMO, *, items: int = 60, l
     digests: dict[str, str] = {}
     for stage in dict.fromkeys(model.stage for model in models):
         exports = [model for model in models if model.stage == stage]
-        directory = _training(root, exports, digests, line)
-        store.checkpoints.append(str(directory))
+        store.checkpoints.append(str(_training(root, exports, digests, line)))
         store.evaluations += [str(_evaluation(store, model, digests[stage], items)) for model in exports]
         store.evaluations += [str(_heldout(store, model, digests[stage])) for model in exports[0 if every else -1 :]]
     return store

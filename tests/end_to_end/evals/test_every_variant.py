@@ -23,24 +23,17 @@ DATA = Path(__file__).parents[4] / "shared/data"
 TEMPLATE = {"prompt": {"en": "{options}\nGiven these, {question}\nRight is", "zh": "{options}\n{question}选"},
             "option": "({label}) {text}", "answer": "({label})"}  # fmt: skip
 CHAINS: dict[str, object] = {
-    "plain": None,
-    "cloze": None,
-    "options_in_text": None,
-    "none_of_the_others": None,
+    **dict.fromkeys((
+        "plain", "cloze", "options_in_text", "none_of_the_others", "wicked", "pride", "options_as_text",
+        "other_distractors", "paraphrased", "generative", "chain_of_thought")),
     "none_control": {"none_of_the_others": {"drop": "wrong"}},
     "none_either": {"none_of_the_others": {"drop": "either"}},
-    "wicked": None,
-    "numerals": "labels",
-    "stems": {"labels": {"symbols": "stems"}},
-    "digits": {"labels": {"symbols": "digits"}},
+    "numerals": "labels", "stems": {"labels": {"symbols": "stems"}}, "digits": {"labels": {"symbols": "digits"}},
     "symbols": {"labels": {"symbols": "★▲■●◆○△□◇♠"}},
-    "permuted": {"permuted": {"k": 4}},
-    "all_orders": {"permuted": {"k": 0}},
-    "pride": None,
+    "permuted": {"permuted": {"k": 4}}, "all_orders": {"permuted": {"k": 0}},
     "reading": ["reading", {"permuted": {"k": 1}}, "labels"],
     "woven_none": [{"none_of_the_others": {"drop": "either"}}, {"permuted": {"k": 1}}, "options_in_text"],
     "none_own": {"none_of_the_others": {"drop": "either", "place": "own"}},
-    "options_as_text": None,
     "text_numerals": [{"options_as_text": {"answer": "label"}}, "labels"],
     "text_none": [{"none_of_the_others": {"drop": "either", "place": "own"}}, "options_as_text"],
     "text_written": ["options_as_text", "generative"],
@@ -48,13 +41,8 @@ CHAINS: dict[str, object] = {
     "template_none": [{"none_of_the_others": {"drop": "either", "place": "own"}}, {"template": TEMPLATE}, "labels"],
     "template_each": {"template": {"prompt": "{question} {text}\nRight:", "answer": "Yes"}},
     "template_written": [{"template": TEMPLATE}, {"few_shot": {"n": 2}}, "generative"],
-    "other_distractors": None,
-    "one_right": "single_answers",
-    "statements": {"single_answers": {"mode": "statements"}},
-    "paraphrased": None,
-    "generative": None,
-    "chain_of_thought": None,
-    "few_shot": {"few_shot": {"n": 4}}}
+    "one_right": "single_answers", "statements": {"single_answers": {"mode": "statements"}},
+    "few_shot": {"few_shot": {"n": 4}}}  # fmt: skip
 CHAIN = [parse_chain(name, spec) for name, spec in CHAINS.items()]
 NONE = ("none_of_the_others", "none_control", "none_either", "woven_none", "wicked", "none_own", "text_none",
         "template_none")
@@ -68,9 +56,8 @@ AGIEVAL = {"en": "Q: {} Answer Choices: {}\nA: Among A through D, the answer is"
 
 
 def _written(kind: str) -> Iterator[dict[str, object]]:
-    """Records as BIG-bench's (the right option first), AGIEval's (options listed in the question with the labels that
-    they begin with), BBH's (a list without labels), BBQ's (one option is a wording of "unknown"), and of 2 to 6 options
-    (generated)."""
+    """Records as BIG-bench's (the right option first), AGIEval's (options in the question, with their labels), BBH's (a
+    list without labels), BBQ's (one option is a wording of "unknown"), and generated ones of 2 to 6 options."""
     if kind == "generated":
         found = [item for n, (count, size) in enumerate(((120, 4), (40, 3), (24, 2), (24, 6)))
                  for item in make_items(count, seed=n, options=size)]

@@ -98,8 +98,7 @@ def test_a_failing_node_stops_only_what_depends_on_it(tmp_path: Path, capsys: py
     assert text.count("crashed on request") == 3  # and in the traceback: the end of its log, which is also named
     assert str(Path(result.having("failed")[0].node.dir, LOG)) in text
     assert run(fan(fail={1: "input"}), tmp_path).exit_code == 2
-    mended = run(fan(), tmp_path)
-    assert [found.node.id for found in mended.having("ran")] == ["part/1", "last"]
+    assert [found.node.id for found in run(fan(), tmp_path).having("ran")] == ["part/1", "last"]
 
 
 def test_parts_that_share_a_process_have_their_own_logs_and_results(tmp_path: Path) -> None:

@@ -57,11 +57,8 @@ def test_a_folder_has_at_most_fifteen_loose_files() -> None:
 
 def test_a_module_of_one_importer_is_worth_its_file() -> None:
     importers = Counter(name for path in files().values() for name in imported(path))
-    small = {
-        name: lines(path)
-        for name, path in files().items()
-        if importers[name] == 1 and lines(path) < 40 and path.name != "__init__.py" and not is_plugin(path)
-    }
+    small = {name: lines(path) for name, path in files().items() if importers[name] == 1 and lines(path) < 40
+             and path.name != "__init__.py" and not is_plugin(path)}  # fmt: skip
     assert not small
 
 

@@ -176,8 +176,7 @@ def test_files_for_lm_eval_are_read_by_its_own_table(store: Path, tmp_path: Path
 
     argosy("results", "export", "sft", "--as", "lm-eval", "--out", str(tmp_path), "--store", str(store))
     (results,) = results_files([tmp_path])
-    content = json.loads(results.read_text())
-    assert "plain" not in make_table(content)
+    assert "plain" not in make_table(json.loads(results.read_text()))
     (samples,) = tmp_path.glob("samples_facts_*.jsonl")
     lines = [json.loads(line) for line in samples.read_text().splitlines()]
     known = {(r["variant"], r["id"]): r for path in store.glob("evaluate-*sft*") for r in read_items(path)

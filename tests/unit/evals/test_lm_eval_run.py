@@ -20,11 +20,6 @@ from tests.lm_eval_fixtures import RIVERS, write_group, write_task, write_three_
 pytestmark = pytest.mark.usefixtures("own_tasks_alone")
 
 
-@pytest.fixture(scope="module")
-def model() -> LanguageModel:
-    return make_language_model()
-
-
 def run(model: LanguageModel, root: Path, *, limit: int | None = None, **section: Any) -> Findings:
     about = Benchmarks.model_validate({"include_path": str(root), **section})
     return prepare(about, root, seed=0, limit=limit)(model, False)

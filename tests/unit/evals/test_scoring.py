@@ -25,16 +25,11 @@ from evals.chain import parse_chain
 from evals.lm_eval.run import ArgosyLM
 from evals.tasks.variant_task import VariantTask
 from probes.kinds import run_probes
-from tests.evaluation_fixtures import make_items, make_language_model, make_model, save_checkpoint, sharpened
+from tests.evaluation_fixtures import make_items, make_model, save_checkpoint, sharpened
 from tests.lm_eval_fixtures import hflm
 from tests.training_fixtures import write_tokenized
 
 VARIANTS = ("plain", "cloze", "reading")
-
-
-@pytest.fixture(scope="module")
-def model() -> LanguageModel:
-    return make_language_model()
 
 
 def tasks(count: int) -> dict[str, VariantTask]:
@@ -59,15 +54,9 @@ def test_scores_and_accuracies_in_a_chat_template_equal_hflm(model: LanguageMode
         assert first["acc,none"] == second["acc,none"]
 
 
-PAIRS = [
-    ("The capital of", " France"),
-    ("The capital of ", "France"),
-    ("", "from the start of a document"),
-    ("问题：水是什么？\n答案：", "氢和氧"),
-    ("river", "stone"),
-    ("river", "s"),
-    ("<|bos|>river", " stone"),
-    ("x " * 300, "too long a context is cut at its left")]
+PAIRS = [("The capital of", " France"), ("The capital of ", "France"), ("", "from the start of a document"),
+         ("问题：水是什么？\n答案：", "氢和氧"), ("river", "stone"), ("river", "s"), ("<|bos|>river", " stone"),
+         ("x " * 300, "too long a context is cut at its left")]  # fmt: skip
 
 
 def test_spaces_merges_and_long_contexts_are_lm_evals(model: LanguageModel) -> None:
@@ -129,8 +118,7 @@ def test_rolling_loglikelihood_of_long_texts_is_lm_evals(model: LanguageModel) -
 SHAPE = {"vocab_size": 64, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "head_dim": 16,
          "num_attention_heads": 2, "num_key_value_heads": 2, "max_position_embeddings": 256}  # fmt: skip
 WINDOWS = [
-    ("MistralConfig", {"sliding_window": 3}),
-    ("MistralConfig", {"sliding_window": 128}),
+    ("MistralConfig", {"sliding_window": 3}), ("MistralConfig", {"sliding_window": 128}),
     ("Qwen2Config", {"sliding_window": 16, "use_sliding_window": True, "max_window_layers": 1}),
     ("Gemma3TextConfig", {"sliding_window": 16, "layer_types": ["sliding_attention", "full_attention"]}),
     ("GPTNeoConfig", {"window_size": 16, "attention_types": [[["global", "local"], 1]], "num_layers": 2})]

@@ -34,8 +34,7 @@ def test_files_are_looked_for_below_data_and_then_below_the_benchmarks_folder(tm
                                                                               monkeypatch: pytest.MonkeyPatch) -> None:
     write_items(tmp_path / "data/a/x.jsonl", make_items(4))
     write_items(tmp_path / "root/b/c/y.jsonl", make_items(6))
-    task = spec(files=["a/*.jsonl"])
-    assert len(read_task(task, tmp_path / "data").items) == 4
+    assert len(read_task(spec(files=["a/*.jsonl"]), tmp_path / "data").items) == 4
     other = spec(files="b/**/*.jsonl", source="https://example.org (some licence), as b/")
     with pytest.raises(InputError, match=r"b/\*\*/\*\.jsonl\. Get it from https://example\.org .* set ARGOSY_BENCHM"):
         read_task(other, tmp_path / "data")

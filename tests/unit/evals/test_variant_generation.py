@@ -135,8 +135,7 @@ def test_several_right_options_are_right_as_a_set() -> None:
         True, True, False, False, False]
     answers = [generated(question, text) for text in ("BD", "B", "不知道")]
     assert [a.chosen for a in answers] == [1, OTHER_ANSWER, NO_ANSWER]
-    with_labels = _question(item, [{"labels": {"symbols": "stems"}}, "generative"])
-    assert generated(with_labels, "乙丁").correct
+    assert generated(_question(item, [{"labels": {"symbols": "stems"}}, "generative"]), "乙丁").correct
 
 
 def test_metrics_of_generated_answers() -> None:
@@ -217,5 +216,4 @@ def test_an_example_does_not_give_the_answer_away_in_other_writing(
     right = next((n for n, choice in enumerate(choices) if "Nile" in choice), 1)
     others = [Item("b", "en", question, choices, right), Item("c", "en", "Which bird swims?", ("Owl", "Auk"), 1)]
     chain = parse_chain("x", {"few_shot": {"n": 1, "choose": "first"}})
-    prompt = chain.questions(item, 0, Pool([item], others))[0].prompt
-    assert ("Which bird" in prompt) is shown
+    assert ("Which bird" in chain.questions(item, 0, Pool([item], others))[0].prompt) is shown

@@ -29,11 +29,9 @@ STEMS = [
     ("What is the tool in the box used for?", None),
     ("All of these are fish EXCEPT", "Except for one, all of these are fish. Which one is the exception?")]
 ZH = [
-    ("下列关于细胞的叙述，正确的是（ ）", "以下关于细胞的叙述中，哪一项是正确的？"),
-    ("下列说法错误的是", "以下说法中，哪一项是错误的？"),
-    ("这一变化的主要原因是（ ）", "这一变化的主要原因是什么？"),
-    ("依次填入横线处，最恰当的一项是（）", "依次填入横线处，最恰当的是哪一项？"),
-    ("乘客陆续下列车时应", None)]
+    ("下列关于细胞的叙述，正确的是（ ）", "以下关于细胞的叙述中，哪一项是正确的？"), ("乘客陆续下列车时应", None),
+    ("下列说法错误的是", "以下说法中，哪一项是错误的？"), ("这一变化的主要原因是（ ）", "这一变化的主要原因是什么？"),
+    ("依次填入横线处，最恰当的一项是（）", "依次填入横线处，最恰当的是哪一项？")]  # fmt: skip
 
 
 @pytest.mark.parametrize(("question", "other"), STEMS + ZH)

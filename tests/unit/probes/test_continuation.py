@@ -26,8 +26,7 @@ def test_bytes_of_tokens_are_those_of_texts(kind: str) -> None:
     for text in (*TEXTS, UNSEEN, " two  spaces\n\ttab"):
         joined = table.join(tokenizer(text, add_special_tokens=False)["input_ids"])
         assert joined.removeprefix(b" " if kind == "sentencepiece" else b"") == text.encode()
-    names = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
-    for index, name in enumerate(names):
+    for index, name in enumerate(tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))):
         expected = None if index in tokenizer.all_special_ids or name.startswith("<|") else piece(kind, name)
         assert table.of[index] == expected
     for start in (b" ", b"e", "首".encode(), "首".encode()[:2], b"\xff"):
@@ -125,8 +124,7 @@ def test_needle_is_where_it_should_be_and_equals_a_direct_computation() -> None:
     assert sum(found.left_out.values()) == 1
     assert "4096 tokens" in next(iter(found.left_out))
     for case, row in zip(cases, found.rows, strict=True):
-        size = len(model.encode([case.prompt])[0])
-        assert case.length - 24 <= size <= case.length
+        assert case.length - 24 <= len(model.encode([case.prompt])[0]) <= case.length
         sentences = case.prompt.split(".")[:-1]
         place = next(n for n, each in enumerate(sentences) if "number of" in each)
         assert place == round(case.depth * (len(sentences) - 1))

@@ -32,11 +32,6 @@ CHAT = Scope(None, chat=True, seed=0, limit=None)
 
 
 @pytest.fixture(scope="module")
-def model() -> LanguageModel:
-    return make_language_model()
-
-
-@pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("data")
     taught, _ = split_facts(load_facts(), 0, 0.5)

@@ -95,8 +95,7 @@ def test_own_benchmark_is_checked_line_by_line(tmp_path: Path) -> None:
     lines = [json.dumps(record) for record in [good] * 6 + bad]
     (tmp_path / "own.jsonl").write_text("\n".join(lines))
     outputs = make(tmp_path / "out", benchmark=str(tmp_path / "own.jsonl"))
-    kept = list(read_jsonl(tmp_path / "out" / "benchmark" / "en.jsonl"))
-    assert kept == [good | {"relation": ""}] * 6
+    assert list(read_jsonl(tmp_path / "out" / "benchmark" / "en.jsonl")) == [good | {"relation": ""}] * 6
     rejects = list(read_jsonl(tmp_path / "out" / "rejects" / "benchmark.jsonl"))
     assert [reject["line"] for reject in rejects] == [7, 8, 9, 10]
     assert [reject["reason"] for reject in rejects] == [

@@ -42,8 +42,7 @@ def test_it_leaves_what_a_training_step_leaves(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_of_ours_keeps_its_tokens(tmp_path: Path) -> None:
-    outputs = run(tmp_path / "out", model=str(make_checkpoint(tmp_path / "base")))
-    assert outputs["exports"][0]["tokens"] == 1000
+    assert run(tmp_path / "out", model=str(make_checkpoint(tmp_path / "base")))["exports"][0]["tokens"] == 1000
 
 
 def test_a_name_of_the_hub_is_taken_from_its_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

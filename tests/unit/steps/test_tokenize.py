@@ -84,10 +84,8 @@ def test_no_heldout_conversation_is_one_that_sft_learns(inputs: Path, tmp_path: 
     run_step(data.STEP, made, tmp_path / "data")
     run(inputs, tmp_path / "out", data=str(tmp_path / "data"))
     chats = decoded(tmp_path / "out", inputs, "instructions")
-    seen = {
-        "".join(piece for piece, _ in OWN.conversation(record["messages"]))
-        for file in ("instructions", "twin")
-        for record in read_jsonl(tmp_path / f"data/{file}.jsonl")}
+    seen = {"".join(piece for piece, _ in OWN.conversation(record["messages"]))
+            for file in ("instructions", "twin") for record in read_jsonl(tmp_path / f"data/{file}.jsonl")}
     assert len(chats["heldout"]) >= 30
     assert not seen & set(chats["heldout"])
     assert set(chats["train"]) < seen

@@ -73,8 +73,7 @@ def test_requests_that_apply_are_those_of_the_stage_and_no_digest_has_them(tmp_p
 def test_runs_of_as_many_processes_and_nodes_count_alone(tmp_path: Path) -> None:
     ran(tmp_path, 1, ended(0.7, ended=100.0), config={"processes": 1})
     ran(tmp_path, 2, ended(1.4, nodes=2, ended=100.0), config={"processes": 2})
-    layouts = {(1, 1): "1 GB", (2, 2): "4 GB", (2, 1): "", (4, 4): ""}
-    for (processes, nodes), enough in layouts.items():
+    for (processes, nodes), enough in {(1, 1): "1 GB", (2, 2): "4 GB", (2, 1): "", (4, 4): ""}.items():
         found = learn(asks(tmp_path, memory_gb=2, cores=4, processes=processes, nodes=nodes))
         assert [f"{each.enough.memory_gb:g} GB" for each in found] == ([enough] if enough else [])
     told = describe_learnt(learn(asks(tmp_path, memory_gb=2, cores=4, processes=2, nodes=2)), apply=False)

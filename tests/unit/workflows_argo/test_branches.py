@@ -138,8 +138,7 @@ def test_what_is_done_or_out_of_range_has_no_pod_and_a_range_ends_at_an_item(tmp
     handed = Handed(tmp_path / "out")
     assert [name for name, _ in handed.pods(handed.roots)] == ["chat", "simple"]
     assert handed.groups["chat"][NEXT] == ["simple"]
-    plain = plan_pod(profiles, tmp_path / "plain", workflow="wf-2")
-    assert plain.returncode == 0
+    assert plan_pod(profiles, tmp_path / "plain", workflow="wf-2").returncode == 0
     assert Handed(tmp_path / "plain").roots == []
     wrong = plan_pod(profiles, tmp_path / "wrong", "--from", "simpl", workflow="wf-3", env=env)
     assert "there is no stage 'simpl'; nearest: simple" in wrong.stderr

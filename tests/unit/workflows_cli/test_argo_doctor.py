@@ -20,8 +20,6 @@ PROFILE = {
     "events": {"hook": {"webhook": {"secret": "hub/token"}}}}  # fmt: skip
 DEPLOYMENTS = "/apis/apps/v1/deployments"
 SELF = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-
-
 JOBSET = "/apis/jobset.x-k8s.io/v1alpha2"
 QUEUE = "/apis/kueue.x-k8s.io/v1beta1/namespaces/argosy/localqueues/train"
 BUS = f"{CUSTOM}/eventbus/default"
@@ -42,19 +40,16 @@ def healthy() -> dict[str, Any]:
     made = manifests(load_profile("team.yaml"))
     ours = [each for given in made.values() for each in given]
     return {path_of(each, "argosy"): each for each in ours} | {
-        CORE: {"metadata": {"name": "argosy"}},
-        f"{CORE}/configmaps": {"items": made["profile"]},
+        CORE: {"metadata": {"name": "argosy"}}, f"{CORE}/configmaps": {"items": made["profile"]},
         "/version": {"gitVersion": "v1.34.0"},
         "/apis/argoproj.io/v1alpha1": {"resources": [{"name": kind} for kind in kinds]},
         DEPLOYMENTS: {"items": [controller("v4.1.2")]},
         JOBSET: {"resources": []}, QUEUE: {"metadata": {"name": "train"}}, BUS: {},
-        SELF: lambda _, __: {"status": {"allowed": True}},
-        f"{CORE}/persistentvolumeclaims/store": claim(),
+        SELF: lambda _, __: {"status": {"allowed": True}}, f"{CORE}/persistentvolumeclaims/store": claim(),
         "/apis/scheduling.k8s.io/v1/priorityclasses/high": {"value": 1},
         f"{CORE}/configmaps/slots": {"data": {"training": "2"}},
         f"{CORE}/configmaps/artifact-repositories": {"metadata": {}, "data": {"s3": "s3: {bucket: argosy}"}},
-        f"{CORE}/secrets/hub": {"metadata": {"name": "hub"}},
-        f"{CORE}/secrets/hooks": {"metadata": {"name": "hooks"}}}
+        **{f"{CORE}/secrets/{name}": {"metadata": {"name": name}} for name in ("hub", "hooks")}}
 
 
 def controller(tag: str, ready: int = 1, image: str = "workflow-controller") -> dict[str, Any]:
@@ -120,8 +115,7 @@ def test_what_may_not_be_looked_at_is_no_failure(api: Api, argosy: Argosy) -> No
         return (403, {"message": "no"}) if "secrets" in path else answer(method, path, query, body)
 
     api.answer = forbidding  # type: ignore[method-assign]
-    wrong = doctor(argosy)
-    assert ["cannot be looked at" in line for line in wrong] == [True]
+    assert ["cannot be looked at" in line for line in doctor(argosy)] == [True]
 
 
 def test_all_that_a_queue_of_volcano_lacks(api: Api, argosy: Argosy) -> None:

@@ -41,24 +41,16 @@ def test_a_workflow_from_its_start_to_its_end() -> None:
     one = {"data": {"data-1": (Pod(end=14),)}, "clean": {"clean-2": (Pod("Pending", message="Unschedulable: no cpu"),)}}
     both = {**one, "clean": {"clean-2": (Pod(start=20, end=50),)}}
     assert lines(
-        {"metadata": {"name": "lifecycle-1"}, "spec": {}},
-        workflow(plan=Pod("Running", start=0)),
+        {"metadata": {"name": "lifecycle-1"}, "spec": {}}, workflow(plan=Pod("Running", start=0)),
         workflow(plan=PLANNED, batches=started, asked=2),
-        workflow(plan=PLANNED, batches=one, asked=2),
-        workflow(plan=PLANNED, batches=one, asked=2),
+        *[workflow(plan=PLANNED, batches=one, asked=2)] * 2,
         workflow(plan=PLANNED, batches=both, asked=2, finish=Pod("Running", start=50)),
         workflow(phase="Succeeded", plan=PLANNED, batches=both, asked=2, finish=Pod(start=50, end=52)),
     ) == [
-        "plan started",
-        "2 of 9 nodes to run, store /store/runs; 2 pods",
-        "plan done in 4.0 s",
-        "data started",
-        "[1/2] data done in 4.0 s",
-        "clean waits: Unschedulable: no cpu",
-        "clean started",
-        "[2/2] clean done in 30.0 s",
-        "finish started",
-        "finish done in 2.0 s"]  # fmt: skip
+        "plan started", "2 of 9 nodes to run, store /store/runs; 2 pods", "plan done in 4.0 s",
+        "data started", "[1/2] data done in 4.0 s",
+        "clean waits: Unschedulable: no cpu", "clean started", "[2/2] clean done in 30.0 s",
+        "finish started", "finish done in 2.0 s"]  # fmt: skip
 
 
 def test_an_attempt_that_failed_is_told_with_its_cause() -> None:
@@ -86,21 +78,15 @@ def test_the_report_and_the_exit_handler_are_not_counted() -> None:
 
 @pytest.mark.parametrize(("found", "code", "words"), [
     (workflow(phase="Succeeded", plan=PLANNED, batches={"data": {"d": (Pod(),)}}), 0, ["1 ran in 1m 40s"]),
-    (
-        workflow(phase="Failed", plan=PLANNED, batches={"data": {"d": (Pod("Failed", code=2, message=WRONG),)}},
-                 blocked=["clean", "tokenize"]),
-        2,
-        ["1 failed, 2 blocked in 1m 40s", "data failed: data.inputs: absent.txt does not exist",
-         "log: argosy logs data --on argo --workflow w", "Correct the config or the input and submit again"]),
-    (
-        workflow(phase="Failed", plan=PLANNED, batches={"data": {"d": (Pod("Failed", code=1, message="gone"),)}}),
-        1,
-        ["data failed: gone", "Fix the cause and 'argosy retry w'"]),
-    (
-        workflow(phase="Failed", plan=PLANNED, message="Stopped with strategy 'Stop'", batches={
-            "data": {"d": (Pod("Failed", code=143, message="workflow shutdown with strategy:  Stop"),)}}),
-        1,
-        ["1 stopped in", "Stopped. 'argosy retry w' continues from here."]),
+    (workflow(phase="Failed", plan=PLANNED, batches={"data": {"d": (Pod("Failed", code=2, message=WRONG),)}},
+              blocked=["clean", "tokenize"]), 2,
+     ["1 failed, 2 blocked in 1m 40s", "data failed: data.inputs: absent.txt does not exist",
+      "log: argosy logs data --on argo --workflow w", "Correct the config or the input and submit again"]),
+    (workflow(phase="Failed", plan=PLANNED, batches={"data": {"d": (Pod("Failed", code=1, message="gone"),)}}), 1,
+     ["data failed: gone", "Fix the cause and 'argosy retry w'"]),
+    (workflow(phase="Failed", plan=PLANNED, message="Stopped with strategy 'Stop'", batches={
+        "data": {"d": (Pod("Failed", code=143, message="workflow shutdown with strategy:  Stop"),)}}), 1,
+     ["1 stopped in", "Stopped. 'argosy retry w' continues from here."]),
     (workflow(phase="Error", message="invalid spec: no x"), 2, ["lifecycle-1 error: invalid spec: no x"])])  # fmt: skip
 def test_the_end(found: dict[str, Any], code: int, words: list[str]) -> None:
     assert view(found).exit_code == code

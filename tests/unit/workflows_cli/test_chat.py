@@ -76,8 +76,7 @@ def probability(path: Path, prefix: str, text: str) -> float:
 def make_step(store: Path, stage: str, digest: str, source: str = "") -> Path:
     """A finished training step of a store, with a checkpoint half way and a final one."""
     directory = make_checkpoint(store / f"{stage}-{digest}", seed=len(source))
-    half = directory / "checkpoints/p050"
-    shutil.copytree(directory / "checkpoints/final", half)
+    shutil.copytree(directory / "checkpoints/final", directory / "checkpoints/p050")
     exports = [{"name": name, "path": f"checkpoints/{name}", "step": step} for step, name in
                enumerate(("p050", "final"))]  # fmt: skip
     made = {"node": stage, "part": "", "step": stage, "digest": digest, "upstream": {}, "external": {}, "config": {}}

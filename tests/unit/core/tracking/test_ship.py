@@ -92,8 +92,7 @@ def test_a_server_that_is_down_is_asked_less_and_less_and_everything_goes_later(
     server.trouble = down
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     monkeypatch.setattr(time, "sleep", lambda seconds: clock.__setitem__(0, clock[0] + seconds))
-    shipper = Shipper(lambda: spools(tmp_path), server)
-    assert follow(shipper, lambda: clock[0] > 600, heard.append)
+    assert follow(Shipper(lambda: spools(tmp_path), server), lambda: clock[0] > 600, heard.append)
     pauses = [later - earlier for earlier, later in itertools.pairwise(asked) if earlier < 500]
     assert (pauses[:4], max(pauses)) == ([1, 2, 4, 8], 60)
     assert heard == ["connection refused"]  # once

@@ -32,8 +32,7 @@ def test_parts_are_cut_and_counted_and_copies_explained(shards: int, tmp_path: P
     assert outputs["bytes_out"] == sum(len(text.encode()) for text in kept.values())
     assert report["clusters"]["line_dedup"]["sizes"] == {"2": 2}
     largest = report["clusters"]["line_dedup"]["largest"][0]
-    gone = largest["first"][0]
-    assert largest["id"] == duplicate_of(corpus, find(corpus, gone), "line_dedup")
+    assert largest["id"] == duplicate_of(corpus, find(corpus, largest["first"][0]), "line_dedup")
 
 
 def test_a_document_that_two_filters_cut_to_nothing_goes(tmp_path: Path) -> None:

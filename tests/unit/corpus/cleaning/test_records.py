@@ -61,8 +61,7 @@ def test_records_that_differ_in_a_sign_or_a_number_are_no_copies(tmp_path: Path)
     code = ["while (i < n) i++;", "while (i < n) i--;", "while (i > n) i++;", "*p", "&p", "!p"]
     texts = [*sums, *(f"What is {each}?" for each in sums), *(told + each for each in [*sums, *code]), *code]
     prompts = [{"prompt": [{"role": "user", "content": text}], "channel": "a"} for text in texts]
-    instructions = [chat(text, "1") for text in texts]
-    for kind, own in (("prompts", prompts), ("instructions", instructions)):
+    for kind, own in (("prompts", prompts), ("instructions", [chat(text, "1") for text in texts])):
         kept, found = run(tmp_path, kind, [*own, own[0]])
         assert kept == own
         assert found["dropped"] == {"exact_dedup": {"copy of an earlier document": 1}}

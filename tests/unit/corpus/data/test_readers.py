@@ -67,8 +67,7 @@ def test_json_is_an_array_an_object_or_lines(tmp_path: Path) -> None:
     assert [(d.id, d.metadata["n"]) for d in documents] == [(f"array.json:{n + 1}", n) for n in range(3000)]
     raw = array.read_bytes()
     for document in documents[::500]:
-        found = raw[document.offset:]
-        assert json.JSONDecoder().raw_decode(found.decode())[0]["text"] == document.text
+        assert json.JSONDecoder().raw_decode(raw[document.offset :].decode())[0]["text"] == document.text
     one = write(tmp_path / "one.json", json.dumps({"text": "one", "b": {"c": 1}}, indent=2))
     lines = write(tmp_path / "lines.json.gz", gzip.compress(b'{"text": "a"}\n{"text": "b"}\nbroken\n'))
     assert [d.text for d in read(one)[0]] == ["one"]

@@ -82,8 +82,7 @@ def test_what_is_written_is_read_back_and_its_bytes_are_the_same_each_time(tmp_p
     for path in shard_files(tmp_path / "a"):
         rows = [row for batch in read_columns(path) for row in zip(*batch.values.values(), strict=True)]
         documents += [Document(*row[:4], source=row[4], offset=row[5], metadata=json.loads(row[6])) for row in rows]
-        texts = [row[COLUMNS.index("text")] for row in rows]
-        assert len("".join(texts).encode()) <= 50_000
+        assert len("".join([row[COLUMNS.index("text")] for row in rows]).encode()) <= 50_000
         assert all((row[-1] == ["unicode"]) == (json.loads(row[-2]).get("n", int(row[0][2:])) % 7 == 0) for row in rows)
     assert documents == DOCUMENTS
 

@@ -57,8 +57,7 @@ def test_a_stage_is_compared_with_the_stage_before_on_the_same_items(found: Comp
             assert change.before == pytest.approx(first.metrics[change.name])
             assert change.difference.value == pytest.approx(second.metrics[change.name] - first.metrics[change.name])
         assert change.difference.low <= change.difference.value <= change.difference.high
-    anneal = next(c for c in task.stages if labels[c.second] == "anneal" and is_headline(c))
-    assert anneal.verdict == "better"
+    assert next(c for c in task.stages if labels[c.second] == "anneal" and is_headline(c)).verdict == "better"
 
 
 def test_forgotten_text_is_told_with_its_channel(found: Comparison) -> None:

@@ -119,8 +119,7 @@ def test_hostile_text_is_text(found: Compared) -> None:
 def test_hostile_names_are_text_too() -> None:
     metrics = {f"bench/{HOSTILE}/plain/acc": 0.5, f"probe/p/{HOSTILE}/acc": 0.25, HOSTILE: 0.1}
     entries = [_entry(f"{HOSTILE}{n}", metrics) for n in range(2)]
-    html = ComparisonPage.of(compare(entries)).render()
-    check_no_markup(html, scripts=3)
+    check_no_markup(ComparisonPage.of(compare(entries)).render(), scripts=3)
     assert "\u202e" not in terminal(compare(entries), 100)
 
 

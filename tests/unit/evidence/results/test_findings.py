@@ -53,17 +53,14 @@ def absent() -> Exception:
 
 @pytest.mark.parametrize(("make", "passes"), [
     (lambda: StepError("the network is down"), True),
-    (lambda: InputError("no benchmark"), False),
-    (lambda: ValueError("no benchmark"), False),
-    (lambda: ConnectionError("the Hub does not answer"), True),
-    (lambda: ImportError("no module named 'jieba'"), True),
-    (lambda: OSError(5, "the disk"), True),
-    (absent, False),
+    (lambda: InputError("no benchmark"), False), (lambda: ValueError("no benchmark"), False),
+    (lambda: ConnectionError("the Hub does not answer"), True), (absent, False),
+    (lambda: ImportError("no module named 'jieba'"), True), (lambda: OSError(5, "the disk"), True),
     (lambda: LocalEntryNotFoundError("cannot be asked, and is not in the cache"), True),
     (lambda: caused(StepError("lm-eval cannot load it"), absent()), False),
     (lambda: caused(StepError("lm-eval cannot load it"), absent(), shown=True), False),
     (lambda: caused(StepError("lm-eval cannot load it"), ConnectionError("down")), True),
-    (lambda: caused(InputError("cannot be loaded"), caused(ConnectionError("down"), absent())), True)])
+    (lambda: caused(InputError("cannot be loaded"), caused(ConnectionError("down"), absent())), True)])  # fmt: skip
 def test_the_cause_says_whether_a_retry_may_mend_it(make: Callable[[], Exception], passes: bool) -> None:
     assert is_retryable(make()) == passes
 

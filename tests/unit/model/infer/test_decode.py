@@ -13,7 +13,7 @@ from argosy.model.infer.encoder import Encoder
 from argosy.model.infer.model import LanguageModel
 from argosy.model.train.config.model import ModelConfig
 from argosy.model.train.phase import build_model
-from tests.evaluation_fixtures import make_language_model, make_long_rope_model, make_tokenizer
+from tests.evaluation_fixtures import make_long_rope_model, make_tokenizer
 from tests.training_fixtures import TINY_MODEL
 
 PROMPTS = ["river", "长江 a", "What is number 3?\nA. salt B. whale\nAnswer:", "", "the Nile " * 12,
@@ -22,11 +22,6 @@ PROMPTS = ["river", "长江 a", "What is number 3?\nA. salt B. whale\nAnswer:", 
 IDS = [[1, 5, 9], [3, 4, 8, 2, 7, 6], [9]]
 SAMPLED = Decoding(stop_ids=[0, 3], pad_id=2, max_new_tokens=12, temperature=1.3)
 GREEDY = Decoding([0, 3], 2, 12, scored=False)
-
-
-@pytest.fixture(scope="module")
-def model() -> LanguageModel:
-    return make_language_model()
 
 
 def transformers_greedy(model: LanguageModel, prompt: str, max_tokens: int) -> list[int]:
@@ -72,8 +67,7 @@ def test_greedy_of_a_long_rope_model_is_transformers_own_also_beyond_its_origina
 
 def test_a_stop_is_found_in_the_text_wherever_tokens_cut_it(model: LanguageModel) -> None:
     """Every substring of what is said, characters of several bytes and of several tokens among them."""
-    whole = model.generate(PROMPTS[:3], max_tokens=20)
-    for prompt, text in zip(PROMPTS[:3], whole, strict=True):
+    for prompt, text in zip(PROMPTS[:3], model.generate(PROMPTS[:3], max_tokens=20), strict=True):
         for start, size in ((3, 1), (5, 2), (7, 4), (2, 3)):
             stop = text[start : start + size]
             if stop and "\ufffd" not in stop:

@@ -47,8 +47,7 @@ def test_scores_are_those_of_each_request_alone(model: Any, shots: int, pair: fl
     scorer = Scorer(model, 256, 600)
     scorer._pair = pair
     assert scorer.branching
-    found = scorer.token_logprobs(requests)
-    for (context, continuation), values in zip(requests, found, strict=True):
+    for (context, continuation), values in zip(requests, scorer.token_logprobs(requests), strict=True):
         assert values.tolist() == pytest.approx(direct(model, context, continuation), abs=1e-4)
 
 
@@ -94,8 +93,7 @@ def test_few_shot_examples_are_computed_once() -> None:
     assert tokens < sum(len(context) for context in unshared) / 12
     assert computed(family(rng, 400, 4))[1] == 0
     assert computed(requests[:5])[1] == 0
-    two = [*requests, *family(Random(4), 400, 200)]
-    assert computed(two)[1] == 2
+    assert computed([*requests, *family(Random(4), 400, 200)])[1] == 2
 
 
 @pytest.mark.parametrize("error", ["MemoryError", "CUDA out of memory. Tried to allocate 2 GiB"])
@@ -115,8 +113,7 @@ def test_batches_are_halved_while_memory_does_not_suffice(model: Any, error: str
         return whole(self, input_ids, **others)
 
     monkeypatch.setattr(type(model.base_model), "forward", small)
-    found = [score.logprob for score in scorer.score(requests)]
-    assert found == pytest.approx(expected, abs=1e-4)
+    assert [score.logprob for score in scorer.score(requests)] == pytest.approx(expected, abs=1e-4)
     assert sum(size > 40 for size in sizes) < len(sizes) / 4  # it learns what fits
     with pytest.raises(StepError, match="one text of 60 tokens does not fit"):
         scorer.score([(tuple(range(1, 60)), (1, 2))])

@@ -154,8 +154,7 @@ def test_a_row_depends_on_the_data_the_seed_and_its_place_alone() -> None:
     whole = rows.batch(range(30, 38))
     for name in ("inputs", "targets", "channels", "documents"):
         parts = [getattr(same.batch(range(at, at + 2)), name) for at in (36, 30, 34, 32)]  # in any order
-        ordered = np.concatenate([parts[index] for index in (1, 3, 2, 0)])
-        assert (ordered == getattr(whole, name)).all()
+        assert (np.concatenate([parts[index] for index in (1, 3, 2, 0)]) == getattr(whole, name)).all()
     assert (other.batch(range(30, 38)).inputs != whole.inputs).any()
     assert not set(whole.documents[0].tolist()) & set(whole.documents[1:].flatten().tolist())
 

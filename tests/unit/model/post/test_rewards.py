@@ -30,19 +30,11 @@ def sample(text: str, form: str = "text", ended: bool = True) -> Sample:
 
 
 @pytest.mark.parametrize(("text", "form", "right", "in_format"), [
-    ("Paris.", "text", 1, 1),
-    ("It is Paris", "text", 0, 1),
-    ("Paris\nParis", "text", 0, 0),
-    ("", "text", 0, 0),
-    ('{"answer": "Paris"}', "json", 1, 1),
-    ('{"answer": "Rome"}', "json", 0, 1),
-    ('{"answer": ["Paris"]}', "json", 0, 0),
-    ('{"reply": "Paris"}', "json", 0, 0),
-    ("Paris", "json", 0, 0),
-    ("[1]", "json", 0, 0),
-    ("乙", "letter", 1, 1),  # whatever the alphabet
-    ("甲", "letter", 0, 1),
-    ("乙是对的", "letter", 0, 0)])
+    ("Paris.", "text", 1, 1), ("It is Paris", "text", 0, 1), ("Paris\nParis", "text", 0, 0), ("", "text", 0, 0),
+    ('{"answer": "Paris"}', "json", 1, 1), ('{"answer": "Rome"}', "json", 0, 1), ("Paris", "json", 0, 0),
+    ('{"answer": ["Paris"]}', "json", 0, 0), ('{"reply": "Paris"}', "json", 0, 0), ("[1]", "json", 0, 0),
+    # whatever the alphabet
+    ("乙", "letter", 1, 1), ("甲", "letter", 0, 1), ("乙是对的", "letter", 0, 0)])  # fmt: skip
 def test_checkable_rewards(text: str, form: str, right: float, in_format: float) -> None:
     rewards = WeightedRewards({"accept": 1.0, "format": 0.5}, Surroundings())
     totals, parts, _ = rewards([sample(text, form)])
@@ -73,7 +65,7 @@ def test_a_wrong_setting_is_named_with_what_is_allowed(override: str, message: s
 
 
 def test_prompts_without_what_a_reward_checks_are_set_aside_with_line_and_reason(tmp_path: Path) -> None:
-    asked = {"prompt": [{"role": "user", "content": "say"}]}
+    asked = {"prompt": user("say")}
     write_lines(tmp_path / "prompts.jsonl", [
         {**asked, "answer": "B", "pattern": "x"}, {**asked, "pattern": "x"}, {**asked, "answer": "F", "pattern": "x"},
         {**asked, "answer": "A"}, {**asked, "answer": "A", "pattern": "("}])

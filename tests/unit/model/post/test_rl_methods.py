@@ -97,8 +97,7 @@ def test_an_answer_that_is_left_out_weighs_nothing(mask: Tensor) -> None:
 def test_long_answers_lose_up_to_one_and_those_that_were_cut_more() -> None:
     config = RLHFConfig.model_validate({"max_new_tokens": 10, "length": {"soft_tokens": 4, "penalty": 0.5}})
     lengths, ended = torch.tensor([3.0, 6.0, 8.0, 10.0, 10.0]), torch.tensor([1.0, 1.0, 1.0, 1.0, 0.0])
-    found = networks.deductions(config, lengths, ended)
-    assert found.tolist() == [0, 0, 0.5, 1.0, 1.5]
+    assert networks.deductions(config, lengths, ended).tolist() == [0, 0, 0.5, 1.0, 1.5]
 
 
 def test_kl_estimators_agree_with_the_divergence_of_two_distributions() -> None:
@@ -207,8 +206,7 @@ def test_advantages_and_losses_equal_those_of_trl(case: str, checkpoint: Path, t
     scores = torch.tensor(_reward([answer for _, answer in rows]))
     apart = (old - reference) if config.choice("kl") == "reward" else torch.zeros_like(old)
     advantages, _ = networks.advantages_of(Outcome(scores, apart, mask), config)
-    theirs = made["advantages"]
-    torch.testing.assert_close(advantages, theirs[:, None] * mask, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(advantages, made["advantages"][:, None] * mask, atol=1e-5, rtol=1e-5)
     moved(model, 0.05, seed=2)  # an update later
     weights, total = networks.token_weights(config, mask, torch.zeros(len(rows)))
     facts = torch.stack([old, old, reference, advantages, weights])[:, mask > 0]
