@@ -108,11 +108,9 @@ def test_every_task_and_group_loads_and_every_variant_has_one(data: Path) -> Non
     from lm_eval.tasks import TaskManager
 
     manager = TaskManager(include_path=str(TASKS), include_defaults=False, metadata={"data": str(data)})
-    groups = [path.stem for path in TASKS.glob("groups/*.yaml")]
-    assert set(groups) <= set(manager.all_groups)
+    assert {path.stem for path in TASKS.glob("groups/*.yaml")} <= set(manager.all_groups)
     every = [path.stem for path in TASKS.glob("benchmarks/*.yaml")]
-    loaded = manager.load(every)["tasks"]
-    assert set(loaded) == set(every)
+    assert set(manager.load(every)["tasks"]) == set(every)
     assert manager.load(["argosy_benchmarks"])["group_map"]["argosy_benchmarks"]
     for path in TASKS.glob("*/*.yaml"):
         about = yaml.load(path.read_text(), Loader=yaml.BaseLoader)

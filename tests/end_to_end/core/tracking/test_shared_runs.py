@@ -59,8 +59,7 @@ def test_runs_that_are_made_at_once_become_one(servers: list[Server], monkeypatc
     pods = [Runs(server) for server in servers]
     calls = [(lambda pod=pod: pod.parent(OWNER) if kind == "parent" else pod.curves(OWNER, "")) for pod in pods]
     [kept] = at_once(calls)
-    there = servers[0].client.search_runs([pods[0].experiment("demo")])
-    assert [run.info.run_id for run in there] == [kept]
+    assert [run.info.run_id for run in servers[0].client.search_runs([pods[0].experiment("demo")])] == [kept]
     late = Runs(servers[1])
     assert (late.parent(OWNER) if kind == "parent" else late.curves(OWNER, "")) == kept
 

@@ -71,8 +71,7 @@ def test_calibration_and_measures_are_those_of_scikit_learn() -> None:
     assert np.allclose(platt(values, labels), (both.coef_[0, 0], both.intercept_[0]), atol=1e-4)
     found = rng.random(200)
     measured = classification(found, labels, 0.5)
-    expected = {"precision": precision_score, "recall": recall_score, "f1": f1_score}
-    for name, of in expected.items():
+    for name, of in {"precision": precision_score, "recall": recall_score, "f1": f1_score}.items():
         assert measured[name] == pytest.approx(of(labels, found >= 0.5))
     assert measured["auc"] == pytest.approx(roc_auc_score(labels, found))
     assert measured["brier"] == pytest.approx(brier_score_loss(labels, found))
@@ -89,8 +88,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Any:
     corpus = [Document(f"d{at}", text, "web") for at, text in enumerate([*texts(BAD, 110, 5), good[0]["text"]])]
     data = make_data(root / "data", corpus)
     config = TrainClassifierConfig(data=str(data), positives=(str(root / "good.jsonl"),), bits=12)
-    outputs = [run_step(STEP, config, root / name) for name in ("one", "two")]
-    return root, outputs
+    return root, [run_step(STEP, config, root / name) for name in ("one", "two")]
 
 
 def test_sets_are_told_apart_on_documents_that_were_not_seen_and_bytes_are_the_same(trained: Any) -> None:
