@@ -100,9 +100,6 @@ class NumericsConfig(EngineConfig):
         if self.expert_parallel > 1:
             return (f"compile=true is for dense models, and expert_parallel={self.expert_parallel} for those with "
                     "experts: set compile=false")
-        if self.sequence_attention != "ulysses":
-            return ("compile=true is held to one process's numbers with sequence_attention=ulysses alone: set it, or "
-                    "compile=false")
         if self.pipeline_schedule == "zero_bubble":
             return ("compile=true and pipeline_schedule=zero_bubble exclude each other, since the backward of a "
                     "compiled block is one operation, which would run twice, for its input's gradient and for its "
