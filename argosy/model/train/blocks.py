@@ -4,6 +4,7 @@ One block at a time (regional compilation) takes the compiler as long for 80 blo
 weights, states and exports as they are."""
 
 import importlib.util
+import math
 import os
 import shutil
 from functools import partial
@@ -57,7 +58,7 @@ def recompute(model: Any, how: str, share: float) -> None:
         settings["context_fn"] = partial(create_selective_checkpoint_contexts, _kept())
     model.activation_checkpointing_enable(activation_checkpointing_kwargs=settings)
     for index, block in enumerate(blocks(model)):
-        block.gradient_checkpointing = int((index + 1) * share) > int(index * share)
+        block.gradient_checkpointing = math.ceil((index + 1) * share) > math.ceil(index * share)
 
 
 def _kept() -> list[Any]:

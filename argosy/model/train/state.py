@@ -277,9 +277,15 @@ def keep_optimizer(config: TrainConfig, engine: Engine, out: Path) -> None:
     engine.save(temporary, weights=False)
     engine.group.barrier()
     if engine.group.rank == 0:
-        write_json(temporary / ABOUT, {"optimizer": config.optimizer, "step": config.steps})
+        write_json(temporary / ABOUT, {**_kind(config), "step": config.steps})
         publish(temporary, out / OPTIMIZER)
     engine.group.barrier()
+
+
+def _kind(config: TrainConfig) -> dict[str, Any]:
+    """Return the fields that decide which moments an optimizer has, and their shapes."""
+    rank = {"galore.rank": config.galore.rank} if config.optimizer == "galore" else {}
+    return {"optimizer": config.optimizer, **rank}
 
 
 def carry_optimizer(config: ContinueConfig, engine: Engine) -> None:
@@ -291,9 +297,9 @@ def carry_optimizer(config: ContinueConfig, engine: Engine) -> None:
     if not about:
         raise InputError(f"carry_optimizer=true: {config.checkpoint} kept no optimizer; set keep_optimizer=true of "
                          "that phase, which then runs again, or carry_optimizer=false")
-    if about["optimizer"] != config.optimizer:
-        raise InputError(f"carry_optimizer=true: optimizer={config.optimizer} cannot go on with what "
-                         f"{about['optimizer']} kept in {config.checkpoint}: set optimizer={about['optimizer']}, or "
-                         "carry_optimizer=false")
+    for field, value in _kind(config).items():
+        if about[field] != value:
+            raise InputError(f"carry_optimizer=true: {field}={value} cannot go on with what {about[field]} kept in "
+                             f"{config.checkpoint}: set {field}={about[field]}, or carry_optimizer=false")
     engine.restore(Parts(kept), weights=False)
     print(f"the optimizer goes on from step {about['step']} of {config.checkpoint}", flush=True)

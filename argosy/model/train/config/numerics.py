@@ -107,8 +107,10 @@ class NumericsConfig(EngineConfig):
         return ""
 
     def settled(self, *, gpu: bool) -> Self:
-        """Settle dtype=auto."""
-        return self.model_copy(update={"dtype": fast_products(gpu=gpu)}) if self.dtype == "auto" else self
+        """Settle dtype=auto: what weights are gathered in, or what the machine is fast in."""
+        gathered = getattr(self.engine, "param_dtype", "float32") == "bfloat16"
+        found = "bfloat16" if gathered else fast_products(gpu=gpu)
+        return self.model_copy(update={"dtype": found}) if self.dtype == "auto" else self
 
     def cpu_problem(self) -> str:
         """Say which field a CPU cannot compute, and what can; "" where it can compute all."""

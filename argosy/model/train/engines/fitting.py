@@ -21,7 +21,7 @@ from argosy.model.train.parallelism import Group
 from argosy.model.train.sizing.advice import advice
 from argosy.model.train.sizing.architecture import read_architecture
 from argosy.model.train.sizing.gpus import RESERVE
-from argosy.model.train.sizing.job import read_job, read_layout
+from argosy.model.train.sizing.job import Job, Layout, read_job, read_layout
 from argosy.model.train.sizing.layouts import fit
 from argosy.model.train.sizing.memory import memory
 
@@ -77,15 +77,20 @@ def settled(config: TrainConfig, model: Any, group: Group) -> TrainConfig:
     job, layout = read_job(fields, architecture, on_cpu=on_cpu), read_layout(fields, group.world, on_cpu=on_cpu)
     usable, found = _capacity(group) * (1 - RESERVE), {}
     if field == "recompute_blocks":
-        fitting = (share for share in (0.25, 0.5, 0.75)
-                   if memory(job, replace(layout, recomputed=share)).total <= usable)
-        found[field] = group.agreed(next(fitting, 1.0))
+        found[field] = group.agreed(_share(job, layout, usable))
         layout = replace(layout, recomputed=found[field])
     if not tried:
         found["micro_batch_size"] = group.agreed(fit(job, layout, usable).job.micro_batch_size)
     for name, value in found.items():
         print(f"{name}={value}, by the planner's figure (argosy size)", flush=True)
     return config.model_copy(update=found)
+
+
+def _share(job: Job, layout: Layout, usable: float) -> float:
+    """Return the share of blocks that are computed again with `recompute_blocks: auto`."""
+    fitting = (share for share in (0.25, 0.5, 0.75)
+               if memory(job, replace(layout, recomputed=share)).total <= usable)
+    return next(fitting, 1.0)
 
 
 def _can_try(config: TrainConfig, group: Group) -> bool:
@@ -120,8 +125,11 @@ def explained(config: TrainConfig, model: Any, group: Group) -> Iterator[None]:
         reason = str(error).splitlines()[0] if str(error) else "the device has no more"
         fields = config.model_dump() | ({"micro_batch_size": 1} if config.micro_batch_size == "auto" else {})
         try:
-            lines = advice(fields, read_architecture(model.config.to_dict()), group.world, _capacity(group),
-                           partial(_allowed, config, model))
+            architecture = read_architecture(model.config.to_dict())
+            if config.recompute_blocks == "auto":
+                job, layout = read_job(fields, architecture), read_layout(fields, group.world)
+                fields["recompute_blocks"] = _share(job, layout, _capacity(group) * (1 - RESERVE))
+            lines = advice(fields, architecture, group.world, _capacity(group), partial(_allowed, config, model))
         except InputError as unknown:
             lines = [f"set micro_batch_size=1, then recompute=full (the planner cannot say more: {unknown})"]
         raise StepError(f"memory ran out ({reason}). What to change, the first to try first:\n  "

@@ -33,7 +33,11 @@ def blocks(model: Any) -> list[Any]:
 
 def mixers(block: Any) -> list[Any]:
     """List the parts of a block that let tokens see others, such as attention: transformers numbers their layers."""
-    return [each for each in block.children() if hasattr(each, "layer_idx")]
+    return [each for each in block.children() if hasattr(each, "layer_idx") and not _kind(each).endswith("MLP")]
+
+
+def _kind(module: Any) -> str:
+    return type(module).__name__
 
 
 def recurrent(model: Any) -> str:
@@ -41,9 +45,9 @@ def recurrent(model: Any) -> str:
     attention and convolutions, which carry a state along a sample; "" where there is none."""
     kinds = getattr(model.config, "layer_types", None) or ["full_attention"]
     for block, kind in zip(blocks(model), itertools.cycle(kinds), strict=False):
-        for each in mixers(block):
-            name = type(each).__name__
-            if "Attention" not in name or kind not in ("full_attention", "sliding_attention"):
+        unnumbered = [each for each in block.modules() if "Attention" in _kind(each)]  # as GPT-Neo's
+        for name in map(_kind, mixers(block) or unnumbered or [block]):
+            if "Attention" not in name or "Rwkv" in name or kind not in ("full_attention", "sliding_attention"):
                 return name
     return ""
 

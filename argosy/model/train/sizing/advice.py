@@ -109,8 +109,8 @@ def _changes(job: Job, now: Layout, usable: float, config: Mapping[str, Any]) ->
         yield f"{written(fields(wider) or {})}, which divide each block", fit(job, wider, usable)
     shorter = replace(job, sequence_length=max(2, job.sequence_length // 2), micro_batch_size=1)
     yield f"sequence_length={shorter.sequence_length}, which is another model", fit(shorter, now, usable)
-    yield ("recompute=full, recomputation of activations, a third more arithmetic",
-           fit(job, replace(now, recompute="full"), usable))
+    all_of = "recompute=full, recomputation of activations" if now.recompute == "none" else "recompute_blocks=1"
+    yield f"{all_of}, a third more arithmetic", fit(job, replace(now, recompute="full", recomputed=1.0), usable)
 
 
 def _layouts(job: Job, now: Layout) -> Iterator[Layout]:

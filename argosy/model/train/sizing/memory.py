@@ -159,7 +159,7 @@ def _head(job: Job, layout: Layout) -> float:
 def _backward(job: Job, layout: Layout, gradients: float) -> dict[str, float]:
     """Count the moment at which the backward enters the blocks: all activations, and what runs through the last one."""
     running = _running(job, layout)
-    if layout.recompute == "full":
+    if layout.again == 1:  # of fewer blocks, the last one is not
         running += block_bytes(job, layout) - FLOAT * job.model.hidden_size  # its input is kept anyway
     return {"activations": _activations(job, layout) + _tokens(job, layout) * running,
             "gradients": _waiting(job, layout, gradients),

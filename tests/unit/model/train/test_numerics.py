@@ -13,6 +13,7 @@ from argosy.core.errors import InputError
 from argosy.model.train import blocks, optim, precision
 from argosy.model.train.config import ContinueConfig, TrainConfig
 from argosy.model.train.config.model import ModelConfig
+from argosy.model.train.config.numerics import GaLoreConfig
 from argosy.model.train.engines.torch import LossScale
 from argosy.model.train.phase import build_model
 from argosy.model.train.precision import set_precision
@@ -195,6 +196,9 @@ def test_a_phase_with_the_optimizer_of_the_one_before_is_one_run(tmp_path: Path,
     other = ContinueConfig(carry_optimizer=True, checkpoint=str(tmp_path), optimizer="adamw" if fields else "adafactor")
     with pytest.raises(InputError, match=r"cannot go on with what \w+ kept .*: set optimizer="):
         carry_optimizer(other, after)
+    if fields.get("optimizer") == "galore":
+        with pytest.raises(InputError, match=r"galore.rank=0.5 cannot go on with what 0.25 kept"):
+            carry_optimizer(given.model_copy(update={"galore": GaLoreConfig(rank=0.5)}), after)
     with pytest.raises(InputError, match="kept no optimizer; set keep_optimizer=true of that phase"):
         carry_optimizer(given.model_copy(update={"checkpoint": str(tmp_path / "none")}), after)
 

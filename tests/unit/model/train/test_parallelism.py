@@ -19,6 +19,7 @@ from argosy.model.train.config import TrainConfig
 from argosy.model.train.config.model import ModelConfig
 from argosy.model.train.engines.base import Engine
 from argosy.model.train.engines.deepspeed import DeepSpeedEngine, _check_biases
+from argosy.model.train.layers.attention import recurrent
 from argosy.model.train.layers.loss import LossModule
 from argosy.model.train.parallelism import Group
 from argosy.model.train.parallelism.mesh import Mesh, divide_sequence
@@ -98,6 +99,13 @@ def test_gathered_keys_need_no_divisible_heads_and_dropout_is_not_drawn_by_sever
     config = TrainConfig(processes=2, tensor_parallel=2)
     assert "attention_dropout=0.1" in config.shape_problem({**SHAPE, "attention_dropout": 0.1})
     assert not config.shape_problem({**SHAPE, "attention_dropout": 0.0})
+
+
+@pytest.mark.parametrize(("kind", "named"), [
+    ("recurrent_gemma", "RecurrentGemmaDecoderLayer"), ("rwkv", "RwkvSelfAttention"), ("gpt_neo", ""), ("gpt2", "")])
+def test_what_is_no_attention_is_found(kind: str, named: str) -> None:
+    with torch.device("meta"):
+        assert recurrent(AutoModelForCausalLM.from_config(AutoConfig.for_model(kind))) == named
 
 
 def test_what_carries_a_state_along_a_sample_is_refused_where_that_would_be_wrong(world: Group) -> None:
