@@ -227,7 +227,8 @@ def _tensor(job: Job, layout: Layout) -> list[Sent]:
     total = times * blocks * ring * _tokens(job, layout) * job.model.hidden_size * width
     messages = times * blocks * layout.accumulation(job) if layout.tensor > 1 else 0.0
     return [Sent("all-gather, reduce-scatter", "activations of tensor parallelism", total, False, 2 * messages),
-            Sent("all-reduce", "gradients of what it leaves whole", 2 * ring * uncut(job, layout), False, 1.0)]
+            Sent("all-reduce", "gradients of what tensor parallelism leaves whole", 2 * ring * uncut(job, layout),
+                 False, 1.0)]
 
 
 def _sequence(job: Job, layout: Layout, per_node: int) -> list[Sent]:
@@ -237,8 +238,8 @@ def _sequence(job: Job, layout: Layout, per_node: int) -> list[Sent]:
     kind, purpose, count = "all-to-all", "heads of sequence parallelism", 4.0
     width = (FLOAT * (model.query_size + 2 * model.kv_size) + job.product * model.query_size) / layout.context
     if layout.whole_keys:
-        kind, purpose, count, times = "all-gather, reduce-scatter", "keys and values of all", 1.0, 3 + layout.again
-        width = job.product * 2 * model.kv_size
+        kind, purpose, count = "all-gather, reduce-scatter", "keys and values of whole samples", 1.0
+        times, width = 3 + layout.again, job.product * 2 * model.kv_size
     blocks = -(-model.layers // layout.pipeline)
     return [Sent(kind, purpose, times * blocks * away * width * _tokens(job, layout) / layout.tensor,
                  layout.context * layout.tensor > per_node, count * times * blocks * layout.accumulation(job))]

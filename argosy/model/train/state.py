@@ -277,15 +277,9 @@ def keep_optimizer(config: TrainConfig, engine: Engine, out: Path) -> None:
     engine.save(temporary, weights=False)
     engine.group.barrier()
     if engine.group.rank == 0:
-        write_json(temporary / ABOUT, {**_kind(config), "step": config.steps})
+        write_json(temporary / ABOUT, {**config.moments(), "step": config.steps})
         publish(temporary, out / OPTIMIZER)
     engine.group.barrier()
-
-
-def _kind(config: TrainConfig) -> dict[str, Any]:
-    """Return the fields that decide which moments an optimizer has, and their shapes."""
-    rank = {"galore.rank": config.galore.rank} if config.optimizer == "galore" else {}
-    return {"optimizer": config.optimizer, **rank}
 
 
 def carry_optimizer(config: ContinueConfig, engine: Engine) -> None:
@@ -297,7 +291,7 @@ def carry_optimizer(config: ContinueConfig, engine: Engine) -> None:
     if not about:
         raise InputError(f"carry_optimizer=true: {config.checkpoint} kept no optimizer; set keep_optimizer=true of "
                          "that phase, which then runs again, or carry_optimizer=false")
-    for field, value in _kind(config).items():
+    for field, value in config.moments().items():
         if about[field] != value:
             raise InputError(f"carry_optimizer=true: {field}={value} cannot go on with what {about[field]} kept in "
                              f"{config.checkpoint}: set {field}={about[field]}, or carry_optimizer=false")

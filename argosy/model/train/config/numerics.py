@@ -64,8 +64,8 @@ class NumericsConfig(EngineConfig):
             return (f"optimizer={self.optimizer} needs whole {what}, which tensor_parallel={self.tensor_parallel} and "
                     f"expert_parallel={self.expert_parallel} cut up: set both to 1, or optimizer=adamw")
         if self.engine.name not in ("auto", "torch"):
-            return (f"optimizer={self.optimizer} needs whole {what}, which engine={self.engine.name} cuts up or "
-                    "flattens: set engine=torch, or optimizer=adamw")
+            return (f"optimizer={self.optimizer} needs whole {what}, and engine={self.engine.name} may cut or flatten "
+                    "them: set engine=torch, or optimizer=adamw")
         return ""
 
     def _precision_problem(self) -> str:
@@ -80,11 +80,12 @@ class NumericsConfig(EngineConfig):
             return (f"fp8=true is for whole matrices, which tensor_parallel={self.tensor_parallel} cuts up: set "
                     "tensor_parallel=1, or fp8=false")
         if self.dtype not in ("auto", "bfloat16") and getattr(self.engine, "param_dtype", "float32") == "bfloat16":
-            return (f"engine.param_dtype=bfloat16 is with dtype=bfloat16, and this is {self.dtype}: set one of them "
-                    "to the other's")
+            return (f"engine.param_dtype=bfloat16 is with dtype=bfloat16, and this is {self.dtype}: set "
+                    "dtype=bfloat16, or leave param_dtype out")
         if self.zero.param_dtype == "bfloat16" and (not self.zero.stage or self.zero.nvme_path):
-            return ("engine.param_dtype=bfloat16 of zero is for stage=1, 2 and 3 without nvme_path, and this is stage="
-                    f"{self.zero.stage} with nvme_path={self.zero.nvme_path!r}: leave one of them out")
+            what = f"nvme_path={self.zero.nvme_path}" if self.zero.nvme_path else "stage=0"
+            return ("engine.param_dtype=bfloat16 of zero is for stage=1, 2 and 3 without nvme_path, and this has "
+                    f"{what}: change that, or leave param_dtype out")
         for name, value, instead in (("dtype", "float16", "bfloat16"), ("fp8", True, "false")):
             if self.pipeline_parallel > 1 and getattr(self, name) == value:
                 return (f"{name}={value} is not for pipeline_parallel={self.pipeline_parallel}, whose last stage alone "
@@ -111,6 +112,11 @@ class NumericsConfig(EngineConfig):
         gathered = getattr(self.engine, "param_dtype", "float32") == "bfloat16"
         found = "bfloat16" if gathered else fast_products(gpu=gpu)
         return self.model_copy(update={"dtype": found}) if self.dtype == "auto" else self
+
+    def moments(self) -> dict[str, Any]:
+        """Return the fields that decide which moments the optimizer has, and their shapes, with their values."""
+        rank = {"galore.rank": self.galore.rank} if self.optimizer == "galore" else {}
+        return {"optimizer": self.optimizer, **rank}
 
     def cpu_problem(self) -> str:
         """Say which field a CPU cannot compute, and what can; "" where it can compute all."""

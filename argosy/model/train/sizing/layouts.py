@@ -52,7 +52,8 @@ def describe(layout: Layout) -> str:
     if layout.offload != "none":
         words.append(("optimizer" if layout.offload == "optimizer" else "all states") + " in the CPU's memory")
     if layout.recompute != "none":
-        words.append("recomputation of all")
+        share = "all" if layout.recomputed == 1 else f"{layout.recomputed:.0%} of the blocks"
+        words.append(f"recomputation of {share}")
     return ", ".join(words) or "one GPU"
 
 

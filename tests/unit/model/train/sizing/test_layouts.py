@@ -79,7 +79,7 @@ def test_traffic_is_that_of_the_papers() -> None:
         found = traffic(job, Layout(64, zero=zero, reshard=reshard), 8)
         assert sum(sent.bytes for sent in found) == pytest.approx(times * whole)
         assert all(sent.nodes for sent in found)
-    [sent] = [sent for sent in traffic(job, Layout(4, tensor=4), 8) if "tensor" in sent.purpose]
+    [sent] = [sent for sent in traffic(job, Layout(4, tensor=4), 8) if "activations" in sent.purpose]
     tokens = 64 * job.sequence_length
     assert sent.bytes == pytest.approx(32 * 4 * 3 / 4 * tokens * 4096 * (4 + 2))  # four gathers and sums in a block
     assert not sent.nodes
