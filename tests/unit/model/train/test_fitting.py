@@ -79,6 +79,7 @@ def test_where_trying_cannot_be_the_planner_says_the_micro_batch(monkeypatch: py
     for held, size in ((usable + 1e4, 16), (usable - 1e4, 8), (1e12, 64)):
         monkeypatch.setattr(fitting, "usable_memory_gb", lambda held=held: held / 0.92 / 1e9)
         assert settled(config, model, Group()).micro_batch_size == size
+    model.config.num_hidden_layers = 8
     config = TrainConfig(recompute="full", recompute_blocks="auto", global_batch_size=64, sequence_length=512)
     layout = read_layout(config.model_dump(), 1, on_cpu=True)
     job = read_job(config.model_dump(), read_architecture(model.config.to_dict()), on_cpu=True)
