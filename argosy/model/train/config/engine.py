@@ -191,6 +191,11 @@ class EngineConfig(MeshConfig):
         """Return the options of ZeRO; stage 0 for an engine that is not."""
         return self.engine if isinstance(self.engine, Zero) else Zero(stage=0)
 
+    @property
+    def param_dtype(self) -> str:
+        """Return the precision in which the engine gathers weights and computes with them."""
+        return getattr(self.engine, "param_dtype", "float32")
+
     def identity(self) -> dict[str, Any]:
         """Return the part that decides the result; `zero_stage` as in the digests of runs before it was an option."""
         engine = self.engine.identity()

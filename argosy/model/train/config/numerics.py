@@ -79,7 +79,7 @@ class NumericsConfig(EngineConfig):
         if self.fp8 and self.tensor_parallel > 1:
             return (f"fp8=true is for whole matrices, which tensor_parallel={self.tensor_parallel} cuts up: set "
                     "tensor_parallel=1, or fp8=false")
-        if self.dtype not in ("auto", "bfloat16") and getattr(self.engine, "param_dtype", "float32") == "bfloat16":
+        if self.dtype not in ("auto", "bfloat16") and self.param_dtype == "bfloat16":
             return (f"engine.param_dtype=bfloat16 is with dtype=bfloat16, and this is {self.dtype}: set "
                     "dtype=bfloat16, or leave param_dtype out")
         if self.zero.param_dtype == "bfloat16" and (not self.zero.stage or self.zero.nvme_path):
@@ -109,8 +109,7 @@ class NumericsConfig(EngineConfig):
 
     def settled(self, *, gpu: bool) -> Self:
         """Settle dtype=auto: what weights are gathered in, or what the machine is fast in."""
-        gathered = getattr(self.engine, "param_dtype", "float32") == "bfloat16"
-        found = "bfloat16" if gathered else fast_products(gpu=gpu)
+        found = "bfloat16" if self.param_dtype == "bfloat16" else fast_products(gpu=gpu)
         return self.model_copy(update={"dtype": found}) if self.dtype == "auto" else self
 
     def moments(self) -> dict[str, Any]:

@@ -64,8 +64,7 @@ class FSDPEngine(TorchEngine):
     def _policy(self) -> MixedPrecisionPolicy:
         """Precision in which the blocks are gathered. What is around them stays float32: in bfloat16 the output layer's
         gradient, a sum over many tokens, would lose its small parts."""
-        engine = self.config.engine
-        if not isinstance(engine, FSDP) or engine.param_dtype == "float32":
+        if self.config.param_dtype == "float32":
             return MixedPrecisionPolicy()
         return MixedPrecisionPolicy(torch.bfloat16, torch.float32, cast_forward_inputs=False)
 

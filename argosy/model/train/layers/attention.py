@@ -45,8 +45,8 @@ def recurrent(model: Any) -> str:
     attention and convolutions, which carry a state along a sample; "" where there is none."""
     kinds = getattr(model.config, "layer_types", None) or ["full_attention"]
     for block, kind in zip(blocks(model), itertools.cycle(kinds), strict=False):
-        unnumbered = [each for each in block.modules() if "Attention" in _kind(each)]  # as GPT-Neo's
-        for name in map(_kind, mixers(block) or unnumbered or [block]):
+        parts = mixers(block) or [each for each in block.modules() if "Attention" in _kind(each)]  # as GPT-Neo's
+        for name in map(_kind, parts or [block]):
             if "Attention" not in name or "Rwkv" in name or kind not in ("full_attention", "sliding_attention"):
                 return name
     return ""

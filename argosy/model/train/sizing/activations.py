@@ -108,9 +108,8 @@ def stored_bytes(job: Job, layout: Layout) -> float:
     With full recomputation these are the blocks' inputs. The first stage of a pipeline holds as many micro-batches as
     there are stages (1F1B, Narayanan et al. 2021)."""
     dense, sparse = blocks_on(job, layout)
-    waiting = min(layout.pipeline, layout.accumulation(job))
     inputs = (dense + sparse) * FLOAT * job.model.hidden_size / layout.tensor
     total = dense * kept_by(block(job), layout) if dense else 0.0
     if sparse:
         total += sparse * kept_by(block(job, sparse=True), layout)
-    return waiting * (layout.again * inputs + (1 - layout.again) * total)
+    return layout.waiting(job) * (layout.again * inputs + (1 - layout.again) * total)

@@ -76,13 +76,11 @@ def _fields(tried: Proposal, config: Mapping[str, Any]) -> dict[str, Any] | None
     if named is None:
         return None
     axes: dict[str, Any] = {f"{axis}_parallel": 1 for axis in ("tensor", "pipeline", "sequence", "expert")}
-    axes["recompute_blocks"] = 1.0
+    axes |= {"recompute_blocks": 1.0, "sequence_attention": "ulysses"}
     if tried.layout.pipeline == 1:
         axes["pipeline_interleave"] = 1
     if tried.layout.pipeline == 1 or tried.layout.recompute != "none":
         axes["pipeline_schedule"] = "1f1b"
-    if tried.layout.context == 1:
-        axes["sequence_attention"] = "ulysses"
     own = {"micro_batch_size": tried.job.micro_batch_size, "sequence_length": tried.job.sequence_length}
     return {"processes": 1, "engine": "auto", **axes, **named, **own}
 

@@ -108,6 +108,10 @@ class Layout:
         """Return the micro-batches of an optimizer step."""
         return math.ceil(job.global_batch_size / self.data / self.micro_batch(job))
 
+    def waiting(self, job: Job) -> int:
+        """Return the micro-batches that the first stage of a pipeline holds (1F1B, Narayanan et al. 2021)."""
+        return min(self.pipeline, self.accumulation(job))
+
 
 def read_job(config: Mapping[str, Any], model: Architecture, *, on_cpu: bool = False) -> Job:
     """Read the fields of a phase of training (`TrainConfig`, as a mapping). `on_cpu`: with the attention of there."""

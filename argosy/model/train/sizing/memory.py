@@ -117,7 +117,7 @@ def _casts(job: Job, layout: Layout, *, whole: bool) -> float:
     inner = sum(size for weight, size, _ in on_gpu(job, layout)
                 if weight.is_matrix and weight.part not in ("embedding", "head"))
     if whole:  # each micro-batch that waits has its own
-        return job.product * inner * min(layout.pipeline, layout.accumulation(job))
+        return job.product * inner * layout.waiting(job)
     return job.product * inner / -(-job.model.layers // layout.pipeline)
 
 
