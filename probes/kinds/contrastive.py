@@ -111,13 +111,11 @@ def _score(model: LanguageModel, cases: Sequence[Case]) -> list[_Scored]:
     requests += [(("domain", case), (pair.domain, text)) for case, (pair, text) in each if pair.domain is not None]
     items, pairs = [item for item, _ in requests], [pair for _, pair in requests]
     scores = iter(model.loglikelihood(pairs, items) if pairs else [])
-    scored = []
     wholes = [next(scores) if pair.context else next(free) for pair, _ in texts]
     partials = [next(scores) if pair.after else None for pair, _ in texts]
     priors = [next(scores) if pair.domain is not None else None for pair, _ in texts]
-    for (pair, text), whole, tail, prior_score in zip(texts, wholes, partials, priors, strict=True):
-        scored.append(_Scored(whole, text + pair.after, tail, prior_score))
-    return scored
+    return [_Scored(whole, text + pair.after, tail, prior)
+            for (pair, text), whole, tail, prior in zip(texts, wholes, partials, priors, strict=True)]
 
 
 def _compare(a: _Scored, b: _Scored) -> dict[str, object]:

@@ -59,11 +59,10 @@ class Generation(Probe):
             wrong = {rule: fault for rule, fault in every.items() if not self.rules or rule in self.rules}
             for rule, fault in {**wrong, "faultless": not any(wrong.values())}.items():
                 shares.setdefault(rule, []).append(float(fault))
-            result.rows.append(
-                {
-                    "id": prompt.id, "prompt": prompt.text,
-                    "asked": digest(prompt.text, self.max_new_tokens, self.temperature), "answer": answer.text,
-                    "ended": answer.ended, "faults": [rule for rule, fault in wrong.items() if fault]})
+            result.rows.append({
+                "id": prompt.id, "prompt": prompt.text,
+                "asked": digest(prompt.text, self.max_new_tokens, self.temperature), "answer": answer.text,
+                "ended": answer.ended, "faults": [rule for rule, fault in wrong.items() if fault]})  # fmt: skip
         texts = [words(answer.text) for answer in answers]
         result.measures = {name: mean(values) for name, values in sorted(shares.items())}
         result.measures["length"] = mean([float(len(text)) for text in texts])

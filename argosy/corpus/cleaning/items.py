@@ -169,8 +169,7 @@ def bounded(hits: Integers, first: Integers) -> Integers:
     order = np.lexsort((texts, hits[:, 1]))  # stable: places are in order
     begins = np.flatnonzero(np.r_[True, (np.diff(hits[order, 1]) != 0) | (np.diff(texts[order]) != 0)])
     times = np.arange(len(hits)) - np.repeat(begins, np.diff(np.append(begins, len(hits))))
-    kept: Integers = hits[np.sort(order[times < _MOST_TIMES])]
-    return kept
+    return hits[np.sort(order[times < _MOST_TIMES])]
 
 
 def likely_first(texts: Integers, targets: Integers, starts: Integers) -> Integers:
@@ -183,5 +182,4 @@ def likely_first(texts: Integers, targets: Integers, starts: Integers) -> Intege
     group = np.cumsum(begins) - 1
     times = np.empty(len(texts), np.int64)
     times[order] = np.bincount(group)[group]
-    found: Integers = np.lexsort((starts, -times, targets, texts))
-    return found
+    return np.lexsort((starts, -times, targets, texts))

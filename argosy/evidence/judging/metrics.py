@@ -120,8 +120,7 @@ def length_controlled(preferences: Sequence[float], first: Sequence[int], second
         return None
     spread = float(difference.std())
     x = np.tanh(difference / spread) if spread > 0 else np.zeros_like(difference)
-    generator = np.random.default_rng(0)
-    draws = generator.integers(0, len(y), (DRAWS, len(y)))
+    draws = np.random.default_rng(0).integers(0, len(y), (DRAWS, len(y)))
     rates = [_rate_at_zero(y[draw], x[draw]) for draw in draws]
     low, high = np.quantile(rates, [0.025, 0.975])
     return Interval(_rate_at_zero(y, x), float(low), float(high))

@@ -51,8 +51,7 @@ def study(runs: Runs, target: float = 0.0) -> Study:
         _say_best(found, size, ranked)
     if RATE in runs.axes:
         rest = points.best_rest(sizes)
-        noises = _fit_curves(found, sizes, rest)
-        _advise(found, noises, rest, target)
+        _advise(found, _fit_curves(found, sizes, rest), rest, target)
     else:
         found.say("note", f"{RATE} was not varied, and its best value changes with the size: sweep it too, with "
                           f"{LEAST} values or more, before a large model")

@@ -17,10 +17,9 @@ from argosy.model.infer.encoder import token_bytes
 from argosy.model.infer.model import LanguageModel
 from argosy.model.serve.batch import Sampling, Token
 from argosy.model.serve.engine import Busy, Engine, Failed
-from argosy.model.serve.form import Form, Piece, Stream, events, unless_gone
+from argosy.model.serve.form import Form, Piece, Stream, Text, events, unless_gone
 from argosy.model.serve.metrics import Metrics
 from argosy.model.serve.protocol import ChatRequest, Completion, Refusal, TextRequest, parse
-from argosy.model.serve.text import Text
 
 
 class LocalModel:

@@ -7,6 +7,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+import yaml
 
 from evals.answers import Answer, answer, generated
 from evals.chain import Chain, parse_chain
@@ -22,27 +23,7 @@ from tests.evaluation_fixtures import make_items
 DATA = Path(__file__).parents[4] / "shared/data"
 TEMPLATE = {"prompt": {"en": "{options}\nGiven these, {question}\nRight is", "zh": "{options}\n{question}选"},
             "option": "({label}) {text}", "answer": "({label})"}  # fmt: skip
-CHAINS: dict[str, object] = {
-    **dict.fromkeys((
-        "plain", "cloze", "options_in_text", "none_of_the_others", "wicked", "pride", "options_as_text",
-        "other_distractors", "paraphrased", "generative", "chain_of_thought")),
-    "none_control": {"none_of_the_others": {"drop": "wrong"}},
-    "none_either": {"none_of_the_others": {"drop": "either"}},
-    "numerals": "labels", "stems": {"labels": {"symbols": "stems"}}, "digits": {"labels": {"symbols": "digits"}},
-    "symbols": {"labels": {"symbols": "★▲■●◆○△□◇♠"}},
-    "permuted": {"permuted": {"k": 4}}, "all_orders": {"permuted": {"k": 0}},
-    "reading": ["reading", {"permuted": {"k": 1}}, "labels"],
-    "woven_none": [{"none_of_the_others": {"drop": "either"}}, {"permuted": {"k": 1}}, "options_in_text"],
-    "none_own": {"none_of_the_others": {"drop": "either", "place": "own"}},
-    "text_numerals": [{"options_as_text": {"answer": "label"}}, "labels"],
-    "text_none": [{"none_of_the_others": {"drop": "either", "place": "own"}}, "options_as_text"],
-    "text_written": ["options_as_text", "generative"],
-    "template": {"template": TEMPLATE},
-    "template_none": [{"none_of_the_others": {"drop": "either", "place": "own"}}, {"template": TEMPLATE}, "labels"],
-    "template_each": {"template": {"prompt": "{question} {text}\nRight:", "answer": "Yes"}},
-    "template_written": [{"template": TEMPLATE}, {"few_shot": {"n": 2}}, "generative"],
-    "one_right": "single_answers", "statements": {"single_answers": {"mode": "statements"}},
-    "few_shot": {"few_shot": {"n": 4}}}  # fmt: skip
+CHAINS: dict[str, object] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 CHAIN = [parse_chain(name, spec) for name, spec in CHAINS.items()]
 NONE = ("none_of_the_others", "none_control", "none_either", "woven_none", "wicked", "none_own", "text_none",
         "template_none")

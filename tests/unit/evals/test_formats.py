@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from argosy.core.errors import InputError
 from evals.formats import FORMATS, At, find_format, parse_records, read_items
@@ -123,27 +124,7 @@ def test_unknown_formats_and_suffixes_are_named(tmp_path: Path) -> None:
         read_items(path, format="ceval")
 
 
-GOOD: dict[str, dict[str, Any]] = {
-    "argosy": {"id": 1, "question": "Q", "choices": ["x", "y"], "answer": 0, "answers": [0, 1]},
-    "mmlu": {"question": "Q", "choices": ["x", "y"], "answer": "A"},
-    "ceval": {"question": "Q", "A": "x", "B": "y", "answer": "A"},
-    "gaokao": {"question": "Q A．w B．x C．y D．z", "answer": ["A"]},
-    "arc": {"id": "1", "question": {"stem": "Q", "choices": [{"label": "A", "text": "x"}, {"label": "B", "text": "y"}]},
-            "answerKey": "A"},
-    "openbookqa": {"question_stem": "Q", "choices": {"label": ["A", "B"], "text": ["x", "y"]}, "answerKey": "A"},
-    "piqa": {"goal": "Q", "sol1": "x", "sol2": "y", "label": 0},
-    "siqa": {"context": "C", "question": "Q", "answerA": "x", "answerB": "y", "answerC": "z", "label": "1"},
-    "winogrande": {"qID": "1", "sentence": "a _ b", "option1": "x", "option2": "y", "answer": "1"},
-    "mathqa": {"Problem": "P", "options": "a ) 1 , b ) 2", "correct": "a"},
-    "truthfulqa_mc1": {"question": "Q", "mc1_targets": {"choices": ["x", "y"], "labels": [1, 0]}},
-    "truthfulqa_mc2": {"question": "Q", "mc2_targets": {"choices": ["x", "y", "z"], "labels": [1, 0, 1]}},
-    "hellaswag": {"activity_label": "L", "ctx_a": "A", "ctx_b": "b", "endings": ["x", "y"], "label": 0},
-    "gsm8k": {"question": "Q", "answer": "1 #### 1"},
-    "agieval": {"passage": "P", "question": "Q", "options": ["(A)x", "(B)y"], "label": "A", "other": {"solution": "s"}},
-    "bbh": {"input": "Q\nOptions:\n(A) x\n(B) y", "target": "(A)"},
-    "blimp": {"sentence_good": "x", "sentence_bad": "y", "UID": "u", "pairID": 1},
-    "instructions": {"instruction": "Please choose the correct answer to the question: Q Answer1: x Answer2: y",
-                     "answer": "answer1"}}  # fmt: skip
+GOOD: dict[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("name", sorted(set(FORMATS) - {"cmmlu"}))

@@ -1,6 +1,9 @@
 """Answers that are generated, the rules that read them, and worked examples."""
 
+from pathlib import Path
+
 import pytest
+import yaml
 
 from evals.answers import NO_ANSWER, OTHER_ANSWER, generated
 from evals.chain import parse_chain
@@ -10,76 +13,9 @@ from evals.metrics import metric_names, metrics
 from evals.question import Pool, Question
 from tests.evaluation_fixtures import make_items
 
-LETTERS = [
-    ("B", "ABCD", "B"), (" B. Paris", "ABCD", "B"), ("(C) because", "ABCD", "C"), ("**D**", "ABCD", "D"),
-    ("The answer is B.", "ABCD", "B"), ("答案是B项", "ABCD", "B"), ("故选：D。", "ABCD", "D"), ("选C", "ABCD", "C"),
-    ("First A is wrong; B is wrong. So the answer is (C).", "ABCD", "C"), ("$\\boxed{C}$", "ABCD", "C"),
-    ("It's C, I'd say", "ABCD", "C"), ("I choose A because", "ABCD", "A"), ("A or B, who knows", "ABCD", None),
-    ("A dog barks", "ABCD", None), ("Answer: A dog", "ABCD", None), ("Bananas", "ABCD", None), ("", "ABCD", None),
-    ("二、苹果", "一二三四", "二"), ("一个苹果", "一二三四", None), ("★", "★▲■●", "★"), ("13", "1234", None),
-    # What is denied is no answer, and two are none.
-    ("Option A is incorrect. It is C.", "ABCD", "C"), ("不选A，应该是B", "ABCD", "B"),
-    ("The answer is B or C", "ABCD", None), ("答案是B或者C", "ABCD", None), ("(A) or (B)", "ABCD", None),
-    ("The answer is B or C. So the answer is C.", "ABCD", "C"), ("A and B are wrong. D", "ABCD", "D"),
-    ("The answer is not A but D", "ABCD", "D"), ("The answer isn't A.", "ABCD", None), ("我选B，不选A。", "ABCD", "B"),
-    ("A、B项错误，选C", "ABCD", "C"), ("答案A错误，应为D", "ABCD", "D"), ("排除A和B，C与D中D更好", "ABCD", None),
-    ("不选一，选二", "一二三四", "二"), ("You can choose A; then again D", "ABCD", None),
-    # A list of what is wrong behind a colon: the last word tells.
-    ("Answer: A, B and C are wrong. D", "ABCD", "D"), ("Answer: A, B, and C are incorrect, so it is D.", "ABCD", "D"),
-    ("答案：A、B和C都错。D", "ABCD", "D"), ("Answer: A, B and C are wrong", "ABCD", "A"),
-    ("Answer: D, A and B are wrong. C is tempting", "ABCD", "D"),
-    ("Answer: A, B and C are false. Vitamin D", "ABCD", None),  # D, or a word that is no option
-    ("Answer: D, A and B are wrong. It is not C.", "ABCD", "D"),
-    # What would or should be.
-    ("The correct answer would be B. A is a distractor.", "ABCD", "B"), ("The answer must be C; A fails.", "ABCD", "C"),
-    ("The answer should be B rather than A.", "ABCD", "B"), ("The answer should not be A but D", "ABCD", "D"),
-    # A next question that the model asks itself.
-    ("B\n\nQuestion: next?\nAnswer: D", "ABCD", "B"), ("The answer is A.\nQuestion 2: next?\nC", "ABCD", "A"),
-    ("B\n题目：下一题\n答案：D", "ABCD", "B"), ("B or C\nQuestion: next?\nAnswer: D", "ABCD", None),
-    # Full width, small letters that are no words, marks of LaTeX.
-    ("Ｂ", "ABCD", "B"), ("（ｂ）", "ABCD", "B"), ("b", "ABCD", "B"), ("b) Paris", "ABCD", "B"), ("a", "ABCD", "A"),
-    ("the answer is (c).", "ABCD", "C"), ("Answer: b", "ABCD", "B"), ("the answer is a", "ABCD", None),
-    ("(B) A dog barks", "ABCD", "B"), ("because", "ABCD", None), ("答案：ｂ项", "ABCD", "B"),
-    ("Question: once more?\nAnswer: D", "ABCD", "D"), ("Let us see.\nQuestion: once more?\nAnswer: D", "ABCD", "D"),
-]  # fmt: skip
-OTHERS = [
-    ("letters", "AC", "AC"), ("letters", "C和A", "AC"), ("letters", "答案是A、C。", "AC"), ("letters", "B", "B"),
-    ("letters", "The answers are A and D.", "AD"), ("letters", "Option B is wrong: the answer is AC", "AC"),
-    ("letters", "B不对，故选AC", "AC"), ("letters", "不选A，选BC", "BC"),
-    ("letters", "AC\n\nQuestion: next?\nAnswer: BD", "AC"), ("letters", "nothing", None), ("letters", "Apple", None),
-    ("letters", "答案是a、c", "AC"), ("letters", "A, B, and D", "ABD"), ("letters", "(B) A dog", "B"),
-    ("last_number", "so 1,234.50 dollars.", "1234.5"), ("last_number", "#### 18\n20", "18"),
-    ("last_number", "16-3=13", "13"), ("last_number", "= -5", "-5"), ("last_number", "$80,000", "80000"),
-    ("last_number", "0.50", "0.5"), ("last_number", "none", None), ("last_number", "1, 2, 3.", "3"),
-    ("last_number", "#### $1,000", "1000"), ("last_number", "-0", "0"), ("number", "18 eggs, not 20", "18"),
-    ("boxed", "so \\boxed{\\frac{1}{2}} ok", "0.5"), ("boxed", "\\boxed{1} \\boxed{1,000}", "1000"),
-    ("boxed", "\\boxed{x", None), ("boxed", "no", None), ("stated", "So the answer is 42.", "42"),
-    ("stated", "答案是北京。", "北京"), ("stated", "The answer is 3.5 m. Next", "3.5 m"), ("stated", "no", None),
-    ("exact", " The Nile.\nIt flows", "nile"), ("exact", "１２", "12"), ("exact", "\n", None)]  # fmt: skip
+TABLES = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+LETTERS, OTHERS, NUMBERS, BOXES = TABLES.values()
 
-NUMBERS = [
-    ("−5", "-5"), ("it is –5.", "-5"), ("-.5", "-0.5"), ("- 5 eggs", "5"), ("9 - 5 = - 4", "-4"), ("-$5", "-5"),
-    ("1\\,234", "1234"), ("1{,}234{,}567", "1234567"), ("1,\\!234", "1234"), ("1\u2009234.5", "1234.5"),
-    ("12 345 km", "12345"), ("1'234.5", "1234.5"), ("1.234,56", "1234.56"), ("1.234.567", "1234567"),
-    ("1\u202f234,5", "1234.5"), ("1,00,000", "100000"), ("1e5", "100000"), ("2.5E-3", "0.0025"), ("10^5", "100000"),
-    ("1.5\\times 10^{3}", "1500"), ("3^2", "9"), ("5 m²", "5"), ("1.5万", "1.5 万"), ("0x1F", "31"), ("1千5百", "1500"),
-    ("3/4", "0.75"), ("1/3", "1/3"), ("2½", "2.5"), ("\\frac{-3}{4}", "-0.75"), ("50\\%", "50%"), ("百分之50", "50%"),
-    ("$5 million", "5 million"), ("3千万", "3 千万"), ("\\text{42}", "42"), ("10/2 = 5", "5"), ("2010 500", "500"),
-    ("12345678901234567890123456789012", "12345678901234567890123456789012"),
-    (r"2\frac{1}{2}", "2.5"), (r"2 \frac{1}{2}", "2.5"), (r"so $3\tfrac{1}{4}$", "3.25"), (r"\frac12", "0.5"),
-    ("10^3^2", "1000000000"), ("The answer is - 5", "-5"), ("is:\n- 5", "5"), ("3亿5千万", "350000000"),
-    (r"\frac{\sqrt{3}}{2}", r"\frac{\sqrt{3}}{2}"), (r"-2\sqrt{3}", r"-2\sqrt{3}"), (r"2\pi/3", r"2\pi/3"),
-    (r"4\cdot10^5", "400000"), (r"4\quad", "4"), (r"\displaystyle7", "7"), (r"\left7\right.", "7"),
-    (r"so\quad3\times10^2", "300"), ("10-15", None), ("5–6", None), ("2-1/2", None), ("±5", None), ("5‰", None),
-    ("3万5", None), (r"0.\overline{3}", None), ("0.(3)", None), (r"\pm 5", None), ("10%-15%", None),
-    # What may be read in two ways, or is a part of what is no plain number, is none.
-    ("1,5", None), ("12,34", None), ("0,125", None), ("(1,2)", None), ("1,2345", None), ("1.5.2", None), ("3:30", None),
-    ("2020-05-06", None), ("1/2/2020", None), ("5k", None), ("y = 2x", None), ("H2O", None), ("10^{10^{10}}", None),
-]  # fmt: skip
-BOXES = [
-    ("18\\text{ dollars}", "18"), ("\\text{42}", "42"), ("\\boxed{7}", "7"), ("x = 1{,}000", "1000"), ("1,5", "1,5"),
-    ("5\\text{ cm}^2", "5"), ("-\\dfrac{1}{2}", "-0.5"), ("\\text{even}", "even"), ("2\\sqrt{3}", "2\\sqrt{3}"),
-]  # fmt: skip
 OTHERS += [("last_number", *case) for case in NUMBERS]
 OTHERS += [("boxed", f"so $\\boxed {{{box}}}$.", found) for box, found in BOXES]
 

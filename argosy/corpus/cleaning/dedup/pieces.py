@@ -1,7 +1,8 @@
-"""Deduplication of pieces of documents (lines, paragraphs, sentences) by the hash of their normal form.
+"""Removal of pieces that other documents have, by the hash of their normal form: lines (menus, notices, the same
+quotation), paragraphs and runs of sentences.
 
-A piece that several documents have stays in one of them, as in CCNet (Wenzek et al. 2020); a run of sentences as a
-piece is C4's rule (Raffel et al. 2020). Hashes have 64 bits: of 10^9 different pieces two meet with a chance of 3 %."""
+A piece that several documents have stays in one of them, as in CCNet (Wenzek et al. 2020); a run of three
+sentences is C4's rule (Raffel et al. 2020). Hashes have 64 bits: of 10^9 pieces two meet with a chance of 3 %."""
 
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal, TypeVar
@@ -69,3 +70,48 @@ class PieceDeduplicator(SpanDeduplicator[P]):
             for records in part_records(documents, keys["begins"], keys["ends"], keys["hashes"]):
                 parts.add(records[corpus.kept[records[:, 1].astype(np.int64)]])
         return self._decide(corpus, parts, work)
+
+
+class LineDedupConfig(PieceDedupConfig):
+    """Config of `line_dedup`."""
+
+    name: str = "line_dedup"
+
+
+class LineDedup(PieceDeduplicator[LineDedupConfig]):
+    """A deduplicator of lines, each with the line break after it."""
+
+    reasons = ("mostly lines of earlier documents", "mostly lines of an earlier corpus")
+
+
+class ParagraphDedupConfig(PieceDedupConfig):
+    """Config of `paragraph_dedup`."""
+
+    name: str = "paragraph_dedup"
+
+
+class ParagraphDedup(PieceDeduplicator[ParagraphDedupConfig]):
+    """A deduplicator of paragraphs, each with the blank lines after it."""
+
+    unit = "PARAGRAPHS"
+    reasons = ("mostly paragraphs of earlier documents", "mostly paragraphs of an earlier corpus")
+
+
+class SentenceDedupConfig(PieceDedupConfig):
+    """Config of `sentence_dedup`."""
+
+    name: str = "sentence_dedup"
+    sentences: Annotated[int, Field(ge=1)] = 3
+    """Sentences of a run; one ends at . ! ? before space, at 。！？…, and at the end of a line."""
+
+
+class SentenceDedup(PieceDeduplicator[SentenceDedupConfig]):
+    """A deduplicator of runs of sentences."""
+
+    scoring = ("min_characters", *FORM, "sentences")
+    unit = "SENTENCES"
+    reasons = ("mostly sentences of earlier documents", "mostly sentences of an earlier corpus")
+
+    def window(self) -> int:
+        """Return the sentences of a run."""
+        return self.config.sentences

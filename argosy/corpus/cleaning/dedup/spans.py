@@ -156,8 +156,7 @@ def join_spans(rows: Integers) -> Integers:
     from argosy.corpus.cleaning.kernels.dedup.pieces import merge
 
     spans = rows[:, :3].copy()
-    merged: Integers = spans[: merge(spans)]
-    return merged
+    return spans[: merge(spans)]
 
 
 def span_sizes(merged: Integers) -> tuple[Integers, Integers]:
@@ -181,8 +180,7 @@ def _with_keepers(rows: Integers) -> Integers:
     sizes = np.bincount(which, rows[:, 2] - rows[:, 1], minlength=len(pairs))
     order = np.lexsort((pairs[:, 1], -sizes, pairs[:, 0]))
     first = np.unique(pairs[order, 0], return_index=True)[1]
-    kept: Integers = pairs[order[first]]
-    return kept
+    return pairs[order[first]]
 
 
 def part_records(documents: Array, begins: Points, ends: Points, hashes: Hashes) -> Iterator[Hashes]:

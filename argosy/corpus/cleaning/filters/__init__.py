@@ -1,4 +1,4 @@
-"""Filters, one a file: a module here, or in `dedup`, that defines a `Filter` is found by its config's `name`."""
+"""Filters: a module here, one a file, or in `dedup`, that defines a `Filter` is found by its config's `name`."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -88,8 +88,7 @@ def margins(rule: Rule, values: Floats) -> Floats:
     (of a threshold of 0, itself), (documents,); NaN passes as infinitely far."""
     least = (values - rule.least) / (abs(rule.least) or 1.0) if np.isfinite(rule.least) else np.inf
     most = (rule.most - values) / (abs(rule.most) or 1.0) if np.isfinite(rule.most) else np.inf
-    nearest: Floats = np.nan_to_num(np.minimum(least, most), nan=np.inf)
-    return nearest
+    return np.nan_to_num(np.minimum(least, most), nan=np.inf)
 
 
 def _limit(rule: Rule, value: float) -> float:

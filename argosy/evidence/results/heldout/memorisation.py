@@ -114,8 +114,7 @@ def _said(logs: "torch.Tensor", query: Query) -> Floats:
     """Tell of each token whether it was the likeliest, 1 or 0; NaN where the log-probabilities are not numbers."""
     best, at = logs.max(-1)
     same = at == torch.tensor(query.targets, device=logs.device)
-    found: Floats = same.double().masked_fill(~best.isfinite(), math.nan).cpu().numpy()
-    return found
+    return same.double().masked_fill(~best.isfinite(), math.nan).cpu().numpy()
 
 
 def _draw(channel: TokenizedChannel, probe: MemorisationProbe, seed: str) -> list[tuple[int, Tokens]]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+import yaml
 
 from argosy.core.errors import StepError
 from argosy.core.sandbox import syscalls
@@ -34,44 +35,7 @@ def server() -> Iterator[socket.socket]:
         yield listening
 
 
-HOSTILE = {  # by what is tried: the code, and the reason that it ends with
-    "an endless loop": ("while True: pass", "killed: more than 1 s of CPU time"),
-    "a loop that catches all": ("import os\nwhile True:\n    try: os.fork()\n    except OSError: pass",
-                                "killed: more than 1 s of CPU time"),
-    "a fork bomb": ("import os\nwhile True: os.fork()",
-                    "BlockingIOError: [Errno 11] Resource temporarily unavailable"),
-    "threads": ("import threading\nwhile True: threading.Thread(target=print).start()",
-                "RuntimeError: can't start new thread"),
-    "a program": ("import subprocess\nsubprocess.run(['true'])",
-                  "BlockingIOError: [Errno 11] Resource temporarily unavailable"),
-    "a file": ("open({file!r}, 'w').write('x')", "OSError: [Errno 30] Read-only file system: {file!r}"),
-    "a folder": ("import os\nos.mkdir({file!r})", "OSError: [Errno 30] Read-only file system: {file!r}"),
-    "10 GB": ("x = bytearray(10 * 2**30)", f"MemoryError: more than {MB} MiB"),
-    "10 GB by and by": ("x = [0]\nwhile True: x += x", f"MemoryError: more than {MB} MiB"),
-    "a network call": ("import socket\nsocket.create_connection(('127.0.0.1', {port}), 1)",
-                       "OSError: [Errno 100] Network is down"),
-    "our secrets": ("import os\nassert not os.environ\nopen('/proc/%d/environ' % os.getppid())",
-                    ""),  # PermissionError, or FileNotFoundError where it has a namespace of its own
-    "a file of ours": ("open({secret!r})", "PermissionError: [Errno 13] Permission denied: {secret!r}"),
-    "to kill its parent": ("import os\nos.kill({parent}, 9)",
-                           "PermissionError: [Errno 1] Operation not permitted"),
-    "to kill all": ("import os\nos.kill(-1, 9)", "PermissionError: [Errno 1] Operation not permitted"),
-    "to end before its tests": ("import os\nos._exit(0)", "the process ended by itself"),
-    "to exit": ("raise SystemExit(0)", "SystemExit: 0"),
-    "to report by itself": ("import os\nfor n in range(3, 64):\n    try: os.write(n, b'{{\"error\": \"\"}}\\n' * 9)\n"
-                            "    except OSError: pass\nprint('{{\"error\": \"\"}}', flush=True)\nos._exit(0)",
-                            "the process ended by itself"),
-    "to flood reports": ("import os\nwhile True: os.write(4, b'x' * 2**16)",
-                         "killed: it wrote to where reports are read"),
-    "to crash": ("import ctypes\nctypes.string_at(0)", "killed: SIGSEGV"),
-    "no Python": ("def f(:", "SyntaxError: invalid syntax (answer, line 1)"),
-    "an error without a name": ("raise type('', (Exception,), {{}})", "an error without a name"),
-    "an error with a report": ("class E(Exception):\n    def __str__(self): raise SystemExit\nraise E", "E"),
-    "to jump over tests": ("import sys\ndef jump(frame, event, _):\n    if event == 'line': frame.f_lineno += 1\n"
-                           "    return jump if frame.f_code.co_filename == 'test 1' else None\nsys.settrace(jump)",
-                           "test 1: AssertionError"),
-    "to skip tests": ("import builtins\nbuiltins.exec = builtins.compile = print\nbuiltins.abs = lambda x: 5",
-                      "test 1: AssertionError")}  # fmt: skip
+HOSTILE = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 
 
 WALLS = ["", *["bubblewrap"] * bool(shutil.which("bwrap"))]
@@ -89,7 +53,7 @@ def outcomes(place: Path, server: socket.socket, others: set[int]) -> dict[str, 
     """All of them in processes without a second wall, as in most pods, and the quick ones with each."""
     (place / "secret").write_text("told")
     said = {"file": str(place / "file"), "secret": str(place / "secret"), "port": server.getsockname()[1],
-            "parent": os.getpid()}  # fmt: skip
+            "parent": os.getpid(), "memory": MB}  # fmt: skip
     found = {}
     for wall in WALLS:
         sandbox = Sandbox(Limits(seconds=1, memory_mb=MB), bubblewrap=bool(wall))

@@ -9,9 +9,7 @@ from typing import Any
 
 import pytest
 
-from argosy.corpus.cleaning.dedup.line_dedup import LineDedup
-from argosy.corpus.cleaning.dedup.paragraph_dedup import ParagraphDedup
-from argosy.corpus.cleaning.dedup.sentence_dedup import SentenceDedup
+from argosy.corpus.cleaning.dedup.pieces import LineDedup, ParagraphDedup, SentenceDedup
 from argosy.corpus.cleaning.dedup.spans import SpanDeduplicator, without
 from argosy.corpus.cleaning.dedup.substring_dedup import SubstringDedup
 from argosy.corpus.text.scripts import normalise

@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import yaml
 
 from argosy.corpus.data.formats import FORMATS, describe, read_record
 from argosy.corpus.data.jsonl import JsonlWriters, read_jsonl
@@ -150,24 +151,7 @@ def test_a_format_named_by_hand_is_taken() -> None:
     assert "sharegpt: conversations (from, value)" in describe()
 
 
-REAL = {
-    "instructions": {
-        "llamafactory_demo/data__alpaca_en_demo.json": 999, "llamafactory_demo/data__alpaca_zh_demo.json": 1000,
-        "llamafactory_demo/data__glaive_toolcall_en_demo.json": 300,
-        "llamafactory_demo/data__glaive_toolcall_zh_demo.json": 300, "llamafactory_demo/data__identity.json": 91,
-        "llamafactory_demo/data__reason_tool_use_demo_50.jsonl": 50, "llamafactory_demo/data__v1_sft_demo.jsonl": 500,
-        "llms_from_scratch/ch07__01_main-chapter-code__instruction-data.json": 1100,
-        "llms_from_scratch/ch07__01_main-chapter-code__instruction-data-with-response.json": 110,
-        "llms_from_scratch/ch07__02_dataset-utilities__instruction-examples.json": 200,
-        "llms_from_scratch/ch07__02_dataset-utilities__instruction-examples-modified.json": 200,
-        "llms_from_scratch/ch07__05_dataset-generation__instruction-data-llama3-7b.json": 4,
-        "self_instruct/data__seed_tasks.jsonl": 175, "self_instruct/human_eval__user_oriented_instructions.jsonl": 252},
-    "preferences": {
-        "llamafactory_demo/data__dpo_en_demo.json": 300, "llamafactory_demo/data__dpo_zh_demo.json": 300,
-        "llamafactory_demo/data__v1_dpo_demo.jsonl": 10,
-        "llms_from_scratch/ch07__04_preference-tuning-with-dpo__instruction-data-with-preference.json": 1094},
-    "feedback": {"llamafactory_demo/data__kto_en_demo.json": 300},
-}  # records that can be used
+REAL = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))  # records that can be used
 BROKEN = {"fits no format": 1, "chosen and rejected are equal": 6}  # a null instruction; six pairs
 
 

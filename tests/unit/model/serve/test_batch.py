@@ -10,7 +10,7 @@ import transformers
 from argosy.core.errors import InputError
 from argosy.model.infer.decode import Decoding, TransformersDecoder, before_stops
 from argosy.model.serve.batch import Batch, Row, Sampling, joins
-from argosy.model.serve.text import Text
+from argosy.model.serve.form import Text
 from tests.evaluation_fixtures import make_long_rope_model, make_tokenizer
 from tests.tokenizer_kinds import tokenizers_by_kind
 

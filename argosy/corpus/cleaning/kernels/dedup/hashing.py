@@ -82,5 +82,4 @@ def _hash_all(points, begins, ends):  # type: ignore[no-untyped-def]
 
 def hash128(points: Points, begins: Integers, ends: Integers) -> Hashes:
     """Hash the pieces from `begins` to `ends` of code points: (pieces, 2), uint64."""
-    hashes: Hashes = _hash_all(points, begins, ends)
-    return hashes
+    return _hash_all(points, begins, ends)

@@ -108,8 +108,7 @@ def _windows(points, starts, length, numbers, shared, firsts):  # type: ignore[n
 
 def fingerprints(points: Points, starts: Integers, length: int) -> tuple[Hashes, Integers]:
     """Return fingerprints of windows of `length`, document after document, uint64, and each one's number of them."""
-    found, counts = _fingerprints(points, starts, length)
-    return found, counts
+    return _fingerprints(points, starts, length)
 
 
 def windows(points: Points, starts: Integers, length: int, numbers: Integers, shared: Flags,
@@ -120,5 +119,4 @@ def windows(points: Points, starts: Integers, length: int, numbers: Integers, sh
         numbers: of the documents, (documents,).
         shared: whether another window has it, of each fingerprint of the documents in order.
         firsts: number of each document's first fingerprint in `shared`, (documents,)."""
-    found: Hashes = _windows(points, starts, length, numbers, shared, firsts)
-    return found
+    return _windows(points, starts, length, numbers, shared, firsts)

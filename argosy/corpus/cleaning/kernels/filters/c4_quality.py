@@ -219,8 +219,7 @@ def _kept(points, starts, han, rules):  # type: ignore[no-untyped-def]
 
 def third_longest(points: Points, starts: Integers) -> Integers:
     """Return the characters of the third longest line of each document, 0 where it has fewer: (documents,), int64."""
-    found: Integers = _third_longest(points, starts)
-    return found
+    return _third_longest(points, starts)
 
 
 @njit((POINTS, INTS), cache=True)

@@ -21,8 +21,7 @@ def chinese_counts(points: Points, starts: Integers, scripts: Bytes) -> Integers
     scripts: TRADITIONAL or SIMPLIFIED for each code point that is of one script alone, else 0, (0x110000,)."""
     kinds = flags() & (HAN_LETTER | SPACE | STOP)
     kinds[list(map(ord, _CLOSING))] |= _CLOSES
-    counts: Integers = _chinese_counts(points, starts, kinds, scripts)
-    return counts
+    return _chinese_counts(points, starts, kinds, scripts)
 
 
 @njit((POINTS, INTS, BYTES, BYTES), cache=True)

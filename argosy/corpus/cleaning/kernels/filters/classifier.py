@@ -60,8 +60,7 @@ def rows(points: Points, starts: Integers, words: Words, word_grams: int, charac
     the columns, ascending in no order, and the values, 1 + log of how often they occur, of length 1 a row."""
     most = np.diff(words.first) * word_grams + np.diff(starts)
     grams = Grams(points, starts, words.hashes, words.first, flags(), small_letters(), word_grams, character_grams)
-    begins, columns, values = _rows(grams, bits, int(most.sum()), int(most.max(initial=0)))
-    return begins, columns, values
+    return _rows(grams, bits, int(most.sum()), int(most.max(initial=0)))
 
 
 def products(points: Points, starts: Integers, words: Words, word_grams: int, character_grams: int,
@@ -69,8 +68,7 @@ def products(points: Points, starts: Integers, words: Words, word_grams: int, ch
     """Return the products of the rows that `rows` makes with `weights`, (2^bits,): (documents,)."""
     most = int((np.diff(words.first) * word_grams + np.diff(starts)).max(initial=0))
     grams = Grams(points, starts, words.hashes, words.first, flags(), small_letters(), word_grams, character_grams)
-    found: Floats = _products(grams, weights, most)
-    return found
+    return _products(grams, weights, most)
 
 
 @njit((WORD64, INT), cache=True)
@@ -185,8 +183,7 @@ def fit(begins: Integers, columns: Integers32, values: Floats32, targets: Floats
         targets: -1 or 1, (rows,).
         c: weight of the losses log(1 + exp(-y z)).
         tolerance: it ends when no dual variable changes by more than this times c in a pass."""
-    weights: Floats = _fit((begins, columns, values), targets, size, c, tolerance)
-    return weights
+    return _fit((begins, columns, values), targets, size, c, tolerance)
 
 
 @njit((parts(INTS, INTS32, FLOATS32), FLOATS, INT, FLOAT, FLOAT), cache=True)

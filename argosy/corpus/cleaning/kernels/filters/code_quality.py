@@ -18,8 +18,7 @@ def source_counts(points: Points, starts: Integers) -> Integers:
     among them, that have a digit: (documents, 9), int64."""
     kinds = flags() & (ALPHABETIC | BREAK | DIGIT | SPACE | WORD)
     kinds[list(map(ord, _BASE64))] |= _ENCODED
-    counts: Integers = _source_counts(points, starts, kinds)
-    return counts
+    return _source_counts(points, starts, kinds)
 
 
 @njit((POINTS, INTS, BYTES), cache=True)

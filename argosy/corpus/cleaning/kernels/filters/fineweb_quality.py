@@ -19,8 +19,7 @@ def line_counts(points: Points, starts: Integers, ends: Flags, short: Integers) 
     Args:
         ends: of each code point, whether a line may end so, (0x110000,).
         short: of each document, (documents,)."""
-    counts: Integers = _line_counts(points, starts, flags(), ends, short)
-    return counts
+    return _line_counts(points, starts, flags(), ends, short)
 
 
 @njit((POINTS, INTS, BYTES, BOOLS, INTS), cache=True)

@@ -19,8 +19,7 @@ def letters(points: Points, starts: Integers, han: Flags, most: int) -> tuple[Po
     Args:
         han: of each document, (documents,).
         most: characters of a document that are looked at, from its beginning."""
-    found, offsets = _letters(points, starts, han, flags(), small_letters(), most)
-    return found, offsets
+    return _letters(points, starts, han, flags(), small_letters(), most)
 
 
 @njit((POINTS, INTS, BOOLS, BYTES, POINTS, INT), cache=True)
@@ -50,8 +49,7 @@ def _letters(points, starts, han, kinds, small, most):  # type: ignore[no-untype
 
 def same_shares(points: Points, starts: Integers, most: int) -> Floats:
     """Return the share of the most frequent character among the visible ones of the first `most`: (documents,)."""
-    shares: Floats = _same_shares(points, starts, flags(), most)
-    return shares
+    return _same_shares(points, starts, flags(), most)
 
 
 @njit((POINTS, INTS, BYTES, INT), cache=True)
@@ -95,8 +93,7 @@ class Lookup:
 
     def means(self, found: Points, offsets: Integers) -> Floats:
         """Return the mean value of the pairs of each document; NaN of those with no pair, (documents,)."""
-        means: Floats = _means(found, offsets, self._table, self._values, self._others)
-        return means
+        return _means(found, offsets, self._table, self._values, self._others)
 
 
 @njit((HASHES, FLOATS), cache=True)

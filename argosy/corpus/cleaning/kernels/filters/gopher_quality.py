@@ -21,8 +21,7 @@ def shape(points: Points, starts: Integers, bullets: str) -> Integers:
     """Count the lines of documents (as str.splitlines), those that begin with one of `bullets`, those that end in an
     ellipsis, all ellipses ("..." and "…"), and signs `#`: (documents, 5), int64."""
     marks = np.array(sorted(map(ord, bullets)), np.uint32)
-    counts: Integers = _shape(points, starts, flags(), marks)
-    return counts
+    return _shape(points, starts, flags(), marks)
 
 
 @njit((POINTS, INTS, BYTES, POINTS), cache=True)
@@ -57,8 +56,7 @@ def _shape(points, starts, kinds, bullets):  # type: ignore[no-untyped-def]
 def verse(points: Points, starts: Integers) -> Integers:
     """Count the clauses of documents (between Chinese punctuation and lines' ends), their characters, and ends of
     sentences, which a line of two clauses has too: (documents, 3), int64."""
-    counts: Integers = _verse(points, starts, flags())
-    return counts
+    return _verse(points, starts, flags())
 
 
 @njit((POINTS, INTS, BYTES), cache=True)
@@ -92,8 +90,7 @@ def hashes_of(listed: Sequence[str]) -> Hashes:
 
 def distinct(found: Words, listed: Hashes) -> Integers:
     """Count how many of some words each document has: (documents,), int64. `listed`: their hashes, sorted."""
-    counts: Integers = _distinct(found.hashes, found.first, listed)
-    return counts
+    return _distinct(found.hashes, found.first, listed)
 
 
 @njit((HASHES, INTS, HASHES), cache=True)

@@ -19,16 +19,14 @@ def top(words: Words, sizes: Integers, spaced: Flags) -> Integers:
     occurs twice; of several, the first in the text.
 
     sizes: n of each document. spaced: whether its words have spaces between them, which count too."""
-    found: Integers = _top(words.hashes, words.lengths, words.first, sizes, spaced)
-    return found
+    return _top(words.hashes, words.lengths, words.first, sizes, spaced)
 
 
 def duplicate(words: Words, sizes: Integers) -> Integers:
     """Count the characters of words in n-grams that occurred before, each once: (documents,), int64.
 
     Going from left to right, an n-gram that occurred before is counted and passed over as a whole."""
-    found: Integers = _duplicate(words.hashes, words.lengths, words.first, sizes)
-    return found
+    return _duplicate(words.hashes, words.lengths, words.first, sizes)
 
 
 @njit((HASHES, INT, INT), cache=True)
@@ -108,8 +106,7 @@ def repeated(points: Points, starts: Integers, newlines: int, stripped: bool, le
     lettered: leave out pieces without a letter.
 
     Returns: pieces, pieces that occurred before, and the characters of these, (documents, 3), int64."""
-    counts: Integers = _repeated(points, starts, flags(), newlines, stripped, lettered)
-    return counts
+    return _repeated(points, starts, flags(), newlines, stripped, lettered)
 
 
 @njit((POINTS, INT, INT, BYTES), cache=True)

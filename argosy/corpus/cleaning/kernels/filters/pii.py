@@ -67,5 +67,4 @@ def _find(points, starts):  # type: ignore[no-untyped-def]
 def find(points: Points, starts: Integers) -> Integers:
     """Return (begin, end, kind) of each place in `points` (as `Batch.points` and `Batch.starts`), (places, 3); a number
     begins and ends with a digit, and what stands before and after it is for the caller to look at."""
-    found: Integers = _find(points, starts)
-    return found
+    return _find(points, starts)

@@ -151,5 +151,4 @@ def _look(points, starts, flags, gb):  # type: ignore[no-untyped-def]
 def look(points: Points, starts: Integers) -> tuple[Bytes, Floats, Floats]:
     """Return of each document (as `Batch.points` and `Batch.starts`) what is suspicious, as bits of MOJIBAKE, UNCLEAN,
     DENORMAL and ENTITY; how many characters are lost (three for 锟斤拷) or of private use; and how many are visible."""
-    kinds, broken, visible = _look(points, starts, _flags(), _gb())
-    return kinds, broken, visible
+    return _look(points, starts, _flags(), _gb())

@@ -166,8 +166,7 @@ def _model(field: str, names: tuple[str, ...]) -> type[Config]:
     """Make a config of these rewards' configs, below `field` so that errors name the whole path."""
     fields: dict[str, Any] = {name: (REWARDS[name].config_class, ...) for name in names}
     whole: dict[str, Any] = {field: (create_model(field, __base__=Config, **fields), ...)}
-    model: type[Config] = create_model("Rewards", __base__=Config, **whole)
-    return model
+    return create_model("Rewards", __base__=Config, **whole)
 
 
 class Rewarded(NamedTuple):

@@ -34,7 +34,7 @@ from argosy.model.weights.pretrained import load_tokenizer
 from benchmarks.side_by_side import needed
 from steps import preference, pretrain, sft, start
 
-RUNS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("runs.yaml").read_text(encoding="utf-8"))
+RUNS: dict[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 STEPS_OF = {"pretrain": pretrain, "sft": sft, "preference": preference}
 
 
@@ -44,7 +44,7 @@ def main() -> None:
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="", help="directory of a real model, such as SmolLM2-135M-Instruct")
     parser.add_argument("--out", type=Path, help="keep the runs here, where the same command goes on with them")
-    parser.add_argument("--only", nargs="+", metavar="NAME", help="names of runs.yaml, such as corrupt (default: all)")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="names of watch.yaml, such as corrupt (default: all)")
     parser.add_argument("--tell", action="store_true", help="tell of trouble and do nothing else about it")
     args = parser.parse_args()
     plan = RUNS["real" if args.model else "new"]
@@ -82,7 +82,7 @@ def loss(out: Path) -> float:
 
 @dataclass(frozen=True)
 class Runs:
-    """Runs below `root` of a real model (its directory), or of new ones, by a plan of runs.yaml."""
+    """Runs below `root` of a real model (its directory), or of new ones, by a plan of watch.yaml."""
 
     root: Path
     model: str
