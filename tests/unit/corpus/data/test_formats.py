@@ -21,44 +21,7 @@ CALL = {"role": "assistant", "content": "", "tool_calls": [
     {"type": "function", "function": {"name": "add", "arguments": {"a": 1}}}]}  # fmt: skip
 PAIR = {"prompt": [Q], "chosen": [A], "rejected": [{"role": "assistant", "content": "No."}]}
 
-CONVERSATIONS: list[tuple[dict[str, Any], dict[str, Any]]] = [
-    ({"instruction": "Hi", "input": "", "output": "Hello"}, {"messages": [Q, A]}),
-    ({"instruction": "Add", "input": "1 2", "output": "3", "system": "Be brief.", "history": [["Hi", "Hello"]]},
-     {"messages": [{"role": "system", "content": "Be brief."}, Q, A, {"role": "user", "content": "Add\n1 2"},
-                   {"role": "assistant", "content": "3"}]}),
-    ({"instruction": "Add", "instances": [{"input": "1 2", "output": "3"}]},
-     {"messages": [{"role": "user", "content": "Add\n1 2"}, {"role": "assistant", "content": "3"}]}),
-    ({"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello"}], "system": "S."},
-     {"messages": [{"role": "system", "content": "S."}, Q, A]}),
-    ({"conversations": [{"from": "human", "value": "Hi"},
-                        {"from": "function_call", "value": '{"name": "add", "arguments": "{\\"a\\": 1}"}'},
-                        {"from": "observation", "value": "2"}, {"from": "gpt", "value": "Hello"}],
-      "tools": '[{"name": "add", "parameters": {}}]'},
-     {"messages": [Q, CALL, {"role": "tool", "content": "2"}, A],
-      "tools": [{"type": "function", "function": {"name": "add", "parameters": {}}}]}),
-    ({"messages": [Q, {"role": "assistant", "content": None, "tool_calls": [
-        {"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}}]},
-        {"role": "tool", "tool_call_id": "c1", "content": {"sum": 2}}, A], "tools": []},
-     {"messages": [Q, {**CALL, "tool_calls": [{**CALL["tool_calls"][0], "id": "c1"}]},  # type: ignore[dict-item]
-                   {"role": "tool", "content": '{"sum": 2}', "tool_call_id": "c1"}, A]}),
-    ({"messages": [{"role": "user", "content": [{"type": "text", "value": "Hi"}], "loss_weight": 0.0},
-                   {"role": "assistant", "content": [{"type": "reasoning", "value": "Greet."},
-                                                     {"type": "text", "text": "Hello"}], "loss_weight": 1.0}]},
-     {"messages": [Q, {"role": "assistant", "content": "<think>\nGreet.\n</think>\n\nHello"}]}),
-    ({"prompt": "Hi", "completion": "Hello", "more": 1}, {"messages": [Q, A], "more": 1}),
-    *(({"messages": [Q, {**A, key: value}, {**Q, key: 0}, {**A, key: 1}]},
-       {"messages": [Q, A | {"train": False}, Q, A]})
-      for key, value in (("weight", 0), ("train", False), ("training", False), ("loss", False), ("loss_weight", 0.0),
-                         ("loss_mask", 0))),
-    ({"messages": [{**Q, "masked": True}, {**A, "masked": True}, Q, {**A, "masked": False}]},
-     {"messages": [Q, A | {"train": False}, Q, A]}),
-    ({"messages": [Q, A, Q, A], "mask_history": True}, {"messages": [Q, A | {"train": False}, Q, A]}),
-    ({"messages": [Q, {**A, "thinking": "Greet."}], "system": "S.", "parallel_tool_calls": False},
-     {"messages": [{"role": "system", "content": "S."}, Q,
-                   {"role": "assistant", "content": "<think>\nGreet.\n</think>\n\nHello"}],
-      "parallel_tool_calls": False}),
-    ({"prompt": "Hi", "response": "Hello", "history": [["Hi", "Hello"]], "functions": [{"name": "add"}]},
-     {"messages": [Q, A, Q, A], "tools": [{"type": "function", "function": {"name": "add"}}]})]  # fmt: skip
+CONVERSATIONS, REAL = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")).values()
 
 
 @pytest.mark.parametrize(("record", "expected"), CONVERSATIONS)
@@ -151,7 +114,6 @@ def test_a_format_named_by_hand_is_taken() -> None:
     assert "sharegpt: conversations (from, value)" in describe()
 
 
-REAL = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))  # records that can be used
 BROKEN = {"fits no format": 1, "chosen and rejected are equal": 6}  # a null instruction; six pairs
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from transformers import PreTrainedTokenizerFast
 
 from argosy.core.errors import InputError
@@ -22,18 +23,7 @@ DEMO = Path(__file__).resolve().parents[5] / "shared/data/llamafactory_demo"
 TOKENS = tuple(dict.fromkeys(token for template in TEMPLATES.values() for token in template.tokens))
 TALK = [{"role": "system", "content": "S."}, {"role": "user", "content": "A?"}, {"role": "assistant", "content": "B."},
         {"role": "user", "content": "C?"}, {"role": "assistant", "content": "D."}]  # fmt: skip
-FORMS = {
-    "chatml": "<|im_start|>system\nS.<|im_end|>\n<|im_start|>user\nA?<|im_end|>\n<|im_start|>assistant\n"
-              "[B.<|im_end|>]\n<|im_start|>user\nC?<|im_end|>\n<|im_start|>assistant\n[D.<|im_end|>]\n",
-    "llama3": "<|bos|><|start_header_id|>system<|end_header_id|>\n\nS.<|eot_id|><|start_header_id|>user"
-              "<|end_header_id|>\n\nA?<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n[B.<|eot_id|>]<|start_header_id|>user"
-              "<|end_header_id|>\n\nC?<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n[D.<|eot_id|>]",
-    "mistral": "<|bos|>[INST] S.\n\nA? [/INST][ B.<|eos|>][INST] C? [/INST][ D.<|eos|>]",
-    "zephyr": "<|system|>\nS.<|eos|>\n<|user|>\nA?<|eos|>\n<|assistant|>\n[B.<|eos|>]\n<|user|>\nC?<|eos|>\n"
-              "<|assistant|>\n[D.<|eos|>]\n",
-    "gemma": "<|bos|><start_of_turn>user\nS.\n\nA?<end_of_turn>\n<start_of_turn>model\n[B.<end_of_turn>]\n"
-             "<start_of_turn>user\nC?<end_of_turn>\n<start_of_turn>model\n[D.<end_of_turn>]\n",
-}  # what is learnt is in brackets
+FORMS = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 FORMS["qwen"] = FORMS["chatml"]
 
 
