@@ -36,16 +36,18 @@ def no_compiler(device: torch.device) -> str:
 
 
 def compile_blocks(model: Any, device: torch.device) -> None:
-    """Have each block compiled when it first runs, which takes the first steps minutes.
+    """Have each block compiled when it first runs, which takes the first steps minutes; of a block with experts,
+    attention and norms: an expert's tokens differ from batch to batch, so that a compiler would start anew, and what
+    routers decide is recorded outside of graphs (`Routing`).
 
-    Raises InputError: there is no compiler, or the blocks note what their routers do, which a compiled one does not."""
+    Raises InputError: there is no compiler."""
     if problem := no_compiler(device):
         raise InputError(f"compile=true: {problem}; or set compile=false")
-    if mixtures(model):
-        raise InputError(f"compile=true is for dense models, and {model.config.model_type} routes tokens to experts: "
-                         "set compile=false")
+    routers = set(mixtures(model))
     for block in blocks(model):
-        block.compile()
+        eager = {part for part in block.children() if routers & set(part.modules())}
+        for part in set(block.children()) - eager if eager else (block,):
+            part.compile()
 
 
 def recompute(model: Any, how: str, share: float) -> None:

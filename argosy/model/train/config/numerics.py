@@ -98,9 +98,6 @@ class NumericsConfig(EngineConfig):
         if self.recompute == "selective":
             return ("compile=true and recompute=selective exclude each other, since a compiled block shows no single "
                     "operations: set recompute=full or none, or compile=false")
-        if self.expert_parallel > 1:
-            return (f"compile=true is for dense models, and expert_parallel={self.expert_parallel} for those with "
-                    "experts: set compile=false")
         if self.pipeline_schedule == "zero_bubble":
             return ("compile=true and pipeline_schedule=zero_bubble exclude each other, since the backward of a "
                     "compiled block is one operation, which would run twice, for its input's gradient and for its "
