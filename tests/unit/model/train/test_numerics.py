@@ -203,24 +203,6 @@ def test_a_phase_with_the_optimizer_of_the_one_before_is_one_run(tmp_path: Path,
         carry_optimizer(given.model_copy(update={"checkpoint": str(tmp_path / "none")}), after)
 
 
-def test_compiled_blocks_keep_their_names_and_numbers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    compiled: list[Any] = []
-
-    def noted(call: Any, **options: Any) -> Any:  # the compiler itself takes half a minute of a core
-        return lambda *args, **named: compiled.append(call) or call(*args, **named)  # type: ignore[func-returns-value]
-
-    monkeypatch.setattr(torch, "compile", noted)
-    monkeypatch.setattr(blocks, "no_compiler", lambda device: "")
-    plain, made = tiny_engine(), tiny_engine(compile=True)
-    ours, theirs = (each.train_step(random_batch(0), 1e-2) for each in (made, plain))
-    assert len(compiled) == 1  # the model has one block
-    torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=0)
-    assert [name for name, _ in made.weights()] == [name for name, _ in plain.weights()]
-    made.save(tmp_path)
-    plain.load(tmp_path)
-    assert torch.equal(weights_of(made), weights_of(plain))
-
-
 @pytest.mark.usefixtures("torchao")
 def test_without_a_compiler_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks.shutil, "which", lambda program: None)  # type: ignore[attr-defined]
