@@ -134,6 +134,8 @@ class PosttrainingConfig(AdaptConfig):
         divided = next((name for name, size in self.divisors.items() if size > 1), "")
         if self.engine.name == "local" and not self.rows_of_one_length:
             raise ValueError("engine=local is for phases of training and SFT: set engine=torch, ddp, fsdp or zero")
+        if self.optimizer == "adamw_bf16" and not self.rows_of_one_length:
+            raise ValueError("optimizer=adamw_bf16 is for phases of training and SFT: set optimizer=adamw")
         if divided and not self.rows_of_one_length:
             raise ValueError(f"{divided}={getattr(self, divided)} is not for this step, whose examples are of several "
                              f"lengths: set {divided}=1 (engine=fsdp shards the weights)")

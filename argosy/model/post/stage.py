@@ -140,10 +140,9 @@ class Stage(Generic[C]):
     @property
     def exporter(self) -> Exporter:
         """Return the writer of its exports."""
-        auto = self.config.export_dtype == "auto"
-        dtype = weights_dtype(self.source.path) if auto else self.config.export_dtype
+        dtype = self.config.exported_dtype(weights_dtype(self.source.path))
         return Exporter(self.context, self.config.stage, self.source.tokenizer, self.source.tokens, chat=True,
-                        dtype=dtype)
+                        dtype=dtype, trained=self.config.weights_dtype)
 
     def measure(self, evaluate: Evaluate, model: Any, step: int, tokens: int) -> dict[str, float]:
         """Evaluate the model after `step` steps of `tokens`; with `final_by`, export it where it is the best so far.

@@ -47,7 +47,8 @@ def train_phase(config: TrainConfig, context: StepContext, stage: str, model: An
     _check_model(config, model.config)
     model = adapt(config, model, getattr(config, "checkpoint", ""))
     mixture, heldout = _data(config, context, stage)
-    exporter = Exporter(context, stage, tokenizer, tokens_before, dtype=_export_dtype(config))
+    exporter = Exporter(context, stage, tokenizer, tokens_before, dtype=_export_dtype(config),
+                        trained=config.weights_dtype)
     group = join_group(context)
     weights = loss_weights(config, mixture.names)
     with explained(config, model, group):
@@ -74,10 +75,8 @@ def train_phase(config: TrainConfig, context: StepContext, stage: str, model: An
 
 
 def _export_dtype(config: TrainConfig) -> str:
-    if config.export_dtype != "auto":
-        return config.export_dtype
     before = getattr(config, "checkpoint", "")
-    return weights_dtype(open_final("checkpoint", before).path) if before else "float32"
+    return config.exported_dtype(weights_dtype(open_final("checkpoint", before).path) if before else "float32")
 
 
 def loss_weights(config: TrainConfig, channels: tuple[str, ...]) -> list[float]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 PRODUCTS = ("mm", "mm.out", "bmm", "addmm", "baddbmm")
 ATTENTION = "_scaled_dot_product_flash_attention_for_cpu"  # its second result, the logarithms of the sums, is float32
+ROWS = "embedding_dense_backward"  # which a CPU adds token by token in the weights' own precision, a GPU in float32
 _ADA, _AMPERE = (8, 9), (8, 0)  # compute capabilities
 
 
@@ -39,6 +40,8 @@ def set_precision(model: Any, config: "NumericsConfig", device: "torch.device") 
     if config.fp8 and mixtures(model):
         raise InputError(f"fp8=true computes linear layers, and the experts of this model ({model.config.model_type}) "
                          "are none: set fp8=false")
+    if config.weights_dtype == "bfloat16":
+        _to_bfloat16(model)
     if config.fp8:
         _to_float8(model)
 
@@ -82,23 +85,29 @@ def _to_float8(model: Any) -> None:
     convert_to_float8_training(model, module_filter_fn=fits)
 
 
+def _to_bfloat16(model: Any) -> None:
+    """Round the weights; what runs between the blocks stays float32, and so do the norms' results and gradients."""
+    for parameter in model.parameters():
+        parameter.data = parameter.data.bfloat16()
+    model.get_input_embeddings().register_forward_hook(lambda *given: given[-1].float())
+
+
 @functools.cache
 def speed_up_bfloat16() -> Any:
     """Make torch multiply bfloat16 matrices on the CPU in float32, forward and backward, for the whole process.
 
-    Where the CPU has the instructions nothing is changed, so results there stay as they are.
+    Where the CPU has the instructions products are not changed, so results there stay as they are.
 
     Returns:
-        The library that keeps the replaced kernels alive; None where none was replaced."""
+        The library that keeps the replaced kernels alive."""
     import torch
     from torch.library import Library
 
-    if not torch.backends.mkldnn.is_available() or torch.ops.mkldnn._is_mkldnn_bf16_supported():
-        return None
+    slow = torch.backends.mkldnn.is_available() and not torch.ops.mkldnn._is_mkldnn_bf16_supported()
     library = Library("aten", "IMPL")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns of every kernel that is replaced
-        for name in (*PRODUCTS, ATTENTION, f"{ATTENTION}_backward"):
+        for name in (ROWS, *((*PRODUCTS, ATTENTION, f"{ATTENTION}_backward") if slow else ())):
             library.impl(name, _in_float32(name), "CPU", with_keyset=True)
     return library
 

@@ -42,6 +42,7 @@ class Exporter:
         tokens_before: tokens of the model's training in the phases before.
         chat: whether the checkpoint answers in the chat format.
         dtype: precision of the weights that are written.
+        trained: precision of those that were trained.
         more: fields of their argosy.json."""
 
     context: StepContext
@@ -50,6 +51,7 @@ class Exporter:
     tokens_before: int
     chat: bool = False
     dtype: str = "float32"
+    trained: str = "float32"
     more: Mapping[str, Any] = field(default_factory=dict)
 
     def write(self, name: str, model: Any, step: int, tokens: int, weights: Weights | None = None) -> None:
@@ -61,9 +63,9 @@ class Exporter:
             deque(weights or (), maxlen=0)
             return
         self.publish(name, step, tokens, lambda made, place: _save(model, made, place, weights, self.dtype))
-        if self.dtype != "float32" and step:
+        if self.dtype not in ("float32", self.trained) and step:
             print(f"{self.path(name)}: weights rounded to {self.dtype} (export_dtype); the step's held-out results are "
-                  "those of its float32 weights, an evaluation's those of the rounded ones", flush=True)
+                  f"those of its {self.trained} weights, an evaluation's those of the rounded ones", flush=True)
 
     def publish(self, name: str, step: int, tokens: int, save: Callable[[Path, Path], object]) -> None:
         """Write and register a checkpoint whose model `save` writes: to the directory that it is given first, which
@@ -167,7 +169,7 @@ class _Files:
 
 
 def _rounded(name: str, tensor: Any, dtype: str) -> Any:
-    if tensor.dtype != torch.float32 or dtype == "float32":
+    if tensor.dtype not in (torch.float32, torch.bfloat16):
         return tensor
     made = tensor.to(getattr(torch, dtype))
     if dtype == "float16" and not made.isfinite().all() and tensor.isfinite().all():

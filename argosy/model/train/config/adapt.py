@@ -41,6 +41,9 @@ class AdaptConfig(NumericsConfig):
         if self.zero.param_dtype == "bfloat16":
             return (f"{field} exports weights that stay as they are, and engine.param_dtype=bfloat16 of zero rounds "
                     f"them: set it to float32, or {off}")
+        if self.optimizer == "adamw_bf16":
+            return (f"{field} exports weights that stay as they are, and optimizer=adamw_bf16 rounds them: set "
+                    f"optimizer=adamw, or {off}")
         if self.lora and self.fp8:
             return "lora and fp8=true exclude each other: set fp8=false, or lora=null"
         if self.lora and self.lora.kind == "qlora" and self.engine.name not in ("auto", "torch"):

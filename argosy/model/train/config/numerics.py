@@ -23,18 +23,23 @@ class GaLoreConfig(Config):
 class NumericsConfig(EngineConfig):
     """Fields of every phase that name its precision, its kernels and its optimizer."""
 
-    optimizer: Literal["adamw", "muon", "adafactor", "adamw_8bit", "galore"] = "adamw"
+    optimizer: Literal["adamw", "muon", "adafactor", "adamw_8bit", "galore", "adamw_bf16"] = "adamw"
     """AdamW; Muon (Jordan et al. 2024) for the matrices with AdamW for the rest; Adafactor (Shazeer & Stern 2018), a
     mean for each row and column; AdamW whose moments have 8 bits (Dettmers et al. 2022; needs torchao); AdamW whose
-    moments of matrices are of gradients of low rank (GaLore, Zhao et al. 2024)."""
+    moments of matrices are of gradients of low rank (GaLore, Zhao et al. 2024); AdamW whose weights, gradients and
+    moments are bfloat16."""
+    rounding: Annotated[Literal["kahan", "stochastic"], ADDED] = "kahan"
+    """Rounding of weights with optimizer=adamw_bf16: kahan keeps what it takes beside them, in bfloat16 too, stochastic
+    rounds up or down at random (Zamirai et al. 2020)."""
     galore: Annotated[GaLoreConfig, ADDED] = GaLoreConfig()
     """Config of optimizer=galore."""
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "bfloat16"
-    """Precision of matrix products; weights and optimizer are float32 either way. auto: bfloat16, or float32 on a CPU
-    without instructions for it. float16 scales its loss (Micikevicius et al. 2018), on GPUs without bfloat16."""
+    """Precision of matrix products; weights and optimizer are float32 either way, but adamw_bf16's.
+    auto: bfloat16, or float32 on a CPU without instructions for it. float16 scales its loss (Micikevicius et al. 2018),
+    on GPUs without bfloat16."""
     export_dtype: Annotated[Literal["auto", "float32", "bfloat16", "float16"], ADDED] = "auto"
     """Precision of the weights of exported checkpoints, which are rounded to it; auto: that of the checkpoint which the
-    step starts from, float32 for a new model. The state that a run resumes from is float32 either way."""
+    step starts from, float32 for a new model, bfloat16 with optimizer=adamw_bf16. States are not rounded."""
     tf32: Annotated[bool, ADDED] = False
     """GPUs multiply float32 matrices with 10 bits of mantissa (TensorFloat-32)."""
     fp8: Annotated[bool, ADDED] = False
@@ -58,6 +63,11 @@ class NumericsConfig(EngineConfig):
                     "tensor_parallel=1 (engine=fsdp shards weights all the same), or optimizer=adamw")
         if self.galore != GaLoreConfig() and self.optimizer != "galore":
             return f"galore is for optimizer=galore, and this is {self.optimizer}: set that, or leave galore out"
+        if self.rounding != "kahan" and self.optimizer != "adamw_bf16":
+            return f"rounding is for optimizer=adamw_bf16, and this is {self.optimizer}: set that, or leave it out"
+        if self.optimizer == "adamw_bf16" and self.engine.name in ("zero", "local"):
+            return (f"optimizer=adamw_bf16 is for engine=torch, ddp and fsdp, and engine={self.engine.name} keeps "
+                    "float32 weights: set one of these, or optimizer=adamw")
         if (what := _WHOLE.get(self.optimizer)) is None:
             return ""
         if self.tensor_parallel * self.expert_parallel > 1:
@@ -79,9 +89,9 @@ class NumericsConfig(EngineConfig):
         if self.fp8 and self.tensor_parallel > 1:
             return (f"fp8=true is for whole matrices, which tensor_parallel={self.tensor_parallel} cuts up: set "
                     "tensor_parallel=1, or fp8=false")
-        if self.dtype not in ("auto", "bfloat16") and self.param_dtype == "bfloat16":
-            return (f"engine.param_dtype=bfloat16 is with dtype=bfloat16, and this is {self.dtype}: set "
-                    "dtype=bfloat16, or leave param_dtype out")
+        if self.dtype not in ("auto", "bfloat16") and (field := self._of_bfloat16):
+            return (f"{field} is with dtype=bfloat16, and this is {self.dtype}: set dtype=bfloat16, or leave "
+                    f"{field.partition('=')[0]} out")
         if self.zero.param_dtype == "bfloat16" and (not self.zero.stage or self.zero.nvme_path):
             what = f"nvme_path={self.zero.nvme_path}" if self.zero.nvme_path else "stage=0"
             return ("engine.param_dtype=bfloat16 of zero is for stage=1, 2 and 3 without nvme_path, and this has "
@@ -104,15 +114,32 @@ class NumericsConfig(EngineConfig):
                     "weights': set pipeline_schedule=1f1b, or compile=false")
         return ""
 
+    @property
+    def _of_bfloat16(self) -> str:
+        """The field by which weights come as bfloat16 into the products; "" where they do not."""
+        gathered = "engine.param_dtype=bfloat16" if self.param_dtype == "bfloat16" else ""
+        return "optimizer=adamw_bf16" if self.weights_dtype == "bfloat16" else gathered
+
+    @property
+    def weights_dtype(self) -> str:
+        """Precision of the weights that the optimizer updates."""
+        return "bfloat16" if self.optimizer == "adamw_bf16" else "float32"
+
+    def exported_dtype(self, own: str) -> str:
+        """Settle export_dtype=auto of a step that starts from weights of precision `own`."""
+        found = own if self.weights_dtype == "float32" else self.weights_dtype
+        return found if self.export_dtype == "auto" else self.export_dtype
+
     def settled(self, *, gpu: bool) -> Self:
         """Settle dtype=auto: what weights are gathered in, or what the machine is fast in."""
-        found = "bfloat16" if self.param_dtype == "bfloat16" else fast_products(gpu=gpu)
+        found = "bfloat16" if self._of_bfloat16 else fast_products(gpu=gpu)
         return self.model_copy(update={"dtype": found}) if self.dtype == "auto" else self
 
     def moments(self) -> dict[str, Any]:
         """Return the fields that decide which moments the optimizer has, and their shapes, with their values."""
-        rank = {"galore.rank": self.galore.rank} if self.optimizer == "galore" else {}
-        return {"optimizer": self.optimizer, **rank}
+        more: dict[str, dict[str, Any]] = {
+            "galore": {"galore.rank": self.galore.rank}, "adamw_bf16": {"rounding": self.rounding}}
+        return {"optimizer": self.optimizer, **more.get(self.optimizer, {})}
 
     def cpu_problem(self) -> str:
         """Say which field a CPU cannot compute, and what can; "" where it can compute all."""

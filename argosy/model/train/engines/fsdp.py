@@ -41,7 +41,7 @@ class FSDPEngine(TorchEngine):
                 fully_shard(each.experts, mesh=few, mp_policy=self._policy, **given)
         for block in blocks(model):
             fully_shard(block, mesh=every, mp_policy=self._policy, **given)
-        fully_shard(module, mesh=every, **given)
+        fully_shard(module, mesh=every, mp_policy=MixedPrecisionPolicy(reduce_dtype=torch.float32), **given)
         for each in module.modules():
             if hasattr(each, "set_gradient_divide_factor"):
                 each.set_gradient_divide_factor(1.0)  # the loss is a share of the global batch's already
@@ -64,9 +64,8 @@ class FSDPEngine(TorchEngine):
     def _policy(self) -> MixedPrecisionPolicy:
         """Precision in which the blocks are gathered. What is around them stays float32: in bfloat16 the output layer's
         gradient, a sum over many tokens, would lose its small parts."""
-        if self.config.param_dtype == "float32":
-            return MixedPrecisionPolicy()
-        return MixedPrecisionPolicy(torch.bfloat16, torch.float32, cast_forward_inputs=False)
+        given = torch.bfloat16 if self.config.param_dtype == "bfloat16" else None
+        return MixedPrecisionPolicy(given, torch.float32, cast_forward_inputs=False)
 
     def _fill(self, model: Any) -> None:
         super()._fill(model)
@@ -91,10 +90,8 @@ class FSDPEngine(TorchEngine):
         self.shares.sum_parts(named)  # the backward summed over the processes that hold the same weights
 
     def _clip(self, named: dict[str, Any]) -> Tensor:
-        if self.mesh.divides:
-            return super()._clip(named)
-        norm: Any = super()._clip(named)
-        return norm.full_tensor()  # type: ignore[no-any-return]
+        norm = super()._clip(named)
+        return norm.full_tensor() if isinstance(norm, DTensor) else norm
 
     def _whole(self, tensor: Tensor, name: str) -> Tensor:
         return super()._whole(tensor.full_tensor() if isinstance(tensor, DTensor) else tensor, name)

@@ -87,7 +87,7 @@ class PipelineEngine(TorchEngine):
                 continue
             for name, tensor in own:
                 if self.group.rank == leader:
-                    dist.send_object_list([(name, tuple(tensor.shape))], 0)
+                    dist.send_object_list([(name, tuple(tensor.shape), tensor.dtype)], 0)
                     dist.send(tensor, 0)
             if self.group.rank == leader:
                 dist.send_object_list([None], 0)
@@ -103,7 +103,7 @@ class PipelineEngine(TorchEngine):
             dist.recv_object_list(box, rank)
             if box[0] is None:
                 return
-            name, shape = box[0]
-            tensor = torch.empty(shape, device=self.group.device)
+            name, shape, dtype = box[0]
+            tensor = torch.empty(shape, dtype=dtype, device=self.group.device)
             dist.recv(tensor, rank)
             yield name, tensor.cpu()

@@ -11,6 +11,7 @@ from argosy.model.train.config import TrainConfig
 from argosy.model.train.engines.base import Engine, Wrap
 from argosy.model.train.engines.parts import WEIGHT, Held, Parts, everywhere
 from argosy.model.train.optim import make_optimizer, make_state, plain, set_rate, wrapped
+from argosy.model.train.optim.narrow import AdamWBF16
 from argosy.model.train.parallelism import Group, local_part
 from argosy.model.weights.drawn import Numbers
 
@@ -23,6 +24,8 @@ class TorchEngine(Engine):
         updated = self._wrap(model)
         self._fill(model)
         self._optimizer = make_optimizer(updated, config)
+        if isinstance(self._optimizer, AdamWBF16):
+            self._optimizer.located = {each: (name, *self._place(each, name)) for name, each in self._named}
         self._scale = LossScale(group.device) if config.dtype == "float16" else None
 
     def _wrap(self, model: Any) -> Any:
@@ -66,7 +69,7 @@ class TorchEngine(Engine):
 
     def _clip(self, named: dict[str, Any]) -> Tensor:
         most = self.config.max_grad_norm * (self._scale.value if self._scale else 1.0)
-        if self.mesh.divides:
+        if self.mesh.divides or self.config.optimizer == "adamw_bf16":  # whose norms are to be float32
             return self.shares.clip(named, most)
         norm = torch.nn.utils.get_total_norm([each.grad for each in named.values() if each.grad is not None],
                                              foreach=True)

@@ -42,7 +42,7 @@ class Group:
         gradients = [local_part(parameter.grad) for parameter in parameters if parameter.grad is not None]
         if self.world == 1 or not gradients:
             return
-        flat = torch.cat([gradient.flatten() for gradient in gradients])
+        flat = torch.cat([gradient.flatten() for gradient in gradients]).float()  # those of bfloat16 too
         dist.all_reduce(flat, group=group)
         parts = flat.split([gradient.numel() for gradient in gradients])
         for gradient, part in zip(gradients, parts, strict=True):

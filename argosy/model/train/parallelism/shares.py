@@ -61,7 +61,7 @@ class Shares:
     def clip(self, named: Mapping[str, Any], limit: float) -> Tensor:
         """Scale the gradients to a norm, over all weights and processes, of `limit` at most; returns that before."""
         grads = [local_part(each.grad) for each in named.values()]
-        norms = torch.stack(torch._foreach_norm(grads)).double()
+        norms = torch.stack(torch._foreach_norm(grads, 2, torch.float32)).double()
         copies = torch.tensor([self.copies(name, each) for name, each in named.items()], device=norms.device)
         norm = self._mesh.group.sum((norms.square() / copies).sum()).sqrt().float()
         torch._foreach_mul_(grads, (limit / (norm + 1e-6)).clamp(max=1.0))  # as torch's clip_grad_norm_ does

@@ -34,6 +34,8 @@ class Job:
     """Whether the scores are kept (plain), or made anew in the backward (FlashAttention, Dao et al. 2022)."""
     galore_rank: float = 0.25
     """Rank of a gradient over a matrix's shorter side, with optimizer=galore."""
+    compensated: bool = True
+    """Whether optimizer=adamw_bf16 keeps beside each weight what rounding takes."""
 
     @property
     def divisible(self) -> bool:
@@ -43,7 +45,12 @@ class Job:
     @property
     def shardable(self) -> bool:
         """Whether fsdp does, which puts Muon's matrices together."""
-        return self.optimizer in ("adamw", "muon")
+        return self.optimizer in ("adamw", "muon", "adamw_bf16")
+
+    @property
+    def number(self) -> int:
+        """Bytes of a weight, of its gradient and of each of AdamW's moments."""
+        return 2 if self.optimizer == "adamw_bf16" else FLOAT
 
     @property
     def casts(self) -> bool:
@@ -122,7 +129,7 @@ def read_job(config: Mapping[str, Any], model: Architecture, *, on_cpu: bool = F
     return Job(model, length, config["global_batch_size"], micro, config["tokens"], config["optimizer"],
                "float32" if config["dtype"] == "float32" else "autocast",
                config["document_mask"] and attention in ("eager", "sdpa"), "plain" if attention == "eager" else "fused",
-               config["galore"]["rank"])
+               config["galore"]["rank"], config["rounding"] == "kahan")
 
 
 def engine_of(config: Mapping[str, Any], *, on_cpu: bool) -> str:

@@ -13,6 +13,7 @@ CUDA_CONTEXT = 1.3e9  # context and kernels, as "Model training anatomy" of tran
 BUCKET = 500_000_000  # numbers of DeepSpeed's reduce_bucket_size and allgather_bucket_size, by default
 LIVE = 1_000_000_000  # and of stage3_max_live_parameters
 HIDDEN = ("attention", "mlp", "router", "experts")  # parts whose matrices have an optimizer of their own
+WHOLE, WIDENED = 2**24, 60  # numbers that argosy/model/train/optim/narrow.py widens at once, bytes of each
 CHUNK = 256  # tokens whose logits argosy/model/train/layers/loss.py holds at once
 
 
@@ -63,7 +64,7 @@ def uncut(job: Job, layout: Layout) -> float:
 
 
 def moments(job: Job, weight: Weight) -> float:
-    """Return the bytes that the optimizer keeps of a parameter, its float32 copy aside."""
+    """Return the bytes that the optimizer keeps of a parameter, its float32 copy aside, rounding's with Kahan's."""
     hidden = weight.is_matrix and weight.part in HIDDEN
     if job.optimizer == "muon" and hidden:
         return FLOAT  # Jordan et al. 2024: a momentum alone
@@ -74,13 +75,13 @@ def moments(job: Job, weight: Weight) -> float:
     if job.optimizer == "galore" and hidden:  # Zhao et al. 2024: two moments and the projector
         short, long = sorted((weight.rows, weight.columns))
         return job.galore_rank * FLOAT * (2 + short / long)
-    return 2 * FLOAT
+    return (3 if job.optimizer == "adamw_bf16" and job.compensated else 2) * job.number
 
 
 def states(job: Job, layout: Layout) -> dict[str, float]:
     """Return the bytes of weights, gradients and optimizer that a GPU holds, as ZeRO's stage divides them."""
     copy = FLOAT if layout.zero and layout.engine == "zero" else 0  # ZeRO's own partition
-    sizes = layout.gathered if copy else FLOAT, FLOAT
+    sizes = (layout.gathered, FLOAT) if copy else (job.number, job.number)
     if copy and layout.zero == 1 and layout.gathered < FLOAT:  # those of a micro-batch, beside their sum
         sizes = layout.gathered, FLOAT + layout.gathered
     found = dict.fromkeys(("weights", "gradients", "optimizer"), 0.0)
@@ -112,7 +113,7 @@ def _tokens(job: Job, layout: Layout) -> int:
 
 def _casts(job: Job, layout: Layout, *, whole: bool) -> float:
     """Count the copies of matrices in the products' precision, of all blocks or of one."""
-    if not job.casts or layout.gathered < FLOAT:
+    if not job.casts or min(layout.gathered, job.number) < FLOAT:
         return 0.0
     inner = sum(size for weight, size, _ in on_gpu(job, layout)
                 if weight.is_matrix and weight.part not in ("embedding", "head"))
@@ -149,7 +150,8 @@ def _logits(job: Job, layout: Layout) -> float:
     rows = tokens * hidden * (FLOAT + copies + job.product)
     chunk = min(tokens, CHUNK) * vocab * (4 + copies)
     work = 2 * chunk if tokens > CHUNK else chunk  # one is there until the next is made
-    return rows + vocab * hidden * (FLOAT + copies) + max(work, chunk + job.product * vocab * hidden)
+    kept = FLOAT + copies * (job.number == FLOAT)  # the gradient, and the weights where they are not that already
+    return rows + vocab * hidden * kept + max(work, chunk + job.product * vocab * hidden)
 
 
 def _head(job: Job, layout: Layout) -> float:
@@ -199,9 +201,14 @@ def _end_of_backward(job: Job, layout: Layout, gradients: float) -> dict[str, fl
 
 
 def _update(job: Job, layout: Layout, gradients: float) -> dict[str, float]:
-    work = {"muon": _orthogonalization, "galore": _decomposition}.get(job.optimizer)
+    work = {"muon": _orthogonalization, "galore": _decomposition, "adamw_bf16": _widening}.get(job.optimizer)
     return {"gradients": gradients, "communication": _buffers(job, layout)["update"],
             "optimizer's work": work(job, layout) if work else 0.0}
+
+
+def _widening(job: Job, _: Layout) -> float:
+    """Count what AdamW in bfloat16 makes in float32 of a piece of a weight."""
+    return WIDENED * min(WHOLE, max(each.rows * each.columns for each in job.model.weights()))
 
 
 def _decomposition(job: Job, _: Layout) -> float:
@@ -233,10 +240,11 @@ def _gathered(job: Job, layout: Layout, count: float, blocks: int) -> dict[str, 
     around, attention = (sum(size for weight, size, _ in on_gpu(job, layout) if weight.part in parts)
                          for parts in (("embedding", "head"), ("attention",)))
     block, half = (count - around) / blocks, max(attention, count - around - attention) / blocks
-    here, stay = layout.gathered * block, 0.0 if layout.reshard else layout.gathered * (count - around)
-    return {"loss": FLOAT * around + (stay or here),
-            "backward": FLOAT * around + (stay or 2 * here) + FLOAT * (block + half),
-            "end": 2 * FLOAT * around + FLOAT * block + stay}
+    each = min(layout.gathered, job.number)
+    here, stay = each * block, 0.0 if layout.reshard else each * (count - around)
+    return {"loss": job.number * around + (stay or here),
+            "backward": job.number * around + (stay or 2 * here) + FLOAT * (block + half),
+            "end": (FLOAT + job.number) * around + FLOAT * block + stay}
 
 
 def _buffers(job: Job, layout: Layout) -> dict[str, float]:
@@ -246,7 +254,7 @@ def _buffers(job: Job, layout: Layout) -> dict[str, float]:
     if layout.data * layout.context == 1:
         return none
     if layout.engine in ("torch", "local"):  # all gradients as one tensor
-        return {**none, "update": FLOAT * count}
+        return {**none, "update": (FLOAT + job.number % FLOAT) * count}
     blocks = -(-job.model.layers // layout.pipeline)
     if layout.engine == "fsdp" and layout.pipeline == 1:
         return {**none, **_gathered(job, layout, count, blocks)}

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 from peft import PeftModel
+from safetensors.torch import load_file
 
 from argosy.core.store.files import read_record
 from argosy.core.store.goodput import attempts_of, goodput
@@ -57,6 +58,7 @@ STEPS: dict[str, tuple[str, dict[str, Any]]] = {
     "grpo": ("rlhf", {**RLHF, "method": "grpo", "max_steps": 8, "staleness": 1}),
 }
 FSDP: dict[str, Any] = {"engine": "fsdp"}
+BF16 = {"optimizer": "adamw_bf16", "dtype": "bfloat16"}
 ZERO_3: dict[str, Any] = {"engine": {"name": "zero", "stage": 3}}
 LONG = {"processes": 3, "max_steps": 60}  # of three, the order of a sum counts; and there is time to stop them
 
@@ -182,7 +184,8 @@ def test_what_a_kill_cost_is_told(given: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("name", "fields"), [
     ("pretrain", {"tokens": 100 * 256}), ("sft", LONG),
-    ("adapted", {"tokens": 100 * 128, "processes": 2, "engine": "fsdp"}), ("grpo", {"max_steps": 24})])
+    ("adapted", {"tokens": 100 * 128, "processes": 2, "engine": "fsdp"}), ("grpo", {"max_steps": 24}),
+    ("pretrain", {"tokens": 100 * 256, "processes": 2, "engine": "fsdp", **BF16, "rounding": "stochastic"})])
 def test_a_step_that_is_to_stop_saves_and_no_step_is_done_twice(given: Path, tmp_path: Path, name: str,
                                                                 fields: dict[str, Any]) -> None:
     often = {**fields, "log_every": 1, "save_every": 10**6}
@@ -229,6 +232,21 @@ def test_deepspeeds_bfloat16_keeps_float32_weights(given: Path, stage: int) -> N
     assert [found[key] for key in norms] == pytest.approx([plain[key] for key in norms], rel=0.02)
     weights = load_model(run / "checkpoints/p100").parameters()
     assert all((each != each.bfloat16().float()).any() for each in weights)
+
+
+@pytest.mark.parametrize(("name", "fields"), [
+    ("pretrain", {"engine": "ddp"}), ("pretrain", {**FSDP, "rounding": "stochastic"}),
+    ("pretrain", {"tensor_parallel": 2}), ("pretrain", {**FSDP, "pipeline_parallel": 2, "processes": 4}),
+    ("experts", {"expert_parallel": 2, **FSDP}), ("sft", {"processes": 1}), ("taught", FSDP)])
+def test_bfloat16_weights_learn_what_float32_does_over_processes_too(given: Path, name: str, fields: dict[str, Any]
+                                                                     ) -> None:
+    """Within what the rounding of gradients and of products does; what is exported has been trained."""
+    run = whole(given, name, **{"processes": 2, **BF16, **fields})
+    found, plain = metrics(run), metrics(whole(given, name))
+    losses = [key for key in plain if re.match("train/loss|heldout/(nats|.*_loss$)", key[0])]
+    assert [found[key] for key in losses] == pytest.approx([plain[key] for key in losses], rel=0.005)
+    weights = load_file(next(run.glob("checkpoints/*/model.safetensors")))
+    assert {each.dtype for each in weights.values()} == {torch.bfloat16}
 
 
 @pytest.mark.parametrize("fields", [{}, {"processes": 2, **FSDP}, {"processes": 2, **ZERO_3}])

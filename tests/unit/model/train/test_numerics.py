@@ -10,11 +10,12 @@ import pytest
 import torch
 
 from argosy.core.errors import InputError
-from argosy.model.train import blocks, optim, precision
+from argosy.model.train import blocks, precision
 from argosy.model.train.config import ContinueConfig, TrainConfig
 from argosy.model.train.config.model import ModelConfig
 from argosy.model.train.config.numerics import GaLoreConfig
 from argosy.model.train.engines.torch import LossScale
+from argosy.model.train.optim import narrow
 from argosy.model.train.phase import build_model
 from argosy.model.train.precision import set_precision
 from argosy.model.train.state import carry_optimizer, keep_optimizer
@@ -173,13 +174,17 @@ class _Momentum8bit(torch.optim.Optimizer):
 def test_an_optimizer_goes_on_in_equal_bytes(tmp_path: Path, torchao: dict[str, ModuleType],
                                              monkeypatch: pytest.MonkeyPatch) -> None:
     torchao["torchao.optim"].AdamW8bit = _Momentum8bit  # type: ignore[attr-defined]
-    monkeypatch.setattr(optim, "no_compiler", lambda device: "")
+    monkeypatch.setattr(narrow, "no_compiler", lambda device: "")
     for optimizer in ("adafactor", "adamw_8bit"):
         goes_on(tmp_path / optimizer, optimizer=optimizer)
     goes_on(tmp_path, optimizer="galore", galore={"update_gap": 3})  # the state is between two projectors
+    for rounding in ("kahan", "stochastic"):
+        goes_on(tmp_path / rounding, optimizer="adamw_bf16", rounding=rounding, dtype="bfloat16")
 
 
-@pytest.mark.parametrize("fields", [{}, {"optimizer": "muon"}, {"optimizer": "adafactor"}, {"optimizer": "galore"}])
+@pytest.mark.parametrize("fields", [
+    {}, {"optimizer": "muon"}, {"optimizer": "adafactor"}, {"optimizer": "galore"},
+    {"optimizer": "adamw_bf16", "dtype": "bfloat16"}])
 def test_a_phase_with_the_optimizer_of_the_one_before_is_one_run(tmp_path: Path, fields: dict[str, Any]) -> None:
     whole, before, after = (tiny_engine(keep_optimizer=True, **fields) for _ in range(3))
     for step in range(2):

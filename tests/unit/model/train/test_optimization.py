@@ -3,6 +3,7 @@
 import math
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from transformers import get_scheduler
 
 from argosy.model.train.config import TrainConfig
 from argosy.model.train.config.model import ModelConfig
-from argosy.model.train.optim import GaLoreAdamW, MuonAdamW, learning_rate, make_optimizer, set_rate
+from argosy.model.train.optim import GaLoreAdamW, MuonAdamW, learning_rate, make_optimizer, narrow, set_rate
 from argosy.model.train.phase import build_model, lengthen
 from argosy.model.train.precision import _in_float32, speed_up_bfloat16
 from argosy.model.weights.adapters import LoRAConfig
@@ -99,6 +100,69 @@ def test_galore_is_adamw_in_the_space_of_a_gradient_s_largest_singular_vectors()
         torch.testing.assert_close(parameter.detach().double().numpy(), weight, rtol=0, atol=1e-6)
 
 
+def hashed(numbers: Any) -> Any:
+    """MurmurHash3's last steps, in numpy's whole numbers."""
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)):
+        numbers = (numbers ^ (numbers >> np.uint32(shift))) * np.uint32(factor)
+    return numbers
+
+
+def as_bfloat16(numbers: Any, bits: Any = None) -> Any:
+    """Rounded to nearest, ties to even, or up where the 16 `bits` exceed what is left."""
+    whole = numbers.view(np.uint32)
+    more = 0x7FFF + (whole >> np.uint32(16) & np.uint32(1)) if bits is None else bits
+    return (whole + more.astype(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
+
+
+@pytest.mark.parametrize("rounding", ["kahan", "stochastic"])
+def test_adamw_in_bfloat16_is_that_of_numpy_for_any_cut(rounding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(narrow, "CHUNK", 24)  # a few rows at a time
+    generator, one = np.random.default_rng(0), np.float32(1)
+    weight = as_bfloat16(generator.normal(size=(7, 24)).astype(np.float32))
+    cuts = [(slice(0, 4), slice(0, 24)), (slice(4, 7), slice(0, 10)), (slice(4, 7), slice(10, 24))]
+    parts = [torch.nn.Parameter(torch.tensor(weight[cut]).bfloat16()) for cut in cuts]
+    made = narrow.AdamWBF16([{"params": parts, "weight_decay": 0.1}], rounding, 5, lr=1e-3, betas=(0.9, 0.999))
+    made.located = {part: ("w", [each.start for each in cut], (7, 24)) for part, cut in zip(parts, cuts, strict=True)}
+    places = np.arange(7 * 24, dtype=np.uint32).reshape(7, 24) * np.uint32(0x9E3779B1)
+    mean = square = lost = np.zeros((7, 24), np.float32)
+    for step in range(1, 21):
+        gradient = as_bfloat16(generator.normal(size=(7, 24)).astype(np.float32))
+        for part, cut in zip(parts, cuts, strict=True):
+            part.grad = torch.tensor(gradient[cut]).bfloat16()
+        made.step()
+        key = hashed(np.array([step * 0x9E3779B1 % 2**32 ^ crc32(b"5/w") ^ 2**31], np.uint32))
+        bits = hashed(places + key)
+        mean = mean + np.float32(0.1) * (gradient - mean)
+        square = square + np.float32(0.001) * (gradient * gradient - square)
+        change = mean / (1 - np.float32(0.9)**step) / (np.sqrt(square / (1 - np.float32(0.999)**step)) + 1e-8 * one)
+        exact = (weight + lost) * (one - np.float32(1e-4)) - np.float32(1e-3) * change
+        mean, square = as_bfloat16(mean), as_bfloat16(square, bits >> np.uint32(16))
+        weight = as_bfloat16(exact, None if rounding == "kahan" else bits & np.uint32(0xFFFF))
+        lost = as_bfloat16(exact - weight) if rounding == "kahan" else lost
+    for kind, expected in (("", weight), ("exp_avg", mean), ("exp_avg_sq", square), ("compensation", lost)):
+        for part, cut in zip(parts, cuts, strict=True):
+            found = made.state[part].get(kind, torch.zeros_like(part)) if kind else part.detach()
+            near = np.isclose(found.float().numpy(), expected[cut], rtol=2**-8 if kind != "compensation" else 0.1)
+            assert near.mean() > 0.97, kind  # the last bit of a float32 result may round to another number
+
+
+def test_rounding_at_random_is_right_on_average_and_draws_anew_at_each_step() -> None:
+    numbers = torch.tensor([1 / 3, -1e-3, 70000.5, 1e-39, 1.0, math.inf, math.nan]).view(-1, 1)
+    made = narrow.rounded(numbers.expand(-1, 2**16).contiguous(), torch.arange(2**16, dtype=torch.int32)).double()
+    torch.testing.assert_close(made, made.bfloat16().double(), rtol=0, atol=0, equal_nan=True)
+    torch.testing.assert_close(made.mean(1), numbers[:, 0].double(), rtol=1e-12, atol=0, equal_nan=True)
+    parameter = torch.nn.Parameter(torch.full((100, 100), 1.0).bfloat16())
+    groups = [{"params": [parameter], "weight_decay": 0.0}]
+    trained = narrow.AdamWBF16(groups, "stochastic", 0, lr=1e-5, betas=(0.0, 0.999))
+    trained.located = {parameter: ("w", (0, 0), (100, 100))}
+    for _ in range(100):
+        parameter.grad = torch.ones_like(parameter)
+        trained.step()
+    walked = 1 - parameter.detach().double()
+    assert float(walked.mean()) == pytest.approx(1e-3, rel=0.05)  # each step is 1/390 of bfloat16's last place
+    assert float(walked.std()) == pytest.approx((1e-3 * 2**-8) ** 0.5, rel=0.1)  # as of steps that are independent
+
+
 @pytest.mark.parametrize("optimizer", ["adamw", "muon", "galore"])
 def test_only_hidden_matrices_decay_and_every_parameter_is_trained(optimizer: Any) -> None:
     model = tiny()
@@ -160,6 +224,10 @@ def test_lengthening_keeps_the_weights_and_slows_the_rotations() -> None:
     ({"optimizer": "galore", "engine": "fsdp"}, "needs whole matrices, and engine=fsdp may cut .*: set engine=torch"),
     ({"galore": {"rank": 0.5}}, "galore is for optimizer=galore, and this is adamw: set that, or leave"),
     ({"optimizer": "adamw_8bit", "engine": "fsdp"}, "needs whole blocks of 256 .* engine=fsdp .*: set engine=torch"),
+    ({"optimizer": "adamw_bf16", "engine": "zero"}, "is for engine=torch, ddp and fsdp, and engine=zero keeps float32"),
+    ({"optimizer": "adamw_bf16", "dtype": "float32"}, "optimizer=adamw_bf16 is with dtype=bfloat16, .* or leave optim"),
+    ({"optimizer": "adamw_bf16", "frozen": ["lm_head"]}, "frozen exports .* optimizer=adamw_bf16 rounds them"),
+    ({"rounding": "stochastic"}, "rounding is for optimizer=adamw_bf16, and this is adamw: set that, or leave it out"),
     ({"dtype": "float16", "engine": "zero"}, "engine=torch, ddp and fsdp alone: .* or dtype=bfloat16"),
     ({"fp8": True, "dtype": "float32"}, "fp8=true is with dtype=bfloat16, and this is float32"),
     ({"compile": True, "recompute": "selective"}, "compile=true and recompute=selective exclude each other"),

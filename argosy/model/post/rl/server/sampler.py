@@ -7,8 +7,6 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from argosy.core.errors import ArgosyError, Stopped
 from argosy.core.store.files import temporary_of
 from argosy.core.store.step_files import SERVER_LOG
@@ -125,13 +123,13 @@ class VLLMSampler(Sampler):
 
     def _write(self, model: Any, directory: Path) -> None:
         directory.mkdir(parents=True)
-        dtype, whole = getattr(torch, self._stage.config.dtype), whole_weights(model)
+        whole = whole_weights(model)
         before = dict(vars(model.config))
         if not model.config.model_type.startswith("gemma"):  # which vLLM has no output layer for
             # A tied one keeps, in vLLM 0.32, the weights of the start whenever others are loaded.
             whole |= {name: whole[source].clone() for name, source in model.all_tied_weights_keys.items()}
             model.config.tie_word_embeddings = False
-        save_weights(model, directory, ((name, each.to(dtype)) for name, each in whole.items()))
+        save_weights(model, directory, whole.items(), self._stage.config.dtype)
         vars(model.config).clear()  # the writer of config.json leaves no trace in a model that is trained on
         vars(model.config).update(before)
         if self._client is None:

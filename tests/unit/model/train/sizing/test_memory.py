@@ -56,6 +56,7 @@ def test_optimizers_keep_what_they_keep() -> None:
     assert kept("adafactor") < 0.1
     assert 2 < kept("galore") < 3  # a quarter of the moments, and projectors; the embedding's moments are whole
     assert 4 < kept("muon") < 8
+    assert kept("adamw_bf16") == 6  # with Kahan's
 
 
 def test_the_first_stage_of_a_pipeline_holds_as_many_samples_as_there_are_stages() -> None:
@@ -142,6 +143,7 @@ CASES = {
     "bfloat16-long": Case({}, {"dtype": "bfloat16", **LONG}, 1024),
     "bfloat16-recompute": Case({"hidden_size": 128}, {"dtype": "bfloat16", **LONG, **FULL}, 1024),
     "muon": Case(WIDE, {"optimizer": "muon", "global_batch_size": 1}, 1024),
+    "adamw_bf16": Case(WIDE, {"optimizer": "adamw_bf16", "dtype": "bfloat16", "global_batch_size": 1}, 1024),
     "qwen3": Case({"model_type": "qwen3"}, LONG),
     "mistral": Case({"model_type": "mistral", "num_key_value_heads": 1}, {"dtype": "bfloat16", **LONG}),
     "qwen2": Case({"model_type": "qwen2", "tie_word_embeddings": False}, {"dtype": "bfloat16"}),

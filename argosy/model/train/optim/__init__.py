@@ -16,10 +16,8 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.optim.adamw import adamw as update_adamw
 
-from argosy.core.errors import InputError
-from argosy.core.step.machine import missing
-from argosy.model.train.blocks import no_compiler
 from argosy.model.train.config import TrainConfig
+from argosy.model.train.optim.narrow import AdamWBF16, make_8bit
 from argosy.model.train.parallelism import Group, local_part
 
 MOMENTUM = 0.95
@@ -158,7 +156,9 @@ def make_optimizer(model: Any, config: TrainConfig) -> torch.optim.Optimizer:
     if config.optimizer == "adafactor":  # its rate is a share of the root mean square of a parameter
         return torch.optim.Adafactor(groups, lr=config.learning_rate)
     if config.optimizer == "adamw_8bit":
-        return _adamw_8bit(groups, config)
+        return make_8bit(groups, config)
+    if config.optimizer == "adamw_bf16":
+        return AdamWBF16(groups, config.rounding, config.seed, lr=config.learning_rate, betas=adamw["betas"])
     return torch.optim.AdamW(groups, **adamw)
 
 
@@ -170,18 +170,6 @@ def _rated(model: Any, config: TrainConfig, groups: list[dict[str, Any]]) -> lis
     return [{**group, "params": chosen, "rate": rate} for group in groups
             for own, rate in ((False, 1.0), (True, config.lora.rate_ratio))
             if (chosen := [each for each in group["params"] if (id(each) in second) is own])]
-
-
-def _adamw_8bit(groups: list[dict[str, Any]], config: TrainConfig) -> torch.optim.Optimizer:
-    if problem := missing({"optimizer": config.optimizer}, "torchao"):
-        raise InputError(problem)
-    [device, *_] = {each.device for group in groups for each in group["params"]}
-    if problem := no_compiler(device):  # it compiles its update
-        raise InputError(f"optimizer=adamw_8bit: {problem}; or set optimizer=adafactor")
-    from torchao.optim import AdamW8bit
-
-    made: torch.optim.Optimizer = AdamW8bit(groups, lr=config.learning_rate, betas=(config.beta1, config.beta2))
-    return made
 
 
 def learning_rate(config: TrainConfig, step: int) -> float:
@@ -236,7 +224,7 @@ class UpdateSize:
         """Measure what changes inside of these parts of the weights."""
         rows = [(part.flatten(0, -2) if part.ndim > 1 else part.view(-1, 1))[some]
                 for part, some in zip(parts, self._rows, strict=True)]
-        before = [each.clone() for each in rows]
+        before = [each.to(torch.promote_types(each.dtype, torch.float32), copy=True) for each in rows]
         whole = torch._foreach_norm(before)
         yield
         torch._foreach_sub_(before, rows)
