@@ -41,7 +41,7 @@ def set_precision(model: Any, config: "NumericsConfig", device: "torch.device") 
         raise InputError(f"fp8=true computes linear layers, and the experts of this model ({model.config.model_type}) "
                          "are none: set fp8=false")
     if config.weights_dtype == "bfloat16":
-        _to_bfloat16(model)
+        _to_bfloat16(model, device)
     if config.fp8:
         _to_float8(model)
 
@@ -85,11 +85,18 @@ def _to_float8(model: Any) -> None:
     convert_to_float8_training(model, module_filter_fn=fits)
 
 
-def _to_bfloat16(model: Any) -> None:
-    """Round the weights; what runs between the blocks stays float32, and so do the norms' results and gradients."""
+def _to_bfloat16(model: Any, device: "torch.device") -> None:
+    """Round the weights; what runs between the blocks stays float32, as do the norms' results and gradients. Outside
+    of autocast, as when answers are generated, all is bfloat16. Raises InputError: a CPU cannot."""
+    import torch
+
+    if device.type == "cpu" and any(isinstance(each, torch.nn.LayerNorm) for each in model.modules()):
+        raise InputError(f"optimizer=adamw_bf16 needs a GPU for {model.config.model_type} models, as a CPU's LayerNorm "
+                         "has inputs and weights of one precision: set optimizer=adamw")
     for parameter in model.parameters():
         parameter.data = parameter.data.bfloat16()
-    model.get_input_embeddings().register_forward_hook(lambda *given: given[-1].float())
+    model.get_input_embeddings().register_forward_hook(
+        lambda *given: given[-1].float() if torch.is_autocast_enabled(given[-1].device.type) else given[-1])
 
 
 @functools.cache

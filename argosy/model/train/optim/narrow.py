@@ -28,8 +28,7 @@ class AdamWBF16(torch.optim.Optimizer):
     of 1 - beta2 = 0.001 is a quarter of its last place. What is drawn is a hash of seed, step, weight and place in the
     whole weight, so that it is the same after a resumption and over layouts.
 
-    Attributes:
-        located: of each parameter its name, where the part that is here begins in the whole, and the whole's shape."""
+    `located`: of each parameter its name, where the part that is here begins in the whole one, and that one's shape."""
 
     def __init__(self, groups: Any, rounding: str, seed: int, **adamw: Any) -> None:
         super().__init__(groups, {"eps": 1e-8, **adamw})
