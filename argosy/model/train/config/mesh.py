@@ -67,9 +67,6 @@ class MeshConfig(ParallelConfig):
             return (f"pipeline_parallel times pipeline_interleave is {stages}, and the model has num_hidden_layers="
                     f"{blocks}, one for a stage at least: {blocks} stages at most")
         experts = shapes.get("num_local_experts") or shapes.get("num_experts")
-        if experts and self.pipeline_parallel > 1:
-            return (f"pipeline_parallel={self.pipeline_parallel} is not for a model of experts, whose routers' losses "
-                    "are of all its blocks: set pipeline_parallel=1")
         if self.expert_parallel > 1 and not experts:
             return f"expert_parallel={self.expert_parallel} needs a model of experts, and this has none: leave it out"
         return _indivisible("expert_parallel", self.expert_parallel, {"experts": experts} if experts else {})

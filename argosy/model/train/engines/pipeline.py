@@ -50,9 +50,11 @@ class PipelineEngine(TorchEngine):
         part = self._part(*TOKENS)
         samples, length = self.config.micro_batch, part.stop - part.start
         tokens = torch.empty(samples, length, dtype=torch.int64, device="meta")
-        states = torch.empty(samples, length, self.module.width, device="meta", requires_grad=True)
+        states = [torch.empty(samples, length, self.module.width, device="meta", requires_grad=True)]
+        if self.module.routing:
+            states.append(torch.empty(2 * self.module.routing.experts + 1, device="meta", requires_grad=True))
         return PipelineStage(stage, index, self.module.count, self.group.device, group=self.mesh.over("pipeline"),
-                             input_args=states if index else tokens, output_args=states)
+                             input_args=tuple(states) if index else tokens, output_args=tuple(states))
 
     @property
     def _parameters(self) -> list[tuple[str, Any]]:
@@ -62,14 +64,15 @@ class PipelineEngine(TorchEngine):
         inputs, goals, channels, *documents = tensors
         self._targets = targets
         self._sums = torch.zeros(self.module.channels, dtype=torch.float64, device=self.group.device)
-        given = {"documents": documents[0]} if documents else {}
+        given = {"targets": goals, **({"documents": documents[0]} if documents else {})}
         last = self.module.last is not None
         self._schedule.step(*([inputs] if self._first else []), return_outputs=False, **given,
                             **({"target": torch.stack([goals, channels], dim=1)} if last else {}))
         return self._sums
 
-    def _loss(self, hidden: Tensor, goals: Tensor) -> Tensor:
-        loss, sums = self.module.last.score(hidden, goals[:, 0], goals[:, 1])
+    def _loss(self, output: Any, goals: Tensor) -> Tensor:
+        hidden, routed = output if self.module.routing else (output, None)
+        loss, sums = self.module.last.score(hidden, goals[:, 0], goals[:, 1], routed=routed)
         self._sums += sums
         return loss / self._targets  # type: ignore[no-any-return]
 

@@ -6,6 +6,7 @@ tokens to the processes that hold the token's experts. No token is ever dropped,
 It is an experts function of transformers (5.x keeps the experts of a block as two tensors), by its name in
 `model.config._experts_implementation`."""
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -146,50 +147,64 @@ class Routing:
         self.experts: int = config.num_local_experts
         self.group: Any = None  # has the other tokens of this process's samples
         self._weights = (config.router_aux_loss_coef, getattr(config, "router_z_loss_coef", 0.0))
-        self._recorded: list[tuple[Tensor, Tensor]] | None = None
-        self._total: Tensor | float = 0.0
-        for each in mixtures(model):
-            each.gate.register_forward_hook(self._record)
+        self._recorded: list[tuple[int, Tensor, Tensor]] | None = None
+        self._total = torch.zeros(len(self.layers) * self.experts + 3, dtype=torch.float64)
+        for row, each in enumerate(mixtures(model)):
+            each.gate.register_forward_hook(partial(self._record, row))
 
-    def _record(self, _: Any, given: Any, made: tuple[Tensor, Tensor, Tensor]) -> None:
+    def _record(self, row: int, _: Any, given: Any, made: tuple[Tensor, Tensor, Tensor]) -> None:
         if self._recorded is not None:
-            self._recorded.append((made[0], made[2]))
+            self._recorded.append((row, made[0], made[2]))
 
     def begin(self) -> None:
         """Record the routers' decisions in the forward that follows."""
         self._recorded = []
 
-    def loss(self, targets: Tensor, shares: Tensor | None = None) -> Tensor:
-        """Return the weighted losses of the routers in the forward that was recorded, (), times its scored targets, or
-        the sum of their `shares`.
+    def sums(self, targets: Tensor, before: Tensor | None = None) -> Tensor:
+        """Return sums over the tokens and routers of the forward that was recorded, added to those of the blocks
+        `before`, (2 * experts + 1,): tokens sent to each expert, its probabilities (differentiable), log(Z)^2 (too).
 
-        Like the summed nats beside it, it becomes a mean when all micro-batches' sums are divided by the targets of
-        the global batch. `targets`: (samples, length); a token whose target is IGNORED is padding and does not
-        count. Where processes have parts of the samples, their losses sum to that of whole ones."""
+        `targets`: (samples, length); a token whose target is IGNORED is padding and does not count."""
         recorded, self._recorded = self._recorded or [], None
-        scored = targets.flatten() != IGNORED
-        number, mask = scored.sum(), scored.float()
-        sent, probability, penalty = [], mask.new_zeros(self.experts), mask.new_zeros(())
-        for logits, chosen in recorded:
+        mask = (targets.flatten() != IGNORED).float()
+        given = mask.new_zeros(2 * self.experts + 1) if before is None else before
+        counts, probability, penalty = given.split([self.experts, self.experts, 1])
+        load = mask.new_zeros(len(self.layers), self.experts)
+        for row, logits, chosen in recorded:
             logits = logits.float()
             probability = probability + mask @ logits.softmax(dim=-1)
             penalty = penalty + mask @ logits.logsumexp(dim=-1).square()
-            counts = mask.new_zeros(self.experts).index_add_(0, chosen.flatten(), mask.repeat_interleave(
-                chosen.shape[1]))
-            sent.append(counts)
-        load = torch.stack(sent)
-        sums = torch.cat([load.sum(dim=0), number[None], (number if shares is None else shares.sum())[None]]).double()
+            load[row].index_add_(0, chosen.flatten(), mask.repeat_interleave(chosen.shape[1]))
+        self._count(slice(-3), load.flatten())
+        return torch.cat([counts + load.sum(dim=0), probability, penalty])
+
+    def loss(self, targets: Tensor, shares: Tensor | None = None, sums: Tensor | None = None) -> Tensor:
+        """Return the weighted losses of the routers, (), times the scored targets, or the sum of their `shares`: in
+        the forward that was recorded, or of `sums` over all blocks.
+
+        Like the summed nats beside it, it becomes a mean when all micro-batches' sums are divided by the targets of
+        the global batch. Where processes have parts of the samples, their losses sum to that of whole ones."""
+        sums = self.sums(targets) if sums is None else sums
+        sent, probability, penalty = sums.split([self.experts, self.experts, 1])
+        number = (targets != IGNORED).sum()
+        share = number if shares is None else shares.sum()
+        whole = torch.cat([sent.detach(), number[None], share[None]]).double()
         if self.group is not None:  # of these there are no gradients
-            dist.all_reduce(sums, group=self.group)
-        *every, whole, share = sums.float().unbind()
-        rows = (whole * len(sent)).clamp(min=1)
+            dist.all_reduce(whole, group=self.group)
+        *every, count, share = whole.float().unbind()
+        rows = (count * len(self.layers)).clamp(min=1)
         balance = self.experts * (torch.stack(every) / rows) @ (probability / rows)
-        losses = torch.stack([balance, penalty / rows]) * whole
-        self._total = self._total + torch.cat([load.flatten(), losses.detach(), number[None]]).double()
-        return losses @ losses.new_tensor(self._weights) * (share / whole.clamp(min=1))
+        losses = torch.stack([balance, penalty[0] / rows]) * count
+        self._count(slice(-3, None), torch.cat([losses.detach(), number[None]]))
+        return losses @ losses.new_tensor(self._weights) * (share / count.clamp(min=1))
+
+    def _count(self, place: slice, values: Tensor) -> None:
+        self._total = self._total.to(values.device)
+        self._total[place] += values
 
     def take(self) -> Tensor:
         """Return sums over the forwards since the last time, (layers * experts + 3,), float64: tokens sent to each
-        expert of each layer, balance losses and z-losses times their targets, targets."""
-        total, self._total = self._total, 0.0
-        return total if isinstance(total, Tensor) else torch.zeros(len(self.layers) * self.experts + 3).double()
+        expert of each layer, balance losses and z-losses times their targets, targets. Of a pipeline, each stage has
+        the tokens of its own layers, and the last one the rest."""
+        total, self._total = self._total, torch.zeros_like(self._total)
+        return total

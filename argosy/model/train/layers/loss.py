@@ -204,8 +204,9 @@ class LossModule(PackedModel):
         return self.score(self.hidden(inputs, documents), targets, channels, taught)
 
     def score(self, hidden: Tensor, targets: Tensor, channels: Tensor | None = None,
-              taught: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Return the loss of hidden states, as `forward` does. `taught`: the teacher's, (tokens, its width)."""
+              taught: Tensor | None = None, routed: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return the loss of hidden states, as `forward` does. `taught`: the teacher's, (tokens, its width); `routed`:
+        the routers' sums, of all stages of a pipeline."""
         weight = self.model.get_output_embeddings().weight
         rows, goals = hidden.flatten(0, 1), targets.flatten()
         if channels is not None and self.skips_ignored:
@@ -219,7 +220,7 @@ class LossModule(PackedModel):
             apart = self.teacher.divergence(rows, weight, taught, each, self._dtype)
             loss = (1 - self.teacher.share) * loss + self.teacher.share * apart
         if self.routing and self.training:
-            loss = loss + self.routing.loss(targets, None if shares is None else shares * (goals != IGNORED))
+            loss = loss + self.routing.loss(targets, None if shares is None else shares * (goals != IGNORED), routed)
         if channels is None:
             return loss, nats
         return loss, sum_by_channel(nats, channels, self.channels)

@@ -47,9 +47,13 @@ class Stage(nn.Module):
             model.set_output_embeddings(None)
         self.loss = loss.around(model)
 
-    def forward(self, given: Tensor, documents: Tensor | None = None) -> Tensor:
-        """Return hidden states, (samples, length, hidden_size), of tokens (samples, length) or of hidden states."""
-        return self.loss.hidden(given, documents)
+    def forward(self, given: Tensor, routed: Tensor | None = None, documents: Tensor | None = None,
+                targets: Tensor | None = None) -> Tensor | tuple[Tensor, Tensor]:
+        """Return hidden states, (samples, length, hidden_size), of tokens (samples, length) or of hidden states. Where
+        experts train on `targets`, (samples, length), it adds their routers' sums to those of the stages before
+        (`routed`), and returns these too."""
+        hidden, routing = self.loss.hidden(given, documents), self.loss.routing
+        return (hidden, routing.sums(targets, routed)) if routing and targets is not None else hidden
 
 
 def _leave_out(decoder: Any, names: list[str]) -> None:
@@ -79,7 +83,7 @@ class Pipeline(nn.Module):
     def __init__(self, loss: LossModule, mesh: Mesh, each: int) -> None:
         """Cut the model of `loss` into `each` stages a process."""
         super().__init__()
-        self.channels, self._mesh = loss.channels, mesh
+        self.channels, self.routing, self._mesh = loss.channels, loss.routing, mesh
         self._ranks = [int(rank) for rank in dist.get_process_group_ranks(mesh.over("pipeline"))]
         self.count = len(self._ranks) * each
         layers = loss.model.config.num_hidden_layers

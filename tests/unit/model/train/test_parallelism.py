@@ -60,7 +60,7 @@ def described(kind: str) -> ModelConfig:
 @pytest.mark.parametrize(("kind", "sizes"), [
     *product(("llama", "qwen3", "gpt_neox"), ({"tensor": 4}, {"tensor": 2, "sequence": 2},
                                               {"pipeline": 4, "tensor": 2})),
-    ("qwen3_moe", {"expert": 4, "tensor": 2}), ("mixtral", {"expert": 8})])
+    ("qwen3_moe", {"expert": 4, "tensor": 2}), ("mixtral", {"expert": 8}), ("mixtral", {"pipeline": 4, "expert": 4})])
 def test_a_process_holds_what_the_planner_says(world: Group, kind: str, sizes: dict[str, int]) -> None:
     model, mesh = make(kind), Mesh(world, sizes)
     Shares(model, mesh)
@@ -78,7 +78,7 @@ def test_a_process_holds_what_the_planner_says(world: Group, kind: str, sizes: d
     if not {"sequence", "expert"} & sizes.keys():  # where documents end, and who is routed where, is read
         stage = trained.stages[0] if "pipeline" in sizes else loss.hidden
         tokens = torch.zeros(2, whole, dtype=torch.int64)
-        assert stage(tokens[:, :64], tokens).shape == (2, 64, 512)
+        assert stage(tokens[:, :64], documents=tokens).shape == (2, 64, 512)
 
 
 @pytest.mark.parametrize("sizes", [{}, {"tensor": 2}, {"pipeline": 2, "sequence": 2}, {"expert": 4, "tensor": 2}])
