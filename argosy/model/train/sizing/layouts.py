@@ -89,7 +89,8 @@ def ladder(job: Job, gpus: int, per_node: int) -> Iterator[Layout]:
     """Yield the layouts of `gpus` in the order in which they are tried."""
     for recompute in ("none", "full"):
         for layout in (*_divided(job, gpus), *_parallel(job, gpus, per_node)):
-            yield replace(layout, recompute=recompute)
+            if layout.pipeline == 1 or job.global_batch_size % (layout.data * layout.pipeline) == 0:
+                yield replace(layout, recompute=recompute)
 
 
 def _divided(job: Job, gpus: int) -> Iterator[Layout]:
@@ -112,30 +113,40 @@ def _parallel(job: Job, gpus: int, per_node: int) -> Iterator[Layout]:
     node = min(gpus, per_node)
     widths = divisors(model.kv_heads, divisors(model.heads, divisors(gpus, (2, 4, 8, 16))))
     widths = [width for width in widths if width <= node]
-    if model.experts and job.shardable:  # the others need whole tensors, of all experts
-        for expert in divisors(model.experts, divisors(gpus, range(2, node + 1))):
-            yield Layout(gpus, expert=expert, engine="torch")
-            if gpus > expert:
-                yield Layout(gpus, expert=expert, zero=3, engine="fsdp")
+    # other optimizers need whole tensors, of all experts
+    experts = divisors(model.experts, divisors(gpus, range(2, node + 1))) if model.experts and job.shardable else []
+    for expert in experts:
+        yield from _also_sharded(Layout(gpus, expert=expert, engine="torch"))
     if not job.divisible:  # they need whole matrices
         widths = []
     for width in widths:
         several = gpus > width
         yield Layout(gpus, tensor=width, zero=3 if several else 0, engine="fsdp" if several else "torch")
     width = max(widths, default=1)
-    for stages in divisors(model.layers, divisors(gpus // width, range(2, gpus // width + 1))):
-        yield Layout(gpus, tensor=width, pipeline=stages, engine="torch")
-        if gpus > width * stages:
-            yield Layout(gpus, tensor=width, pipeline=stages, zero=3, engine="fsdp")
+    for stages in divisors(model.layers, divisors(gpus, range(2, gpus + 1))):
+        for expert in divisors(gpus // stages, experts):
+            yield from _also_sharded(Layout(gpus, pipeline=stages, expert=expert, engine="torch"))
+        if gpus % (width * stages) == 0:
+            yield from _also_sharded(Layout(gpus, tensor=width, pipeline=stages, engine="torch"))
+
+
+def _also_sharded(layout: Layout) -> Iterator[Layout]:
+    """Yield a layout, and with FSDP2 where several processes have some of the same weights."""
+    yield layout
+    if layout.data > 1:
+        yield replace(layout, zero=3, engine="fsdp")
 
 
 def fit(job: Job, layout: Layout, usable: float) -> Proposal:
-    """Try the job's micro-batch, then smaller ones, which change no result and cost the least.
+    """Try the job's micro-batch, then smaller ones, which change no result and cost the least, of which a step has a
+    multiple of a pipeline's stages.
 
     Returns the first that fits in `usable` bytes, or that of one sample, which does not."""
     samples = layout.micro_batch(job)
     for micro in (each for each in range(samples, 0, -1) if samples % each == 0):
         tried = replace(job, micro_batch_size=micro)
+        if layout.accumulation(tried) % layout.pipeline and micro > 1:
+            continue
         found = memory(tried, layout)
         if found.total <= usable:
             break

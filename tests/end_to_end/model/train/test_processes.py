@@ -37,7 +37,8 @@ RLHF = {**LEARN, "max_steps": 4, "save_every": 2, "rewards": {"ended": 1}, "max_
 STEPS: dict[str, tuple[str, dict[str, Any]]] = {
     "pretrain": ("pretrain", PRETRAIN),
     "experts": ("pretrain", {**PRETRAIN, "model": {**PRETRAIN["model"], "model_type": "qwen3_moe",
-                                                   "experts": {"count": 4, "per_token": 2, "balance_loss": 0.1}}}),
+                                                   "experts": {"count": 4, "per_token": 2, "balance_loss": 0.1,
+                                                               "router_z_loss": 0.05}}}),
     "whole_attention": ("pretrain", {**PRETRAIN, "model": {**PRETRAIN["model"], "model_type": "olmo2"}}),
     "long_context": ("long_context", {**CONTINUED, "tokens": 8 * 160, "sequence_length": 20, "save_every": 100,
                                       "exports": [1.0]}),
@@ -208,6 +209,7 @@ def test_a_step_that_is_to_stop_saves_and_no_step_is_done_twice(given: Path, tmp
     ("pretrain", {"tensor_parallel": 2, "sequence_parallel": 2, "sequence_attention": "gather", "processes": 4}),
     ("pretrain", {"engine": "fsdp", "pipeline_parallel": 2, "processes": 4, "pipeline_schedule": "zero_bubble"}),
     ("experts", {"expert_parallel": 2, "engine": "fsdp", "processes": 4}),
+    ("experts", {"expert_parallel": 2, "pipeline_parallel": 2, "pipeline_schedule": "zero_bubble", "processes": 4}),
     ("long_context", ZERO_3), ("adapted", FSDP), ("longer", FSDP), ("frozen", FSDP), ("frozen", ZERO_3),
     ("sft", {"processes": 3}), ("taught", FSDP), ("taught", ZERO_3), ("dpo", ZERO_3), ("kto", {}),
     ("reward_model", FSDP), ("ppo", FSDP), ("grpo", ZERO_3)])

@@ -15,6 +15,7 @@ from argosy.corpus.tokens.windows import IGNORED
 from argosy.model.train.config.model import ModelConfig
 from argosy.model.train.layers.experts import parallelize_experts
 from argosy.model.train.layers.loss import LossModule
+from argosy.model.train.parallelism.pipeline import Stage, spread
 from argosy.model.train.phase import build_model
 from steps import pretrain
 from tests.training_fixtures import Recorder, digests, make_data, run_here
@@ -76,6 +77,28 @@ def test_loss_and_gradients_are_transformers_own_over_micro_batches_by_their_tar
             for i, t in batches) / 57, abs=1e-5)
     loss, _ = module(*batches[0])
     assert float(loss.detach() / 25) == pytest.approx(float(theirs(reference, *batches[0]).detach()), abs=1e-5)
+
+
+def test_stages_pass_on_what_the_losses_and_loads_of_the_whole_model_are_made_of() -> None:
+    """The first of three stages of one process has no experts."""
+    sizes, experts = {**MODEL, "num_hidden_layers": 3}, {**EXPERTS, "dense_layers": (0,)}
+    model = build_model(ModelConfig(model_type="qwen3_moe", experts=experts, **sizes), 320, {})
+    module: Any = LossModule(model, 1, torch.float32, 0.0, 16)
+    inputs, targets = samples(16, 9)
+    whole, _ = module(inputs, targets)
+    whole.backward()
+    expected, gradients = module.routing.take(), [each.grad for each in model.parameters()]
+    model.zero_grad()
+    stages = [Stage(module, span, 3) for span in spread(3, 3)]
+    states, routed = inputs, None
+    for stage in stages:
+        states, routed = stage(states, routed, targets=targets)
+    loss, _ = stages[-1].loss.score(states, targets, routed=routed)
+    loss.backward()
+    assert torch.equal(loss, whole)
+    assert torch.equal(module.routing.take(), expected)
+    for parameter, gradient in zip(model.parameters(), gradients, strict=True):
+        assert torch.equal(parameter.grad, gradient)
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from argosy.model.train.sizing.advice import advice
 from argosy.model.train.sizing.architecture import Architecture, read_architecture
 from argosy.model.train.sizing.gpus import bubble, estimate, find_gpu, forward_flops, training_flops
 from argosy.model.train.sizing.job import Job, Layout, read_layout
-from argosy.model.train.sizing.layouts import fields, ladder, propose
+from argosy.model.train.sizing.layouts import fields, fit, ladder, propose
 from argosy.planning.report import traffic
 
 H100 = find_gpu("H100")
@@ -43,6 +43,11 @@ def test_order_of_practice() -> None:
     again = [each.recompute != "none" for each in order]
     assert again == sorted(again)
     assert {each.tensor for each in order} == {1, 2, 4, 8}  # of a node, dividing the 8 heads of keys and values
+    mixtral = job_of(read_architecture({"model_type": "mixtral"}))
+    order = list(ladder(mixtral, 64, 8))
+    assert {(each.pipeline, each.expert) for each in order} >= {(1, 8), (2, 4), (8, 8), (8, 1)}
+    found = [fit(mixtral, each, H100.usable) for each in order if each.pipeline > 1]
+    assert not [each for each in found if each.layout.accumulation(each.job) % each.layout.pipeline]
 
 
 @pytest.mark.parametrize(("model", "gpus", "first"), [
