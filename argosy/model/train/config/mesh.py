@@ -73,21 +73,17 @@ class MeshConfig(ParallelConfig):
 
     def check_fields(self) -> None:
         above = {name: size for name, size in self.divisors.items() if size > 1}
-        product = prod(above.values())
-        if self.processes % product:
+        if self.processes % (product := prod(above.values())):
             given = " and ".join(f"{name}={size}" for name, size in above.items())
             raise ValueError(f"{given} need a multiple of {product} processes, and processes={self.processes}: set "
                              f"processes={-(-self.processes // product) * product}")
         if (local := self.processes // self.nodes) % self.tensor_parallel:
             raise ValueError(f"tensor_parallel={self.tensor_parallel} does not divide the {local} processes of each of "
                              f"nodes={self.nodes}: its messages stay inside a node")
-        if self.pipeline_interleave > 1 and self.pipeline_parallel == 1:
-            raise ValueError(f"pipeline_interleave={self.pipeline_interleave} needs pipeline_parallel above 1: "
-                             "leave it out")
-        if self.pipeline_schedule != "1f1b" and self.pipeline_parallel == 1:
-            raise ValueError("pipeline_schedule=zero_bubble needs pipeline_parallel above 1: leave it out")
-        if self.sequence_attention != "ulysses" and self.sequence_parallel == 1:
-            raise ValueError("sequence_attention=gather needs sequence_parallel above 1: leave it out")
+        for name in ("pipeline_interleave", "pipeline_schedule", "sequence_attention"):
+            value, axis = getattr(self, name), f"{name.split('_')[0]}_parallel"
+            if value != type(self).model_fields[name].default and getattr(self, axis) == 1:
+                raise ValueError(f"{name}={value} needs {axis} above 1: leave it out")
 
 
 def _indivisible(field: str, size: int, counts: Mapping[str, int]) -> str:

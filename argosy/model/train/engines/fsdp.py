@@ -34,10 +34,9 @@ class FSDPEngine(TorchEngine):
         stays = self.config.pipeline_parallel > 1 or not self._reshards
         given: dict[str, Any] = {"reshard_after_forward": False} if stays else {}
         every = self._make_mesh(DENSE)
-        shared = mixtures(model) if self.mesh.sizes["expert"] > 1 else []
-        if shared:  # their gradients are of the tokens of all processes along the expert axis
-            few = self._make_mesh(("data", "sequence"))
-            for each in shared:
+        if self.mesh.sizes["expert"] > 1:  # whose gradients are of the tokens of all processes along that axis
+            few = self._make_mesh(("data", "sequence"))  # all processes make it, those of a dense stage too
+            for each in mixtures(model):
                 fully_shard(each.experts, mesh=few, mp_policy=self._policy, **given)
         for block in blocks(model):
             fully_shard(block, mesh=every, mp_policy=self._policy, **given)

@@ -6,12 +6,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed.pipelining import (
-    PipelineStage,
-    Schedule1F1B,
-    ScheduleInterleaved1F1B,
-    ScheduleInterleavedZeroBubble,
-)
+from torch.distributed import pipelining
 
 from argosy.model.train.engines.torch import TorchEngine
 from argosy.model.train.parallelism.mesh import TOKENS
@@ -32,29 +27,29 @@ class PipelineEngine(TorchEngine):
         self._first, last = self.module.indices[0] == 0, self.module.last is not None
         if tied and (self._first or last):
             self.shares.twice = shared
-        stages: list[Any] = [self._stage(index, stage)
-                  for index, stage in zip(self.module.indices, self.module.stages, strict=True)]
+        stages: list[Any] = list(map(self._stage, self.module.indices, self.module.stages))
         given: dict[str, Any] = {"n_microbatches": self.config.micro_batches, "loss_fn": self._loss,
                                  "scale_grads": False}
         if self.config.pipeline_schedule == "zero_bubble":
-            self._schedule: Any = ScheduleInterleavedZeroBubble(stages, **given)
+            self._schedule: Any = pipelining.ScheduleInterleavedZeroBubble(stages, **given)
         else:
-            self._schedule = Schedule1F1B(stages[0], **given) if len(stages) == 1 else ScheduleInterleaved1F1B(
-                stages, **given)
+            self._schedule = pipelining.Schedule1F1B(stages[0], **given) if len(stages) == 1 else (
+                pipelining.ScheduleInterleaved1F1B(stages, **given))
         return self.module
 
     def _divide(self, stage: Any) -> None:
         """Share the weights of a stage out over the processes that have the same one."""
 
-    def _stage(self, index: int, stage: Any) -> PipelineStage:
+    def _stage(self, index: int, stage: Any) -> pipelining.PipelineStage:
         part = self._part(*TOKENS)
         samples, length = self.config.micro_batch, part.stop - part.start
         tokens = torch.empty(samples, length, dtype=torch.int64, device="meta")
         states = [torch.empty(samples, length, self.module.width, device="meta", requires_grad=True)]
         if self.module.routing:
             states.append(torch.empty(2 * self.module.routing.experts + 1, device="meta", requires_grad=True))
-        return PipelineStage(stage, index, self.module.count, self.group.device, group=self.mesh.over("pipeline"),
-                             input_args=tuple(states) if index else tokens, output_args=tuple(states))
+        return pipelining.PipelineStage(stage, index, self.module.count, self.group.device,
+                                        group=self.mesh.over("pipeline"), output_args=tuple(states),
+                                        input_args=tuple(states) if index else tokens)
 
     @property
     def _parameters(self) -> list[tuple[str, Any]]:

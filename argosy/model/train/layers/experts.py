@@ -184,11 +184,9 @@ class Routing:
 
         Like the summed nats beside it, it becomes a mean when all micro-batches' sums are divided by the targets of
         the global batch. Where processes have parts of the samples, their losses sum to that of whole ones."""
-        sums = self.sums(targets) if sums is None else sums
+        sums, number = self.sums(targets) if sums is None else sums, (targets != IGNORED).sum()
         sent, probability, penalty = sums.split([self.experts, self.experts, 1])
-        number = (targets != IGNORED).sum()
-        share = number if shares is None else shares.sum()
-        whole = torch.cat([sent.detach(), number[None], share[None]]).double()
+        whole = torch.cat([sent.detach(), number[None], (number if shares is None else shares.sum())[None]]).double()
         if self.group is not None:  # of these there are no gradients
             dist.all_reduce(whole, group=self.group)
         *every, count, share = whole.float().unbind()
@@ -204,7 +202,6 @@ class Routing:
 
     def take(self) -> Tensor:
         """Return sums over the forwards since the last time, (layers * experts + 3,), float64: tokens sent to each
-        expert of each layer, balance losses and z-losses times their targets, targets. Of a pipeline, each stage has
-        the tokens of its own layers, and the last one the rest."""
+        expert of each layer here, balance losses and z-losses times their targets, targets (where the losses are)."""
         total, self._total = self._total, torch.zeros_like(self._total)
         return total

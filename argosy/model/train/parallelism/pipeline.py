@@ -132,7 +132,5 @@ class Pipeline(nn.Module):
 def spread(layers: int, stages: int) -> list[range]:
     """Divide blocks 0, 1, ... evenly; the last stages, which have the output layer, get those that are fewer."""
     size, more = divmod(layers, stages)
-    ends = [0]
-    for stage in range(stages):
-        ends.append(ends[-1] + size + (stage < more))
+    ends = [stage * size + min(stage, more) for stage in range(stages + 1)]
     return [range(low, high) for low, high in pairwise(ends)]

@@ -114,9 +114,8 @@ def _changes(job: Job, now: Layout, usable: float, config: Mapping[str, Any]) ->
 def _layouts(job: Job, now: Layout) -> Iterator[Layout]:
     """Yield the divisions of the states that go further than the present one."""
     several = now.data > 1
-    for zero in (1, 2) if several and job.divisible else ():
-        if zero > now.zero:
-            yield replace(now, zero=zero, engine="zero")
+    for zero in range(now.zero + 1, 3) if several and job.divisible else ():
+        yield replace(now, zero=zero, engine="zero")
     if now.offload == "none" and now.zero < 3 and job.divisible:
         yield replace(now, zero=2, engine="zero", offload="optimizer")
     if several and now.zero < 3:

@@ -36,15 +36,9 @@ class Proposals:
 
 
 def describe(layout: Layout) -> str:
-    words = []
-    if layout.pipeline > 1:
-        words.append(f"pipeline of {layout.pipeline}")
-    if layout.tensor > 1:
-        words.append(f"tensors over {layout.tensor}")
-    if layout.expert > 1:
-        words.append(f"experts over {layout.expert}")
-    if layout.context > 1:
-        words.append(f"samples over {layout.context}")
+    axes = {"pipeline of": layout.pipeline, "tensors over": layout.tensor, "experts over": layout.expert,
+            "samples over": layout.context}
+    words = [f"{what} {size}" for what, size in axes.items() if size > 1]
     if layout.zero:
         words.append("FSDP2" if layout.engine == "fsdp" else f"ZeRO-{layout.zero}")
     elif layout.data > 1:
@@ -97,9 +91,7 @@ def _divided(job: Job, gpus: int) -> Iterator[Layout]:
     plain = Layout(gpus)
     yield plain
     if job.divisible:
-        if gpus > 1:
-            yield replace(plain, zero=1)
-            yield replace(plain, zero=2)
+        yield from (replace(plain, zero=stage) for stage in (1, 2) if gpus > 1)
         yield replace(plain, zero=2, offload="optimizer")
         if gpus > 1:
             yield replace(plain, zero=3)
@@ -138,17 +130,15 @@ def _also_sharded(layout: Layout) -> Iterator[Layout]:
 
 
 def fit(job: Job, layout: Layout, usable: float) -> Proposal:
-    """Try the job's micro-batch, then smaller ones, which change no result and cost the least, of which a step has a
-    multiple of a pipeline's stages.
+    """Try the job's micro-batch, then smaller ones, which change no result and cost the least.
 
-    Returns the first that fits in `usable` bytes, or that of one sample, which does not."""
+    Returns the first that fits in `usable` bytes, in a number that a pipeline's stages divide; or that of one sample,
+    which does not."""
     samples = layout.micro_batch(job)
     for micro in (each for each in range(samples, 0, -1) if samples % each == 0):
         tried = replace(job, micro_batch_size=micro)
-        if layout.accumulation(tried) % layout.pipeline and micro > 1:
-            continue
         found = memory(tried, layout)
-        if found.total <= usable:
+        if found.total <= usable and layout.accumulation(tried) % layout.pipeline == 0:
             break
     return Proposal(layout, tried, found, found.total <= usable)
 

@@ -134,10 +134,9 @@ def _activations(job: Job, layout: Layout) -> float:
 
 def _loss(job: Job, layout: Layout, gradients: float) -> dict[str, float]:
     """Count the moment at which the loss makes its gradients."""
-    waiting = _waiting(job, layout, gradients)
-    casts = (1 - layout.again) * _casts(job, layout, whole=True)
-    return {"activations": _activations(job, layout), "gradients": waiting, "logits and loss": _logits(job, layout),
-            "communication": _buffers(job, layout)["loss"], "copies of weights": casts}
+    return {"activations": _activations(job, layout), "gradients": _waiting(job, layout, gradients),
+            "logits and loss": _logits(job, layout), "communication": _buffers(job, layout)["loss"],
+            "copies of weights": (1 - layout.again) * _casts(job, layout, whole=True)}
 
 
 def _logits(job: Job, layout: Layout) -> float:
