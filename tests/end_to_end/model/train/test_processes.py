@@ -37,8 +37,7 @@ RLHF = {**LEARN, "max_steps": 4, "save_every": 2, "rewards": {"ended": 1}, "max_
 STEPS: dict[str, tuple[str, dict[str, Any]]] = {
     "pretrain": ("pretrain", PRETRAIN),
     "experts": ("pretrain", {**PRETRAIN, "model": {**PRETRAIN["model"], "model_type": "qwen3_moe",
-                                                   "experts": {"count": 4, "per_token": 2, "balance_loss": 0.1,
-                                                               "router_z_loss": 0.05}}}),
+                                                   "experts": {"count": 4, "per_token": 2, "balance_loss": 0.1}}}),
     "whole_attention": ("pretrain", {**PRETRAIN, "model": {**PRETRAIN["model"], "model_type": "olmo2"}}),
     "long_context": ("long_context", {**CONTINUED, "tokens": 8 * 160, "sequence_length": 20, "save_every": 100,
                                       "exports": [1.0]}),
