@@ -112,8 +112,7 @@ def _parallel(job: Job, gpus: int, per_node: int) -> Iterator[Layout]:
     if not job.divisible:  # they need whole matrices
         widths = []
     for width in widths:
-        several = gpus > width
-        yield Layout(gpus, tensor=width, zero=3 if several else 0, engine="fsdp" if several else "torch")
+        yield [*_also_sharded(Layout(gpus, tensor=width, engine="torch"))][-1]
     width = max(widths, default=1)
     for stages in divisors(model.layers, divisors(gpus, range(2, gpus + 1))):
         for expert in divisors(gpus // stages, experts):
