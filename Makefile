@@ -1,6 +1,6 @@
 # make demo | test | check | crash N=20 | setup | lock    (each makes .venv first; PYTHON=... chooses the interpreter)
 # make real-model | demo-real | test-real     (docs/start.md)
-# make test-gpu     (CONTRIBUTING.md)
+# make test-gpu | test-image    (CONTRIBUTING.md, docs/install.md)
 # make images | manifests | cluster-up | test-cluster     (docs/install.md)
 
 BIN := .venv/bin
@@ -24,7 +24,7 @@ endif
 VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' argosy/__init__.py)
 REVISION := $(shell git describe --always --dirty --abbrev=40 --exclude '*' 2>/dev/null || echo unknown)
 
-.PHONY: help setup demo test check crash lock real-model demo-real test-real test-gpu images $(IMAGES:%=image-%) manifests cluster-up cluster-down test-cluster
+.PHONY: help setup demo test check crash lock real-model demo-real test-real test-gpu test-image images $(IMAGES:%=image-%) manifests cluster-up cluster-down test-cluster
 
 help:
 	@echo "make demo        train, evaluate and compare a small language model, from nothing (minutes)"
@@ -34,6 +34,7 @@ help:
 	@echo "make demo-real   post-train, evaluate and compare a small real model, SmolLM2 (tens of minutes)"
 	@echo "make real-model  fetch a small real model, SmolLM2 (93 MB); make test-real runs the tests that need one"
 	@echo "make test-gpu    every path of a GPU beside its numbers on the CPU, ten minutes at a time (ARGS='--only fp8')"
+	@echo "make test-image  each field in the image train, which it builds (BUILDER, BUILD_FLAGS as of make images)"
 	@echo "make lock        resolve requirements.lock and images/*.lock again (needs uv)"
 	@echo "make images      build the images with docker, podman or buildah (IMAGES='data train mlflow' REGISTRY= TAG=latest)"
 	@echo "make manifests   write argo-install/generated again, after a change of the graph or of a profile"
@@ -80,6 +81,10 @@ test-real: setup
 # In whichever environment has torch; it names what that lacks.
 test-gpu:
 	@$$(test -x $(BIN)/python && echo $(BIN)/python || echo python3) -m tests.gpu $(ARGS)
+
+# Starts each field in the image; TAG, REGISTRY and BUILDER as of `make images`.
+test-image: setup image-train
+	ARGOSY_IMAGE=$(REGISTRY)argosy-train:$(TAG) BUILDER=$(BUILDER) $(BIN)/python -m pytest tests/gpu/test_image.py
 
 EXPORTS := --extra onnx --extra quantize
 LOCK := uv pip compile --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \

@@ -106,7 +106,7 @@ def intensity(job: Job, layout: Layout) -> float:
 
 def bubble(job: Job, layout: Layout) -> float:
     """Return the time that a pipeline waits, as a share of the time that it works (Narayanan et al. 2021)."""
-    return (layout.pipeline - 1) / layout.accumulation(job)
+    return (layout.pipeline - 1) / (layout.accumulation(job) * layout.interleave)
 
 
 @dataclass(frozen=True)

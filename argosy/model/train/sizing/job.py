@@ -70,6 +70,8 @@ class Layout:
     gpus: int = 1
     tensor: int = 1
     pipeline: int = 1
+    interleave: int = 1
+    """Stages of each of its processes."""
     expert: int = 1
     """Groups that the experts are divided into, among the data-parallel processes."""
     zero: int = 0
@@ -115,9 +117,12 @@ class Layout:
         """Return the micro-batches of an optimizer step."""
         return math.ceil(job.global_batch_size / self.data / self.micro_batch(job))
 
-    def waiting(self, job: Job) -> int:
-        """Return the micro-batches that the first stage of a pipeline holds (1F1B, Narayanan et al. 2021)."""
-        return min(self.pipeline, self.accumulation(job))
+    def waiting(self, job: Job) -> float:
+        """Return the micro-batches that the first process of a pipeline holds (1F1B, Narayanan et al. 2021)."""
+        most = self.pipeline
+        if self.interleave > 1:  # of each of its stages, 1 / interleave of a micro-batch
+            most = (2 * self.pipeline - 1 + (self.interleave - 1) * self.pipeline) / self.interleave
+        return min(most, self.accumulation(job))
 
 
 def read_job(config: Mapping[str, Any], model: Architecture, *, on_cpu: bool = False) -> Job:
@@ -160,6 +165,7 @@ def read_layout(config: Mapping[str, Any], processes: int, *, on_cpu: bool = Fal
     plain = Layout(processes, zero=zero, engine=engine, shard=options.get("shard_size", 0),
                    recomputed=1.0 if share == "auto" else share, offload=options.get("offload", "none"),
                    recompute="full" if config.get("recompute") == "full" else "none",
+                   interleave=config.get("pipeline_interleave", 1),
                    gathered=2 if options.get("param_dtype") == "bfloat16" else FLOAT,
                    whole_keys=config.get("sequence_attention") == "gather",
                    reshard=options.get("reshard", True))

@@ -171,7 +171,9 @@ def _backward(job: Job, layout: Layout, gradients: float) -> dict[str, float]:
 
 
 def _waiting(job: Job, layout: Layout, gradients: float) -> float:
-    """Count the gradients that are there before a backward begins."""
+    """Count the gradients that are there before a backward begins; a pipeline's stages are whole to the last one."""
+    if layout.engine in ("ddp", "fsdp") and layout.pipeline > 1:
+        return 0.0
     before = layout.accumulation(job) > 1 or (layout.zero >= 2 and layout.engine == "zero")
     return gradients if before else 0.0
 
@@ -193,10 +195,14 @@ def _last_block(job: Job, layout: Layout, gradients: float) -> dict[str, float]:
 
 
 def _end_of_backward(job: Job, layout: Layout, gradients: float) -> dict[str, float]:
-    """Count the moment at which the embedding's gradient is added to the output layer's, where they are one weight."""
-    added = 2 * _head(job, layout) if job.model.tied else 0.0
-    buffers = _buffers(job, layout)
-    return {"gradients": gradients + added, "communication": buffers.get("end", buffers["backward"])}
+    """Count the moment at which the embedding's gradient is added to the output layer's, where they are one weight, or,
+    on a pipeline's first stage, to that of the micro-batches before, beside those that wait."""
+    buffers, staged = _buffers(job, layout), layout.pipeline > 1
+    if not staged:
+        added = 2 * _head(job, layout) if job.model.tied else 0.0
+        return {"gradients": gradients + added, "communication": buffers.get("end", buffers["backward"])}
+    return {"activations": _activations(job, layout) * (1 - 1 / layout.waiting(job)),
+            "gradients": _waiting(job, layout, gradients) + _head(job, layout), "communication": buffers["backward"]}
 
 
 def _update(job: Job, layout: Layout, gradients: float) -> dict[str, float]:
@@ -255,13 +261,11 @@ def _buffers(job: Job, layout: Layout) -> dict[str, float]:
     if layout.engine in ("torch", "local"):  # all gradients as one tensor
         return {**none, "update": (FLOAT + job.number % FLOAT) * count}
     blocks = -(-job.model.layers // layout.pipeline)
-    if layout.engine == "fsdp" and layout.pipeline == 1:
+    if layout.engine in ("ddp", "fsdp") and layout.pipeline == 1:  # ddp is FSDP2 with a shard of all
         return {**none, **_gathered(job, layout, count, blocks)}
     if layout.engine in ("ddp", "fsdp"):  # a pipeline's stages stay until the last micro-batch has passed
-        staged = layout.pipeline > 1
-        kept = count if staged else 2 * count / blocks
-        gathered = layout.gathered * kept if layout.engine == "fsdp" else 0.0
-        return {**none, "loss": gathered + FLOAT * kept * staged, "backward": gathered + FLOAT * kept}
+        both = layout.gathered * count + FLOAT * count
+        return {**none, "loss": both, "backward": both}
     bucket = min(count, BUCKET)
     if layout.zero < 3:
         return {**none, "backward": FLOAT * bucket, "update": layout.gathered * bucket if layout.zero else 0.0}

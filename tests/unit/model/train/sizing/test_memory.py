@@ -189,15 +189,30 @@ WIDTHS: dict[str, tuple[int, dict[str, Any]]] = {  # few blocks of models of 27 
                         "num_attention_heads": 32, "num_key_value_heads": 4})}
 
 
-@pytest.mark.parametrize(("name", "reshard"), [*((name, True) for name in WIDTHS), ("70b", False)])
-def test_the_peak_of_fsdp_is_within_a_tenth_of_what_one_of_its_processes_holds(
-        name: str, reshard: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+FSDP = {"engine": "fsdp", "recompute": "full"}
+PIPELINE = {"engine": "torch", "pipeline_parallel": 2, "pipeline_interleave": 2, "global_batch_size": 8}
+DIVIDED: dict[str, tuple[str, dict[str, Any]]] = {
+    **{name: (name, FSDP) for name in WIDTHS},
+    "gathered-once": ("70b", FSDP | {"engine": {"name": "fsdp", "reshard": False}}),
+    "ddp": ("27b", FSDP | {"engine": "ddp"}),
+    "tensor": ("27b", FSDP | {"tensor_parallel": 4, "global_batch_size": 4}),
+    "sequence": ("27b", FSDP | {"sequence_parallel": 4, "global_batch_size": 4}),
+    "experts": ("30b-experts", FSDP | {"expert_parallel": 8}),
+    "pipeline": ("27b", PIPELINE | {"processes": 2}),
+    "pipeline-fsdp": ("27b", PIPELINE | {"engine": "fsdp", "processes": 4})}
+
+
+@pytest.mark.parametrize("case", DIVIDED)
+def test_the_peak_of_a_divided_model_is_within_a_tenth_of_what_one_of_its_processes_holds(
+        case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One process of a fake group, on tensors without memory, by the kernels of a GPU."""
+    name, fields = DIVIDED[case]
     world, shapes = WIDTHS[name]
-    shapes = {**shapes, "num_hidden_layers": 3, "head_dim": 128, "tie_word_embeddings": False}
-    config = TrainConfig.model_validate({"processes": world, "engine": {"name": "fsdp", "reshard": reshard},
-                                         "recompute": "full", "document_mask": False, "micro_batch_size": 1,
-                                         "sequence_length": 4096, "global_batch_size": 2 * world})
+    blocks = 4 if "pipeline" in case else 3
+    shapes = {**shapes, "num_hidden_layers": blocks, "head_dim": 128, "tie_word_embeddings": False}
+    config = TrainConfig.model_validate({"processes": world, "document_mask": False, "micro_batch_size": 1,
+                                         "sequence_length": 4096, "global_batch_size": 2 * world, **fields})
+    world = config.processes
     predicted = memory(read_job(config.model_dump(), read_architecture(shapes)),
                        read_layout(config.model_dump(), world), context=0)
     live, fake, model = Live(), FakeTensorMode(allow_non_fake_inputs=True), bare(AutoConfig.for_model(**shapes)).train()
@@ -208,6 +223,7 @@ def test_the_peak_of_fsdp_is_within_a_tenth_of_what_one_of_its_processes_holds(
     monkeypatch.setattr(attention, "has_kernel", lambda *_: True)
     monkeypatch.setattr(experts, "_product", lambda rows, weights, ends: torch._grouped_mm(
         rows.bfloat16(), weights.bfloat16().mT, offs=ends.int()))
+    monkeypatch.setattr(experts, "_elsewhere", sent_evenly)
     monkeypatch.setattr(loss, "_CACHED", 2**50)
     monkeypatch.setattr(torch.utils, "swap_tensors", lambda *_: None)
     monkeypatch.setattr(torch.UntypedStorage, "resize_", lambda *given: live.resize(*given))
@@ -219,10 +235,18 @@ def test_the_peak_of_fsdp_is_within_a_tenth_of_what_one_of_its_processes_holds(
 
     monkeypatch.setattr(base, "give_memory", given)
     dist.init_process_group("fake", rank=0, world_size=world, store=FakeStore())  # type: ignore[no-untyped-call]
-    engine, ids = make_engine(model, 1, config, Group(0, world)), np.zeros((2, 4096), np.int64)
+    engine = make_engine(model, 1, config, Group(0, world))
+    ids = np.zeros((config.global_batch_size // config.sample_groups, 4096), np.int64)
     with fake, live:
         for _ in range(2):
             live.most = 0
             engine.train_step(Batch(ids, ids, ids, ids), 1e-3)
     dist.destroy_process_group()
     assert predicted.total == pytest.approx(live.most, rel=0.1)
+
+
+def sent_evenly(module: Any, rows: torch.Tensor, _: torch.Tensor, group: Any) -> torch.Tensor:
+    """What processes that share experts compute, where each expert is sent as many tokens."""
+    rows = experts.exchange(rows.bfloat16(), group)
+    order, ends = torch.zeros(len(rows), dtype=torch.int64), torch.zeros(len(module.gate_up_proj), dtype=torch.int64)
+    return experts.exchange(experts._feed_forward(module, rows[order], ends)[order.argsort()], group)
