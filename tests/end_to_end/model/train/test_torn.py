@@ -8,9 +8,12 @@ import random
 import signal
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 from argosy.core.lazy import torch
-from benchmarks.checkpoint import store_at
+from argosy.model.train.memory import PLACE
+from argosy.model.train.state import StateStore
 from tests.one_weight import OneWeight
 
 
@@ -25,7 +28,7 @@ def test_no_state_is_torn_whenever_a_process_is_killed(tmp_path: Path) -> None:
         os.kill(process.pid, signal.SIGKILL)  # type: ignore[arg-type]
         process.join()
         engine = OneWeight(1_000_000)
-        store = store_at(tmp_path, engine, "/dev/shm")
+        store = _store(tmp_path, engine)
         found = store.load()
         newest = max((int(each.name[5:]) for each in (tmp_path / "state").glob("step-*")), default=0)
         step = int(found["step"]) if found else 0
@@ -38,10 +41,15 @@ def test_no_state_is_torn_whenever_a_process_is_killed(tmp_path: Path) -> None:
     assert newer > 0  # memory had what the store had not
 
 
+def _store(out: Path, engine: Any) -> StateStore:
+    os.environ[PLACE] = "/dev/shm"
+    return StateStore(SimpleNamespace(resume="", keep_every=0), out, engine)  # type: ignore[arg-type]
+
+
 def _save_always(out: Path) -> None:
     torch.set_num_threads(1)
     engine = OneWeight(1_000_000)
-    store = store_at(out, engine, "/dev/shm")
+    store = _store(out, engine)
     found = store.load()
     step = int(found["step"]) if found else 0
     while True:
