@@ -119,7 +119,7 @@ class Layout:
 
     def waiting(self, job: Job) -> float:
         """Return the micro-batches that the first process of a pipeline holds (1F1B, Narayanan et al. 2021)."""
-        most = self.pipeline
+        most: float = self.pipeline
         if self.interleave > 1:  # of each of its stages, 1 / interleave of a micro-batch
             most = (2 * self.pipeline - 1 + (self.interleave - 1) * self.pipeline) / self.interleave
         return min(most, self.accumulation(job))
