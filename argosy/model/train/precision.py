@@ -43,7 +43,7 @@ def set_precision(model: Any, config: "NumericsConfig", device: "torch.device") 
     if config.weights_dtype == "bfloat16":
         _to_bfloat16(model, device)
     if config.fp8:
-        _to_float8(model)
+        _to_float8(model, gathered=config.engine.name == "fsdp" and config.processes > 1)
 
 
 def _problem(config: "NumericsConfig", capability: tuple[int, int] | None) -> str:
@@ -73,16 +73,18 @@ def quantization(device: "torch.device", dtype: str) -> dict[str, Any]:
     return {"quantization_config": config, "device_map": {"": device}}
 
 
-def _to_float8(model: Any) -> None:
-    """Replace the linear layers of the blocks, whose sides 16 divides; weights stay as they are."""
-    from torchao.float8 import convert_to_float8_training
+def _to_float8(model: Any, *, gathered: bool) -> None:
+    """Replace the linear layers of the blocks, whose sides 16 divides; weights stay as they are. Those that FSDP2 shards
+    are `gathered` as the products take them."""
+    from torchao.float8 import Float8LinearConfig, convert_to_float8_training
 
     head = model.get_output_embeddings()
 
     def fits(module: Any, name: str) -> bool:
         return module is not head and module.in_features % 16 == module.out_features % 16 == 0
 
-    convert_to_float8_training(model, module_filter_fn=fits)
+    config = Float8LinearConfig(enable_fsdp_float8_all_gather=gathered)
+    convert_to_float8_training(model, config=config, module_filter_fn=fits)
 
 
 def _to_bfloat16(model: Any, device: "torch.device") -> None:

@@ -12,11 +12,12 @@ from torch.distributed.tensor import DTensor
 from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
 
 from argosy.model.train.config.engine import FSDP
-from argosy.model.train.engines.parts import Place
+from argosy.model.train.engines.parts import Parts, Place
 from argosy.model.train.engines.pipeline import PipelineEngine
 from argosy.model.train.engines.torch import TorchEngine
 from argosy.model.train.layers.attention import blocks
 from argosy.model.train.layers.experts import mixtures
+from argosy.model.train.parallelism import local_part
 from argosy.model.train.parallelism.mesh import DENSE
 
 
@@ -69,6 +70,23 @@ class FSDPEngine(TorchEngine):
     def _fill(self, model: Any) -> None:
         super()._fill(model)
         self.module._apply(lambda each: each)  # FSDP2 looks for the new tensors then
+        self._rescale()
+
+    def _rescale(self) -> None:
+        """Have the weights' scales of 8 bits computed at once, over all shards; each would be as it is gathered."""
+        if self.config.fp8 and self.config.engine.name == "fsdp":
+            from torchao.float8 import precompute_float8_dynamic_scale_for_fsdp
+
+            precompute_float8_dynamic_scale_for_fsdp(self.module)
+
+    def _update(self, learning_rate: float) -> Tensor:
+        norm = super()._update(learning_rate)
+        self._rescale()
+        return norm
+
+    def _restore(self, parts: Parts, *, weights: bool) -> None:
+        super()._restore(parts, weights=weights)
+        self._rescale()
 
     def _make_mesh(self, axes: tuple[str, ...]) -> DeviceMesh:
         """Return the mesh (replicas, shards) of the processes along `axes`, which have the same part of the model."""
@@ -93,7 +111,7 @@ class FSDPEngine(TorchEngine):
         return norm.full_tensor() if isinstance(norm, DTensor) else norm
 
     def _whole(self, tensor: Tensor, name: str) -> Tensor:
-        return super()._whole(tensor.full_tensor() if isinstance(tensor, DTensor) else tensor, name)
+        return super()._whole(local_part(tensor.full_tensor()) if isinstance(tensor, DTensor) else tensor, name)
 
     def _place(self, tensor: Tensor, name: str) -> Place:
         place = super()._place(tensor, name)

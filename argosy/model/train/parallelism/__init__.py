@@ -80,7 +80,8 @@ class Group:
 
 def local_part(tensor: Tensor) -> Tensor:
     """Return what this process holds of a tensor; of FSDP's shards, its own."""
-    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+    local = tensor.to_local() if isinstance(tensor, DTensor) else tensor
+    return getattr(local, "_tensor", local)  # torchao's, of which 8 bits are gathered
 
 
 def join_group(context: StepContext) -> Group:

@@ -68,11 +68,11 @@ def test_a_gpu_that_can_gets_tf32_and_8_bits_for_the_blocks(monkeypatch: pytest.
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device=None: (9, 0))
     replaced: list[str] = []
 
-    def convert(model: Any, module_filter_fn: Any) -> None:
+    def convert(model: Any, config: Any, module_filter_fn: Any) -> None:
         replaced.extend(name for name, each in model.named_modules()
                         if isinstance(each, torch.nn.Linear) and module_filter_fn(each, name))
 
-    torchao["torchao.float8"].convert_to_float8_training = convert  # type: ignore[attr-defined]
+    vars(torchao["torchao.float8"]).update(convert_to_float8_training=convert, Float8LinearConfig=dict)
     before = torch.get_float32_matmul_precision()
     try:
         model = build_model(ModelConfig.model_validate(TINY_MODEL), 64, {})
