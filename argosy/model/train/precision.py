@@ -74,8 +74,8 @@ def quantization(device: "torch.device", dtype: str) -> dict[str, Any]:
 
 
 def _to_float8(model: Any, *, gathered: bool) -> None:
-    """Replace the linear layers of the blocks, whose sides 16 divides; weights stay as they are. Those that FSDP2 shards
-    are `gathered` as the products take them."""
+    """Replace the linear layers of the blocks, whose sides 16 divides; weights stay as they are. What FSDP2 shards is
+    `gathered` as the products take it."""
     from torchao.float8 import Float8LinearConfig, convert_to_float8_training
 
     head = model.get_output_embeddings()
