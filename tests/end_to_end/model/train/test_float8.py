@@ -38,30 +38,20 @@ def _process(rank: int, out: Path, *, gathered: bool) -> None:
     float8.precompute_float8_dynamic_scale_for_fsdp = (
         float8.precompute_float8_dynamic_scale_for_fsdp if gathered else lambda module: None)
     config = TrainConfig(sequence_length=16, global_batch_size=4, fp8=True, processes=2, engine="fsdp")
-
-    def engine() -> Any:
-        torch.manual_seed(0)
-        return make_engine(build_model(ModelConfig.model_validate(TINY_MODEL), 64, {}, whole=False), 1, config,
-                           Group(rank, 2))
-
-    first, rows = engine(), []
-    for step in range(2):
-        rows.append(_step(first, step))
-    first.save(out / "state")
-    torch.distributed.barrier()
-    after = engine()
-    after.load(out / "state")
-    rows.append(_step(after, 2))
-    weights = dict(after.weights())
+    model, group = ModelConfig.model_validate(TINY_MODEL), Group(rank, 2)
+    engines, rows = [make_engine(build_model(model, 64, {}, whole=False), 1, config, group) for _ in range(2)], []
+    for step in range(3):
+        if step == 2:
+            engines[0].save(out / "state")
+            group.barrier()
+            engines[1].load(out / "state")
+        batch, own = random_batch(step), slice(2 * rank, 2 * rank + 2)
+        nats, _, norm = engines[step // 2].train_step(Batch(*(each[own] for each in vars(batch).values())), 1e-2)
+        rows.append(torch.cat([group.sum(nats), norm[None].double()]))
+    weights = dict(engines[1].weights())
     assert wanted == [True, True]
     assert all(type(each) is Tensor for each in weights.values())
     torch.save((torch.stack(rows), weights), out / str(rank))
-
-
-def _step(engine: Any, step: int) -> Tensor:
-    batch, own = random_batch(step), slice(2 * engine.group.rank, 2 * engine.group.rank + 2)
-    nats, _, norm = engine.train_step(Batch(*(each[own] for each in vars(batch).values())), 1e-2)
-    return torch.cat([engine.group.sum(nats), norm[None].double()])
 
 
 def test_weights_gathered_in_8_bits_train_in_equal_bytes(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import weakref
 from collections.abc import Iterator
-from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.nn.attention.varlen
+import yaml
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed.tensor import DTensor
 from torch.testing._internal.distributed.fake_pg import FakeStore
@@ -117,57 +118,28 @@ class Live(TorchDispatchMode):
         return out
 
 
-@dataclass(frozen=True)
-class Case:
-    """A small run: fields of the model and of the phase."""
-
-    model: dict[str, Any]
-    train: dict[str, Any]
-    vocab: int = 512
-
-
-WIDE = {"hidden_size": 256, "intermediate_size": 768, "num_key_value_heads": 4}
-LONG = {"sequence_length": 512, "global_batch_size": 4}
-FULL = {"recompute": "full"}
-CASES = {
-    "base": Case({}, {}),
-    "long": Case({}, LONG),
-    "untied": Case({"tie_word_embeddings": False}, {}, 2048),
-    "vocabulary": Case({}, {}, 8192),
-    "recompute": Case({}, FULL),
-    "recompute-long": Case({"num_hidden_layers": 8}, {**LONG, **FULL}),
-    "recompute-half": Case({"num_hidden_layers": 8}, {**LONG, **FULL, "recompute_blocks": 0.5}),
-    "wide": Case(WIDE, {}, 1024),
-    "one-sample": Case({**WIDE, "num_hidden_layers": 6}, {"global_batch_size": 1}),
-    "accumulation": Case({"hidden_size": 128}, {"micro_batch_size": 2}, 1024),
-    "bfloat16-long": Case({}, {"dtype": "bfloat16", **LONG}, 1024),
-    "bfloat16-recompute": Case({"hidden_size": 128}, {"dtype": "bfloat16", **LONG, **FULL}, 1024),
-    "muon": Case(WIDE, {"optimizer": "muon", "global_batch_size": 1}, 1024),
-    "adamw_bf16": Case(WIDE, {"optimizer": "adamw_bf16", "dtype": "bfloat16", "global_batch_size": 1}, 1024),
-    "qwen3": Case({"model_type": "qwen3"}, LONG),
-    "mistral": Case({"model_type": "mistral", "num_key_value_heads": 1}, {"dtype": "bfloat16", **LONG}),
-    "qwen2": Case({"model_type": "qwen2", "tie_word_embeddings": False}, {"dtype": "bfloat16"}),
-    "no-mask": Case({}, {"document_mask": False, **LONG})}
+RUNS: dict[str, dict[str, Any]] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 
 
 @pytest.mark.usefixtures("_one_thread")
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_the_peak_is_within_a_tenth_of_what_a_step_holds(case: Case) -> None:
+@pytest.mark.parametrize("case", RUNS["small"].values(), ids=RUNS["small"])
+def test_the_peak_is_within_a_tenth_of_what_a_step_holds(case: dict[str, Any]) -> None:
     small = {"hidden_size": 64, "intermediate_size": 176, "num_hidden_layers": 4, "num_key_value_heads": 2,
              "max_position_embeddings": 512}
-    architecture = ModelConfig.model_validate({**small, **case.model})
-    config = TrainConfig.model_validate({"dtype": "float32", "global_batch_size": 8, **case.train})
-    job = read_job(config.model_dump(), of_pipeline(architecture.model_dump(), case.vocab), on_cpu=True)
+    architecture = ModelConfig.model_validate({**small, **case.get("model", {})})
+    config = TrainConfig.model_validate({"dtype": "float32", "global_batch_size": 8, **case.get("train", {})})
+    vocab = case.get("vocab", 512)
+    job = read_job(config.model_dump(), of_pipeline(architecture.model_dump(), vocab), on_cpu=True)
     layout = read_layout(config.model_dump(), 1, on_cpu=True)
     predicted = memory(job, layout, context=0)
-    assert predicted.total == pytest.approx(measured(case, architecture, config), rel=0.1)
+    assert predicted.total == pytest.approx(measured(vocab, architecture, config), rel=0.1)
 
 
-def measured(case: Case, architecture: ModelConfig, config: TrainConfig) -> int:
+def measured(vocab: int, architecture: ModelConfig, config: TrainConfig) -> int:
     """The most bytes of tensors in the second step, whose optimizer has its state already."""
-    model = build_model(architecture, case.vocab, {}).train()
+    model = build_model(architecture, vocab, {}).train()
     engine = make_engine(model, 1, config, Group())
-    ids = np.random.default_rng(0).integers(0, case.vocab, (config.global_batch_size, config.sequence_length))
+    ids = np.random.default_rng(0).integers(0, vocab, (config.global_batch_size, config.sequence_length))
     batch = Batch(ids, ids, np.zeros_like(ids), np.zeros_like(ids))
     live = Live()
     for tensor in (*model.parameters(), *model.buffers()):
@@ -179,35 +151,13 @@ def measured(case: Case, architecture: ModelConfig, config: TrainConfig) -> int:
     return live.most
 
 
-WIDTHS: dict[str, tuple[int, dict[str, Any]]] = {  # few blocks of models of 27 B, 70 B and 30 B
-    "27b": (8, {"model_type": "qwen3", "vocab_size": 151936, "hidden_size": 5120, "intermediate_size": 17408,
-                "num_attention_heads": 64, "num_key_value_heads": 8}),
-    "70b": (64, {"model_type": "llama", "vocab_size": 128256, "hidden_size": 8192, "intermediate_size": 28672,
-                 "num_attention_heads": 64, "num_key_value_heads": 8}),
-    "30b-experts": (8, {"model_type": "qwen3_moe", "vocab_size": 151936, "hidden_size": 2048, "num_experts": 128,
-                        "num_experts_per_tok": 8, "intermediate_size": 6144, "moe_intermediate_size": 768,
-                        "num_attention_heads": 32, "num_key_value_heads": 4})}
-
-
-FSDP = {"engine": "fsdp", "recompute": "full"}
-PIPELINE = {"engine": "torch", "pipeline_parallel": 2, "pipeline_interleave": 2, "global_batch_size": 8}
-DIVIDED: dict[str, tuple[str, dict[str, Any]]] = {
-    **{name: (name, FSDP) for name in WIDTHS},
-    "gathered-once": ("70b", FSDP | {"engine": {"name": "fsdp", "reshard": False}}),
-    "ddp": ("27b", FSDP | {"engine": "ddp"}),
-    "tensor": ("27b", FSDP | {"tensor_parallel": 4, "global_batch_size": 4}),
-    "sequence": ("27b", FSDP | {"sequence_parallel": 4, "global_batch_size": 4}),
-    "experts": ("30b-experts", FSDP | {"expert_parallel": 8}),
-    "pipeline": ("27b", PIPELINE | {"processes": 2}),
-    "pipeline-fsdp": ("27b", PIPELINE | {"engine": "fsdp", "processes": 4})}
-
-
-@pytest.mark.parametrize("case", DIVIDED)
+@pytest.mark.parametrize("case", RUNS["divided"])
 def test_the_peak_of_a_divided_model_is_within_a_tenth_of_what_one_of_its_processes_holds(
         case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One process of a fake group, on tensors without memory, by the kernels of a GPU."""
-    name, fields = DIVIDED[case]
-    world, shapes = WIDTHS[name]
+    fields = dict(RUNS["divided"][case])
+    shapes = dict(RUNS["wide"][fields.pop("name")])
+    world = shapes.pop("gpus")
     blocks = 4 if "pipeline" in case else 3
     shapes = {**shapes, "num_hidden_layers": blocks, "head_dim": 128, "tie_word_embeddings": False}
     config = TrainConfig.model_validate({"processes": world, "document_mask": False, "micro_batch_size": 1,
