@@ -264,7 +264,7 @@ def _buffers(job: Job, layout: Layout) -> dict[str, float]:
     if layout.engine in ("ddp", "fsdp") and layout.pipeline == 1:  # ddp is FSDP2 with a shard of all
         return {**none, **_gathered(job, layout, count, blocks)}
     if layout.engine in ("ddp", "fsdp"):  # a pipeline's stages stay until the last micro-batch has passed
-        both = layout.gathered * count + FLOAT * count
+        both = (min(layout.gathered, job.number) + FLOAT) * count
         return {**none, "loss": both, "backward": both}
     bucket = min(count, BUCKET)
     if layout.zero < 3:

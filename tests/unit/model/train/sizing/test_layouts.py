@@ -84,6 +84,8 @@ def test_traffic_is_that_of_the_papers() -> None:
         found = traffic(job, Layout(64, zero=zero, reshard=reshard), 8)
         assert sum(sent.bytes for sent in found) == pytest.approx(times * whole)
         assert all(sent.nodes for sent in found)
+    found = traffic(replace(job, optimizer="adamw_bf16"), Layout(64, zero=3, engine="fsdp"), 8)
+    assert sum(sent.bytes for sent in found) == pytest.approx(2 * whole)  # bfloat16 weights twice, float32 sums
     [sent] = [sent for sent in traffic(job, Layout(4, tensor=4), 8) if "activations" in sent.purpose]
     tokens = 64 * job.sequence_length
     assert sent.bytes == pytest.approx(32 * 4 * 3 / 4 * tokens * 4096 * (4 + 2))  # four gathers and sums in a block
