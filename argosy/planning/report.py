@@ -191,8 +191,8 @@ def _data(job: Job, layout: Layout, per_node: int) -> list[Sent]:
     found = [Sent("reduce-scatter", "gradients", sums * ring * size, far, sums * buckets)]
     times = 2 * passes if layout.zero == 3 and layout.pipeline == 1 and layout.reshard else 1
     purpose = "weights" + (", forward and backward" if times > 1 else "")
-    found.append(Sent("all-gather", purpose, times * ring * min(layout.gathered, job.number) * count, far,
-                      times * gathered))
+    weights = times * ring * min(layout.gathered, job.number) * count
+    found.append(Sent("all-gather", purpose, weights, far, times * gathered))
     copies = layout.data // ranks
     if copies > 1:
         shard = 2 * (copies - 1) / copies * size / ranks

@@ -49,6 +49,7 @@ def test_each_field_of_training_starts(inside: list[str]) -> None:
     assert (found["failed"], found["left"]) == ([], 0), ended.stdout
     assert all(re.search("GPU", row["missing"]) for row in found["paths"] if row["passed"] is None), ended.stdout
     assert found["passed"] >= 4
+    subprocess.run([*inside, "python", "-c", "import bitsandbytes, torchao.float8"], check=True)
 
 
 def test_each_format_is_written_and_read(inside: list[str]) -> None:

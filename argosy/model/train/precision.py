@@ -88,8 +88,10 @@ def _to_float8(model: Any, *, gathered: bool) -> None:
 
 
 def _to_bfloat16(model: Any, device: "torch.device") -> None:
-    """Round the weights; what runs between the blocks stays float32, as do the norms' results and gradients. Outside
-    of autocast, as when answers are generated, all is bfloat16. Raises InputError: a CPU cannot."""
+    """Round the weights; what runs between the blocks stays float32, as do the norms' gradients, and their results but
+    for those of queries and keys. Outside of autocast, as when answers are generated, all is bfloat16.
+
+    Raises InputError: a CPU cannot."""
     import torch
 
     if device.type == "cpu" and any(isinstance(each, torch.nn.LayerNorm) for each in model.modules()):

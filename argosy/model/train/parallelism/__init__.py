@@ -42,7 +42,8 @@ class Group:
         gradients = [local_part(parameter.grad) for parameter in parameters if parameter.grad is not None]
         if self.world == 1 or not gradients:
             return
-        flat = torch.cat([gradient.flatten() for gradient in gradients]).float()  # those of bfloat16 too
+        flat = torch.empty(sum(each.numel() for each in gradients), device=gradients[0].device)  # float32
+        torch.cat([gradient.flatten() for gradient in gradients], out=flat)
         dist.all_reduce(flat, group=group)
         parts = flat.split([gradient.numel() for gradient in gradients])
         for gradient, part in zip(gradients, parts, strict=True):

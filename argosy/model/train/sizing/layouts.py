@@ -88,7 +88,7 @@ def ladder(job: Job, gpus: int, per_node: int) -> Iterator[Layout]:
 
 
 def _divided(job: Job, gpus: int) -> Iterator[Layout]:
-    plain = Layout(gpus)
+    plain = Layout(gpus, engine="zero" if job.divisible else "torch")
     yield plain
     if job.divisible:
         yield from (replace(plain, zero=stage) for stage in (1, 2) if gpus > 1)
@@ -108,23 +108,23 @@ def _parallel(job: Job, gpus: int, per_node: int) -> Iterator[Layout]:
     # other optimizers need whole tensors, of all experts
     experts = divisors(model.experts, divisors(gpus, range(2, node + 1))) if model.experts and job.shardable else []
     for expert in experts:
-        yield from _also_sharded(Layout(gpus, expert=expert, engine="torch"))
+        yield from _also_sharded(job, Layout(gpus, expert=expert, engine="torch"))
     if not job.divisible:  # they need whole matrices
         widths = []
     for width in widths:
-        yield [*_also_sharded(Layout(gpus, tensor=width, engine="torch"))][-1]
+        yield [*_also_sharded(job, Layout(gpus, tensor=width, engine="torch"))][-1]
     width = max(widths, default=1)
     for stages in divisors(model.layers, divisors(gpus, range(2, gpus + 1))):
         for expert in divisors(gpus // stages, experts):
-            yield from _also_sharded(Layout(gpus, pipeline=stages, expert=expert, engine="torch"))
+            yield from _also_sharded(job, Layout(gpus, pipeline=stages, expert=expert, engine="torch"))
         if gpus % (width * stages) == 0:
-            yield from _also_sharded(Layout(gpus, tensor=width, pipeline=stages, engine="torch"))
+            yield from _also_sharded(job, Layout(gpus, tensor=width, pipeline=stages, engine="torch"))
 
 
-def _also_sharded(layout: Layout) -> Iterator[Layout]:
+def _also_sharded(job: Job, layout: Layout) -> Iterator[Layout]:
     """Yield a layout, and with FSDP2 where several processes have some of the same weights."""
     yield layout
-    if layout.data > 1:
+    if layout.data > 1 and job.shardable:
         yield replace(layout, zero=3, engine="fsdp")
 
 

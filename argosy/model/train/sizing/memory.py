@@ -259,7 +259,7 @@ def _buffers(job: Job, layout: Layout) -> dict[str, float]:
     if layout.data * layout.context == 1:
         return none
     if layout.engine in ("torch", "local"):  # all gradients as one tensor
-        return {**none, "update": (FLOAT + job.number % FLOAT) * count}
+        return {**none, "update": FLOAT * count}
     blocks = -(-job.model.layers // layout.pipeline)
     if layout.engine in ("ddp", "fsdp") and layout.pipeline == 1:  # ddp is FSDP2 with a shard of all
         return {**none, **_gathered(job, layout, count, blocks)}

@@ -137,3 +137,13 @@ def test_advice_names_what_the_phase_can_have(given: dict[str, Any], never: str)
     assert len([line for line in lines if line.startswith("micro_batch_size")]) <= 1
     assert {each.tensor for each in ladder(job_of(B70, optimizer="muon"), 8, 8)} == {1}
     assert fields(Layout(8, expert=2, zero=3, engine="fsdp", shard=2)) is None
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "adamw_bf16", "muon", "adafactor"])
+def test_a_layout_that_is_proposed_is_taken_and_read_as_it_was(optimizer: str) -> None:
+    for layout in ladder(job_of(B8, optimizer=optimizer), 8, 8):
+        given = {"optimizer": optimizer, "global_batch_size": 256, "micro_batch_size": 1, **(fields(layout) or {})}
+        config = TrainConfig.model_validate(given)
+        read = read_layout(config.model_dump(), 8)
+        assert (read.engine, read.zero, read.tensor, read.pipeline) == (
+            layout.engine, layout.zero, layout.tensor, layout.pipeline)
