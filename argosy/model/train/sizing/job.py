@@ -70,8 +70,6 @@ class Layout:
     gpus: int = 1
     tensor: int = 1
     pipeline: int = 1
-    interleave: int = 1
-    """Stages of each of its processes."""
     expert: int = 1
     """Groups that the experts are divided into, among the data-parallel processes."""
     zero: int = 0
@@ -92,6 +90,8 @@ class Layout:
     """Bytes of a weight of a block as FSDP2 gathers it, and of any as DeepSpeed computes with it."""
     reshard: bool = True
     """Whether FSDP2 gathers each block again in the backward."""
+    interleave: int = 1
+    """Stages of each process of a pipeline."""
 
     @property
     def again(self) -> float:
