@@ -14,7 +14,7 @@ from argosy.model.train.sizing.architecture import Architecture
 from argosy.model.train.sizing.gpus import Gpu, bubble, estimate, forward_flops, intensity, six_n_d, training_flops
 from argosy.model.train.sizing.job import FLOAT, Job, Layout, read_job, read_layout
 from argosy.model.train.sizing.layouts import Proposal, Proposals
-from argosy.model.train.sizing.memory import BUCKET, memory, parameters_on_gpu, uncut
+from argosy.model.train.sizing.memory import BUCKET, memory, on_gpu, parameters_on_gpu, uncut
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,8 @@ def _work(best: Proposal, asked: Question) -> str:
             ("tokens a day", short(found.tokens_a_day), ""),
             ("cost", f"${found.cost:,.2f}", f"at ${asked.price:g} a GPU and hour, which is assumed (--price)")]
     if waits := bubble(job, layout):
-        less = f"; {waits / 3:.1%} with pipeline_schedule=zero_bubble" if layout.recompute == "none" else ""
+        other = layout.recompute == "none" and not layout.zero_bubble
+        less = f"; {waits / 3:.1%} with pipeline_schedule=zero_bubble" if other else ""
         rows.append(("the pipeline waits", f"{waits:.1%}", f"of the time that it works{less}"))
     return columns(rows, right=(1,))
 
@@ -142,9 +143,9 @@ def _sent(best: Proposal, asked: Question) -> str:
 def phase_rows(model: Architecture, phases: Mapping[str, tuple[Mapping[str, Any], int, bool]]) -> str:
     """Return a line for each phase of training: its config's fields, its processes, and whether it has GPUs."""
     rows = [("TRAINING", "PARAMETERS", "TOKENS", "A PARAMETER", "FLOPS", "GB A PROCESS")]
-    for name, (config, processes, on_gpu) in phases.items():
-        job, layout = read_job(config, model, on_cpu=not on_gpu), read_layout(config, processes, on_cpu=not on_gpu)
-        found = memory(job, layout) if on_gpu else memory(job, layout, context=0)
+    for name, (config, processes, gpu) in phases.items():
+        job, layout = read_job(config, model, on_cpu=not gpu), read_layout(config, processes, on_cpu=not gpu)
+        found = memory(job, layout) if gpu else memory(job, layout, context=0)
         rows.append((name, short(model.parameters()), short(job.tokens), f"{job.tokens / model.active_parameters:.3g}",
                      f"{training_flops(job, layout, job.tokens):.2g}", gigabytes(found.total)))
     return columns(rows, right=range(1, 6))
@@ -180,18 +181,19 @@ def traffic(job: Job, layout: Layout, per_node: int) -> list[Sent]:
 
 def _data(job: Job, layout: Layout, per_node: int) -> list[Sent]:
     count, ranks = parameters_on_gpu(job, layout), layout.shards
-    ring, far = (ranks - 1) / ranks, ranks * layout.tensor * layout.pipeline > per_node
+    far = ranks * layout.tensor * layout.pipeline > per_node
     size = FLOAT * count  # of the weights, and of the gradients
+    moved = sum(own * (shards - 1) / shards for _, own, shards in on_gpu(job, layout))  # fewer processes share experts
     gathered, buckets = _messages(job, layout, size)
     if layout.zero == 0:
-        return [Sent("all-reduce", "gradients", 2 * ring * size, far, buckets)]
+        return [Sent("all-reduce", "gradients", 2 * FLOAT * moved, far, buckets)]
     # sharded gradients are summed after each micro-batch; a pipeline's stage is gathered once, and summed once
     passes = layout.accumulation(job) if layout.pipeline == 1 else 1
     sums = passes if layout.zero >= 2 else 1 + (layout.gathered < FLOAT)  # each receives all in DeepSpeed's bf16
-    found = [Sent("reduce-scatter", "gradients", sums * ring * size, far, sums * buckets)]
+    found = [Sent("reduce-scatter", "gradients", sums * FLOAT * moved, far, sums * buckets)]
     times = 2 * passes if layout.zero == 3 and layout.pipeline == 1 and layout.reshard else 1
     purpose = "weights" + (", forward and backward" if times > 1 else "")
-    weights = times * ring * min(layout.gathered, job.number) * count
+    weights = times * min(layout.gathered, job.number) * moved
     found.append(Sent("all-gather", purpose, weights, far, times * gathered))
     copies = layout.data // ranks
     if copies > 1:

@@ -34,13 +34,15 @@ class Job:
     """Whether the scores are kept (plain), or made anew in the backward (FlashAttention, Dao et al. 2022)."""
     galore_rank: float = 0.25
     """Rank of a gradient over a matrix's shorter side, with optimizer=galore."""
+    fp8: bool = False
+    """Whether the blocks' products are in 8 bits, whose memory is counted as that of bfloat16."""
     compensated: bool = True
     """Whether optimizer=adamw_bf16 keeps beside each weight what rounding takes."""
 
     @property
     def divisible(self) -> bool:
-        """Whether ZeRO divides the optimizer's state; others need whole matrices, which it cuts up."""
-        return self.optimizer == "adamw"
+        """Whether ZeRO divides the optimizer's state; others, and fp8, need whole matrices, which it cuts up."""
+        return self.optimizer == "adamw" and not self.fp8
 
     @property
     def shardable(self) -> bool:
@@ -92,6 +94,8 @@ class Layout:
     """Whether FSDP2 gathers each block again in the backward."""
     interleave: int = 1
     """Stages of each process of a pipeline."""
+    zero_bubble: bool = False
+    """Whether gradients of weights are computed in the time that a stage would wait."""
 
     @property
     def again(self) -> float:
@@ -134,7 +138,7 @@ def read_job(config: Mapping[str, Any], model: Architecture, *, on_cpu: bool = F
     return Job(model, length, config["global_batch_size"], micro, config["tokens"], config["optimizer"],
                "float32" if config["dtype"] == "float32" else "autocast",
                config["document_mask"] and attention in ("eager", "sdpa"), "plain" if attention == "eager" else "fused",
-               config["galore"]["rank"], config["rounding"] == "kahan")
+               config["galore"]["rank"], config["fp8"], config["rounding"] == "kahan")
 
 
 def engine_of(config: Mapping[str, Any], *, on_cpu: bool) -> str:
@@ -166,6 +170,7 @@ def read_layout(config: Mapping[str, Any], processes: int, *, on_cpu: bool = Fal
                    recomputed=1.0 if share == "auto" else share, offload=options.get("offload", "none"),
                    recompute="full" if config.get("recompute") == "full" else "none",
                    interleave=config.get("pipeline_interleave", 1),
+                   zero_bubble=config.get("pipeline_schedule") == "zero_bubble",
                    gathered=2 if options.get("param_dtype") == "bfloat16" else FLOAT,
                    whole_keys=config.get("sequence_attention") == "gather",
                    reshard=options.get("reshard", True))
