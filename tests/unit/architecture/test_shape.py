@@ -67,7 +67,7 @@ def test_a_file_is_read_in_one_sitting() -> None:
 
 
 BUDGET = {"argosy/core": (58, 9_193), "argosy/corpus": (139, 15_860), "argosy/model": (158, 20_850),
-          "argosy/evidence": (60, 7_965), "argosy/planning": (2, 264)}  # files and lines
+          "argosy/evidence": (60, 7_965), "argosy/planning": (2, 267)}  # files and lines
 
 
 def test_no_wing_grows_beyond_its_budget() -> None:
