@@ -193,7 +193,7 @@ def _data(job: Job, layout: Layout, per_node: int) -> list[Sent]:
     found = [Sent("reduce-scatter", "gradients", sums * FLOAT * moved, far, sums * buckets)]
     times = 2 * passes if layout.zero == 3 and layout.pipeline == 1 and layout.reshard else 1
     purpose = "weights" + (", forward and backward" if times > 1 else "")
-    weights = times * min(layout.gathered, job.number) * moved
+    weights = times * layout.sent(job) * moved
     found.append(Sent("all-gather", purpose, weights, far, times * gathered))
     copies = layout.data // ranks
     if copies > 1:

@@ -43,7 +43,7 @@ def set_precision(model: Any, config: "NumericsConfig", device: "torch.device") 
     if config.weights_dtype == "bfloat16":
         _to_bfloat16(model, device)
     if config.fp8:
-        _to_float8(model, gathered=config.engine.name == "fsdp" and config.processes > 1)
+        _to_float8(model, gathered=config.gathers_8_bits)
 
 
 def _problem(config: "NumericsConfig", capability: tuple[int, int] | None) -> str:

@@ -121,6 +121,11 @@ class NumericsConfig(EngineConfig):
         return "optimizer=adamw_bf16" if self.weights_dtype == "bfloat16" else gathered
 
     @property
+    def gathers_8_bits(self) -> bool:
+        """Whether the blocks' matrices are gathered as fp8=true takes them."""
+        return self.fp8 and self.engine.name == "fsdp" and self.processes > 1
+
+    @property
     def weights_dtype(self) -> str:
         """Precision of the weights that the optimizer updates."""
         return "bfloat16" if self.optimizer == "adamw_bf16" else "float32"

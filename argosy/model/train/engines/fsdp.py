@@ -75,7 +75,7 @@ class FSDPEngine(TorchEngine):
     def _rescale(self) -> None:
         """Have the weights' scales of 8 bits computed at once, over all shards; each would be as it is gathered.
         Whatever changes weights calls this, as those of other scales would be cut off."""
-        if self.config.fp8 and self.config.engine.name == "fsdp":
+        if self.config.gathers_8_bits:
             from torchao.float8 import precompute_float8_dynamic_scale_for_fsdp
 
             precompute_float8_dynamic_scale_for_fsdp(self.module)

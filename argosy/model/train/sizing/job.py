@@ -121,6 +121,10 @@ class Layout:
         """Return the micro-batches of an optimizer step."""
         return math.ceil(job.global_batch_size / self.data / self.micro_batch(job))
 
+    def sent(self, job: Job) -> int:
+        """Return the bytes of a weight as it is gathered."""
+        return min(self.gathered, job.number)
+
     def waiting(self, job: Job) -> float:
         """Return the micro-batches that the first process of a pipeline holds (1F1B, Narayanan et al. 2021)."""
         most: float = self.pipeline

@@ -113,7 +113,7 @@ def _tokens(job: Job, layout: Layout) -> int:
 
 def _casts(job: Job, layout: Layout, *, whole: bool) -> float:
     """Count the copies of matrices in the products' precision, of all blocks or of one."""
-    if not job.casts or min(layout.gathered, job.number) < FLOAT:
+    if not job.casts or layout.sent(job) < FLOAT:
         return 0.0
     inner = sum(size for weight, size, _ in on_gpu(job, layout)
                 if weight.is_matrix and weight.part not in ("embedding", "head"))
@@ -245,7 +245,7 @@ def _gathered(job: Job, layout: Layout, count: float, blocks: int) -> dict[str, 
     around, attention = (sum(size for weight, size, _ in on_gpu(job, layout) if weight.part in parts)
                          for parts in (("embedding", "head"), ("attention",)))
     block, half = (count - around) / blocks, max(attention, count - around - attention) / blocks
-    each = min(layout.gathered, job.number)
+    each = layout.sent(job)
     here, stay = each * block, 0.0 if layout.reshard else each * (count - around)
     return {"loss": job.number * around + (stay or here),
             "backward": job.number * around + (stay or 2 * here) + FLOAT * (block + half),
@@ -264,7 +264,7 @@ def _buffers(job: Job, layout: Layout) -> dict[str, float]:
     if layout.engine in ("ddp", "fsdp") and layout.pipeline == 1:  # ddp is FSDP2 with a shard of all
         return {**none, **_gathered(job, layout, count, blocks)}
     if layout.engine in ("ddp", "fsdp"):  # a pipeline's stages stay until the last micro-batch has passed
-        both = (min(layout.gathered, job.number) + FLOAT) * count
+        both = (layout.sent(job) + FLOAT) * count
         return {**none, "loss": both, "backward": both}
     bucket = min(count, BUCKET)
     if layout.zero < 3:
