@@ -97,28 +97,33 @@ def _to_bfloat16(model: Any, device: "torch.device") -> None:
     if device.type == "cpu" and any(isinstance(each, torch.nn.LayerNorm) for each in model.modules()):
         raise InputError(f"optimizer=adamw_bf16 needs a GPU for {model.config.model_type} models, as a CPU's LayerNorm "
                          "has inputs and weights of one precision: set optimizer=adamw")
+    if device.type == "cpu":
+        _replace(ROWS)
     for parameter in model.parameters():
         parameter.data = parameter.data.bfloat16()
     model.get_input_embeddings().register_forward_hook(
         lambda *given: given[-1].float() if torch.is_autocast_enabled(given[-1].device.type) else given[-1])
 
 
-@functools.cache
-def speed_up_bfloat16() -> Any:
+def speed_up_bfloat16() -> None:
     """Make torch multiply bfloat16 matrices on the CPU in float32, forward and backward, for the whole process.
 
-    Where the CPU has the instructions products are not changed, so results there stay as they are.
-
-    Returns:
-        The library that keeps the replaced kernels alive."""
+    Where the CPU has the instructions nothing changes, so results there stay as they are."""
     import torch
+
+    if torch.backends.mkldnn.is_available() and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        _replace(*PRODUCTS, ATTENTION, f"{ATTENTION}_backward")
+
+
+@functools.cache
+def _replace(*names: str) -> Any:
+    """Let these kernels of the CPU compute in float32; returns the library that keeps them alive."""
     from torch.library import Library
 
-    slow = torch.backends.mkldnn.is_available() and not torch.ops.mkldnn._is_mkldnn_bf16_supported()
     library = Library("aten", "IMPL")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns of every kernel that is replaced
-        for name in (ROWS, *((*PRODUCTS, ATTENTION, f"{ATTENTION}_backward") if slow else ())):
+        for name in names:
             library.impl(name, _in_float32(name), "CPU", with_keyset=True)
     return library
 

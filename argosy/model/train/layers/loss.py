@@ -32,8 +32,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         for start in range(0, len(targets), CHUNK_ROWS):
             chunk = slice(start, start + CHUNK_ROWS)
             target = targets[chunk]
-            scored = target != IGNORED
-            share = scored if shares is None else scored * shares[chunk]
+            share = (target != IGNORED) * (1.0 if shares is None else shares[chunk])
             logits = (rows[chunk] @ matrix.T).float()
             log_z = _softmax(logits, target, nats[chunk], share, z_loss, need_grad=need_grad)
             if z_loss:
@@ -77,19 +76,15 @@ def _softmax(logits: Tensor, targets: Tensor, nats: Tensor, shares: Tensor, z_lo
     sums = []
     split = (each.tensor_split(parts) for each in (logits, targets, nats, shares))
     for part, target, found, share in zip(*split, strict=True):
-        scored = target != IGNORED
-        index = target.clamp(min=0).unsqueeze(1)
-        log_z = part.logsumexp(dim=1)
-        torch.mul(log_z - part.gather(1, index).squeeze(1), scored, out=found)
-        sums.append(log_z)
-        if not need_grad:
-            continue
-        part.sub_(log_z.unsqueeze(1)).exp_()
-        if z_loss:
-            part *= (1 + 2 * z_loss * log_z).unsqueeze(1)
-        part.scatter_add_(1, index, part.new_full(index.shape, -1.0))
-        if not (on_cpu and bool((share == 1).all())):  # a GPU would have to be waited for
-            part.mul_(share.unsqueeze(1))
+        index, peak = target.clamp(min=0).unsqueeze(1), part.amax(dim=1, keepdim=True)
+        goal = part.sub_(peak).gather(1, index).squeeze(1)
+        total = part.exp_().sum(dim=1)  # whose terms are the gradient's too
+        apart = total.log()
+        torch.mul(apart - goal, target != IGNORED, out=found)
+        sums.append(log_z := apart + peak.squeeze(1))
+        if need_grad:
+            part.mul_((share * (1 + 2 * z_loss * log_z) / total).unsqueeze(1))
+            part.scatter_add_(1, index, -share.unsqueeze(1))
     return torch.cat(sums)
 
 
