@@ -84,7 +84,8 @@ test-gpu:
 
 # Starts each field in the image; TAG, REGISTRY and BUILDER as of `make images`.
 test-image: setup image-train
-	ARGOSY_IMAGE=$(REGISTRY)argosy-train:$(TAG) BUILDER=$(BUILDER) $(BIN)/python -m pytest tests/gpu/test_image.py
+	model=$$(.ci/real-model) && ARGOSY_REAL_MODEL=$${ARGOSY_REAL_MODEL:-$$model} ARGOSY_IMAGE=$(REGISTRY)argosy-train:$(TAG) \
+		BUILDER=$(BUILDER) $(BIN)/python -m pytest tests/gpu/test_image.py
 
 EXPORTS := --extra onnx --extra quantize
 LOCK := uv pip compile --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
@@ -94,6 +95,7 @@ lock:
 	$(LOCK) pyproject.toml --extra dev $(EXPORTS) --output-file requirements.lock
 	$(LOCK) pyproject.toml $(EXPORTS) --constraint requirements.lock --output-file images/train-slim.lock
 	$(LOCK) pyproject.toml $(EXPORTS) --extra gguf --extra gpu --constraint requirements.lock --output-file images/train.lock
+	$(LOCK) --no-deps --group pyproject.toml:image-llama-cpp --output-file images/llama-cpp.lock
 	for each in data mlflow tools; do \
 		$(LOCK) --group pyproject.toml:image-$$each --constraint requirements.lock --output-file images/$$each.lock; done
 	$(subst --universal,--python-platform x86_64-manylinux_2_28,$(LOCK)) --group pyproject.toml:image-vllm --output-file images/vllm.lock
