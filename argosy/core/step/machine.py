@@ -1,7 +1,9 @@
 """Tells what this process may use of the machine: cores, memory, GPUs, packages; affinity and cgroup limits count."""
 
 import importlib.util
+import math
 import os
+import resource
 import socket
 import subprocess
 import sys
@@ -33,7 +35,7 @@ _NEEDS: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
     ("backend", "vllm", (VLLM,), "set backend=transformers"),
     ("formats", "gguf", ("gguf",), "leave it out"),
     ("model", "*.gguf", ("gguf",), "name a directory that transformers loads"))
-_ANSWER_S = 30.0
+_ANSWER_S, _CAP_IPC_LOCK = 30.0, 14
 _ASK = """import ctypes, os, sys, uuid
 cuda, raw, context = ctypes.CDLL("libcuda.so.1"), (ctypes.c_char * 16)(), ctypes.c_void_p()
 failed = cuda.cuInit(0) or cuda.cuDeviceGetUuid(raw, 0) or cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
@@ -89,6 +91,15 @@ def free_memory() -> int:
         return free
     pages = dict(line.split() for line in _cgroup("memory.stat").splitlines())
     return min(free, int(limit) - int(used) + int(pages.get("inactive_file", 0)))
+
+
+def lockable_bytes() -> float:
+    """Return the bytes of memory that this process may lock, after asking for as many as it may ask for."""
+    most, status = resource.getrlimit(resource.RLIMIT_MEMLOCK)[1], Path("/proc/self/status")
+    resource.setrlimit(resource.RLIMIT_MEMLOCK, (most, most))
+    lines = status.read_text().splitlines() if status.is_file() else []
+    rights = next((int(line.split()[1], 16) for line in lines if line.startswith("CapEff:")), 0)
+    return math.inf if most == resource.RLIM_INFINITY or rights >> _CAP_IPC_LOCK & 1 else most
 
 
 def memory_kills() -> int:

@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from argosy.core.errors import InputError
-from argosy.core.step.machine import free_port
+from argosy.core.step.machine import free_port, lockable_bytes
 from argosy.model.train.config import TrainConfig
 from argosy.model.train.engines.base import Engine, Wrap
 from argosy.model.train.engines.parts import WEIGHT, Held, Parts, everywhere
@@ -22,6 +22,7 @@ from argosy.model.weights.drawn import Numbers
 from argosy.model.weights.unfilled import numbers_of
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
+READ_AHEAD, AT_ONCE, GROUP = 5, 4, 10**9  # weights and tensors of the optimizer in buffers of NVMe; numbers of a tensor
 
 
 class DeepSpeedEngine(Engine):
@@ -32,6 +33,8 @@ class DeepSpeedEngine(Engine):
 
     def __init__(self, model: Any, channels: int, config: TrainConfig, group: Group, wrap: Wrap = None) -> None:
         _check_biases(model, config)
+        self._largest = max(-(-each.numel() // group.world) for each in model.parameters())
+        _check_locked(config, self._largest, sum(each.numel() for each in model.parameters()) // group.world)
         super().__init__(model, channels, config, group, wrap)
         on_gpu = group.device.type != "cpu"
         _prepare_environment(on_gpu)
@@ -44,12 +47,14 @@ class DeepSpeedEngine(Engine):
         deepspeed.init_distributed(back_end, auto_mpi_discovery=False, verbose=False)
         self._accumulation = config.global_batch_size // (config.micro_batch * group.world)
         self._fill(model)
+        if config.zero.stage == 3 and self._partitioned is None:  # by itself it takes bfloat16 for NVMe on a CPU
+            deepspeed.zero.Init(module=self.module, config_dict_or_path=settings(config, group.world, self._largest))
         head = model.get_output_embeddings()
         if config.zero.stage == 3 and head is not None:  # the loss reads its weight outside of its own forward
             deepspeed.zero.register_external_parameter(self.module, head.weight)
         given: Any = numbers_of(model) or {name: each.detach().cpu() for name, each in self._named if self._halved}
         self._engine = deepspeed.initialize(model=self.module, optimizer=make_optimizer(model, config),
-                                            config=settings(config, group.world))[0]
+                                            config=settings(config, group.world, self._largest))[0]
         for name, parameter in self._named if self._halved else ():  # DeepSpeed begins with rounded ones
             self._set(parameter, given[name], None)
 
@@ -69,7 +74,7 @@ class DeepSpeedEngine(Engine):
         if self._partitioned is None:
             from deepspeed.runtime.zero import Init
 
-            how = settings(self.config, self.group.world)
+            how = settings(self.config, self.group.world, self._largest)
             Init(module=torch.nn.ParameterList([parameter]), config_dict_or_path=how)
             self._partitioned = parameter
         else:
@@ -229,8 +234,22 @@ def _check_biases(model: Any, config: TrainConfig) -> None:
                              "or engine=fsdp")
 
 
-def settings(config: TrainConfig, world: int) -> dict[str, Any]:
-    """Return DeepSpeed's configuration for a phase of `world` processes."""
+def _check_locked(config: TrainConfig, largest: int, share: int) -> None:
+    """Check that the buffers of NVMe can be locked in memory, where DeepSpeed would abort. `largest`, `share`: numbers
+    of a process's part of the largest weight, and of all. Raises InputError: they cannot."""
+    weights = READ_AHEAD * largest if config.zero.offload == "all" else 0
+    needed, may = 4 * (weights + AT_ONCE * min(share, GROUP)), lockable_bytes()
+    if config.zero.nvme_path and needed > may:
+        raise InputError(f"engine.nvme_path={config.zero.nvme_path} locks {needed / 1e6:,.0f} MB of memory for its "
+                         f"buffers, and this process may lock {may / 1e6:,.0f} MB: raise that (ulimit -l; docker run "
+                         "--ulimit memlock=-1; on a cluster LimitMEMLOCK=infinity of the nodes' containerd), or leave "
+                         "nvme_path out, for the machine's memory")
+
+
+
+def settings(config: TrainConfig, world: int, largest: int) -> dict[str, Any]:
+    """Return DeepSpeed's configuration for a phase of `world` processes; `largest`: numbers of a process's part of the
+    largest weight."""
     given = config.zero
     zero: dict[str, Any] = {"stage": given.stage}
     if given.offload != "none":
@@ -238,9 +257,9 @@ def settings(config: TrainConfig, world: int) -> dict[str, Any]:
                                  "pin_memory": torch.accelerator.is_available()}
         if given.nvme_path:
             place["nvme_path"] = given.nvme_path
-        zero["offload_optimizer"] = place
+        zero["offload_optimizer"] = {**place, "buffer_count": AT_ONCE}
         if given.offload == "all":
-            zero["offload_param"] = dict(place)
+            zero["offload_param"] = {**place, "buffer_size": largest, "buffer_count": READ_AHEAD}
     if given.partition > 1:
         zero["zero_hpz_partition_size"] = given.partition
     if given.quantized_communication:
