@@ -56,7 +56,6 @@ def test_each_field_of_training_starts(inside: list[str]) -> None:
 
 @pytest.mark.skipif(not REAL, reason="ARGOSY_REAL_MODEL names no model: make test-image fetches one")
 def test_each_format_is_written_and_read(inside: list[str]) -> None:
-    """Of a real model, whose tokenizer llama.cpp knows."""
     for step, config in (("start", {"model": f"/real/{Path(REAL).name}"}),
                          ("export", {"checkpoint": "/out/start", "formats": ["hub", "onnx", "gguf"]})):
         subprocess.run([*inside, "python", "-m", f"steps.{step}", "--config", json.dumps(config), "--out",

@@ -17,19 +17,7 @@ from pathlib import Path
 from argosy.core.config.explain import likely
 from argosy.core.errors import InputError
 from argosy.core.store.files import make_directory, write_json
-from workflows.argo.handoff import (
-    COMMON,
-    EVALUATE,
-    GIVEN,
-    Batch,
-    Handoff,
-    Task,
-    assign,
-    deal,
-    submitter,
-    tasks_of,
-    write_output,
-)
+from workflows.argo import handoff
 from workflows.argo.objectstore.pods import planning
 from workflows.argo.pod.early import EARLY, early_batches
 from workflows.argo.pod.finish import FINISHED
@@ -56,7 +44,7 @@ PATCH_OF_EVALUATIONS = "evaluate-sft"  # the task whose pods are as those of ite
 
 def run(profile: Profile, arguments: argparse.Namespace) -> int:
     fields = arguments.fields.split()
-    for name in os.environ.get(GIVEN, "").split():  # Argo ignores one that the template does not have
+    for name in os.environ.get(handoff.GIVEN, "").split():  # Argo ignores one that the template does not have
         if fields and name not in (*fields, "json"):  # Argo's own `workflow.parameters.json`
             raise InputError(f"the WorkflowTemplate {arguments.template} has no parameter {name!r}; "
                              f"{likely(name, fields)}")
@@ -84,7 +72,7 @@ def _plan_lifecycle(profile: Profile, arguments: argparse.Namespace) -> int:
                          "and was never done: end with compare (an empty 'to'), or leave promote at 'no'")
     items = [branch.name for branch in config.posttraining]
     own, evaluations = item_tasks(planned.nodes, items)
-    tasks = [*tasks_of(every_stage()), *own]
+    tasks = [*handoff.tasks_of(every_stage()), *own]
     batches = hand_over(planned, config, config.name, tasks, profile, arguments, evaluations)
     write_tree(arguments.outputs, planned.nodes, items, batches)
     return 0
@@ -98,7 +86,7 @@ def _plan_sweep(profile: Profile, arguments: argparse.Namespace) -> int:
     root = Path(profile.storage.root)
     question = Question(arguments.channel or "all", target)
     planned = plan(sweep_nodes(sweep, question, root, together=1), root)  # a pod for each point, up to `batches`
-    hand_over(planned, sweep.first, sweep.line, tasks_of(every_sweep_stage()), profile, arguments)
+    hand_over(planned, sweep.first, sweep.line, handoff.tasks_of(every_sweep_stage()), profile, arguments)
     return 0
 
 
@@ -113,37 +101,37 @@ def _number(arguments: argparse.Namespace, name: str) -> float:
     return found
 
 
-def hand_over(planned: Plan, config: LifecycleConfig, line: str, tasks: list[Task], profile: Profile,
-              arguments: argparse.Namespace, alike: Sequence[Task] = ()) -> dict[str, dict[str, Batch]]:
+def hand_over(planned: Plan, config: LifecycleConfig, line: str, tasks: list[handoff.Task], profile: Profile,
+              arguments: argparse.Namespace, alike: Sequence[handoff.Task] = ()) -> dict[str, dict[str, handoff.Batch]]:
     """Write the handoff, start the pipeline's run, write the output parameters; return the batches by task.
 
     `alike`: further tasks, whose pods get the patch of one of `tasks`."""
     print(describe(planned), flush=True)
     make_directory(Path(planned.store))
     pipeline = pipeline_of(Path(planned.store), plan_digest(planned), arguments.workflow, todo=len(planned.to_run))
-    assigned = assign(planned.nodes, [*tasks, *alike])
-    batches = {task: deal(task, [node for node in nodes if node.to_run], pipeline, profile.batches)
+    assigned = handoff.assign(planned.nodes, [*tasks, *alike])
+    batches = {task: handoff.deal(task, [node for node in nodes if node.to_run], pipeline, profile.batches)
                for task, nodes in assigned.items()}
     patches = {task.name: PATCH_OF_EVALUATIONS for task in alike}
     early = early_batches(assigned, patches, pipeline, profile.parallelism)
     compare = next((node.dir for node in planned.nodes if node.name in ("compare", NAME)), "")
-    handoff = Handoff(
+    made = handoff.Handoff(
         store=planned.store, line=line, pipeline=pipeline,
         nodes={node.id: node.model_dump(mode="json") for node in planned.to_run},
         batches={name: batch for dealt in (*batches.values(), early) for name, batch in dealt.items()},
         report=compare,
-        namespace=profile.namespace, cluster=profile.cluster, person=submitter(), budget=config.budget,
+        namespace=profile.namespace, cluster=profile.cluster, person=handoff.submitter(), budget=config.budget,
         gpu_hour_price=config.gpu_hour_price,
         directories=tuple(node.dir for node in planned.nodes) if config.budget.limited else ())
-    path = handoff.write(arguments.workflow)
+    path = made.write(arguments.workflow)
     tracker = start_pipeline(planned, pipeline, line, config, **{WORKFLOW: arguments.workflow})
     unchanged = not planned.to_run and tracker.tracker.last_status == "FINISHED"  # MLflow was: this changes nothing
     if unchanged:
         write_json(path.parent / FINISHED, {"status": "FINISHED"})
     write_outputs(planned, tasks, batches, profile, arguments, describe(planned))
-    write_output(arguments.outputs, "finish", "no" if unchanged else "yes")
-    write_output(arguments.outputs, COMMON, f"{pipeline}-")
-    write_output(arguments.outputs, EARLY, json.dumps([*early]))
+    handoff.write_output(arguments.outputs, "finish", "no" if unchanged else "yes")
+    handoff.write_output(arguments.outputs, handoff.COMMON, f"{pipeline}-")
+    handoff.write_output(arguments.outputs, EARLY, json.dumps([*early]))
     return batches
 
 
@@ -201,23 +189,24 @@ def _components(names: Sequence[str], links: Mapping[str, Collection[str]]) -> l
     return found
 
 
-def item_tasks(nodes: Sequence[PlannedNode], items: Collection[str]) -> tuple[list[Task], list[Task]]:
+def item_tasks(nodes: Sequence[PlannedNode], items: Collection[str]) -> tuple[list[handoff.Task], list[handoff.Task]]:
     """Make a task of each item, and one of each item's evaluations; none of them is a task of the DAG."""
-    tasks: dict[str, Task] = {}
-    evaluations: dict[str, Task] = {}
+    tasks: dict[str, handoff.Task] = {}
+    evaluations: dict[str, handoff.Task] = {}
     for node in nodes:
         needs = definition(node.step).needs
         if node.name in items:
             place = placement_stage(node.name, node.step)
-            tasks[node.name] = Task(node.name, node.name, frozenset(), (), needs, parts=False, place=place)
-        elif node.name == EVALUATE.name:
+            tasks[node.name] = handoff.Task(node.name, node.name, frozenset(), (), needs, parts=False, place=place)
+        elif node.name == handoff.EVALUATE.name:
             for item in {*node.upstream} & {*items}:
-                evaluations[item] = Task(f"evaluate-{item}", EVALUATE.stage, frozenset({item}), (), needs)
+                stage = handoff.EVALUATE.stage
+                evaluations[item] = handoff.Task(f"evaluate-{item}", stage, frozenset({item}), (), needs)
     return list(tasks.values()), list(evaluations.values())
 
 
 def write_tree(folder: Path, nodes: Sequence[PlannedNode], items: Sequence[str],
-               dealt: Mapping[str, Mapping[str, Batch]]) -> None:
+               dealt: Mapping[str, Mapping[str, handoff.Batch]]) -> None:
     """Write the outputs of the plan that the template `branch` reads: groups with something to run, and their batches.
 
     Args:
@@ -234,14 +223,14 @@ def write_tree(folder: Path, nodes: Sequence[PlannedNode], items: Sequence[str],
         work = {step: [name for name in group.items if steps[name] == step and name in batches]
                 for step in branch_steps()}
         work[NODES] = [name for name in group.items if name in several and name in batches]
-        work[EVALUATE.name] = [batch for name in group.items for batch in evaluations[name]]
+        work[handoff.EVALUATE.name] = [batch for name in group.items for batch in evaluations[name]]
         work[NEXT] = [name for name in group.following if name in found]
         if any(work.values()):
             found[key] = work
     followed = {name for group in grouped.values() for name in group.following}
     for names in evaluations.values():
         batches |= names
-    write_output(folder, GROUPS, json.dumps(found))
-    write_output(folder, BATCHES, json.dumps(batches))
-    write_output(folder, f"run-{TREE}", json.dumps(list(batches.values())))
-    write_output(folder, TREE, json.dumps([name for name in grouped if name in found and name not in followed]))
+    handoff.write_output(folder, GROUPS, json.dumps(found))
+    handoff.write_output(folder, BATCHES, json.dumps(batches))
+    handoff.write_output(folder, f"run-{TREE}", json.dumps(list(batches.values())))
+    handoff.write_output(folder, TREE, json.dumps([name for name in grouped if name in found and name not in followed]))

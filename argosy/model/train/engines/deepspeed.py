@@ -2,9 +2,9 @@
 (Rajbhandari et al. 2021), around our module and our optimizer; autocast stays ours, so the arithmetic is torch's."""
 
 import logging
-import os
 from collections.abc import Iterator
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,17 +12,16 @@ import torch.distributed as dist
 from torch import Tensor
 
 from argosy.core.errors import InputError
-from argosy.core.step.machine import free_port, lockable_bytes
 from argosy.model.train.config import TrainConfig
 from argosy.model.train.engines.base import Engine, Wrap
 from argosy.model.train.engines.parts import WEIGHT, Held, Parts, everywhere
+from argosy.model.train.engines.zero import Moments, check_locked, prepare_environment, settings
 from argosy.model.train.optim import UpdateSize, make_optimizer, set_rate
 from argosy.model.train.parallelism import Group
 from argosy.model.weights.drawn import Numbers
 from argosy.model.weights.unfilled import numbers_of
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
-READ_AHEAD, AT_ONCE, GROUP = 5, 4, 10**9  # weights and tensors of the optimizer in buffers of NVMe; numbers of a tensor
 
 
 class DeepSpeedEngine(Engine):
@@ -34,10 +33,10 @@ class DeepSpeedEngine(Engine):
     def __init__(self, model: Any, channels: int, config: TrainConfig, group: Group, wrap: Wrap = None) -> None:
         _check_biases(model, config)
         self._largest = max(-(-each.numel() // group.world) for each in model.parameters())
-        _check_locked(config, self._largest, sum(each.numel() for each in model.parameters()) // group.world)
+        check_locked(config, self._largest, sum(each.numel() for each in model.parameters()) // group.world)
         super().__init__(model, channels, config, group, wrap)
         on_gpu = group.device.type != "cpu"
-        _prepare_environment(on_gpu)
+        prepare_environment(on_gpu)
         import deepspeed
 
         logging.getLogger("DeepSpeed").setLevel(logging.WARNING)
@@ -55,6 +54,7 @@ class DeepSpeedEngine(Engine):
         given: Any = numbers_of(model) or {name: each.detach().cpu() for name, each in self._named if self._halved}
         self._engine = deepspeed.initialize(model=self.module, optimizer=make_optimizer(model, config),
                                             config=settings(config, group.world, self._largest))[0]
+        self._moments = Moments(self._engine.optimizer, on_disk=bool(config.zero.nvme_path))
         for name, parameter in self._named if self._halved else ():  # DeepSpeed begins with rounded ones
             self._set(parameter, given[name], None)
 
@@ -138,16 +138,25 @@ class DeepSpeedEngine(Engine):
         with GatheredParameters([tensor]):
             return tensor.detach().clone()
 
-    def _state(self) -> Iterator[Held]:
+    def save(self, directory: Path, *, weights: bool = True) -> None:
+        super().save(directory, weights=weights)
+        self._moments.show(None)
+
+    def _moment(self, parameter: Any, kind: str) -> Tensor:
         from deepspeed.utils import safe_get_full_optimizer_state
 
+        self._moments.show(parameter)
+        whole: Tensor = safe_get_full_optimizer_state(parameter, kind)
+        return whole
+
+    def _state(self) -> Iterator[Held]:
         self._link()
         for name, parameter in self._named:
             place = everywhere(getattr(parameter, "ds_shape", parameter.shape))
             yield f"{WEIGHT}/{name}", place, partial(self._whole, parameter, name)
             if self.config.zero.stage:
                 for kind in MOMENTS:
-                    yield f"{kind}/{name}", place, partial(safe_get_full_optimizer_state, parameter, kind)
+                    yield f"{kind}/{name}", place, partial(self._moment, parameter, kind)
                 yield f"step/{name}", everywhere(()), lambda: next(iter(self._states.values()))["step"].clone()
             else:
                 yield from ((f"{kind}/{name}", everywhere(value.shape), value.clone)
@@ -164,10 +173,12 @@ class DeepSpeedEngine(Engine):
         staged = bool(self.config.zero.stage)
         if staged:
             steps = parts[f"step/{self._named[0][0]}"]
-            for flat in self._partitions():
+            for group, flat in enumerate(self._partitions()):
+                self._moments.show_group(group)
                 self._begin(flat, steps)
             self._link()
         for name, parameter in self._named:
+            self._moments.show(parameter)
             if weights and staged:
                 self._set(parameter, parts[f"{WEIGHT}/{name}"], None)
             elif weights:
@@ -178,6 +189,7 @@ class DeepSpeedEngine(Engine):
             else:
                 self._states[parameter] = {kind: parts[f"{kind}/{name}"].to(parameter.device)
                                            for kind in parts.kinds(name)}
+        self._moments.show(None)
 
     def _partitions(self) -> list[Tensor]:
         """List the flat tensors that this process's optimizer updates."""
@@ -210,6 +222,7 @@ class DeepSpeedEngine(Engine):
 
     def _set_part(self, parameter: Any, value: Tensor, kind: str | None) -> None:
         """Write this process's part in stage 3: parts are of one size, the last one padded."""
+        from deepspeed.runtime.zero import GatheredParameters
         from deepspeed.utils import safe_set_local_fp32_param, safe_set_local_optimizer_state
 
         size = parameter.ds_tensor.numel()
@@ -217,7 +230,8 @@ class DeepSpeedEngine(Engine):
         own = flat.narrow(0, size * self.group.rank, size)
         if kind is None:
             safe_set_local_fp32_param(parameter, own)
-            parameter.ds_tensor.data.copy_(own)
+            with GatheredParameters([parameter], modifier_rank=0):  # which writes to NVMe too
+                parameter.data.copy_(value)
         else:
             safe_set_local_optimizer_state(parameter, own, kind)
 
@@ -232,55 +246,3 @@ def _check_biases(model: Any, config: TrainConfig) -> None:
             raise InputError(f"recompute=selective under ZeRO-3 is for layers without biases, and {name} of this "
                              f"{model.config.model_type} model has one: set recompute=full, engine.stage=2, "
                              "or engine=fsdp")
-
-
-def _check_locked(config: TrainConfig, largest: int, share: int) -> None:
-    """Check that the buffers of NVMe can be locked in memory, where DeepSpeed would abort. `largest`, `share`: numbers
-    of a process's part of the largest weight, and of all. Raises InputError: they cannot."""
-    weights = READ_AHEAD * largest if config.zero.offload == "all" else 0
-    needed, may = 4 * (weights + AT_ONCE * min(share, GROUP)), lockable_bytes()
-    if config.zero.nvme_path and needed > may:
-        raise InputError(f"engine.nvme_path={config.zero.nvme_path} locks {needed / 1e6:,.0f} MB of memory for its "
-                         f"buffers, and this process may lock {may / 1e6:,.0f} MB: raise that (ulimit -l; docker run "
-                         "--ulimit memlock=-1; on a cluster LimitMEMLOCK=infinity of the nodes' containerd), or leave "
-                         "nvme_path out, for the machine's memory")
-
-
-
-def settings(config: TrainConfig, world: int, largest: int) -> dict[str, Any]:
-    """Return DeepSpeed's configuration for a phase of `world` processes; `largest`: numbers of a process's part of the
-    largest weight."""
-    given = config.zero
-    zero: dict[str, Any] = {"stage": given.stage}
-    if given.offload != "none":
-        place: dict[str, Any] = {"device": "nvme" if given.nvme_path else "cpu",
-                                 "pin_memory": torch.accelerator.is_available()}
-        if given.nvme_path:
-            place["nvme_path"] = given.nvme_path
-        zero["offload_optimizer"] = {**place, "buffer_count": AT_ONCE}
-        if given.offload == "all":
-            zero["offload_param"] = {**place, "buffer_size": largest, "buffer_count": READ_AHEAD}
-    if given.partition > 1:
-        zero["zero_hpz_partition_size"] = given.partition
-    if given.quantized_communication:
-        zero |= {"zero_quantized_weights": True, "zero_quantized_gradients": True}
-    made: dict[str, Any] = {
-        "train_micro_batch_size_per_gpu": config.micro_batch,
-        "gradient_accumulation_steps": config.global_batch_size // (config.micro_batch * world),
-        "zero_optimization": zero, "zero_allow_untested_optimizer": True, "zero_force_ds_cpu_optimizer": False,
-        "steps_per_print": 10**12}
-    if config.zero.stage:
-        made["gradient_clipping"] = config.max_grad_norm
-    if given.param_dtype == "bfloat16":
-        made |= {"bf16": {"enabled": True, "check_grad_overflow": False},
-                 "data_types": {"grad_accum_dtype": "fp32"}, "communication_data_type": "fp32"}
-    return made
-
-
-def _prepare_environment(on_gpu: bool) -> None:
-    """Set what DeepSpeed reads when it is imported: the accelerator, and the rendezvous of a lone process."""
-    if not on_gpu:
-        os.environ.setdefault("DS_ACCELERATOR", "cpu")
-    if "WORLD_SIZE" not in os.environ:
-        os.environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1",
-                          MASTER_PORT=str(free_port()))

@@ -18,7 +18,8 @@ from argosy.core.errors import InputError
 from argosy.model.train.config import TrainConfig
 from argosy.model.train.config.model import ModelConfig
 from argosy.model.train.engines.base import Engine
-from argosy.model.train.engines.deepspeed import DeepSpeedEngine, _check_biases, _check_locked
+from argosy.model.train.engines.deepspeed import DeepSpeedEngine, _check_biases
+from argosy.model.train.engines.zero import check_locked
 from argosy.model.train.layers.attention import recurrent
 from argosy.model.train.layers.loss import LossModule
 from argosy.model.train.parallelism import Group
@@ -130,11 +131,11 @@ def test_stage_3_with_selective_recomputation_is_for_layers_without_biases() -> 
 
 
 def test_buffers_of_nvme_that_cannot_be_locked_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("argosy.model.train.engines.deepspeed.lockable_bytes", lambda: 8e6)
+    monkeypatch.setattr("argosy.model.train.engines.zero.lockable_bytes", lambda: 8e6)
     engine = {"name": "zero", "stage": 3, "offload": "all", "nvme_path": "/nvme"}
     with pytest.raises(InputError, match=r"nvme_path=/nvme locks 36 MB .* may lock 8 MB: raise that .* LimitMEMLOCK"):
-        _check_locked(TrainConfig(engine=engine), 10**6, 10**6)
-    _check_locked(TrainConfig(engine=engine), 10**5, 10**5)
+        check_locked(TrainConfig(engine=engine), 10**6, 10**6)
+    check_locked(TrainConfig(engine=engine), 10**5, 10**5)
 
 
 @pytest.mark.parametrize(("fields", "message"), [

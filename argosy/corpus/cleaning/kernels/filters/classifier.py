@@ -8,22 +8,9 @@ import numpy as np
 from numba import njit
 
 from argosy.core.lazy import Bytes, Floats, Floats32, Hashes, Integers, Integers32, Points
+from argosy.corpus.cleaning.kernels import types
 from argosy.corpus.cleaning.kernels.characters import BREAK, DIGIT, SPACE, flags, small_letters
-from argosy.corpus.cleaning.kernels.types import (
-    BYTES,
-    FLOAT,
-    FLOATS,
-    FLOATS32,
-    HASHES,
-    INT,
-    INTS,
-    INTS32,
-    POINTS,
-    WORD64,
-    named,
-    parts,
-    written,
-)
+from argosy.corpus.cleaning.kernels.types import named, parts, written
 from argosy.corpus.cleaning.kernels.words import Words
 
 _FACTOR, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
@@ -51,7 +38,8 @@ class Grams(NamedTuple):
     characters: int
 
 
-GRAMS = named(Grams, POINTS, *map(written, (INTS, HASHES, INTS, BYTES, POINTS)), INT, INT)
+GRAMS = named(Grams, types.POINTS, *map(written, (types.INTS, types.HASHES, types.INTS, types.BYTES, types.POINTS)),
+              types.INT, types.INT)
 
 
 def rows(points: Points, starts: Integers, words: Words, word_grams: int, character_grams: int,
@@ -71,13 +59,13 @@ def products(points: Points, starts: Integers, words: Words, word_grams: int, ch
     return _products(grams, weights, most)
 
 
-@njit((WORD64, INT), cache=True)
+@njit((types.WORD64, types.INT), cache=True)
 def _bucket(value, bits):  # type: ignore[no-untyped-def]
     """Return the bucket of a hash."""
     return np.int64((value * _FACTOR) >> np.uint64(64 - bits))
 
 
-@njit((INT, written(INTS32), written(INTS), INT), cache=True)
+@njit((types.INT, written(types.INTS32), written(types.INTS), types.INT), cache=True)
 def _tally(at, counts, touched, size):  # type: ignore[no-untyped-def]
     """Count a bucket, and list it in `touched` the first time; returns how many are listed."""
     if counts[at] == 0:
@@ -87,7 +75,7 @@ def _tally(at, counts, touched, size):  # type: ignore[no-untyped-def]
     return size
 
 
-@njit((GRAMS, INT, written(POINTS)), cache=True)
+@njit((GRAMS, types.INT, written(types.POINTS)), cache=True)
 def _spelt(grams, document, letters):  # type: ignore[no-untyped-def]
     """Write small letters, digits as 0, a run of white space as one space, or newline where a line ends in it."""
     size, points = 0, grams.points
@@ -105,7 +93,7 @@ def _spelt(grams, document, letters):  # type: ignore[no-untyped-def]
     return size
 
 
-@njit((GRAMS, INT, INT, written(INTS32), written(INTS), written(POINTS)), cache=True)
+@njit((GRAMS, types.INT, types.INT, written(types.INTS32), written(types.INTS), written(types.POINTS)), cache=True)
 def _count(grams, document, bits, counts, touched, letters):  # type: ignore[no-untyped-def]
     """Count the buckets of a document in `counts`, and list them in `touched`; returns how many they are."""
     hashes, last, n = grams.hashes, grams.first[document + 1], grams.characters
@@ -126,7 +114,7 @@ def _count(grams, document, bits, counts, touched, letters):  # type: ignore[no-
     return size
 
 
-@njit((GRAMS, INT, INT, INT), cache=True)
+@njit((GRAMS, types.INT, types.INT, types.INT), cache=True)
 def _rows(grams, bits, most, longest):  # type: ignore[no-untyped-def]
     """Return the sparse rows of documents; `most`: buckets of all, `longest`: of one, at most."""
     starts = grams.starts
@@ -150,7 +138,7 @@ def _rows(grams, bits, most, longest):  # type: ignore[no-untyped-def]
     return begins, columns[:end].copy(), values[:end].copy()
 
 
-@njit((GRAMS, FLOATS32, INT), cache=True)
+@njit((GRAMS, types.FLOATS32, types.INT), cache=True)
 def _products(grams, weights, longest):  # type: ignore[no-untyped-def]
     """Return the products of rows with weights; `longest`: most buckets of a document."""
     starts = grams.starts
@@ -186,7 +174,7 @@ def fit(begins: Integers, columns: Integers32, values: Floats32, targets: Floats
     return _fit((begins, columns, values), targets, size, c, tolerance)
 
 
-@njit((parts(INTS, INTS32, FLOATS32), FLOATS, INT, FLOAT, FLOAT), cache=True)
+@njit((parts(types.INTS, types.INTS32, types.FLOATS32), types.FLOATS, types.INT, types.FLOAT, types.FLOAT), cache=True)
 def _fit(sparse, targets, size, c, tolerance):  # type: ignore[no-untyped-def]
     """Return the weights of a linear model of sparse rows."""
     begins, columns, values = sparse

@@ -12,19 +12,8 @@ import numpy as np
 from numba import njit
 
 from argosy.core.lazy import Flags, Hashes, Integers, Points
-from argosy.corpus.cleaning.kernels.types import (
-    BOOLS,
-    COLUMN,
-    FLOAT,
-    HASHES,
-    INT,
-    INT_ROWS,
-    INTS,
-    POINTS,
-    WORD64,
-    named,
-    written,
-)
+from argosy.corpus.cleaning.kernels import types
+from argosy.corpus.cleaning.kernels.types import named, written
 from argosy.corpus.text.scripts import simplified
 
 _NONE, _LETTER, _HAN, _ASKS = range(4)
@@ -70,7 +59,7 @@ class Words(NamedTuple):
     prefix: Hashes
 
 
-WORDS = named(Words, *map(written, (HASHES, INTS, BOOLS, BOOLS, INTS, HASHES)))
+WORDS = named(Words, *map(written, (types.HASHES, types.INTS, types.BOOLS, types.BOOLS, types.INTS, types.HASHES)))
 
 
 @njit(cache=True, inline="always")
@@ -81,7 +70,7 @@ def _mix(value):  # type: ignore[no-untyped-def]
     return value ^ (value >> np.uint64(31))
 
 
-@njit((POINTS, INTS, POINTS), cache=True)
+@njit((types.POINTS, types.INTS, types.POINTS), cache=True)
 def _split(points, starts, table):  # type: ignore[no-untyped-def]
     """Return hashes, places and kinds of words, each text's first word, and the hash of all words before each."""
     size = len(points)
@@ -120,7 +109,7 @@ def split(points: Points, starts: Integers) -> Words:
     return Words(hashes, places, kinds == _HAN, kinds == _ASKS, first, prefix)
 
 
-@njit((HASHES, INT, INT, WORD64), cache=True)
+@njit((types.HASHES, types.INT, types.INT, types.WORD64), cache=True)
 def _gram(prefix, at, size, power):  # type: ignore[no-untyped-def]
     """Return the hash of the n-gram of `size` words at `at`."""
     return _mix(prefix[at + size] - prefix[at] * power + np.uint64(size))
@@ -131,7 +120,7 @@ def powers(sizes: Integers) -> Hashes:
     return np.array([pow(int(_BASE), int(size), 1 << 64) for size in sizes], np.uint64)
 
 
-@njit((HASHES, INTS, INTS, HASHES), cache=True)
+@njit((types.HASHES, types.INTS, types.INTS, types.HASHES), cache=True)
 def grams(prefix, at, sizes, factors):  # type: ignore[no-untyped-def]
     """Return the hash of the n-gram of `sizes[i]` words at `at[i]`; `factors` are `powers(sizes)`."""
     found = np.empty(len(at), np.uint64)
@@ -148,7 +137,7 @@ def _mask(value):  # type: ignore[no-untyped-def]
         one << (value >> np.uint64(12) & sixty_three))
 
 
-@njit((HASHES,), cache=True)
+@njit((types.HASHES,), cache=True)
 def bloom(known):  # type: ignore[no-untyped-def]
     """Return a filter of hashes, a power of two of uint64: what is not in it is in none."""
     size = 1
@@ -160,7 +149,7 @@ def bloom(known):  # type: ignore[no-untyped-def]
     return words
 
 
-@njit((WORDS, INTS, HASHES, INTS, HASHES, HASHES), cache=True)
+@njit((WORDS, types.INTS, types.HASHES, types.INTS, types.HASHES, types.HASHES), cache=True)
 def lookup(words, sizes, factors, of_han, known, known_bloom):  # type: ignore[no-untyped-def]
     """Return (place, number in `known`) of each n-gram of a size of `sizes` that is in `known`, sorted and unique.
 
@@ -188,7 +177,7 @@ def lookup(words, sizes, factors, of_han, known, known_bloom):  # type: ignore[n
     return found[:count]
 
 
-@njit((HASHES, HASHES, INT, INT), cache=True)
+@njit((types.HASHES, types.HASHES, types.INT, types.INT), cache=True)
 def _align(pattern, text, begin, end):  # type: ignore[no-untyped-def]
     """Find the least edit distance of `pattern` from a piece of `text[begin:end]` (Sellers 1980): it, begin, end."""
     size = len(pattern)
@@ -210,7 +199,7 @@ def _align(pattern, text, begin, end):  # type: ignore[no-untyped-def]
     return best, best_begin, best_end
 
 
-@njit((INT_ROWS, INT), cache=True)
+@njit((types.INT_ROWS, types.INT), cache=True)
 def _group_end(shared, at):  # type: ignore[no-untyped-def]
     """Return where the shared n-grams of another text or target begin."""
     end = at
@@ -219,7 +208,7 @@ def _group_end(shared, at):  # type: ignore[no-untyped-def]
     return end
 
 
-@njit((INT_ROWS, INT, INT, INT), cache=True)
+@njit((types.INT_ROWS, types.INT, types.INT, types.INT), cache=True)
 def _among(rows, edits, begin, end):  # type: ignore[no-untyped-def]
     """Tell whether a piece of a text is among the rows."""
     for row in rows:  # noqa: SIM110 (compiled)
@@ -228,7 +217,7 @@ def _among(rows, edits, begin, end):  # type: ignore[no-untyped-def]
     return False
 
 
-@njit((INT_ROWS, WORDS, WORDS, INTS, FLOAT), cache=True)
+@njit((types.INT_ROWS, WORDS, WORDS, types.INTS, types.FLOAT), cache=True)
 def verify(shared, words, targets, least, similarity):  # type: ignore[no-untyped-def]
     """Align targets with the texts that share n-grams with them.
 
@@ -266,7 +255,7 @@ def verify(shared, words, targets, least, similarity):  # type: ignore[no-untype
     return found[:count]
 
 
-@njit((INTS, COLUMN, INTS, WORDS, WORDS), cache=True)
+@njit((types.INTS, types.COLUMN, types.INTS, WORDS, WORDS), cache=True)
 def same(places, numbers, texts, words, targets):  # type: ignore[no-untyped-def]
     """Tell whether the target of each number stands at its place in a text word by word."""
     bounds = targets.first

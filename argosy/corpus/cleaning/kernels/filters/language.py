@@ -9,21 +9,9 @@ import numpy as np
 from numba import njit
 
 from argosy.core.lazy import Bytes, Floats, Hashes, Integers, Points
+from argosy.corpus.cleaning.kernels import types
 from argosy.corpus.cleaning.kernels.characters import small_letters
-from argosy.corpus.cleaning.kernels.types import (
-    BYTES,
-    FLOAT,
-    FLOAT_ROWS,
-    FLOATS,
-    HASHES,
-    INT,
-    INTS,
-    POINTS,
-    WORD64,
-    named,
-    parts,
-    written,
-)
+from argosy.corpus.cleaning.kernels.types import named, parts, written
 from argosy.corpus.text.scripts import LISTED
 
 SCRIPTS = ("zh", "ja", "ko", "ru", "el", "ar", "he", "hi", "th")
@@ -53,7 +41,7 @@ class Prose(NamedTuple):
     letters: Floats
 
 
-PROSE = named(Prose, *map(written, (FLOAT_ROWS, FLOATS, FLOAT_ROWS, FLOATS)))
+PROSE = named(Prose, *map(written, (types.FLOAT_ROWS, types.FLOATS, types.FLOAT_ROWS, types.FLOATS)))
 
 
 @cache
@@ -93,7 +81,7 @@ def _add(value, point):  # type: ignore[no-untyped-def]
     return (value ^ np.uint64(point)) * np.uint64(0x100000001B3)
 
 
-@njit((POINTS,), cache=True)
+@njit((types.POINTS,), cache=True)
 def _hash(points):  # type: ignore[no-untyped-def]
     """Hash a word."""
     value = np.uint64(0xCBF29CE484222325)
@@ -102,7 +90,7 @@ def _hash(points):  # type: ignore[no-untyped-def]
     return value
 
 
-@njit((HASHES, POINTS, WORD64), cache=True)
+@njit((types.HASHES, types.POINTS, types.WORD64), cache=True)
 def _look_up(keys, masks, value):  # type: ignore[no-untyped-def]
     """Return the languages of which a word is a function word, as bits."""
     slot = np.int64(value % np.uint64(len(keys)))
@@ -113,7 +101,7 @@ def _look_up(keys, masks, value):  # type: ignore[no-untyped-def]
     return np.uint32(0)
 
 
-@njit((POINTS, INT, INT, INT, INT), cache=True)
+@njit((types.POINTS, types.INT, types.INT, types.INT, types.INT), cache=True)
 def _until(points, at, end, wanted, other):  # type: ignore[no-untyped-def]
     """Find `wanted` before a newline or `other`; -1: it is not there."""
     while at < end and points[at] != 10 and points[at] != other:
@@ -123,13 +111,13 @@ def _until(points, at, end, wanted, other):  # type: ignore[no-untyped-def]
     return -1
 
 
-@njit((POINTS, INT, INT), cache=True)
+@njit((types.POINTS, types.INT, types.INT), cache=True)
 def _fence(points, at, end):  # type: ignore[no-untyped-def]
     """Whether three backticks stand at `at`."""
     return at + 2 < end and points[at] == 96 and points[at + 1] == 96 and points[at + 2] == 96
 
 
-@njit((POINTS, BYTES, INT, INT), cache=True)
+@njit((types.POINTS, types.BYTES, types.INT, types.INT), cache=True)
 def _no_prose(points, classes, at, end):  # type: ignore[no-untyped-def]
     """Return where code, a tag, an address or a path that begins at `at` ends; `at`: none does."""
     point = points[at]
@@ -158,7 +146,7 @@ def _no_prose(points, classes, at, end):  # type: ignore[no-untyped-def]
     return found + 1 if found >= 0 else at
 
 
-@njit((written(FLOATS), FLOAT, written(FLOATS), written(FLOATS), written(FLOATS)), cache=True)
+@njit((written(types.FLOATS), types.FLOAT, *(written(types.FLOATS),) * 3), cache=True)
 def _close(row, unknown, counts, hits, total):  # type: ignore[no-untyped-def]
     """Take a piece into its document: its Latin words are of the language with most function words."""
     words = counts[0]
@@ -181,7 +169,7 @@ def _close(row, unknown, counts, hits, total):  # type: ignore[no-untyped-def]
     return unknown
 
 
-@njit((POINTS, INTS, parts(BYTES, POINTS, HASHES, POINTS), PROSE), cache=True)
+@njit((types.POINTS, types.INTS, parts(types.BYTES, types.POINTS, types.HASHES, types.POINTS), PROSE), cache=True)
 def _measure(points, starts, tables, found):  # type: ignore[no-untyped-def]
     """Fill in the measures `found` of documents."""
     classes, small, keys, masks = tables
