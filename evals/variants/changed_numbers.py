@@ -65,7 +65,8 @@ def _changed(problem: WordProblem, draft: Draft, rng: Random) -> Draft | None:
         values = [rng.choice(choices[n]) if n in some else one.value for n, one in enumerate(problem.numbers)]
         if any(values[a] >= values[b] for a, b in ranks):
             continue
-        results = problem.results(values, _same_kind)
+        results = problem.results(values, lambda old, new: (  # still whole, positive and less than 1 where it was
+            new >= 0 and (new > 0) == (old.value > 0) and (new < 1) == (old.value < 1) and old.like(new) is not None))
         if results is not None and results[last] != problem.steps[last].result.value:
             made = _written(problem, draft, values, results)
             if made is not None:
@@ -90,11 +91,6 @@ def _choices(one: QuestionNumber) -> list[Fraction]:
     stride = max(1, (last - first) // _MOST_CHOICES)
     found = [n * step for n in range(first, last + 1, stride) if n * step != value and n * step > 1]
     return [other for other in found if one.fits(other)] or [value]
-
-
-def _same_kind(old: Written, new: Fraction) -> bool:
-    """Tell whether it is still whole, positive and less than 1 where it was."""
-    return new >= 0 and (new > 0) == (old.value > 0) and (new < 1) == (old.value < 1) and old.like(new) is not None
 
 
 def _written(problem: WordProblem, draft: Draft, values: Sequence[Fraction],

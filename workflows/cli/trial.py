@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from math import isnan
-from typing import Any
 
 from argosy.core.errors import InputError
 from argosy.core.lazy import np
@@ -66,16 +65,12 @@ def _filters(given: str) -> tuple[CleanConfig, list[str]]:
                          "'{name: gopher_quality, min_words: 50}'") from None
     except ValueError as error:
         raise InputError(str(error)) from None
-    alone = tuple(one for one in every if _judges_alone(FILTERS[one.name]))
+    # those that decide by a document alone, without copies or items of a run's benchmarks
+    alone = tuple(one for one in every if FILTERS[one.name].keys is Filter.keys and one.name != Decontamination.name)
     left_out = [one.name for one in every if one not in alone]
     if not alone:
         raise InputError(f"{', '.join(left_out)} cannot be tried on files alone: {_COMPARES}")
     return CleanConfig(filters=alone), left_out
-
-
-def _judges_alone(kind: type[Filter[Any]]) -> bool:
-    """Tell whether a filter decides by a document alone: no copies, no items of a run's benchmarks."""
-    return kind.keys is Filter.keys and kind is not Decontamination
 
 
 def _change(before: str, after: str) -> Iterator[str]:

@@ -159,16 +159,12 @@ def _refuse(message: str) -> None:
     raise TemplateError(message)
 
 
-def _to_json(value: Any, ensure_ascii: bool = False, indent: Any = None, separators: Any = None,
-             sort_keys: bool = False) -> str:
-    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
-
-
 @lru_cache(maxsize=16)
 def _compiled(template: str) -> tuple[Template, Generation]:
     environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True,
                                                 extensions=[Generation, loopcontrols])
-    environment.filters["tojson"] = _to_json
+    environment.filters["tojson"] = lambda value, ensure_ascii=False, indent=None, separators=None, sort_keys=False: (
+        json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys))
     environment.globals |= {"raise_exception": _refuse, "dict": Dicts(), "namespace": Names,
                             "strftime_now": lambda form: datetime.now().strftime(form)}
     tracker = next(each for each in environment.extensions.values() if isinstance(each, Generation))

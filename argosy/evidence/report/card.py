@@ -96,13 +96,11 @@ def _data(sources: Sources) -> Iterator[str]:
     licences = KeptCorpus.of(sources.clean, sources.scored).licences()
     rows = []
     for channel, counts in sorted(report["channels"].items()):
+        known = licences.get(channel, Counter())
         rows.append([channel, f"{counts['out']:,} of {counts['in']:,}", f"{counts['bytes_out']:,}",
-                     _licences(licences.get(channel, Counter())), _dropped(counts["dropped"])])
+                     ", ".join(f"{name or 'not recorded'} ({count:,})" for name, count in sorted(known.items())) or "–",
+                     _dropped(counts["dropped"])])
     yield "\n".join(["## Data", "", *table(["channel", "documents", "bytes", "licences", "dropped by filters"], rows)])
-
-
-def _licences(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{name or 'not recorded'} ({count:,})" for name, count in sorted(counts.items())) or "–"
 
 
 def _dropped(reasons: Mapping[str, Mapping[str, int]]) -> str:

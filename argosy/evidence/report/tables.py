@@ -207,7 +207,9 @@ def _scores(c: Checkpoint, tasks: list[TaskComparison]) -> Iterator[Score]:
 def render(name: str, **values: Any) -> str:
     """Render the page of a comparison (argosy.evidence.report.page), with filters for contrasts and verdicts."""
     filters: dict[str, Callable[..., Any]] = {
-        "points": lambda value: f"{100 * value:+.1f}", "score_x": _score_x, "p": words.p_text, "seen_rows": _seen_rows,
+        "points": lambda value: f"{100 * value:+.1f}", "p": words.p_text, "seen_rows": _seen_rows,
+        # the place of a contamination score, of 132 in width: those of -0.25 to 1 have room
+        "score_x": lambda score: round(2 + 128 * (min(1.0, max(-0.25, score)) + 0.25) / 1.25, 1),
         "seen_summary": summary, "value": words.value_text, "difference": words.difference_text,
         "meaning": words.meaning, "task": lambda c: task_of(c)[0], "form_text": form_text,
         "unit": words.unit_of, "channel": lambda c: c.name.removeprefix(HELDOUT), "form": lambda c: task_of(c)[1],
@@ -219,11 +221,6 @@ def hint(c: Contrast) -> str:
     """A change in a line, for the pointer that hovers."""
     n = f"{c.tested.n} questions of both, paired" if c.how == "paired" else c.how
     return f"{c.name}: {words.tested_text(c)} (corrected), {n}: {words.meaning(c)}"
-
-
-def _score_x(score: float) -> float:
-    """The place of a contamination score, of 132 in width: those of -0.25 to 1 have room."""
-    return round(2 + 128 * (min(1.0, max(-0.25, score)) + 0.25) / 1.25, 1)
 
 
 def _seen_rows(tasks: Iterable[Suspect], labels: Mapping[str, str]) -> list[tuple[str, str, Seen]]:

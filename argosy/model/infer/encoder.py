@@ -86,7 +86,7 @@ def _reader(tokenizer: Any, names: Sequence[str | None]) -> Any:
     backend = getattr(tokenizer, "backend_tokenizer", None)
     decoder = json.dumps(json.loads(backend.to_str()).get("decoder")) if backend is not None else ""
     if '"ByteLevel"' in decoder:
-        return _byte_level
+        return lambda name: bytes(_BYTES[c] for c in name) if all(c in _BYTES for c in name) else None
     sentencepiece = any(name and name.startswith("▁") for name in names)
     if '"ByteFallback"' in decoder or '"Metaspace"' in decoder or sentencepiece:
         return _sentencepiece
@@ -96,10 +96,6 @@ def _reader(tokenizer: Any, names: Sequence[str | None]) -> Any:
 def _sentencepiece(name: str) -> bytes:
     byte = _FALLBACK.fullmatch(name)
     return bytes([int(byte[1], 16)]) if byte else name.replace("▁", " ").encode()
-
-
-def _byte_level(name: str) -> bytes | None:
-    return bytes(_BYTES[c] for c in name) if all(c in _BYTES for c in name) else None
 
 
 class Encoder:

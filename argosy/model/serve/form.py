@@ -61,14 +61,11 @@ class Text:
         if found or self.stopped:
             self.stopped, self._held = True, ""
             return text[: min(found)] if found else ""
-        keep = 0 if last else max((_overlap(text, stop) for stop in self._stops), default=0)
+        # the longest end of the text that a stop begins with
+        keep = 0 if last else max((size for stop in self._stops for size in range(min(len(text), len(stop) - 1), 0, -1)
+                                   if text.endswith(stop[:size])), default=0)
         self._held = text[len(text) - keep :]
         return text[: len(text) - keep]
-
-
-def _overlap(text: str, stop: str) -> int:
-    """Length of the longest end of `text` that `stop` begins with."""
-    return next((size for size in range(min(len(text), len(stop) - 1), 0, -1) if text.endswith(stop[:size])), 0)
 
 
 @dataclass

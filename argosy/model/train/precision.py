@@ -32,6 +32,8 @@ def set_precision(model: Any, config: "NumericsConfig", device: "torch.device") 
     from argosy.model.train.layers.experts import mixtures
 
     speed_up_bfloat16()
+    if device.type == "cpu" and "bfloat16" in (config.weights_dtype, config.zero.param_dtype):
+        _replace(ROWS)
     capability = torch.cuda.get_device_capability(device) if device.type == "cuda" else None
     if problem := _problem(config, capability):
         raise InputError(problem)
@@ -97,8 +99,6 @@ def _to_bfloat16(model: Any, device: "torch.device") -> None:
     if device.type == "cpu" and any(isinstance(each, torch.nn.LayerNorm) for each in model.modules()):
         raise InputError(f"optimizer=adamw_bf16 needs a GPU for {model.config.model_type} models, as a CPU's LayerNorm "
                          "has inputs and weights of one precision: set optimizer=adamw")
-    if device.type == "cpu":
-        _replace(ROWS)
     for parameter in model.parameters():
         parameter.data = parameter.data.bfloat16()
     model.get_input_embeddings().register_forward_hook(

@@ -15,7 +15,7 @@ from argosy.core.errors import InputError
 from argosy.model.train.config import TrainConfig
 from argosy.model.train.engines.base import Engine, Wrap
 from argosy.model.train.engines.parts import WEIGHT, Held, Parts, everywhere
-from argosy.model.train.engines.zero import Moments, check_locked, prepare_environment, settings
+from argosy.model.train.engines.zero import Moments, check_locked, own_folder, prepare_environment, settings
 from argosy.model.train.optim import UpdateSize, make_optimizer, set_rate
 from argosy.model.train.parallelism import Group
 from argosy.model.weights.drawn import Numbers
@@ -33,7 +33,9 @@ class DeepSpeedEngine(Engine):
     def __init__(self, model: Any, channels: int, config: TrainConfig, group: Group, wrap: Wrap = None) -> None:
         _check_biases(model, config)
         self._largest = max(-(-each.numel() // group.world) for each in model.parameters())
-        check_locked(config, self._largest, sum(each.numel() for each in model.parameters()) // group.world)
+        trained = sum(-(-each.numel() // group.world) for each in model.parameters() if each.requires_grad)
+        check_locked(config, self._largest, trained)
+        self._folder = own_folder(config.zero.nvme_path)
         super().__init__(model, channels, config, group, wrap)
         on_gpu = group.device.type != "cpu"
         prepare_environment(on_gpu)
@@ -46,14 +48,14 @@ class DeepSpeedEngine(Engine):
         deepspeed.init_distributed(back_end, auto_mpi_discovery=False, verbose=False)
         self._accumulation = config.global_batch_size // (config.micro_batch * group.world)
         self._fill(model)
+        how = settings(config, group.world, self._largest, self._folder)
         if config.zero.stage == 3 and self._partitioned is None:  # by itself it takes bfloat16 for NVMe on a CPU
-            deepspeed.zero.Init(module=self.module, config_dict_or_path=settings(config, group.world, self._largest))
+            deepspeed.zero.Init(module=self.module, config_dict_or_path=how)
         head = model.get_output_embeddings()
         if config.zero.stage == 3 and head is not None:  # the loss reads its weight outside of its own forward
             deepspeed.zero.register_external_parameter(self.module, head.weight)
         given: Any = numbers_of(model) or {name: each.detach().cpu() for name, each in self._named if self._halved}
-        self._engine = deepspeed.initialize(model=self.module, optimizer=make_optimizer(model, config),
-                                            config=settings(config, group.world, self._largest))[0]
+        self._engine = deepspeed.initialize(model=self.module, optimizer=make_optimizer(model, config), config=how)[0]
         self._moments = Moments(self._engine.optimizer, on_disk=bool(config.zero.nvme_path))
         for name, parameter in self._named if self._halved else ():  # DeepSpeed begins with rounded ones
             self._set(parameter, given[name], None)
@@ -74,7 +76,7 @@ class DeepSpeedEngine(Engine):
         if self._partitioned is None:
             from deepspeed.runtime.zero import Init
 
-            how = settings(self.config, self.group.world, self._largest)
+            how = settings(self.config, self.group.world, self._largest, self._folder)
             Init(module=torch.nn.ParameterList([parameter]), config_dict_or_path=how)
             self._partitioned = parameter
         else:
@@ -221,19 +223,17 @@ class DeepSpeedEngine(Engine):
             safe_set_full_optimizer_state(parameter, value, kind)
 
     def _set_part(self, parameter: Any, value: Tensor, kind: str | None) -> None:
-        """Write this process's part in stage 3: parts are of one size, the last one padded."""
+        """Write this process's part in stage 3: parts are of one size, the last one padded. DeepSpeed's own setters
+        take a weight on NVMe for one of a single number."""
         from deepspeed.runtime.zero import GatheredParameters
-        from deepspeed.utils import safe_set_local_fp32_param, safe_set_local_optimizer_state
 
-        size = parameter.ds_tensor.numel()
+        size = parameter.partition_numel()
         flat = torch.nn.functional.pad(value.flatten(), (0, size * self.group.world - value.numel()))
         own = flat.narrow(0, size * self.group.rank, size)
+        self._engine.optimizer._get_fp32_opt_state_partition(parameter, False, kind)[0].copy_(own)
         if kind is None:
-            safe_set_local_fp32_param(parameter, own)
             with GatheredParameters([parameter], modifier_rank=0):  # which writes to NVMe too
                 parameter.data.copy_(value)
-        else:
-            safe_set_local_optimizer_state(parameter, own, kind)
 
 
 def _check_biases(model: Any, config: TrainConfig) -> None:

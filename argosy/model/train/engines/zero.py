@@ -1,6 +1,12 @@
 """Configuration and environment of DeepSpeed, memory to lock for NVMe, and the way of a state from there and back."""
 
+import atexit
+import fcntl
 import os
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from tempfile import mkstemp
 from typing import Any
 
 import torch
@@ -13,13 +19,8 @@ READ_AHEAD, AT_ONCE, GROUP = 5, 4, 10**9  # weights and tensors of the optimizer
 
 
 class Moments:
-    """The optimizer's part of the weights, by DeepSpeed's groups of them, one of which is in memory at a time.
-
-    DeepSpeed itself would read, and write, a whole group for each of its weights.
-
-    Args:
-        optimizer: DeepSpeed's.
-        on_disk: whether groups are on NVMe; else nothing is done here."""
+    """The optimizer's part of the weights, by DeepSpeed's groups of them, of which one is in memory at a time: it would
+    itself read, and write, a whole group for each of its weights. `on_disk`: whether they are on NVMe at all."""
 
     def __init__(self, optimizer: Any, *, on_disk: bool) -> None:
         self._optimizer, self._on_disk, self._shown = optimizer, on_disk, -1
@@ -46,29 +47,55 @@ class Moments:
 
 def check_locked(config: TrainConfig, largest: int, share: int) -> None:
     """Check that the buffers of NVMe can be locked in memory, where DeepSpeed would abort. `largest`, `share`: numbers
-    of a process's part of the largest weight, and of all. Raises InputError: they cannot."""
-    weights = READ_AHEAD * largest if config.zero.offload == "all" else 0
-    needed, may = 4 * (weights + AT_ONCE * min(share, GROUP)), lockable_bytes()
-    if config.zero.nvme_path and needed > may:
+    of a process's part of the largest weight, and of all that are trained. Raises InputError: they cannot."""
+    if not config.zero.nvme_path:
+        return
+    group = min(share, GROUP + largest)  # which is closed by the weight that fills it
+    weights = READ_AHEAD * largest + group * (share > GROUP) if config.zero.offload == "all" else 0
+    needed, may = 4 * (weights + AT_ONCE * group), lockable_bytes()
+    if needed > may:
         raise InputError(f"engine.nvme_path={config.zero.nvme_path} locks {needed / 1e6:,.0f} MB of memory for its "
                          f"buffers, and this process may lock {may / 1e6:,.0f} MB: raise that (ulimit -l; docker run "
                          "--ulimit memlock=-1; on a cluster LimitMEMLOCK=infinity of the nodes' containerd), or leave "
                          "nvme_path out, for the machine's memory")
 
 
-def settings(config: TrainConfig, world: int, largest: int) -> dict[str, Any]:
+def own_folder(path: str) -> str:
+    """Make a folder below `path` for one engine of this process, as DeepSpeed's names are the same in each run; it goes
+    with the process, or, where that was killed, with the next one here. "" of "". Raises InputError: it cannot."""
+    if not path:
+        return ""
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+        for each in Path(path).glob("argosy-*.lock"):
+            with suppress(OSError), each.open() as file:  # of a process that lives, or of somebody else
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(each.with_suffix(""), ignore_errors=True)
+                each.unlink()
+        held, lock = mkstemp(".lock", "argosy-", path)
+        fcntl.flock(held, fcntl.LOCK_EX)
+        own = lock.removesuffix(".lock")
+        os.mkdir(own)
+    except OSError as error:
+        raise InputError(f"engine.nvme_path={path} cannot be used: {error.strerror}; name a folder on a fast disk of "
+                         "this machine that this process may write") from None
+    atexit.register(os.unlink, lock)
+    atexit.register(shutil.rmtree, own, ignore_errors=True)
+    return own
+
+
+def settings(config: TrainConfig, world: int, largest: int, folder: str) -> dict[str, Any]:
     """Return DeepSpeed's configuration for a phase of `world` processes; `largest`: numbers of a process's part of the
-    largest weight."""
+    largest weight; `folder`: on NVMe, or ""."""
     given = config.zero
     zero: dict[str, Any] = {"stage": given.stage}
     if given.offload != "none":
-        place: dict[str, Any] = {"device": "nvme" if given.nvme_path else "cpu",
+        place: dict[str, Any] = {"device": "nvme" if folder else "cpu", "nvme_path": folder or None,
                                  "pin_memory": torch.accelerator.is_available()}
-        if given.nvme_path:
-            place["nvme_path"] = given.nvme_path
         zero["offload_optimizer"] = {**place, "buffer_count": AT_ONCE}
         if given.offload == "all":
             zero["offload_param"] = {**place, "buffer_size": largest, "buffer_count": READ_AHEAD}
+            zero |= {"stage3_max_reuse_distance": 0} if folder else {}  # a weight that waits would keep a buffer
     if given.partition > 1:
         zero["zero_hpz_partition_size"] = given.partition
     if given.quantized_communication:
