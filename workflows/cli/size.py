@@ -117,7 +117,8 @@ def _hints(args: argparse.Namespace, found: "Proposals") -> dict[str, str]:
     for each in found.fitting:
         values = {**(fields(each.layout) or {}), "micro_batch_size": each.job.micro_batch_size}
         words = [f"{args.stage}.{name}={flow(value)}" for name, value in values.items()]
-        hints[each.name] = shlex.join(words) if args.nodes == 1 else "a step's processes are on one machine"
+        words += [f"resources.{args.stage}.nodes={args.nodes}"] if args.nodes > 1 else []
+        hints[each.name] = shlex.join(words)
         try:
             compose(args.preset, config_file(args), [*args.overrides, *words])
         except InputError as error:
