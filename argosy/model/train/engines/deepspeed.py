@@ -230,7 +230,7 @@ class DeepSpeedEngine(Engine):
         size = parameter.partition_numel()
         flat = torch.nn.functional.pad(value.flatten(), (0, size * self.group.world - value.numel()))
         own = flat.narrow(0, size * self.group.rank, size)
-        self._engine.optimizer._get_fp32_opt_state_partition(parameter, False, kind)[0].copy_(own)
+        self._engine.optimizer._get_fp32_opt_state_partition(parameter, False, kind)[0].data.copy_(own)
         if kind is None:
             with GatheredParameters([parameter], modifier_rank=0):  # which writes to NVMe too
                 parameter.data.copy_(value)
