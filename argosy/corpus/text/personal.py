@@ -81,8 +81,7 @@ def is_key(value: str) -> bool:
 def email_at(text: str, at: int, _: int) -> Iterator[Span]:
     """Yield the address around the `@` at `at`: its domain ends as domains do and it is no file (icon@2x.png)."""
     begin = at
-    while begin and at - begin < 65 and (before := text[begin - 1]).isascii() and (before.isalnum()
-                                                                                   or before in "._%+-"):
+    while begin and at - begin < 65 and _in_address(text[begin - 1]):
         begin -= 1
     while begin < at and not text[begin].isalnum():
         begin += 1
@@ -92,6 +91,10 @@ def email_at(text: str, at: int, _: int) -> Iterator[Span]:
         known = bool(_DOMAINS.fullmatch(ending)) or (len(ending) == 2 and ending not in _FILES)
         if known and not (match.group().startswith("git@") and text[match.end() : match.end() + 1] in (":", "/")):
             yield (*match.span(), "email")
+
+
+def _in_address(character: str) -> bool:
+    return character.isascii() and (character.isalnum() or character in "._%+-")
 
 
 _NUMBERS: tuple[tuple[str, re.Pattern[str], Callable[[str], bool]], ...] = (

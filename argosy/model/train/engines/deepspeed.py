@@ -32,13 +32,12 @@ class DeepSpeedEngine(Engine):
 
     def __init__(self, model: Any, channels: int, config: TrainConfig, group: Group, wrap: Wrap = None) -> None:
         _check_biases(model, config)
-        self._largest = max(-(-each.numel() // group.world) for each in model.parameters())
+        largest = max(-(-each.numel() // group.world) for each in model.parameters())
         trained = sum(-(-each.numel() // group.world) for each in model.parameters() if each.requires_grad)
-        check_locked(config, self._largest, trained)
-        self._folder = own_folder(config.zero.nvme_path)
+        check_locked(config, largest, trained)
+        self._settings = settings(config, group.world, largest, own_folder(config.zero.nvme_path))
         super().__init__(model, channels, config, group, wrap)
-        on_gpu = group.device.type != "cpu"
-        prepare_environment(on_gpu)
+        prepare_environment(group.device.type != "cpu")
         import deepspeed
 
         logging.getLogger("DeepSpeed").setLevel(logging.WARNING)
@@ -48,14 +47,14 @@ class DeepSpeedEngine(Engine):
         deepspeed.init_distributed(back_end, auto_mpi_discovery=False, verbose=False)
         self._accumulation = config.global_batch_size // (config.micro_batch * group.world)
         self._fill(model)
-        how = settings(config, group.world, self._largest, self._folder)
         if config.zero.stage == 3 and self._partitioned is None:  # by itself it takes bfloat16 for NVMe on a CPU
-            deepspeed.zero.Init(module=self.module, config_dict_or_path=how)
+            deepspeed.zero.Init(module=self.module, config_dict_or_path=self._settings)
         head = model.get_output_embeddings()
         if config.zero.stage == 3 and head is not None:  # the loss reads its weight outside of its own forward
             deepspeed.zero.register_external_parameter(self.module, head.weight)
         given: Any = numbers_of(model) or {name: each.detach().cpu() for name, each in self._named if self._halved}
-        self._engine = deepspeed.initialize(model=self.module, optimizer=make_optimizer(model, config), config=how)[0]
+        self._engine = deepspeed.initialize(model=self.module, optimizer=make_optimizer(model, config),
+                                            config=self._settings)[0]
         self._moments = Moments(self._engine.optimizer, on_disk=bool(config.zero.nvme_path))
         for name, parameter in self._named if self._halved else ():  # DeepSpeed begins with rounded ones
             self._set(parameter, given[name], None)
@@ -76,8 +75,7 @@ class DeepSpeedEngine(Engine):
         if self._partitioned is None:
             from deepspeed.runtime.zero import Init
 
-            how = settings(self.config, self.group.world, self._largest, self._folder)
-            Init(module=torch.nn.ParameterList([parameter]), config_dict_or_path=how)
+            Init(module=torch.nn.ParameterList([parameter]), config_dict_or_path=self._settings)
             self._partitioned = parameter
         else:
             self._partitioned.convert_to_zero_parameters(param_list=[parameter])
