@@ -129,10 +129,8 @@ def _stop(number: int, frame: FrameType | None) -> None:
 
 def reset_peak_rss() -> None:
     """Start counting the peak anew where the kernel can (parts that share a process)."""
-    try:
+    with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
-    except OSError:
-        return
 
 
 def peak_rss_mb() -> float:

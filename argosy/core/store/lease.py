@@ -166,13 +166,10 @@ class Lease:
         if self._released.is_set():
             return
         try:
-            file = os.open(self._path, os.O_RDONLY)
+            with open(self._path, "rb") as file:
+                self._check(file.fileno())
         except FileNotFoundError:
             raise self._lost() from None
-        try:
-            self._check(file)
-        finally:
-            os.close(file)
 
     def release(self) -> None:
         """Give the lease back; do nothing if it was lost."""

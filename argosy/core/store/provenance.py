@@ -9,6 +9,7 @@ import os
 import stat
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -76,11 +77,9 @@ class Identities:
     def save(self) -> None:
         """Keep the hashes for the next plan; a cache that cannot be written is no error."""
         if self._cache and self._changed:
-            try:
+            with suppress(OSError):
                 write_json(self._cache, self._known, durable=False)
-            except OSError:
-                return
-            self._changed = False
+                self._changed = False
 
     def _of_directory(self, path: Path, field: str) -> str:
         files = sorted((str(file.relative_to(path)), file) for file in path.rglob("*") if file.is_file())

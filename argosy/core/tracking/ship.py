@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
-from argosy.core.store.files import read_record
+from argosy.core.store.files import read_record, write_atomic
 from argosy.core.store.lease import Holder
 from argosy.core.tracking.spool import Owner, Record, owner_of, read_from
 from argosy.core.tracking.tracker import end_run, holder_of
@@ -129,9 +129,7 @@ class Shipped:
         """Write atomically. Not flushed to the disk: after a power failure some is sent again."""
         everything = read_record(self.path)
         everything[self.target] = {key: getattr(self, key) for key in self._SAVED}
-        temporary = self.path.with_name(f".{SHIPPED}.{os.getpid()}")
-        temporary.write_text(json.dumps(everything))
-        temporary.replace(self.path)
+        write_atomic(self.path, json.dumps(everything), durable=False)
 
 
 def target_name(uri: str) -> str:

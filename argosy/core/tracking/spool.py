@@ -95,11 +95,8 @@ def spools(store: Path) -> list[Path]:
     """The spools of a store: of its nodes and of its pipeline runs."""
     found = []
     for parent in (store, store / PIPELINES):
-        try:
-            with os.scandir(parent) as entries:
-                found += [Path(entry.path, "tracking", SPOOL) for entry in entries if entry.is_dir()]
-        except OSError:
-            continue
+        with suppress(OSError), os.scandir(parent) as entries:
+            found += [Path(entry.path, "tracking", SPOOL) for entry in entries if entry.is_dir()]
     return found
 
 
