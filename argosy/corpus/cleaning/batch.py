@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 from argosy.core.lazy import Flags, Integers, Integers32, Points, np
@@ -11,6 +11,7 @@ from argosy.corpus.data.schemas import Document
 from argosy.corpus.text.scripts import HAN_SHARE
 
 if TYPE_CHECKING:
+    from argosy.corpus.cleaning.kernels.phrases import Phrases
     from argosy.corpus.cleaning.kernels.words import Words
 
 RECORDS = 2_000_000  # characters of records for post-training that a filter looks at together
@@ -85,10 +86,28 @@ class Batch:
         totals: Integers = sums[self.words.first[1:]] - sums[self.words.first[:-1]]
         return totals
 
+    def find(self, phrases: tuple[str, ...], bounded: tuple[bool, ...] = ()) -> tuple[Integers, Integers, Integers]:
+        """Find phrases, without case: of each place its document, where it is in `points`, and the phrase's number.
+
+        `bounded`: of each phrase, whether it must not follow an ASCII letter, digit or underscore; (): it may."""
+        places, numbers = _scan(phrases, bounded or (False,) * len(phrases)).find(self.points, self.starts)
+        return self.documents_at(places), places, numbers
+
+    def documents_at(self, places: Integers) -> Integers:
+        """Return the number of the document that each place in `points` is in."""
+        return np.searchsorted(self.starts, places, side="right") - 1
+
     @cached_property
     def han(self) -> Flags:
         """Whether a document counts in characters, as Chinese does: a third of its words are Han, (documents,)."""
         return self.by_document(self.words.han) > HAN_SHARE * self.word_counts
+
+
+@cache
+def _scan(phrases: tuple[str, ...], bounded: tuple[bool, ...]) -> "Phrases":
+    from argosy.corpus.cleaning.kernels.phrases import Phrases
+
+    return Phrases(phrases, bounded)
 
 
 def batches(documents: Iterable[Document], characters: int) -> Iterator[Batch]:

@@ -17,7 +17,6 @@ from argosy.corpus.cleaning.filter import Filter, FilterConfig, Resources, Rule,
 
 if TYPE_CHECKING:
     from argosy.corpus.cleaning.kernels.filters.boilerplate import Lines
-    from argosy.corpus.cleaning.kernels.phrases import Phrases
 
 _BLANK_LINES = re.compile(r"\n{3,}")
 _SPACE = " \t\u3000"
@@ -78,8 +77,8 @@ class Boilerplate(Filter[BoilerplateConfig]):
 
     def _gone(self, batch: Batch, found: "Lines") -> Mapping[int, set[int]]:
         """Return the numbers of the lines that go, by document."""
-        phrases, menu = self._phrases
-        where, which = phrases.find(batch.points, batch.starts)
+        _, where, which = batch.find(self._listed)
+        menu = np.arange(len(self._listed)) >= len(_patterns())
         at = np.searchsorted(found.starts, where, side="right") - 1
         short = found.ends - found.starts <= self.config.max_line_characters
         looked_at = short[at] & (~menu[which] | self._in_menu(batch, found, at, where, which))
@@ -133,15 +132,9 @@ class Boilerplate(Filter[BoilerplateConfig]):
         return values[times >= least]
 
     @cached_property
-    def _listed(self) -> list[str]:
-        return [*_patterns(), *sorted(self._menu)]
-
-    @cached_property
-    def _phrases(self) -> tuple["Phrases", Flags]:
-        """Make the scan, and tell which of its phrases are of menus."""
-        from argosy.corpus.cleaning.kernels.phrases import Phrases
-
-        return Phrases(self._listed, [False] * len(self._listed)), np.arange(len(self._listed)) >= len(_patterns())
+    def _listed(self) -> tuple[str, ...]:
+        """List the phrases to look for: those of patterns, then those of menus."""
+        return (*_patterns(), *sorted(self._menu))
 
     def _is_menu(self, line: str) -> bool:
         """Whether all items of the line are menu entries; from four on, one may be the page's own."""

@@ -6,16 +6,13 @@ half a sensitive word a line; WanJuan (He et al. 2023), CCI3.0 (Wang et al. 2024
 
 from collections.abc import Sequence
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 from argosy.core.lazy import Bytes, Floats, Integers, np
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.filter import Filter, FilterConfig, Rule, Scores, read_weights, read_words
-
-if TYPE_CHECKING:
-    from argosy.corpus.cleaning.kernels.phrases import Phrases
 
 _FEW_LINES = 5
 _TELLING = 3  # weight of the words that stand in nothing but spam
@@ -74,19 +71,15 @@ class ChineseQuality(Filter[ChineseQualityConfig]):
         return batch, {name: np.where(batch.han, values, np.nan) for name, values in scores.items()}
 
     @cached_property
-    def _phrases(self) -> "tuple[Phrases, Integers, Floats]":
+    def _listed(self) -> tuple[tuple[str, ...], Integers, Floats]:
         """Return the words of all lists, and of each word its list and its weight."""
-        from argosy.corpus.cleaning.kernels.phrases import Phrases
-
-        words = [(word, kind, weight) for kind, name in enumerate(SPAM)
-                 for word, weight in read_weights(f"{name}.txt").items()]
-        return (Phrases([word for word, _, _ in words], [False] * len(words)),
-                np.array([kind for _, kind, _ in words]), np.array([weight for _, _, weight in words], np.float64))
+        words, kinds, weights = zip(*((word, kind, weight) for kind, name in enumerate(SPAM)
+                                      for word, weight in read_weights(f"{name}.txt").items()), strict=True)
+        return words, np.array(kinds), np.array(weights, np.float64)
 
     def _spam(self, batch: Batch, visible: Floats) -> dict[str, Floats]:
-        phrases, kinds, weights = self._phrases
-        places, numbers = phrases.find(batch.points, batch.starts)
-        documents = np.searchsorted(batch.starts, places, side="right") - 1
+        words, kinds, weights = self._listed
+        documents, _, numbers = batch.find(words)
         different = np.unique(documents * len(kinds) + numbers)
         scores: dict[str, Floats] = {}
         for kind, name in enumerate(SPAM):

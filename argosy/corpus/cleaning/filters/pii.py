@@ -4,16 +4,12 @@ docs/cleaning.md has what is found and how much of it: precision and recall on l
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from argosy.core.lazy import np
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.filter import Filter, FilterConfig, Rule, Scores
 from argosy.corpus.text.personal import KINDS, Span, email_at, ipv6_in, key_at, numbers_in, triggers
-
-if TYPE_CHECKING:
-    from argosy.corpus.cleaning.kernels.phrases import Phrases
 
 Kind = Literal["key", "email", "resident_id", "ssn", "card", "phone", "ip"]
 
@@ -51,28 +47,20 @@ class Pii(Filter[PiiConfig]):
         kinds = [kind for kind in KINDS if kind not in self.config.off]
         return [Rule(kind, f"personal data: {kind}", most=0) for kind in kinds if self.config.action == "drop"]
 
-    @cached_property
-    def _triggers(self) -> tuple[list[str], "Phrases"]:
-        from argosy.corpus.cleaning.kernels.phrases import Phrases
-
-        begins = sorted(triggers())
-        return begins, Phrases(begins, [False] * len(begins))
-
     def _spans(self, batch: Batch) -> dict[int, list[Span]]:
         """Find the personal data of each document that has any place to look at."""
         from argosy.corpus.cleaning.kernels.filters.pii import AT, COLONS, NUMBER, find
 
         places = find(batch.points, batch.starts)
-        owners = np.searchsorted(batch.starts, places[:, 0], side="right") - 1
+        owners = batch.documents_at(places[:, 0])
         found: dict[int, list[Span]] = defaultdict(list)
         looks = {AT: email_at, NUMBER: numbers_in, COLONS: ipv6_in}
         shifted = places[:, :2] - batch.starts[owners][:, None]
         for owner, (begin, end), kind in zip(owners.tolist(), shifted.tolist(), places[:, 2].tolist(), strict=True):
             found[owner] += looks[kind](batch.documents[owner].text, begin, end)
-        begins, phrases = self._triggers
         patterns = triggers()
-        where, which = phrases.find(batch.points, batch.starts)
-        owners = np.searchsorted(batch.starts, where, side="right") - 1
+        begins = tuple(sorted(patterns))
+        owners, where, which = batch.find(begins)
         where = where - batch.starts[owners]
         for owner, at, number in zip(owners.tolist(), where.tolist(), which.tolist(), strict=True):
             found[owner] += key_at(batch.documents[owner].text, at, patterns[begins[number]])

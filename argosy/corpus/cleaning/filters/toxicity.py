@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from math import inf, nextafter
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field
 
@@ -15,9 +15,6 @@ from argosy.core.lazy import Integers, np
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.filter import Filter, FilterConfig, Resources, Rule, Scores, read_weights
 from argosy.corpus.text.scripts import HAN
-
-if TYPE_CHECKING:
-    from argosy.corpus.cleaning.kernels.phrases import Phrases
 
 _HAN = re.compile(f"[{HAN}]")
 _AFTER = re.compile(r"(?:s|es|ed|ing|er|ers)?(?![a-z0-9_])")  # an ending of plural and verb forms, and no letter more
@@ -44,8 +41,8 @@ class Toxicity(Filter[ToxicityConfig]):
         super().__init__(config, resources)
         further = {word.strip().lower(): 3 for word in resources.words if len(word.strip()) > 1}
         self._weights: Mapping[str, int] = read_weights("toxic.txt") | further
-        self._words = sorted(self._weights)
-        self._spaced = [not _HAN.search(word) for word in self._words]
+        self._words = tuple(sorted(self._weights))
+        self._spaced = tuple(not _HAN.search(word) for word in self._words)
 
     def __call__(self, batch: Batch) -> tuple[Batch, Scores]:
         weight = np.zeros(len(batch))
@@ -59,19 +56,12 @@ class Toxicity(Filter[ToxicityConfig]):
         return (Rule("weight", "insults", most=nextafter(self.config.min_weight, -inf), also=dense),)
 
     @cached_property
-    def _phrases(self) -> "Phrases":
-        from argosy.corpus.cleaning.kernels.phrases import Phrases
-
-        return Phrases(self._words, self._spaced)
-
-    @cached_property
     def _sizes(self) -> Integers:
         return np.array([len(word) for word in self._words], np.int64)
 
     def _insults(self, batch: Batch) -> dict[int, set[str]]:
         """Return the listed words of documents that have any: each word once, as 傻瓜 twice may be about cameras."""
-        places, numbers = self._phrases.find(batch.points, batch.starts)
-        owners = np.searchsorted(batch.starts, places, side="right") - 1
+        owners, places, numbers = batch.find(self._words, self._spaced)
         found: dict[int, set[str]] = {}
         covered = 0  # of words that begin within a longer one only the longer counts
         for at in np.lexsort((-self._sizes[numbers], places)):
