@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 from random import Random
 
-from argosy.core.config.explain import validated
+from argosy.core.config.explain import grouped, validated
 from argosy.core.errors import InputError
 from evals.items import AnyItem, Identity, OpenItem, identity
 from evals.question import EMPTY, Draft, Layout, Pool, Question
@@ -236,9 +236,7 @@ def _ordered(draft: Draft, seed: int, make: Make) -> Examples:
 
 def _balanced(examples: Sequence[Example], seed: str) -> list[Example]:
     """Take round after round one of each place, in an order that is drawn."""
-    places: dict[str, list[Example]] = {}
-    for example in examples:
-        places.setdefault(example.place, []).append(example)
+    places = grouped((example.place, example) for example in examples)
     rng, ordered = Random(seed), []
     for turn in range(max(map(len, places.values()), default=0)):
         there = [places[place][turn] for place in sorted(places) if turn < len(places[place])]

@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from argosy.core.config.explain import grouped
 from argosy.core.statistics.intervals import Estimate, mean
 from argosy.core.statistics.metric import Metric, probability, share
 from evals.answers import NO_ANSWER, Answer, pass_at, voted
@@ -45,10 +46,8 @@ def in_rounds(group: Sequence[Answer]) -> list[Answer]:
     those moved on from them (`permuted`), or the same order in other words. Others are left out."""
     if len({a.question.origin for a in group}) == 1:
         return list(group) if len(group) > 1 else []
-    rounds: dict[tuple[int, ...], list[Answer]] = {}
-    for a in group:
-        order = a.question.origin
-        rounds.setdefault(moved_on(order, order.index(min(order))), []).append(a)
+    orders = ((a.question.origin, a) for a in group)
+    rounds = grouped((moved_on(order, order.index(min(order))), a) for order, a in orders)
     return [a for each in rounds.values() if len({a.question.origin for a in each}) == len(each[0].question.origin)
             for a in each]  # fmt: skip
 
@@ -205,10 +204,7 @@ def _cluster(a: Answer) -> str:
 
 
 def _by_item(answers: Iterable[Answer]) -> Iterable[list[Answer]]:
-    groups: dict[str, list[Answer]] = {}
-    for found in answers:
-        groups.setdefault(found.question.item, []).append(found)
-    return groups.values()
+    return grouped((found.question.item, found) for found in answers).values()
 
 
 def _choice(a: Answer) -> frozenset[int] | str | None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, model_validator
 
+from argosy.core.config.explain import grouped
 from argosy.core.config.schema import Config, DocumentsDir, Externals, TokensDir, Upstream, Upstreams
 from argosy.core.errors import InputError
 from argosy.core.statistics.metric import Metric, share
@@ -158,10 +159,8 @@ def _find(index: "HeldoutIndex", documents: "Iterable[Document]", context: StepC
 
 def _rows(index: "HeldoutIndex", names: list[str], found: "list[Leak]") -> list[dict[str, Any]]:
     """Describe each held-out document that is in training data, those that are there whole first."""
-    rows, by_document = [], dict[int, list["Leak"]]()
-    for leak in found:
-        by_document.setdefault(leak.document, []).append(leak)
-    for number, own in by_document.items():
+    rows = []
+    for number, own in grouped((leak.document, leak) for leak in found).items():
         best = max(own, key=lambda leak: (leak.overlap, leak.place))
         rows.append({"set": names[number], "id": index.documents[number].id,
                      "share": round(len({leak.passage for leak in own}) / index.counts[number], 4),

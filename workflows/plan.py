@@ -8,7 +8,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from argosy.core.config.explain import first_of, nearest
+from argosy.core.config.explain import first_of, grouped, nearest
 from argosy.core.config.schema import Config, Role
 from argosy.core.errors import InputError
 from argosy.core.store.files import read_record
@@ -193,10 +193,7 @@ def check_inputs(nodes: Iterable[Node], to_run: Collection[str]) -> None:
 
     `to_run`: names of the stages that are to run. Raises InputError: one would refuse."""
     every = [*nodes]
-    parts: dict[tuple[str, str], list[Node]] = {}
-    for node in every:
-        if node.name in to_run and not node.finished:
-            parts.setdefault((node.name, node.step), []).append(node)
+    parts = grouped(((node.name, node.step), node) for node in every if node.name in to_run and not node.finished)
     for some in parts.values():
         if check := some[0].definition.check:
             check(some, every)
@@ -254,9 +251,7 @@ def stage_range(stages: Sequence[str], first: str | None, last: str | None) -> s
 
 def describe(planned: Plan) -> str:
     """Describe each stage and state in a line: how many nodes, what would happen, why."""
-    groups: dict[tuple[str, str], list[PlannedNode]] = {}
-    for node in planned.nodes:
-        groups.setdefault((node.name, _action(node)), []).append(node)
+    groups = grouped(((node.name, _action(node)), node) for node in planned.nodes)
     rows = [("NODE", "PARTS", "", "WHY")]
     for (name, action), nodes in groups.items():
         first, *others = dict.fromkeys("" if node.state == "done" else node.reason for node in nodes)

@@ -8,6 +8,7 @@ from itertools import chain
 from operator import itemgetter
 from random import Random
 
+from argosy.core.config.explain import grouped
 from evals.items import Item
 from evals.question import Draft, Pool
 from evals.variants import OF_OTHERS, NotApplicable, Variant, all_named, any_text_may_be_right, options_refer_to_options
@@ -104,10 +105,8 @@ def _options(pool: Pool, lang: str, subject: str) -> dict[Kind, list[Candidate]]
             items |= {item.id, item.cluster} - {""}
             if choice < text:  # of equal ones the same whatever the items' order
                 texts[same(choice)] = choice, items
-    found: dict[Kind, list[Candidate]] = {}
-    for text, items in sorted(texts.values(), key=lambda one: (len(one[0]), one[0])):
-        found.setdefault(_kind(text), []).append((len(text), text, frozenset(items)))
-    return found
+    ordered = sorted(texts.values(), key=lambda one: (len(one[0]), one[0]))
+    return grouped((_kind(text), (len(text), text, frozenset(items))) for text, items in ordered)
 
 
 def _kind(text: str) -> Kind:

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 
 import yaml
 
+from argosy.core.config.explain import grouped
 from argosy.core.errors import InputError
 from argosy.core.statistics.intervals import Estimate, auc, mean
 from argosy.core.statistics.metric import Metric, probability, share
@@ -92,9 +93,7 @@ class Refusal(PromptProbe):
 
 
 def _summarize(result: Measurement) -> None:
-    odds: dict[str, list[float]] = {}
-    for row in result.rows:
-        odds.setdefault(str(row["group"]), []).append(float(row["log_odds"]))
+    odds = grouped((str(row["group"]), float(row["log_odds"])) for row in result.rows)
     measures: dict[str, Estimate] = {}
     for label, values in odds.items():
         measures[f"log_odds_{label}"] = mean(values)

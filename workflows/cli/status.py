@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from argosy.core.config.explain import first_of
+from argosy.core.config.explain import first_of, grouped
 from argosy.core.errors import InputError
 from argosy.core.store.files import read_record
 from argosy.core.store.goodput import WHO, WORDS, attempts_of, goodput
@@ -36,10 +36,8 @@ def kept_aside(directories: Mapping[str, str]) -> Iterator[str]:
     dropped); parts of one stage together.
 
     `directories`: by the node's id."""
-    stages: dict[str, list[tuple[str, Mapping[str, Any]]]] = {}
-    for name, directory in directories.items():
-        if done := read_done(directory):
-            stages.setdefault(name.partition("/")[0], []).append((directory, done["outputs"]))
+    stages = grouped((name.partition("/")[0], (directory, done["outputs"])) for name, directory in directories.items()
+                     if (done := read_done(directory)))
     damaged = {file: why for parts in stages.values() for _, outputs in parts
                for file, why in (outputs.get("damaged") or {}).items()}
     for file, why in list(damaged.items())[:_SHOWN]:

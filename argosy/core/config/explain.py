@@ -3,7 +3,7 @@
 import difflib
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 C = TypeVar("C", bound=BaseModel)
 P = TypeVar("P", bound=schema.ParallelConfig)
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
 _LONGEST = 80  # characters of a value that are shown
 _FIELDS = 6  # fields of a mapping that are named
 _LIST = "a list"
@@ -184,6 +186,14 @@ def numbered(names: Sequence[str]) -> list[str]:
 def first_of(names: Sequence[str], most: int, joint: str = ", ") -> str:
     """Join the first `most` of `names`, and say how many more there are."""
     return joint.join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
+    """Gather the values of each key, the keys in the order in which they first come."""
+    found: dict[K, list[V]] = {}
+    for key, value in pairs:
+        found.setdefault(key, []).append(value)
+    return found
 
 
 def _where(path: schema.KeyPath, message: str, origins: Mapping[schema.KeyPath, str],

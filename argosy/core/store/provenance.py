@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from argosy.core.config.explain import numbered
+from argosy.core.config.explain import grouped, numbered
 from argosy.core.config.schema import Config, Role
 from argosy.core.errors import InputError
 from argosy.core.store.files import read_record, write_json
@@ -224,10 +224,8 @@ def changed_inputs(where: str, fields: Iterable[str]) -> InputError:
 
 
 def _upstream(config: Config, identities: Identities) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for name, directory in config.paths_with(Role.UPSTREAM):
-        found.setdefault(name, []).append(_digest_of_directory(Path(directory), name, identities))
-    return found
+    return grouped((name, _digest_of_directory(Path(directory), name, identities))
+                   for name, directory in config.paths_with(Role.UPSTREAM))
 
 
 def _digest_of_directory(path: Path, field_name: str, identities: Identities) -> str:

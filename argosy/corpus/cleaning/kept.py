@@ -8,6 +8,7 @@ from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, Self
 
+from argosy.core.config.explain import grouped
 from argosy.core.errors import InputError
 from argosy.core.lazy import Integers, Integers32, np
 from argosy.core.store.files import make_directory, read_json, write_json
@@ -71,16 +72,13 @@ class KeptCorpus:
 
     def cuts(self, number: int) -> dict[int, list[tuple[int, int]]]:
         """Return what is cut out of documents of a shard: by their number in it, from where to where, in order."""
-        cuts: dict[int, list[tuple[int, int]]] = {}
-        for row, begin, end in np.load(self.clean / DECISIONS / f"{number:05}.spans.npy").tolist():
-            cuts.setdefault(row, []).append((begin, end))
-        return cuts
+        spans = np.load(self.clean / DECISIONS / f"{number:05}.spans.npy").tolist()
+        return grouped((row, (begin, end)) for row, begin, end in spans)
 
     def heldout(self, share: float, least: int) -> dict[str, frozenset[str]]:
         """Return by channel the ids of the documents that tokenizing holds out."""
-        ids: dict[str, list[str]] = {}
-        for _, (channel, name) in self._rows(("channel", "id"), dropped=False):  # without reading texts
-            ids.setdefault(channel, []).append(name)
+        rows = self._rows(("channel", "id"), dropped=False)  # without reading texts
+        ids = grouped((channel, name) for _, (channel, name) in rows)
         return {channel: heldout_ids(names, share, least) for channel, names in ids.items()}
 
     def licences(self) -> dict[str, Counter[str]]:

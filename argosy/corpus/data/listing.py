@@ -9,7 +9,7 @@ from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
-from argosy.core.config.explain import first_of
+from argosy.core.config.explain import first_of, grouped
 from argosy.core.errors import InputError
 from argosy.core.store.remote import Found, find, is_uri, read_small, uri_name
 from argosy.corpus.data.readers import ALLOWED, format_of
@@ -38,9 +38,7 @@ class Dataset(NamedTuple):
 def find_datasets(found: Sequence[Found]) -> dict[str, Dataset]:
     """Return what datasets among these files say of them, by path below the input; other files are not in it."""
     known: dict[str, Dataset] = {}
-    by_folder: dict[PurePosixPath, list[PurePosixPath]] = {}
-    for each in found:
-        by_folder.setdefault(PurePosixPath(each.inner).parent, []).append(PurePosixPath(each.inner))
+    by_folder = grouped((path.parent, path) for path in (PurePosixPath(each.inner) for each in found))
     for each in found:
         folder, name = PurePosixPath(each.inner).parent, PurePosixPath(each.inner).name
         if name == "state.json" and (state := _object(each)) and "_data_files" in state:

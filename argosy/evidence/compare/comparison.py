@@ -4,7 +4,7 @@ same questions, documents, tokens or template."""
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from argosy.core.config.explain import first_of
+from argosy.core.config.explain import first_of, grouped
 from argosy.core.errors import InputError
 from argosy.core.store.step_files import read_done
 from argosy.corpus.text.display import short
@@ -114,21 +114,18 @@ def notes_of(entries: Sequence[Entry], pairs: Sequence[Pair], metrics: Sequence[
 
 def _otherwise(pair: Pair) -> list[str]:
     """Benchmarks of which some questions were asked otherwise, and are left out."""
-    found: dict[str, tuple[int, int]] = {}
-    for c in pair.contrasts:
-        if c.how == "paired" and c.otherwise:
-            known = found.get(c.kind.family, (0, 0))
-            found[c.kind.family] = max(known, (c.otherwise, c.tested.n + c.otherwise))
+    every = grouped((c.kind.family, (c.otherwise, c.tested.n + c.otherwise)) for c in pair.contrasts
+                    if c.how == "paired" and c.otherwise)
+    found = {family: max(sizes) for family, sizes in every.items()}
     return [f"{family}: {n:,} of {of:,} questions are not compared between {pair.first.label} and {pair.second.label}, "
             f"{ASKED_OTHERWISE}." for family, (n, of) in sorted(found.items())]
 
 
 def _partly(pair: Pair) -> list[str]:
     """Benchmarks of which the two were asked different questions, in part."""
-    found: dict[str, tuple[int, int]] = {}
-    for c in pair.contrasts:
-        if c.how == "paired" and c.tested.n < c.asked - c.otherwise:
-            found[c.kind.family] = max(found.get(c.kind.family, (0, 0)), (c.tested.n, c.asked))
+    every = grouped((c.kind.family, (c.tested.n, c.asked)) for c in pair.contrasts
+                    if c.how == "paired" and c.tested.n < c.asked - c.otherwise)
+    found = {family: max(sizes) for family, sizes in every.items()}
     who = f"{pair.first.label} and {pair.second.label}"
     return [f"{family}: {who} share {n:,} of {asked:,} questions; differences are of these, values of each one's own."
             for family, (n, asked) in sorted(found.items())]

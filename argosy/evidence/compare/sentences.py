@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from argosy.core.config.explain import first_of
+from argosy.core.config.explain import first_of, grouped
 from argosy.core.statistics.decisions import DECISION, NAMES
 from argosy.core.statistics.metric import BITS
 from argosy.evidence.compare.changes import Comparison, TaskComparison, is_headline, task_of
@@ -27,21 +27,15 @@ def unseen(found: Mapping[str, Mapping[str, Seen]]) -> Iterator[tuple[str, str]]
         (task, who), most = max(clean.items(), key=lambda each: each[1].found.score if each[1].found else 0.0)
         yield "clean", (f"Not seen, as far as these items can show: {_places(clean, found)}. The highest score is that "
                         f"of {who} on {task}, {most.interval}; 0 is as clean models.")
-    reasons: dict[str, list[tuple[str, str]]] = {}
-    for task, of in found.items():
-        for who, seen in of.items():
-            if seen.verdict == CANNOT_TELL:
-                reasons.setdefault(seen.why, []).append((task, who))
-    if reasons:
+    if reasons := grouped((seen.why, (task, who)) for task, of in found.items() for who, seen in of.items()
+                          if seen.verdict == CANNOT_TELL):
         parts = [f"{_places(places, found)} ({why})" for why, places in reasons.items()]
         yield "note", f"Cannot tell whether it was seen: {first_of(parts, REASONS, '; ')}."
 
 
 def _places(places: Iterable[tuple[str, str]], found: Mapping[str, Mapping[str, Seen]]) -> str:
     """`facts and science; mmlu by sft`: a benchmark alone where it is of all of its checkpoints."""
-    of: dict[str, list[str]] = {}
-    for task, who in places:
-        of.setdefault(task, []).append(who)
+    of = grouped(places)
     whole = [task for task, names in of.items() if len(names) == len(found[task])]
     parts = [f"{listed(whole)} by {'any' if len(found[whole[0]]) > 1 else of[whole[0]][0]}"] if whole else []
     return "; ".join([*parts, *(f"{task} by {listed(names)}" for task, names in of.items() if task not in whole)])

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from argosy.core.config.explain import grouped
 from argosy.core.lazy import np
 from argosy.core.statistics.intervals import Estimate, mean, share_interval
 from argosy.core.statistics.metric import Metric, probability, share
@@ -162,10 +163,8 @@ def numbers(estimates: Mapping[str, Estimate]) -> tuple[dict[str, float], dict[s
 
 def shares(prompts: Sequence[Prompt], answers: Mapping[str, Answer]) -> dict[str, float]:
     """Compute the share of answers with each rule's fault, among those that the rule applies to."""
-    by_rule: dict[str, list[bool]] = {}
-    for prompt in prompts:
-        for rule, fault in _faults(prompt, answers[prompt.id]).items() if prompt.id in answers else ():
-            by_rule.setdefault(rule, []).append(fault)
+    found = (_faults(prompt, answers[prompt.id]) for prompt in prompts if prompt.id in answers)
+    by_rule = grouped(pair for each in found for pair in each.items())
     return {rule: sum(each) / len(each) for rule, each in sorted(by_rule.items())}
 
 

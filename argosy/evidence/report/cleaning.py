@@ -4,6 +4,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from argosy.core.config.explain import grouped
 from argosy.corpus.text.display import short
 from argosy.evidence.report.page import render
 
@@ -18,16 +19,10 @@ def cleaning(report: Mapping[str, Any]) -> dict[str, Any] | None:
     scores and near misses: by filter. The other keys are the report's own."""
     if not report.get("channels"):
         return None
-    samples: dict[str, list[tuple[str, str, str]]] = {}
-    for s in report.get("samples", []):
-        samples.setdefault(s["filter"], []).append((s["channel"], s["reason"], s["text"]))
-    scores: dict[str, list[dict[str, Any]]] = {}
-    for name, histogram in report.get("scores", {}).items():
-        if drawn := _bars(name, histogram):
-            scores.setdefault(name.partition(".")[0], []).append(drawn)
-    near: dict[str, list[Mapping[str, Any]]] = {}
-    for row in report.get("near_misses", []):
-        near.setdefault(row["filter"], []).append(row)
+    samples = grouped((s["filter"], (s["channel"], s["reason"], s["text"])) for s in report.get("samples", []))
+    scores = grouped((name.partition(".")[0], drawn) for name, histogram in report.get("scores", {}).items()
+                     if (drawn := _bars(name, histogram)))
+    near = grouped((row["filter"], row) for row in report.get("near_misses", []))
     funnels = [_funnel(name, counts) for name, counts in sorted(report["channels"].items())]
     own = {name: report.get(name, {}) for name in ("found", "contamination", "contaminated", "tiers")}
     return own | {

@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from argosy.core.config.explain import grouped
 from argosy.core.statistics.metric import find
 from argosy.core.store.files import read_record
 from argosy.core.store.goodput import WORDS, Goodput, attempts_of, goodput
@@ -88,10 +89,7 @@ def read_stages(directories: Sequence[str | Path]) -> list[Stage]:
 def costs(stages: Sequence[Stage], out: Path) -> list[dict[str, Any]]:
     """Return the costs by node, one step or all parts of a fan-out together (then without a digest); links are relative
     to `out`, so that a store can be moved."""
-    nodes: dict[str, list[Stage]] = {}
-    for stage in stages:
-        nodes.setdefault(stage.name, []).append(stage)
-    return [_cost(group, out) for group in nodes.values()]
+    return [_cost(group, out) for group in grouped((stage.name, stage) for stage in stages).values()]
 
 
 def _cost(group: Sequence[Stage], out: Path) -> dict[str, Any]:

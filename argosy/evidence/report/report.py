@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from argosy.core.config.explain import grouped
 from argosy.core.store.files import read_record
 from argosy.core.store.step_files import WATCH
 from argosy.corpus.tokens.epochs import read_table
@@ -120,10 +121,7 @@ def _before_and_after(stages: Sequence[Stage]) -> list[tuple[str, str, float, fl
 
 def _left_out(checkpoints: Sequence[Checkpoint]) -> list[tuple[str, str]]:
     """The items that took no part in an evaluation: (checkpoints, what), equal ones together."""
-    found: dict[str, list[str]] = {}
-    for c in checkpoints:
-        for where, reasons in sorted(c.left_out.items()):
-            for reason, n in sorted(reasons.items()):
-                found.setdefault(f"{where}: {n} × {reason}", []).append(c.label)
+    found = grouped((f"{where}: {n} × {reason}", c.label) for c in checkpoints
+                    for where, reasons in sorted(c.left_out.items()) for reason, n in sorted(reasons.items()))
     return [("every checkpoint" if len(names) == len(checkpoints) else ", ".join(names), what)
             for what, names in found.items()]

@@ -5,6 +5,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from argosy.core.config.explain import grouped
 from argosy.core.statistics.contamination import (
     LEAST_ITEMS,
     Contamination,
@@ -188,10 +189,7 @@ def _evidence(rows: Rows, task: str) -> tuple[list[Evidence], dict[str, Hashable
 
 
 def _right(rows: Iterable[Record]) -> Mapping[str, float]:
-    found: dict[str, list[Any]] = {}
-    for row in rows:
-        if isinstance(row.get("correct"), bool):
-            found.setdefault(item_of(row), []).append(row["correct"])
+    found = grouped((item_of(row), row["correct"]) for row in rows if isinstance(row.get("correct"), bool))
     return {item: sum(each) / len(each) for item, each in found.items()}
 
 

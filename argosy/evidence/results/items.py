@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from argosy.core.config.explain import grouped
 from argosy.core.errors import InputError
 from argosy.core.lazy import pa, pq
 from argosy.core.store.files import write_atomic
@@ -148,9 +149,7 @@ def in_order(evaluations: Sequence[tuple[Path, Done]]) -> list[tuple[Path, Done]
     `evaluations`: directories of finished evaluations, with their outputs.json."""
     known = {path: (_suite(done), float(done["made_from"]["config"].get("limit") or "inf"), ended(path))
              for path, done in evaluations}
-    alike: dict[tuple[object, ...], list[tuple[float, float]]] = {}  # by suite: how many items, and when
-    for suite, limit, at in known.values():
-        alike.setdefault(suite, []).append((limit, at))
+    alike = grouped((suite, (limit, at)) for suite, limit, at in known.values())  # by suite: how many items, and when
 
     def place(entry: tuple[Path, Done]) -> tuple[float, float, str]:
         suite, limit, at = known[entry[0]]

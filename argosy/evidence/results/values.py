@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from argosy.core.config.explain import grouped
 from argosy.core.statistics.intervals import Estimate, mean
 from argosy.evidence.results.items import ASKED
 
@@ -92,10 +93,7 @@ def weighted(values: Mapping[str, Value], tasks: Mapping[str, str]) -> dict[str,
 
 
 def _by_item(values: Mapping[str, Value]) -> dict[str, list[Value]]:
-    found: dict[str, list[Value]] = {}
-    for value in values.values():
-        found.setdefault(value.item, []).append(value)
-    return found
+    return grouped((value.item, value) for value in values.values())
 
 
 def _all_asked(values: Sequence[Value]) -> tuple[tuple[str, str], ...]:

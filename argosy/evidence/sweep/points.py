@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from argosy.core.config.explain import likely
+from argosy.core.config.explain import grouped, likely
 from argosy.core.errors import InputError
 from argosy.core.statistics.decisions import DECISION, correct
 from argosy.core.statistics.paired import pooled_test
@@ -101,9 +101,7 @@ class Runs:
     @property
     def sizes(self) -> dict[str, list[Cell]]:
         """Group the cells by size, the smallest first."""
-        found: dict[str, list[Cell]] = {}
-        for cell in self.cells:
-            found.setdefault(cell.size, []).append(cell)
+        found = grouped((cell.size, cell) for cell in self.cells)
         largest = {size: max(point.parameters for cell in own for point in cell.points) for size, own in found.items()}
         return {size: found[size] for size in sorted(found, key=lambda size: largest[size])}
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import Field
 
+from argosy.core.config.explain import grouped
 from argosy.core.lazy import Flags, Hashes, Integers, np
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.filter import Filter, FilterConfig, Resources, Rule, Scores, read_words
@@ -146,8 +147,5 @@ class Boilerplate(Filter[BoilerplateConfig]):
 @cache
 def _patterns() -> Mapping[str, Sequence[re.Pattern[str]]]:
     """Read the patterns of which one must match in a line, by the word that the line must hold."""
-    found: dict[str, list[re.Pattern[str]]] = {}
-    for line in read_words("boilerplate.txt"):
-        word, pattern = line.split("\t")
-        found.setdefault(word, []).append(re.compile(pattern, re.IGNORECASE))
-    return found
+    pairs = (line.split("\t") for line in read_words("boilerplate.txt"))
+    return grouped((word, re.compile(pattern, re.IGNORECASE)) for word, pattern in pairs)

@@ -1,10 +1,12 @@
 """The report of cleaning: all that is counted and shown is gathered in one pass over the scores."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from argosy.core.config.explain import grouped
 from argosy.core.lazy import np
 from argosy.core.step.contract import Progress
 from argosy.corpus.cleaning.batch import RECORDS, batches, record_text
@@ -64,11 +66,8 @@ def in_records(data: Path, items: Sequence[Mapping[str, Any]]) -> dict[str, list
 
 def count(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
     """Count rows by suite and kind of match."""
-    counts: dict[str, dict[str, int]] = {}
-    for row in rows:
-        kinds = counts.setdefault(str(row["suite"]), {})
-        kinds[row["match"]] = kinds.get(row["match"], 0) + 1
-    return counts
+    kinds = grouped((str(row["suite"]), row["match"]) for row in rows)
+    return {suite: dict(Counter(each)) for suite, each in kinds.items()}
 
 
 class Tally(Protocol):
