@@ -5,7 +5,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from argosy.core.config.schema import ADDED, Config, External, Externals, Seed, Weight
 from argosy.core.errors import InputError
@@ -25,6 +25,7 @@ from argosy.corpus.data.sources import OTHERS, InputFile, Inputs, SourceConfig
 from argosy.corpus.data.split import DATA_FILES, split_heldout
 from argosy.corpus.demo.corpus import Demo, DemoConfig, digest
 from argosy.corpus.demo.knowledge import leaked
+from argosy.evidence.results.suite import WithSuites
 
 Records = list[dict[str, Any]]
 KINDS = (*TRAINED, "benchmark")  # what the user's own files may replace
@@ -32,7 +33,7 @@ ITEMS = "items"  # what decontamination looks for
 _SPLIT = ("instructions", "preferences", "feedback")  # kinds of which training does not see a share
 
 
-class DataConfig(Config):
+class DataConfig(WithSuites):
     """Config of the step: the origin of the data."""
 
     seed: Seed = 1
@@ -73,13 +74,6 @@ class DataConfig(Config):
     """Times that the twin's data has each benchmark item."""
     demo: DemoConfig = DemoConfig()
     """Sizes of the demo's data."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _name_files(cls, values: Any) -> Any:
-        from argosy.evidence.results.suite import with_named_files
-
-        return with_named_files(values)
 
     @cached_property
     def channels(self) -> set[str] | None:

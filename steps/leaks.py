@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from argosy.core.config.explain import grouped
 from argosy.core.config.schema import Config, DocumentsDir, Externals, TokensDir, Upstream, Upstreams
@@ -21,7 +21,7 @@ from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
 from argosy.core.store.files import json_text, write_atomic
 from argosy.core.store.step_files import given_directory, read_done
-from argosy.evidence.results.suite import NoFileError, load_suite, locate, with_named_files
+from argosy.evidence.results.suite import NoFileError, WithSuites, load_suite, locate
 
 if TYPE_CHECKING:
     from argosy.corpus.cleaning.kept import KeptCorpus
@@ -33,7 +33,7 @@ _RECORDS = ("instructions", "preferences", "feedback", "prompts")  # what post-t
 _CHARACTERS = 2_000_000  # of documents that are looked at together
 
 
-class LeaksConfig(Config):
+class LeaksConfig(WithSuites):
     """Config of the step."""
 
     documents: DocumentsDir = ""
@@ -56,11 +56,6 @@ class LeaksConfig(Config):
     """words of a passage, two Han characters counting as one"""
     similarity: Annotated[float, Field(gt=0.5, le=1)] = 0.75
     """share of a passage's words that an edited copy has left"""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _name_files(cls, values: Any) -> Any:
-        return with_named_files(values)
 
 
 class LeaksOutputs(Config):

@@ -11,8 +11,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from pydantic import model_validator
-
 from argosy.core.config.schema import Externals
 from argosy.core.errors import InputError
 from argosy.core.step.command import main
@@ -22,6 +20,7 @@ from argosy.core.store.step_files import given_directory
 from argosy.corpus.data.counts import Rejects
 from argosy.corpus.data.jsonl import JsonlWriters, read_jsonl
 from argosy.corpus.data.split import CONVERSATIONS, PREFERENCES, PROMPTS
+from argosy.evidence.results.suite import WithSuites
 from argosy.model.post.rl import asks_model
 from argosy.model.post.rl.rewards import check_classifiers
 from argosy.model.post.synthesis import SynthesisConfig, SynthesisOutputs
@@ -36,19 +35,12 @@ if TYPE_CHECKING:
 UNUSED, COUNTS = "unused", "synthesis.json"
 
 
-class SynthesizeConfig(SynthesisConfig):
+class SynthesizeConfig(SynthesisConfig, WithSuites):
     suites: Externals = ()
     """Suites (YAML) whose benchmarks prompts and records must not hold, beside the data step's own; a pipeline takes
     those that it evaluates with."""
     suite_files: Externals = ()
     """Files whose bytes count; those that `suites` names are added."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _name_files(cls, values: Any) -> Any:
-        from argosy.evidence.results.suite import with_named_files
-
-        return with_named_files(values)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pydantic import model_validator
+
 from argosy.core.config.explain import validated
 from argosy.core.config.load import read_yaml
 from argosy.core.config.schema import Config, expand_home
@@ -108,13 +110,17 @@ def named_files(file: str) -> list[str]:
     return files_of(_sections(_loaded(path, state.st_mtime_ns, state.st_size))) if stat.S_ISREG(state.st_mode) else []
 
 
-def with_named_files(values: Any) -> Any:
-    """Return a config's values with `suite_files` completed by what its `suites` name, so that their bytes count."""
-    suites = values.get("suites") if isinstance(values, dict) else None
-    if not suites or not isinstance(suites, list | tuple):
-        return values
-    files = [file for suite in suites for file in named_files(expand_home(str(suite)))]
-    return {**values, "suite_files": tuple(dict.fromkeys([*values.get("suite_files", ()), *files]))}
+class WithSuites(Config):
+    """A config with `suites`: what they name is added to its `suite_files`, so that their bytes count."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_files(cls, values: Any) -> Any:
+        suites = values.get("suites") if isinstance(values, dict) else None
+        if not suites or not isinstance(suites, list | tuple):
+            return values
+        files = [file for suite in suites for file in named_files(expand_home(str(suite)))]
+        return {**values, "suite_files": tuple(dict.fromkeys([*values.get("suite_files", ()), *files]))}
 
 
 def check_names(names: Iterable[str], where: str) -> None:
