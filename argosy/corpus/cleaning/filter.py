@@ -10,7 +10,9 @@ from functools import cache
 from importlib import resources as data_files
 from math import inf
 from pathlib import Path
-from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
+
+from pydantic import Field
 
 from argosy.core.config.schema import Config
 from argosy.core.errors import InputError
@@ -18,6 +20,8 @@ from argosy.core.lazy import Array, Floats
 from argosy.core.plugins import config_of
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.data.schemas import Document
+
+Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class FilterConfig(Config):

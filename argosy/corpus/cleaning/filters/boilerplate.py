@@ -14,7 +14,7 @@ from pydantic import Field
 from argosy.core.config.explain import grouped
 from argosy.core.lazy import Flags, Hashes, Integers, np
 from argosy.corpus.cleaning.batch import Batch
-from argosy.corpus.cleaning.filter import Filter, FilterConfig, Resources, Rule, Scores, read_words
+from argosy.corpus.cleaning.filter import Filter, FilterConfig, Resources, Rule, Scores, Share, read_words
 
 if TYPE_CHECKING:
     from argosy.corpus.cleaning.kernels.filters.boilerplate import Lines
@@ -37,7 +37,7 @@ class BoilerplateConfig(FilterConfig):
     repeated_share: Annotated[float, Field(gt=0, le=1)] = 0.02
     """Share of the documents of the corpus's sample, ten at least, from which on a line that they have goes; blocks of
     code are not looked at. 1: such lines stay."""
-    min_kept_share: Annotated[float, Field(ge=0, le=1)] = 0.5
+    min_kept_share: Share = 0.5
     """Share of the text below which the document goes."""
 
 

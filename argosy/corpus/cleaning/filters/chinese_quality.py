@@ -12,12 +12,11 @@ from pydantic import Field
 
 from argosy.core.lazy import Bytes, Floats, Integers, np
 from argosy.corpus.cleaning.batch import Batch
-from argosy.corpus.cleaning.filter import Filter, FilterConfig, Rule, Scores, read_weights, read_words
+from argosy.corpus.cleaning.filter import Filter, FilterConfig, Rule, Scores, Share, read_weights, read_words
 
 _FEW_LINES = 5
 _TELLING = 3  # weight of the words that stand in nothing but spam
 SPAM = ("advertisement", "gambling", "adult")
-Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class ChineseQualityConfig(FilterConfig):

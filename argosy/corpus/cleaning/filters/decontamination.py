@@ -16,7 +16,7 @@ from pydantic import Field
 
 from argosy.core.lazy import np
 from argosy.corpus.cleaning.batch import Batch
-from argosy.corpus.cleaning.filter import Filter, FilterConfig, Rule, Scores
+from argosy.corpus.cleaning.filter import Filter, FilterConfig, Rule, Scores, Share
 from argosy.corpus.cleaning.items import MATCHES, ItemIndex
 
 
@@ -30,7 +30,7 @@ class DecontaminationConfig(FilterConfig):
     """Least share of a question's words that an edited copy has left."""
     action: Literal["drop", "mark"] = "drop"
     """drop: documents with an item go; mark: they stay, and are named in the report."""
-    max_overlap: Annotated[float, Field(ge=0, le=1)] = 0.0
+    max_overlap: Share = 0.0
     """Largest share of an item's n-grams (of an edited question: words) that a document may have."""
 
 

@@ -7,9 +7,7 @@ from pydantic import Field
 
 from argosy.core.lazy import np
 from argosy.corpus.cleaning.batch import Batch
-from argosy.corpus.cleaning.filter import Filter, FilterConfig, Rule, Scores
-
-Share = Annotated[float, Field(ge=0, le=1)]
+from argosy.corpus.cleaning.filter import Filter, FilterConfig, Rule, Scores, Share
 
 
 class FinewebQualityConfig(FilterConfig):

@@ -7,12 +7,11 @@ from pydantic import Field
 
 from argosy.core.lazy import np
 from argosy.corpus.cleaning.batch import Batch
-from argosy.corpus.cleaning.filter import Filter, FilterConfig, Rule, Scores
+from argosy.corpus.cleaning.filter import Filter, FilterConfig, Rule, Scores, Share
 
 # Chinese counts in characters, of which a word has about two: n-grams are twice as long.
 _HAN_SCALE = 2
 
-Share = Annotated[float, Field(ge=0, le=1)]
 Shares = Mapping[Annotated[int, Field(ge=1, le=50)], Share]
 
 

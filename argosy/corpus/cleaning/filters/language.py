@@ -13,7 +13,7 @@ from pydantic import Field
 
 from argosy.core.lazy import Array, Flags, Floats, np
 from argosy.corpus.cleaning.batch import Batch
-from argosy.corpus.cleaning.filter import Filter, FilterConfig, Rule, Scores
+from argosy.corpus.cleaning.filter import Filter, FilterConfig, Rule, Scores, Share
 from argosy.corpus.text.scripts import without_markup
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class LanguageConfig(FilterConfig):
     skip_channels: tuple[str, ...] = ("code",)
     allowed: Annotated[tuple[str, ...], Field(min_length=1)] = ("zh", "en")
     """Languages to keep. A text too short or too plain to tell is kept as what it says it is."""
-    least: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field({})
+    least: dict[str, Share] = Field({})
     """Least share of a document's prose that its main language must have, by language, as {en: 0.65}; else 0."""
 
     def check_fields(self) -> None:

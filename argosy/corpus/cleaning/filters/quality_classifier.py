@@ -3,15 +3,13 @@ document is one of the positive set."""
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Annotated, ClassVar
-
-from pydantic import Field
+from typing import ClassVar
 
 from argosy.core.errors import InputError
 from argosy.corpus.cleaning.batch import Batch
 from argosy.corpus.cleaning.classifier.model import Classifier
 from argosy.corpus.cleaning.classifier.model_paths import ModelFilterConfig
-from argosy.corpus.cleaning.filter import Filter, Rule, Scores
+from argosy.corpus.cleaning.filter import Filter, Rule, Scores, Share
 
 
 class QualityClassifierConfig(ModelFilterConfig):
@@ -21,7 +19,7 @@ class QualityClassifierConfig(ModelFilterConfig):
     skip_channels: tuple[str, ...] = ("code",)
     model: str = ""
     """Directory of a classifier; empty: the one that the stage `classifier` trains."""
-    least_probability: Annotated[float, Field(ge=0, le=1)] = 0.0
+    least_probability: Share = 0.0
     """Least probability to be of the positive set."""
 
 

@@ -4,13 +4,11 @@ import html
 import re
 import unicodedata
 from collections.abc import Sequence
-from typing import Annotated, ClassVar
-
-from pydantic import Field
+from typing import ClassVar
 
 from argosy.core.lazy import np
 from argosy.corpus.cleaning.batch import Batch
-from argosy.corpus.cleaning.filter import Filter, FilterConfig, Rule, Scores
+from argosy.corpus.cleaning.filter import Filter, FilterConfig, Rule, Scores, Share
 
 _INVISIBLE = re.compile("[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\ufeff\ufff9-\ufffb]")
 # Between two words they part lines, as form feeds part pages; beside a newline they say nothing more.
@@ -28,7 +26,7 @@ class UnicodeConfig(FilterConfig):
     """Threshold of damage."""
 
     name: str = "unicode"
-    max_broken_share: Annotated[float, Field(ge=0, le=1)] = 0.005
+    max_broken_share: Share = 0.005
     """Largest share of lost or private-use characters."""
 
 
