@@ -28,16 +28,8 @@ class Stored:
         """All, parents first, with metrics of all finished evaluations; the newest where two asked the same."""
         found = read_checkpoints([t.directory for t in self.trained.values()], [])
         found.notes.clear()
-        by_key = {c.key: c for c in found.every}
         for directory, outputs, digest in self._evaluations:
-            about = outputs["checkpoint"]
-            key = f"{digest}/{about['name']}"
-            if key not in by_key:  # a model that no step of the store made
-                step, tokens = (int(about.get(name) or 0) for name in ("step", "tokens"))
-                by_key[key] = Checkpoint(key, digest, about.get("stage") or about["name"], about["name"], step, tokens,
-                                         label=about["name"])
-                found.every.append(by_key[key])
-            by_key[key].add(directory, outputs)
+            found.add(directory, outputs, digest)
         return found
 
     @cached_property

@@ -175,6 +175,20 @@ class Checkpoints:
         """The last one of each stage, where it is evaluated."""
         return [c for c in self.evaluated if c.final]
 
+    def add(self, directory: Path, outputs: Mapping[str, Any], digest: str) -> None:
+        """Add the results of an evaluation of a checkpoint, which is added too where no step that was read made it.
+
+        `digest`: of the step that made it."""
+        about = outputs["checkpoint"]
+        key = f"{digest}/{about['name']}"
+        found = next((c for c in self.every if c.key == key), None)
+        if found is None:
+            step, tokens = (int(about.get(name) or 0) for name in ("step", "tokens"))
+            found = Checkpoint(key, digest, about.get("stage") or about["name"], about["name"], step, tokens,
+                               label=about["name"])
+            self.every.append(found)
+        found.add(directory, outputs)
+
     def line(self, checkpoint: Checkpoint) -> list[Checkpoint]:
         """The checkpoints that led to this one, the first one first."""
         known = {c.key: c for c in self.every}
@@ -196,9 +210,8 @@ def read_checkpoints(training: Sequence[str | Path], evaluations: Sequence[str |
             nodes[str(done["made_from"]["digest"])] = done
     for digest, done in nodes.items():
         found.every += _exports(digest, done, nodes)
-    by_key = {c.key: c for c in found.every}
     for directory in map(Path, evaluations):
-        _add_evaluation(directory, found, by_key)
+        _add_evaluation(directory, found)
     for c in found.every:
         c.seen  # noqa: B018  its rows are read here, so that broken ones are noted
         found.notes += [note for note in c.notes if note not in found.notes]
@@ -227,19 +240,14 @@ def _final_name(outputs: dict[str, Any]) -> str:
     return str(next((e["name"] for e in exports if e["path"] == outputs.get("final")), exports[-1]["name"]))
 
 
-def _add_evaluation(directory: Path, found: Checkpoints, by_key: dict[str, Checkpoint]) -> None:
+def _add_evaluation(directory: Path, found: Checkpoints) -> None:
     done = read_done(directory)
     if done is None:
         found.notes.append(f"The evaluation {directory.name} is not done: what it would say is missing here.")
         return
-    outputs, about = done["outputs"], done["outputs"]["checkpoint"]
-    digest = str(next(iter(done["made_from"]["upstream"].get("checkpoint", [])), about["name"]))
-    key = f"{digest}/{about['name']}"
-    if key not in by_key:
-        by_key[key] = Checkpoint(key, digest, about["stage"] or about["name"], about["name"], about["step"],
-                                 about["tokens"])
-        found.every.append(by_key[key])
-    by_key[key].add(directory, outputs)
+    outputs = done["outputs"]
+    digest = str(next(iter(done["made_from"]["upstream"].get("checkpoint", [])), outputs["checkpoint"]["name"]))
+    found.add(directory, outputs, digest)
     if not outputs["metrics"]:
         found.notes.append(f"The evaluation {directory.name} holds no metric.")
 
