@@ -64,22 +64,18 @@ class Remote:
 
     def list(self, below: str = "") -> dict[str, Entry]:
         """List all files below the directory `below`, by path."""
-        try:
-            with self._request("list", below):
-                found = self.fs.find(self._path(below), detail=True)
-        except FileNotFoundError:
-            return {}
+        found: dict[str, Any] = {}
+        with contextlib.suppress(FileNotFoundError), self._request("list", below):
+            found = self.fs.find(self._path(below), detail=True)
         start = len(self._base) + 1
         return {path[start:]: _entry(info) for path, info in found.items()
                 if len(path) > start and not path.endswith(("/", ".part"))}  # some find a prefix itself, too
 
     def read(self, name: str, end: int | None = None) -> bytes | None:
         """Read a small file, or its first `end` bytes; None where there is none."""
-        try:
-            with self._request("read", name):
-                return bytes(self.fs.cat_file(self._path(name), end=end))
-        except FileNotFoundError:
-            return None
+        with contextlib.suppress(FileNotFoundError), self._request("read", name):
+            return bytes(self.fs.cat_file(self._path(name), end=end))
+        return None
 
     def write(self, name: str, data: bytes) -> None:
         with self._request("write", name, into=True):
@@ -87,12 +83,10 @@ class Remote:
 
     def create(self, name: str, data: bytes) -> bool:
         """Write a small file unless it exists; return whether it did not. Where the file system can, this is atomic."""
-        try:
-            with self._request("create", name, into=True):
-                self.fs.pipe_file(self._path(name), data, mode="create")
-        except FileExistsError:
-            return False
-        return True
+        with contextlib.suppress(FileExistsError), self._request("create", name, into=True):
+            self.fs.pipe_file(self._path(name), data, mode="create")
+            return True
+        return False
 
     def upload(self, local: Path, name: str) -> None:
         """Send a file, piece by piece; it appears whole or not at all. One that grows meanwhile may be longer there.
@@ -130,11 +124,9 @@ class Remote:
             raise RemoteError(f"download {self.uri}/{name}: it was listed a moment ago, and is gone now") from error
 
     def entry(self, name: str) -> Entry | None:
-        try:
-            with self._request("look at", name):
-                return _entry(self.fs.info(self._path(name)))
-        except FileNotFoundError:
-            return None
+        with contextlib.suppress(FileNotFoundError), self._request("look at", name):
+            return _entry(self.fs.info(self._path(name)))
+        return None
 
     def delete(self, names: Iterable[str]) -> None:
         names = list(names)
