@@ -232,18 +232,18 @@ def locked(path: Path, *, create: bool) -> Iterator[int]:
             except OSError as error:
                 raise StepError(f"cannot lock {path}: {error.strerror}; the store must be on a file system with flock "
                                 "(a local disk, NFS 4, CephFS, JuiceFS)") from None
-            if _is_current(file, path):
+            if is_current(file, path):
                 yield file
                 return
         finally:
             os.close(file)
 
 
-def _is_current(file: int, path: Path) -> bool:
-    try:
+def is_current(file: int, path: Path) -> bool:
+    """Tell whether an open file still has its name."""
+    with contextlib.suppress(FileNotFoundError):
         return os.path.samestat(os.fstat(file), os.stat(path))
-    except FileNotFoundError:
-        return False
+    return False
 
 
 def _read(file: int) -> Holder | None:

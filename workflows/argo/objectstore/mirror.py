@@ -16,7 +16,7 @@ from typing import IO, NamedTuple, TypeVar
 
 from argosy.core.errors import ArgosyError
 from argosy.core.store.files import explain, temporary_of
-from argosy.core.store.lease import LEASE
+from argosy.core.store.lease import LEASE, is_current
 from argosy.core.store.step_files import ERROR, LOG, NODE, OUTPUTS, PROGRESS, RANK_LOGS, RUN, TRACKING
 from workflows.argo.objectstore.files import Entry, Remote
 
@@ -154,7 +154,7 @@ class NodeCache:
             except FileNotFoundError:
                 return False
             fcntl.flock(file, fcntl.LOCK_SH)
-            if not _is_at(file, path):
+            if not is_current(file.fileno(), path):
                 return False  # evicted at this moment
             os.utime(path, (time.time(), entry.time or time.time()))
             self._used[key] = file
@@ -165,7 +165,7 @@ class NodeCache:
         path, part = self._folder / key, self._folder / f"{key}.{entry.size}"
         with open(part, "ab") as file:
             fcntl.flock(file, fcntl.LOCK_EX)  # until the pod that fetches it has it, has failed, or was killed
-            if _is_at(file, part):
+            if is_current(file.fileno(), part):
                 try:
                     if path.exists():  # another pod was quicker
                         return self._use(key, entry)
@@ -179,7 +179,7 @@ class NodeCache:
                     part.chmod(0o444)
                     part.replace(path)
                 finally:
-                    if _is_at(file, part):
+                    if is_current(file.fileno(), part):
                         part.unlink()
         return self._use(key, entry)
 
@@ -199,13 +199,6 @@ def make_room(folder: Path, size: int, need: int) -> bool:
                     path.unlink()
                     over -= sizes[path]
         return over <= 0
-
-
-def _is_at(file: IO[bytes], path: Path) -> bool:
-    """Tell whether an open file still has its name."""
-    with contextlib.suppress(FileNotFoundError):
-        return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
-    return False
 
 
 class Mirror:
