@@ -4,7 +4,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, islice
 from operator import itemgetter
 from random import Random
 
@@ -68,13 +68,8 @@ def _near(side: list[Candidate], draft: Draft) -> list[str]:
     """Find the nearest that are not of this item, nor of its cluster."""
     own = {same(choice) for choice in draft.choices}
     about = {draft.item.id, draft.item.cluster} - {""}
-    texts: list[str] = []
-    for _, text, items in side:
-        if not items & about and same(text) not in own:
-            texts.append(text)
-            if len(texts) == _WINDOW:
-                break
-    return texts
+    texts = (text for _, text, items in side if not items & about and same(text) not in own)
+    return list(islice(texts, _WINDOW))
 
 
 def _candidates(draft: Draft, right: str) -> list[Candidate]:

@@ -3,6 +3,7 @@ and what changed it. The same documents give the same bytes."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, NamedTuple
@@ -170,16 +171,7 @@ def read_columns(path: Path, columns: Sequence[str] = COLUMNS) -> Iterator[Colum
 
 
 def _read_lines(path: Path, columns: Sequence[str]) -> Iterator[Columns]:
-    rows: list[dict[str, Any]] = []
-    first = 0
-
-    def made() -> Columns:
-        return Columns({name: [row[name] for row in rows] for name in columns}, path.name, first)
-
-    for row in read_jsonl(path):
-        rows.append(row)
-        if len(rows) == _ROWS:
-            yield made()
-            first, rows = first + len(rows), []
-    if rows:
-        yield made()
+    records, first = read_jsonl(path), 0
+    while rows := list(islice(records, _ROWS)):
+        yield Columns({name: [row[name] for row in rows] for name in columns}, path.name, first)
+        first += len(rows)

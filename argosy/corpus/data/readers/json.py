@@ -4,7 +4,6 @@ import codecs
 import json
 import re
 from collections.abc import Iterator
-from itertools import count
 from typing import IO, Any
 
 from argosy.corpus.data.jsonl import BLOCK, Damaged, Reject, check_finite, parse_object
@@ -58,13 +57,7 @@ def _whole(head: bytes, first: bytes, config: SourceConfig) -> dict[str, Any] | 
 
 def _elements(file: InputFile, config: SourceConfig) -> Iterator[Record | Reject]:
     with open_text(file, config) as (stream, encoding):
-        array = _Array(stream, config.record_bytes)
-        for number in count(1):
-            try:
-                found = array.next()
-            except StopIteration:
-                return
-            offset, value, text = found
+        for number, (offset, value, text) in enumerate(_Array(stream, config.record_bytes), 1):
             raw = text.encode(errors=_ESCAPED)
             bad = "" if isinstance(value, dict) else "not a JSON object"
             try:
@@ -77,7 +70,7 @@ def _elements(file: InputFile, config: SourceConfig) -> Iterator[Record | Reject
                    else Record(number, offset, value, raw=raw))
 
 
-class _Array:
+class _Array(Iterator[tuple[int, Any, str]]):
     """The elements of an array, with as much of its text in memory as one needs."""
 
     def __init__(self, stream: IO[bytes], most: int) -> None:
@@ -91,7 +84,7 @@ class _Array:
         if self._text[self._at : self._at + 1] == "[":
             self._go(self._at + 1)
 
-    def next(self) -> tuple[int, Any, str]:
+    def __next__(self) -> tuple[int, Any, str]:
         """Return the next element: its first byte, its value and its text. Raises StopIteration: there is none;
         Damaged: the rest cannot be parsed."""
         self._skip(",")
