@@ -4,6 +4,7 @@ A held-out document is cut into passages of some 50 words (100 Han characters). 
 of its 13-grams, or words that are the passage's but for a quarter of edits (argosy.corpus.cleaning.items): one in ten
 words changed leaves every fourth 13-gram, and nine words of ten. A shared phrase, quotation or heading is no leak."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -56,18 +57,13 @@ class HeldoutIndex:
     @cached_property
     def passages(self) -> list[tuple[int, str]]:
         """Cut the documents: number of the document, and text."""
-        found: list[tuple[int, str]] = []
-        for number, document in enumerate(self.documents):
-            found += [(number, piece) for piece in passages(document.text, self.words)]
-        return found
+        return [(number, piece) for number, document in enumerate(self.documents)
+                for piece in passages(document.text, self.words)]
 
     @cached_property
-    def counts(self) -> list[int]:
-        """Count the passages of each document."""
-        counts = [0] * len(self.documents)
-        for number, _ in self.passages:
-            counts[number] += 1
-        return counts
+    def counts(self) -> Counter[int]:
+        """Count the passages of each document, by its number."""
+        return Counter(number for number, _ in self.passages)
 
     def find(self, batch: Batch, places: Sequence[str]) -> Iterator[Leak]:
         """Yield the passages that texts have. `places`: where each text of the batch is, as a leak names it."""

@@ -160,10 +160,7 @@ class Counts:
 
     def rejected(self) -> dict[str, int]:
         """Count rejects by reason, with those that have no fault."""
-        total = Counter[str]()
-        for own in self.files.values():
-            total.update(own.rejected)
-            total.update(own.no_text)
+        total = sum((own.rejected + own.no_text for own in self.files.values()), Counter[str]())
         return dict(sorted(total.items()))
 
     def empty(self) -> list[str]:

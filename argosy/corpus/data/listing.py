@@ -1,6 +1,5 @@
 """The user's files, found and named in a fixed order: what can be read, and what is passed over."""
 
-import json
 import os
 import re
 from collections import Counter
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 
 from argosy.core.config.explain import first_of, grouped
 from argosy.core.errors import InputError
+from argosy.core.store.files import parse_object
 from argosy.core.store.remote import Found, find, is_uri, read_small, uri_name
 from argosy.corpus.data.readers import ALLOWED, format_of
 from argosy.corpus.data.sources import InputFile, SourceConfig
@@ -51,11 +51,7 @@ def find_datasets(found: Sequence[Found]) -> dict[str, Dataset]:
 
 
 def _object(found: Found) -> dict[str, Any]:
-    try:
-        value = json.loads(read_small(found.path)) if found.size < _CARD_BYTES else {}
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
+    return parse_object(read_small(found.path)) if found.size < _CARD_BYTES else {}
 
 
 _Folders = Mapping[PurePosixPath, Sequence[PurePosixPath]]  # the files in each

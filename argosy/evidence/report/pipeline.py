@@ -78,12 +78,8 @@ class Stage:
 
 def read_stages(directories: Sequence[str | Path]) -> list[Stage]:
     """The finished ones, in the given order."""
-    found = []
-    for directory in map(Path, directories):
-        done = read_done(directory)
-        if done is not None:
-            found.append(Stage(directory, done["made_from"], done["outputs"], read_record(directory / RUN)))
-    return found
+    return [Stage(directory, done["made_from"], done["outputs"], read_record(directory / RUN))
+            for directory in map(Path, directories) if (done := read_done(directory)) is not None]
 
 
 def costs(stages: Sequence[Stage], out: Path) -> list[dict[str, Any]]:
