@@ -18,6 +18,7 @@ from argosy.core.statistics.metric import Metric, as_records, probability, share
 from argosy.core.store.files import write_json
 from argosy.core.store.provenance import digest_of
 from argosy.evidence.compare.checkpoints import Checkpoint
+from argosy.evidence.compare.entries import Entry
 from argosy.evidence.gate.check import Verdict, check
 from argosy.evidence.gate.config import Gate
 from argosy.evidence.gate.subject import Subject
@@ -134,6 +135,12 @@ def checkpoint(label: str, rows: Iterable[Mapping[str, Any]] | Rows, **fields: A
     found.kinds = declared(found.metrics) | found.kinds
     found.rows = own
     return found
+
+
+def entry(label: str, rows: Iterable[Mapping[str, Any]] | Rows = (), **fields: Any) -> Entry:
+    """A model that is compared, of one such checkpoint."""
+    only = checkpoint(label, rows, **fields)
+    return Entry(label, label, [only], only)
 
 
 DIFFICULTY = 3.0  # standard deviation over items, in logits

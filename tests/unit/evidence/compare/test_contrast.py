@@ -18,7 +18,7 @@ from argosy.evidence.compare.metrics import kind_of
 from argosy.evidence.compare.test import OTHER_QUESTIONS, OTHER_TOKENS, Contrast, Side, contrast
 from argosy.evidence.results.rows import Rows
 from argosy.evidence.results.values import Value
-from tests.comparison_fixtures import checkpoint, declared
+from tests.comparison_fixtures import declared, entry
 
 
 def _side(values: dict[str, Value]) -> Side:
@@ -112,8 +112,7 @@ def _entry(label: str, right: dict[str, list[int]]) -> Entry:
     rows = Rows({"task": "t", "variant": variant, "id": str(n), "item": str(n), "lang": "en", "correct": bool(r),
                  "scores": [0.0, -1.0], "chosen": 0, "gold": 0} for variant, answers in right.items()
                 for n, r in enumerate(answers))  # fmt: skip
-    c = checkpoint(label, rows)
-    return Entry(label, label, [c], c)
+    return entry(label, rows)
 
 
 def test_p_values_are_corrected_over_all_that_is_shown() -> None:

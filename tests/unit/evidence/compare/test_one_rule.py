@@ -19,7 +19,7 @@ from argosy.evidence.gate.check import check
 from argosy.evidence.gate.config import Gate
 from argosy.evidence.gate.subject import Subject
 from argosy.evidence.results.contamination import Seen
-from tests.comparison_fixtures import checkpoint
+from tests.comparison_fixtures import checkpoint, entry
 
 NAME = "bench/t/permuted/acc"
 
@@ -98,13 +98,13 @@ def test_what_no_results_declare_is_as_its_makers_table_says(name: str, better: 
 @pytest.mark.parametrize("name", ["bench/t/plain/my_score", "bench/t/plain/likely", "probe/s/x/my_measure", "my/thing"])
 def test_what_nobody_declares_is_shown_and_decides_nothing(name: str) -> None:
     assert known(name) is None
-    first, second = (Checkpoint(label, label, "s", label, 1, 1, label=label, metrics={name: value}, stderr={name: 0.01})
+    first, second = (entry(label, metrics={name: value}, stderr={name: 0.01})
                      for label, value in (("a", 0.2), ("b", 0.9)))
-    found = compare([Entry(c.label, c.label, [c], c) for c in (first, second)])
+    found = compare([first, second])
     (contrast,) = found.pairs[0].contrasts
     assert (contrast.verdict, contrast.how, contrast.difference.value) == ("untested", UNDECLARED, pytest.approx(0.7))
     assert any(f"Nothing declares which way is better for {name}" in note for note in found.notes)
     gate = Gate.model_validate({"rules": [{"not_worse": {"on": [name]}}]})
-    (finding,) = check(gate, Subject(second), Subject(first)).judgements[0].findings
+    (finding,) = check(gate, Subject(second.chosen), Subject(first.chosen)).judgements[0].findings
     assert finding.status == "cannot tell"
     assert UNDECLARED in finding.evidence

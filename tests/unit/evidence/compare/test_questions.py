@@ -17,7 +17,7 @@ from argosy.evidence.results.findings import Findings
 from argosy.model.infer.model import LanguageModel
 from evals.runner import prepare
 from evals.section import Benchmarks
-from tests.comparison_fixtures import checkpoint
+from tests.comparison_fixtures import entry
 from tests.evaluation_fixtures import make_items, make_language_model, write_items
 
 pytestmark = pytest.mark.usefixtures("own_tasks_alone")
@@ -33,9 +33,8 @@ def _asked(model: LanguageModel, folder: Path, section: dict[str, Any], seed: in
 
 
 def _entry(label: str, found: Findings) -> Entry:
-    c = checkpoint(label, found.rows, metrics=found.metrics, stderr=found.stderr, counts=found.counts,
-                   headline=found.headline, kinds=found.kinds)
-    return Entry(label, label, [c], c)
+    return entry(label, found.rows, metrics=found.metrics, stderr=found.stderr, counts=found.counts,
+                 headline=found.headline, kinds=found.kinds)
 
 
 def _subject(label: str, found: Findings) -> Subject:

@@ -12,33 +12,23 @@ import pytest
 import yaml
 
 from argosy.evidence.compare.checkpoints import Checkpoint
-from argosy.evidence.compare.entries import Entry
 from argosy.evidence.report import page as pages
 from argosy.evidence.report.cases import Case, Cases, find_cases, page
 from argosy.evidence.report.items import Asked
 from argosy.evidence.results.items import write_items as write_rows
-from argosy.evidence.results.rows import Rows
 from argosy.evidence.results.suite import load_suite
 from evals.runner import prepare
 from evals.section import Benchmarks, remake_questions
 from probes.kinds import run_probes
 from steps.compare import question_texts
 from tests.command_line import Argosy
-from tests.comparison_fixtures import node
+from tests.comparison_fixtures import entry, node
 from tests.evaluation_fixtures import make_items, make_language_model, write_items
 from tests.html_tags import TagReader, check_no_markup, check_self_contained
 from tests.report_fixtures import make_store
 
 NODE = shutil.which("node")
 SCRIPT = Path(pages.__file__).parent / "templates/cases.js"
-
-
-def entry(name: str, rows: list[dict[str, Any]]) -> Entry:
-    checkpoint = Checkpoint(name, name, name, name, 1, 1, label=name)
-    checkpoint.rows = Rows(rows)  # type: ignore[misc]
-    acc = {f"bench/{r['task']}/{r['variant']}/acc" for r in rows}
-    checkpoint.metrics = dict.fromkeys(acc, 0.5)
-    return Entry(name, name, [checkpoint], checkpoint)
 
 
 def row(name: str, scores: list[float], chosen: int, gold: int = 0, **more: Any) -> dict[str, Any]:
@@ -52,7 +42,6 @@ def written(name: str, text: str, right: bool) -> dict[str, Any]:
 
 def data_of(html: str) -> Any:
     return json.loads(next(text for text in TagReader(html).text if text.startswith('{"labels"')))
-
 
 
 LOGS = [-0.1, -3.0]

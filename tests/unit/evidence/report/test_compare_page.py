@@ -10,7 +10,6 @@ import pytest
 
 from argosy.core.store.files import read_json
 from argosy.corpus.text.display import visible
-from argosy.evidence.compare.checkpoints import Checkpoint
 from argosy.evidence.compare.comparison import compare
 from argosy.evidence.compare.entries import Compared, Entry
 from argosy.evidence.compare.terminal import terminal
@@ -22,7 +21,7 @@ from argosy.evidence.results.contamination import seen_of
 from argosy.evidence.results.items import read_items
 from steps.compare import question_texts
 from tests.command_line import Argosy
-from tests.comparison_fixtures import declared
+from tests.comparison_fixtures import entry
 from tests.html_tags import TagReader, check_no_markup, check_self_contained
 from tests.report_fixtures import CHANNELS, HONEST, HOSTILE, TWIN, make_lines, make_store
 from workflows.stored.names import Names
@@ -118,14 +117,9 @@ def test_hostile_text_is_text(found: Compared) -> None:
 
 def test_hostile_names_are_text_too() -> None:
     metrics = {f"bench/{HOSTILE}/plain/acc": 0.5, f"probe/p/{HOSTILE}/acc": 0.25, HOSTILE: 0.1}
-    entries = [_entry(f"{HOSTILE}{n}", metrics) for n in range(2)]
+    entries = [entry(f"{HOSTILE}{n}", metrics=metrics) for n in range(2)]
     check_no_markup(ComparisonPage.of(compare(entries)).render(), scripts=3)
     assert "\u202e" not in terminal(compare(entries), 100)
-
-
-def _entry(label: str, metrics: dict[str, float]) -> Entry:
-    c = Checkpoint(label, label, label, "final", 1, 0, label=label, metrics=metrics, kinds=declared(metrics))
-    return Entry(label, label, [c], c)
 
 
 @pytest.mark.parametrize(("first", "second", "said"), [
@@ -133,7 +127,7 @@ def _entry(label: str, metrics: dict[str, float]) -> Entry:
     ({"bench/t/plain/acc": 0.5}, {"bench/t/plain/acc": 0.5}, "Not tested"),
     ({"bench/t/plain/acc": float("nan")}, {"bench/t/plain/acc": 0.5}, "a value is not a number")])
 def test_little_to_compare_is_still_a_page(first: dict[str, float], second: dict[str, float], said: str) -> None:
-    found = compare([_entry("x", first), _entry("y", second)])
+    found = compare([entry("x", metrics=first), entry("y", metrics=second)])
     assert said in "".join(TagReader(ComparisonPage.of(found).render()).text)
     assert said in terminal(found, 120)
     assert "NaN" not in json.dumps(record(found))
