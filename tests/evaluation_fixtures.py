@@ -6,6 +6,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from argosy.evidence.results.findings import Findings
 from argosy.model.infer.encoder import Encoder
 from argosy.model.infer.model import LanguageModel
 from argosy.model.weights.checkpoint import Checkpoint
@@ -106,6 +107,15 @@ def save_checkpoint(path: Path, *, chat: bool = False, positions: int = 256) -> 
     about = {"stage": "sft", "step": 10, "tokens": 1000, "chat": chat}
     (path / "argosy.json").write_text(json.dumps(about))
     return Checkpoint(path, path.name, stage="sft", step=10, tokens=1000, chat=chat, ours=True)
+
+
+def ask_benchmarks(model: LanguageModel, data: Path, section: Mapping[str, Any], *, seed: int = 0,
+                   limit: int | None = None) -> Findings:
+    """Ask a model, without its chat template, what a suite's section `benchmarks` asks of files below `data`."""
+    from evals.runner import prepare
+    from evals.section import Benchmarks
+
+    return prepare(Benchmarks.model_validate(section), data, seed=seed, limit=limit)(model, False)
 
 
 def run_evaluate(out: Path, **fields: Any) -> dict[str, Any]:

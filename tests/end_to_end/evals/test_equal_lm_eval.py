@@ -17,12 +17,10 @@ from evals.items import Item, Items
 from evals.lm_eval import LETTERS_ALONE, NO_QUESTION
 from evals.lm_eval.run import ArgosyLM
 from evals.question import Pool
-from evals.runner import prepare
-from evals.section import Benchmarks
 from evals.task import TaskSpec, read_examples, read_task
 from evals.tasks.variant_task import VariantTask
 from tests import benchmark_files as files
-from tests.evaluation_fixtures import make_model
+from tests.evaluation_fixtures import ask_benchmarks, make_model
 from tests.lm_eval_fixtures import harness_answers, harness_task, hflm, run_harness, write_group, write_task
 from tests.tokenizer_fixtures import make_bpe
 from tests.tokenizer_kinds import make_sentencepiece
@@ -221,8 +219,8 @@ def test_normalised_accuracies_of_chinese_are_those_of_lm_eval(kind: str, tmp_pa
                metric_list=[{"metric": m} for m in ("acc", "acc_norm", "acc_bytes")])
     (task,) = TaskManager(include_path=str(tmp_path), include_defaults=False).load(["zh_texts"])["tasks"].values()
     expected = run_harness(theirs(kind), task, "zh_texts")["results"]["zh_texts"]
-    section = Benchmarks.model_validate({"tasks": {"zh": {"lm_eval": "zh_texts"}}, "include_path": str(tmp_path)})
-    found = prepare(section, tmp_path, seed=0, limit=None)(model(kind), False)
+    section = {"tasks": {"zh": {"lm_eval": "zh_texts"}}, "include_path": str(tmp_path)}
+    found = ask_benchmarks(model(kind), tmp_path, section)
     for metric in ("acc", "acc_norm", "acc_bytes"):
         assert found.metrics[f"bench/zh/plain/{metric}"] == expected[f"{metric},none"]
         assert found.stderr[f"bench/zh/plain/{metric}"] == pytest.approx(expected[f"{metric}_stderr,none"])

@@ -18,11 +18,9 @@ from argosy.evidence.results.rows import Rows
 from argosy.evidence.results.values import plain
 from evals.exchange import Exported, lm_eval_files, results_files
 from evals.exchange.imported import read_results
-from evals.runner import prepare
-from evals.section import Benchmarks
 from tests.command_line import Argosy
 from tests.comparison_fixtures import declared, node
-from tests.evaluation_fixtures import make_items, make_language_model, write_items
+from tests.evaluation_fixtures import ask_benchmarks, make_items, make_language_model, write_items
 from tests.lm_eval_fixtures import hflm, write_three_kinds
 from tests.report_fixtures import make_store
 
@@ -59,8 +57,7 @@ def test_what_lm_eval_writes_is_what_our_run_of_its_tasks_finds(tmp_path: Path) 
     model = make_language_model()
     out = lm_eval_writes(tmp_path, model)
     theirs, _, suite = read_results([out], "plain", {})
-    about = Benchmarks(lm_eval=("both", "said"), include_path=str(tmp_path))
-    ours = prepare(about, tmp_path, seed=0, limit=None)(model, False)
+    ours = ask_benchmarks(model, tmp_path, {"lm_eval": ["both", "said"], "include_path": str(tmp_path)})
     shared = ours.metrics.keys() & theirs.metrics.keys()
     assert {"bench/both/plain/acc", "bench/few/plain/acc_norm", "bench/said/first_letter/exact_match"} <= shared
     for name in shared:
@@ -148,8 +145,8 @@ def test_every_form_comes_back_as_the_questions_that_it_was(tmp_path: Path) -> N
     written = {"generative": {"max_tokens": 4}}
     variants = {"plain": None, "written": written, "reasoned": {"chain_of_thought": {"max_tokens": 8}},
                 "orders": [{"permuted": {"k": 3}}, written], "pride": {"pride": {"share": 0.5}}}
-    section = Benchmarks.model_validate({"tasks": {"q": ["q.jsonl"]}, "variants": variants})
-    rows = prepare(section, tmp_path / "data", seed=0, limit=None)(make_language_model(), False).rows
+    section = {"tasks": {"q": ["q.jsonl"]}, "variants": variants}
+    rows = ask_benchmarks(make_language_model(), tmp_path / "data", section).rows
     evaluation = node(tmp_path, "evaluate", "evaluate", {}, {})
     write_rows(evaluation, rows)
     metrics = {f"bench/q/{name}/acc": 0.5 for name in variants}

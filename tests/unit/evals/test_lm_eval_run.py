@@ -12,17 +12,14 @@ from argosy.evidence.results.rows import Rows
 from argosy.evidence.results.values import total
 from argosy.model.infer.model import LanguageModel
 from evals.lm_eval.run import kind_of
-from evals.runner import prepare
-from evals.section import Benchmarks
-from tests.evaluation_fixtures import make_items, make_language_model, write_items
+from tests.evaluation_fixtures import ask_benchmarks, make_items, make_language_model, write_items
 from tests.lm_eval_fixtures import RIVERS, write_group, write_task, write_three_kinds
 
 pytestmark = pytest.mark.usefixtures("own_tasks_alone")
 
 
-def run(model: LanguageModel, root: Path, *, limit: int | None = None, **section: Any) -> Findings:
-    about = Benchmarks.model_validate({"include_path": str(root), **section})
-    return prepare(about, root, seed=0, limit=limit)(model, False)
+def run(model: LanguageModel, root: Path, *, seed: int = 0, limit: int | None = None, **section: Any) -> Findings:
+    return ask_benchmarks(model, root, {"include_path": str(root), **section}, seed=seed, limit=limit)
 
 
 def test_a_name_that_cannot_be_loaded_is_named_and_the_others_are_asked(model: LanguageModel, tmp_path: Path) -> None:
@@ -68,8 +65,7 @@ def test_a_task_that_samples_draws_by_the_seed_alone(model: LanguageModel, tmp_p
     def texts(seed: int = 0, **sampling: Any) -> list[str]:
         write_task(tmp_path, "said", RIVERS, output_type="generate_until", doc_to_choice=None, metric_list=None,
                    generation_kwargs={"until": ["."], "max_gen_toks": 12, **sampling})  # fmt: skip
-        about = Benchmarks(lm_eval=("said",), include_path=str(tmp_path))
-        return [row["text"] for row in prepare(about, tmp_path, seed=seed, limit=None)(model, False).rows]
+        return [row["text"] for row in run(model, tmp_path, seed=seed, lm_eval=["said"]).rows]
 
     greedy, sampled = texts(), texts(do_sample=True, temperature=1.5)
     assert texts(do_sample=True, top_k=1) == texts(do_sample=True, top_p=1e-6) == greedy

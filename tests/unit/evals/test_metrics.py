@@ -1,6 +1,5 @@
 """Metrics of answers, by hand (PriDe's by a second implementation), and questions that the model has no room for."""
 
-import json
 import math
 from collections import Counter
 from dataclasses import replace
@@ -22,10 +21,9 @@ from evals.formats import read_items
 from evals.lm_eval.run import ArgosyLM
 from evals.metrics import chances, metrics, position_bias
 from evals.question import Question
-from evals.runner import prepare
-from evals.section import Benchmarks
 from probes.kinds import run_probes
-from tests.evaluation_fixtures import make_items, make_language_model
+from tests.evaluation_fixtures import ask_benchmarks, make_items, make_language_model
+from tests.step_fixtures import write_lines
 from workflows.cli.evaluate import _lines
 
 GOOD = '{"id": "a", "lang": "zh", "question": "问？", "choices": ["甲", "乙"], "answer": 1}'
@@ -161,9 +159,8 @@ def model() -> LanguageModel:
 
 
 def run(model: LanguageModel, root: Path, lines: list[dict[str, Any]], variant: Any) -> Findings:
-    (root / "items.jsonl").write_text("".join(json.dumps({"lang": "en", **line}) + "\n" for line in lines))
-    section = Benchmarks.model_validate({"tasks": {"t": ["items.jsonl"]}, "variants": {"v": variant}})
-    return prepare(section, root, seed=0, limit=None)(model, False)
+    write_lines(root / "items.jsonl", [{"lang": "en", **line} for line in lines])
+    return ask_benchmarks(model, root, {"tasks": {"t": ["items.jsonl"]}, "variants": {"v": variant}})
 
 
 def item(name: str, question: str, wrong: str = "water") -> dict[str, Any]:

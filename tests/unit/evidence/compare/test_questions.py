@@ -1,7 +1,6 @@
 """Only questions asked in the same way are paired, of all that has metrics: a task, a category, lm-eval's groups."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,10 +14,8 @@ from argosy.evidence.gate.config import Gate
 from argosy.evidence.gate.subject import Subject
 from argosy.evidence.results.findings import Findings
 from argosy.model.infer.model import LanguageModel
-from evals.runner import prepare
-from evals.section import Benchmarks
 from tests.comparison_fixtures import entry
-from tests.evaluation_fixtures import make_items, make_language_model, write_items
+from tests.evaluation_fixtures import ask_benchmarks, make_items, make_language_model, write_items
 
 pytestmark = pytest.mark.usefixtures("own_tasks_alone")
 
@@ -26,10 +23,6 @@ pytestmark = pytest.mark.usefixtures("own_tasks_alone")
 @pytest.fixture(scope="module")
 def model() -> LanguageModel:
     return make_language_model(positions=1024)
-
-
-def _asked(model: LanguageModel, folder: Path, section: dict[str, Any], seed: int = 0) -> Findings:
-    return prepare(Benchmarks.model_validate(section), folder, seed=seed, limit=None)(model, False)
 
 
 def _entry(label: str, found: Findings) -> Entry:
@@ -47,8 +40,8 @@ def _digests(found: Findings) -> dict[tuple[str, str, str], str]:
 
 def test_a_suite_with_other_examples_asks_other_questions(model: LanguageModel, tmp_path: Path) -> None:
     write_items(tmp_path / "x.jsonl", make_items(60))
-    none, five = (_asked(model, tmp_path, {"tasks": {"x": ["x.jsonl"]}, "variants": {"plain": {"few_shot": {"n": n}}}})
-                  for n in (0, 5))
+    none, five = (ask_benchmarks(model, tmp_path, {
+        "tasks": {"x": ["x.jsonl"]}, "variants": {"plain": {"few_shot": {"n": n}}}}) for n in (0, 5))
     result = compare([_entry("a", none), _entry("b", five)], everything=True)
     assert {c.how for c in result.pairs[0].contrasts if c.name.endswith("/plain/acc")} == {OTHER_QUESTIONS}
     assert any("x plain" in note and "questions of the same names have another prompt, other examples" in note
@@ -87,7 +80,7 @@ def test_a_digest_is_of_the_question_and_not_of_the_order_that_a_seed_draws(mode
                                                                             ) -> None:
     write_items(tmp_path / "x.jsonl", make_items(12))
     section = {"tasks": {"x": ["x.jsonl"]}, "variants": {"permuted": {"permuted": {"k": 2}}, "cloze": None}}
-    first, second = (_asked(model, tmp_path, section, seed) for seed in (0, 1))
+    first, second = (ask_benchmarks(model, tmp_path, section, seed=seed) for seed in (0, 1))
     assert _digests(first) == _digests(second)
     assert [r["gold"] for r in first.rows] != [r["gold"] for r in second.rows]
     assert all(len(digest) == 8 for digest in _digests(first).values())

@@ -17,13 +17,12 @@ from argosy.evidence.report.cases import Case, Cases, find_cases, page
 from argosy.evidence.report.items import Asked
 from argosy.evidence.results.items import write_items as write_rows
 from argosy.evidence.results.suite import load_suite
-from evals.runner import prepare
-from evals.section import Benchmarks, remake_questions
+from evals.section import remake_questions
 from probes.kinds import run_probes
 from steps.compare import question_texts
 from tests.command_line import Argosy
 from tests.comparison_fixtures import entry, node
-from tests.evaluation_fixtures import make_items, make_language_model, write_items
+from tests.evaluation_fixtures import ask_benchmarks, make_items, make_language_model, write_items
 from tests.html_tags import TagReader, check_no_markup, check_self_contained
 from tests.report_fixtures import make_store
 
@@ -90,7 +89,7 @@ def test_marked_questions_become_probes_that_ask_the_same(tmp_path: Path) -> Non
     own = tmp_path / "own.yaml"
     own.write_text(yaml.safe_dump({"benchmarks": section}))
     model = make_language_model()
-    rows = prepare(Benchmarks.model_validate(section), data, seed=0, limit=None)(model, False).rows
+    rows = ask_benchmarks(model, data, section).rows
     made = remake_questions(load_suite(str(own)), data, 0, [(r["task"], r["variant"], r["id"]) for r in rows])
     asked = {key: Asked(q.prompt, tuple(q.continuations), q.before, q.prompts,
                         q.generation.answer if q.generation else "") for key, q in made.items()}  # fmt: skip
@@ -133,7 +132,7 @@ def test_texts_are_found_where_a_store_has_moved_and_none_is_of_other_words(tmp_
     section: dict[str, Any] = {"tasks": {"q": ["q.jsonl"]}, "variants": {"plain": None, "cloze": None}}
     own = tmp_path / "own.yaml"
     own.write_text(yaml.safe_dump({"benchmarks": section}))
-    rows = prepare(Benchmarks.model_validate(section), first, seed=0, limit=None)(make_language_model(), False).rows
+    rows = ask_benchmarks(make_language_model(), first, section).rows
     evaluation = node(tmp_path, "evaluate", "evaluate", {}, {}, upstream={"data": [first.name.rpartition("-")[2]]},
                       run={"config": {"suite": "own", "suite_file": str(own), "data": "/gone/data", "seed": 0}})
     write_rows(evaluation, rows)

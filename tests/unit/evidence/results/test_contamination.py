@@ -13,10 +13,8 @@ from argosy.evidence.gate.config import Gate
 from argosy.evidence.gate.subject import Subject
 from argosy.evidence.results.contamination import Seen, contamination_metrics, seen_of
 from argosy.evidence.results.rows import Rows
-from evals.runner import prepare
-from evals.section import Benchmarks
 from tests.comparison_fixtures import checkpoint
-from tests.evaluation_fixtures import make_language_model
+from tests.evaluation_fixtures import ask_benchmarks, make_language_model
 from tests.lm_eval_fixtures import write_task
 from tests.unit.evidence.gate.test_gate_contamination import rows
 
@@ -59,8 +57,8 @@ def test_options_without_a_published_order_cannot_be_told(tmp_path: Path, form: 
         write_task(tmp_path, "firsts", items, doc_to_target=0)
         task = {"lm_eval": "firsts", "include_path": str(tmp_path)}
     variants = {"plain": None, "permuted": {"permuted": {"k": 2}}}
-    section = Benchmarks.model_validate({"tasks": {"t": task}, "variants": variants, "memorisation": {"k": 3}})
-    found = prepare(section, tmp_path, seed=0, limit=None)(make_language_model(positions=1024), False)
+    section = {"tasks": {"t": task}, "variants": variants, "memorisation": {"k": 3}}
+    found = ask_benchmarks(make_language_model(positions=1024), tmp_path, section)
     by_heart = Rows({**row, "correct": True} for row in found.rows)
     seen = seen_of(by_heart)["t"]
     assert (seen.verdict, seen.why) == ("cannot tell", "its options have no published order")
