@@ -15,11 +15,9 @@ from argosy.evidence.compare.comparison import compare
 from argosy.evidence.compare.entries import Entry
 from argosy.evidence.compare.metrics import UNDECLARED, Kind, kind_of, known
 from argosy.evidence.compare.watch import Line, Watched, watched, worth_watching
-from argosy.evidence.gate.check import check
-from argosy.evidence.gate.config import Gate
 from argosy.evidence.gate.subject import Subject
 from argosy.evidence.results.contamination import Seen
-from tests.comparison_fixtures import checkpoint, entry
+from tests.comparison_fixtures import checkpoint, entry, judged
 
 NAME = "bench/t/permuted/acc"
 
@@ -104,7 +102,7 @@ def test_what_nobody_declares_is_shown_and_decides_nothing(name: str) -> None:
     (contrast,) = found.pairs[0].contrasts
     assert (contrast.verdict, contrast.how, contrast.difference.value) == ("untested", UNDECLARED, pytest.approx(0.7))
     assert any(f"Nothing declares which way is better for {name}" in note for note in found.notes)
-    gate = Gate.model_validate({"rules": [{"not_worse": {"on": [name]}}]})
-    (finding,) = check(gate, Subject(second.chosen), Subject(first.chosen)).judgements[0].findings
+    rules = [{"not_worse": {"on": [name]}}]
+    (finding,) = judged(rules, Subject(second.chosen), Subject(first.chosen)).judgements[0].findings
     assert finding.status == "cannot tell"
     assert UNDECLARED in finding.evidence

@@ -9,12 +9,10 @@ from argosy.evidence.compare.changes import form_changes, not_shared
 from argosy.evidence.compare.comparison import compare
 from argosy.evidence.compare.entries import Entry
 from argosy.evidence.compare.test import OTHER_QUESTIONS
-from argosy.evidence.gate.check import check
-from argosy.evidence.gate.config import Gate
 from argosy.evidence.gate.subject import Subject
 from argosy.evidence.results.findings import Findings
 from argosy.model.infer.model import LanguageModel
-from tests.comparison_fixtures import entry
+from tests.comparison_fixtures import entry, judged
 from tests.evaluation_fixtures import ask_benchmarks, make_items, make_language_model, write_items
 
 pytestmark = pytest.mark.usefixtures("own_tasks_alone")
@@ -30,10 +28,6 @@ def _entry(label: str, found: Findings) -> Entry:
                  headline=found.headline, kinds=found.kinds)
 
 
-def _subject(label: str, found: Findings) -> Subject:
-    return Subject(_entry(label, found).chosen)
-
-
 def _digests(found: Findings) -> dict[tuple[str, str, str], str]:
     return {(row["task"], row["variant"], row["id"]): row["asked"] for row in found.rows}
 
@@ -47,9 +41,9 @@ def test_a_suite_with_other_examples_asks_other_questions(model: LanguageModel, 
     assert any("x plain" in note and "questions of the same names have another prompt, other examples" in note
                for note in result.notes)
     assert compare([_entry("a", none), _entry("b", none)]).pairs[0].contrasts[0].how == "paired"
-    gate = Gate.model_validate({"rules": [{"not_worse": {"on": ["bench/x/plain/acc"]}}]})
-    assert check(gate, _subject("b", five), _subject("a", none)).status == "cannot tell"
     first, second = (_entry(label, each).chosen for label, each in (("a", none), ("b", five)))
+    rules = [{"not_worse": {"on": ["bench/x/plain/acc"]}}]
+    assert judged(rules, Subject(second), Subject(first)).status == "cannot tell"
     assert form_changes(first, second, "x", TABLE) == []
     assert not_shared([(first, second)])[0].startswith("x plain: b is not compared to a, questions of the same names")
 

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from argosy.core.statistics.contamination import Contamination, default_calibration
-from argosy.evidence.gate.check import check
 from argosy.evidence.gate.config import Gate
 from argosy.evidence.gate.subject import Subject, nobody
 from argosy.evidence.results.contamination import contamination_of
 from argosy.evidence.results.rows import Rows
-from tests.comparison_fixtures import checkpoint
+from tests.comparison_fixtures import checkpoint, judged
 
 
 def rows(seed: int, *, natural: float = 0.0, seen: float = 0.0, share: float = 0.3) -> list[dict[str, Any]]:
@@ -35,7 +34,7 @@ def subject(seed: int, **given: float) -> Subject:
 
 
 def status(new: Subject, old: Subject | None = None, **rule: Any) -> str:
-    return check(Gate.model_validate({"rules": [{"contamination": rule}]}), new, old).status
+    return judged([{"contamination": rule}], new, old).status
 
 
 def test_a_bound_that_nothing_can_exceed_is_wrong() -> None:
@@ -76,19 +75,18 @@ def _of(found: list[dict[str, Any]], task: str) -> list[dict[str, Any]]:
 
 
 def test_a_benchmark_that_only_the_reference_has_or_that_failed_is_not_passed_over() -> None:
-    gate = Gate.model_validate({"rules": [{"contamination": {}}]})
     new, old = subject(1), Subject(checkpoint("old", [*rows(2), *_of(rows(3), "mmlu")]))
-    found = check(gate, new, old)
+    found = judged(["contamination"], new, old)
     assert found.status == "cannot tell"
     assert [f.about for _, f in found.having("cannot tell")] == ["mmlu"]
     for failed, left in (("bench/mmlu", "mmlu"), ("bench/mmlu/permuted", "mmlu"), ("bench/mmlu/cloze", ""),
                          ("probe/mmlu", "")):
         new = Subject(checkpoint("new", rows(1)), {failed: "the network is down"})
-        told = check(gate, new, None).having("cannot tell")
+        told = judged(["contamination"], new).having("cannot tell")
         assert [f.about for _, f in told] == ([left] if left else [])
         assert all(f"{failed} failed for new: the network is down" in f.evidence for _, f in told)
     bare = [row for row in _of(rows(3), "mmlu") if row["variant"] == "plain"]  # has no evidence for anybody
-    assert check(gate, new, Subject(checkpoint("old", [*rows(2), *bare]))).holds
+    assert judged(["contamination"], new, Subject(checkpoint("old", [*rows(2), *bare]))).holds
 
 
 def test_weaker_evidence_does_not_replace_stronger() -> None:

@@ -8,12 +8,10 @@ from typing import Any
 import pytest
 
 from argosy.core.statistics.contamination import Contamination
-from argosy.evidence.gate.check import check
-from argosy.evidence.gate.config import Gate
 from argosy.evidence.gate.subject import Subject
 from argosy.evidence.results.contamination import Seen, contamination_metrics, seen_of
 from argosy.evidence.results.rows import Rows
-from tests.comparison_fixtures import checkpoint
+from tests.comparison_fixtures import checkpoint, judged
 from tests.evaluation_fixtures import ask_benchmarks, make_language_model
 from tests.lm_eval_fixtures import write_task
 from tests.unit.evidence.gate.test_gate_contamination import rows
@@ -64,6 +62,5 @@ def test_options_without_a_published_order_cannot_be_told(tmp_path: Path, form: 
     assert (seen.verdict, seen.why) == ("cannot tell", "its options have no published order")
     assert found.left_out["bench/t/memorisation"] == {"its options have no published order": 120}
     assert sum(bool(row.get("mixed")) for row in found.rows) == 360
-    gate = Gate.model_validate({"rules": [{"contamination": {"tasks": ["t"]}}]})
-    named = check(gate, Subject(checkpoint("m", by_heart)), None)
+    named = judged([{"contamination": {"tasks": ["t"]}}], Subject(checkpoint("m", by_heart)))
     assert [f.evidence for _, f in named.having("cannot tell")] == ["t: its options have no published order"]
