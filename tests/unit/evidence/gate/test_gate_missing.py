@@ -1,15 +1,13 @@
 """A gate does not hold on evidence that is missing, lost, too little, or that could not have decided."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from argosy.core.statistics.metric import as_records
 from argosy.evidence.gate.check import Verdict
 from argosy.evidence.gate.subject import read_subject
-from tests.comparison_fixtures import abilities, answers, declared, judged, node, subject
+from tests.comparison_fixtures import abilities, answers, judged, node, subject
 
 SAME = answers(abilities(2000, 0.6, 1), 1)
 DOCUMENTS = [300.0 + 3 * n for n in range(100)]
@@ -19,9 +17,9 @@ def said(found: Verdict) -> str:
     return "; ".join(f.evidence for judgement in found.judgements for f in judgement.findings)
 
 
-@pytest.mark.parametrize(("beyond", "rule"), [("noise", "no_channel_worse"), (0.5, "no_channel_worse")])
-def test_one_document_or_few_of_many_decide_nothing(beyond: Any, rule: str) -> None:
-    rules = [{rule: {"beyond": beyond}}]
+@pytest.mark.parametrize("beyond", ["noise", 0.5])
+def test_one_document_or_few_of_many_decide_nothing(beyond: str | float) -> None:
+    rules = [{"no_channel_worse": {"beyond": beyond}}]
     one = judged(rules, subject("b", SAME, losses={"zh": [3000.0]}), subject("a", SAME, losses={"zh": [300.0]}))
     assert one.status == "cannot tell"
     assert "from one item, document or passage" in said(one)
@@ -73,21 +71,17 @@ def test_a_pattern_is_of_what_the_reference_has_and_of_what_failed() -> None:
     assert judged(rule, b).holds  # not what the pattern is of
 
 
-def evaluation(root: Path, name: str, metrics: list[str], **more: Any) -> Path:
-    directory = root / name
-    directory.mkdir(parents=True)
+def evaluation(root: Path, metric: str, **more: Any) -> Path:
     about = {"stage": "sft", "name": "final", "step": 1, "tokens": 1, "chat": False}
-    outputs = {"checkpoint": about, "suite": "mine", "metrics": dict.fromkeys(metrics, 0.5), "stderr": {}, "counts": {},
-               "headline": {}, "kinds": as_records(declared(metrics)), **more}  # fmt: skip
-    made = {"digest": name, "node": "evaluate", "upstream": {"checkpoint": ["abc"]}}
-    (directory / "outputs.json").write_text(json.dumps({"outputs": outputs, "made_from": made}))
-    return directory
+    outputs = {"checkpoint": about, "suite": "mine", "metrics": {metric: 0.5}, "stderr": {}, "counts": {},
+               "headline": {}, **more}  # fmt: skip
+    return node(root, "evaluate", "evaluate", {"of": metric}, outputs, upstream={"checkpoint": ["abc"]})
 
 
 def test_what_failed_and_what_is_no_number_is_read_until_it_is_measured(tmp_path: Path) -> None:
     lost = {"heldout/zh": {"loss is not a number": 95, "too long": 3}, "heldout/en": {"too long": 3}}
-    first = evaluation(tmp_path, "evaluate-1", ["heldout/bpb/zh"], failed={"bench/facts": "no file"}, left_out=lost)
-    later = evaluation(tmp_path, "evaluate-2", ["bench/facts/plain/acc"])
+    first = evaluation(tmp_path, "heldout/bpb/zh", failed={"bench/facts": "no file"}, left_out=lost)
+    later = evaluation(tmp_path, "bench/facts/plain/acc")
     found = read_subject([first], "sft")
     assert (dict(found.failed), dict(found.lost)) == ({"bench/facts": "no file"}, {"heldout/zh": 95})
     assert any("bench/facts failed: no file" in note for note in found.notes)
