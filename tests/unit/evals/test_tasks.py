@@ -16,6 +16,7 @@ from evals.items import Item
 from evals.section import Benchmarks, check_benchmarks, describe_samples, make_questions, read_tasks
 from evals.task import TaskSpec, read_examples, read_task
 from tests.evaluation_fixtures import make_items, write_items
+from tests.trees import write_files
 
 ROOT = Path(__file__).parents[3]
 SUITES = sorted((ROOT / "evals/suites").glob("*.yaml"))
@@ -51,9 +52,8 @@ def test_files_are_looked_for_below_data_and_then_below_the_benchmarks_folder(tm
 def test_files_of_equal_names_keep_all_their_items(tmp_path: Path) -> None:
     """Ids are longer there alone, by as many folders as tell the files apart."""
     for n, name in enumerate(("a/one/test.csv", "b/one/test.csv", "c/test.csv", "c/other.csv", "d/x.csv", "d/x.json")):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        rows = [f"Which is {n} {m}?,one,two,A\n" for m in range(2)]
-        (tmp_path / name).write_text("".join(rows) if name.endswith("csv") else "[]")
+        rows = "".join(f"Which is {n} {m}?,one,two,A\n" for m in range(2))
+        write_files(tmp_path, {name: rows if name.endswith("csv") else "[]"})
     found = read_task(spec(files=["**/*.csv", "c/*.csv"]), tmp_path)
     assert not found.left_out
     assert [item.id for item in found.items] == [
@@ -113,8 +113,7 @@ def test_a_suite_takes_tasks_from_others_and_their_bytes_count(tmp_path: Path, m
     tasks = load_suite(str(tmp_path / "own.yaml")).section("benchmarks", Benchmarks).tasks
     assert [len(read_task(tasks[name], tmp_path).items) for name in ("mine", "again")] == [2, 3]
     assert (tasks["mmlu"].format, tasks["mmlu"].limit) == ("mmlu", 5)
-    (tmp_path / "root/mmlu").mkdir(parents=True)
-    (tmp_path / "root/mmlu/law_test.csv").write_text("Q,a,b,A\n")
+    write_files(tmp_path / "root", {"mmlu/law_test.csv": "Q,a,b,A\n"})
     monkeypatch.setenv("ARGOSY_BENCHMARKS", str(tmp_path / "root"))
     counted = {Path(file).name for file in named_files(str(tmp_path / "own.yaml"))}
     assert counted == {"items.jsonl", "theirs.yaml", "mmlu.yaml", "law_test.csv"}
@@ -138,8 +137,7 @@ def test_shots_of_files_with_the_names_of_the_items_files_are_all_shown(tmp_path
     """CMMLU has test/anatomy.csv and dev/anatomy.csv: a row has the same id in both."""
     for folder, count in (("test", 7), ("dev", 5)):
         rows = [f"{n},{folder}第{n}题是？,甲{n},乙{n},丙{n},丁{n},{'ABCD'[n % 4]}\n" for n in range(count)]
-        (tmp_path / "cmmlu" / folder).mkdir(parents=True)
-        (tmp_path / "cmmlu" / folder / "anatomy.csv").write_text(",Question,A,B,C,D,Answer\n" + "".join(rows))
+        write_files(tmp_path / "cmmlu", {f"{folder}/anatomy.csv": ",Question,A,B,C,D,Answer\n" + "".join(rows)})
     task = load_suite("cmmlu").section("benchmarks", Benchmarks).tasks["cmmlu"]
     chain = parse_chain("x", {"few_shot": {"n": 5, "choose": "first"}})
     questions, left_out = chain.all_questions(read_task(task, tmp_path).items, 0, read_examples(task, tmp_path, chain))
@@ -169,11 +167,9 @@ def test_absent_shots_fail_the_variant_or_leave_it_out_by_name(optional: bool, t
 
 
 def test_a_task_of_lm_eval_is_used_with_the_folder_of_its_suite(tmp_path: Path) -> None:
-    (tmp_path / "theirs/yaml").mkdir(parents=True)
-    (tmp_path / "other").mkdir()
-    (tmp_path / "theirs/own.yaml").write_text("benchmarks: {include_path: yaml, tasks: {river: {lm_eval: river}}}")
-    (tmp_path / "mine.yaml").write_text(
-        "benchmarks: {include_path: other, tasks: {river: {use: theirs/own.yaml}, lake: {lm_eval: lake}}}")
+    own = "benchmarks: {include_path: yaml, tasks: {river: {lm_eval: river}}}"
+    mine = "benchmarks: {include_path: other, tasks: {river: {use: theirs/own.yaml}, lake: {lm_eval: lake}}}"
+    write_files(tmp_path, {"theirs/own.yaml": own, "mine.yaml": mine, "theirs/yaml/a": "", "other/a": ""})
     section = load_suite(str(tmp_path / "mine.yaml")).section("benchmarks", Benchmarks)
     assert section.tasks["river"].include_path == str(tmp_path / "theirs/yaml")
     assert section.tasks["lake"].include_path == str(tmp_path / "other")

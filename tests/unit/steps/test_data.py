@@ -19,6 +19,7 @@ from argosy.corpus.data.sources import SourceConfig
 from argosy.corpus.demo.corpus import DemoConfig
 from steps.data import STEP, DataConfig
 from tests.step_fixtures import run_step
+from tests.trees import read_files
 
 SMALL = DemoConfig(
     english_bytes=30_000, code_bytes=20_000, knowledge_repeats=1, quiz_repeats=1, answer_repeats=1, dirt_per_kind=2,
@@ -27,10 +28,6 @@ SMALL = DemoConfig(
 
 def make(out: Path, **config: Any) -> dict[str, Any]:
     return run_step(STEP, DataConfig(**{"demo": SMALL, **config}), out)
-
-
-def files(root: Path) -> dict[str, bytes]:
-    return {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
 def listed(out: Path, *inputs: str) -> list[Any]:
@@ -56,7 +53,7 @@ def test_the_demo_has_every_file_and_the_counts_are_true(tmp_path: Path) -> None
 def test_same_seed_same_bytes_another_seed_others(tmp_path: Path) -> None:
     for name, seed in (("a", 5), ("b", 5), ("c", 6)):
         make(tmp_path / name, seed=seed)
-    first, again, other = (files(tmp_path / name) for name in "abc")
+    first, again, other = (read_files(tmp_path / name) for name in "abc")
     assert (first, first.keys()) == (again, other.keys())
     assert [name for name in first if first[name] == other[name]] == []
 
@@ -86,7 +83,7 @@ def test_own_documents_replace_the_demos(tmp_path: Path) -> None:
     assert (outputs["rejected"], outputs["channels"], outputs["files"]) == ({"invalid JSON": 1}, {"text": 2}, 2)
     assert [each["reason"] for each in read_jsonl(tmp_path / "out/rejects/documents.jsonl")] == ["invalid JSON"]
     assert outputs["instructions"] > 0
-    assert not any(str(tmp_path).encode() in content for content in files(tmp_path / "out").values())
+    assert not any(str(tmp_path).encode() in content for content in read_files(tmp_path / "out").values())
 
 
 def test_own_benchmark_is_checked_line_by_line(tmp_path: Path) -> None:

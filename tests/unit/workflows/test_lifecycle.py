@@ -10,6 +10,7 @@ from argosy.core.errors import InputError
 from argosy.core.store.provenance import differences, provenance_of
 from steps.data import DataConfig
 from steps.evaluate import EvaluateConfig
+from tests.trees import write_files
 from workflows.argo.pod.outputs import check_deadlines
 from workflows.argo.profile.profile import Profile
 from workflows.cli.init import TEMPLATE
@@ -117,9 +118,7 @@ def test_the_training_that_a_suite_asks_for_is_in_the_plan_and_within_a_pods_dea
 def test_files_that_a_suite_names_count_by_their_bytes(tmp_path: Path) -> None:
     suite, absolute, beside = tmp_path / "mine.yaml", tmp_path / "elsewhere/a.jsonl", tmp_path / "b.jsonl"
     included, saved, pairs = (tmp_path / name for name in ("tasks/deep/task.yaml", "saved/state.json", "pairs.jsonl"))
-    for path in (absolute, beside, included, saved, pairs):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("1")
+    write_files(tmp_path, {str(path): "1" for path in (absolute, beside, included, saved, pairs)})
     tasks = f"{{a: [{absolute}, benchmark/en.jsonl], b: [b.jsonl], c: {{hf: saved, format: mmlu}}}}"
     probes = "[{name: p, kind: contrastive, file: pairs.jsonl}]"
     suite.write_text(f"benchmarks: {{tasks: {tasks}, include_path: tasks}}\nprobes: {probes}")
@@ -178,9 +177,7 @@ def test_data_of_ones_own_leaves_out_what_is_the_demos(tmp_path: Path) -> None:
 
 
 def test_a_mixture_says_something_of_every_channel_before_anything_runs(tmp_path: Path) -> None:
-    for name in ("wiki", "web"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "a.txt").write_text("text")
+    write_files(tmp_path, {"wiki/a.txt": "text", "web/a.txt": "text"})
     own = f"data.inputs={tmp_path}"
     with pytest.raises(InputError, match=r"anneal\.mixture does not name wiki, whose documents would"):
         check(own, "anneal.mixture={web: 1}", stages={"data", "anneal"})

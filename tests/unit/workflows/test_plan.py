@@ -15,6 +15,7 @@ from argosy.core.store.step_files import ERROR, NODE, OUTPUTS
 from steps.data import DataConfig
 from steps.noop import NoopConfig
 from tests.step_fixtures import write_lines
+from tests.trees import write_files
 from workflows.amounts import Ahead, amounts, describe_amounts
 from workflows.graph import Graph, Node, definition
 from workflows.plan import Plan, PlannedNode, plan
@@ -52,10 +53,8 @@ def test_name_part_config_version_and_all_upstream_count_and_runtime_fields_do_n
 
 def test_bytes_and_name_of_an_external_file_count_but_not_its_place(tmp_path: Path) -> None:
     def of(name: str, text: str) -> str:
-        path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text)
-        return digest(noop(inputs=[str(path)]))
+        write_files(tmp_path, {name: text})
+        return digest(noop(inputs=[str(tmp_path / name)]))
 
     base = of("x/data.txt", "one")
     assert of("y/data.txt", "one") == base
@@ -64,8 +63,7 @@ def test_bytes_and_name_of_an_external_file_count_but_not_its_place(tmp_path: Pa
 
 
 def test_an_external_file_that_is_none_names_the_field(tmp_path: Path) -> None:
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "folder" / os.fsdecode(b"caf\xe9.txt")).write_text("x")
+    write_files(tmp_path / "folder", {os.fsdecode(b"caf\xe9.txt"): "x"})
     for path, words in (("/nowhere/x", "/nowhere/x does not exist"), ("/dev/zero", "/dev/zero is a device, a pipe or"),
                         (f"{tmp_path}/folder", r"the name of .*caf.udce9.txt' is not UTF-8: rename the file")):
         with pytest.raises(InputError, match=rf"a\.inputs: {words}"):

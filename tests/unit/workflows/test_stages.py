@@ -8,6 +8,7 @@ import pytest
 from argosy.core.errors import InputError
 from argosy.core.step.command import parse_config
 from argosy.core.store.files import write_json
+from tests.trees import write_files
 from workflows.compose import compose
 from workflows.graph import Graph, Node, definition
 from workflows.lifecycle import lifecycle
@@ -20,9 +21,7 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 @pytest.fixture
 def model(tmp_path: Path) -> str:
     """An override that begins with a model."""
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "config.json").write_text("{}")
-    return f"start.model={tmp_path / 'model'}"
+    return f"start.model={write_files(tmp_path / 'model', {'config.json': '{}'})}"
 
 
 def nodes(*overrides: str, preset: str = "tiny") -> dict[str, Node]:
@@ -84,9 +83,7 @@ def test_the_files_of_the_page_are_planned(model: str, tmp_path: Path) -> None:
     rows = [re.findall(r"`(\w+: [^`]*)`", line) for line in page.splitlines() if line.startswith("| ")]
     files = ["\n".join(fields) for fields in rows if fields]
     assert len(files) == 5
-    (tmp_path / "texts").mkdir()
-    (tmp_path / "texts" / "a.txt").write_text("A text.")
-    (tmp_path / "pairs.jsonl").write_text("{}")
+    write_files(tmp_path, {"texts/a.txt": "A text.", "pairs.jsonl": "{}"})
     for file in files:
         named = file.replace("DIR", model.partition("=")[2]).replace("[texts]", f"[{tmp_path / 'texts'}]")
         (tmp_path / "argosy.yaml").write_text(named.replace("pairs.jsonl", str(tmp_path / "pairs.jsonl")))

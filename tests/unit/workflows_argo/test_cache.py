@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.argo_fixtures import ROOT
+from tests.trees import write_files
 from workflows.argo.objectstore.files import Entry, Remote
 from workflows.argo.objectstore.mirror import SMALL, Mirror, NodeCache
 from workflows.argo.profile.pods import mounts, volumes
@@ -49,11 +50,7 @@ class Store(Remote):
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     """Three files, of which any two are more than the caches of these tests take, and a small one."""
-    (tmp_path / "bucket").mkdir()
-    for name in "abc":
-        (tmp_path / "bucket" / name).write_bytes(name.encode() * LARGE)
-    (tmp_path / "bucket/small").write_text("1")
-    return Store(tmp_path / "bucket")
+    return Store(write_files(tmp_path / "bucket", {name: name * LARGE for name in "abc"} | {"small": "1"}))
 
 
 def pod(store: Store, folder: Path, *names: str, size: int = 2**30) -> NodeCache:
@@ -118,8 +115,7 @@ def test_a_full_disk_or_a_folder_that_may_not_be_written_is_passed_by_with_one_w
         pod(store, tmp_path / "one", "a", "b")
     assert capsys.readouterr().out.count("no space left") == 1
     assert cached(tmp_path) == []
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other/cache").write_text("a file")
+    write_files(tmp_path, {"other/cache": "a file"})
     pod(store, tmp_path / "other/one", "a", "b")
     assert capsys.readouterr().out.count("files are fetched without it") == 1
 

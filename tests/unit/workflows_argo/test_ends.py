@@ -13,6 +13,7 @@ import pytest
 from argosy.core.store.step_files import OUTPUTS, STORE_URI
 from argosy.core.tracking.mlflow.server import default_uri
 from tests.argo_fixtures import LINE, submitted
+from tests.trees import read_files, write_files
 from workflows.argo.client.api import ArgoClient
 from workflows.argo.handoff import FOLDER
 from workflows.argo.objectstore.files import Remote
@@ -199,21 +200,15 @@ def test_the_reconciler_leaves_a_night_alone_that_is_being_planned(profile: Prof
 
 def test_a_judgement_finds_the_night_s_evaluations_and_its_own_results_stay(profile: Profile) -> None:
     store = Path(profile.storage.root)
-    evaluation = store / EVALUATION
-    evaluation.mkdir(parents=True)
-    (evaluation / OUTPUTS).write_text(DONE)
-    (evaluation / "items.parquet").write_text("rows")
+    evaluation = write_files(store / EVALUATION, {OUTPUTS: DONE, "items.parquet": "rows"})
     RemoteNode(remote(profile), store, EVALUATION).push()
     night = {"p": {"pairs": [{"new": [str(evaluation)], "reference_evaluations": []}]}}
     remote(profile).write(f"{FOLDER}/wf/night.json", json.dumps(night).encode())
     shutil.rmtree(store)
     with judging(profile, "wf"):
         assert (evaluation / "items.parquet").is_file()
-        (store / JUDGE).mkdir()
-        (store / JUDGE / OUTPUTS).write_text(DONE)
-        (store / JUDGE / "report.html").write_text("worse")
-        (store / ".nightly").mkdir()
-        (store / ".nightly/told.json").write_text("{}")
+        write_files(store / JUDGE, {OUTPUTS: DONE, "report.html": "worse"})
+        write_files(store / ".nightly", {"told.json": "{}"})
     assert remote(profile).read(f"{JUDGE}/report.html") == b"worse"
     shutil.rmtree(store)
     with judging(profile, "wf-2"):
@@ -241,9 +236,8 @@ def test_a_promotion_finds_the_comparison_and_the_checkpoints_configs(profile: P
         fetch([store / EVALUATION, Path("/elsewhere") / EVALUATION])
         assert (store / EVALUATION / "items.parquet").read_bytes() == b"rows"
         assert (store / f".pipelines/{PIPELINE}/config.json").is_file()  # which has the gate
-        (store / ".promotions").mkdir()
-        (store / ".promotions/evidence.json").write_text("{}")
-        here = {str(path.relative_to(store)) for path in store.rglob("*") if path.is_file()}
+        write_files(store / ".promotions", {"evidence.json": "{}"})
+        here = read_files(store).keys()
     assert {f"{compare}/{OUTPUTS}", f"{SFT}/checkpoints/final/config.json", f"{SFT}/tracking/spool.jsonl"} <= here
     assert not [name for name in here if name.endswith(".safetensors")]
     assert f"{SFT}/.lease" in at.list()  # the workflow goes on

@@ -3,7 +3,7 @@
 import json
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock, patch
@@ -14,6 +14,7 @@ from argosy.core.errors import InputError
 from argosy.core.store.lease import LEASE
 from argosy.core.store.step_files import OUTPUTS
 from argosy.model.weights.checkpoint import Checkpoint, base_of, find_checkpoint
+from tests.trees import read_files, write_files
 from workflows.argo.objectstore.files import PIECE, Remote, RemoteError
 from workflows.argo.objectstore.mirror import Mirror
 from workflows.argo.objectstore.node import FILES, Leases, RemoteNode
@@ -32,20 +33,9 @@ def remote(bucket: str) -> Remote:
     return Remote(bucket, {})
 
 
-def fill(root: Path, files: dict[str, str | bytes]) -> None:
-    for name, text in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(text if isinstance(text, bytes) else text.encode())
-
-
-def content(root: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
-
-
-def pushed(remote: Remote, root: Path, files: dict[str, str | bytes], name: str = NODE) -> RemoteNode:
+def pushed(remote: Remote, root: Path, files: Mapping[str, str | bytes], name: str = NODE) -> RemoteNode:
     """What a pod makes and sends of a directory."""
-    fill(root / name, files)
+    write_files(root / name, files)
     node = RemoteNode(remote, root, name)
     node.push()
     return node
@@ -54,7 +44,7 @@ def pushed(remote: Remote, root: Path, files: dict[str, str | bytes], name: str 
 def pulled(remote: Remote, root: Path, name: str = NODE) -> dict[str, bytes]:
     """What a new pod gets of a directory."""
     RemoteNode(remote, root, name).pull()
-    return content(root / name)
+    return read_files(root / name)
 
 
 def test_a_store_that_is_being_made_has_no_file_without_a_name(remote: Remote, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,22 +81,23 @@ def push_until(node: RemoteNode, remote: Remote, name: str, after: str = "") -> 
 def test_what_is_pushed_arrives_in_another_pod_byte_for_byte(remote: Remote, tmp_path: Path) -> None:
     files: dict[str, str | bytes] = {"log.txt": "one\n", "state/step-00000004/loop.pt": b"\0" * 1000,
                                      "state/complete": b"", "weights.bin": os.urandom(2 * PIECE + 7)}
-    fill(tmp_path / "a" / NODE, files)
-    fill(tmp_path / "a" / NODE, {".out.123.tmp": "half", "state/.step-00000008.tmp/loop.pt": "half", LEASE: "x"})
+    write_files(tmp_path / "a" / NODE, files)
+    write_files(tmp_path / "a" / NODE, {".out.123.tmp": "half", "state/.step-00000008.tmp/loop.pt": "half", LEASE: "x"})
     node = RemoteNode(remote, tmp_path / "a", NODE)
     node.pull()
     node.push()
     with patch.object(remote, "upload", side_effect=AssertionError):
         node.push()  # nothing has changed
-    assert pulled(remote, tmp_path / "b") == content(tmp_path / "b" / NODE)
-    assert content(tmp_path / "b" / NODE) == {n: v if isinstance(v, bytes) else v.encode() for n, v in files.items()}
+    assert pulled(remote, tmp_path / "b") == read_files(tmp_path / "b" / NODE)
+    assert read_files(tmp_path / "b" / NODE) == {n: v if isinstance(v, bytes) else v.encode() for n, v in files.items()}
 
 
 def test_a_checkpoint_that_is_half_there_is_not_seen_and_the_one_before_it_is(remote: Remote, tmp_path: Path) -> None:
     root = tmp_path / "a" / NODE
     first = {"state/step-00000004/loop.pt": "4", "state/step-00000004/model.pt": "4", "run.json": "{}"}
     node = pushed(remote, tmp_path / "a", first)
-    fill(root, {"state/step-00000008/loop.pt": "8", "state/step-00000008/model.pt": "8", "run.json": '{"attempts": 1}'})
+    write_files(root, {"state/step-00000008/loop.pt": "8", "state/step-00000008/model.pt": "8",
+                       "run.json": '{"attempts": 1}'})
     for name in ("loop.pt", "model.pt"):
         (root / "state/step-00000004" / name).unlink()
     push_until(node, remote, "step-00000008/model.pt", after="step-00000008/loop.pt")
@@ -117,7 +108,7 @@ def test_a_checkpoint_that_is_half_there_is_not_seen_and_the_one_before_it_is(re
 
     after = RemoteNode(remote, tmp_path / "b", NODE)
     after.pull()
-    fill(tmp_path / "b" / NODE, {"state/step-00000006/loop.pt": "6"})
+    write_files(tmp_path / "b" / NODE, {"state/step-00000006/loop.pt": "6"})
     after.push()
     assert not any("step-00000008" in name for name in remote.list())  # what the killed pod left is gone
     assert "state/step-00000006/loop.pt" in pulled(remote, tmp_path / "c")
@@ -126,14 +117,14 @@ def test_a_checkpoint_that_is_half_there_is_not_seen_and_the_one_before_it_is(re
 def test_a_pod_that_is_killed_before_outputs_json_leaves_nothing_that_says_done(remote: Remote, tmp_path: Path) -> None:
     root = tmp_path / "a" / NODE
     node = pushed(remote, tmp_path / "a", {"state/step-00000004/loop.pt": "4"})
-    fill(root, {"checkpoints/final/model.safetensors": "weights", OUTPUTS: DONE})
+    write_files(root, {"checkpoints/final/model.safetensors": "weights", OUTPUTS: DONE})
     (root / "state/step-00000004/loop.pt").unlink()
     push_until(node, remote, OUTPUTS)
     assert f"{NODE}/{OUTPUTS}" not in remote.list()
     assert "checkpoints/final/model.safetensors" in pulled(remote, tmp_path / "b")
     again = RemoteNode(remote, tmp_path / "b", NODE)
     again.pull()
-    fill(tmp_path / "b" / NODE, {OUTPUTS: DONE})
+    write_files(tmp_path / "b" / NODE, {OUTPUTS: DONE})
     again.push()
     assert set(remote.list()) == {f"{NODE}/{n}" for n in (FILES, OUTPUTS, "checkpoints/final/model.safetensors")}
     assert set(pulled(remote, tmp_path / "c")) == {OUTPUTS}  # done: a pod that comes late fetches nothing else
@@ -145,12 +136,12 @@ def test_a_step_that_failed_in_part_goes_on_in_another_pod_and_stays_done_meanwh
     pushed(remote, tmp_path / "a", {"state/known/1.scores": "1", "results.json": "{}", OUTPUTS: again})
     node = RemoteNode(remote, tmp_path / "b", NODE)
     node.pull()
-    assert set(content(tmp_path / "b" / NODE)) == {"state/known/1.scores", "results.json", OUTPUTS}
-    fill(tmp_path / "b" / NODE, {"run.json": "{}"})
+    assert set(read_files(tmp_path / "b" / NODE)) == {"state/known/1.scores", "results.json", OUTPUTS}
+    write_files(tmp_path / "b" / NODE, {"run.json": "{}"})
     node.push()
     assert remote.read(f"{NODE}/{OUTPUTS}") == again.encode()
     (tmp_path / "b" / NODE / "state/known/1.scores").unlink()
-    fill(tmp_path / "b" / NODE, {OUTPUTS: DONE})
+    write_files(tmp_path / "b" / NODE, {OUTPUTS: DONE})
     node.push()
     assert set(remote.list()) == {f"{NODE}/{name}" for name in (FILES, OUTPUTS, "results.json", "run.json")}
 
@@ -160,7 +151,7 @@ def test_a_finished_step_that_lacks_a_file_is_an_error_and_an_unfinished_one_sta
     node = pushed(remote, tmp_path / "a", {"state/a": "1", "state/b": "2", "run.json": "{}"})
     remote.delete([f"{NODE}/state/a"])
     assert set(pulled(remote, tmp_path / "b")) == {"run.json"}
-    fill(tmp_path / "a" / NODE, {OUTPUTS: DONE})
+    write_files(tmp_path / "a" / NODE, {OUTPUTS: DONE})
     node.push()
     with pytest.raises(InputError, match=r"state/a.*delete outputs.json"):
         pulled(remote, tmp_path / "c")
@@ -168,7 +159,7 @@ def test_a_finished_step_that_lacks_a_file_is_an_error_and_an_unfinished_one_sta
 
 def test_what_always_fails_names_itself_and_gives_the_pod_another_attempt(remote: Remote, tmp_path: Path,
                                                                           monkeypatch: pytest.MonkeyPatch) -> None:
-    fill(tmp_path, {"a": "text"})
+    write_files(tmp_path, {"a": "text"})
     remote.upload(tmp_path / "a", "x/a")
     [entry] = remote.list("x").values()
     broken = {"put_file": ConnectionResetError("reset by peer"), "cat_file": FileNotFoundError("NoSuchKey")}
@@ -234,7 +225,7 @@ def test_a_lease_that_was_taken_over_stops_the_pod_and_its_pushes(remote: Remote
     with Leases(remote, [NODE], "wf/a", beat_s=0.1) as leases:
         remote.write(f"{NODE}/{LEASE}", json.dumps({"owner": "wf-2/b", "token": "t"}).encode())
         assert killed.wait(60)
-        fill(tmp_path / NODE, {"a": "1"})
+        write_files(tmp_path / NODE, {"a": "1"})
         with pytest.raises(RemoteError, match="taken over by wf-2/b"):
             RemoteNode(remote, tmp_path, NODE, leases.check).push()
     assert set(remote.list()) == {f"{NODE}/{LEASE}"}  # not ours to remove
@@ -246,7 +237,7 @@ def test_a_pod_that_was_suspended_looks_at_its_lease_before_it_pushes(remote: Re
     monkeypatch.setattr(Leases, "_beat", lambda self: None)
     with Leases(remote, [NODE], "wf/a", beat_s=0.2) as leases:
         _hold(remote, "wf-2/b", [])
-        fill(tmp_path / NODE, {"a": "1"})
+        write_files(tmp_path / NODE, {"a": "1"})
         with pytest.raises(RemoteError, match="taken over by a pod that has ended"):
             RemoteNode(remote, tmp_path, NODE, leases.check).push()
     assert not remote.list()
@@ -302,7 +293,7 @@ def test_an_evaluation_s_pod_knows_where_its_checkpoint_leaves_the_line_without_
     root, base = tmp_path / "pod", "anneal-0123456789ab"
     for name, config in ((base, {}), (NODE, {"checkpoint": str(root / base)})):
         argosy = {"stage": name[:-13], "step": 1, "tokens": 7, "chat": name == NODE}
-        fill(tmp_path / "made" / name, {"run.json": json.dumps({"config": config})})
+        write_files(tmp_path / "made" / name, {"run.json": json.dumps({"config": config})})
         trained(remote, tmp_path / "made", ("p100",), name, **{"argosy.json": argosy})
     pull_upstream(Mirror(remote, root), [planned_node("evaluate", root, {"checkpoint": str(root / NODE)})])
     found = base_of(find_checkpoint(root / NODE))
@@ -329,7 +320,7 @@ def test_planning_fetches_records_alone_with_the_time_that_they_were_made(remote
     remote.write(".argo/other/plan.json", b"{}")
     pull_records(Mirror(remote, tmp_path / "b"))
     names = {OUTPUTS, "node.json", "checkpoints/final/config.json", "tracking/spool.jsonl"}
-    assert set(content(tmp_path / "b")) == {f"{NODE}/{name}" for name in names} | {".pipelines/0123/config.json"}
+    assert set(read_files(tmp_path / "b")) == {f"{NODE}/{name}" for name in names} | {".pipelines/0123/config.json"}
     assert (tmp_path / "b" / NODE / OUTPUTS).stat().st_mtime == remote.list()[f"{NODE}/{OUTPUTS}"].time
 
 
@@ -337,7 +328,7 @@ def test_planning_fetches_records_alone_with_the_time_that_they_were_made(remote
 def test_other_file_systems_of_fsspec_are_stores_too(scheme: str, tmp_path: Path) -> None:
     remote = Remote(f"{scheme}://{tmp_path}/bucket", {})
     files: dict[str, str | bytes] = {"a": "1", "state/b": "2", OUTPUTS: DONE}
-    fill(tmp_path / "a" / NODE, files)
+    write_files(tmp_path / "a" / NODE, files)
     with Leases(remote, [NODE], "wf/a", beat_s=5.0) as leases:
         node = RemoteNode(remote, tmp_path / "a", NODE, leases.check)
         node.pull()
@@ -345,4 +336,4 @@ def test_other_file_systems_of_fsspec_are_stores_too(scheme: str, tmp_path: Path
     assert set(remote.list()) == {f"{NODE}/{name}" for name in (*files, FILES)}
     after = planned_node("noop", tmp_path / "b", {"after": [str(tmp_path / "b" / NODE)]})
     pull_upstream(Mirror(remote, tmp_path / "b"), [after])
-    assert set(content(tmp_path / "b" / NODE)) == {"a", OUTPUTS}
+    assert set(read_files(tmp_path / "b" / NODE)) == {"a", OUTPUTS}

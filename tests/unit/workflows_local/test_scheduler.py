@@ -14,6 +14,7 @@ from steps.evaluate import EvaluateConfig
 from steps.noop import NoopConfig
 from steps.pretrain import PretrainConfig
 from steps.tokenize import TokenizeConfig
+from tests.trees import write_files
 from workflows.graph import Node, Resources
 from workflows.local.runner import run_plan
 from workflows.local.scheduler import Budget, Scheduler, Share
@@ -139,13 +140,10 @@ def test_the_gpus_of_a_machine_are_those_of_its_environment(visible: str, gpus: 
 
 def test_amd_s_gpus_are_those_of_the_machine_s_topology_whose_files_are_here(tmp_path: Path) -> None:
     for node, minor in enumerate([0, 128, 129, 130]):  # a CPU and three GPUs, two of them in this container
-        properties = tmp_path / f"sys/class/kfd/kfd/topology/nodes/{node}/properties"
-        properties.parent.mkdir(parents=True)
-        properties.write_text(f"cpu_cores_count {0 if minor else 64}\nsimd_count {4 if minor else 0}\n"
-                              f"drm_render_minor {minor}\n")
-    for file in ("kfd", "dri/renderD128", "dri/renderD130", "dri/card0"):
-        (tmp_path / "dev" / file).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "dev" / file).touch()
+        properties = (f"cpu_cores_count {0 if minor else 64}\nsimd_count {4 if minor else 0}\n"
+                      f"drm_render_minor {minor}\n")
+        write_files(tmp_path, {f"sys/class/kfd/kfd/topology/nodes/{node}/properties": properties})
+    write_files(tmp_path / "dev", dict.fromkeys(("kfd", "dri/renderD128", "dri/renderD130", "dri/card0"), ""))
     assert amd_gpus(tmp_path) == 2
     assert amd_gpus(tmp_path / "no") == 0
 

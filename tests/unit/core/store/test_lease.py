@@ -12,6 +12,7 @@ import pytest
 
 from argosy.core.store.files import remove_temporaries
 from argosy.core.store.lease import LEASE, Lease, LeaseLost
+from tests.trees import read_files, write_files
 
 HOLD = """
 import sys, time
@@ -91,12 +92,9 @@ def test_a_holder_elsewhere_is_replaced_only_when_silent_and_of_many_takers_one_
 
 
 def test_the_holder_removes_what_dead_writers_left_at_any_depth(tmp_path: Path) -> None:
-    half = tmp_path / "checkpoints/.final.7-abc.tmp"
-    half.mkdir(parents=True)
-    (half / "model.safetensors").write_text("half")
-    (tmp_path / "checkpoints/p050").mkdir()
-    (tmp_path / "train").mkdir()
-    (tmp_path / "train/.web.bin.7-abc.tmp").write_text("half")
-    (tmp_path / "train/web.bin").write_text("whole")
+    write_files(tmp_path, {
+        "checkpoints/.final.7-abc.tmp/model.safetensors": "half", "checkpoints/p050/config.json": "whole",
+        "train/.web.bin.7-abc.tmp": "half", "train/web.bin": "whole"})
     remove_temporaries(tmp_path)
-    assert sorted(path.name for path in tmp_path.rglob("*")) == ["checkpoints", "p050", "train", "web.bin"]
+    assert read_files(tmp_path).keys() == {"checkpoints/p050/config.json", "train/web.bin"}
+    assert not (tmp_path / "checkpoints/.final.7-abc.tmp").exists()

@@ -20,6 +20,7 @@ from argosy.corpus.data.schemas import Document
 from argosy.corpus.data.shards import Format, ShardWriter
 from argosy.corpus.data.sources import SourceConfig
 from tests.cleaning_fixtures import PROSE, cleaned, make_data
+from tests.trees import read_files
 
 ODD = "cafe\u0301"  # NFC has one character
 SHARED = "A line of the site that stands on each of its pages, and says nothing new."
@@ -40,15 +41,11 @@ def corpora(tmp_path_factory: pytest.TempPathFactory) -> dict[int, KeptCorpus]:
     return found
 
 
-def files(folder: Path) -> dict[str, bytes]:
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
 @pytest.mark.parametrize("format", ["parquet", "jsonl", "jsonl.zst"])
 def test_the_bytes_are_the_same_however_cleaning_was_shared_out(corpora: dict[int, KeptCorpus], tmp_path: Path,
                                                                format: Format) -> None:
     manifests = [export(corpora[shards], str(tmp_path / name), format, 3000) for name, shards in (("a", 1), ("b", 3))]
-    one, other = (files(tmp_path / name) for name in "ab")
+    one, other = (read_files(tmp_path / name) for name in "ab")
     assert {name: one[name] for name in one if name != MANIFEST} == {n: other[n] for n in other if n != MANIFEST}
     assert manifests[0] | {"clean": ""} == manifests[1] | {"clean": ""}
     listed = [file for channel in manifests[0]["channels"].values() for file in channel["files"]]
@@ -110,7 +107,7 @@ def test_an_interrupted_export_leaves_nothing_and_the_next_one_is_whole(
     for path in (killed, alive):
         path.mkdir()
     export(corpora[1], str(tmp_path / "out"), shard_bytes=3000)
-    assert files(tmp_path / "out") == files(tmp_path / "whole")
+    assert read_files(tmp_path / "out") == read_files(tmp_path / "whole")
     assert (killed.exists(), alive.exists()) == (False, True)
 
 
@@ -120,7 +117,7 @@ def test_nothing_but_an_export_is_replaced(corpora: dict[int, KeptCorpus], tmp_p
     with pytest.raises(InputError, match="holds an export already: choose another folder, or give --replace"):
         export(corpora[1], str(out))
     export(corpora[1], str(out), "jsonl", replace=True)
-    assert set(files(out)) == {MANIFEST, "web/documents-00000.jsonl", "books/documents-00000.jsonl"}
+    assert set(read_files(out)) == {MANIFEST, "web/documents-00000.jsonl", "books/documents-00000.jsonl"}
     (out / "web" / "notes.txt").write_text("mine")
     mine.mkdir()
     (mine / "thesis.txt").write_text("mine")
@@ -166,7 +163,7 @@ def test_of_a_store_the_manifest_comes_last(corpora: dict[int, KeptCorpus], tmp_
     assert len(remote.names_at(uri, "x")) == 3
     export(corpora[1], uri, shard_bytes=3000)
     export(corpora[1], str(tmp_path / "here"), shard_bytes=3000)
-    here = files(tmp_path / "here")
+    here = read_files(tmp_path / "here")
     assert {name: remote.read_small(f"{uri}/{name}") for name in remote.names_at(uri, "x")} == here | {MARK: b""}
     with pytest.raises(InputError, match="holds an export already"):
         export(corpora[1], uri)

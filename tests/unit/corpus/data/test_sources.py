@@ -19,6 +19,7 @@ from argosy.corpus.data.listing import list_inputs
 from argosy.corpus.data.reading import read_shard
 from argosy.corpus.data.schemas import Document
 from argosy.corpus.data.sources import SourceConfig
+from tests.trees import write_files
 
 pa = pytest.importorskip("pyarrow")
 
@@ -89,10 +90,7 @@ def test_a_damaged_file_is_named_with_its_place_and_alone_it_is_refused(tmp_path
     counts.files["other"] = counts.files[next(iter(counts.files))]
     with pytest.raises(InputError, match=r"\(and likewise other\) cannot be read"):  # each of them, not their number
         counts.check("data.inputs", "rejects")
-    whole = tmp_path / "whole"
-    whole.mkdir()
-    for number in range(99):
-        (whole / f"{number}.jsonl").write_bytes(lines({"text": "good"}))
+    whole = write_files(tmp_path / "whole", {f"{number}.jsonl": lines({"text": "good"}) for number in range(99)})
     source.rename(whole / f"bad{suffix}")  # one of a hundred is its own loss
     rest, _, (counts, _) = read(whole)
     assert (len(rest), list(counts.damaged())) == (len(documents) + 99, [f"whole/bad{suffix}"])
@@ -122,24 +120,17 @@ def test_a_disk_that_fails_is_a_failed_run_and_no_reject(tmp_path: Path, monkeyp
     ("a.pdf", b"%PDF", "unknown format; allowed: text \\(.txt"),
     ("directory/x.pdf", b"%PDF", "directory without a file to read")])
 def test_wrong_inputs_are_named(tmp_path: Path, name: str, content: bytes | None, message: str) -> None:
-    path = tmp_path / name
     if content is not None:
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(content)
-    given = path.parent if "directory" in name else path
+        write_files(tmp_path, {name: content})
+    given = (tmp_path / name).parent if "directory" in name else tmp_path / name
     with pytest.raises(InputError, match=message):
         read(given)
 
 
 def test_a_folder_without_a_readable_file_is_refused_and_empty_files_are_named(tmp_path: Path) -> None:
-    root = tmp_path / "corpus"
-    for folder in ("code", "prose"):
-        (root / folder).mkdir(parents=True)
-    for number in range(319):
-        (root / f"code/{number}.exe").write_text("x = 1\n")
-    (root / "prose/a.txt").write_text("text")
-    (root / "prose/blank.md").write_text("\n\n")
-    (root / "prose/empty.jsonl").touch()
+    code = {f"code/{number}.exe": "x = 1\n" for number in range(319)}
+    root = write_files(tmp_path / "corpus", {
+        **code, "prose/a.txt": "text", "prose/blank.md": "\n\n", "prose/empty.jsonl": ""})
     with pytest.raises(InputError, match=r"no file of the folder code can be read \(319 \.exe; allowed.*skip=\[code\]"):
         read(root)
     assert [Path(file.path).name for file in list_inputs([str(root)])[0]] == ["a.txt", "blank.md", "empty.jsonl"]
@@ -150,9 +141,8 @@ def test_a_folder_without_a_readable_file_is_refused_and_empty_files_are_named(t
 
 
 def test_linked_and_marked_folders_are_named_and_no_channel_is_lost(tmp_path: Path) -> None:
-    for name in ("in/books/x.txt", "in/_wiki/z.txt", "in/books/_old/o.txt", "in/.git/g.txt", "elsewhere/y.txt"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("hello\n")
+    names = ("in/books/x.txt", "in/_wiki/z.txt", "in/books/_old/o.txt", "in/.git/g.txt", "elsewhere/y.txt")
+    write_files(tmp_path, dict.fromkeys(names, "hello\n"))
     (tmp_path / "in/web").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(InputError, match=r"no file of the folder _wiki can be read \(1 \.txt; .*begin with no _"):
         read(tmp_path / "in")
@@ -189,11 +179,9 @@ def test_a_record_that_is_too_long_is_set_aside_without_being_held(tmp_path: Pat
 
 
 def test_channel_is_field_then_config_then_folder_and_never_reserved(tmp_path: Path) -> None:
-    root = tmp_path / "corpus"
-    (root / "news" / "2024").mkdir(parents=True)
-    (root / "news" / "2024" / "a.jsonl").write_bytes(lines({"text": "x", "channel": "sport/ball"}, {"text": "y"}))
-    (root / "b.txt").write_text("top")
-    (root / "notes.docx").write_text("?")
+    root = write_files(tmp_path / "corpus", {
+        "news/2024/a.jsonl": lines({"text": "x", "channel": "sport/ball"}, {"text": "y"}), "b.txt": "top",
+        "notes.docx": "?"})
     documents, _, (_, skipped) = read(root)
     channels = {document.text: document.channel for document in documents.values()}
     assert channels == {"x": "sport_ball", "y": "news", "top": "text"}
@@ -219,8 +207,7 @@ def test_text_files_are_cut_at_blank_lines_and_lose_only_bad_lines(tmp_path: Pat
 
 
 def test_a_file_that_two_inputs_give_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a/x.txt").write_text("A text.")
+    write_files(tmp_path, {"a/x.txt": "A text."})
     (tmp_path / "link").symlink_to(tmp_path / "a")
     for twice in (["a", "a"], ["a", "a/x.txt"], ["a/x.txt", "link"]):
         with pytest.raises(InputError, match=r"both give .*x\.txt, whose documents would come twice"):
@@ -228,10 +215,8 @@ def test_a_file_that_two_inputs_give_is_refused(tmp_path: Path) -> None:
 
 
 def test_names_with_an_underscore_are_read_where_they_are_code(tmp_path: Path) -> None:
-    root = tmp_path / "in"
-    for name in ("pkg/__init__.py", "pkg/_internal/_c.rs", "pkg/_notes.md", "pkg/_SUCCESS", "_temporary/part.jsonl"):
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text('{"text": "x"}')
+    names = ("pkg/__init__.py", "pkg/_internal/_c.rs", "pkg/_notes.md", "pkg/_SUCCESS", "_temporary/part.jsonl")
+    root = write_files(tmp_path / "in", dict.fromkeys(names, '{"text": "x"}'))
     documents, _, (_, skipped) = read(root, skip=["_temporary"])
     assert sorted(documents) == ["in/pkg/__init__.py:1", "in/pkg/_internal/_c.rs:1"]
     assert skipped == [f"in/{name} (a name on its path begins with _)" for name in

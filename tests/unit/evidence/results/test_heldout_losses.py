@@ -20,8 +20,10 @@ from argosy.model.infer.model import LanguageModel
 from argosy.model.train.heldout import HeldoutLoss
 from argosy.model.train.layers.loss import LossModule
 from tests.plain_forward import bare, distributions, language_model, model_of
+from tests.step_fixtures import write_lines
 from tests.tokenizer_kinds import TEXTS, UNSEEN, make_lossy
 from tests.training_fixtures import write_tokens
+from tests.trees import write_files
 
 KINDS = ("bytes", "byte_bpe", "sentencepiece")
 LENGTH = 64
@@ -32,12 +34,9 @@ EN = [*TEXTS[:2], " begins with a space", "two  spaces, a\ttab and \"<|end|>\" o
 @pytest.fixture
 def texts(tmp_path: Path) -> dict[str, str]:
     """JSONL for one channel, a folder of text files for the other."""
-    path = tmp_path / "zh.jsonl"
-    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in ZH), encoding="utf-8")
-    for number, text in enumerate(EN):
-        (tmp_path / "en").mkdir(exist_ok=True)
-        (tmp_path / f"en/{number}.txt").write_text(text, encoding="utf-8")
-    return {"zh": str(path), "en": str(tmp_path / "en")}
+    path = write_lines(tmp_path / "zh.jsonl", [{"text": text} for text in ZH])
+    folder = write_files(tmp_path / "en", {f"{number}.txt": text for number, text in enumerate(EN)})
+    return {"zh": str(path), "en": str(folder)}
 
 
 def plain_nats(model: LanguageModel, text: str, stride: int = LENGTH) -> float:
@@ -160,8 +159,7 @@ def test_texts_beside_a_suite_count_as_its_files(tmp_path: Path, monkeypatch: py
     with pytest.raises(InputError, match=r"elsewhere/zh\.jsonl \(heldout\.texts\.zh\) does not exist"):
         run_heldout(Heldout(texts={"zh": "elsewhere/zh.jsonl"}), model_of("bytes", LENGTH), "", suite="s")
     monkeypatch.setenv("ARGOSY_BENCHMARKS", str(tmp_path / "root"))
-    (tmp_path / "root/elsewhere").mkdir(parents=True)
-    (tmp_path / "root/elsewhere/zh.jsonl").write_text('{"text": "河"}\n')
+    write_files(tmp_path / "root", {"elsewhere/zh.jsonl": '{"text": "河"}\n'})
     assert named_files(str(suite))[1:] == [str(tmp_path / "root/elsewhere/zh.jsonl")]
     assert "heldout/bpb/zh" in run_heldout(section, model_of("bytes", LENGTH), "", suite="s").metrics
 
