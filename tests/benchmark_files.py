@@ -10,12 +10,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from evals.formats import read_items
 from evals.items import Item
+from tests.shared_data import shared
 
-DATA = Path(__file__).parents[2] / "shared/data"
 Rows = list[dict[str, Any]]
 
 
@@ -62,16 +60,9 @@ def write_files(root: Path, files: dict[str, Any]) -> None:
             path.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
 
 
-def needs(folder: str) -> Path:
-    """The folder of data beside the checkout; the test is skipped where it is absent."""
-    if not (DATA / folder).is_dir():
-        pytest.skip(f"{DATA / folder} is not there: benchmarks are read from beside the checkout")
-    return DATA / folder
-
-
 @cache
 def _instructions(name: str, count: int) -> tuple[Item, ...]:
-    path = needs("commonsense_mc") / f"dataset__{name}__test.json"
+    path = shared("commonsense_mc") / f"dataset__{name}__test.json"
     found = read_items(path, None, "instructions").items
     return tuple(item for item in found if isinstance(item, Item))[:count]
 
@@ -142,7 +133,7 @@ def mathqa(count: int) -> Published:
 
 
 def mmlu(subject: str, count: int) -> Published:
-    folder = needs("mmlu")
+    folder = shared("mmlu")
     files: dict[str, Any] = {}
     for split in ("test", "dev"):
         with open(folder / f"data__mmlu__{split}__{subject}_{split}.csv", encoding="utf-8", newline="") as file:
@@ -159,7 +150,7 @@ def mmlu_dev(published: Published) -> Rows:
 
 
 def _chinese(count: int) -> list[Item]:
-    path = needs("gaokao_bench") / "Data__Objective_Questions__2010-2022_History_MCQs.json"
+    path = shared("gaokao_bench") / "Data__Objective_Questions__2010-2022_History_MCQs.json"
     return [i for i in read_items(path, count, "gaokao").items if isinstance(i, Item)]
 
 
@@ -184,7 +175,7 @@ def cmmlu(count: int) -> Published:
 
 
 def truthfulqa(part: int, count: int) -> Published:
-    with open(needs("truthfulqa") / "datasets__TruthfulQA.csv", encoding="utf-8", newline="") as file:
+    with open(shared("truthfulqa") / "datasets__TruthfulQA.csv", encoding="utf-8", newline="") as file:
         lines = list(csv.reader(file))[: count + 1]
     rows = []
     for _, _, question, best, correct, incorrect, _ in lines[1:]:
@@ -201,13 +192,13 @@ def _split(joined: str) -> list[str]:
 
 
 def blimp(name: str, count: int) -> Published:
-    text = (needs("blimp") / f"data__{name}.jsonl").read_text(encoding="utf-8")
+    text = (shared("blimp") / f"data__{name}.jsonl").read_text(encoding="utf-8")
     rows = [json.loads(line) for line in text.splitlines()[:count]]
     return Published(f"blimp_{name}", "blimp", "blimp_choice", "blimp", {f"blimp/{name}.jsonl": rows}, rows, "train")
 
 
 def gsm8k(count: int, shots: int = 5) -> Published:
-    text = (needs("gsm8k") / "grade_school_math__data__test.jsonl").read_text(encoding="utf-8")
+    text = (shared("gsm8k") / "grade_school_math__data__test.jsonl").read_text(encoding="utf-8")
     rows = [json.loads(line) for line in text.splitlines()[: count + shots]]
     files = {"gsm8k/test.jsonl": rows[shots:], "gsm8k/train.jsonl": rows[:shots]}
     return Published("gsm8k", "gsm8k", "gsm8k", "gsm8k", files, rows[shots:])
@@ -225,7 +216,7 @@ def hellaswag(count: int) -> Published:
 
 def gaokao(count: int) -> Published:
     """A few records of each file that has a format of its own."""
-    folder, files = needs("gaokao_bench"), {}
+    folder, files = shared("gaokao_bench"), {}
     for name in ("2010-2022_History_MCQs", "2010-2022_Physics_MCQs", "2010-2013_English_MCQs",
                  "2010-2022_Chinese_Modern_Lit", "2010-2022_English_Fill_in_Blanks", "2010-2022_English_Reading_Comp",
                  "2012-2022_English_Cloze_Test"):  # fmt: skip

@@ -4,8 +4,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from argosy.core.lazy import np
 from argosy.core.store.files import write_json
 from argosy.corpus.cleaning.batch import Batch
@@ -22,7 +20,6 @@ from steps.score import STEP as SCORE
 from steps.score import ScoreConfig
 from tests.step_fixtures import run_step
 
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 PROSE = (
     "The harbour was quiet in the morning, and the fishermen sat on the wall to mend their nets. "
     "A boat that had left before dawn came back with a small catch of herring. "
@@ -39,13 +36,6 @@ def make(name: str, resources: Resources | None = None, **thresholds: Any) -> Fi
 
 def document(text: str, lang: str = "", channel: str = "web") -> Document:
     return Document("id", text, channel, lang)
-
-
-def folder(name: str) -> Path:
-    """A folder of the test data beside the repository; the test is skipped where it is absent."""
-    if not (SHARED / name).is_dir():
-        pytest.skip(f"no test data at {SHARED / name}")
-    return SHARED / name
 
 
 def outcome(name: str, text: str, lang: str = "", resources: Resources | None = None, channel: str = "web",

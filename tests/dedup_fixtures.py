@@ -15,7 +15,7 @@ from argosy.corpus.cleaning.dedup import About, Deduplicator, Duplicates, Worksp
 from argosy.corpus.cleaning.filter import Keys, Resources
 from argosy.corpus.data.schemas import Document
 from argosy.corpus.text.scripts import words
-from tests.cleaning_fixtures import folder
+from tests.shared_data import shared
 
 
 class Corpus:
@@ -61,15 +61,15 @@ def same(one: Duplicates, two: Duplicates) -> bool:
 @cache
 def books() -> list[str]:
     """Whole chapters: a book in simplified and traditional Chinese and in English, another in Chinese."""
-    paths = [path for name in ("zhen_gowebbook", "zh_d2l") for path in sorted(folder(name).glob("*.md"))]
+    paths = [path for name in ("zhen_gowebbook", "zh_d2l") for path in sorted(shared(name).glob("*.md"))]
     return [path.read_text(encoding="utf-8") for path in paths]
 
 
 @cache
 def short() -> list[str]:
     """Questions that differ in a number, paragraphs of books, and a set for deduplication: many near copies."""
-    questions = json.loads((folder("commonsense_mc") / "dataset__mathqa__test.json").read_text(encoding="utf-8"))
-    made = folder("data_juicer_demo") / "demos__data__demo-dataset-deduplication.jsonl"
+    questions = json.loads((shared("commonsense_mc") / "dataset__mathqa__test.json").read_text(encoding="utf-8"))
+    made = shared("data_juicer_demo") / "demos__data__demo-dataset-deduplication.jsonl"
     paragraphs = [text for book in books() for text in book.split("\n\n") if len(text) > 80]
     return [*(row["instruction"].split("The options")[0] for row in questions), *paragraphs[::7],
             *(json.loads(line)["text"] for line in made.read_text(encoding="utf-8").splitlines())]

@@ -41,9 +41,9 @@ def started(real: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of the step `data`: instructions and pairs that people wrote, in English."""
     from steps import data
-    from tests.benchmark_files import needs
+    from tests.shared_data import shared
 
-    folder, root = needs("llms_from_scratch"), tmp_path_factory.mktemp("data")
+    folder, root = shared("llms_from_scratch"), tmp_path_factory.mktemp("data")
     named: dict[str, Any] = {
         "instructions": {"tasks": str(folder / "ch07__01_main-chapter-code__instruction-data.json")},
         "preferences": {"tasks": str(folder / PAIRS)}}

@@ -19,8 +19,8 @@ from evals.question import CUE, Draft, Pool, Question
 from evals.variants import NotApplicable
 from evals.variants.single_answers import YES_NO
 from tests.evaluation_fixtures import make_items
+from tests.shared_data import shared
 
-DATA = Path(__file__).parents[4] / "shared/data"
 TEMPLATE = {"prompt": {"en": "{options}\nGiven these, {question}\nRight is", "zh": "{options}\n{question}选"},
             "option": "({label}) {text}", "answer": "({label})"}  # fmt: skip
 CHAINS: dict[str, object] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
@@ -73,9 +73,8 @@ def source(name: str) -> list[Item]:
         found = parse_records(_written(name), find_format("argosy"), At(name)).items
     else:
         pattern, form = PUBLISHED[name]
-        files = [path for path in sorted(DATA.glob(pattern)) if "Subjective" not in path.name]
-        if not files:
-            pytest.skip(f"{DATA / pattern} is not there: benchmarks are read from beside the checkout")
+        folder, _, names = pattern.partition("/")
+        files = [path for path in sorted(shared(folder).glob(names)) if "Subjective" not in path.name]
         found = merged([read_items(path, format=form) for path in files]).items
     items = [item for item in found if isinstance(item, Item)]
     return Random(name).sample(items, min(300, len(items)))

@@ -16,6 +16,7 @@ from evals.items import Item
 from evals.section import Benchmarks, check_benchmarks, describe_samples, make_questions, read_tasks
 from evals.task import TaskSpec, read_examples, read_task
 from tests.evaluation_fixtures import make_items, write_items
+from tests.shared_data import shared
 from tests.trees import write_files
 
 ROOT = Path(__file__).parents[3]
@@ -124,13 +125,11 @@ def test_a_suite_takes_tasks_from_others_and_their_bytes_count(tmp_path: Path, m
 
 
 def test_categories_of_mmlu_have_every_subject_once() -> None:
-    folder = ROOT.parent / "shared/data/mmlu"
-    if not folder.is_dir():
-        pytest.skip(f"{folder} is not there: MMLU is read from beside the checkout")
+    data = shared("mmlu").parent
     tasks = load_suite("mmlu").section("benchmarks", Benchmarks).tasks
     listed = sorted(subject for subjects in tasks["mmlu"].categories.values() for subject in subjects)
-    assert listed == sorted({item.subject for item in read_task(tasks["mmlu"], folder.parent, 1).items})
-    assert len(read_task(tasks["mmlu"], folder.parent).items) == 14033  # 9 of the 14,042 have an option twice
+    assert listed == sorted({item.subject for item in read_task(tasks["mmlu"], data, 1).items})
+    assert len(read_task(tasks["mmlu"], data).items) == 14033  # 9 of the 14,042 have an option twice
 
 
 def test_shots_of_files_with_the_names_of_the_items_files_are_all_shown(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ import re
 from collections import Counter
 from fractions import Fraction
 from functools import cache
-from pathlib import Path
 
 import pytest
 
@@ -18,6 +17,7 @@ from evals.variants import NotApplicable
 from evals.variants.paraphrased import stems, wraps
 from evals.word_problem import template
 from tests.evaluation_fixtures import make_items
+from tests.shared_data import shared
 
 STEMS = [
     ("Which of the following is true?", "Of the following, which is true?"),
@@ -128,7 +128,6 @@ def test_the_whole_set_is_right_where_all_its_questions_are() -> None:
     assert found["chance"].value == pytest.approx((3 / 3 + 2 / 2) / 5)
 
 
-GSM8K = Path(__file__).parents[4] / "shared/data/gsm8k/grade_school_math__data__test.jsonl"
 ANNOTATION = re.compile(r"<<([^<>=]*)=([^<>=]*)>>")
 CHAIN = parse_chain("changed_numbers")
 
@@ -140,9 +139,8 @@ def _problem(question: str, solution: str, answer: str) -> OpenItem:
 @cache
 def _gsm8k() -> tuple[list[tuple[OpenItem, Draft]], Counter[str], int]:
     """Those that can be made, why others cannot, and how many there are."""
-    if not GSM8K.is_file():
-        pytest.skip(f"{GSM8K} is not there: GSM8K is read from beside the checkout")
-    items = [item for item in read_items(GSM8K, format="gsm8k").items if isinstance(item, OpenItem)]
+    file = shared("gsm8k/grade_school_math__data__test.jsonl")
+    items = [item for item in read_items(file, format="gsm8k").items if isinstance(item, OpenItem)]
     found, left_out = [], Counter[str]()
     for item in items:
         try:

@@ -18,16 +18,14 @@ from argosy.model.infer.model import LanguageModel
 from probes.kinds import Measurement, Scope, parse_probe, run_probes
 from probes.kinds.relation import Relation, fill, questions
 from tests.plain_forward import bare, model_of, sentence, sequence
+from tests.shared_data import shared
 
-ROOT = Path(__file__).resolve().parents[3]
-SHARED = ROOT.parent / "shared" / "data"
 KINDS = ("byte_bpe", "sentencepiece")
 RELATION = {
     "name": "capital",
     "patterns": ["[X]的首都是[Y]。", "[Y]是[X]的首都。", "The capital of [X] is [Y] ."],
     "facts": [["法国", "巴黎"], ["日本", "东京"], ["中国", "北京"], ["法国", "Paris"]]}
 SCOPE = Scope(None, chat=False, seed=0, limit=None)
-real_data = pytest.mark.skipif(not SHARED.is_dir(), reason=f"no shared data beside the checkout ({SHARED})")
 
 
 def measure(model: LanguageModel, **fields: Any) -> Measurement:
@@ -76,7 +74,7 @@ def test_what_is_drawn_of_a_relation() -> None:
     assert fill("[Y], in [X] .", "[Y]", "a") == "a, in [Y]."  # a subject that reads as a slot stays what it is
 
 
-def shared(before: Sequence[int], whole: Sequence[int]) -> int:
+def same(before: Sequence[int], whole: Sequence[int]) -> int:
     return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(before, whole, strict=False)))
 
 
@@ -84,7 +82,7 @@ def given(model: Any, contexts: list[str], texts: list[str]) -> list[float]:
     """Score texts after contexts, from a border before any token that joins the two of either."""
     encoded = [(bare(model, context), bare(model, context + text))
                for context, text in zip(contexts, texts, strict=True)]
-    back = max(len(before) - shared(before, whole) for before, whole in encoded)
+    back = max(len(before) - same(before, whole) for before, whole in encoded)
     return [sequence(model, [model.prefix_token, *whole[: len(before) - back]], whole[len(before) - back :])
             for before, whole in encoded]
 
@@ -114,11 +112,10 @@ def test_pairs_by_whole_texts(kind: str) -> None:
     assert found.measures["acc_partial"].n == 1
 
 
-@real_data
 def test_blimp_by_phenomenon() -> None:
     model = model_of("byte_bpe")
-    found = measure(model, kind="contrastive", file=str(SHARED / "blimp"), group_by="linguistics_term", most=2)
-    lines = [json.loads(line) for path in sorted((SHARED / "blimp").glob("*.jsonl"))
+    found = measure(model, kind="contrastive", file=str(shared("blimp")), group_by="linguistics_term", most=2)
+    lines = [json.loads(line) for path in sorted(shared("blimp").glob("*.jsonl"))
              for line in path.read_text(encoding="utf-8").splitlines()[:2]]
     assert [row["texts"] for row in found.rows] == [[line["sentence_good"], line["sentence_bad"]] for line in lines]
     for line, row in list(zip(lines, found.rows, strict=True))[::9]:
@@ -161,12 +158,11 @@ def test_perplexities_by_units_and_documents(kind: str, tmp_path: Path) -> None:
         assert -previous.rows[0]["loss"] == pytest.approx(sequence(model, [model.prefix_token], whole), abs=1e-3)
 
 
-@real_data
 @pytest.mark.parametrize("name", ["blimp", "pararel"])
 def test_shipped_suites_find_their_data(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     suite = load_suite(name)
     model = model_of("byte_bpe")
-    monkeypatch.setenv("ARGOSY_BENCHMARKS", str(SHARED))
+    monkeypatch.setenv("ARGOSY_BENCHMARKS", str(shared(name).parent))
     found = run_probes(suite, model, "", chat=False, seed=0, limit=1)
     assert f"probe/{name}/{name}/acc" in found.metrics
     monkeypatch.delenv("ARGOSY_BENCHMARKS")

@@ -18,7 +18,8 @@ from argosy.corpus.cleaning.report import making
 from argosy.corpus.data.jsonl import read_jsonl
 from argosy.corpus.data.schemas import Document
 from argosy.corpus.text.scripts import simplified
-from tests.cleaning_fixtures import CHINESE, PROSE, cleaned, document, folder, make_data, outcome
+from tests.cleaning_fixtures import CHINESE, PROSE, cleaned, document, make_data, outcome
+from tests.shared_data import shared
 
 Item = dict[str, Any]
 _WORD = re.compile(r"[\u3400-\u9fff]|[^\W\u3400-\u9fff]+")
@@ -28,12 +29,12 @@ _TRADITIONAL = {new: chr(old) for old, new in reversed(simplified().items())}
 @pytest.fixture(scope="module")
 def items() -> list[Item]:
     found: list[Item] = []
-    for path in sorted(folder("mmlu").glob("*_test.csv"))[::3]:
+    for path in sorted(shared("mmlu").glob("*_test.csv"))[::3]:
         rows = csv.reader(path.read_text(encoding="utf-8").splitlines())
         found += [{"suite": "mmlu", "question": row[0], "choices": row[1:5]} for row in rows]
-    lines = (folder("gsm8k") / "grade_school_math__data__test.jsonl").read_text(encoding="utf-8").splitlines()
+    lines = (shared("gsm8k") / "grade_school_math__data__test.jsonl").read_text(encoding="utf-8").splitlines()
     found += [{"suite": "gsm8k", "question": json.loads(line)["question"], "choices": []} for line in lines]
-    for path in sorted(folder("gaokao_bench").glob("*MCQs.json")):
+    for path in sorted(shared("gaokao_bench").glob("*MCQs.json")):
         examples = json.loads(path.read_text(encoding="utf-8"))["example"]
         found += [{"suite": "gaokao", "question": each["question"], "choices": []} for each in examples]
     return [item | {"id": f"{item['suite']}:{number}"} for number, item in enumerate(found)]
@@ -90,9 +91,9 @@ def test_planted_items_are_found(edit: str, items: list[Item], found_in: Callabl
 
 def test_clean_books_and_abstracts_are_left_alone(found_in: Callable[[list[str]], list[str]]) -> None:
     texts = [path.read_text(encoding="utf-8") for name in ("zh_d2l", "en_rustbook", "zh_rustbook", "zhen_gowebbook")
-             for path in sorted(folder(name).glob("*.md"))]
-    texts += (folder("zh_csl") / "benchmark__ts__test.tsv").read_text(encoding="utf-8").splitlines()
-    texts += (folder("zh_csl") / "benchmark__cls_ctg__train.tsv").read_text(encoding="utf-8").splitlines()
+             for path in sorted(shared(name).glob("*.md"))]
+    texts += (shared("zh_csl") / "benchmark__ts__test.tsv").read_text(encoding="utf-8").splitlines()
+    texts += (shared("zh_csl") / "benchmark__cls_ctg__train.tsv").read_text(encoding="utf-8").splitlines()
     flagged = [text for text, found in zip(texts, found_in(texts), strict=True) if found]
     assert len(flagged) < 0.001 * len(texts), flagged
 

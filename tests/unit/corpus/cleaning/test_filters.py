@@ -16,7 +16,8 @@ from argosy.corpus.cleaning.filters.unicode import Unicode, UnicodeConfig, clean
 from argosy.corpus.cleaning.scoring import labels
 from argosy.corpus.text.scripts import identify
 from steps.clean import CleanConfig
-from tests.cleaning_fixtures import CHINESE, PROSE, document, fates, folder, make, outcome
+from tests.cleaning_fixtures import CHINESE, PROSE, document, fates, make, outcome
+from tests.shared_data import shared
 
 ASKING = {name for name, one in FILTERS.items() if issubclass(one.config_class, ModelFilterConfig)}
 WHOLE_PAGES = {"c4_quality", "c4_paragraphs"}  # which want them
@@ -71,7 +72,7 @@ def test_nothing_is_told_of_what_is_no_prose(text: str) -> None:
 
 def test_the_scan_of_books_says_what_their_text_says() -> None:
     pages = [path.read_text(encoding="utf-8") for name in ("zh_d2l", "en_rustbook", "zh_rustbook")
-             for path in sorted(folder(name).glob("*.md"))[::3]]
+             for path in sorted(shared(name).glob("*.md"))[::3]]
     pages = [page for page in pages if len(page) > 400]
     assert named(*pages) == [identify(page) for page in pages]
 

@@ -18,8 +18,9 @@ from argosy.corpus.tokens.tokenizer import save_tokenizer, train_tokenizer
 from argosy.evidence.report.pipeline import notes_of_leaks, read_stages
 from argosy.evidence.results.suite import find_suite
 from steps import leaks, tokenize
-from tests.cleaning_fixtures import cleaned, folder, make_data
+from tests.cleaning_fixtures import cleaned, make_data
 from tests.comparison_fixtures import node
+from tests.shared_data import shared
 from tests.step_fixtures import run_step
 
 _COMMENT = re.compile(r"<!--.*?-->|\{\{.*?\}\}|</?Listing.*?>", re.DOTALL)  # the book has whole ones twice
@@ -47,13 +48,13 @@ def find(held: list[str], texts: list[str]) -> list[Leak]:
 def books() -> tuple[list[str], list[str]]:
     """200 documents that are held out, and 2,000 others of the same sources: half of them Chinese abstracts, half of
     them pieces of English books of 120 words (held out and others of other chapters: within one, whole ones recur)."""
-    lines = [line for path in sorted(folder("zh_csl").glob("*__ts__*.tsv"))
+    lines = [line for path in sorted(shared("zh_csl").glob("*__ts__*.tsv"))
              for line in path.read_text(encoding="utf-8").splitlines()]
     zh = list(dict.fromkeys(line.split("\t")[1] for line in lines))
     zh = [text for text in zh if len(_WORD.findall(text)) >= 60][:1100]
     en: list[list[str]] = [[], []]
-    for number, path in enumerate(sorted([*folder("en_rustbook").glob("src__ch*.md"),
-                                           *folder("en_tinyshakespeare").glob("*.txt")])):  # fmt: skip
+    for number, path in enumerate(sorted([*shared("en_rustbook").glob("src__ch*.md"),
+                                           *shared("en_tinyshakespeare").glob("*.txt")])):  # fmt: skip
         words = _COMMENT.sub("", path.read_text(encoding="utf-8")).split(" ")
         en[number % 8 == 1] += [" ".join(words[at : at + 120]) for at in range(0, len(words) - 120, 120)]
     for some in en:

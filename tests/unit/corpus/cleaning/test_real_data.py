@@ -15,7 +15,8 @@ from argosy.corpus.cleaning.filters.unicode import Unicode, UnicodeConfig, clean
 from argosy.corpus.data.schemas import Document
 from argosy.corpus.text.scripts import identify
 from steps.clean import CleanConfig
-from tests.cleaning_fixtures import document, fates, folder, make
+from tests.cleaning_fixtures import document, fates, make
+from tests.shared_data import shared
 
 
 def texts_of(path: Path) -> list[str]:
@@ -32,7 +33,7 @@ def dropped(texts: Sequence[str], words: Sequence[str] = ()) -> list[str]:
 
 @pytest.mark.parametrize("name", ["in-the-wild", "synthetic", "language-names", "negative"])
 def test_ftfys_cases_are_as_expected(name: str) -> None:
-    cases = json.loads((folder("ftfy_cases") / f"tests__test-cases__{name}.json").read_text(encoding="utf-8"))
+    cases = json.loads((shared("ftfy_cases") / f"tests__test-cases__{name}.json").read_text(encoding="utf-8"))
     wrong = [case for case in cases if repair(case["original"]) != case.get("fixed-encoding", case["fixed"])]
     assert not wrong
     batch = Batch([Document(str(number), case["original"], "web") for number, case in enumerate(cases)])
@@ -42,7 +43,7 @@ def test_ftfys_cases_are_as_expected(name: str) -> None:
 
 @pytest.mark.parametrize("lang", ["en", "zh"])
 def test_public_word_lists_work_in_sentences(lang: str) -> None:
-    listed = (folder("badwords") / lang).read_text(encoding="utf-8").splitlines()
+    listed = (shared("badwords") / lang).read_text(encoding="utf-8").splitlines()
     words = [word for word in listed if len(word.strip()) > 1]
     sentence = {
         "en": "In the letter to the editor our neighbours wrote about {} and nothing else, to everybody's surprise.",
@@ -54,13 +55,13 @@ def test_public_word_lists_work_in_sentences(lang: str) -> None:
 def test_of_clean_texts_hardly_one_is_called_an_insult() -> None:
     tasks = [json.dumps(json.loads(line), ensure_ascii=False) for name in ("data__seed_tasks.jsonl",
              "human_eval__user_oriented_instructions.jsonl")
-             for line in (folder("self_instruct") / name).read_text(encoding="utf-8").splitlines()]
-    abstracts = [line for path in sorted(folder("zh_csl").glob("*.tsv"))
+             for line in (shared("self_instruct") / name).read_text(encoding="utf-8").splitlines()]
+    abstracts = [line for path in sorted(shared("zh_csl").glob("*.tsv"))
                  for line in path.read_text(encoding="utf-8").splitlines()]
-    chapters = {name: [path.read_text(encoding="utf-8") for path in sorted(folder(name).glob("*.md"))]
+    chapters = {name: [path.read_text(encoding="utf-8") for path in sorted(shared(name).glob("*.md"))]
                 for name in ("en_rustbook", "zh_rustbook", "zh_d2l", "zhen_gowebbook")}
     alpaca = {lang: [" ".join(map(str, each.values())) for each in json.loads(
-        (folder("llamafactory_demo") / f"data__alpaca_{lang}_demo.json").read_text(encoding="utf-8"))]
+        (shared("llamafactory_demo") / f"data__alpaca_{lang}_demo.json").read_text(encoding="utf-8"))]
         for lang in ("en", "zh")}
     for texts in (tasks, abstracts, *chapters.values(), *alpaca.values()):
         insults = [label for _, label, _ in fates({"toxicity": make("toxicity")}, list(map(document, texts))) if label]
@@ -68,14 +69,14 @@ def test_of_clean_texts_hardly_one_is_called_an_insult() -> None:
 
 
 def test_clean_web_text_is_mostly_kept() -> None:
-    demo = folder("data_juicer_demo")
+    demo = shared("data_juicer_demo")
     for name in ("redpajama-c4", "redpajama-cc-2023-06", "the-pile-nih", "the-pile-uspto"):
         results = dropped(texts_of(demo / f"demos__data_mixture__data__{name}-refined.jsonl"))
         assert results.count("kept") >= 0.9 * len(results), (name, Counter(results))
 
 
 def test_chinese_and_english_books_are_told_apart_and_kept() -> None:
-    pages = sorted(folder("zh_d2l").glob("*.md"))
+    pages = sorted(shared("zh_d2l").glob("*.md"))
     english = [path.read_text(encoding="utf-8") for path in pages if path.stem.endswith("_origin")]
     chinese = [path.read_text(encoding="utf-8") for path in pages if not path.stem.endswith("_origin")]
     assert Counter(map(identify, english))["en"] == len(english)

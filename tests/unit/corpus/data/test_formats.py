@@ -13,8 +13,8 @@ from argosy.corpus.data.formats import FORMATS, describe, read_record
 from argosy.corpus.data.jsonl import JsonlWriters, read_jsonl
 from argosy.corpus.data.records import read_files
 from argosy.corpus.data.schemas import ParseError
+from tests.shared_data import shared
 
-SHARED = Path(__file__).resolve().parents[5] / "shared/data"
 Q = {"role": "user", "content": "Hi"}
 A = {"role": "assistant", "content": "Hello"}
 CALL = {"role": "assistant", "content": "", "tool_calls": [
@@ -154,12 +154,11 @@ def test_keys_of_messages_that_nothing_reads_are_counted(tmp_path: Path) -> None
                             "messages.content.annotations": 1}
 
 
-@pytest.mark.skipif(not SHARED.is_dir(), reason=f"no test data at {SHARED}")
 def test_published_files_are_read(tmp_path: Path) -> None:
     rejected: dict[str, int] = {}
     with JsonlWriters(tmp_path) as writers:
         for kind, counts in REAL.items():
-            files = {name: str(SHARED / name) for name in counts}
+            files = {name: str(shared(name)) for name in counts}
             records, tally = read_files(kind, files, {}, writers, str(tmp_path))
             found = {name: sum(record["channel"] == name for record in records) for name in counts}
             assert found == counts
@@ -169,5 +168,5 @@ def test_published_files_are_read(tmp_path: Path) -> None:
     assert len(kept) == 6
     assert kept[0]["file"].startswith("ch07__04")
     number, raw = kept[0]["record"], json.loads(kept[0]["raw"])
-    source = next(SHARED.glob("llms_from_scratch/ch07__04*"))
+    source = next(shared("llms_from_scratch").glob("ch07__04*"))
     assert json.loads(source.read_text(encoding="utf-8"))[number - 1] == raw

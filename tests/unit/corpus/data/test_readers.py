@@ -22,9 +22,7 @@ from argosy.corpus.data.readers.code import LANGUAGES
 from argosy.corpus.data.reading import read_shard
 from argosy.corpus.data.schemas import Document
 from argosy.corpus.data.sources import InputFile, SourceConfig
-
-SHARED = Path(__file__).resolve().parents[5] / "shared/data"
-shared = pytest.mark.skipif(not SHARED.is_dir(), reason="there is no folder of shared data beside this checkout")
+from tests.shared_data import shared
 
 
 def read(*inputs: Path | str, **given: Any) -> tuple[list[Document], list[Reject], Counts]:
@@ -216,10 +214,9 @@ WARCIO = {  # documents, rejects with a fault, rejects of other content
     "example.warc": (1, 0, 0), "example.warc.gz": (1, 0, 0), "post-test.warc.gz": (0, 0, 3)}  # fmt: skip
 
 
-@shared
 @pytest.mark.parametrize("name", WARCIO)
 def test_archives_of_warcio_lose_nothing_in_silence(tmp_path: Path, name: str) -> None:
-    raw = (SHARED / f"warcio_fixtures/test__data__{name}").read_bytes()
+    raw = shared(f"warcio_fixtures/test__data__{name}").read_bytes()
     path = write(tmp_path / name.removesuffix(".bad"), raw)
     documents, rejects, _ = read(path)
     faults = [reject for reject in rejects if reject.fault]
@@ -229,13 +226,12 @@ def test_archives_of_warcio_lose_nothing_in_silence(tmp_path: Path, name: str) -
 
 
 def archive() -> bytes:
-    return (SHARED / "dolma_fixtures/tests__data__warc__sample-0000.warc.gz").read_bytes()
+    return shared("dolma_fixtures/tests__data__warc__sample-0000.warc.gz").read_bytes()
 
 
 PAGE = b"<html><body><p>Hello there, reader.</p></body></html>"
 
 
-@shared
 @pytest.mark.parametrize("packed", [True, False])
 def test_a_broken_record_of_a_warc_is_named_and_costs_itself_alone(tmp_path: Path, packed: bool) -> None:
     whole = archive() if packed else gzip.decompress(archive())

@@ -19,6 +19,7 @@ from argosy.model.post.rl import RLHFConfig
 from argosy.model.post.rl.prompts import prompt_parser
 from argosy.model.post.rl.rewards import Prompt, Sample, Surroundings, WeightedRewards
 from tests.posttraining_fixtures import make_tokenizer
+from tests.shared_data import shared
 from tests.step_fixtures import write_lines
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -113,10 +114,6 @@ def test_the_reward_of_the_docs_is_a_whole_file() -> None:
 def test_sizes_that_do_not_fit_are_refused(values: dict[str, object], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         RLHFConfig.model_validate(values)
-
-
-SHARED = Path(__file__).resolve().parents[5] / "shared/data"
-real_data = pytest.mark.skipif(not SHARED.is_dir(), reason=f"no shared data beside the checkout ({SHARED})")
 
 
 def judge(name: str, text: str, settings: dict[str, Any] | None = None, tokens: int = 1,
@@ -232,9 +229,8 @@ def test_code_is_run_with_its_tests() -> None:
                                      "SyntaxError: invalid syntax (answer, line 1)", "all 2 tests passed"]
 
 
-@real_data
 def test_gold_answers_of_gsm8k_are_right_and_changed_ones_wrong() -> None:
-    lines = (SHARED / "gsm8k/grade_school_math__data__test.jsonl").read_text(encoding="utf-8").splitlines()
+    lines = shared("gsm8k/grade_school_math__data__test.jsonl").read_text(encoding="utf-8").splitlines()
     rewards = WeightedRewards({"maths": 1}, Surroundings())
     prompts = [Prompt([], [1], json.loads(line)) for line in lines]
     gold = [str(prompt.fields["answer"]) for prompt in prompts]

@@ -17,9 +17,9 @@ from argosy.corpus.data.schemas import ParseError
 from argosy.corpus.tokens.tokenizer import train_tokenizer
 from argosy.model.weights.chat import encode_answers, encode_prompt, end_tokens
 from argosy.model.weights.templates import TEMPLATES, check_spans, use_template
+from tests.shared_data import shared
 from tests.started_models import CHATML, make_qwen_tokenizer
 
-DEMO = Path(__file__).resolve().parents[5] / "shared/data/llamafactory_demo"
 TOKENS = tuple(dict.fromkeys(token for template in TEMPLATES.values() for token in template.tokens))
 TALK = [{"role": "system", "content": "S."}, {"role": "user", "content": "A?"}, {"role": "assistant", "content": "B."},
         {"role": "user", "content": "C?"}, {"role": "assistant", "content": "D."}]  # fmt: skip
@@ -178,12 +178,11 @@ def expected(tokenizer: Any, pieces: list[tuple[str, bool]]) -> tuple[list[int],
 @cache
 def conversations() -> list[dict[str, Any]]:
     """500 real ones: instructions in English and Chinese, talks of several turns, and with calls of tools."""
-    if not DEMO.is_dir():
-        pytest.skip(f"no test data at {DEMO}")
     wanted = {"alpaca_en": 100, "alpaca_zh": 100, "glaive_toolcall_en": 150, "glaive_toolcall_zh": 150}
     found: list[Any] = []
     for name, count in wanted.items():
-        found += list(read_any(DEMO / f"data__{name}_demo.json", partial(read_record, "instructions")))[:count]
+        file = shared(f"llamafactory_demo/data__{name}_demo.json")
+        found += list(read_any(file, partial(read_record, "instructions")))[:count]
     return found
 
 
