@@ -17,13 +17,13 @@ import yaml
 
 from argosy.core.tracking.tracker import Tracker
 from tests import warm
+from tests.processes import ROOT
 from workflows.argo.handoff import Handoff
 from workflows.argo.pod.__main__ import main
 from workflows.local.shipping import PipelineTracker
 
 LINE = "a line"
 BUCKET = "argosy"
-ROOT = Path(__file__).resolve().parents[1]
 
 
 def write_profile(folder: Path, **more: object) -> Path:

@@ -1,8 +1,19 @@
-"""Processes that a test waits for."""
+"""Processes that a test starts or waits for."""
 
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def run_python(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run Python at the root of the checkout, with some variables more, and keep what it prints."""
+    return subprocess.run([sys.executable, *map(str, arguments)], cwd=ROOT, capture_output=True, text=True, timeout=600,
+                          env={**os.environ, "PYTHONPATH": str(ROOT), **environment})
 
 
 def until(condition: Callable[[], bool], seconds: float = 60) -> None:

@@ -24,8 +24,8 @@ from types import SimpleNamespace
 from typing import IO, Any
 
 from argosy.core.step.process import DIE_WITH_PARENT
+from tests.processes import ROOT as ROOT
 
-ROOT = Path(__file__).parents[1]
 SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload(["tests.warm_imports"])
 _LAST = 4096  # of the numbers of files

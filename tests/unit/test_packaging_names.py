@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.processes import ROOT, run_python
+
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.DOTALL)
 LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
@@ -22,8 +23,7 @@ def test_each_top_level_name_resolves_to_this_repository() -> None:
     names = ["argosy", "evals", "probes", "steps", "workflows"]
     program = f"import {', '.join(names)}\nfor module in ({', '.join(names)}): print(module.__file__)"
     for arguments in ((), ("-P",)):  # with and without the current directory on the path
-        found = subprocess.run([sys.executable, *arguments, "-c", program], cwd=ROOT, capture_output=True, text=True,
-                               env={"PYTHONPATH": str(ROOT)})  # fmt: skip
+        found = run_python(*arguments, "-c", program)
         assert found.stdout.split() == [str(ROOT / name / "__init__.py") for name in names], found.stderr
 
 

@@ -16,7 +16,8 @@ import pytest
 from argosy.core.store.lease import LEASE
 from argosy.core.store.step_files import OUTPUTS, RUN
 from argosy.core.tracking.mlflow.server import create_database
-from tests.argo_fixtures import BUCKET, ROOT, batches, plan_pod, pod, s3_server, write_profile
+from tests.argo_fixtures import BUCKET, batches, plan_pod, pod, s3_server, write_profile
+from tests.processes import ROOT
 from tests.store_comparison import OF_THE_PROCESS
 from tests.warm import Popen
 from workflows.argo.objectstore.files import Remote

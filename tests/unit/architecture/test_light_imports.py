@@ -2,13 +2,11 @@
 
 import importlib
 import pkgutil
-import subprocess
-import sys
 from pathlib import Path
 
 import steps
+from tests.processes import run_python
 
-ROOT = Path(__file__).resolve().parents[3]
 HEAVY = ("torch", "transformers", "trl", "mlflow", "lm_eval", "deepspeed", "datasets", "tokenizers", "numpy", "pandas",
          "pyarrow", "hera", "kubernetes", "rich")  # fmt: skip
 STEPS = sorted(info.name for info in pkgutil.iter_modules(steps.__path__))
@@ -17,7 +15,7 @@ STEPS = sorted(info.name for info in pkgutil.iter_modules(steps.__path__))
 def heavy_after(program: str) -> set[str]:
     """Heavy packages that are imported when `program` has run."""
     check = f"{program}\nimport sys\nprint('HEAVY', *(name for name in {HEAVY!r} if name in sys.modules))"
-    done = subprocess.run([sys.executable, "-c", check], cwd=ROOT, capture_output=True, text=True)
+    done = run_python("-c", check)
     assert done.returncode == 0, done.stderr
     return set(done.stdout.rpartition("HEAVY")[2].split())
 

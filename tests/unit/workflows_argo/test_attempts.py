@@ -4,8 +4,6 @@ import contextlib
 import os
 import re
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,7 +12,7 @@ from argosy.core.errors import StepError
 from argosy.core.store.files import read_record
 from argosy.core.store.step_files import RUN
 from steps.noop import NoopConfig
-from tests.argo_fixtures import ROOT
+from tests.processes import run_python
 from workflows.argo import attempts as module
 from workflows.argo.attempts import HAS, NEEDS, Attempts, cause, earlier_attempts, exit_code, memory_step
 from workflows.argo.profile.profile import Retry
@@ -150,7 +148,7 @@ def test_a_pod_with_more_memory_says_so_before_it_can_be_killed(monkeypatch: pyt
     assert evaluate(memory_step(RETRY), log.read_text()) == "2"
     assert log.read_text().endswith("sft: failed")
     lean = "import sys, workflows.argo.pod as pod; sys.exit('pydantic' in sys.modules or not pod.note_memory)"
-    assert subprocess.run([sys.executable, "-c", lean], cwd=ROOT).returncode == 0
+    assert run_python("-c", lean).returncode == 0
 
 
 def test_a_workflow_that_is_retried_has_all_its_attempts_again(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.argo_fixtures import ROOT
+from tests.processes import ROOT
 from tests.trees import write_files
 from workflows.argo.objectstore.files import Entry, Remote
 from workflows.argo.objectstore.mirror import SMALL, Mirror, NodeCache

@@ -1,18 +1,15 @@
 """The images' locks and Dockerfiles, without building them."""
 
 import re
-import subprocess
-import sys
 import tomllib
-from pathlib import Path
 
 import pytest
 
 from argosy.core.step.machine import _NEEDS, COMPILER
 from argosy.corpus.cleaning.kernels import link_compiled
+from tests.processes import ROOT, run_python
 from workflows.argo.profile.settings import FORMS
 
-ROOT = Path(__file__).parents[3]
 IMAGES = ("data", "train", "mlflow")
 TORCH = {"torch", "deepspeed", "transformers", "triton", "accelerate", "lm-eval"}
 PEERS = {"datatrove", "trl"}  # of tests and benchmarks alone
@@ -85,7 +82,7 @@ for package in (argosy.core.tracking, workflows.argo.pod):
         importlib.import_module(each.name)
 import argosy.evidence.report.report, argosy.corpus.tokens.tokenizer, argosy.corpus.tokens.shards, mlflow.models.utils
 """
-    ended = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
+    ended = run_python("-c", script)
     assert ended.returncode == 0, ended.stderr
 
 

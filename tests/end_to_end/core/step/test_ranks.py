@@ -11,9 +11,8 @@ from typing import Any
 
 from argosy.core.store.lease import LEASE
 from argosy.core.store.step_files import ERROR, LOG, RUN, rank_log
-from tests.processes import alive, until
+from tests.processes import ROOT, alive, run_python, until
 
-ROOT = Path(__file__).resolve().parents[4]
 SIZE = 6000
 DATA = ("data.bin", "data-1.bin")
 
@@ -111,9 +110,7 @@ def running(out: Path, attempt: int, process: subprocess.Popen[str]) -> list[int
 
 
 def test_torchrun_is_refused_in_words(tmp_path: Path) -> None:
-    environment = {**os.environ, "WORLD_SIZE": "2", "RANK": "0", "LOCAL_RANK": "0"}
-    done = subprocess.run([sys.executable, "-m", "steps.noop", "--out", str(tmp_path / "o")], cwd=ROOT, text=True,
-                          capture_output=True, env=environment, timeout=120)
+    done = run_python("-m", "steps.noop", "--out", tmp_path / "o", WORLD_SIZE="2", RANK="0", LOCAL_RANK="0")
     assert done.returncode == 2
     assert "WORLD_SIZE is 2: torchrun or the like started this process" in done.stderr
     assert "processes" in done.stderr

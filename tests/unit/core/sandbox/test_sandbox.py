@@ -5,7 +5,6 @@ import platform
 import re
 import shutil
 import socket
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,9 +16,9 @@ import yaml
 from argosy.core.errors import StepError
 from argosy.core.sandbox import syscalls
 from argosy.core.sandbox.run import Job, Limits, Outcome, Sandbox
+from tests.processes import run_python
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the sandbox is of Linux")
-ROOT = Path(__file__).resolve().parents[4]
 MB = 128
 
 
@@ -115,15 +114,14 @@ def test_an_answer_that_waits_is_not_waited_for() -> None:
     assert outcome == Outcome((False,), "test 1: killed: more than 1 s")
 
 
-def test_a_machine_that_is_not_known_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(platform, "machine", lambda: "riscv64")
-    with pytest.raises(StepError, match="no sandbox for code on linux riscv64: it needs Linux on x86_64 or aarch64"):
-        Sandbox()
-
-
-def test_a_process_that_cannot_begin_is_no_wrong_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("argosy.core.sandbox.run._interpreter", lambda: "/bin/true")
-    with pytest.raises(StepError, match="ended 3 times before they ran any: the process ended by itself; give the"):
+@pytest.mark.parametrize(("function", "gives", "says"), [
+    ("platform.machine", "riscv64", "no sandbox for code on linux riscv64: it needs Linux on x86_64 or aarch64"),
+    ("argosy.core.sandbox.run._interpreter", "/bin/true",
+     "ended 3 times before they ran any: the process ended by itself; give the")])
+def test_a_machine_where_no_process_can_begin_is_an_error_and_no_wrong_answer(
+    function: str, gives: str, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(function, lambda: gives)
+    with pytest.raises(StepError, match=says):
         Sandbox()
 
 
@@ -157,8 +155,7 @@ WORKS = "Outcome(passed=(True,), reason='all 1 tests passed')"
                  "without: the sandbox needs Linux with seccomp filters"),
     ([SECCOMP], "the kernel gives no seccomp filters (Invalid argument), and code is not run without")])  # fmt: skip
 def test_code_is_not_run_where_a_promise_cannot_be_kept(without: list[str], said: str) -> None:
-    given = [sys.executable, "-c", WITHOUT, *without]
-    done = subprocess.run(given, capture_output=True, text=True, cwd=ROOT, check=False)
+    done = run_python("-c", WITHOUT, *without)
     assert done.stdout.startswith(said), done.stderr
 
 

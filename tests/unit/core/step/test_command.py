@@ -1,7 +1,6 @@
 """The process of a step: arguments, help, exit codes, signals, batches."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -16,15 +15,13 @@ from argosy.core.plugins import names
 from argosy.core.step.command import _configs, field_descriptions
 from argosy.core.store.lease import LEASE
 from argosy.core.store.step_files import ERROR, LOG, OUTPUTS, RUN
+from tests.processes import ROOT, run_python
 from workflows.graph import definition
 from workflows.lifecycle import LifecycleConfig
 
-ROOT = Path(__file__).resolve().parents[4]
-
 
 def noop(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "steps.noop", *map(str, arguments)], cwd=ROOT, capture_output=True,
-                          text=True, env={**os.environ, **environment}, timeout=60)
+    return run_python("-m", "steps.noop", *arguments, **environment)
 
 
 def test_help_shows_every_field_with_type_default_and_meaning() -> None:

@@ -14,9 +14,9 @@ from argosy.core.errors import InputError
 from argosy.core.step.contract import Progress, StepContext, counted
 from argosy.core.step.process import show_one_gpu
 from argosy.core.tracking.tracker import Tracker
+from tests.processes import ROOT, run_python
 from workflows.local.view import progress_text
 
-ROOT = Path(__file__).parents[4]
 PROGRAM = """
 import hashlib, sys
 from argosy.core.step.process import limit_threads
@@ -81,9 +81,8 @@ print(group.device, *joined.call_args[0])
 def test_a_rank_on_ascend_has_an_npu_of_its_own_and_its_group_speaks_by_hccl() -> None:
     """Of a module `torch.npu` that is not there, with the names and the back end that torch_npu registers; in a process
     of its own, which alone can have a device more."""
-    done = subprocess.run([sys.executable, "-c", ON_ASCEND], env={**os.environ, "PYTHONPATH": str(ROOT)}, cwd=ROOT,
-                          capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["npu:1", "hccl"]
+    done = run_python("-c", ON_ASCEND)
+    assert done.stdout.split() == ["npu:1", "hccl"], done.stderr
 
 
 @pytest.mark.parametrize(("before", "after"), [("2,3", "2"), ("GPU-x", "GPU-x"), ("", "")])

@@ -1,8 +1,6 @@
 """The shipper without MLflow: each record arrives, whatever crashes, and nothing waits for a bad server."""
 
 import itertools
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -12,8 +10,7 @@ from argosy.core.tracking.__main__ import follow
 from argosy.core.tracking.ship import BATCH_VALUES, Batch, Refused, Shipper, Unavailable
 from argosy.core.tracking.spool import Owner, spools
 from argosy.core.tracking.tracker import Tracker
-
-ROOT = Path(__file__).parents[4]
+from tests.processes import run_python
 
 
 class FakeServer:
@@ -123,8 +120,7 @@ def gone(store, digest, *end):
     code = ("import sys, pathlib\nfrom argosy.core.tracking.tracker import Tracker\n"
             "t = Tracker(pathlib.Path(sys.argv[1]))\n"
             "t.header(node='n', digest=sys.argv[2])\nt.status('RUNNING')\nsys.argv[3:] and t.status(sys.argv[3])\n")
-    arguments = [store / f"n-{digest}/tracking", digest, *end]
-    subprocess.run([sys.executable, "-c", code, *arguments], check=True, cwd=ROOT)
+    assert run_python("-c", code, store / f"n-{digest}/tracking", digest, *end).returncode == 0
 
 
 def test_runs_of_processes_that_are_gone_are_killed_and_those_of_living_ones_are_not(tmp_path):

@@ -1,8 +1,6 @@
 """MinHash against brute force over all shingles, on real text, at both sides of the threshold."""
 
 import random
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +10,7 @@ from argosy.corpus.text.scripts import words
 from benchmarks.cleaning import deduplicated
 from tests.datatrove_peer import deduplicated_by_peer
 from tests.dedup_fixtures import Corpus, books, like_pairs, make, roots, same, shingles, short
+from tests.processes import run_python
 
 
 def edited(text: str, share: float, rng: random.Random) -> str:
@@ -68,7 +67,7 @@ from argosy.corpus.cleaning.dedup.index import KeyFiles
 parts = [KeyFiles(Path({str(tmp_path)!r}), f"{{number:05}}.") for number in range(200)]
 print([sum(int(part["bands"].sum()) for part in parts) for _ in range(2)])
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    done = run_python("-c", script)
     assert done.stdout == "[59700, 59700]\n", done.stderr
 
 

@@ -4,12 +4,10 @@ A child process has a generous limit of CPU time for each text, which a quadrati
 
 import resource
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 from argosy.corpus.text.personal import triggers
+from tests.processes import run_python
 
 SIZE = 2**18
 SECONDS = 10  # of CPU time a text; each takes less than one
@@ -80,9 +78,7 @@ def main() -> None:
 
 
 def test_no_pattern_takes_more_than_its_share_of_the_worst_text() -> None:
-    root = Path(__file__).parents[4]
-    command = [sys.executable, "-m", "tests.unit.corpus.cleaning.test_worst_texts"]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    done = run_python("-m", "tests.unit.corpus.cleaning.test_worst_texts")
     *_, last = ["", *done.stdout.splitlines()]
     assert done.returncode != -signal.SIGXCPU, f"more than {SECONDS} s of CPU time for {last}"
     assert not done.returncode, done.stderr

@@ -1,8 +1,6 @@
 """Advantages and losses of reinforcement learning against computations written out another way, and the direction of
 their gradient against the expected reward itself."""
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ from argosy.model.post.rl.methods.ppo import generalized_advantages
 from argosy.model.post.rl.prompts import Stream
 from argosy.model.post.rl.rewards import Prompt
 from tests.posttraining_fixtures import make_checkpoint, make_tokenizer
+from tests.processes import run_python
 
 FREE = networks.Clipping("token", 0.8, 1.2, 2.0, 0.0)
 
@@ -144,8 +143,7 @@ except ValueError as error:
     ("rl", "RLHFConfig", "ppo"), ("preferences", "PreferenceMethodConfig", "dpo")])
 def test_a_new_file_is_a_method_with_fields_of_its_own(tmp_path: Path, package: str, config: str, method: str) -> None:
     (tmp_path / "part.py").write_text(NEW.replace("{package}", package))
-    ran = subprocess.run([sys.executable, "-c", USED, str(tmp_path), package, config], capture_output=True, text=True,
-                         check=False)
+    ran = run_python("-c", USED, tmp_path, package, config)
     assert ran.returncode == 0, ran.stderr
     assert f"part=0.25 is not of method={method}" in ran.stdout
 

@@ -18,9 +18,8 @@ from argosy.model.post.rl import RLHFConfig, ServerConfig
 from argosy.model.post.rl.server import Client, _environment, check_installed, start_server
 from tests.fake_vllm import FakeVLLM, serving
 from tests.posttraining_fixtures import GRPO, make_checkpoint
-from tests.processes import alive, until
+from tests.processes import ROOT, alive, until
 from tests.training_fixtures import Recorder, run_here
-from tests.warm import ROOT
 
 
 def train(root: Path, out: Path, log: Recorder | None = None, **fields: Any) -> Recorder:
