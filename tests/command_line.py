@@ -1,8 +1,11 @@
-"""`argosy` as its users type it, in the test's own process: the fixture `argosy` of tests/conftest.py."""
+"""`argosy` as its users type it: as a process, and in the test's own process by the fixture of tests/conftest.py."""
 
+import sys
 from typing import Protocol
 
 from _pytest.capture import CaptureResult
+
+ARGOSY = (sys.executable, "-c", "import sys; from workflows.cli import main; sys.exit(main())")
 
 
 class Argosy(Protocol):

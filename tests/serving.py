@@ -1,6 +1,5 @@
 """`argosy serve` as a process, and OpenAI's own client of it."""
 
-import sys
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -13,10 +12,10 @@ import openai
 
 from argosy.core.step.machine import free_port
 from argosy.model.infer.model import LanguageModel
+from tests.command_line import ARGOSY
 from tests.warm import Popen
 
 KEY = "0123456789abcdef-right"
-RUN = "import sys; from workflows.cli import main; sys.exit(main())"
 
 
 @dataclass
@@ -44,7 +43,7 @@ def serve(folder: Path, *arguments: object, seconds: int = 60) -> Iterator[Servi
     """Run the command; `folder`: where it stands; `seconds`: of its start."""
     (folder / "keys").write_text(f"# who key\nme {KEY}\n")
     port = free_port()
-    command = [sys.executable, "-c", RUN, "serve", *map(str, arguments), "--port", str(port), "--keys", "keys"]
+    command = [*ARGOSY, "serve", *map(str, arguments), "--port", str(port), "--keys", "keys"]
     with (folder / "log").open("wb") as log:
         serving = Serving(f"http://127.0.0.1:{port}", Popen(command, cwd=folder, stdout=log))
     try:

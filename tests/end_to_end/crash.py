@@ -21,14 +21,14 @@ from pathlib import Path
 from typing import Any
 
 from argosy.core.store.step_files import OUTPUTS, RUN
+from tests.command_line import ARGOSY
+from tests.processes import ROOT
 from tests.store_comparison import differences
 from tests.warm import Popen
 from workflows.compose import compose
 from workflows.lifecycle import lifecycle
 from workflows.plan import plan
 
-ROOT = Path(__file__).resolve().parents[2]
-ARGOSY = (sys.executable, "-c", "import sys; from workflows.cli import main; sys.exit(main())")
 RUNNER, SENDER = 0.25, 0.1  # their shares of the kills
 RANK = 0.75  # share of those for a step of several processes that one of its ranks gets
 LAST = 0.9  # of the work: when the last kill may come, so that there is somebody to kill

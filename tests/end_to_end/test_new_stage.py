@@ -4,7 +4,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,9 +14,8 @@ from argosy.evidence.compare.changes import compare
 from argosy.evidence.compare.checkpoints import read_checkpoints
 from argosy.evidence.report.pipeline import read_stages
 from argosy.evidence.report.report import Page, render_report
-
-ROOT = Path(__file__).resolve().parents[2]
-ARGOSY = "import sys; from workflows.cli import main; sys.exit(main(sys.argv[1:]))"
+from tests.command_line import ARGOSY
+from tests.processes import ROOT
 
 
 @pytest.fixture
@@ -32,7 +30,7 @@ def house(tmp_path: Path) -> Path:
 
 
 def argosy(house: Path, *arguments: str) -> str:
-    done = subprocess.run([sys.executable, "-c", ARGOSY, *arguments], cwd=house, text=True, capture_output=True,
+    done = subprocess.run([*ARGOSY, *arguments], cwd=house, text=True, capture_output=True,
                           env=os.environ | {"PYTHONPATH": str(house)})
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,17 +14,17 @@ from argosy.core.tracking.spool import owner_of
 from argosy.model.infer import chat_api
 from tests import warm
 from tests.benchmark_files import stems, write_files
-from tests.command_line import Argosy
+from tests.command_line import ARGOSY, Argosy
 from tests.evaluation_fixtures import make_items, save_checkpoint
+from tests.processes import ROOT
 from tests.servers import judge_server
 
 pytestmark = pytest.mark.usefixtures("warm")
 
 
 def _argosy(cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3]), "OPENAI_API_KEY": "k-123"}
-    command = [sys.executable, "-c", "import sys; from workflows.cli import main; sys.exit(main())", "judge"]
-    return warm.run([*command, *arguments], cwd=cwd, env=environment)
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "OPENAI_API_KEY": "k-123"}
+    return warm.run([*ARGOSY, "judge", *arguments], cwd=cwd, env=environment)
 
 
 def _write(path: Path, key: str, texts: list[str]) -> str:

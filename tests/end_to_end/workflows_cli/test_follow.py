@@ -2,25 +2,19 @@
 
 import os
 import signal
-import sys
 from pathlib import Path
 
 import pytest
 
 from argosy.core.store.files import read_record
-from tests.command_line import Argosy
-from tests.processes import until
-from tests.warm import ROOT, Popen
+from tests.command_line import ARGOSY, Argosy
+from tests.processes import ROOT, until
+from tests.warm import Popen
 
 pytestmark = pytest.mark.usefixtures("warm")
 RUN = ["run", "--preset", "tiny", "stages=[clean,tokenizer,tokenize,pretrain,evaluate,compare]",
        "pretrain.tokens=102400", "pretrain.exports=[0.1,0.6,1.0]",
        "evaluate.suites={benchmark: all, heldout: all, probes: none}"]
-
-
-def _argosy(*arguments: str) -> Popen:
-    command = "import sys; from workflows.cli import main; sys.exit(main())"
-    return Popen([sys.executable, "-c", command, *arguments], cwd=ROOT)
 
 
 def _evaluations(store: Path, export: str) -> list[Path]:
@@ -35,7 +29,7 @@ def _results(path: Path) -> list[bytes]:
 def test_an_export_is_evaluated_while_training_goes_on(tmp_path: Path, argosy: Argosy) -> None:
     store = tmp_path / "runs"
     where = ["--store", str(store)]
-    training = _argosy(*RUN, *where, "evaluate.follow=true")
+    training = Popen([*ARGOSY, *RUN, *where, "evaluate.follow=true"], cwd=ROOT)
     until(lambda: any(store.glob("pretrain-*/checkpoints/p010")), 240)
     [trained] = store.glob("pretrain-*")
     pid = int(read_record(trained / "run.json")["pid"])
