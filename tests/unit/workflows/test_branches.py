@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from argosy.core.errors import InputError
+from tests.graphs import digests, nodes
 from workflows.compose import compose
-from workflows.graph import Graph, Node
-from workflows.lifecycle import LifecycleConfig, lifecycle
+from workflows.graph import Node
+from workflows.lifecycle import LifecycleConfig
 
 TREE = """\
 preset: tiny
@@ -28,22 +29,13 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def nodes(file: Path, *overrides: str) -> dict[str, Node]:
-    return {node.id: node for node in lifecycle(compose(None, file, overrides))}
-
-
-def digests(found: dict[str, Node]) -> dict[str, str]:
-    graph = Graph(found.values())
-    return {node.id: graph.digest(node) for node in graph.nodes}
-
-
 def links(found: dict[str, Node], names: str) -> dict[str, dict[str, list[str]]]:
     return {name: {field: [n.name for n in ups] for field, ups in found[name].upstream.items()}
             for name in names.split()}  # fmt: skip
 
 
 def test_items_train_what_they_are_from_and_take_the_place_of_the_default_tree(file: Path) -> None:
-    found = nodes(file)
+    found = nodes(file=file)
     assert links(found, "a b c") == {
         "a": {"checkpoint": ["anneal"], "data": ["data"]}, "b": {"checkpoint": ["a"], "data": ["data"]},
         "c": {"checkpoint": ["b"], "data": ["data"], "reward_model": ["judge_model"]}}  # fmt: skip
@@ -56,8 +48,8 @@ def test_items_train_what_they_are_from_and_take_the_place_of_the_default_tree(f
 
 
 def test_an_item_that_mixes_pretraining_texts_in_reads_the_token_ids(file: Path) -> None:
-    mixed = nodes(file, "posttraining.a.pretraining_share=0.1")
-    default = {node.name: node for node in lifecycle(compose("tiny", None, ["sft.pretraining_share=0.1"]))}
+    mixed = nodes("posttraining.a.pretraining_share=0.1", file=file)
+    default = nodes("sft.pretraining_share=0.1")
     for reads, node in ((True, mixed["a"]), (False, mixed["b"]), (True, default["sft"]), (True, default["twin"])):
         assert ([each.name for each in node.upstream.get("tokenized", ())] == ["tokenize"]) is reads
 
@@ -83,7 +75,7 @@ def made(tmp_path: Path) -> Path:
 
 
 def test_an_item_makes_data_that_a_later_one_trains_on_and_is_not_evaluated(made: Path) -> None:
-    found = nodes(made)
+    found = nodes(file=made)
     assert links(found, "better again simple taught") == {
         "better": {"checkpoint": ["chat"], "data": ["data"]}, "again": {"checkpoint": ["chat"], "data": ["better"]},
         "simple": {"checkpoint": ["again"], "data": ["pairs"]}, "taught": {"data": ["data"]}}  # fmt: skip
@@ -99,8 +91,8 @@ def test_an_item_makes_data_that_a_later_one_trains_on_and_is_not_evaluated(made
 
 
 def test_a_change_of_one_item_by_name_or_index_touches_it_and_what_follows(file: Path) -> None:
-    before = digests(nodes(file))
-    after = [digests(nodes(file, f"posttraining.{which}.learning_rate=1e-4")) for which in ("b", "1")]
+    before = digests(file=file)
+    after = [digests(f"posttraining.{which}.learning_rate=1e-4", file=file) for which in ("b", "1")]
     assert after[0] == after[1]
     touched = {key.partition("/")[0] for key in before if after[0][key] != before[key]}
     assert touched == {"b", "c", "evaluate", "compare"}
@@ -144,7 +136,7 @@ def test_a_quantized_item_is_evaluated_and_nothing_trains_it(tmp_path: Path) -> 
     path = tmp_path / "tree.yaml"
     tree = "preset: tiny\nposttraining:\n  - {name: a, method: sft}\n  - {name: b, from: a, method: awq}"
     path.write_text(f"{tree}\n  - {{name: c, method: int8}}\nexport: {{of: b, formats: [onnx, hub]}}\n")
-    found = nodes(path)
+    found = nodes(file=path)
     assert links(found, "b c") == {
         "b": {"checkpoint": ["a"], "tokenized": ["tokenize"]}, "c": {"checkpoint": ["anneal"]}}
     assert (found["b"].config.method, found["b"].config.stage) == ("awq", "b")
@@ -154,7 +146,7 @@ def test_a_quantized_item_is_evaluated_and_nothing_trains_it(tmp_path: Path) -> 
     assert of == ["evaluate/b-final-benchmark", "evaluate/b-final-heldout", "evaluate/b-final-probes"]
     path.write_text(f"{tree}\n  - {{name: c, from: b, method: dpo}}\n")
     with pytest.raises(InputError, match=r"from is 'b', whose weights are quantized, .*: begin with a"):
-        nodes(path)
+        nodes(file=path)
 
 
 def test_a_merge_is_of_several_items_and_later_ones_train_it(tmp_path: Path) -> None:
@@ -162,7 +154,7 @@ def test_a_merge_is_of_several_items_and_later_ones_train_it(tmp_path: Path) -> 
     path.write_text("preset: tiny\nposttraining:\n  - {name: a, method: sft}\n  - {name: b, from: a, method: dpo}\n"
                     "  - {name: soup, method: ties, of: [a, pretrain/p050, b], base_of: anneal}\n"
                     "  - {name: c, from: soup, method: sft}\n")
-    found = nodes(path)
+    found = nodes(file=path)
     assert links(found, "soup c") == {"soup": {"checkpoint": ["a"], "others": ["pretrain", "b"], "base": ["anneal"]},
                                       "c": {"checkpoint": ["soup"], "data": ["data"]}}
     assert (found["soup"].config.export, found["soup"].config.exports) == ("final", ("p050", "final"))
@@ -171,4 +163,4 @@ def test_a_merge_is_of_several_items_and_later_ones_train_it(tmp_path: Path) -> 
                             ("posttraining.soup.of=[a,b/p050]", "has 'b/p050', and b makes final: name one, or add"),
                             ("posttraining.soup.from=a", "from is 'a', and a merge is of several")):
         with pytest.raises(InputError, match=message):
-            nodes(path, change)
+            nodes(change, file=path)

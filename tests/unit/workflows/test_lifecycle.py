@@ -10,23 +10,15 @@ from argosy.core.errors import InputError
 from argosy.core.store.provenance import differences, provenance_of
 from steps.data import DataConfig
 from steps.evaluate import EvaluateConfig
+from tests.graphs import digests, nodes
 from tests.trees import write_files
 from workflows.argo.pod.outputs import check_deadlines
 from workflows.argo.profile.profile import Profile
 from workflows.cli.init import TEMPLATE
 from workflows.compose import compose, preset_names
-from workflows.graph import Graph, Node, definition
+from workflows.graph import Graph, definition
 from workflows.lifecycle import lifecycle
 from workflows.plan import check_inputs, describe, plan, training_limit
-
-
-def nodes(*overrides: str, preset: str = "tiny") -> dict[str, Node]:
-    return {node.id: node for node in lifecycle(compose(preset, None, overrides))}
-
-
-def digests(*overrides: str) -> dict[str, str]:
-    graph = Graph(nodes(*overrides).values())
-    return {node.id: graph.digest(node) for node in graph.nodes}
 
 
 def changed(*overrides: str) -> set[str]:

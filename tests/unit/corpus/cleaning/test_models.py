@@ -26,6 +26,7 @@ from steps.measure import STEP as MEASURE
 from steps.measure import MeasureConfig
 from tests.cleaning_fixtures import CHINESE, PROSE, cleaned, document, make, make_data
 from tests.evaluation_fixtures import make_tokenizer, save_checkpoint
+from tests.graphs import digests
 from tests.step_fixtures import run_step
 from workflows.compose import compose
 from workflows.graph import Graph
@@ -118,12 +119,11 @@ def test_a_limit_drops_what_the_measure_step_has_found_beyond_it(language: Path,
 
 
 def test_models_have_a_step_of_their_own_whose_files_count_and_thresholds_do_not(language: Path) -> None:
-    def digests(**fields: Any) -> dict[str, str]:
+    def found(**fields: Any) -> dict[str, str]:
         filters = ["unicode", {"name": "perplexity", "model": str(language), **fields}]
-        nodes = lifecycle(compose("tiny", overrides=[f"clean.filters={filters}", "clean.shards=2", "stages=[clean]"]))
-        return {node.id: Graph(nodes).digest(node) for node in nodes}
+        return digests(f"clean.filters={filters}", "clean.shards=2", "stages=[clean]")
 
-    first, other, deeper = digests(), digests(most=3), digests(look_at=100)
+    first, other, deeper = found(), found(most=3), found(look_at=100)
     assert list(first) == ["data", "score/00000", "score/00001", "measure/00000", "measure/00001", "clean"]
     assert {name for name in first if first[name] != other[name]} == {"clean"}
     assert {name for name in first if first[name] != deeper[name]} == {"measure/00000", "measure/00001", "clean"}

@@ -14,9 +14,7 @@ from argosy.corpus.cleaning.tiers import tier_channels
 from argosy.corpus.data.schemas import Document
 from steps.clean import CleanConfig
 from tests.cleaning_fixtures import CHINESE, PROSE, cleaned, make_data
-from workflows.compose import compose
-from workflows.graph import Graph
-from workflows.lifecycle import lifecycle
+from tests.graphs import digests, nodes
 from workflows.plan import check_inputs
 
 NOTICE = "This notice stands in all of the documents.\n"
@@ -78,16 +76,13 @@ def test_a_tier_would_make_a_channel_that_is_there() -> None:
 
 
 def test_a_threshold_decides_alone_and_mixtures_may_name_the_channel(tmp_path: Path) -> None:
-    def composed(least: float, channel: str = "en.best") -> Any:
+    def overrides(least: float, channel: str = "en.best") -> list[str]:
         tier = f'{{"name": "best", "score": "gopher_quality.words", "least": {least}, "channels": ["en"]}}'
-        return compose("tiny", overrides=[f'anneal.mixture={{"{channel}": 1, "other": 1}}', f"clean.tiers=[{tier}]"])
+        return [f'anneal.mixture={{"{channel}": 1, "other": 1}}', f"clean.tiers=[{tier}]"]
 
-    digests = []
-    for config in (composed(80), composed(90)):
-        nodes = lifecycle(config)
-        digests.append({node.id: Graph(nodes).digest(node) for node in nodes})
-    assert digests[0]["score/00000"] == digests[1]["score/00000"]
-    assert digests[0]["clean"] != digests[1]["clean"]
-    check_inputs(lifecycle(composed(80)), {"anneal"})
+    first, second = (digests(*overrides(least)) for least in (80, 90))
+    assert first["score/00000"] == second["score/00000"]
+    assert first["clean"] != second["clean"]
+    check_inputs([*nodes(*overrides(80)).values()], {"anneal"})
     with pytest.raises(InputError, match=r"anneal.mixture.code.best: no such channel"):
-        check_inputs(lifecycle(composed(80, "code.best")), {"anneal"})
+        check_inputs([*nodes(*overrides(80, "code.best")).values()], {"anneal"})
