@@ -27,12 +27,3 @@ def test_two_checkpoints_and_a_checkpoint_that_judges(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in (tmp_path / "out/verdicts.jsonl").read_text().splitlines()]
     assert [line["first"] for line in lines] == [line["second"] for line in lines]
     assert len(lines) == 3
-
-
-def _given(folder: Path, url: str, second: list[str]) -> dict[str, str]:
-    """Four prompts; of the first model's answers, the last is `same`."""
-    fields = {"prompts": ("prompt", [f"Name city {n}." for n in range(4)]), "second_answers": ("answer", second),
-              "first_answers": ("answer", ["Paris 0", "Paris 1", "Paris 2", "same"])}
-    files = {name: str(write_lines(folder / name, [{"id": str(n), key: text} for n, text in enumerate(texts)]))
-             for name, (key, texts) in fields.items()}
-    return {**files, "judge_url": url, "judge_model": "m"}
