@@ -11,7 +11,7 @@ from unittest.mock import Mock
 import pytest
 
 from argosy.core.store.step_files import OUTPUTS, STORE_URI
-from argosy.core.tracking.mlflow.server import default_uri
+from argosy.core.tracking.mlflow.server import Server, default_uri
 from tests.argo_fixtures import LINE, submitted
 from tests.trees import read_files, write_files
 from workflows.argo.client.api import ArgoClient
@@ -63,9 +63,7 @@ def reconciler(store: Path, cluster: Cluster, keep_s: float = 1e6, name: str = "
 
 def statuses(store: Path) -> dict[str, str]:
     """Of the runs in MLflow."""
-    from mlflow.tracking import MlflowClient
-
-    client = MlflowClient(tracking_uri=default_uri(store))
+    client = Server(default_uri(store), store).client
     experiment = client.get_experiment_by_name(LINE)
     return {run.info.run_name: run.info.status for run in client.search_runs([experiment.experiment_id])}
 

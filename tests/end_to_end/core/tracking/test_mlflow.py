@@ -42,9 +42,7 @@ def ship(store: Path) -> int:
 
 
 def client(store: Path):
-    from mlflow.tracking import MlflowClient
-
-    return MlflowClient(tracking_uri=default_uri(store))
+    return Server(default_uri(store), store).client
 
 
 def runs(store: Path, line: str = LINE) -> dict:
