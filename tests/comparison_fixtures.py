@@ -1,6 +1,5 @@
 """Steps that have ended, items, rows and checkpoints, made up: what pages, gates and comparisons are tried on."""
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -26,7 +25,7 @@ from argosy.evidence.results.rows import Rows, is_text
 from argosy.evidence.results.values import total
 from evals.items import Item
 from evals.metrics import METRICS
-from tests.evaluation_fixtures import parse_item
+from tests.evaluation_fixtures import parse_item, write_items
 
 
 def declared(names: Iterable[str]) -> dict[str, Metric]:
@@ -108,11 +107,8 @@ def benchmark(task: str, items: int) -> list[Item]:
 def benchmark_data(root: Path, files: Mapping[str, list[Item]], items: int) -> Path:
     """The directory of a data step with the items of each file."""
     directory = node(root, "data", "data", {"items": items}, {})
-    (directory / "benchmark").mkdir(exist_ok=True)
     for name, own in files.items():
-        lines = [json.dumps({"id": i.id, "lang": i.lang, "question": i.question, "choices": list(i.choices),
-                             "answer": i.answer}, ensure_ascii=False) for i in own]
-        (directory / "benchmark" / f"{name}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        write_items(directory / f"benchmark/{name}.jsonl", own)
     return directory
 
 

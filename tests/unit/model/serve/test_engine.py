@@ -5,14 +5,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import torch
 from starlette.types import Message
-from transformers import LlamaConfig, LlamaForCausalLM
 
 from argosy.model.serve.batch import Sampling
 from argosy.model.serve.engine import Busy, Engine
 from argosy.model.serve.form import Stream
 from argosy.model.serve.protocol import ChatRequest, Refusal, TextRequest, parse
+from tests.evaluation_fixtures import make_model
 
 LONG, SHORT = Sampling(100_000, frozenset(), 0.0), Sampling(3, frozenset(), 0.0)
 CHAT = {"model": "a", "messages": [{"role": "user", "content": "a"}]}
@@ -20,9 +19,7 @@ CHAT = {"model": "a", "messages": [{"role": "user", "content": "a"}]}
 
 @pytest.fixture
 def model() -> Any:
-    torch.manual_seed(0)
-    return LlamaForCausalLM(LlamaConfig(vocab_size=30, hidden_size=16, intermediate_size=16, num_hidden_layers=1,
-                                        num_attention_heads=2))
+    return make_model(30)
 
 
 @pytest.fixture
