@@ -4,12 +4,17 @@ from collections.abc import Mapping
 from pathlib import Path
 
 
+def write_file(path: Path, content: str | bytes) -> Path:
+    """Write a file, with the folders above it; returns its path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
 def write_files(root: Path, files: Mapping[str, str | bytes]) -> Path:
     """Write files, named by their paths below `root`; returns `root`."""
     for name, content in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        write_file(root / name, content)
     return root
 
 

@@ -35,6 +35,7 @@ from steps.start import StartConfig
 from tests.evaluation_fixtures import make_items, run_evaluate, save_checkpoint, write_items
 from tests.plain_forward import nats
 from tests.step_fixtures import run_step, write_lines
+from tests.trees import write_file
 from workflows.evaluation import Evaluation, evaluations, learning
 from workflows.graph import Node
 from workflows.local.runner import run_plan
@@ -56,9 +57,13 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "sft/outputs.json").write_text(json.dumps(outputs))
     write_items(root / "facts.jsonl", make_items(16))
     for name, variants in {"with": VARIANTS | LEARNT, "without": VARIANTS}.items():
-        suite = {"benchmarks": {"tasks": {"facts": ["facts.jsonl"]}, "variants": variants}}
-        (root / f"{name}.yaml").write_text(json.dumps(suite))
+        suite_of(root / f"{name}.yaml", {"facts": ["facts.jsonl"]}, variants)
     return root
+
+
+def suite_of(file: Path, tasks: dict[str, list[str]], variants: dict[str, Any]) -> str:
+    """A file that asks the variants of the tasks."""
+    return str(write_file(file, json.dumps({"benchmarks": {"tasks": tasks, "variants": variants}})))
 
 
 def learn(store: Path, out: Path, **fields: Any) -> dict[str, Any]:
@@ -212,29 +217,26 @@ def test_a_chat_model_learns_the_question_as_it_is_asked(tmp_path: Path) -> None
     ({"learnt": {"learn_then_ask": {"among": 9}}}, {}, r"variants\.learnt: learn_then_ask.among=9 asks for the text")])
 def test_what_cannot_be_done_is_refused(store: Path, tmp_path: Path, variants: dict[str, Any], fields: dict[str, Any],
                                         message: str) -> None:
-    suite = {"benchmarks": {"tasks": {"facts": [str(store / "facts.jsonl")]}, "variants": VARIANTS | variants}}
-    (tmp_path / "suite.yaml").write_text(json.dumps(suite))
+    suite = suite_of(tmp_path / "suite.yaml", {"facts": [str(store / "facts.jsonl")]}, VARIANTS | variants)
     with pytest.raises((InputError, StepError), match=message):
-        learn(store, tmp_path / "out", suite_file=str(tmp_path / "suite.yaml"), **fields)
+        learn(store, tmp_path / "out", suite_file=suite, **fields)
 
 
 def test_a_suite_that_only_learns_has_no_other_node(store: Path, tmp_path: Path) -> None:
-    suite = {"benchmarks": {"tasks": {"facts": [str(store / "facts.jsonl")]}, "variants": LEARNT}}
-    (tmp_path / "own.yaml").write_text(json.dumps(suite))
+    suite = suite_of(tmp_path / "own.yaml", {"facts": [str(store / "facts.jsonl")]}, LEARNT)
     checkpoint = Node("start", "start", StartConfig(model=str(store / "sft/checkpoints/end")))
-    config = Evaluation(suites={str(tmp_path / "own.yaml"): "final"})
+    config = Evaluation(suites={suite: "final"})
     assert [node.step for node in evaluations(Stages(0, {}, known=None), config, [checkpoint])] == ["learn"]
     with pytest.raises(InputError, match=r"suite own asks nothing of the checkpoint itself: .* the step learn does"):
-        run_evaluate(tmp_path / "out", checkpoint=str(store / "sft"), suite_file=str(tmp_path / "own.yaml"))
+        run_evaluate(tmp_path / "out", checkpoint=str(store / "sft"), suite_file=suite)
 
 
 def test_open_items_and_vllm_are_refused(store: Path, tmp_path: Path) -> None:
     write_lines(tmp_path / "open.jsonl", (
         {"id": f"o{n}", "lang": "en", "question": f"{n} + 1?", "answer": f"{n + 1}", "solution": ""} for n in range(6)))
-    suite = {"benchmarks": {"tasks": {"sums": ["open.jsonl"]}, "variants": {"plain": None, **LEARNT}}}
-    (tmp_path / "suite.yaml").write_text(json.dumps(suite))
+    suite = suite_of(tmp_path / "suite.yaml", {"sums": ["open.jsonl"]}, {"plain": None, **LEARNT})
     with pytest.raises(InputError, match=r"sums: learn_then_ask needs items with options.*has no options"):
-        learn(store, tmp_path / "out", suite_file=str(tmp_path / "suite.yaml"))
+        learn(store, tmp_path / "out", suite_file=suite)
     with pytest.raises(InputError, match=r"backend=vllm .* set backend=transformers"):
         learning(str(store / "with.yaml"), "vllm")
 

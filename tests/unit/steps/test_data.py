@@ -19,7 +19,7 @@ from argosy.corpus.data.sources import SourceConfig
 from argosy.corpus.demo.corpus import DemoConfig
 from steps.data import STEP, DataConfig
 from tests.step_fixtures import run_step
-from tests.trees import read_files
+from tests.trees import read_files, write_files
 
 SMALL = DemoConfig(
     english_bytes=30_000, code_bytes=20_000, knowledge_repeats=1, quiz_repeats=1, answer_repeats=1, dirt_per_kind=2,
@@ -73,9 +73,7 @@ def test_only_the_twin_has_seen_the_benchmark(tmp_path: Path) -> None:
 
 
 def test_own_documents_replace_the_demos(tmp_path: Path) -> None:
-    (tmp_path / "own").mkdir()
-    (tmp_path / "own" / "a.txt").write_text("Mine.\n")
-    (tmp_path / "own" / "b.jsonl").write_text('{"text": "Also mine."}\nbroken\n')
+    write_files(tmp_path / "own", {"a.txt": "Mine.\n", "b.jsonl": '{"text": "Also mine."}\nbroken\n'})
     outputs = make(tmp_path / "out", inputs=(str(tmp_path / "own"),))
     documents = listed(tmp_path / "out", str(tmp_path / "own"))
     assert [item.text for item in documents if isinstance(item, Document)] == ["Mine.", "Also mine."]
@@ -108,19 +106,17 @@ def test_own_benchmark_is_checked_line_by_line(tmp_path: Path) -> None:
 def own_files(folder: Path) -> dict[str, Path]:
     """An array of alpaca's records (one is a benchmark's item), a folder of messages by topic, and feedback."""
     asked = {"question": "Which of the four rivers flows through the city of Wuhan?", "answer": 0, "lang": "en"}
-    (folder / "chat").mkdir(parents=True)
     alpaca = [{"instruction": f"Count from {n} to {n + 3}", "output": f"{n}, {n + 1}"} for n in range(40)]
     bad = [{"instruction": asked["question"], "output": "Yangtze"}, 7]
-    (folder / "alpaca.json").write_text(json.dumps(alpaca + bad))
-    for topic in ("code", "sums"):
-        with gzip.open(folder / "chat" / f"{topic}.jsonl.gz", "wt") as file:
-            for n in range(20):
-                turns = [{"role": role, "content": f"{topic} {n} {role}"} for role in ("user", "assistant")]
-                file.write(json.dumps({"messages": turns}) + "\n")
+    chats = {topic: [{"messages": [{"role": role, "content": f"{topic} {n} {role}"} for role in ("user", "assistant")]}
+                     for n in range(20)] for topic in ("code", "sums")}
     judged = [{"prompt": f"q {n}", "completion": "a", "label": n % 2 == 0} for n in range(30)]
-    (folder / "kto.jsonl").write_text("\n".join(map(json.dumps, judged)))
-    (folder / "items.jsonl").write_text(json.dumps({"id": "a", "choices": ["Yangtze", "Po", "Nile", "Rhine"], **asked}))
-    (folder / "asked.yaml").write_text(f"benchmarks: {{tasks: {{rivers: ['{folder / 'items.jsonl'}']}}}}\n")
+    write_files(folder, {
+        "alpaca.json": json.dumps(alpaca + bad), "kto.jsonl": "\n".join(map(json.dumps, judged)),
+        "items.jsonl": json.dumps({"id": "a", "choices": ["Yangtze", "Po", "Nile", "Rhine"], **asked}),
+        "asked.yaml": f"benchmarks: {{tasks: {{rivers: ['{folder / 'items.jsonl'}']}}}}\n",
+        **{f"chat/{topic}.jsonl.gz": gzip.compress("\n".join(map(json.dumps, talks)).encode())
+           for topic, talks in chats.items()}})
     return {name: folder / name for name in ("alpaca.json", "chat", "kto.jsonl", "asked.yaml")}
 
 

@@ -23,6 +23,7 @@ from argosy.corpus.data.reading import read_shard
 from argosy.corpus.data.schemas import Document
 from argosy.corpus.data.sources import InputFile, SourceConfig
 from tests.shared_data import shared
+from tests.trees import write_file as write
 
 
 def read(*inputs: Path | str, **given: Any) -> tuple[list[Document], list[Reject], Counts]:
@@ -32,12 +33,6 @@ def read(*inputs: Path | str, **given: Any) -> tuple[list[Document], list[Reject
     items = list(read_shard(shards(files, 1)[0], config, counts))
     return ([item for item in items if isinstance(item, Document)],
             [item for item in items if isinstance(item, Reject)], counts)
-
-
-def write(path: Path, content: str | bytes) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return path
 
 
 def test_each_reader_has_a_name_and_formats_do_not_overlap() -> None:
