@@ -1,5 +1,6 @@
 """Files of one's own: fields by name, options listed in the question, and a right option that always comes first."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from evals.items import Item, Items
 from evals.records import Fields
 from evals.section import read_tasks
 from evals.task import TaskSpec, read_examples
-from tests.evaluation_fixtures import make_items
+from tests.evaluation_fixtures import make_items, write_items
 from tests.step_fixtures import write_lines as write
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -133,19 +134,13 @@ def test_question_and_options_of_a_prompt_are_told_apart_or_refused(prompt: str,
     assert split_prompt(prompt, [*choices], doc) == found
 
 
-def _first(path: Path, n: int = 40) -> Path:
-    items = [{"id": i.id, "lang": i.lang, "question": i.question, "choices": i.choices, "answer": 0}
-             for i in make_items(n)]  # fmt: skip
-    items[3]["answer"] = 1
-    return write(path, items)
-
-
 def read(path: Path, mix: bool | None = None, limit: int | None = None) -> Items:
     return read_items(path, limit, mix=mix)
 
 
 def test_a_right_option_that_is_nearly_always_first_is_mixed_by_id_and_told(tmp_path: Path) -> None:
-    path = _first(tmp_path / "q.jsonl")
+    path = tmp_path / "q.jsonl"
+    write_items(path, [replace(item, answer=int(n == 3)) for n, item in enumerate(make_items(40))])
     found = read(path)
     assert found.warnings == ["q: the right option is at place 1 in nearly all records: options are asked in an order "
                               "that the id decides"]
@@ -166,9 +161,8 @@ def test_a_right_option_that_is_nearly_always_first_is_mixed_by_id_and_told(tmp_
 
 
 def test_balanced_items_stay_and_are_mixed_where_asked(tmp_path: Path) -> None:
-    items = make_items(40)
-    path = write(tmp_path / "q.jsonl", [{"id": i.id, "lang": i.lang, "question": i.question, "choices": i.choices,
-                                         "answer": i.answer} for i in items])  # fmt: skip
+    items, path = make_items(40), tmp_path / "q.jsonl"
+    write_items(path, items)
     assert (read(path).items, read(path).warnings) == (items, [])
     assert read(path, mix=True).items != items
     yes = [{"id": n, "question": f"Is {n} even?", "choices": ["yes", "no"], "answer": 0} for n in range(40)]
