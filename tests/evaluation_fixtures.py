@@ -45,7 +45,6 @@ def make_items(count: int, seed: int = 0, options: int = 4) -> list[Item]:
 
 def write_items(path: Path, items: list[Item]) -> None:
     """As the data step writes them."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     write_lines(path, (
         {"id": i.id, "lang": i.lang, "relation": "r", "question": i.question, "choices": i.choices, "answer": i.answer}
         for i in items))

@@ -18,5 +18,6 @@ def run_step(step: Step[Any], config: Config, out: Path) -> dict[str, Any]:
 
 def write_lines(path: Path, records: Iterable[Any]) -> Path:
     """One JSON value a line."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records), encoding="utf-8")
     return path

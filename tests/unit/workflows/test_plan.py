@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from argosy.core.errors import InputError
-from argosy.core.store.files import write_json
+from argosy.core.store.files import make_directory, write_json
 from argosy.core.store.provenance import Identities
 from argosy.core.store.step_files import ERROR, NODE, OUTPUTS
 from steps.data import DataConfig
@@ -117,8 +117,7 @@ def finish(nodes: list[Node], store: Path, *names: str) -> None:
     graph = Graph(nodes)
     for node in nodes:
         if node.name in names:
-            directory = Path(graph.directory(node, str(store)))
-            directory.mkdir(parents=True)
+            directory = make_directory(Path(graph.directory(node, str(store))))
             record = graph.made_from(node)
             (directory / NODE).write_text(json.dumps(record))
             (directory / OUTPUTS).write_text(json.dumps({"outputs": {}, "made_from": record}))
@@ -193,7 +192,6 @@ def test_a_stage_of_posttraining_has_at_most_the_records_of_its_data_or_of_the_u
                                                                                            tmp_path: Path) -> None:
     own = DataConfig()
     if made:
-        (tmp_path / "done").mkdir()
         write_lines(tmp_path / "done/preferences.jsonl", [PAIR] * 10)
     else:
         write_lines(tmp_path / "pairs.jsonl", [PAIR] * 10)
@@ -210,9 +208,8 @@ def test_a_stage_of_posttraining_has_at_most_the_records_of_its_data_or_of_the_u
 
 
 def test_a_phase_of_pretraining_has_no_batch_of_more_samples_than_its_channels(tmp_path: Path) -> None:
-    (tmp_path / "done").mkdir()
     counts = {"train": {"tokens": 33_000, "documents": 1_000, "bytes": 1}}
-    write_json(tmp_path / "done/index.json", {"channels": {"a": counts, "b": counts}})
+    write_json(make_directory(tmp_path / "done") / "index.json", {"channels": {"a": counts, "b": counts}})
     fields: dict[str, Any] = {"tokenized": str(tmp_path / "done"), "sequence_length": 64, "tokens": 64 * 1_000}
     found = ahead(tmp_path, "pretrain", global_batch_size=100, **fields).amount
     assert found is not None

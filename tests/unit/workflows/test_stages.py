@@ -7,7 +7,7 @@ import pytest
 
 from argosy.core.errors import InputError
 from argosy.core.step.command import parse_config
-from argosy.core.store.files import write_json
+from argosy.core.store.files import make_directory, write_json
 from tests.graphs import digests, nodes
 from tests.trees import write_files
 from workflows.compose import compose
@@ -139,9 +139,9 @@ def test_a_finished_step_is_begun_with_as_its_final_checkpoint_is(tmp_path: Path
         return Graph([node]).digest(node)
 
     for name in ("p050", "p100"):
-        (step / "checkpoints" / name).mkdir(parents=True)
-        write_json(step / "checkpoints" / name / "config.json", {"model_type": "llama", "name": name})
-        write_json(step / "checkpoints" / name / "tokenizer.json", {})
+        folder = make_directory(step / "checkpoints" / name)
+        write_json(folder / "config.json", {"model_type": "llama", "name": name})
+        write_json(folder / "tokenizer.json", {})
     write_json(step / "node.json", {"node": "sft"})
     with pytest.raises(InputError, match=r"the step sft has not finished there: .*checkpoints/p050, .*p100"):
         planned(step)

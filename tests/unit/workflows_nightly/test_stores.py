@@ -11,7 +11,7 @@ import pytest
 
 from argosy.core.errors import InputError
 from argosy.core.statistics.metric import as_records, share
-from argosy.core.store.files import write_json
+from argosy.core.store.files import make_directory, write_json
 from argosy.core.store.provenance import Identities
 from argosy.core.tracking.mlflow.registry import Moved, Registry, Version
 from argosy.core.tracking.mlflow.server import CHECKPOINT, Server, default_uri
@@ -37,8 +37,8 @@ def trained(store: Path, number: int, stage: str = "sft", exports: tuple[int, ..
     """The directory of a finished training step with these exports, which goes on from the step `source`."""
     directory = store / f"{stage}-{number:012}"
     for export in exports:
-        (directory / f"checkpoints/p{export}").mkdir(parents=True)
-        write_json(directory / f"checkpoints/p{export}/config.json", {"architectures": ["LlamaForCausalLM"]})
+        path = make_directory(directory / f"checkpoints/p{export}")
+        write_json(path / "config.json", {"architectures": ["LlamaForCausalLM"]})
     record = {"node": stage, "part": "", "step": stage, "digest": f"{number:012}", "config": {},
               "upstream": {"checkpoint": [f"{source:012}"]} if source else {}}
     outputs = {"exports": [{"name": f"p{n}", "path": f"checkpoints/p{n}", "step": n} for n in exports],
@@ -57,8 +57,7 @@ def evaluate(night: Night, level: Callable[[str, int], float]) -> None:
                  "tokens": 1000 * step + 100_000 * ("pretrain", "anneal", "sft").index(stage)}
         outputs = {"checkpoint": about, "suite": "probes", "metrics": {PROBE: level(stage, step)}, "left_out": {},
                    "headline": {}, "kinds": as_records({PROBE: share()})}
-        Path(cell.dir).mkdir()
-        write_json(Path(cell.dir) / "outputs.json", {"outputs": outputs, "made_from": made_from})
+        write_json(make_directory(Path(cell.dir)) / "outputs.json", {"outputs": outputs, "made_from": made_from})
 
 
 def test_a_drop_after_the_checkpoints_of_the_phases_before_is_told(tmp_path: Path) -> None:
@@ -83,8 +82,7 @@ def test_judgements_of_nights_count_and_pairwise_ones_do_not(tmp_path: Path) -> 
     made_from = {"step": "regressions", "upstream": {"evaluations": ["e1", "e2"]}, "config": {"pairs": [{"new": [1]}]}}
     judged = [{"checkpoint": "a/p100", "label": "sft/p100 (a)", "reference": "b", "regressions": ["acc fell"]}]
     for name, outputs in (("regressions-0", {"judged": judged}), ("judge-1", {"verdicts": "verdicts.jsonl"})):
-        (tmp_path / name).mkdir()
-        write_json(tmp_path / name / "outputs.json", {"outputs": outputs, "made_from": made_from})
+        write_json(make_directory(tmp_path / name) / "outputs.json", {"outputs": outputs, "made_from": made_from})
     assert judged_evaluations(tmp_path) == {"e2"}
     assert [each.directory.name for each in alarms(tmp_path, "tonight")] == ["regressions-0"]
 
@@ -92,10 +90,10 @@ def test_judgements_of_nights_count_and_pairwise_ones_do_not(tmp_path: Path) -> 
 def test_a_webhook_that_fails_for_a_while_is_told_once_and_only_its_host_is_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("workflows.nightly.announce.PAUSES_S", (0.0,))
-    (tmp_path / "regressions-0").mkdir()
     judged = [{"label": "sft/p100 (a)", "reference": "b", "regressions": ["acc fell"]}]
     made_from = {"step": "regressions", "upstream": {}, "config": {}}
-    write_json(tmp_path / "regressions-0/outputs.json", {"outputs": {"judged": judged}, "made_from": made_from})
+    done = {"outputs": {"judged": judged}, "made_from": made_from}
+    write_json(make_directory(tmp_path / "regressions-0") / "outputs.json", done)
     with webhook((503, 503, 503, 200)) as (url, heard):
         for night in ("one", "two", "three"):
             assert announce(tmp_path, night, url, {"workflow": night}) == []
@@ -122,11 +120,9 @@ def test_a_stage_is_the_last_run_s_for_every_command_and_without_one_the_newest(
 
 def test_a_line_whose_config_cannot_be_read_is_named_and_the_others_go_on(tmp_path: Path) -> None:
     for number, line in enumerate(("bad", "good")):
-        tracking = trained(tmp_path, number) / "tracking"
-        tracking.mkdir()
+        tracking = make_directory(trained(tmp_path, number) / "tracking")
         (tracking / "spool.jsonl").write_text(f'{{"kind": "header", "line": "{line}"}}\n')
-    (tmp_path / ".pipelines/x").mkdir(parents=True)
-    write_json(tmp_path / ".pipelines/x/config.json", {"name": "bad", "bogus": 1})
+    write_json(make_directory(tmp_path / ".pipelines/x") / "config.json", {"name": "bad", "bogus": 1})
     bad, good = plan_nights(tmp_path, Request())
     assert (bad.line, bad.pairs, good.wrong, len(good.pairs)) == ("bad", (), "", 1)
     assert bad.wrong.startswith("bad is left out: ")
@@ -137,8 +133,8 @@ def test_a_line_whose_config_cannot_be_read_is_named_and_the_others_go_on(tmp_pa
 
 
 def test_a_config_of_another_version_is_named_rather_than_the_line_judged_without_its_gate(tmp_path: Path) -> None:
-    (tmp_path / ".pipelines/new").mkdir(parents=True)
-    write_json(tmp_path / ".pipelines/new/config.json", {"name": "mine", "sft": {"checkpoint": "runs/anneal"}})
+    config = {"name": "mine", "sft": {"checkpoint": "runs/anneal"}}
+    write_json(make_directory(tmp_path / ".pipelines/new") / "config.json", config)
     assert gate_for(None, tmp_path, "other") is None
     with pytest.raises(InputError, match=r"new/config\.json, the newest config of .* 'mine', .*sft\.checkpoint is set"):
         gate_for(None, tmp_path, "mine")

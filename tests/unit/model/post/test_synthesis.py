@@ -66,7 +66,6 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     own = [{"messages": [*user(text), {"role": "assistant", "content": "own"}], "channel": "own"} for text in asked[:3]]
     write_lines(folder / "instructions.jsonl", own)
     write_lines(folder / "instructions_heldout.jsonl", [{"messages": [*user("held out"), *own[0]["messages"][1:]]}])
-    (folder / "benchmark").mkdir()
     item = {"question": "What is the colour of the red house?", "choices": ["red", "blue", "green", "grey"]}
     write_lines(folder / "benchmark/en.jsonl", [item])
     return folder
