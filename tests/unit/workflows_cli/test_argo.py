@@ -1,12 +1,11 @@
 """submit, stop, retry and logs against a small server of Kubernetes' REST API; clusters that are absent or others."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.argo_api import CORE, CUSTOM, Api, Pod, identity, kubeconfig, serving, template, workflow
+from tests.argo_api import CORE, CUSTOM, Api, Pod, identity, template, workflow
 from tests.argo_fixtures import write_profile
 from tests.command_line import Argosy
 from workflows.argo.client.api import ApiError, connect
@@ -21,11 +20,10 @@ WRONG = Pod("Failed", code=2, message="main: Error (exit code 2): data: data.inp
 
 
 @pytest.fixture
-def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
-    """A cluster with our template; the command line finds it in its environment."""
-    with serving(Api(objects={TEMPLATE: template(to=["", "clean", "compare"])})) as found:
-        monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path, found.url)))
-        yield found
+def api(api: Api) -> Api:
+    """A cluster with our template."""
+    api.objects[TEMPLATE] = template(to=["", "clean", "compare"])
+    return api
 
 
 def test_submit_creates_a_workflow_of_the_template_and_says_where_to_look(api: Api, argosy: Argosy) -> None:

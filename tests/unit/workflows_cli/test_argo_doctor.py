@@ -1,13 +1,12 @@
 """`argosy doctor`: each thing that a cluster may lack is found, and only that."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.argo_api import CORE, CUSTOM, Api, kubeconfig, serving
+from tests.argo_api import CORE, CUSTOM, Api
 from tests.command_line import Argosy
 from workflows.argo.doctor import path_of
 from workflows.argo.manifests.documents import manifests
@@ -27,12 +26,11 @@ VOLCANO = "/apis/scheduling.volcano.sh/v1beta1"
 
 
 @pytest.fixture
-def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
+def api(api: Api) -> Api:
     """A cluster that lacks nothing."""
     Path("team.yaml").write_text(yaml.safe_dump(PROFILE))
-    with serving(Api(objects=healthy())) as found:
-        monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path, found.url)))
-        yield found
+    api.objects = healthy()
+    return api
 
 
 def healthy() -> dict[str, Any]:

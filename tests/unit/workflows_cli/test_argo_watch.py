@@ -3,14 +3,12 @@
 import base64
 import gzip
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from argosy.core.errors import InputError
-from tests.argo_api import Api, Pod, kubeconfig, serving, workflow
+from tests.argo_api import Api, Pod, workflow
 from tests.command_line import Argosy
 from workflows.argo.client.api import ApiError, ArgoClient, connect
 from workflows.argo.client.view import view
@@ -20,13 +18,6 @@ from workflows.cli.status import describe_workflow
 PLANNED = Pod(start=0, end=4)
 AT = "2026-01-01T00:00:30Z"
 WRONG = "main: Error (exit code 2): data: data.inputs: absent.txt does not exist"
-
-
-@pytest.fixture
-def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
-    with serving(Api()) as found:
-        monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path, found.url)))
-        yield found
 
 
 def lines(*looks: dict[str, Any], every_s: float = 2.0) -> list[str]:
