@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from argosy.core.config.load import load
 from argosy.core.errors import InputError, StepError
@@ -22,7 +21,7 @@ from workflows.argo.manifests.documents import manifests
 from workflows.argo.pod.jobset import remake
 from workflows.argo.pod.outputs import with_devices, write_outputs
 from workflows.argo.profile.pods import NO_NODE, away
-from workflows.argo.profile.profile import Profile, load_profile
+from workflows.argo.profile.profile import Profile
 from workflows.argo.profile.queues import Kueue, Queue, Topology, Volcano
 from workflows.argo.profile.settings import BadNodes, Devices, Nodes
 from workflows.compose import compose, every_stage
@@ -33,13 +32,11 @@ TWO = ("resources.pretrain.nodes=2", "pretrain.global_batch_size=32")
 
 
 @pytest.fixture
-def profile(tmp_path: Path) -> Profile:
-    path = tmp_path / "team.yaml"
-    path.write_text(yaml.safe_dump({
-        "storage": {"claim": "shared"}, "nodes": {"queue": "training", "annotations": {"net": "rail"}},
+def profile() -> Profile:
+    return Profile.model_validate({
+        "name": "team", "storage": {"claim": "shared"}, "nodes": {"queue": "training", "annotations": {"net": "rail"}},
         "stages": {"pretrain": {"cpu": "32", "memory": "256Gi", "devices": {"gpus": 8, "rdma": {"rdma/hca": 1}},
-                                "node_selector": {"gpu": "h100"}}}}))  # fmt: skip
-    return load_profile(str(path))
+                                "node_selector": {"gpu": "h100"}}}})  # fmt: skip
 
 
 def outputs(profile: Profile, folder: Path, *overrides: str) -> dict[str, Any]:
