@@ -83,12 +83,9 @@ def make_long_rope_model(vocabulary: int) -> Any:
 
 def sharpened(model: Any) -> Any:
     """The model with outputs that are far from uniform, and attention that is not flat."""
-    import torch
-
-    with torch.no_grad():
-        for weights in model.parameters():
-            if weights.ndim > 1:
-                weights.mul_(8)
+    for weights in model.parameters():
+        if weights.ndim > 1:
+            weights.data.mul_(8)
     return model.eval()
 
 

@@ -36,15 +36,12 @@ READ = ["So the answer is (B).", "the answer is B.", "So the answer is (A). The 
 @cache
 def model(kind: str) -> LanguageModel:
     """Of random weights in double precision, as unsure as a trained one."""
-    import torch
-
     texts = files.texts([files.openbookqa(16), files.cmmlu(16)])
     tokenizer = make_bpe(texts, 900) if kind == "byte_level" else make_sentencepiece(texts, 900)
     made = make_model(len(tokenizer), 8192).double()
     made.generation_config.eos_token_id = tokenizer.eos_token_id
-    with torch.no_grad():
-        made.lm_head.weight.mul_(0.2)
-        made.lm_head.weight[2] = 0  # the end of a turn, at which ours ends too
+    made.lm_head.weight.data.mul_(0.2)
+    made.lm_head.weight.data[2] = 0  # the end of a turn, at which ours ends too
     return LanguageModel(made, Encoder(tokenizer), 4096)
 
 
