@@ -3,6 +3,8 @@
     python -m steps.pretrain --config '{"tokenized": DIR, "tokenizer": DIR, "tokens": 1000000}' --out DIR
 """
 
+from typing import Any
+
 from argosy.core.config.schema import ModelDir, TokenizerDir
 from argosy.core.step.command import main
 from argosy.core.step.contract import Step, StepContext
@@ -24,6 +26,10 @@ class PretrainConfig(TrainConfig):
     def new_context(self) -> int:
         """Return the context of a new model in tokens."""
         return self.model.max_position_embeddings
+
+    def shapes(self) -> dict[str, Any]:
+        """Return the fields of a new model's config.json."""
+        return self.model.shapes
 
 
 def run(config: PretrainConfig, context: StepContext) -> TrainOutputs:

@@ -85,14 +85,6 @@ def check_start(config: Any) -> None:
                          "(the preset continue has none)")
 
 
-def check_parallelism(config: Any) -> None:
-    """Check that the new model's shapes can be shared out over processes as each phase says. Raises ValueError: no."""
-    for stage in _PHASES if config.start is None else ():
-        given = getattr(config, stage)
-        if given and (problem := given.shape_problem(config.pretrain.model.shapes)):
-            raise ValueError(f"{stage}.{problem}")
-
-
 def check_stages(config: Any) -> None:
     """Check the names of `stages`, and that none lacks another. Raises ValueError: one does."""
     items = {item.name: item for item in config.posttraining}
@@ -130,5 +122,5 @@ def check_carried(config: Any) -> None:
 
 
 RULES: tuple[Callable[[Any], None], ...] = (
-    check_posttraining, check_resources, check_suites, check_files, check_wired, check_start, check_parallelism,
-    check_stages, check_carried, check_teachers, check_budget)  # fmt: skip
+    check_posttraining, check_resources, check_suites, check_files, check_wired, check_start, check_stages,
+    check_carried, check_teachers, check_budget)  # fmt: skip

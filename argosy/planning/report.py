@@ -58,7 +58,7 @@ def _proposal(each: Proposal, asked: Question) -> dict[str, Any]:
     return {
         "name": each.name, "layout": asdict(each.layout), "micro_batch_size": each.job.micro_batch_size,
         "bytes": each.memory.total, "parts": dict(each.memory.parts), "moment": each.memory.moment,
-        "cpu_bytes": each.memory.cpu, "bubble": bubble(each.job, each.layout),
+        "cpu_bytes": each.memory.cpu, "disk_bytes": each.memory.disk, "bubble": bubble(each.job, each.layout),
         "intensity": intensity(each.job, each.layout),
         "sent": [asdict(sent) | {"seconds": sent.seconds(asked.gpu)}
                  for sent in traffic(each.job, each.layout, asked.per_node)],
@@ -108,8 +108,8 @@ def _memory(best: Proposal, asked: Question) -> str:
     moment = best.memory.moment.replace("_", " ")
     rows = [(name, gigabytes(size)) for name, size in best.memory.parts.items() if size]
     rows.append(("all", gigabytes(best.memory.total)))
-    if best.memory.cpu:
-        rows.append(("and the machine's memory, for each GPU", gigabytes(best.memory.cpu)))
+    places = {"the machine's memory": best.memory.cpu, "on NVMe": best.memory.disk}
+    rows += [(f"and {place}, for each GPU", gigabytes(size)) for place, size in places.items() if size]
     return f"{best.name}: GB of a GPU at its peak, {'at' if moment != 'backward' else 'in'} the {moment}\n" + columns(
         rows, right=(1,))
 

@@ -59,17 +59,18 @@ def run(args: argparse.Namespace) -> int:
     job = read_job(stage, model)
     gpu, own = find_gpu(args.gpu), stage["processes"]
     gpus = own if own > 1 else args.gpus * args.nodes
+    as_set = own > 1 or any(text.startswith(f"{args.stage}.engine") for text in args.overrides)
     price = gpu.price if args.price is None else args.price
     asked = Question(gpu, gpus, min(gpus, args.gpus), args.mfu or MFU, price)
-    if own > 1:
-        one = fit(job, read_layout(stage, own), gpu.usable)
+    if as_set:
+        one = fit(job, read_layout(stage, gpus), gpu.usable)
         found = Proposals((one,), ()) if one.fits else Proposals((), (one,))
     else:
         found = propose(job, gpu.usable, gpus, args.gpus)
     if args.json:
         print(json_text({"stage": args.stage, **as_data(job, asked, found)}, indent=1, ensure_ascii=True))
     else:
-        print(f"{args.stage}: " + in_words(job, asked, found, _hints(args, found) if own == 1 else {}))
+        print(f"{args.stage}: " + in_words(job, asked, found, {} if as_set else _hints(args, model, found)))
     return 0
 
 
@@ -91,13 +92,14 @@ def _serve(args: argparse.Namespace, model: "Architecture") -> int:
 
 def _stage(args: argparse.Namespace, config: "LifecycleConfig", model: "Architecture") -> "TrainConfig":
     """Find the stage's config. Raises InputError: there is no such stage, the config leaves it out, or plan refuses
-    what it keeps of its weights."""
+    what it keeps of the model's weights, or how it divides them."""
     if args.stage not in PHASES:
         raise InputError(f"--stage is {args.stage!r}, allowed: {', '.join(PHASES)}; {likely(args.stage, PHASES)}")
     stage: TrainConfig | None = getattr(config, args.stage)
     if stage is None:
         raise InputError(f"--stage is {args.stage!r}, which the config leaves out: take another stage")
-    if problem := stage.phase_problem(new=not (config.start or args.model_dir or args.stage != "pretrain")):
+    new = not (config.start or args.model_dir or args.stage != "pretrain")
+    if problem := stage.phase_problem(new=new) or stage.shape_problem(model.shapes):
         raise InputError(f"{args.stage}.{problem}")
     if stage.lora or stage.frozen:
         print(f"{args.stage} keeps weights (lora, frozen), and these figures count all {short(model.parameters())} "
@@ -109,7 +111,7 @@ def _stage(args: argparse.Namespace, config: "LifecycleConfig", model: "Architec
     return stage
 
 
-def _hints(args: argparse.Namespace, found: "Proposals") -> dict[str, str]:
+def _hints(args: argparse.Namespace, model: "Architecture", found: "Proposals") -> dict[str, str]:
     """Say how each layout that fits is set, where the config of the stage has the fields for it."""
     from argosy.model.train.sizing.layouts import fields, flow
 
@@ -118,11 +120,12 @@ def _hints(args: argparse.Namespace, found: "Proposals") -> dict[str, str]:
         values = {**(fields(each.layout) or {}), "micro_batch_size": each.job.micro_batch_size}
         words = [f"{args.stage}.{name}={flow(value)}" for name, value in values.items()]
         words += [f"resources.{args.stage}.nodes={args.nodes}"] if args.nodes > 1 else []
-        hints[each.name] = shlex.join(words)
         try:
-            compose(args.preset, config_file(args), [*args.overrides, *words])
+            config = compose(args.preset, config_file(args), [*args.overrides, *words])
+            problem = getattr(config, args.stage).shape_problem(model.shapes)
         except InputError as error:
-            hints[each.name] += f", but: {str(error).splitlines()[-1].strip()}"
+            problem = str(error).splitlines()[-1].strip()
+        hints[each.name] = shlex.join(words) + (f", but: {problem}" if problem else "")
     return hints
 
 

@@ -84,6 +84,23 @@ def test_the_layout_that_a_config_sets_is_the_one_that_is_sized(tmp_path: Path, 
     assert sum(one["parts"].values()) == one["bytes"]
     assert (found["mfu"], found["gpu"]["price"]) == (0.5, 3.0)
     assert "FSDP2" in argosy("size", *given).out
+    nvme = "pretrain.engine={name: zero, stage: 3, offload: all, nvme_path: /nvme}"
+    said = argosy("size", *given[:6], nvme).out  # one process: over the GPUs of --gpus
+    assert "8 GPUs" in said
+    assert "ZeRO-3, all states on NVMe" in said
+    # in memory 4 bytes of sums of 1.004 * 10^9 gradients, of 10^9 weights, of five embeddings' parts and five groups
+    assert "and the machine's memory, for each GPU  29.4\nand on NVMe, for each GPU               20.1\n" in said
+
+
+def test_the_layout_of_a_directory_is_checked_against_its_own_heads(tmp_path: Path, argosy: Argosy) -> None:
+    given = ("--model-dir", model_at(tmp_path / "8b"), *RUN)
+    eight = "pretrain.processes=8", "pretrain.tensor_parallel=8"  # which the demo's four heads would refuse
+    assert "tensors over 8" in argosy("size", *given, *eight).out
+    long = argosy("size", *given, "pretrain.sequence_length=131072").out
+    assert "fits      pretrain.processes=8 pretrain.tensor_parallel=4" in long
+    assert ", but: " not in long
+    refused = argosy("size", *given, "pretrain.processes=16", "pretrain.tensor_parallel=16", code=2).err
+    assert "tensor_parallel=16 does not divide the model's num_key_value_heads=8" in refused
 
 
 def test_size_refuses_what_cannot_be(tmp_path: Path, argosy: Argosy) -> None:

@@ -14,8 +14,7 @@ import torch
 from argosy.core.errors import InputError
 from argosy.core.step.machine import free_port, lockable_bytes
 from argosy.model.train.config import TrainConfig
-
-READ_AHEAD, AT_ONCE, GROUP = 5, 4, 10**9  # weights and tensors of the optimizer in buffers; numbers of such a tensor
+from argosy.model.train.sizing.memory import AHEAD, AT_ONCE, locked
 
 
 class Moments:
@@ -50,12 +49,10 @@ def check_locked(config: TrainConfig, largest: int, share: int) -> None:
     of a process's part of the largest weight, and of all that are trained. Raises InputError: they cannot."""
     if not config.zero.nvme_path:
         return
-    group = min(share, GROUP + largest)  # which is closed by the weight that fills it
-    weights = READ_AHEAD * largest + group * (share > GROUP) if config.zero.offload == "all" else 0
-    needed, may = 4 * (weights + AT_ONCE * group), lockable_bytes()
+    needed, may = locked(largest, share, weights=config.zero.offload == "all"), lockable_bytes()
     if needed > may:
         raise InputError(f"engine.nvme_path={config.zero.nvme_path} locks {needed / 1e6:,.0f} MB of memory for its "
-                         f"buffers, and this process may lock {may / 1e6:,.0f} MB: raise that (ulimit -l; docker run "
+                         f"buffers, and this process may lock {may / 1e6:,.3g} MB: raise that (ulimit -l; docker run "
                          "--ulimit memlock=-1; on a cluster LimitMEMLOCK=infinity of the nodes' containerd), or leave "
                          "nvme_path out, for the machine's memory")
 
@@ -94,7 +91,7 @@ def settings(config: TrainConfig, world: int, largest: int, folder: str) -> dict
                                  "pin_memory": torch.accelerator.is_available()}
         zero["offload_optimizer"] = {**place, "buffer_count": AT_ONCE}
         if given.offload == "all":
-            zero["offload_param"] = {**place, "buffer_size": largest, "buffer_count": READ_AHEAD}
+            zero["offload_param"] = {**place, "buffer_size": largest, "buffer_count": AHEAD}
             zero |= {"stage3_max_reuse_distance": 0} if folder else {}  # a weight that waits would keep a buffer
     if given.partition > 1:
         zero["zero_hpz_partition_size"] = given.partition

@@ -86,6 +86,13 @@ class Architecture:
         """Width of all heads of keys, and of values."""
         return self.kv_heads * self.head_dim
 
+    @property
+    def shapes(self) -> dict[str, Any]:
+        """Return the fields of config.json that decide over how many processes it can be divided."""
+        return {"num_hidden_layers": self.layers, "num_attention_heads": self.heads, "num_experts": self.experts,
+                "num_key_value_heads": self.kv_heads, "intermediate_size": self.intermediate_size,
+                "hidden_dropout": self.hidden_dropout, "attention_dropout": self.attention_dropout}
+
     def weights(self) -> Iterator[Weight]:
         """Yield every weight of the model; a tied output layer is the embedding and no weight of its own."""
         hidden, vocab = self.hidden_size, self.vocab_size

@@ -96,6 +96,8 @@ class Layout:
     """Stages of each process of a pipeline."""
     zero_bubble: bool = False
     """Whether gradients of weights are computed in the time that a stage would wait."""
+    nvme: str = ""
+    """Folder of what is offloaded; "" is the CPU's memory."""
 
     @property
     def again(self) -> float:
@@ -177,5 +179,5 @@ def read_layout(config: Mapping[str, Any], processes: int, *, on_cpu: bool = Fal
                    zero_bubble=config.get("pipeline_schedule") == "zero_bubble",
                    gathered=2 if options.get("param_dtype") == "bfloat16" else FLOAT,
                    whole_keys=config.get("sequence_attention") == "gather",
-                   reshard=options.get("reshard", True))
+                   reshard=options.get("reshard", True), nvme=options.get("nvme_path", ""))
     return replace(plain, **axes)

@@ -44,7 +44,8 @@ def describe(layout: Layout) -> str:
     elif layout.data > 1:
         words.append("data parallelism")
     if layout.offload != "none":
-        words.append(("optimizer" if layout.offload == "optimizer" else "all states") + " in the CPU's memory")
+        where = "on NVMe" if layout.nvme else "in the CPU's memory"
+        words.append(f"{'optimizer' if layout.offload == 'optimizer' else 'all states'} {where}")
     if layout.recompute != "none":
         share = "all" if layout.recomputed == 1 else f"{layout.recomputed:.0%} of the blocks"
         words.append(f"recomputation of {share}")
@@ -66,6 +67,7 @@ def fields(layout: Layout) -> dict[str, Any] | None:
         found["engine"] = {"name": "fsdp", **options} if options else "fsdp"
     elif layout.zero:
         offload = {"offload": layout.offload} if layout.offload != "none" else {}
+        offload |= {"nvme_path": layout.nvme} if offload and layout.nvme else {}
         found["engine"] = {"name": "zero", "stage": layout.zero, **offload, **half}
     if layout.recompute == "full":
         found |= {"recompute": "full"} | ({"recompute_blocks": layout.recomputed} if layout.recomputed < 1 else {})

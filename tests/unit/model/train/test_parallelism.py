@@ -29,7 +29,8 @@ from argosy.model.train.parallelism.shares import Shares
 from argosy.model.train.sizing.architecture import MIXTURES, of_pipeline
 from argosy.model.train.sizing.job import Job, Layout
 from argosy.model.train.sizing.memory import parameters_on_gpu
-from workflows.lifecycle import LifecycleConfig
+from workflows.lifecycle import LifecycleConfig, lifecycle
+from workflows.plan import check_inputs
 
 SHAPE = {"hidden_size": 512, "intermediate_size": 1024, "num_hidden_layers": 8, "num_attention_heads": 16,
          "num_key_value_heads": 8, "tie_word_embeddings": False}
@@ -156,6 +157,6 @@ def test_buffers_of_nvme_that_cannot_be_locked_are_refused(monkeypatch: pytest.M
     ({"tensor_parallel": 2, "processes": 2, "fp8": True}, "fp8=true is for whole matrices")])
 def test_what_cannot_be_is_refused_with_what_can(fields: dict[str, Any], message: str) -> None:
     given = {"global_batch_size": 33 if fields["processes"] == 3 else 32, **fields}
-    with pytest.raises(ValidationError, match=message):
-        LifecycleConfig.model_validate({"pretrain": given})
+    with pytest.raises((ValidationError, InputError), match=message):
+        check_inputs(lifecycle(LifecycleConfig.model_validate({"pretrain": given})), {"pretrain"})
     assert TrainConfig().micro_batches == 1
