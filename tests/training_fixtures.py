@@ -165,10 +165,13 @@ def tiny_engine(channels: int = 1, **fields: Any) -> Any:
     from argosy.model.train.engines import make_engine
     from argosy.model.train.parallelism import Group
     from argosy.model.train.phase import build_model
+    from argosy.model.weights.adapters.places import freeze
 
     torch.manual_seed(0)
     config = TrainConfig(**{"sequence_length": 16, "global_batch_size": 4, "dtype": "float32", **fields})
-    return make_engine(build_model(ModelConfig.model_validate(TINY_MODEL), 64, {}), channels, config, Group())
+    model = build_model(ModelConfig.model_validate(TINY_MODEL), 64, {})
+    freeze(model, config.frozen)
+    return make_engine(model, channels, config, Group())
 
 
 def random_batch(number: int, channels: int = 1) -> Batch:

@@ -66,8 +66,8 @@ def fields(layout: Layout) -> dict[str, Any] | None:
         options |= {} if layout.reshard else {"reshard": False}
         found["engine"] = {"name": "fsdp", **options} if options else "fsdp"
     elif layout.zero:
-        offload = {"offload": layout.offload} if layout.offload != "none" else {}
-        offload |= {"nvme_path": layout.nvme} if offload and layout.nvme else {}
+        disk = {"nvme_path": layout.nvme} if layout.nvme else {}
+        offload = {"offload": layout.offload, **disk} if layout.offload != "none" else {}
         found["engine"] = {"name": "zero", "stage": layout.zero, **offload, **half}
     if layout.recompute == "full":
         found |= {"recompute": "full"} | ({"recompute_blocks": layout.recomputed} if layout.recomputed < 1 else {})
