@@ -47,6 +47,8 @@ class ExportConfig(Config):
     def check_fields(self) -> None:
         if wrong := [name for name in self.formats if name not in EXPORTS]:
             raise ValueError(f"formats: {EXPORTS.unknown(wrong[0])}")
+        if without := next((name for name in self.formats if self.dtype not in ("", *EXPORTS[name].dtypes)), None):
+            raise ValueError(f"dtype is {self.dtype!r}, allowed for {without}: {', '.join(EXPORTS[without].dtypes)}")
         if len({*self.formats}) < len(self.formats):
             raise ValueError(f"formats is {', '.join(self.formats)}, one of them twice: name each once")
 
@@ -65,7 +67,7 @@ def run(config: ExportConfig, context: StepContext) -> ExportOutputs:
     from argosy.model.weights.checkpoint import find_checkpoint
 
     for name in config.formats:
-        EXPORTS[name].check(config.dtype)
+        EXPORTS[name].check()
     checkpoint = find_checkpoint(given_directory("checkpoint", config.checkpoint, "training"), config.export)
     make_deterministic(0, config.threads)
     sources = Sources(config.evaluations, config.clean, config.scored)

@@ -44,7 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the tables. Raises InputError: no such stage or GPU."""
     from argosy.model.train.sizing.architecture import open_architecture
-    from argosy.model.train.sizing.gpus import MFU, find_gpu
+    from argosy.model.train.sizing.gpus import MFU, WITHOUT_FP8, find_gpu
     from argosy.model.train.sizing.job import read_job, read_layout
     from argosy.model.train.sizing.layouts import Proposals, fit, propose
     from argosy.planning.report import Question, as_data, in_words
@@ -58,6 +58,9 @@ def run(args: argparse.Namespace) -> int:
     stage = _stage(args, config, model).model_dump()
     job = read_job(stage, model)
     gpu, own = find_gpu(args.gpu), stage["processes"]
+    if job.fp8 and gpu.name in WITHOUT_FP8:
+        raise InputError(f"{args.stage}.fp8=true needs a GPU of compute capability 8.9 or more, and --gpu {gpu.name} "
+                         "is of less: set fp8=false, or take a newer GPU")
     gpus = own if own > 1 else args.gpus * args.nodes
     as_set = own > 1 or any(text.startswith(f"{args.stage}.engine") for text in args.overrides)
     price = gpu.price if args.price is None else args.price
@@ -94,7 +97,7 @@ def _stage(args: argparse.Namespace, config: "LifecycleConfig", model: "Architec
     """Find the stage's config. Raises InputError: there is no such stage, the config leaves it out, or plan refuses
     what it keeps of the model's weights, or how it divides them."""
     if args.stage not in PHASES:
-        raise InputError(f"--stage is {args.stage!r}, allowed: {', '.join(PHASES)}; {likely(args.stage, PHASES)}")
+        raise InputError(f"--stage is {args.stage!r}, which is no phase that is sized; {likely(args.stage, PHASES)}")
     stage: TrainConfig | None = getattr(config, args.stage)
     if stage is None:
         raise InputError(f"--stage is {args.stage!r}, which the config leaves out: take another stage")

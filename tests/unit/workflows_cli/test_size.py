@@ -108,6 +108,7 @@ def test_size_refuses_what_cannot_be(tmp_path: Path, argosy: Argosy) -> None:
     for given, message in {
         ("--gpu", "h1000"): "nearest: h100",
         ("--stage", "preetrain"): "nearest: pretrain",
+        ("--gpu", "a100", "pretrain.fp8=true", "pretrain.dtype=bfloat16"): "needs a GPU of compute capability 8.9",
         ("--mfu", "40"): "is '40', allowed: a number above 0, up to 1",
         ("--serve", "8192", "--mfu", "0.5"): "--mfu: of training, and --serve is of answering",
         ("--model-dir", str(tmp_path)): "config.json cannot be read",

@@ -4,6 +4,7 @@ import atexit
 import fcntl
 import os
 import shutil
+import warnings
 from contextlib import suppress
 from pathlib import Path
 from tempfile import mkstemp
@@ -112,6 +113,7 @@ def settings(config: TrainConfig, world: int, largest: int, folder: str) -> dict
 
 def prepare_environment(on_gpu: bool) -> None:
     """Set what DeepSpeed reads when it is imported: the accelerator, and the rendezvous of a lone process."""
+    warnings.filterwarnings("ignore", "`torch.distributed.* is deprecated", FutureWarning)  # its own calls
     if not on_gpu:
         os.environ.setdefault("DS_ACCELERATOR", "cpu")
     if "WORLD_SIZE" not in os.environ:

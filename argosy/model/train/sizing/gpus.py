@@ -52,6 +52,8 @@ _DATA: dict[str, dict[str, Any]] = yaml.safe_load(Path(__file__).with_suffix(".y
 GPUS = {name: Gpu(name, gib * GIB, tera * 1e12, bandwidth * 1e9, link * 1e9, network * 1e9, price)
         for name, (gib, tera, bandwidth, link, network, price) in _DATA["gpus"].items()}  # fmt: skip
 
+WITHOUT_FP8 = tuple(_DATA["without_fp8"])
+
 
 def find_gpu(name: str) -> Gpu:
     """Return the type of this name, in any case. Raises InputError: there is none; names the nearest."""

@@ -52,13 +52,11 @@ class Format:
         """Write the files to the directory `out`, which is there; return what was measured, by name. Raises InputError:
         the checkpoint cannot be exported so; StepError: what was written is not the model."""
 
-    def check(self, dtype: str) -> None:
-        """Check what the format needs. Raises InputError: a package is not installed, or it has no such precision."""
+    def check(self) -> None:
+        """Check what the format needs. Raises InputError: a package is not installed."""
         if missing := [package for package in self.packages if find_spec(package) is None]:
             raise InputError(f"format {self.name} needs {', '.join(missing)}, not installed: pip install "
                              f"'argosy[{self.name}]', or pip install {' '.join(missing)}")
-        if dtype and dtype not in self.dtypes:
-            raise InputError(f"dtype is {dtype!r}, allowed for {self.name}: {', '.join(self.dtypes)}")
 
 
 EXPORTS: Folder[Format] = Folder("format", Format, __name__, instances=True)

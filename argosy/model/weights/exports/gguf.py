@@ -20,9 +20,9 @@ class Gguf(Format):
     packages: ClassVar[tuple[str, ...]] = ("sentencepiece",)
     dtypes: ClassVar[tuple[str, ...]] = tuple(_TYPES)
 
-    def check(self, dtype: str) -> None:
-        """Check the package that the converter imports, the precision and the converter."""
-        super().check(dtype)
+    def check(self) -> None:
+        """Check the package that the converter imports, and the converter."""
+        super().check()
         converter()
 
     def write(self, source: Source, out: Path) -> dict[str, float]:
@@ -44,11 +44,11 @@ class Gguf(Format):
 
 
 def converter() -> Path:
-    """Find llama.cpp's converter, in the folder of LLAMA_CPP or on the PATH. Raises InputError: there is none."""
+    """Find llama.cpp's converter, in the folder of LLAMA_CPP, or else on the PATH. Raises InputError: there is none."""
     named = os.environ.get(FOLDER)
-    found = Path(named).expanduser() / SCRIPT if named else Path(shutil.which(SCRIPT) or SCRIPT)
-    if not found.is_file():
-        where = f"in {named} ({FOLDER})" if named else "on the PATH"
-        raise InputError(f"format gguf is written by llama.cpp's {SCRIPT}, which is not {where}: clone "
-                         f"https://github.com/ggml-org/llama.cpp, and set {FOLDER} to its folder")
-    return found
+    for found in (named and Path(named).expanduser() / SCRIPT, shutil.which(SCRIPT)):
+        if found and Path(found).is_file():
+            return Path(found)
+    where = f"neither in {named} ({FOLDER}) nor on the PATH" if named else "not on the PATH"
+    raise InputError(f"format gguf is written by llama.cpp's {SCRIPT}, which is {where}: clone "
+                     f"https://github.com/ggml-org/llama.cpp, and set {FOLDER} to its folder")

@@ -77,15 +77,18 @@ def test_what_cannot_be_exported_is_refused(tmp_path: Path, monkeypatch: pytest.
         (source.path / "config.json").write_text(config.replace('"model_type": "llama"', changed))
         with pytest.raises(InputError, match=message):
             EXPORTS["onnx"].write(source, tmp_path)
-    with pytest.raises(InputError, match="dtype is 'int8', allowed for onnx: float32"):
-        EXPORTS["onnx"].check("int8")
+    with pytest.raises(ValueError, match="dtype is 'int8', allowed for onnx: float32"):
+        step.ExportConfig(formats=("gguf", "onnx"), dtype="int8")
     with pytest.raises(ValueError, match=r"unknown format 'onx'; did you mean 'onnx'\?"):
         step.ExportConfig(formats=("onx",))
     monkeypatch.setattr(type(EXPORTS["gguf"]), "packages", ())
     monkeypatch.delenv("LLAMA_CPP", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(InputError, match=r"convert_hf_to_gguf\.py, which is not on the PATH: clone .* set LLAMA_CPP"):
-        EXPORTS["gguf"].check("")
+        EXPORTS["gguf"].check()
+    (tmp_path / "convert_hf_to_gguf.py").touch(0o755)
+    monkeypatch.setenv("LLAMA_CPP", str(tmp_path / "empty"))
+    EXPORTS["gguf"].check()
 
 
 CONVERTER = """import sys
