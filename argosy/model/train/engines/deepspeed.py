@@ -47,12 +47,14 @@ class DeepSpeedEngine(Engine):
         deepspeed.init_distributed(back_end, auto_mpi_discovery=False, verbose=False)
         self._accumulation = config.global_batch_size // (config.micro_batch * group.world)
         self._fill(model)
+        given: Any = numbers_of(model) or {name: each.detach().cpu() for name, each in self._named if self._halved}
         if config.zero.stage == 3 and self._partitioned is None:  # by itself it takes bfloat16 for NVMe on a CPU
+            for _, parameter in self._named if self._halved else ():
+                parameter.data = parameter.data.bfloat16()
             deepspeed.zero.Init(module=self.module, config_dict_or_path=self._settings)
         head = model.get_output_embeddings()
         if config.zero.stage == 3 and head is not None:  # the loss reads its weight outside of its own forward
             deepspeed.zero.register_external_parameter(self.module, head.weight)
-        given: Any = numbers_of(model) or {name: each.detach().cpu() for name, each in self._named if self._halved}
         self._engine = deepspeed.initialize(model=self.module, optimizer=make_optimizer(model, config),
                                             config=self._settings)[0]
         self._moments = Moments(self._engine.optimizer, on_disk=bool(config.zero.nvme_path))
