@@ -11,10 +11,11 @@ from typing import Any
 from argosy.corpus.text.display import columns, duration
 from argosy.model.train.sizing.advice import gigabytes, held
 from argosy.model.train.sizing.architecture import Architecture
+from argosy.model.train.sizing.deepspeed import BUCKET
 from argosy.model.train.sizing.gpus import Gpu, bubble, estimate, forward_flops, intensity, six_n_d, training_flops
 from argosy.model.train.sizing.job import FLOAT, Job, Layout, read_job, read_layout
 from argosy.model.train.sizing.layouts import Proposal, Proposals
-from argosy.model.train.sizing.memory import BUCKET, memory, on_gpu, parameters_on_gpu, uncut
+from argosy.model.train.sizing.memory import memory, on_gpu, parameters_on_gpu, uncut
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import torch
 from argosy.core.errors import InputError
 from argosy.core.step.machine import free_port, lockable_bytes
 from argosy.model.train.config import TrainConfig
-from argosy.model.train.sizing.memory import AHEAD, AT_ONCE, locked
+from argosy.model.train.sizing.deepspeed import AHEAD, AT_ONCE, locked
 
 
 class Moments:

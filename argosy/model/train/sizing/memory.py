@@ -7,15 +7,12 @@ from dataclasses import dataclass
 
 from argosy.model.train.sizing.activations import block_bytes, norm, stored_bytes
 from argosy.model.train.sizing.architecture import Weight
+from argosy.model.train.sizing.deepspeed import buckets, offloaded
 from argosy.model.train.sizing.job import FLOAT, Job, Layout
 
 CUDA_CONTEXT = 1.3e9  # context and kernels, as "Model training anatomy" of transformers' documentation measures them
-BUCKET = 500_000_000  # numbers of DeepSpeed's reduce_bucket_size and allgather_bucket_size, by default
-LIVE = 1_000_000_000  # and of stage3_max_live_parameters
 HIDDEN = ("attention", "mlp", "router", "experts")  # parts whose matrices have an optimizer of their own
 WHOLE, WIDENED = 2**24, 60  # numbers that argosy/model/train/optim/narrow.py widens at once, bytes of each
-AHEAD, AT_ONCE, GROUP = 5, 4, 10**9  # DeepSpeed's buffers of NVMe: weights, the optimizer's tensors; their numbers
-STAYING = 10**9  # numbers of a process's weights that are in memory too (DeepSpeed's max_in_cpu)
 CHUNK = 256  # tokens whose logits argosy/model/train/layers/loss.py holds at once
 
 
@@ -103,32 +100,14 @@ def memory(job: Job, layout: Layout, *, context: float = CUDA_CONTEXT) -> Memory
     held, cpu, disk = states(job, layout), 0.0, 0.0
     if layout.offload != "none":
         away = ("optimizer", "gradients", "weights") if layout.offload == "all" else ("optimizer", "gradients")
-        cpu, disk = _offloaded(job, layout, sum(held[name] for name in away))
+        largest = max(weight.rows * weight.columns * (job.model.experts if weight.part == "experts" else 1)
+                      for weight in job.model.weights())
+        cpu, disk = offloaded(layout, parameters_on_gpu(job, layout), largest, sum(held[name] for name in away))
         held |= dict.fromkeys(away, 0.0)
     common = {"weights": held["weights"], "optimizer": held["optimizer"], "CUDA context": context}
     found = [Memory(at.__name__.removeprefix("_"), {**common, **at(job, layout, held["gradients"])}, cpu, disk)
              for at in (_loss, _backward, _last_block, _end_of_backward, _update)]
     return max(found, key=lambda each: each.total)
-
-
-def _offloaded(job: Job, layout: Layout, states: float) -> tuple[float, float]:
-    """Count the bytes in the machine's memory and on NVMe of `states` that are offloaded: beside them a second copy of
-    the gradients, as they are summed, and with NVMe buffers, and the weights of which DeepSpeed has a copy there."""
-    share, weights = parameters_on_gpu(job, layout) / layout.shards, layout.offload == "all"
-    sums = FLOAT * share if layout.zero == 3 or layout.accumulation(job) > 1 else 0.0
-    if not layout.nvme:
-        return states + sums, 0.0
-    largest = max(weight.rows * weight.columns * (job.model.experts if weight.part == "experts" else 1)
-                  for weight in job.model.weights())
-    stays = FLOAT * min(share, STAYING) if weights else 0.0
-    return sums + stays + locked(largest / layout.shards, share, weights=weights), states
-
-
-def locked(largest: float, share: float, *, weights: bool) -> float:
-    """Return the bytes that a process locks in memory for buffers of NVMe. `largest`, `share`: numbers of its part of
-    the largest weight, and of all that are trained; `weights`: whether these are there, and not the optimizer alone."""
-    group = min(share, GROUP + largest)  # which is closed by the weight that fills it
-    return FLOAT * ((AHEAD * largest + group * (share > GROUP) if weights else 0) + AT_ONCE * group)
 
 
 def _tokens(job: Job, layout: Layout) -> int:
@@ -280,7 +259,7 @@ def _buffers(job: Job, layout: Layout) -> dict[str, float]:
     """Count what is gathered or sent at each moment."""
     count = parameters_on_gpu(job, layout)
     none = {"loss": 0.0, "backward": 0.0, "update": uncut(job, layout) if layout.tensor > 1 else 0.0}
-    if layout.data * layout.context == 1:
+    if layout.data * layout.context == 1 and not (layout.engine == "zero" and layout.zero):
         return none
     if layout.engine in ("torch", "local"):  # all gradients as one tensor
         return {**none, "update": FLOAT * count}
@@ -290,8 +269,4 @@ def _buffers(job: Job, layout: Layout) -> dict[str, float]:
     if layout.engine in ("ddp", "fsdp"):  # a pipeline's stages stay until the last micro-batch has passed
         both = (layout.sent(job) + FLOAT) * count
         return {**none, "loss": both, "backward": both}
-    bucket = min(count, BUCKET)
-    if layout.zero < 3:
-        return {**none, "backward": FLOAT * bucket, "update": layout.gathered * bucket if layout.zero else 0.0}
-    live = layout.gathered * min(count, LIVE)
-    return {"loss": live, "backward": live + FLOAT * bucket, "update": 0.0}
+    return buckets(layout, count)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import pytest
 
 from argosy.model.train.engines.zero import own_folder
-from argosy.model.train.sizing.memory import locked
+from argosy.model.train.sizing.deepspeed import locked
 from tests.training_fixtures import TINY_MODEL, random_batch, tiny_engine
 from tests.warm import SERVER
 
@@ -108,7 +108,7 @@ def test_states_on_nvme_are_those_of_memory_and_go_on(offload: str, frozen: tupl
     sizes = [sum(each.stat().st_size for each in path.rglob("*.swp")) for path in _folders(tmp_path / "disk")]
     all_ = 16 * trained + (4 * 10_848 if offload == "all" else 0)
     assert [size / all_ for size in sizes] == pytest.approx([1, 1], rel=0.02)  # each engine has a folder of its own
-    monkeypatch.setattr("argosy.model.train.sizing.memory.GROUP", GROUP)
+    monkeypatch.setattr("argosy.model.train.sizing.deepspeed.GROUP", GROUP)
     most = locked(64 * TINY_MODEL["hidden_size"], trained, weights=offload == "all")
     assert 0.7 < int((tmp_path / "locked").read_text()) / (2 * most) <= 1  # what is refused where it cannot be
     last = own_folder(str(tmp_path / "disk"))  # of a process that has ended, nothing stays

@@ -51,7 +51,7 @@ def test_order_of_practice() -> None:
 
 
 @pytest.mark.parametrize(("model", "gpus", "first"), [
-    (B1, 1, "one GPU"), (B1, 8, "data parallelism"), (B8, 8, "ZeRO-3"),
+    (B1, 1, "one GPU"), (B1, 8, "data parallelism"), (B8, 8, "FSDP2"),
     (B70, 64, "ZeRO-3, recomputation of all"),
 ], ids=["1b-alone", "1b", "8b", "70b"])
 def test_the_first_layout_that_fits_comes_first(model: Architecture, gpus: int, first: str) -> None:

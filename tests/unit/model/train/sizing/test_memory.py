@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 import torch.nn.attention.varlen
 import yaml
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.distributed.tensor import DTensor
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -109,11 +109,12 @@ class Live(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if DTensor in types:
             return NotImplemented
-        if func in (torch.ops.aten._local_scalar_dense.default, torch.ops.aten.bincount.default):
+        unread = torch.ops.aten._local_scalar_dense.default, torch.ops.aten.bincount.default
+        if func in unread and any(isinstance(each, FakeTensor) for each in args):
             return True if func is torch.ops.aten._local_scalar_dense.default else torch.empty(1)  # no numbers to read
         out = func(*args, **(kwargs or {}))
         for each in tree_leaves(out):
-            if isinstance(each, torch.Tensor):
+            if isinstance(each, torch.Tensor) and (isinstance(each, FakeTensor) or not each.is_meta):
                 self.add(each)
         return out
 
