@@ -97,7 +97,7 @@ def median_ratio(above: Iterable[float], below: Iterable[float]) -> float:
 def shared(name: str) -> Path:
     """The place of real data beside the checkout, if any."""
     beside, within = (root / "shared/data" / name for root in (ROOT.parent, ROOT))
-    return within if within.is_dir() else beside
+    return within if within.exists() else beside
 
 
 def needed(name: str) -> Path:

@@ -1,6 +1,8 @@
 """Rules of a pipeline's config, beyond those of each stage: what its stages ask of each other."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from argosy.core.config.explain import likely
@@ -10,6 +12,7 @@ from workflows.branches import check_branches, needed_by
 from workflows.graph import definition
 
 _PHASES = ("pretrain", "long_context", "anneal")
+_SHAPES: ContextVar[Mapping[str, Any] | None] = ContextVar("shapes", default=None)
 
 
 def check_posttraining(config: Any) -> None:
@@ -85,6 +88,25 @@ def check_start(config: Any) -> None:
                          "(the preset continue has none)")
 
 
+@contextmanager
+def model_of(shapes: Mapping[str, Any] | None) -> Iterator[None]:
+    """Check how phases divide a model of these `shapes` (fields of its config.json); None: the config's new model."""
+    token = _SHAPES.set(shapes)
+    try:
+        yield
+    finally:
+        _SHAPES.reset(token)
+
+
+def check_parallelism(config: Any) -> None:
+    """Check that the model's shapes can be shared out over processes as each phase says. Raises ValueError: no."""
+    shapes = _SHAPES.get() or (None if config.start else config.pretrain.model.shapes)
+    for stage in _PHASES if shapes else ():
+        given = getattr(config, stage)
+        if given and (problem := given.shape_problem(shapes)):
+            raise ValueError(f"{stage}.{problem}")
+
+
 def check_stages(config: Any) -> None:
     """Check the names of `stages`, and that none lacks another. Raises ValueError: one does."""
     items = {item.name: item for item in config.posttraining}
@@ -122,5 +144,5 @@ def check_carried(config: Any) -> None:
 
 
 RULES: tuple[Callable[[Any], None], ...] = (
-    check_posttraining, check_resources, check_suites, check_files, check_wired, check_start, check_stages,
-    check_carried, check_teachers, check_budget)  # fmt: skip
+    check_posttraining, check_resources, check_suites, check_files, check_wired, check_start, check_parallelism,
+    check_stages, check_carried, check_teachers, check_budget)  # fmt: skip

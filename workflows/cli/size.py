@@ -14,6 +14,7 @@ from argosy.planning.report import short
 from workflows.cli.command import Command, checked, positive, user_path
 from workflows.cli.options import OVERRIDES, PHASES, add_config, config_file, load_config, trained_model
 from workflows.compose import compose
+from workflows.rules import model_of
 
 if TYPE_CHECKING:
     from argosy.model.train.config import TrainConfig
@@ -49,12 +50,16 @@ def run(args: argparse.Namespace) -> int:
     from argosy.model.train.sizing.layouts import Proposals, fit, propose
     from argosy.planning.report import Question, as_data, in_words
 
-    config = load_config(args)
-    model = open_architecture(args.model_dir) if args.model_dir else trained_model(config)
+    there = open_architecture(args.model_dir) if args.model_dir else None
+    named = {text.partition("=")[0].partition(".")[0] for text in args.overrides} & {*PHASES}
+    phase = args.stage or (named.pop() if len(named) == 1 else "pretrain")
+    engine = _engine_named(args, phase)
+    with model_of(there and there.shapes):
+        config = load_config(args)
+    model = there or trained_model(config)
     if args.serve:
         return _serve(args, model)
-    named = {text.partition("=")[0].partition(".")[0] for text in args.overrides} & {*PHASES}
-    args.stage = args.stage or (named.pop() if len(named) == 1 else "pretrain")
+    args.stage = phase
     stage = _stage(args, config, model).model_dump()
     job = read_job(stage, model)
     gpu, own = find_gpu(args.gpu), stage["processes"]
@@ -62,10 +67,9 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(f"{args.stage}.fp8=true needs a GPU of compute capability 8.9 or more, and --gpu {gpu.name} "
                          "is of less: set fp8=false, or take a newer GPU")
     gpus = own if own > 1 else args.gpus * args.nodes
-    as_set = own > 1 or any(text.startswith(f"{args.stage}.engine") for text in args.overrides)
     price = gpu.price if args.price is None else args.price
     asked = Question(gpu, gpus, min(gpus, args.gpus), args.mfu or MFU, price)
-    if as_set:
+    if as_set := own > 1 or engine:
         one = fit(job, read_layout(stage, gpus), gpu.usable)
         found = Proposals((one,), ()) if one.fits else Proposals((), (one,))
     else:
@@ -75,6 +79,20 @@ def run(args: argparse.Namespace) -> int:
     else:
         print(f"{args.stage}: " + in_words(job, asked, found, {} if as_set else _hints(args, model, found)))
     return 0
+
+
+def _engine_named(args: argparse.Namespace, phase: str) -> bool:
+    """Tell whether the command line names an engine for a phase; without processes there, it has those of the GPUs."""
+    fields = dict(text.partition("=")[::2] for text in args.overrides)
+    if not any(name.startswith(f"{phase}.engine") and value != "auto" for name, value in fields.items()):
+        return False
+    if f"{phase}.processes" not in fields:
+        args.overrides = [*args.overrides, f"{phase}.processes={args.gpus * args.nodes}", *_nodes(args, phase)]
+    return True
+
+
+def _nodes(args: argparse.Namespace, phase: str) -> list[str]:
+    return [f"resources.{phase}.nodes={args.nodes}"] if args.nodes > 1 else []
 
 
 def _serve(args: argparse.Namespace, model: "Architecture") -> int:
@@ -122,13 +140,13 @@ def _hints(args: argparse.Namespace, model: "Architecture", found: "Proposals") 
     for each in found.fitting:
         values = {**(fields(each.layout) or {}), "micro_batch_size": each.job.micro_batch_size}
         words = [f"{args.stage}.{name}={flow(value)}" for name, value in values.items()]
-        words += [f"resources.{args.stage}.nodes={args.nodes}"] if args.nodes > 1 else []
+        words += _nodes(args, args.stage)
+        hints[each.name] = shlex.join(words)
         try:
-            config = compose(args.preset, config_file(args), [*args.overrides, *words])
-            problem = getattr(config, args.stage).shape_problem(model.shapes)
+            with model_of(model.shapes):
+                compose(args.preset, config_file(args), [*args.overrides, *words])
         except InputError as error:
-            problem = str(error).splitlines()[-1].strip()
-        hints[each.name] = shlex.join(words) + (f", but: {problem}" if problem else "")
+            hints[each.name] += f", but: {str(error).splitlines()[-1].strip()}"
     return hints
 
 

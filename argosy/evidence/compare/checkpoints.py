@@ -161,6 +161,7 @@ class Checkpoints:
 
     every: list[Checkpoint] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    _by_key: dict[str, Checkpoint] = field(default_factory=dict)
 
     def __getitem__(self, key: str) -> Checkpoint:
         return next(c for c in self.every if c.key == key)
@@ -181,8 +182,9 @@ class Checkpoints:
         `digest`: of the step that made it."""
         about = outputs["checkpoint"]
         key = f"{digest}/{about['name']}"
-        found = next((c for c in self.every if c.key == key), None)
-        if found is None:
+        if len(self._by_key) < len(self.every):
+            self._by_key = {c.key: c for c in self.every}
+        if (found := self._by_key.get(key)) is None:
             step, tokens = (int(about.get(name) or 0) for name in ("step", "tokens"))
             found = Checkpoint(key, digest, about.get("stage") or about["name"], about["name"], step, tokens,
                                label=about["name"])

@@ -53,7 +53,7 @@ def check_locked(config: TrainConfig, largest: int, share: int) -> None:
     needed, may = locked(largest, share, weights=config.zero.offload == "all"), lockable_bytes()
     if needed > may:
         raise InputError(f"engine.nvme_path={config.zero.nvme_path} locks {needed / 1e6:,.0f} MB of memory for its "
-                         f"buffers, and this process may lock {may / 1e6:,.3g} MB: raise that (ulimit -l; docker run "
+                         f"buffers, and this process may lock {may / 1e6:,.1f} MB: raise that (ulimit -l; docker run "
                          "--ulimit memlock=-1; on a cluster LimitMEMLOCK=infinity of the nodes' containerd), or leave "
                          "nvme_path out, for the machine's memory")
 

@@ -23,17 +23,28 @@ def buckets(layout: Layout, count: float) -> dict[str, float]:
     backward = {0: FLOAT * bucket, 1: FLOAT * (bucket if half else BUCKET),
                 2: layout.gathered * (BUCKET + bucket) + (FLOAT * bucket if half else 0.0)}
     update = max(layout.gathered * bucket, FLOAT * share) if layout.zero else 0.0
-    return {"loss": 0.0, "backward": backward[layout.zero], "update": update}
+    kept = layout.gathered * BUCKET if layout.zero == 2 else 0.0
+    return {"loss": 0.0, "backward": backward[layout.zero], "update": kept + update}
 
 
-def offloaded(layout: Layout, count: float, largest: float, states: float) -> tuple[float, float]:
-    """Return the bytes in the machine's memory and on NVMe of `states` that are offloaded, with a second copy of the
-    gradients, as they are summed, and with NVMe buffers, and the weights that stay. `largest`: numbers of a weight."""
+def offloaded(layout: Layout, count: float, largest: float, states: float, *,
+              accumulates: bool) -> tuple[float, float]:
+    """Return the bytes in the machine's memory and on NVMe of what is offloaded, and of its gradients.
+
+    Stage 3 has these once more, as they are summed; stages 1 and 2 have the weights, and 2 gradients of micro-batches.
+
+    Args:
+        count: parameters of the model.
+        largest: numbers of its largest weight.
+        states: bytes of the optimizer, and of the weights where these are offloaded too.
+        accumulates: whether a step has several micro-batches."""
     share, weights = count / layout.shards, layout.offload == "all"
+    more = FLOAT if layout.zero == 3 else layout.gathered + (FLOAT if layout.zero == 2 and accumulates else 0)
+    states += FLOAT * share
     if not layout.nvme:
-        return states + FLOAT * share, 0.0
+        return states + more * share, 0.0
     stays = FLOAT * min(share, STAYING) if weights else 0.0
-    return FLOAT * share + stays + locked(largest / layout.shards, share, weights=weights), states
+    return more * share + stays + locked(largest / layout.shards, share, weights=weights), states
 
 
 def locked(largest: float, share: float, *, weights: bool) -> float:

@@ -99,10 +99,14 @@ def memory(job: Job, layout: Layout, *, context: float = CUDA_CONTEXT) -> Memory
     """Return what a GPU holds at the peak of a step after the first. `context`: bytes beside all tensors."""
     held, cpu, disk = states(job, layout), 0.0, 0.0
     if layout.offload != "none":
-        away = ("optimizer", "gradients", "weights") if layout.offload == "all" else ("optimizer", "gradients")
+        away = ["optimizer", "weights"] if layout.offload == "all" else ["optimizer"]
+        accumulates = layout.accumulation(job) > 1
         largest = max(weight.rows * weight.columns * (job.model.experts if weight.part == "experts" else 1)
                       for weight in job.model.weights())
-        cpu, disk = offloaded(layout, parameters_on_gpu(job, layout), largest, sum(held[name] for name in away))
+        count, kept = parameters_on_gpu(job, layout), sum(held[name] for name in away)
+        cpu, disk = offloaded(layout, count, largest, kept, accumulates=accumulates)
+        if layout.zero > 1 or not accumulates:  # else gradients wait on the GPU for the last micro-batch
+            away.append("gradients")
         held |= dict.fromkeys(away, 0.0)
     common = {"weights": held["weights"], "optimizer": held["optimizer"], "CUDA context": context}
     found = [Memory(at.__name__.removeprefix("_"), {**common, **at(job, layout, held["gradients"])}, cpu, disk)

@@ -46,15 +46,16 @@ def _measure(out: Path, config: TrainConfig) -> None:
     out.write_text(str(measured(512, SMALL, config)))
 
 
+@pytest.mark.parametrize("micro_batch_size", [4, 1])
 @pytest.mark.parametrize("options", [
     {"stage": 1}, {"stage": 2}, {"stage": 3}, {"stage": 1, "param_dtype": "bfloat16"},
     {"stage": 2, "param_dtype": "bfloat16"}, {"stage": 3, "param_dtype": "bfloat16"},
-    {"stage": 2, "offload": "optimizer"}, {"stage": 3, "offload": "optimizer"}, {"stage": 3, "offload": "all"}])
-def test_deepspeed_holds_what_the_planner_says(options: dict[str, Any], tmp_path: Path,
+    {"stage": 1, "offload": "optimizer"}, {"stage": 2, "offload": "optimizer"}, {"stage": 3, "offload": "optimizer"}, {"stage": 3, "offload": "all"}])
+def test_deepspeed_holds_what_the_planner_says(options: dict[str, Any], micro_batch_size: int, tmp_path: Path,
                                                monkeypatch: pytest.MonkeyPatch) -> None:
     dtype = options.get("param_dtype", "float32")
     config = TrainConfig.model_validate({"dtype": dtype, "global_batch_size": 4, "sequence_length": 32,
-                                         "optimizer": "adamw", "engine": {"name": "zero", **options}})
+                                         "micro_batch_size": micro_batch_size, "optimizer": "adamw", "engine": {"name": "zero", **options}})
     process = SERVER.Process(target=_measure, args=(tmp_path / "measured", config))
     process.start()
     process.join()
@@ -62,4 +63,4 @@ def test_deepspeed_holds_what_the_planner_says(options: dict[str, Any], tmp_path
     fields = config.model_dump()
     job = read_job(fields, of_pipeline(SMALL.model_dump(), 512), on_cpu=True)
     found = memory(job, read_layout(fields, 1, on_cpu=True), context=0)
-    assert 0.9 < (found.total + found.cpu) / int((tmp_path / "measured").read_text()) < 1.2
+    assert 0.85 < (found.total + found.cpu) / int((tmp_path / "measured").read_text()) < 1.2
