@@ -110,9 +110,9 @@ def _with_processes(name: str, config: Config, resources: StageResources) -> Con
     given |= {"nodes": nodes, "min_nodes": least}
     processes = nodes * max(1, (gpus or 0) - int(getattr(config, "server_gpus", 0)))
     if gpus and "processes" in config.model_fields_set and config.processes != processes:
-        raise InputError(f"{name}.processes is {config.processes} and resources.{name}.gpus is {gpus}, allowed: as "
-                         f"many processes as GPUs, but a server's; leave {name}.processes out, or set gpus=0 to "
-                         "train on the CPU")
+        each = f" on each of {nodes} nodes" if nodes > 1 else ""
+        raise InputError(f"{name}.processes is {config.processes} and resources.{name}.gpus is {gpus}{each}, allowed: "
+                         f"{processes}, one for each GPU but a server's; or set gpus=0 to train on the CPU")
     given["processes"] = processes if gpus else given.get("processes", nodes)
     try:
         made = validated(type(config), given)

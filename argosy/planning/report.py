@@ -101,7 +101,12 @@ def _layouts(job: Job, asked: Question, found: Proposals, hints: Mapping[str, st
         rows.append((each.name, str(each.job.micro_batch_size), gigabytes(each.memory.total), verdict, note))
     all_, fill = gigabytes(gpu.memory), gigabytes(gpu.usable)
     head = f"{where} of type {gpu.name}: {all_} GB each, {fill} of which may be filled"
-    last = "" if found.fitting else "\nNothing fits: take more GPUs, or a smaller model."
+    last = ""
+    if len(found.failing) == 1 and not found.fitting:
+        last = "\nThis layout does not fit: leave out its engine and processes, and others are tried."
+    elif not found.fitting:
+        last = ("\nNone of these fits: take more GPUs, a smaller model, or sequence_parallel, which divides samples "
+                "and is not tried.")
     return f"{head}\n{columns(rows, right=(1, 2))}{last}"
 
 
@@ -120,11 +125,12 @@ def _work(best: Proposal, asked: Question) -> str:
     found = estimate(job, layout, gpu, asked.mfu, asked.price)
     time = duration(found.seconds) if found.seconds < 100 * 3600 else f"{found.seconds / 86400:,.1f} days"
     ratio = intensity(job, layout)
+    slower = "" if job.casts else "; float32 takes several times as long: give its own --mfu"
     bound = "bound by arithmetic" if ratio >= gpu.ridge else "bound by memory, so that the MFU will be lower"
     rows = [("FLOPs of the forward and the backward", f"{training_flops(job, layout, job.tokens):.3g}",
              f"6ND: {six_n_d(job.model, job.tokens):.3g}"),
             ("operations a byte of the largest product", f"{ratio:.0f}", f"{gpu.name} needs {gpu.ridge:.0f}: {bound}"),
-            ("time", time, f"at MFU {asked.mfu:g}, which is assumed (--mfu)"),
+            ("time", time, f"at MFU {asked.mfu:g} of the bfloat16 peak, which is assumed (--mfu)" + slower),
             ("tokens a day", short(found.tokens_a_day), ""),
             ("cost", f"${found.cost:,.2f}", f"at ${asked.price:g} a GPU and hour, which is assumed (--price)")]
     if waits := bubble(job, layout):
@@ -136,9 +142,17 @@ def _work(best: Proposal, asked: Question) -> str:
 
 def _sent(best: Proposal, asked: Question) -> str:
     rows = [("A GPU SENDS IN A STEP", "GB", "", "SECONDS, NOTHING HIDDEN")]
-    rows += [(f"{sent.kind}: {sent.purpose}", gigabytes(sent.bytes), "between nodes" if sent.nodes else "in a node",
-              f"{sent.seconds(asked.gpu):.3g}") for sent in traffic(best.job, best.layout, asked.per_node)]
-    return columns(rows, right=(1, 3)) if len(rows) > 1 else ""
+    sent = traffic(best.job, best.layout, asked.per_node)
+    rows += [(f"{each.kind}: {each.purpose}", gigabytes(each.bytes), "between nodes" if each.nodes else "in a node",
+              f"{each.seconds(asked.gpu):.3g}") for each in sent]
+    if len(rows) == 1:
+        return ""
+    steps = max(1, best.job.tokens / (best.job.global_batch_size * best.job.sequence_length))
+    work = estimate(best.job, best.layout, asked.gpu, asked.mfu, asked.price).seconds / steps
+    last = ""
+    if sum(each.seconds(asked.gpu) for each in sent) > work:
+        last = f"\nThat is longer than a step's {work:.3g} seconds of work: the time above will not be reached."
+    return columns(rows, right=(1, 3)) + last
 
 
 def phase_rows(model: Architecture, phases: Mapping[str, tuple[Mapping[str, Any], int, bool]]) -> str:

@@ -13,12 +13,13 @@ from argosy.core.store.files import json_text
 from argosy.planning.report import short
 from workflows.cli.command import Command, checked, positive, user_path
 from workflows.cli.options import OVERRIDES, PHASES, add_config, config_file, load_config, trained_model
-from workflows.compose import compose
+from workflows.compose import DEFAULT_PRESET, compose
 from workflows.rules import model_of
 
 if TYPE_CHECKING:
     from argosy.model.train.config import TrainConfig
     from argosy.model.train.sizing.architecture import Architecture
+    from argosy.model.train.sizing.job import Job
     from argosy.model.train.sizing.layouts import Proposals
     from workflows.lifecycle import LifecycleConfig
 
@@ -45,7 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the tables. Raises InputError: no such stage or GPU."""
     from argosy.model.train.sizing.architecture import open_architecture
-    from argosy.model.train.sizing.gpus import MFU, WITHOUT_FP8, find_gpu
+    from argosy.model.train.sizing.gpus import MFU, find_gpu
     from argosy.model.train.sizing.job import read_job, read_layout
     from argosy.model.train.sizing.layouts import Proposals, fit, propose
     from argosy.planning.report import Question, as_data, in_words
@@ -54,18 +55,15 @@ def run(args: argparse.Namespace) -> int:
     named = {text.partition("=")[0].partition(".")[0] for text in args.overrides} & {*PHASES}
     phase = args.stage or (named.pop() if len(named) == 1 else "pretrain")
     engine = _engine_named(args, phase)
-    with model_of(there and there.shapes):
+    with model_of(there.shapes if there else None):
         config = load_config(args)
     model = there or trained_model(config)
     if args.serve:
         return _serve(args, model)
     args.stage = phase
     stage = _stage(args, config, model).model_dump()
-    job = read_job(stage, model)
-    gpu, own = find_gpu(args.gpu), stage["processes"]
-    if job.fp8 and gpu.name in WITHOUT_FP8:
-        raise InputError(f"{args.stage}.fp8=true needs a GPU of compute capability 8.9 or more, and --gpu {gpu.name} "
-                         "is of less: set fp8=false, or take a newer GPU")
+    job, gpu, own = read_job(stage, model), find_gpu(args.gpu), stage["processes"]
+    _tell(args, job)
     gpus = own if own > 1 else args.gpus * args.nodes
     price = gpu.price if args.price is None else args.price
     asked = Question(gpu, gpus, min(gpus, args.gpus), args.mfu or MFU, price)
@@ -79,6 +77,21 @@ def run(args: argparse.Namespace) -> int:
     else:
         print(f"{args.stage}: " + in_words(job, asked, found, {} if as_set else _hints(args, model, found)))
     return 0
+
+
+def _tell(args: argparse.Namespace, job: "Job") -> None:
+    """Say what the figures take for granted. Raises InputError: the GPU does not compute in 8 bits."""
+    from argosy.model.train.sizing.gpus import WITHOUT_FP8
+
+    if job.fp8 and args.gpu.lower() in WITHOUT_FP8:
+        raise InputError(f"{args.stage}.fp8=true needs a GPU of compute capability 8.9 or more, and --gpu {args.gpu} "
+                         "is of less: set fp8=false, or take a newer GPU")
+    if 0 < job.model.positions < job.sequence_length:
+        print(f"{job.model.kind} is for {job.model.positions:,} positions (max_position_embeddings), and {args.stage}."
+              f"sequence_length is {job.sequence_length:,}: these are figures of a longer model", file=sys.stderr)
+    if args.model_dir and not args.preset and config_file(args) is None:
+        print(f"all but the model and what you name is of the preset {DEFAULT_PRESET}: {job.optimizer}, "
+              f"{job.precision}", file=sys.stderr)
 
 
 def _engine_named(args: argparse.Namespace, phase: str) -> bool:

@@ -11,7 +11,7 @@ from argosy.core.config.schema import Config
 from argosy.core.errors import StepError
 from argosy.core.lazy import torch
 from argosy.core.step.contract import StepContext
-from argosy.core.store.files import publish, temporary_of, write_json
+from argosy.core.store.files import publish, temporary_of, write_json, write_tensors
 from argosy.model.weights.adapters.files import write_adapter
 from argosy.model.weights.checkpoint import EXPORTS
 from argosy.model.weights.pretrained import load_config
@@ -147,10 +147,8 @@ class _Files:
         self._size += tensor.nbytes
 
     def _write(self) -> None:
-        from safetensors.torch import save_file  # torch is not for importing a step
-
         held = {name: tensor.contiguous() for name, tensor in self._held.items()}
-        save_file(held, self._directory / f"{len(self._written)}.safetensors", {"format": "pt"})
+        write_tensors(held, self._directory / f"{len(self._written)}.safetensors", {"format": "pt"})
         self._written.append(list(self._held))
         self._bytes += self._size
         self._held, self._size = {}, 0

@@ -35,7 +35,7 @@ def test_size_tells_why_layouts_fit_or_do_not(tmp_path: Path, argosy: Argosy) ->
     assert "optimizer" in lines["ZeRO-2"]
     assert "too much" in lines["ZeRO-3"]  # by its buffers
     assert "fits" in lines["FSDP2"]
-    for words in ("pretrain: llama of 8.03 B parameters", "at MFU 0.4, which is assumed", "bound by arithmetic",
+    for words in ("pretrain: llama of 8.03 B parameters", "at MFU 0.4 of the bfloat16 peak", "bound by arithmetic",
                   "all-gather: weights", "tokens a day"):
         assert words in said
     assert "pretrain.micro_batch_size=8" in argosy("size", "--gpus", "1").out  # of the demo
@@ -110,6 +110,7 @@ def test_size_refuses_what_cannot_be(tmp_path: Path, argosy: Argosy) -> None:
         ("--gpu", "h1000"): "nearest: h100",
         ("--stage", "preetrain"): "nearest: pretrain",
         ("--gpu", "a100", "pretrain.fp8=true", "pretrain.dtype=bfloat16"): "needs a GPU of compute capability 8.9",
+        ("--gpus", "6", "pretrain.engine=fsdp"): "processes=6 does not divide global_batch_size=8",
         ("--mfu", "40"): "is '40', allowed: a number above 0, up to 1",
         ("--serve", "8192", "--mfu", "0.5"): "--mfu: of training, and --serve is of answering",
         ("--model-dir", str(tmp_path)): "config.json cannot be read",

@@ -157,7 +157,7 @@ def test_a_stage_has_a_process_for_each_gpu_and_cores_for_all_of_them() -> None:
     node = stage(NoopConfig(), gpus=4)
     assert (node.config, node.resources) == (NoopConfig(processes=4), Resources(4, 4.0, 4, 4))
     assert stage(NoopConfig(processes=2), gpus=0).resources == Resources(2, 2.0, 2, 0)
-    with pytest.raises(InputError, match=r"s\.processes is 2 and resources\.s\.gpus is 4, allowed: as many"):
+    with pytest.raises(InputError, match=r"s\.processes is 2 and resources\.s\.gpus is 4, allowed: 4"):
         stage(NoopConfig(processes=2), gpus=4)
     two = stage(NoopConfig(), gpus=4, nodes=2)
     assert (two.config, two.resources.gpus, two.resources.nodes) == (NoopConfig(processes=8, nodes=2), 4, 2)

@@ -75,8 +75,8 @@ class MeshConfig(ParallelConfig):
         above = {name: size for name, size in self.divisors.items() if size > 1}
         if self.processes % (product := prod(above.values())):
             given = " and ".join(f"{name}={size}" for name, size in above.items())
-            raise ValueError(f"{given} need a multiple of {product} processes, and processes={self.processes}: set "
-                             f"processes={-(-self.processes // product) * product}")
+            raise ValueError(f"{given}: a multiple of {product} processes, and processes={self.processes}: set "
+                             f"processes={-(-self.processes // product) * product}, or to the number of its GPUs")
         if (local := self.processes // self.nodes) % self.tensor_parallel:
             raise ValueError(f"tensor_parallel={self.tensor_parallel} does not divide the {local} processes of each of "
                              f"nodes={self.nodes}: its messages stay inside a node")

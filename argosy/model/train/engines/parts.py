@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
-from safetensors.torch import save_file
 from torch import Tensor
 
 from argosy.core.errors import StepError
+from argosy.core.store.files import write_tensors
 from argosy.model.train.parallelism import Group
 from argosy.model.weights.drawn import Numbers
 
@@ -105,9 +105,9 @@ def _owners(keys: Sequence[Sequence[Any]]) -> dict[Any, int]:
 
 
 def _write(directory: Path, rank: int, number: int, held: dict[str, Tensor], places: dict[str, Place]) -> None:
-    save_file({name: tensor.contiguous() for name, tensor in held.items()},
-              directory / f"tensors-{rank:05d}-{number:05d}.safetensors",
-              {_PLACES: json.dumps({name: places[name] for name in held})})
+    write_tensors({name: tensor.contiguous() for name, tensor in held.items()},
+                  directory / f"tensors-{rank:05d}-{number:05d}.safetensors",
+                  {_PLACES: json.dumps({name: places[name] for name in held})})
 
 
 class Parts(Numbers):

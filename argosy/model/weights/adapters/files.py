@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from argosy.core.errors import InputError
 from argosy.core.lazy import torch
-from argosy.core.store.files import read_record, write_json
+from argosy.core.store.files import read_record, write_json, write_tensors
 
 if TYPE_CHECKING:
     from argosy.model.weights.adapters.layers import Adapted
@@ -31,10 +31,8 @@ def is_adapter(path: Path) -> bool:
 def write_adapter(made: "Adapted", tensors: Mapping[str, Any], directory: Path, place: Path) -> None:
     """Write adapters, whose `tensors` are by PEFT's names, below `directory`, which will lie in `place`, in PEFT's
     files, with what they need to find their base."""
-    from safetensors.torch import save_file
-
     directory.mkdir(exist_ok=True)
-    save_file(dict(sorted(tensors.items())), directory / WEIGHTS, metadata={"format": "pt"})
+    write_tensors(dict(sorted(tensors.items())), directory / WEIGHTS, {"format": "pt"})
     base = made.base.resolve()
     fields = made.settings.to_dict() | {"inference_mode": True, "base_model_name_or_path": "/".join(base.parts[-3:])}
     write_json(directory / CONFIG, {name: _plain(value) for name, value in sorted(fields.items())})

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from argosy.core.errors import ArgosyError, InputError
 from argosy.core.lazy import torch
-from argosy.core.store.files import make_directory, publish, temporary_of
+from argosy.core.store.files import make_directory, publish, temporary_of, write_tensors
 from argosy.model.weights.adapters.files import BASE, CONFIG, is_adapter
 from argosy.model.weights.checkpoint import adapter_alone
 from argosy.model.weights.formats import layouts
@@ -131,8 +131,6 @@ def _read_distributed(source: Path) -> dict[str, Tensor]:
 
 
 def _write(weights: layouts.Weights, layout: str, shape: layouts.Shape, out: Path, tensor: int) -> None:
-    from safetensors.torch import save_file
-
     out.mkdir()
     if layout == "torchtitan":
         from torch.distributed.checkpoint.state_dict_saver import save
@@ -140,9 +138,9 @@ def _write(weights: layouts.Weights, layout: str, shape: layouts.Shape, out: Pat
         save(layouts.to_torchtitan(weights, shape), checkpoint_id=out, no_dist=True)
     elif layout == "megatron":
         for rank, shard in enumerate(layouts.to_megatron(weights, shape, tensor)):
-            save_file(shard, out / _SHARD.format(rank, tensor), metadata={"format": "pt"})
+            write_tensors(shard, out / _SHARD.format(rank, tensor), {"format": "pt"})
     else:
-        save_file(dict(sorted(weights.items())), out / "model.safetensors", metadata={"format": "pt"})
+        write_tensors(dict(sorted(weights.items())), out / "model.safetensors", {"format": "pt"})
 
 
 def copy_side(side: Path, target: Path) -> None:

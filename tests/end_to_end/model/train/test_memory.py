@@ -50,12 +50,14 @@ def _measure(out: Path, config: TrainConfig) -> None:
 @pytest.mark.parametrize("options", [
     {"stage": 1}, {"stage": 2}, {"stage": 3}, {"stage": 1, "param_dtype": "bfloat16"},
     {"stage": 2, "param_dtype": "bfloat16"}, {"stage": 3, "param_dtype": "bfloat16"},
-    {"stage": 1, "offload": "optimizer"}, {"stage": 2, "offload": "optimizer"}, {"stage": 3, "offload": "optimizer"}, {"stage": 3, "offload": "all"}])
+    {"stage": 1, "offload": "optimizer"}, {"stage": 2, "offload": "optimizer"},
+    {"stage": 3, "offload": "optimizer"}, {"stage": 3, "offload": "all"}])
 def test_deepspeed_holds_what_the_planner_says(options: dict[str, Any], micro_batch_size: int, tmp_path: Path,
                                                monkeypatch: pytest.MonkeyPatch) -> None:
     dtype = options.get("param_dtype", "float32")
-    config = TrainConfig.model_validate({"dtype": dtype, "global_batch_size": 4, "sequence_length": 32,
-                                         "micro_batch_size": micro_batch_size, "optimizer": "adamw", "engine": {"name": "zero", **options}})
+    config = TrainConfig.model_validate({
+        "dtype": dtype, "global_batch_size": 4, "sequence_length": 32, "micro_batch_size": micro_batch_size,
+        "optimizer": "adamw", "engine": {"name": "zero", **options}})
     process = SERVER.Process(target=_measure, args=(tmp_path / "measured", config))
     process.start()
     process.join()

@@ -140,7 +140,7 @@ def test_buffers_of_nvme_that_cannot_be_locked_are_refused(monkeypatch: pytest.M
 
 @pytest.mark.parametrize(("fields", "message"), [
     ({"tensor_parallel": 8, "processes": 8}, "tensor_parallel=8 does not divide the model's num_attention_heads=4"),
-    ({"tensor_parallel": 4, "processes": 2}, "need a multiple of 4 processes, and processes=2: set processes=4"),
+    ({"tensor_parallel": 4, "processes": 2}, "a multiple of 4 processes, and processes=2: set processes=4"),
     ({"pipeline_parallel": 2, "processes": 2}, "set micro_batch_size=16"),
     ({"pipeline_parallel": 2, "processes": 2, "engine": {"name": "zero", "stage": 3}}, "with ZeRO: set engine=fsdp"),
     ({"pipeline_parallel": 2, "processes": 2, "micro_batch_size": 4, "pipeline_interleave": 8}, "6 stages at most"),
